@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+# The whole build: one file, no recursion, nothing generated but config.mk. `make help` lists the goals.
+#
+# What is compiled is found by wildcard: a new lib/x.cpp needs no line here. Objects lie in build/obj/ under the name of
+# their source, products in build/. A build folder elsewhere (mkdir b && cd b && ../configure && make) has a Makefile of
+# one line that includes this one; every path to a source therefore starts with $(srcdir).
+
+srcdir := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
+MAKEFLAGS += -rR --no-print-directory
+.DELETE_ON_ERROR:
+.PHONY: all tests help deps deps-check demo check bench format check-format lint fuzz install uninstall dist clean distclean gtest FORCE
+
+all: ## build the plugin, the command and the examples (configures itself first)
+
+# One short line for each command; `make V=1` shows the commands themselves.
+say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $1 '$2';)
+
+# --- Configuration ------------------------------------------------------------------------------------------------------
+# `make` alone must work in a fresh clone: config.mk is a target like any other, and make reads it again once it is made.
+# These goals must work where nothing is installed yet, so they do not ask for it.
+unconfigured := help deps deps-check demo check bench format check-format clean distclean
+ifneq ($(filter-out $(unconfigured),$(or $(MAKECMDGOALS),all)),)
+include config.mk
+endif
+
+config.mk: $(srcdir)/configure $(srcdir)/config.mk.in $(srcdir)/config.h.in
+	$(call say,CONF,$@)if [ -x config.status ]; then ./config.status --recheck && ./config.status; else $(srcdir)/configure; fi
+
+config.h: config.mk
+	@[ -f $@ ] || ./config.status $@
+
+$(srcdir)/configure: $(srcdir)/configure.ac $(wildcard $(srcdir)/m4/*.m4)
+	@command -v autoconf > /dev/null || { echo "autoconf is not installed: 'sudo make deps' installs what the build needs"; exit 1; }
+	$(call say,GEN,configure)cd $(srcdir) && autoconf --warnings=all && rm -f configure~
+
+# --- Flags --------------------------------------------------------------------------------------------------------------
+# Warnings are errors for who works on the code (a git checkout), not for who builds a release with a newer compiler.
+WERROR ?= $(if $(wildcard $(srcdir)/.git),-Werror)
+warnings := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wformat=2 -Wmissing-declarations $(WERROR)
+
+# Sanitizers replace the run-time checks of the C library. (Some compilers predefine _FORTIFY_SOURCE, hence -U.)
+hardening := -fstack-protector-strong $(if $(SANITIZERS),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+sanitize := $(if $(SANITIZERS),-fsanitize=$(SANITIZERS) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+
+cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' $(SLURM_CPPFLAGS) $(CPPFLAGS)
+cxxflags = -std=c++20 $(warnings) $(hardening) -fmacro-prefix-map=$(srcdir)/= $(CXXFLAGS)
+ldflags  = -Wl,-z,relro,-z,now -Wl,--as-needed $(sanitize) $(LDFLAGS)
+
+# lib/ and plugin/ end up in a shared object inside srun and slurmstepd: nothing of the library is visible from outside, of
+# the plugin only what plugin/rdma_nccl.map names; unused functions can be dropped one by one.
+shared_code := -fPIC -fno-semantic-interposition -ffunction-sections -fdata-sections
+hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
+code = $(if $(filter lib/%,$1),$(hidden_code),$(if $(filter plugin/%,$1),$(shared_code),-fPIE))
+
+# --- What was built from what, and how ----------------------------------------------------------------------------------
+find = $(shell cd $(srcdir) && find lib plugin tools tests examples -path tests/data -prune -o -name '$1' -print | sort)
+everything := $(call find,*.cpp)
+sources = $(filter $1/%.cpp,$(everything))
+objects = $(patsubst %.cpp,build/obj/%.o,$(call sources,$1))
+
+# Other flags (in config.mk or on the command line) or another Slurm: compile again. A source added or gone: link again. These
+# two files change when what they hold does. (A package brings headers with old dates, so Slurm's are asked for their version.)
+slurm_number = $(shell grep -hs 'define SLURM_VERSION_NUMBER' $(SLURM_PREFIX)/include/slurm/slurm*.h)
+build/flags: text = $(CXX) $(FUZZ_CXX) $(cppflags) $(cxxflags) $(hidden_code) $(ldflags) $(LIBS) $(slurm_number)
+build/sources: text = $(everything)
+build/flags build/sources: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(text))' > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+# --- Compile and link ---------------------------------------------------------------------------------------------------
+# -MMD -MP: the compiler writes down which headers each object was made from, for the next run of make.
+build/obj/%.o: $(srcdir)/%.cpp build/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$*.cpp)$(CXX) $(cppflags) $(cxxflags) $(sanitize) $(call code,$*) -MMD -MP -c -o $@ $<
+
+program = $(call say,LINK,$@)$(CXX) -pie $(ldflags) -o $@ $(filter %.o %.a,$^)
+
+library  := build/librdma_nccl.a
+plugin   := $(if $(HAVE_SLURM),build/rdma_nccl.so)
+examples := build/examples/pi
+all: $(plugin) build/rdma-nccl $(examples)
+
+$(library): $(call objects,lib) build/sources
+	@rm -f $@
+	$(call say,AR,$@)$(AR) rcs $@ $(filter %.o,$^)
+
+# The C++ library is linked in: a login node may have an older one, and srun must not care. No -z defs: spank_* and slurm_*
+# come from the process that loads the plugin. With sanitizers the C++ library stays shared, because their run-time
+# library has to see its calls.
+build/rdma_nccl.so: $(call objects,plugin) $(library) $(srcdir)/plugin/rdma_nccl.map build/sources
+	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(if $(SANITIZERS),,-static-libstdc++ -static-libgcc) -Wl,--gc-sections \
+		-Wl,--version-script=$(srcdir)/plugin/rdma_nccl.map -o $@ $(filter %.o %.a,$^) $(LIBS)
+
+build/rdma-nccl: $(call objects,tools) $(library) build/sources
+	$(program) $(HWLOC_LIBS) $(LIBS)
+
+$(examples): build/examples/%: build/obj/examples/%.o
+	@mkdir -p $(@D)
+	$(program) $(LIBS)
+
+# --- Tests --------------------------------------------------------------------------------------------------------------
+tests: build/tests/unit $(if $(plugin),build/tests/spank) ## build the test programs
+
+build/tests/unit: $(call objects,tests/unit) $(library) build/sources
+	@mkdir -p $(@D)
+	$(program) $(GTEST_LIBS) $(LIBS)
+
+# The fake SPANK host defines spank_* itself; -rdynamic shows them to the plugin that it loads.
+build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plugin)
+	@mkdir -p $(@D)
+	$(program) -rdynamic $(GTEST_LIBS) -ldl $(LIBS)
+
+$(call objects,tests/unit) $(call objects,tests/spank): | gtest
+gtest:
+	@[ -n "$(HAVE_GTEST)" ] || { echo "configure found no GoogleTest: 'sudo make deps-check' installs it"; exit 1; }
+
+# One libFuzzer program for each tests/fuzz/*.cpp. The library is compiled again for it, with the fuzzer's probes in.
+fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
+fuzz_library := $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(call sources,lib))
+fuzz: $(fuzzers) ## build the fuzz tests (clang++)
+
+build/obj/for-fuzz/%.o: $(srcdir)/%.cpp build/flags
+	@mkdir -p $(@D)
+	$(call say,FUZZ,$*.cpp)$(FUZZ_CXX) $(cppflags) -std=c++20 -O1 -g -fsanitize=fuzzer-no-link,address -MMD -MP -c -o $@ $<
+
+$(fuzzers): build/tests/fuzz/%: build/obj/for-fuzz/tests/fuzz/%.o $(fuzz_library)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(FUZZ_CXX) -fsanitize=fuzzer,address -o $@ $^
+
+# `make check STAGES="unit spank"` runs only these. The stages themselves are in tests/run-check.
+check: ## run all tests that this machine can run, and say which were left out (STAGES="unit spank": only these)
+	@MAKE='$(MAKE)' $(srcdir)/tests/run-check $(STAGES)
+
+bench: ## measure against the named peers
+	@$(MAKE) all
+	@$(srcdir)/tests/bench/run
+
+demo: ## bring up a private Slurm of two nodes with the plugin, and run srun --rdma-nccl on it (as root)
+	@[ "$$(id -u)" != 0 ] || $(srcdir)/build-aux/deps
+	@$(MAKE) all
+	@$(srcdir)/tests/cluster/demo
+
+# --- Style --------------------------------------------------------------------------------------------------------------
+headers = $(call find,*.h)
+
+format: ## bring all C++ into the project's format (clang-format)
+	@cd $(srcdir) && clang-format -i $(everything) $(headers)
+
+check-format: ## say which C++ is not in the project's format
+	@cd $(srcdir) && clang-format --dry-run -Werror $(everything) $(headers)
+
+# An object is newer than its source and every header it includes, so it stands for all of them: only what changed is
+# looked at again.
+linted := $(everything:%.cpp=build/lint/%.ok)
+lint: $(linted) ## look for likely mistakes (clang-tidy); only in what changed
+$(linted): build/lint/%.ok: build/obj/%.o $(srcdir)/.clang-tidy
+	@mkdir -p $(@D)
+	$(call say,LINT,$*.cpp)clang-tidy --quiet $(srcdir)/$*.cpp -- -std=c++20 -Wall -Wextra $(cppflags) 2> $@.log || { cat $@.log; exit 1; }
+	@touch $@
+
+# --- Install ------------------------------------------------------------------------------------------------------------
+# KIND:SOURCE:DESTINATION for each file; build-aux/install-files knows the kinds. One list, so that uninstall removes what
+# install put. Everything below etc/ that is not one of the two configuration files is an example.
+man_pages := $(foreach n,1 5 8,$(addprefix man$n/,$(notdir $(wildcard $(srcdir)/doc/*.$n))))
+data := $(shell cd $(srcdir) && find etc examples -type f ! -path etc/rdma-nccl.conf ! -path 'etc/plugstack.conf.d/*')
+installed = $(if $(plugin),program:$(plugin):$(plugindir)/rdma_nccl.so) \
+	program:build/rdma-nccl:$(bindir)/rdma-nccl \
+	config:$(srcdir)/etc/rdma-nccl.conf:$(sysconfdir)/rdma-nccl.conf \
+	config:$(srcdir)/etc/plugstack.conf.d/rdma-nccl.conf:$(sysconfdir)/slurm/plugstack.conf.d/rdma-nccl.conf \
+	$(foreach page,$(man_pages),data:$(srcdir)/doc/$(notdir $(page)):$(mandir)/$(page)) \
+	$(foreach file,$(data),data:$(srcdir)/$(file):$(datadir)/rdma-nccl/$(patsubst etc/%,%,$(file)))
+
+install: all ## install (prefix, bindir, libdir, sysconfdir, plugindir, ..., DESTDIR); keeps configuration files that exist
+	@$(srcdir)/build-aux/install-files put '$(DESTDIR)' $(installed)
+
+uninstall: ## remove what install put, except configuration files that were edited
+	@$(srcdir)/build-aux/install-files remove '$(DESTDIR)' $(installed)
+
+# --- The rest -----------------------------------------------------------------------------------------------------------
+deps: ## install the packages for building and for the demo (apt or dnf, as root)
+	@$(srcdir)/build-aux/deps
+
+deps-check: ## as deps, and what `make check` needs
+	@$(srcdir)/build-aux/deps --check
+
+dist: $(srcdir)/configure ## pack the sources as rdma-nccl-VERSION.tar.gz
+	$(call say,TAR,$(PACKAGE)-$(VERSION).tar.gz)$(srcdir)/build-aux/dist $(PACKAGE)-$(VERSION)
+
+clean: ## remove what was built
+	rm -rf build build-asan
+
+distclean: clean ## remove what configure wrote, too
+	rm -rf config.mk config.h config.log config.status rdma-nccl-*.tar.gz
+	$(if $(wildcard $(srcdir)/.git),cd $(srcdir) && rm -rf configure autom4te.cache)
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(srcdir)/Makefile | while IFS='	' read -r goal text; do \
+		printf '  %-13s %s\n' "$$goal" "$$text"; done
+
+-include $(shell [ ! -d build/obj ] || find build/obj -name '*.d')

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process's environment as a value, and who set what in it: the user, or an outer step of ours.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// The variable that lists what this project set, so that a step inside a step replaces ours and never the user's:
+/// "NAME:HASH,NAME:HASH". The hash is of the value: one that was changed since is the user's.
+inline constexpr std::string_view marker_variable = "RDMA_NCCL_SET";
+
+class Environment {
+public:
+    Environment() = default;
+    /// From "NAME=value" entries; entries without '=' are dropped, the first of equal names wins (as getenv(3)).
+    explicit Environment(std::span<const std::string> entries);
+    /// From an environ-like array, ended by a null pointer; nullptr gives an empty environment.
+    static Environment from(const char* const* entries);
+
+    [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
+    void set(std::string name, std::string value);
+
+    /// The value when it is not one that we set in an outer step. An empty value counts as set.
+    [[nodiscard]] std::optional<std::string> get_users(std::string_view name) const;
+    /// The names that carry our mark and still our value.
+    [[nodiscard]] const std::set<std::string, std::less<>>& ours() const { return ours_; }
+
+    [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all() const { return variables_; }
+
+private:
+    void find_ours();
+
+    std::map<std::string, std::string, std::less<>> variables_;
+    std::set<std::string, std::less<>> ours_;
+};
+
+/// "NAME:HASH" for the marker variable.
+std::string marker_entry(std::string_view name, std::string_view value);
+
+} // namespace rdma_nccl

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric.h"
+
+#include "lib/fabric_hca.h"
+#include "lib/fabric_notes.h"
+#include "lib/gpus.h"
+#include "lib/netdev.h"
+#include "lib/netdev_addresses.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// The speed of the first interface that knows one: of those the port's GIDs name, else of the HCA's when it has one port.
+double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
+    for (const auto& gid : port.gids) {
+        const Netdev* const netdev = fabric.find_netdev(gid.netdev);
+        if (netdev != nullptr && netdev->speed_gbps > 0) {
+            return netdev->speed_gbps;
+        }
+    }
+    for (const auto& name : hca.ports.size() == 1 ? hca.netdevs : std::vector<std::string>{}) {
+        const Netdev* const netdev = fabric.find_netdev(name);
+        if (netdev != nullptr && netdev->speed_gbps > 0) {
+            return netdev->speed_gbps;
+        }
+    }
+    return 0;
+}
+
+} // namespace
+
+double Port::believable_rate_gbps() const {
+    return std::max(rate_gbps, netdev_gbps);
+}
+
+const Hca* Fabric::find_hca(std::string_view name) const {
+    const auto found = std::find_if(hcas.begin(), hcas.end(), [&](const Hca& hca) { return hca.name == name; });
+    return found == hcas.end() ? nullptr : &*found;
+}
+
+const Netdev* Fabric::find_netdev(std::string_view name) const {
+    const auto found =
+        std::find_if(netdevs.begin(), netdevs.end(), [&](const Netdev& netdev) { return netdev.name == name; });
+    return found == netdevs.end() ? nullptr : &*found;
+}
+
+Fabric read_fabric(const Root& root) {
+    Fabric fabric;
+    Notes notes;
+    fabric.hcas = read_hcas(root, notes);
+    fabric.netdevs = read_netdevs(root, notes);
+    add_addresses(root, fabric.hcas, fabric.netdevs, notes);
+    fabric.default_route_netdevs = read_default_route_netdevs(root, notes);
+    fabric.gpus = read_gpus(root, notes);
+    for (auto& hca : fabric.hcas) {
+        for (auto& port : hca.ports) {
+            port.netdev_gbps = netdev_speed(fabric, hca, port);
+        }
+    }
+    fabric.problems = notes.take();
+    return fabric;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node's sysfs and proc say about its RDMA devices, network interfaces and GPUs: facts only, no decision.
+// Layout of the files: kernel Documentation/ABI/stable/sysfs-class-infiniband, testing/sysfs-class-net.
+#pragma once
+
+#include "lib/ip.h"
+#include "lib/result.h"
+#include "lib/root.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// ports/N/gid_attrs/types/I. On an InfiniBand port the kernel prints "IB/RoCE v1" too.
+enum class GidType { RoceV1, RoceV2 };
+
+/// One used slot of a port's GID table; empty slots (all zero) are not kept.
+struct Gid {
+    unsigned index = 0;
+    IpAddress value;             ///< IPv4-mapped for an IPv4 address
+    std::optional<GidType> type; ///< absent when the file is missing, unreadable (EINVAL) or says something else
+    std::string type_problem;    ///< why `type` is absent
+    std::string netdev;          ///< empty when the file is missing or unreadable
+};
+
+enum class LinkLayer { Unknown, InfiniBand, Ethernet };
+
+struct Port {
+    unsigned number = 1;
+    std::string state;          ///< the name only: "ACTIVE", "DOWN", ...; empty when unreadable
+    std::string physical_state; ///< "LinkUp", ...
+    LinkLayer link_layer = LinkLayer::Unknown;
+    double rate_gbps = 0;   ///< as the rate file says, 0 when unreadable
+    double netdev_gbps = 0; ///< speed of the port's netdev, 0 when unknown; rate strings lie (facts/rdma.md 1.3)
+    std::size_t gid_table_length = 0; ///< slots, empty ones too
+    std::vector<Gid> gids;
+    std::vector<std::string> problems; ///< files that could not be read or understood, in words
+
+    /// The greater of the two: kernels older than a speed print "10 Gb/sec", some drivers a constant.
+    [[nodiscard]] double believable_rate_gbps() const;
+};
+
+struct Hca {
+    std::string name;              ///< mlx5_0, rocep1s0, ...
+    std::string node_type;         ///< "CA", "RNIC", ...; empty when unreadable
+    std::string driver;            ///< mlx5_core, bnxt_en, efa, ...; empty for software devices without a parent
+    std::string pci;               ///< "0000:53:00.0", empty without a PCI parent
+    std::string pci_path;          ///< /sys/devices/... of the PCI function
+    std::optional<int> numa_node;  ///< absent when unknown (-1)
+    std::string physical_function; ///< PCI address of the PF, empty unless this is a VF
+    std::string node_guid;
+    std::string system_image_guid;
+    std::vector<std::string> netdevs; ///< of the PCI function (device/net) and of its GIDs
+    std::vector<Port> ports;
+    std::vector<std::string> problems;
+};
+
+struct InterfaceAddress {
+    IpAddress address;
+    unsigned prefix_length = 0; ///< of the address family
+};
+
+struct Netdev {
+    std::string name;
+    bool up = false; ///< IFF_UP and carrier
+    bool loopback = false;
+    unsigned mtu = 0;
+    double speed_gbps = 0;           ///< 0 when unknown
+    std::string pci_path;            ///< of the PCI function, empty for virtual interfaces
+    std::string upper;               ///< name of the bond, bridge or team this one belongs to (master link)
+    std::vector<std::string> lowers; ///< interfaces below: bond slaves, VLAN base, ...
+    std::vector<InterfaceAddress> addresses;
+};
+
+/// A GPU as PCI shows it.
+struct Gpu {
+    std::string pci; ///< "0000:53:00.0"
+    std::string pci_path;
+    std::string vendor; ///< "nvidia", "amd"
+    std::optional<int> numa_node;
+    std::optional<unsigned> minor; ///< /dev/nvidiaN, from /proc/driver/nvidia/gpus/PCI/information
+    std::string uuid;
+};
+
+struct Fabric {
+    std::vector<Hca> hcas;
+    std::vector<Netdev> netdevs;
+    std::vector<Gpu> gpus; ///< by PCI address
+    std::vector<std::string> default_route_netdevs;
+    std::vector<std::string> problems; ///< of whole directories; one bad file is noted at its item
+
+    /// nullptr when there is none of that name.
+    [[nodiscard]] const Hca* find_hca(std::string_view name) const;
+    [[nodiscard]] const Netdev* find_netdev(std::string_view name) const;
+};
+
+/// Reads everything above below `root`. Never fails as a whole: what cannot be read is noted in `problems`.
+/// Costs bounded work: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table are looked at.
+Fabric read_fabric(const Root& root);
+
+} // namespace rdma_nccl

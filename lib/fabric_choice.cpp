@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric_choice.h"
+
+#include "lib/fabric_filters.h"
+#include "lib/fabric_gid.h"
+#include "lib/fabric_gid_index.h"
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// `hca` as the user wrote it: "hca=mlx5_1:1+mlx5_2".
+std::string hca_setting(const HcaChoice& wanted) {
+    std::string text = wanted.exclude ? "hca=^" : "hca=";
+    for (const auto& item : wanted.items) {
+        text += &item == wanted.items.data() ? "" : "+";
+        text += item.port ? format_text("{}:{}", item.name, *item.port) : item.name;
+    }
+    return text;
+}
+
+bool names_all(const HcaChoice& wanted) {
+    return wanted.is_auto() || wanted.exclude;
+}
+
+bool is_listed(const HcaChoice& wanted, const Candidate& candidate) {
+    return std::any_of(wanted.items.begin(), wanted.items.end(), [&](const HcaChoice::Item& item) {
+        return item.name == candidate.hca->name && item.port.value_or(candidate.port->number) == candidate.port->number;
+    });
+}
+
+Selection start_selection(const Fabric& fabric, const Settings& settings) {
+    Selection selection{fabric, settings, {}};
+    for (const auto& hca : fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            Candidate candidate;
+            candidate.hca = &hca;
+            candidate.port = &port;
+            if (candidate.is_roce()) {
+                candidate.gid = choose_gid(fabric, port, settings);
+            }
+            selection.candidates.push_back(std::move(candidate));
+        }
+    }
+    return selection;
+}
+
+void apply_hca_setting(Selection& selection) {
+    const auto& wanted = selection.settings.hca;
+    for (auto& candidate : selection.candidates) {
+        if (!wanted.is_auto() && is_listed(wanted, candidate) == wanted.exclude) {
+            candidate.left_out = format_text("is {} {}: left out", wanted.exclude ? "excluded by" : "not in",
+                                             hca_setting(wanted));
+        }
+    }
+}
+
+void apply_filters(Selection& selection) {
+    for (const auto& filter : fabric_filters()) {
+        if (filter.applies_to_named || names_all(selection.settings.hca)) {
+            filter.apply(selection);
+        }
+    }
+}
+
+std::string names_of(const std::vector<Hca>& hcas) {
+    constexpr std::size_t most_names = 40;
+    std::string text;
+    for (std::size_t i = 0; i < hcas.size() && i < most_names; ++i) {
+        text += (i == 0 ? "" : ", ") + hcas[i].name;
+    }
+    return hcas.size() > most_names ? text + ", ..." : text;
+}
+
+/// Names and ports of the setting that are not on this node.
+void warn_of_absent(const Fabric& fabric, const HcaChoice& wanted, std::vector<std::string>& warnings) {
+    for (const auto& item : wanted.items) {
+        const Hca* const hca = fabric.find_hca(item.name);
+        if (hca == nullptr && !fabric.hcas.empty()) {
+            warnings.push_back(format_text("{}: no HCA {} on this node; there are {}", hca_setting(wanted),
+                                           printable(item.name), names_of(fabric.hcas)));
+        } else if (hca != nullptr && item.port &&
+                   std::none_of(hca->ports.begin(), hca->ports.end(),
+                                [&](const Port& port) { return port.number == *item.port; })) {
+            warnings.push_back(format_text("{}: {} has no port {}; it has {}", hca_setting(wanted), item.name, *item.port,
+                                           hca->ports.size()));
+        }
+    }
+}
+
+/// Up to a handful of sentences on ports, joined.
+std::string join_some(const std::vector<std::string>& texts) {
+    constexpr std::size_t most_texts = 4;
+    std::string joined;
+    for (std::size_t i = 0; i < texts.size() && i < most_texts; ++i) {
+        joined += (i == 0 ? "" : "; ") + texts[i];
+    }
+    return texts.size() > most_texts ? format_text("{}; and {} more", joined, texts.size() - most_texts) : joined;
+}
+
+void warn_of_nothing(const Selection& selection, std::vector<std::string>& warnings) {
+    if (selection.fabric.hcas.empty()) {
+        return; // nothing to choose from is a fact that Fabric itself tells
+    }
+    std::vector<std::string> reasons;
+    for (const auto& candidate : selection.candidates) {
+        reasons.push_back(format_text("{} {}", candidate.name(), candidate.left_out));
+    }
+    warnings.push_back(format_text("no RDMA port is usable, NCCL will use sockets: {}",
+                                   reasons.empty() ? "the devices have no ports" : join_some(reasons)));
+}
+
+/// A port that the user named but that cannot work, or that looks like a used one whose address was forgotten.
+void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) {
+    const bool user_named = !names_all(selection.settings.hca);
+    const auto used = selection.remaining();
+    const auto rate = [&](const Candidate& candidate) { return link_gbps(selection.fabric, candidate); };
+    for (const auto& candidate : selection.candidates) {
+        const bool like_used = std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
+            return other->is_roce() == candidate.is_roce() && same_rate_class(rate(*other), rate(candidate));
+        });
+        if (!candidate.remains() && ((candidate.looks_faulty && like_used) ||
+                                     (user_named && is_listed(selection.settings.hca, candidate)))) {
+            warnings.push_back(format_text("{} {}", candidate.name(), candidate.left_out));
+        }
+    }
+}
+
+void warn_of_used(const Candidate& candidate, const Settings& settings, std::vector<std::string>& warnings) {
+    if (!candidate.is_roce()) {
+        return;
+    }
+    const auto& gid = *candidate.gid.gid;
+    const std::string interface = gid.netdev.empty() ? "its interface" : gid.netdev;
+    if (!candidate.gid.doubt.empty()) {
+        warnings.push_back(format_text("{}: gid={} is used although {}", candidate.name(), gid.index,
+                                       candidate.gid.doubt));
+    } else if (candidate.gid.gid_class == GidClass::LinkLocal) {
+        warnings.push_back(format_text("{} has only a link-local address ({}), which reaches one network segment; give "
+                                       "{} an IPv4 address",
+                                       candidate.name(), gid.value.text(), interface));
+    } else if (settings.prefix && !settings.gid && candidate.gid.gid_class != GidClass::InPrefix) {
+        warnings.push_back(format_text("{} has no usable address in {} (prefix): {} is used", candidate.name(),
+                                       settings.prefix->text(), gid.value.text()));
+    }
+}
+
+void warn_of_mixed_layers(const std::vector<Candidate*>& used, std::vector<std::string>& warnings) {
+    const auto is_roce = [](const Candidate* candidate) { return candidate->is_roce(); };
+    if (std::any_of(used.begin(), used.end(), is_roce) && !std::all_of(used.begin(), used.end(), is_roce)) {
+        warnings.emplace_back("hca= names InfiniBand and RoCE ports: NCCL cannot join them; name one kind");
+    }
+}
+
+std::string used_reason(const Candidate& candidate, const Settings& settings) {
+    const std::string by = settings.hca.is_auto() || settings.hca.exclude ? "" : " as " + hca_setting(settings.hca);
+    const double rate = candidate.port->believable_rate_gbps();
+    const std::string speed = rate > 0 ? format_text("{:g} Gb/s", rate) : "rate unknown";
+    if (!candidate.is_roce()) {
+        return format_text("is used{}: InfiniBand, {}", by, speed);
+    }
+    const auto& gid = *candidate.gid.gid;
+    return format_text("is used{}: RoCE, GID {} ({}), {}", by, gid.index, gid.value.text(), speed);
+}
+
+/// The verdicts on the GIDs of a port, once it is known whether the port itself is used.
+std::vector<GidVerdict> gid_verdicts(const Candidate& candidate) {
+    std::vector<GidVerdict> verdicts = candidate.gid.verdicts;
+    if (!candidate.is_roce()) {
+        for (const auto& gid : candidate.port->gids) {
+            verdicts.push_back({gid.index, {false, "only RoCE needs a GID index"}});
+        }
+    }
+    if (!candidate.remains()) {
+        for (auto& verdict : verdicts) {
+            if (verdict.verdict.used) {
+                verdict.verdict = {false, "the port is left out"};
+            }
+        }
+    }
+    return verdicts;
+}
+
+PortChoice port_choice(const Candidate& candidate, const Settings& settings) {
+    PortChoice choice;
+    choice.hca = candidate.hca->name;
+    choice.port = candidate.port->number;
+    choice.link_layer = candidate.port->link_layer;
+    choice.verdict = candidate.remains() ? Verdict{true, used_reason(candidate, settings)}
+                                         : Verdict{false, candidate.left_out};
+    if (candidate.remains() && candidate.is_roce()) {
+        choice.gid_index = candidate.gid.gid->index;
+    }
+    choice.gids = gid_verdicts(candidate);
+    return choice;
+}
+
+} // namespace
+
+std::vector<const PortChoice*> FabricChoice::used() const {
+    std::vector<const PortChoice*> result;
+    for (const auto& port : ports) {
+        if (port.verdict.used) {
+            result.push_back(&port);
+        }
+    }
+    return result;
+}
+
+std::string FabricChoice::nccl_ib_hca() const {
+    std::string text;
+    for (const auto* port : used()) {
+        text += format_text("{}{}:{}", text.empty() ? "=" : ",", port->hca, port->port);
+    }
+    return text;
+}
+
+bool FabricChoice::uses(const std::string& hca) const {
+    return std::any_of(ports.begin(), ports.end(),
+                       [&](const PortChoice& port) { return port.hca == hca && port.verdict.used; });
+}
+
+std::string FabricChoice::reason_for(const std::string& hca) const {
+    const PortChoice* first = nullptr;
+    for (const auto& port : ports) {
+        if (port.hca == hca && port.verdict.used) {
+            return port.verdict.reason;
+        }
+        if (port.hca == hca && first == nullptr) {
+            first = &port;
+        }
+    }
+    return first == nullptr ? "has no port: left out" : first->verdict.reason;
+}
+
+FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings) {
+    Selection selection = start_selection(fabric, settings);
+    apply_hca_setting(selection);
+    apply_filters(selection);
+
+    FabricChoice choice;
+    for (const auto& candidate : selection.candidates) {
+        choice.ports.push_back(port_choice(candidate, settings));
+    }
+    warn_of_absent(fabric, settings.hca, choice.warnings);
+    const auto used = selection.remaining();
+    if (used.empty()) {
+        warn_of_nothing(selection, choice.warnings);
+        return choice;
+    }
+    warn_of_left_out(selection, choice.warnings);
+    for (const Candidate* const candidate : used) {
+        warn_of_used(*candidate, settings, choice.warnings);
+    }
+    warn_of_mixed_layers(used, choice.warnings);
+    decide_gid_index(used, settings, choice);
+    return choice;
+}
+
+} // namespace rdma_nccl

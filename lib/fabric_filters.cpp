@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric_filters.h"
+
+#include "lib/fabric_pci.h"
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+bool holds(const Names& names, std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The interfaces of a port: those its GIDs name, and the HCA's other ones when they can only be this port's.
+Names netdevs_of(const Candidate& candidate) {
+    if (candidate.hca->ports.size() == 1) {
+        return candidate.hca->netdevs;
+    }
+    Names names;
+    for (const auto& gid : candidate.port->gids) {
+        if (!gid.netdev.empty() && !holds(names, gid.netdev)) {
+            names.push_back(gid.netdev);
+        }
+    }
+    return names;
+}
+
+/// `name` and all that is below it: slaves, VLAN bases, members of a bridge, the VF below a netvsc interface.
+Names with_lowers(const Fabric& fabric, const std::string& name) {
+    Names names = {name};
+    for (std::size_t i = 0; i < names.size(); ++i) { // names grows while we look; each comes in once
+        const Netdev* const upper = fabric.find_netdev(names[i]);
+        for (const auto& netdev : fabric.netdevs) {
+            const bool below = netdev.upper == names[i] || (upper != nullptr && holds(upper->lowers, netdev.name));
+            if (below && !holds(names, netdev.name)) {
+                names.push_back(netdev.name);
+            }
+        }
+    }
+    return names;
+}
+
+/// The place of an HCA in the PCI tree; of a software device, that of the interface it stands on.
+std::string_view place_of(const Fabric& fabric, const Hca& hca) {
+    if (!hca.pci_path.empty()) {
+        return hca.pci_path;
+    }
+    for (const auto& name : hca.netdevs) {
+        const Netdev* const netdev = fabric.find_netdev(name);
+        if (netdev != nullptr && !netdev->pci_path.empty()) {
+            return netdev->pci_path;
+        }
+    }
+    return {};
+}
+
+bool shares_switch_with_gpu(const Fabric& fabric, const Hca& hca) {
+    return std::any_of(fabric.gpus.begin(), fabric.gpus.end(), [&](const Gpu& gpu) {
+        return share_pcie_switch(place_of(fabric, hca), gpu.pci_path);
+    });
+}
+
+// 1. Verbs-capable RoCE or InfiniBand. The link layer alone does not tell: iWARP and EFA report Ethernet too.
+
+std::string verbs_fault(const Candidate& candidate) {
+    const auto& hca = *candidate.hca;
+    if (hca.node_type == "RNIC") {
+        return "is iWARP (node type RNIC), which NCCL cannot use: left out";
+    }
+    if (hca.driver == "efa") {
+        return "is EFA, which has no RoCE: left out; NCCL reaches it through the aws-ofi-nccl plugin";
+    }
+    if (!hca.node_type.empty() && hca.node_type != "CA") {
+        return format_text("has node type '{}', neither RoCE nor InfiniBand: left out", hca.node_type);
+    }
+    if (candidate.port->link_layer == LinkLayer::Unknown) {
+        return "has neither Ethernet nor InfiniBand as link layer: left out";
+    }
+    return {};
+}
+
+void keep_verbs_capable(Selection& selection) {
+    for (Candidate* const candidate : selection.remaining()) {
+        candidate->left_out = verbs_fault(*candidate);
+    }
+}
+
+// 2. Port ACTIVE: NCCL skips all others without a word.
+
+std::string state_fault(const Candidate& candidate) {
+    const auto& port = *candidate.port;
+    if (port.state == "ACTIVE") {
+        return {};
+    }
+    if (port.state.empty()) {
+        return "has a state that cannot be read: left out";
+    }
+    if (port.state == "INIT" && !candidate.is_roce()) {
+        return "is INIT: left out; no subnet manager has configured it";
+    }
+    return format_text("is {} ({}): left out; bring its link up", port.state,
+                       port.physical_state.empty() ? "physical state unknown" : port.physical_state);
+}
+
+void keep_active(Selection& selection) {
+    for (Candidate* const candidate : selection.remaining()) {
+        candidate->left_out = state_fault(*candidate);
+    }
+}
+
+// 3. On RoCE, a GID that can be used here.
+
+void keep_with_usable_gid(Selection& selection) {
+    for (Candidate* const candidate : selection.remaining()) {
+        if (candidate->is_roce() && candidate->gid.gid == nullptr) {
+            candidate->left_out = candidate->gid.problem;
+            candidate->looks_faulty = true;
+        }
+    }
+}
+
+// 4. A PF instead of its VFs. In containers and virtual machines no PF is in sight and the VFs are used.
+
+bool stands_on_function(const Fabric& fabric, const Hca& hca, std::string_view pci) {
+    if (hca.pci == pci) {
+        return true;
+    }
+    // A bond's device hangs on one of its functions only; the other one is seen by its interface.
+    for (const auto& name : hca.netdevs) {
+        for (const auto& lower : with_lowers(fabric, name)) {
+            const Netdev* const netdev = fabric.find_netdev(lower);
+            if (netdev != nullptr && base_name(netdev->pci_path) == pci) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void drop_virtual_functions(Selection& selection) {
+    const auto remaining = selection.remaining();
+    std::vector<std::pair<Candidate*, std::string>> dropped;
+    for (Candidate* const candidate : remaining) {
+        const auto& physical_function = candidate->hca->physical_function;
+        if (physical_function.empty()) {
+            continue;
+        }
+        for (const Candidate* const other : remaining) {
+            if (other->hca->physical_function.empty() &&
+                stands_on_function(selection.fabric, *other->hca, physical_function)) {
+                dropped.emplace_back(candidate,
+                                     format_text("is a virtual function of {} ({}), which is usable itself: left out",
+                                                 other->hca->name, physical_function));
+                break;
+            }
+        }
+    }
+    for (auto& [candidate, reason] : dropped) {
+        candidate->left_out = std::move(reason);
+    }
+}
+
+// 5. Bonds instead of their slaves.
+
+/// The remaining port that uses the bond above `slave`, or nullptr.
+const Candidate* bond_above(const Fabric& fabric, const Candidate& slave, const std::vector<Candidate*>& remaining) {
+    for (const auto& name : netdevs_of(slave)) {
+        const Netdev* const netdev = fabric.find_netdev(name);
+        if (netdev == nullptr || netdev->upper.empty() || slave.gid.gid->netdev == netdev->upper) {
+            continue; // the last: this port uses the bond itself
+        }
+        for (const Candidate* const other : remaining) {
+            const bool software_on_hardware = other->hca->pci.empty() && !slave.hca->pci.empty();
+            if (other->hca != slave.hca && other->is_roce() && !software_on_hardware &&
+                other->gid.gid->netdev == netdev->upper) {
+                return other;
+            }
+        }
+    }
+    return nullptr;
+}
+
+void drop_bond_slaves(Selection& selection) {
+    const auto remaining = selection.remaining();
+    for (Candidate* const candidate : remaining) {
+        const Candidate* const bond =
+            candidate->is_roce() ? bond_above(selection.fabric, *candidate, remaining) : nullptr;
+        if (bond != nullptr) {
+            candidate->left_out = format_text("is a slave of {}, which {} uses as a whole: left out",
+                                              bond->gid.gid->netdev, bond->hca->name);
+        }
+    }
+}
+
+// 6. One link layer: RoCE and InfiniBand cannot talk to each other.
+
+struct LayerWeight {
+    std::size_t nearness = 0; ///< summed over the GPUs: PCI ancestors shared with the layer's nearest port
+    double gbps = 0;
+    friend bool operator<(const LayerWeight& a, const LayerWeight& b) {
+        return std::pair(a.nearness, a.gbps) < std::pair(b.nearness, b.gbps);
+    }
+};
+
+LayerWeight weigh(const Fabric& fabric, const std::vector<Candidate*>& remaining, LinkLayer layer) {
+    LayerWeight weight;
+    for (const auto& gpu : fabric.gpus) {
+        std::size_t nearest = 0;
+        for (const Candidate* const candidate : remaining) {
+            if (candidate->port->link_layer == layer) {
+                nearest = std::max(nearest, common_pci_ancestors(place_of(fabric, *candidate->hca), gpu.pci_path));
+            }
+        }
+        weight.nearness += nearest;
+    }
+    for (const Candidate* const candidate : remaining) {
+        if (candidate->port->link_layer == layer) {
+            weight.gbps += candidate->port->believable_rate_gbps();
+        }
+    }
+    return weight;
+}
+
+void keep_one_link_layer(Selection& selection) {
+    const auto remaining = selection.remaining();
+    const bool all_alike = std::all_of(remaining.begin(), remaining.end(), [&](const Candidate* candidate) {
+        return candidate->is_roce() == remaining.front()->is_roce();
+    });
+    if (all_alike) {
+        return;
+    }
+    const auto infiniband = weigh(selection.fabric, remaining, LinkLayer::InfiniBand);
+    const auto ethernet = weigh(selection.fabric, remaining, LinkLayer::Ethernet);
+    const bool keep_roce = infiniband < ethernet; // equal: InfiniBand, which is nobody's management network
+    const std::string_view why =
+        infiniband.nearness == ethernet.nearness ? "are not slower in total" : "are nearer to the GPUs";
+    for (Candidate* const candidate : remaining) {
+        if (candidate->is_roce() != keep_roce) {
+            candidate->left_out = format_text("is {}, and the node's {} ports {}: left out; NCCL cannot join both",
+                                              keep_roce ? "InfiniBand" : "RoCE", keep_roce ? "RoCE" : "InfiniBand", why);
+        }
+    }
+}
+
+// 7. Address class: a link-local address serves only where there is nothing else.
+
+bool is_link_local_only(const Candidate& candidate) {
+    return candidate.is_roce() && candidate.gid.gid_class == GidClass::LinkLocal;
+}
+
+void drop_link_local(Selection& selection) {
+    const auto remaining = selection.remaining();
+    if (std::all_of(remaining.begin(), remaining.end(), [](const Candidate* c) { return is_link_local_only(*c); })) {
+        return;
+    }
+    for (Candidate* const candidate : remaining) {
+        if (is_link_local_only(*candidate)) {
+            candidate->left_out = candidate->gid.problem.empty()
+                                      ? format_text("has only a link-local address ({}): left out",
+                                                    candidate->gid.gid->value.text())
+                                      : candidate->gid.problem;
+            candidate->looks_faulty = true;
+        }
+    }
+}
+
+// 8. The top rate class. A port whose rate is unknown stays.
+
+void keep_top_rate(Selection& selection) {
+    double top = 0;
+    for (const Candidate* const candidate : selection.remaining()) {
+        top = std::max(top, link_gbps(selection.fabric, *candidate));
+    }
+    for (Candidate* const candidate : selection.remaining()) {
+        const double rate = link_gbps(selection.fabric, *candidate);
+        if (rate > 0 && !same_rate_class(rate, top)) {
+            candidate->left_out = format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top);
+        }
+    }
+}
+
+// 9. Not the management port: what carries the default route, unless it stands right beside a GPU.
+
+void drop_management(Selection& selection) {
+    const auto remaining = selection.remaining();
+    std::vector<std::pair<Candidate*, std::string_view>> management; // with the interface that has the default route
+    for (const auto& carrier : selection.fabric.default_route_netdevs) {
+        const auto below = with_lowers(selection.fabric, carrier);
+        for (Candidate* const candidate : remaining) {
+            const auto own = netdevs_of(*candidate);
+            const bool known = std::any_of(management.begin(), management.end(),
+                                           [&](const auto& entry) { return entry.first == candidate; });
+            if (!known && !shares_switch_with_gpu(selection.fabric, *candidate->hca) &&
+                std::any_of(own.begin(), own.end(), [&](const std::string& name) { return holds(below, name); })) {
+                management.emplace_back(candidate, carrier);
+            }
+        }
+    }
+    if (management.size() == remaining.size()) {
+        return; // nothing would be left
+    }
+    for (const auto& [candidate, carrier] : management) {
+        candidate->left_out =
+            format_text("is the management port ({} has the default route): left out; hca= can name it", carrier);
+    }
+}
+
+// 10. At most as many ports as NCCL takes (MAX_IB_DEVS: 32 from 2.18.5 on); it drops the rest without a word.
+
+void keep_what_nccl_takes(Selection& selection) {
+    constexpr std::size_t most_ports = 32;
+    const auto remaining = selection.remaining();
+    for (std::size_t i = most_ports; i < remaining.size(); ++i) {
+        remaining[i]->left_out = format_text("is one more than the {} ports that NCCL takes: left out", most_ports);
+    }
+}
+
+constexpr std::array<Filter, 10> filters = {{
+    {"RoCE or InfiniBand", true, keep_verbs_capable},
+    {"ACTIVE", true, keep_active},
+    {"usable GID", true, keep_with_usable_gid},
+    {"PF instead of its VFs", false, drop_virtual_functions},
+    {"bond instead of its slaves", false, drop_bond_slaves},
+    {"one link layer", false, keep_one_link_layer},
+    {"routable address", false, drop_link_local},
+    {"top rate class", false, keep_top_rate},
+    {"not the management port", false, drop_management},
+    {"at most 32 ports", true, keep_what_nccl_takes},
+}};
+
+} // namespace
+
+std::string Candidate::name() const {
+    return format_text("{} port {}", hca->name, port->number);
+}
+
+std::vector<Candidate*> Selection::remaining() {
+    std::vector<Candidate*> result;
+    for (auto& candidate : candidates) {
+        if (candidate.remains()) {
+            result.push_back(&candidate);
+        }
+    }
+    return result;
+}
+
+std::span<const Filter> fabric_filters() {
+    return filters;
+}
+
+double link_gbps(const Fabric& fabric, const Candidate& candidate) {
+    double slave_gbps = 0;
+    if (candidate.gid.gid != nullptr) {
+        const auto below = with_lowers(fabric, candidate.gid.gid->netdev);
+        for (const auto& name : below) {
+            const Netdev* const netdev = fabric.find_netdev(name);
+            if (netdev != nullptr && holds(below, netdev->upper)) {
+                slave_gbps = std::max(slave_gbps, netdev->speed_gbps);
+            }
+        }
+    }
+    return slave_gbps > 0 ? slave_gbps : candidate.port->believable_rate_gbps();
+}
+
+bool same_rate_class(double gbps_a, double gbps_b) {
+    constexpr double rounding = 0.1;
+    return std::abs(gbps_a - gbps_b) <= rounding * std::max(gbps_a, gbps_b);
+}
+
+} // namespace rdma_nccl

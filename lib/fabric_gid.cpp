@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric_gid.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr unsigned highest_index = 255; // ibv_global_route::sgid_index is a uint8_t
+
+/// What makes an entry unusable, in the order in which it is tested: a later one was nearer to being used, so it is the
+/// one to tell the user about.
+enum class GidFault {
+    NotUnicast,
+    WrongVersion,
+    TypeUnreadable,
+    NetdevUnknown,
+    Loopback,
+    NetdevDown,
+    WrongFamily,
+    IndexTooHigh
+};
+
+struct Fault {
+    GidFault kind;
+    std::string reason;
+    std::string remedy;
+};
+
+bool has_wanted_version(const Gid& gid, const Settings& settings) {
+    return gid.type == (settings.roce == RoceVersion::V2 ? GidType::RoceV2 : GidType::RoceV1);
+}
+
+std::optional<Fault> netdev_fault(const Fabric& fabric, const Gid& gid) {
+    if (fabric.netdevs.empty()) {
+        return std::nullopt; // /sys/class/net was not copied: nothing to compare with
+    }
+    const Netdev* const netdev = fabric.find_netdev(gid.netdev);
+    if (netdev == nullptr) {
+        return Fault{GidFault::NetdevUnknown,
+                     gid.netdev.empty() ? "no interface in this network namespace"
+                                        : format_text("{} is not in this network namespace", gid.netdev),
+                     "move the interface into this network namespace, or run in the host's"};
+    }
+    if (netdev->loopback) {
+        return Fault{GidFault::Loopback, format_text("{} is the loopback interface", netdev->name),
+                     "put the RDMA device on a real interface"};
+    }
+    if (!netdev->up) {
+        return Fault{GidFault::NetdevDown, format_text("{} is down", netdev->name),
+                     format_text("bring {} up", netdev->name)};
+    }
+    return std::nullopt;
+}
+
+std::optional<Fault> family_fault(const Gid& gid, const Settings& settings) {
+    if (settings.family == FamilyChoice::Ipv4 && !gid.value.is_ipv4()) {
+        return Fault{GidFault::WrongFamily, "not IPv4, as family=ipv4 asks", "add an IPv4 address, or set family=auto"};
+    }
+    if (settings.family == FamilyChoice::Ipv6 && gid.value.is_ipv4()) {
+        return Fault{GidFault::WrongFamily, "not IPv6, as family=ipv6 asks", "add an IPv6 address, or set family=auto"};
+    }
+    return std::nullopt;
+}
+
+/// The first thing that speaks against an entry.
+std::optional<Fault> find_fault(const Fabric& fabric, const Gid& gid, const Settings& settings) {
+    if (gid.value.is_zero() || gid.value.is_multicast() || gid.value.is_loopback()) {
+        return Fault{GidFault::NotUnicast, format_text("{} is no address of a node", gid.value.text()),
+                     "give its interface an IPv4 address"};
+    }
+    if (!gid.type) {
+        return Fault{GidFault::TypeUnreadable, format_text("its type cannot be read ({})", gid.type_problem),
+                     "in a container, run in the network namespace of its interface"};
+    }
+    if (!has_wanted_version(gid, settings)) {
+        return Fault{GidFault::WrongVersion, settings.roce == RoceVersion::V2 ? "RoCE v1" : "RoCE v2",
+                     settings.roce == RoceVersion::V2 ? "enable RoCE v2 on it, or set roce=1" : "set roce=2"};
+    }
+    if (auto fault = netdev_fault(fabric, gid)) {
+        return fault;
+    }
+    if (auto fault = family_fault(gid, settings)) {
+        return fault;
+    }
+    if (gid.index > highest_index) {
+        return Fault{GidFault::IndexTooHigh, format_text("index {} is above 255, which verbs cannot use", gid.index),
+                     "remove unused addresses of its interface, or reload the driver"};
+    }
+    return std::nullopt;
+}
+
+GidClass class_of(const Gid& gid, const Settings& settings) {
+    if (settings.prefix && settings.prefix->contains(gid.value)) {
+        return GidClass::InPrefix;
+    }
+    if (gid.value.is_link_local()) {
+        return GidClass::LinkLocal;
+    }
+    return gid.value.is_ipv4() ? GidClass::Ipv4 : GidClass::GlobalIpv6;
+}
+
+/// A VLAN, macvlan or the like: it stands on another interface, while that one is not its slave as a bond's would be.
+bool is_stacked(const Fabric& fabric, const std::string& name) {
+    const Netdev* const netdev = fabric.find_netdev(name);
+    if (netdev == nullptr || netdev->lowers.empty()) {
+        return false;
+    }
+    return std::none_of(netdev->lowers.begin(), netdev->lowers.end(), [&](const std::string& lower) {
+        const Netdev* const below = fabric.find_netdev(lower);
+        return below != nullptr && below->upper == name;
+    });
+}
+
+/// Smaller is better. Within fe80:: and 169.254/16 the IPv4 one: NCCL's default looks at that family.
+auto rank_of(const Fabric& fabric, const Gid& gid, const Settings& settings) {
+    const GidClass gid_class = class_of(gid, settings);
+    const bool second_family = gid_class == GidClass::LinkLocal && !gid.value.is_ipv4();
+    return std::tuple(gid_class, second_family, is_stacked(fabric, gid.netdev), gid.index);
+}
+
+std::string class_text(GidClass gid_class, const Settings& settings) {
+    switch (gid_class) {
+    case GidClass::InPrefix: return format_text("inside {}", settings.prefix->text());
+    case GidClass::Ipv4: return "IPv4";
+    case GidClass::GlobalIpv6: return "IPv6";
+    case GidClass::LinkLocal: break;
+    }
+    return "link-local";
+}
+
+/// Why `gid`, usable itself, stands behind `chosen`.
+std::string second_reason(const Fabric& fabric, const Gid& gid, const Gid& chosen, const Settings& settings) {
+    const GidClass gid_class = class_of(gid, settings);
+    if (gid_class != class_of(chosen, settings)) {
+        return format_text("{} index {} is preferred", class_text(class_of(chosen, settings), settings), chosen.index);
+    }
+    if (is_stacked(fabric, gid.netdev) && !is_stacked(fabric, chosen.netdev)) {
+        return format_text("{} stands on another interface, index {} is preferred", gid.netdev, chosen.index);
+    }
+    return format_text("as good as index {}, which comes first", chosen.index);
+}
+
+Verdict used_verdict(const GidChoice& choice, const Settings& settings) {
+    return {true, format_text("{}, {}", roce_version_text(settings), class_text(choice.gid_class, settings))};
+}
+
+/// What to say about a port without usable entry.
+std::string problem_text(const Port& port, const std::optional<Fault>& nearest, const Settings& settings) {
+    if (!nearest) {
+        return format_text("has no GID at all ({} slots are empty): left out; bring its interface up in this network "
+                           "namespace and give it an IPv4 address",
+                           port.gid_table_length);
+    }
+    if (nearest->kind == GidFault::WrongVersion) {
+        return format_text("has no {} address (only {}): left out; {}", roce_version_text(settings), nearest->reason,
+                           nearest->remedy);
+    }
+    return format_text("has no usable {} address ({}): left out; {}", roce_version_text(settings), nearest->reason,
+                       nearest->remedy);
+}
+
+/// Predicate and remedy for a port whose best entry is link-local.
+std::string link_local_problem(const Gid& gid, const std::optional<Fault>& nearest_routable, const Settings& settings) {
+    const std::string only = gid.value.is_ipv4() ? "169.254/16" : "fe80::";
+    if (!nearest_routable || nearest_routable->kind == GidFault::WrongVersion) {
+        return format_text("has no {} address (only {}): left out; give {} an IPv4 address", roce_version_text(settings),
+                           only, gid.netdev.empty() ? "its interface" : gid.netdev);
+    }
+    return format_text("has no usable {} address but {} ({}): left out; {}", roce_version_text(settings), only,
+                       nearest_routable->reason, nearest_routable->remedy);
+}
+
+GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& settings) {
+    GidChoice choice;
+    std::optional<Fault> nearest;
+    std::optional<Fault> nearest_routable;
+    const auto keep_nearest = [](std::optional<Fault>& kept, const Fault& fault) {
+        if (!kept || fault.kind > kept->kind) {
+            kept = fault;
+        }
+    };
+    for (const auto& gid : port.gids) {
+        const auto fault = find_fault(fabric, gid, settings);
+        choice.verdicts.push_back({gid.index, {false, fault ? fault->reason : ""}});
+        if (!fault) {
+            const bool better = choice.gid == nullptr ||
+                                rank_of(fabric, gid, settings) < rank_of(fabric, *choice.gid, settings);
+            choice.gid = better ? &gid : choice.gid;
+            continue;
+        }
+        keep_nearest(nearest, *fault);
+        if (gid.value.is_routable()) {
+            keep_nearest(nearest_routable, *fault);
+        }
+    }
+    if (choice.gid == nullptr) {
+        choice.problem = problem_text(port, nearest, settings);
+        return choice;
+    }
+    choice.gid_class = class_of(*choice.gid, settings);
+    if (choice.gid_class == GidClass::LinkLocal) {
+        choice.problem = link_local_problem(*choice.gid, nearest_routable, settings);
+    }
+    for (std::size_t i = 0; i < port.gids.size(); ++i) {
+        auto& verdict = choice.verdicts[i].verdict;
+        if (&port.gids[i] == choice.gid) {
+            verdict = used_verdict(choice, settings);
+        } else if (verdict.reason.empty()) {
+            verdict.reason = second_reason(fabric, port.gids[i], *choice.gid, settings);
+        }
+    }
+    return choice;
+}
+
+/// gid=N: the user decides. Only an entry that verbs cannot name is refused.
+GidChoice choose_forced(const Fabric& fabric, const Port& port, const Settings& settings, unsigned index) {
+    GidChoice choice;
+    for (const auto& gid : port.gids) {
+        const bool forced = gid.index == index && index <= highest_index;
+        choice.verdicts.push_back({gid.index, {forced, format_text("{}gid={}", forced ? "forced by " : "not ", index)}});
+        if (forced) {
+            choice.gid = &gid;
+            choice.gid_class = class_of(gid, settings);
+            const auto fault = find_fault(fabric, gid, settings);
+            choice.doubt = fault ? fault->reason : "";
+        }
+    }
+    if (choice.gid == nullptr) {
+        choice.problem = index > highest_index
+                             ? format_text("cannot use gid={}: left out; verbs know indices 0 to 255 only", index)
+                             : format_text("has nothing at GID index {} (gid={}): left out; `rdma-nccl gids --all` "
+                                           "lists what there is",
+                                           index, index);
+    }
+    return choice;
+}
+
+} // namespace
+
+GidChoice choose_gid(const Fabric& fabric, const Port& port, const Settings& settings) {
+    return settings.gid ? choose_forced(fabric, port, settings, *settings.gid) : choose_best(fabric, port, settings);
+}
+
+std::string roce_version_text(const Settings& settings) {
+    return settings.roce == RoceVersion::V2 ? "RoCE v2" : "RoCE v1";
+}
+
+} // namespace rdma_nccl

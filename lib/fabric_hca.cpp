@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric_hca.h"
+
+#include "lib/fabric_parse.h"
+#include "lib/fabric_pci.h"
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view class_directory = "/sys/class/infiniband";
+constexpr std::size_t most_hcas = 256;
+constexpr std::size_t most_ports = 64;
+constexpr unsigned most_slots = 65536;
+constexpr std::size_t short_file = 128; // one word or one GID
+
+/// The text of a file that every device has: a note and "" when it cannot be read.
+std::string read_noted(const Directory& directory, std::string_view name, Notes& notes) {
+    auto text = directory.read(name, short_file);
+    if (!text) {
+        notes.add(text.error().message);
+        return {};
+    }
+    return std::move(*text);
+}
+
+void add_unique(std::vector<std::string>& names, const std::string& name) {
+    constexpr std::size_t most_names = 1024;
+    if (names.size() < most_names && std::find(names.begin(), names.end(), name) == names.end()) {
+        names.push_back(name);
+    }
+}
+
+/// The three directories of a GID table, opened once: only names are looked up per slot.
+struct GidTable {
+    Result<Directory> values;
+    Result<Directory> types;
+    Result<Directory> netdevs;
+
+    GidTable(const Root& root, const std::string& port_path)
+        : values(root.directory(port_path + "/gids")), types(root.directory(port_path + "/gid_attrs/types")),
+          netdevs(root.directory(port_path + "/gid_attrs/ndevs")) {}
+};
+
+void read_gid_type(const Result<Directory>& types, std::string_view slot, Gid& gid) {
+    const auto text = types ? types->read(slot, short_file) : tl::unexpected(types.error());
+    if (!text) {
+        gid.type_problem = text.error().message;
+        return;
+    }
+    gid.type = parse_gid_type(*text);
+    if (!gid.type) {
+        gid.type_problem = format_text("says '{}'", printable(*text, 40));
+    }
+}
+
+void read_gid_netdev(const Result<Directory>& netdevs, std::string_view slot, Gid& gid, Notes& notes) {
+    // No note when it cannot be read: EINVAL is what the kernel says for a GID without netdev, all InfiniBand GIDs too.
+    auto text = netdevs ? netdevs->read(slot, short_file) : tl::unexpected(netdevs.error());
+    if (!text) {
+        return;
+    }
+    if (is_netdev_name(*text)) {
+        gid.netdev = std::move(*text);
+    } else {
+        notes.add(format_text("gid_attrs/ndevs/{}: '{}' is no interface name", slot, printable(*text, 40)));
+    }
+}
+
+void read_slot(const GidTable& table, const std::string& slot, unsigned index, Port& port, Notes& notes) {
+    const auto text = table.values->read(slot, short_file);
+    const auto value = text ? parse_gid(*text) : std::nullopt;
+    if (!value) {
+        notes.add(text ? format_text("gids/{}: '{}' is no GID", slot, printable(*text, 40))
+                       : format_text("gids/{}", text.error().message));
+        return;
+    }
+    if (*value == IpAddress()) {
+        return; // an empty slot
+    }
+    Gid gid;
+    gid.index = index;
+    gid.value = *value;
+    read_gid_type(table.types, slot, gid);
+    read_gid_netdev(table.netdevs, slot, gid, notes);
+    port.gids.push_back(std::move(gid));
+}
+
+void read_gids(const Root& root, const std::string& port_path, Port& port, Notes& notes) {
+    const GidTable table(root, port_path);
+    const auto slots = table.values ? table.values->list() : tl::unexpected(table.values.error());
+    if (!slots) {
+        notes.add(format_text("gids: {}", slots.error().message));
+        return;
+    }
+    for (const auto& slot : *slots) { // in numeric order
+        const auto index = parse_index(slot);
+        if (!index || *index >= most_slots) {
+            notes.add(format_text("gids/{}: {}", printable(slot, 40), index ? "beyond what is looked at" : "no slot"));
+            continue;
+        }
+        port.gid_table_length = *index + 1;
+        read_slot(table, slot, *index, port, notes);
+    }
+}
+
+Port read_port(const Root& root, const std::string& path, unsigned number) {
+    Port port;
+    port.number = number;
+    Notes notes;
+    const auto directory = root.directory(path);
+    if (!directory) {
+        port.problems.push_back(directory.error().message);
+        return port;
+    }
+    port.state = parse_enum_name(read_noted(*directory, "state", notes));
+    port.physical_state = parse_enum_name(read_noted(*directory, "phys_state", notes));
+    port.link_layer = parse_link_layer(read_noted(*directory, "link_layer", notes));
+    const std::string rate = read_noted(*directory, "rate", notes);
+    port.rate_gbps = parse_rate_gbps(rate).value_or(0);
+    if (port.rate_gbps == 0 && !rate.empty()) {
+        notes.add(format_text("rate: '{}' is no rate", printable(rate, 40)));
+    }
+    read_gids(root, path, port, notes);
+    port.problems = notes.take();
+    return port;
+}
+
+void read_ports(const Root& root, const std::string& path, Hca& hca, Notes& notes) {
+    const auto names = root.list(path + "/ports");
+    if (!names) {
+        notes.add(names.error().message);
+        return;
+    }
+    for (const auto& name : *names) {
+        const auto number = parse_index(name);
+        if (!number || *number == 0 || hca.ports.size() >= most_ports) {
+            notes.add(format_text("ports/{}: {}", printable(name, 40),
+                                  number && *number > 0 ? "beyond what is looked at" : "no port number"));
+            continue;
+        }
+        hca.ports.push_back(read_port(root, format_text("{}/ports/{}", path, *number), *number));
+    }
+}
+
+/// What hangs on the `device` link; software devices (rxe, siw) have none.
+void read_parent(const Root& root, const std::string& path, Hca& hca) {
+    const auto device = root.resolve(path + "/device");
+    if (!device) {
+        return;
+    }
+    hca.pci_path = pci_function_path(*device);
+    hca.pci = base_name(hca.pci_path);
+    if (const auto driver = root.resolve(path + "/device/driver")) {
+        hca.driver = printable(base_name(*driver), 40);
+    }
+    if (const auto physical_function = root.resolve(path + "/device/physfn")) {
+        hca.physical_function = printable(base_name(*physical_function), 40);
+    }
+    const int numa_node = parse_number<int>(root.read(path + "/device/numa_node").value_or("")).value_or(-1);
+    if (numa_node >= 0) {
+        hca.numa_node = numa_node;
+    }
+    for (const auto& name : root.list(path + "/device/net").value_or(std::vector<std::string>{})) {
+        if (is_netdev_name(name)) {
+            hca.netdevs.push_back(name);
+        }
+    }
+}
+
+Hca read_hca(const Root& root, const std::string& name, const Directory& directory) {
+    const std::string path = format_text("{}/{}", class_directory, name);
+    Hca hca;
+    hca.name = name;
+    Notes notes;
+    hca.node_type = parse_enum_name(read_noted(directory, "node_type", notes));
+    hca.node_guid = printable(directory.read("node_guid", short_file).value_or(""), 40);
+    hca.system_image_guid = printable(directory.read("sys_image_guid", short_file).value_or(""), 40);
+    read_parent(root, path, hca);
+    read_ports(root, path, hca, notes);
+    for (const auto& port : hca.ports) {
+        for (const auto& gid : port.gids) {
+            if (!gid.netdev.empty()) {
+                add_unique(hca.netdevs, gid.netdev);
+            }
+        }
+    }
+    hca.problems = notes.take();
+    return hca;
+}
+
+} // namespace
+
+std::vector<Hca> read_hcas(const Root& root, Notes& notes) {
+    auto names = root.list(class_directory);
+    if (!names) {
+        if (names.error().os_error != ENOENT) { // ENOENT: the machine has no RDMA at all
+            notes.add(names.error().message);
+        }
+        return {};
+    }
+    std::sort(names->begin(), names->end(), natural_name_less);
+    std::vector<Hca> hcas;
+    for (const auto& name : *names) {
+        if (!is_device_name(name) || hcas.size() >= most_hcas) {
+            notes.add(format_text("{}/{}: {}", class_directory, printable(name, 40),
+                                  is_device_name(name) ? "beyond what is looked at" : "no device name"));
+            continue;
+        }
+        const auto directory = root.directory(format_text("{}/{}", class_directory, name));
+        if (!directory) {
+            notes.add(directory.error().message);
+            continue;
+        }
+        hcas.push_back(read_hca(root, name, *directory));
+    }
+    return hcas;
+}
+
+} // namespace rdma_nccl

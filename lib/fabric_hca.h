@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/fabric.h"
+#include "lib/fabric_notes.h"
+
+#include <vector>
+
+namespace rdma_nccl {
+
+/// The RDMA devices of /sys/class/infiniband with ports and GID tables, in natural order of their names. What concerns
+/// no single device goes to `notes`. Hca::netdevs is filled, Port::netdev_gbps is not.
+std::vector<Hca> read_hcas(const Root& root, Notes& notes);
+
+} // namespace rdma_nccl

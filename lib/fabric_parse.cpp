@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric_parse.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t gid_groups = 8;
+constexpr std::size_t gid_length = gid_groups * 5 - 1;
+
+std::optional<std::uint8_t> hex_digit(char c) {
+    if (c >= '0' && c <= '9') {
+        return static_cast<std::uint8_t>(c - '0');
+    }
+    if (c >= 'a' && c <= 'f') {
+        return static_cast<std::uint8_t>(c - 'a' + 10);
+    }
+    if (c >= 'A' && c <= 'F') {
+        return static_cast<std::uint8_t>(c - 'A' + 10);
+    }
+    return std::nullopt;
+}
+
+// Not isdigit() and friends: they depend on the locale and reject negative char values.
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/// The digits at the front, without leading zeros.
+std::string_view leading_number(std::string_view text) {
+    const auto end = std::find_if_not(text.begin(), text.end(), is_digit);
+    auto digits = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+    digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
+    return digits;
+}
+
+} // namespace
+
+std::optional<IpAddress> parse_gid(std::string_view text) {
+    if (text.size() != gid_length) {
+        return std::nullopt;
+    }
+    IpAddress::Bytes bytes{};
+    for (std::size_t group = 0; group < gid_groups; ++group) {
+        const auto digits = text.substr(group * 5, 5);
+        if (digits.size() == 5 && digits[4] != ':') {
+            return std::nullopt;
+        }
+        for (std::size_t half = 0; half < 2; ++half) {
+            const auto high = hex_digit(digits[half * 2]);
+            const auto low = hex_digit(digits[half * 2 + 1]);
+            if (!high || !low) {
+                return std::nullopt;
+            }
+            bytes.at(group * 2 + half) = static_cast<std::uint8_t>(*high << 4U | *low);
+        }
+    }
+    return IpAddress(bytes);
+}
+
+std::string gid_text(const IpAddress& gid) {
+    std::string text;
+    text.reserve(gid_length);
+    constexpr std::string_view digits = "0123456789abcdef";
+    for (std::size_t i = 0; i < gid.bytes().size(); ++i) {
+        if (i > 0 && i % 2 == 0) {
+            text += ':';
+        }
+        text += digits[gid.bytes().at(i) >> 4U];
+        text += digits[gid.bytes().at(i) & 0xfU];
+    }
+    return text;
+}
+
+std::optional<double> parse_rate_gbps(std::string_view text) {
+    constexpr double highest = 1e6;
+    double value = 0;
+    // from_chars takes "inf", "nan" and a sign too: a rate starts with a digit.
+    if (text.empty() || !is_digit(text.front())) {
+        return std::nullopt;
+    }
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+    const std::string_view rest(stop, static_cast<std::size_t>(end - stop));
+    if (error != std::errc{} || !rest.starts_with(" Gb/sec") || value <= 0 || value > highest) {
+        return std::nullopt;
+    }
+    return value;
+}
+
+std::string parse_enum_name(std::string_view text) {
+    const auto [number, name] = split_once(text, ':');
+    return printable(trim(name.value_or(number)), 40);
+}
+
+LinkLayer parse_link_layer(std::string_view text) {
+    if (text == "InfiniBand") {
+        return LinkLayer::InfiniBand;
+    }
+    return text == "Ethernet" ? LinkLayer::Ethernet : LinkLayer::Unknown;
+}
+
+std::optional<GidType> parse_gid_type(std::string_view text) {
+    if (text == "RoCE v2") {
+        return GidType::RoceV2;
+    }
+    if (text == "IB/RoCE v1" || text == "RoCE v1") {
+        return GidType::RoceV1;
+    }
+    return std::nullopt;
+}
+
+bool is_device_name(std::string_view name) {
+    constexpr std::size_t longest = 63; // IB_DEVICE_NAME_MAX is 64 with the final NUL
+    return !name.empty() && name.size() <= longest && name != "." && name != ".." &&
+           std::all_of(name.begin(), name.end(),
+                       [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '.'; });
+}
+
+bool is_netdev_name(std::string_view name) {
+    constexpr std::size_t longest = 15; // IFNAMSIZ is 16 with the final NUL
+    return !name.empty() && name.size() <= longest && name != "." && name != ".." &&
+           std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f && c != '/' && c != ':'; });
+}
+
+std::optional<unsigned> parse_index(std::string_view text) {
+    if (text.size() > 1 && text.front() == '0') {
+        return std::nullopt;
+    }
+    return parse_number<unsigned>(text);
+}
+
+bool natural_name_less(std::string_view a, std::string_view b) {
+    const std::string_view whole_a = a;
+    const std::string_view whole_b = b;
+    while (!a.empty() && !b.empty()) {
+        if (!is_digit(a.front()) || !is_digit(b.front())) {
+            if (a.front() != b.front()) {
+                return a.front() < b.front();
+            }
+            a.remove_prefix(1);
+            b.remove_prefix(1);
+            continue;
+        }
+        const auto number_a = leading_number(a);
+        const auto number_b = leading_number(b);
+        if (number_a.size() != number_b.size()) {
+            return number_a.size() < number_b.size();
+        }
+        if (number_a != number_b) {
+            return number_a < number_b;
+        }
+        a.remove_prefix(static_cast<std::size_t>(std::find_if_not(a.begin(), a.end(), is_digit) - a.begin()));
+        b.remove_prefix(static_cast<std::size_t>(std::find_if_not(b.begin(), b.end(), is_digit) - b.begin()));
+    }
+    if (a.empty() && b.empty()) {
+        return whole_a < whole_b; // "a01" and "a1": any fixed order will do
+    }
+    return a.empty();
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric_pci.h"
+
+#include "lib/text.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace rdma_nccl {
+
+namespace {
+
+bool is_hex(std::string_view text, std::size_t shortest, std::size_t longest) {
+    return text.size() >= shortest && text.size() <= longest &&
+           text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
+}
+
+/// "pci0000:50"
+bool is_host_bridge(std::string_view text) {
+    if (!text.starts_with("pci")) {
+        return false;
+    }
+    const auto [domain, bus] = split_once(text.substr(3), ':');
+    return bus && is_hex(domain, 4, 8) && is_hex(*bus, 2, 2);
+}
+
+/// Host bridge, root port and switch ports above the function. What stands before the first host bridge (an ACPI or
+/// VMBus node of a virtual machine) is common to everything and says nothing.
+std::vector<std::string_view> ancestors(std::string_view path) {
+    auto parts = split(path, '/');
+    parts.erase(parts.begin(), std::find_if(parts.begin(), parts.end(), is_host_bridge));
+    if (!parts.empty()) {
+        parts.pop_back();
+    }
+    return parts;
+}
+
+} // namespace
+
+bool is_pci_address(std::string_view text) {
+    const auto parts = split(text, ':');
+    if (parts.size() != 3) {
+        return false;
+    }
+    const auto [device, function] = split_once(parts[2], '.');
+    return function && is_hex(parts[0], 4, 8) && is_hex(parts[1], 2, 2) && is_hex(device, 2, 2) &&
+           is_hex(*function, 1, 1);
+}
+
+std::string pci_function_path(std::string_view sysfs_path) {
+    while (!sysfs_path.empty() && !is_pci_address(base_name(sysfs_path))) {
+        const auto slash = sysfs_path.rfind('/');
+        sysfs_path = sysfs_path.substr(0, slash == std::string_view::npos ? 0 : slash);
+    }
+    return std::string(sysfs_path);
+}
+
+std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b) {
+    const auto a = ancestors(path_a);
+    const auto b = ancestors(path_b);
+    const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    return static_cast<std::size_t>(differ.first - a.begin());
+}
+
+bool share_pcie_switch(std::string_view path_a, std::string_view path_b) {
+    return common_pci_ancestors(path_a, path_b) >= 2;
+}
+
+} // namespace rdma_nccl

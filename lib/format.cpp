@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#define FMT_HEADER_ONLY
+#include <fmt/format.h>
+
+#include "lib/format.h"
+
+namespace rdma_nccl {
+
+std::string format_erased(fmt::string_view text, fmt::format_args arguments) {
+    return fmt::vformat(text, arguments);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gpus.h"
+
+#include "lib/fabric_pci.h"
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view pci_directory = "/sys/bus/pci/devices";
+constexpr std::size_t short_file = 64;
+
+constexpr std::string_view nvidia = "0x10de";
+constexpr std::string_view amd = "0x1002";
+
+/// class is 0xCCSSPP: class, subclass, programming interface. 0300 VGA, 0302 3D controller; AMD's compute cards are also
+/// 0380 (other display controller) and 1200 (processing accelerator).
+bool may_be_gpu(std::string_view pci_class) {
+    const auto kind = pci_class.substr(0, 6);
+    return kind == "0x0300" || kind == "0x0302" || kind == "0x0380" || kind == "0x1200";
+}
+
+std::string vendor_name(std::string_view pci_class, std::string_view vendor) {
+    if (vendor == amd) {
+        return "amd";
+    }
+    const bool is_graphics = pci_class.starts_with("0x0300") || pci_class.starts_with("0x0302");
+    return vendor == nvidia && is_graphics ? "nvidia" : "";
+}
+
+std::optional<Gpu> read_gpu(const Root& root, const std::string& address) {
+    const std::string path = format_text("{}/{}", pci_directory, address);
+    const auto pci_class = root.read(path + "/class", short_file);
+    if (!pci_class || !may_be_gpu(*pci_class)) { // most devices end here, after one small file
+        return std::nullopt;
+    }
+    Gpu gpu;
+    gpu.vendor = vendor_name(*pci_class, root.read(path + "/vendor", short_file).value_or(""));
+    if (gpu.vendor.empty()) {
+        return std::nullopt;
+    }
+    gpu.pci = address;
+    gpu.pci_path = root.resolve(path).value_or("");
+    const int numa_node = parse_number<int>(root.read(path + "/numa_node", short_file).value_or("")).value_or(-1);
+    if (numa_node >= 0) {
+        gpu.numa_node = numa_node;
+    }
+    if (gpu.vendor == "nvidia") {
+        const auto text = root.read(format_text("/proc/driver/nvidia/gpus/{}/information", address));
+        const auto information = parse_nvidia_information(text.value_or(""));
+        gpu.minor = information.minor;
+        gpu.uuid = information.uuid;
+    }
+    return gpu;
+}
+
+} // namespace
+
+NvidiaInformation parse_nvidia_information(std::string_view text) {
+    NvidiaInformation information;
+    for (const auto line : split(text, '\n')) {
+        const auto [key, value] = split_once(line, ':');
+        if (trim(key) == "Device Minor") {
+            information.minor = parse_number<unsigned>(trim(value.value_or("")));
+        } else if (trim(key) == "GPU UUID" && trim(value.value_or("")).starts_with("GPU-")) {
+            information.uuid = printable(trim(*value), 40);
+        }
+    }
+    return information;
+}
+
+std::vector<Gpu> read_gpus(const Root& root, Notes& notes) {
+    const auto addresses = root.list(pci_directory);
+    if (!addresses) {
+        if (addresses.error().os_error != ENOENT) {
+            notes.add(addresses.error().message);
+        }
+        return {};
+    }
+    std::vector<Gpu> gpus; // the names are hex digits of equal length, so the listing's order is PCI order
+    for (const auto& address : *addresses) {
+        if (!is_pci_address(address)) {
+            continue;
+        }
+        if (auto gpu = read_gpu(root, address)) {
+            gpus.push_back(std::move(*gpu));
+        }
+    }
+    return gpus;
+}
+
+} // namespace rdma_nccl

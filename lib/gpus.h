@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/fabric.h"
+#include "lib/fabric_notes.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// The GPUs of NVIDIA and AMD on the PCI bus, by PCI address. NVIDIA's minor number and UUID come from its driver.
+std::vector<Gpu> read_gpus(const Root& root, Notes& notes);
+
+/// proc/driver/nvidia/gpus/PCI/information: lines of "Name: value".
+struct NvidiaInformation {
+    std::optional<unsigned> minor;
+    std::string uuid;
+};
+NvidiaInformation parse_nvidia_information(std::string_view text);
+
+} // namespace rdma_nccl

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hostlist.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <optional>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t most_entries = 65536;
+
+tl::unexpected<Error> malformed(std::string_view what, std::string_view text) {
+    return fail(format_text("{} \"{}\" is malformed", what, printable(text)));
+}
+
+struct NumberRange {
+    unsigned first = 0;
+    unsigned last = 0;
+    std::size_t width = 0; ///< of the first number's text: leading zeros are kept
+};
+
+std::optional<NumberRange> parse_range(std::string_view text) {
+    const auto [first_text, last_text] = split_once(text, '-');
+    const auto first = parse_number<unsigned>(first_text);
+    const auto last = last_text ? parse_number<unsigned>(*last_text) : first;
+    if (!first || !last || *last < *first || *last - *first >= most_entries || first_text.size() > 18) {
+        return std::nullopt;
+    }
+    return NumberRange{*first, *last, first_text.size()};
+}
+
+/// Appends every number of "01-03,7" to every prefix; false when malformed or too many.
+bool multiply(std::vector<std::string>& names, std::string_view ranges) {
+    std::vector<std::string> result;
+    for (const auto& prefix : names) {
+        for (const auto part : split(ranges, ',')) {
+            const auto range = parse_range(part);
+            if (!range || result.size() + (range->last - range->first) >= most_entries) {
+                return false;
+            }
+            for (unsigned n = range->first; n <= range->last; ++n) {
+                result.push_back(format_text("{}{:0{}}", prefix, n, range->width));
+            }
+        }
+    }
+    names = std::move(result);
+    return true;
+}
+
+/// Splits at commas outside of brackets.
+std::vector<std::string_view> split_outside_brackets(std::string_view text) {
+    std::vector<std::string_view> parts;
+    int depth = 0;
+    std::size_t start = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        depth += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
+        if (text[i] == ',' && depth == 0) {
+            parts.push_back(text.substr(start, i - start));
+            start = i + 1;
+        }
+    }
+    parts.push_back(text.substr(start));
+    return parts;
+}
+
+/// One expression such as "r[1-2]n[1-4]-ib"; empty when malformed.
+std::vector<std::string> expand_expression(std::string_view text) {
+    std::vector<std::string> names = {""};
+    while (!text.empty()) {
+        const auto open = text.find('[');
+        for (auto& name : names) {
+            name += text.substr(0, open);
+        }
+        if (open == std::string_view::npos) {
+            break;
+        }
+        const auto close = text.find(']', open);
+        if (close == std::string_view::npos || !multiply(names, text.substr(open + 1, close - open - 1))) {
+            return {};
+        }
+        text.remove_prefix(close + 1);
+    }
+    return names;
+}
+
+} // namespace
+
+Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
+    std::vector<std::string> hosts;
+    for (const auto part : split_outside_brackets(trim(text))) {
+        auto names = part.empty() || part.find_first_of(" \t\n") != std::string_view::npos ? std::vector<std::string>()
+                                                                                           : expand_expression(part);
+        if (names.empty() || names.front().find(']') != std::string::npos ||
+            hosts.size() + names.size() > most_entries) {
+            return malformed("host list", text);
+        }
+        hosts.insert(hosts.end(), std::make_move_iterator(names.begin()), std::make_move_iterator(names.end()));
+    }
+    return hosts;
+}
+
+Result<std::vector<unsigned>> expand_task_counts(std::string_view text) {
+    std::vector<unsigned> counts;
+    for (const auto part : split(trim(text), ',')) {
+        const auto [count_text, repeat_text] = split_once(part, '(');
+        const auto count = parse_number<unsigned>(count_text);
+        std::optional<unsigned> repeat = 1;
+        if (repeat_text) {
+            const bool framed = repeat_text->starts_with('x') && repeat_text->ends_with(')');
+            repeat = framed ? parse_number<unsigned>(repeat_text->substr(1, repeat_text->size() - 2)) : std::nullopt;
+        }
+        if (!count || !repeat || *repeat == 0 || counts.size() + *repeat > most_entries) {
+            return malformed("task count list", text);
+        }
+        counts.insert(counts.end(), *repeat, *count);
+    }
+    return counts;
+}
+
+Result<std::vector<std::uint16_t>> expand_ports(std::string_view text) {
+    std::vector<std::uint16_t> ports;
+    for (const auto part : split(trim(text), ',')) {
+        const auto range = parse_range(part);
+        if (!range || range->first == 0 || range->last > 65535 || ports.size() > 65535) {
+            return malformed("port list", text);
+        }
+        for (unsigned port = range->first; port <= range->last; ++port) {
+            ports.push_back(static_cast<std::uint16_t>(port));
+        }
+    }
+    return ports;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/inspect.h"
+
+#include "lib/gpu_list.h"
+#include "lib/port.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <pwd.h>
+#include <sched.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+std::string own_host_name() {
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) != 0) {
+        return "localhost";
+    }
+    return name.data();
+}
+
+/// The user's directory from passwd, as NCCL looks it up; not $HOME.
+std::string home_directory() {
+    std::array<char, 4096> buffer{};
+    passwd entry{};
+    passwd* found = nullptr;
+    if (::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr ||
+        found->pw_dir == nullptr) {
+        return {};
+    }
+    return found->pw_dir;
+}
+
+} // namespace
+
+unsigned count_allowed_cpus() {
+    // A mask too small for the machine is refused with EINVAL; 8,192 CPUs are more than Linux supports
+    // (CONFIG_NR_CPUS).
+    constexpr std::size_t most_cpus = 8192;
+    struct Free {
+        void operator()(cpu_set_t* set) const { CPU_FREE(set); }
+    };
+    const std::unique_ptr<cpu_set_t, Free> set(CPU_ALLOC(most_cpus));
+    const std::size_t size = CPU_ALLOC_SIZE(most_cpus);
+    if (!set || ::sched_getaffinity(0, size, set.get()) != 0) {
+        return 1;
+    }
+    return static_cast<unsigned>(std::max(CPU_COUNT_S(size, set.get()), 1));
+}
+
+Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
+                               std::vector<std::string> program) {
+    const auto root = Root::open(settings.root);
+    if (!root) {
+        return tl::unexpected(root.error());
+    }
+    NodeFacts facts;
+    facts.host_name = own_host_name();
+    facts.environment = environment;
+    facts.step = read_step(environment, std::move(program));
+    facts.head_node = find_head_node(facts.step);
+    facts.program = classify_program(facts.step.program);
+    facts.fabric = read_fabric(*root);
+    facts.nccl_conf = read_nccl_conf(*root, environment, home_directory());
+    facts.ephemeral_ports = read_ephemeral_range(*root);
+    const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
+    facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
+    facts.visible_gpus_source = gpus.source;
+    facts.allowed_cpus = count_allowed_cpus();
+    if (const auto name = name_to_resolve(settings, facts.step, facts.head_node);
+        name && !environment.get_users("MASTER_ADDR")) {
+        facts.head_resolution = resolve_host(*name);
+    }
+    return facts;
+}
+
+} // namespace rdma_nccl

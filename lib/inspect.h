@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inspect half of the house: everything a plan for this node depends on, read once into plain values.
+#pragma once
+
+#include "lib/environment.h"
+#include "lib/fabric.h"
+#include "lib/head.h"
+#include "lib/nccl_conf.h"
+#include "lib/program.h"
+#include "lib/root.h"
+#include "lib/settings.h"
+#include "lib/step.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct NodeFacts {
+    std::string host_name;
+    Environment environment; ///< of the step, before anything is changed
+    Step step;
+    HeadNode head_node;
+    std::optional<Resolution> head_resolution;
+    Program program;
+    Fabric fabric;
+    NcclConf nccl_conf;
+    std::optional<PortRange> ephemeral_ports;
+    unsigned visible_gpus = 0;
+    std::string visible_gpus_source; ///< "CUDA_VISIBLE_DEVICES", ...
+    unsigned allowed_cpus = 1;       ///< CPUs of this process's affinity mask
+};
+
+/// Reads the node below `settings.root`. Fails only when that directory cannot be opened.
+Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
+                               std::vector<std::string> program);
+
+/// CPUs in the calling thread's affinity mask, at least 1.
+unsigned count_allowed_cpus();
+
+} // namespace rdma_nccl

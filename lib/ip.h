@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// IP addresses and prefixes as plain values. An IPv4 address is kept IPv4-mapped (::ffff:a.b.c.d, RFC 4291 2.5.5.2),
+// which is also its form as a RoCE GID; so a GID and an address compare directly.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rdma_nccl {
+
+class IpAddress {
+public:
+    using Bytes = std::array<std::uint8_t, 16>;
+
+    constexpr IpAddress() = default; ///< "::", the unspecified address
+    explicit constexpr IpAddress(const Bytes& bytes) : bytes_(bytes) {}
+
+    /// Numeric text only, "10.0.0.1" or "fe80::1" (no zone, no brackets).
+    static std::optional<IpAddress> parse(std::string_view text);
+    /// An IPv4 address from its four bytes in network order.
+    static IpAddress from_ipv4(const std::array<std::uint8_t, 4>& bytes);
+
+    [[nodiscard]] const Bytes& bytes() const { return bytes_; }
+    [[nodiscard]] bool is_ipv4() const;
+    [[nodiscard]] bool is_zero() const;       ///< :: (IPv4-mapped 0.0.0.0 too)
+    [[nodiscard]] bool is_loopback() const;   ///< 127/8 or ::1
+    [[nodiscard]] bool is_link_local() const; ///< 169.254/16 (RFC 3927) or fe80::/10 (RFC 4291)
+    [[nodiscard]] bool is_multicast() const;  ///< 224/4 or ff00::/8
+    /// Can be reached from another node: none of the four above.
+    [[nodiscard]] bool is_routable() const;
+
+    /// "10.0.0.1" or RFC 5952 text of an IPv6 address.
+    [[nodiscard]] std::string text() const;
+
+    friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
+
+private:
+    Bytes bytes_{};
+};
+
+/// A network in CIDR form, "10.1.0.0/16" or "fd00::/8". The length counts from the address family's own first bit.
+class IpPrefix {
+public:
+    /// nullopt unless the text is ADDRESS/LENGTH with a length in range; host bits may be set and are ignored.
+    static std::optional<IpPrefix> parse(std::string_view text);
+    /// The network of an address; `length` must be 0..32 (IPv4) or 0..128.
+    static std::optional<IpPrefix> of(const IpAddress& address, unsigned length);
+
+    [[nodiscard]] bool contains(const IpAddress& address) const; ///< false for the other address family
+    [[nodiscard]] unsigned length() const { return length_; }
+    [[nodiscard]] const IpAddress& address() const { return address_; }
+    [[nodiscard]] std::string text() const;
+
+    friend bool operator==(const IpPrefix&, const IpPrefix&) = default;
+
+private:
+    IpPrefix(const IpAddress& address, unsigned length) : address_(address), length_(length) {}
+    IpAddress address_;
+    unsigned length_ = 0;
+};
+
+} // namespace rdma_nccl

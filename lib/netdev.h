@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/fabric.h"
+#include "lib/fabric_notes.h"
+
+#include <vector>
+
+namespace rdma_nccl {
+
+/// The interfaces of /sys/class/net with everything but their addresses (lib/netdev_addresses.h).
+std::vector<Netdev> read_netdevs(const Root& root, Notes& notes);
+
+} // namespace rdma_nccl

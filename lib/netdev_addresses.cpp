@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/netdev_addresses.h"
+
+#include "lib/format.h"
+#include "lib/netdev_parse.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <ifaddrs.h>
+#include <memory>
+#include <netinet/in.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// More than any compute node has; the default route stands first in proc/net/route.
+constexpr std::size_t table_limit = std::size_t{256} * 1024;
+
+/// A table of /proc/net; a file without the last, torn line when it is too long, "" when there is none.
+std::string read_table(const Root& root, std::string_view path, Notes& notes) {
+    auto text = root.read(path, table_limit);
+    if (!text) {
+        if (text.error().os_error != ENOENT) { // ENOENT: no such protocol, or not copied
+            notes.add(text.error().message);
+        }
+        return {};
+    }
+    if (text->size() == table_limit) {
+        notes.add(format_text("{}: longer than {} KiB, the rest is not looked at", path, table_limit / 1024));
+        text->resize(text->rfind('\n') + 1);
+    }
+    return std::move(*text);
+}
+
+Netdev* find_netdev(std::vector<Netdev>& netdevs, std::string_view name) {
+    const auto found =
+        std::find_if(netdevs.begin(), netdevs.end(), [&](const Netdev& netdev) { return netdev.name == name; });
+    return found == netdevs.end() ? nullptr : &*found;
+}
+
+void add_address(std::vector<Netdev>& netdevs, std::string_view name, const IpAddress& address, unsigned length) {
+    if (Netdev* const netdev = find_netdev(netdevs, name)) {
+        netdev->addresses.push_back({address, length});
+    }
+}
+
+std::optional<IpAddress> to_ip(const sockaddr* address) {
+    if (address == nullptr) {
+        return std::nullopt;
+    }
+    if (address->sa_family == AF_INET) {
+        sockaddr_in ipv4{};
+        std::memcpy(&ipv4, address, sizeof ipv4);
+        return IpAddress::from_ipv4(std::bit_cast<std::array<std::uint8_t, 4>>(ipv4.sin_addr.s_addr));
+    }
+    if (address->sa_family == AF_INET6) {
+        sockaddr_in6 ipv6{};
+        std::memcpy(&ipv6, address, sizeof ipv6);
+        return IpAddress(std::bit_cast<IpAddress::Bytes>(ipv6.sin6_addr));
+    }
+    return std::nullopt;
+}
+
+/// Of a netmask, as getifaddrs gives it.
+unsigned length_of_mask(const sockaddr* mask) {
+    const auto address = to_ip(mask);
+    if (!address) {
+        return 0;
+    }
+    const bool ipv4 = mask->sa_family == AF_INET;
+    const auto& bytes = address->bytes();
+    unsigned length = 0;
+    for (std::size_t i = ipv4 ? 12 : 0; i < bytes.size(); ++i) {
+        length += static_cast<unsigned>(std::popcount(bytes.at(i)));
+    }
+    return length;
+}
+
+void add_live_addresses(std::vector<Netdev>& netdevs, Notes& notes) {
+    ifaddrs* first = nullptr;
+    if (::getifaddrs(&first) != 0) {
+        notes.add(format_text("addresses of the interfaces: {}", std::strerror(errno)));
+        return;
+    }
+    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
+    for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+        if (const auto address = to_ip(entry->ifa_addr)) {
+            const std::string_view label = entry->ifa_name; // "eth0:1" for a labelled address of eth0
+            add_address(netdevs, split_once(label, ':').key, *address, length_of_mask(entry->ifa_netmask));
+        }
+    }
+}
+
+/// Where an IPv4 address of the machine sits.
+struct Place {
+    std::string netdev;
+    unsigned prefix_length = 32;
+};
+
+/// The most specific direct routes towards the address; several when its subnet is on several interfaces.
+std::vector<Place> places_by_route(const std::vector<Route>& routes, const IpAddress& address) {
+    std::vector<Place> places;
+    unsigned longest = 1; // a direct default route tells nothing
+    for (const auto& route : routes) {
+        const unsigned length = route.destination.length();
+        if (!route.direct || length < longest || !route.destination.contains(address)) {
+            continue;
+        }
+        if (length > longest) {
+            places.clear();
+            longest = length;
+        }
+        if (std::none_of(places.begin(), places.end(), [&](const Place& p) { return p.netdev == route.netdev; })) {
+            places.push_back({route.netdev, length});
+        }
+    }
+    return places;
+}
+
+/// The interface of the GID that has this value.
+std::optional<std::string> netdev_by_gid(const std::vector<Hca>& hcas, const IpAddress& address) {
+    for (const auto& hca : hcas) {
+        for (const auto& port : hca.ports) {
+            for (const auto& gid : port.gids) {
+                if (gid.value == address && !gid.netdev.empty()) {
+                    return gid.netdev;
+                }
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Place> place_of(const IpAddress& address, const std::vector<Hca>& hcas, const std::vector<Route>& routes,
+                              const std::vector<Netdev>& netdevs) {
+    if (address.is_loopback()) {
+        const auto loopback =
+            std::find_if(netdevs.begin(), netdevs.end(), [](const Netdev& netdev) { return netdev.loopback; });
+        return loopback == netdevs.end() ? std::nullopt : std::optional(Place{loopback->name, 8});
+    }
+    const auto places = places_by_route(routes, address);
+    if (const auto netdev = netdev_by_gid(hcas, address)) {
+        const auto same =
+            std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.netdev == *netdev; });
+        return same == places.end() ? Place{*netdev} : *same;
+    }
+    return places.size() == 1 ? std::optional(places.front()) : std::nullopt;
+}
+
+void add_copied_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
+    const auto routes = parse_ipv4_routes(read_table(root, "/proc/net/route", notes));
+    for (const auto& address : parse_fib_trie(read_table(root, "/proc/net/fib_trie", notes))) {
+        if (const auto place = place_of(address, hcas, routes, netdevs)) {
+            add_address(netdevs, place->netdev, address, place->prefix_length);
+        } else {
+            notes.add(format_text("{}: no GID or route tells its interface", address.text()));
+        }
+    }
+    for (const auto& entry : parse_if_inet6(read_table(root, "/proc/net/if_inet6", notes))) {
+        add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
+    }
+}
+
+void add_default_routes(const std::vector<Route>& routes, std::vector<std::string>& netdevs) {
+    const auto is_default = [](const Route& route) { return route.destination.length() == 0 && route.netdev != "lo"; };
+    std::uint32_t lowest = UINT32_MAX;
+    for (const auto& route : routes) {
+        if (is_default(route)) {
+            lowest = std::min(lowest, route.metric);
+        }
+    }
+    for (const auto& route : routes) {
+        if (is_default(route) && route.metric == lowest &&
+            std::find(netdevs.begin(), netdevs.end(), route.netdev) == netdevs.end()) {
+            netdevs.push_back(route.netdev);
+        }
+    }
+}
+
+} // namespace
+
+void add_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
+    if (root.is_live()) {
+        add_live_addresses(netdevs, notes);
+    } else {
+        add_copied_addresses(root, hcas, netdevs, notes);
+    }
+}
+
+std::vector<std::string> read_default_route_netdevs(const Root& root, Notes& notes) {
+    std::vector<std::string> netdevs;
+    add_default_routes(parse_ipv4_routes(read_table(root, "/proc/net/route", notes)), netdevs);
+    add_default_routes(parse_ipv6_routes(read_table(root, "/proc/net/ipv6_route", notes)), netdevs);
+    return netdevs;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> rank_variables = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr std::array<std::string_view, 7> pet_variables = {"PET_NNODES",      "PET_NPROC_PER_NODE", "PET_NODE_RANK",
+                                                           "PET_MASTER_ADDR", "PET_MASTER_PORT",    "PET_RDZV_BACKEND",
+                                                           "PET_RDZV_ID"};
+
+void append(std::vector<std::string>& target, const std::vector<std::string>& more) {
+    target.insert(target.end(), more.begin(), more.end());
+}
+
+/// "[fd00::1]" where a colon follows, "10.0.0.1" as it is.
+std::string bracketed(const std::string& address) {
+    return address.find(':') == std::string::npos ? address : "[" + address + "]";
+}
+
+std::string join_ports(const FabricChoice& fabric) {
+    std::string text;
+    for (const auto* port : fabric.used()) {
+        text += format_text("{}{}:{}", text.empty() ? "" : ",", port->hca, port->port);
+    }
+    return text;
+}
+
+/// `net=auto`: sockets belong on the network that the head address is on, where this node has an address there.
+Settings with_head_network(const Settings& settings, const Fabric& fabric, const std::optional<IpAddress>& head) {
+    Settings result = settings;
+    if (!settings.net.is_auto() || !head) {
+        return result;
+    }
+    for (const auto& netdev : fabric.netdevs) {
+        for (const auto& own : netdev.addresses) {
+            const auto network = IpPrefix::of(own.address, own.prefix_length);
+            const bool same = own.address == *head || (network && network->length() > 0 && network->contains(*head));
+            if (netdev.up && !netdev.loopback && same) {
+                result.net.interface = netdev.name;
+                return result;
+            }
+        }
+    }
+    return result;
+}
+
+void add_rendezvous(VariableList& variables, const Plan& plan) {
+    if (plan.head.address) {
+        variables.set("MASTER_ADDR", plan.head.address->text(), plan.head.source, plan.head.why);
+    } else {
+        (void)variables.forbid("MASTER_ADDR", "no address known for this step");
+    }
+    variables.set("MASTER_PORT", format_text("{}", plan.port.first), plan.port.source, plan.port.why);
+}
+
+void add_jax(VariableList& variables, const Plan& plan) {
+    const std::string address = plan.master_address();
+    if (!address.empty() && plan.port.second) {
+        variables.set("JAX_COORDINATOR_ADDRESS", format_text("{}:{}", bracketed(address), *plan.port.second),
+                      plan.port.source, "second port of the block");
+    }
+}
+
+void add_nodes(VariableList& variables, const Step& step) {
+    const std::string count = format_text("{}", step.node_count);
+    variables.set("NNODES", count, "slurm", "nodes of the step");
+    variables.set("GROUP_WORLD_SIZE", count, "slurm", "nodes of the step");
+}
+
+/// torchrun reads nothing but PET_*; static ranks follow Slurm's order (facts/launchers.md 1.3).
+void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
+    variables.set("PET_NNODES", format_text("{}", step.node_count), "slurm", "nodes of the step");
+    if (plan.visible_gpus > 0) {
+        variables.set("PET_NPROC_PER_NODE", format_text("{}", plan.visible_gpus), plan.visible_gpus_source,
+                      "one rank per GPU");
+    }
+    if (const auto address = plan.master_address(); !address.empty()) {
+        variables.set("PET_MASTER_ADDR", bracketed(address), plan.users_head ? "user" : plan.head.source,
+                      "as MASTER_ADDR");
+    }
+    const auto* port = find_variable(variables.list(), "MASTER_PORT");
+    variables.set("PET_MASTER_PORT", port->value, port->source, "as MASTER_PORT");
+    variables.set("PET_RDZV_BACKEND", "static", "layout", "ranks follow the order of Slurm's nodes");
+    if (step.job_id != 0) {
+        variables.set("PET_RDZV_ID", format_text("{}.{}", step.leader_job_id, step.step_id), "slurm", "job and step");
+    }
+}
+
+/// The user's own NCCL_IB_HCA may name other ports than ours: then our index need not be theirs.
+bool users_own_hcas(const VariableList& variables) {
+    const auto* hca = find_variable(variables.list(), "NCCL_IB_HCA");
+    return hca != nullptr && hca->action == VariableAction::Keep;
+}
+
+void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings& settings) {
+    const auto used = fabric.used();
+    if (std::none_of(used.begin(), used.end(),
+                     [](const auto* port) { return port->link_layer == LinkLayer::Ethernet; })) {
+        return; // InfiniBand has no GID index to choose
+    }
+    if (fabric.common_gid_index && !users_own_hcas(variables)) {
+        const std::string index = format_text("{}", *fabric.common_gid_index);
+        const std::string_view source = settings.gid ? "setting" : "fabric";
+        variables.set("NCCL_IB_GID_INDEX", index, source, "the same on all used ports");
+        variables.set("NVSHMEM_IB_GID_INDEX", index, source, "the same on all used ports");
+    } else {
+        variables.set("NCCL_IB_ROCE_VERSION_NUM", format_text("{}", static_cast<int>(settings.roce)), "setting",
+                      "NCCL 2.21 and newer choose the index of each port by it");
+        if (!fabric.gid_family_is_ipv6) {
+            variables.set("NCCL_IB_ADDR_FAMILY", "AF_INET", "fabric", "family of the chosen GIDs");
+        }
+        if (fabric.gid_range) {
+            variables.set("NCCL_IB_ADDR_RANGE", fabric.gid_range->text(), "setting", "prefix setting");
+        }
+    }
+    if (fabric.gid_family_is_ipv6) {
+        variables.set("NCCL_IB_ADDR_FAMILY", "AF_INET6", "fabric", "family of the chosen GIDs");
+    }
+}
+
+void add_fabric(VariableList& variables, const FabricChoice& fabric, const Settings& settings) {
+    const auto used = fabric.used();
+    if (used.empty()) {
+        return;
+    }
+    const std::string_view source = settings.hca.is_auto() ? "fabric" : "setting";
+    variables.set("NCCL_IB_HCA", fabric.nccl_ib_hca(), source,
+                  format_text("{} of {} ports", used.size(), fabric.ports.size()));
+    add_gid(variables, fabric, settings);
+    variables.set("UCX_NET_DEVICES", join_ports(fabric), source, "the same ports");
+    variables.set("NVSHMEM_HCA_LIST", join_ports(fabric), source, "the same ports");
+    if (settings.strict) { // NCCL falls back to sockets without a word unless told not to (facts/nccl.md 0.5)
+        variables.set("NCCL_IB_DISABLE", "0", "setting", "strict");
+        variables.set("NCCL_NET", "IB", "setting", "strict");
+    }
+}
+
+void add_sockets(VariableList& variables, const SocketChoice& sockets) {
+    if (sockets.interface.empty()) {
+        return;
+    }
+    variables.set("NCCL_SOCKET_IFNAME", "=" + sockets.interface, "fabric", sockets.why);
+    variables.set("GLOO_SOCKET_IFNAME", sockets.interface, "fabric", sockets.why);
+}
+
+void add_tuning(VariableList& variables, const Settings& settings) {
+    if (!settings.tuning) {
+        return;
+    }
+    const auto& values = settings.tuning_values;
+    const auto set = [&variables](std::string_view name, unsigned value) {
+        variables.set(name, format_text("{}", value), "tuning", "tuning setting");
+    };
+    set("NCCL_IB_TIMEOUT", values.ib_timeout);
+    set("NCCL_IB_QPS_PER_CONNECTION", values.qps_per_connection);
+    set("NCCL_SOCKET_NTHREADS", values.socket_nthreads);
+    set("NCCL_NSOCKS_PERTHREAD", values.nsocks_perthread);
+}
+
+void forbid_other_layout(VariableList& variables, Plan& plan) {
+    const auto forbid = [&](auto names, std::string_view remedy) {
+        std::string users;
+        for (const auto name : names) {
+            if (variables.forbid(name, "not in this layout")) {
+                users += (users.empty() ? "" : ", ") + std::string(name);
+            }
+        }
+        if (!users.empty()) {
+            plan.warnings.push_back(format_text("{} set in the environment, kept: {}", users, remedy));
+        }
+    };
+    if (plan.layout.layout == Layout::Rank) {
+        forbid(pet_variables, "torchrun options have no meaning with one task per rank; unset them");
+    } else if (plan.layout.layout == Layout::Node) {
+        forbid(rank_variables, "in node layout the launcher sets them; unset them");
+    } else {
+        forbid(std::array<std::string_view, 2>{"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+               "in pod layout the launcher sets them; unset them");
+    }
+}
+
+/// What an outer step of ours set and this plan does not speak of must not stay.
+void remove_left_over(VariableList& variables, const Environment& environment) {
+    for (const auto& name : environment.ours()) {
+        if (find_variable(variables.list(), name) == nullptr) {
+            (void)variables.forbid(name, "left from an outer step");
+        }
+    }
+}
+
+void add_gpus(VariableList& variables, const Plan& plan) {
+    variables.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID", "default", "GPU numbers as in Slurm and nvidia-smi");
+    if (plan.layout.layout != Layout::Rank && plan.visible_gpus > 0) {
+        std::string ids;
+        for (unsigned i = 0; i < plan.visible_gpus; ++i) {
+            ids += format_text("{}{}", i == 0 ? "" : ",", i);
+        }
+        variables.set("JAX_LOCAL_DEVICE_IDS", ids, plan.visible_gpus_source, "all visible GPUs");
+    }
+}
+
+std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const Settings& settings) {
+    VariableList variables(facts.environment, facts.nccl_conf);
+    add_rendezvous(variables, plan);
+    add_nodes(variables, facts.step);
+    forbid_other_layout(variables, plan);
+    if (plan.layout.layout != Layout::Rank) {
+        add_torchrun(variables, plan, facts.step);
+    }
+    if (plan.layout.layout == Layout::Pod) {
+        variables.force("WORLD_SIZE", format_text("{}", facts.step.node_count), "slurm", "number of nodes: pod layout");
+    }
+    add_jax(variables, plan);
+    add_fabric(variables, plan.fabric, settings);
+    add_sockets(variables, plan.sockets);
+    add_tuning(variables, settings);
+    add_gpus(variables, plan);
+    remove_left_over(variables, facts.environment);
+    return variables.take();
+}
+
+/// As many threads as a rank has CPUs of its own: the task's mask, or its share of the node where tasks are not bound.
+void add_threads(VariableList& variables, const Plan& plan, const TaskFacts& task) {
+    const bool rank_layout = plan.layout.layout == Layout::Rank;
+    const unsigned ranks = std::max(rank_layout ? task.local_tasks : plan.visible_gpus, 1U);
+    const unsigned tasks = std::max(task.local_tasks, 1U);
+    const unsigned share = task.cpus_per_task > 0 ? task.cpus_per_task : task.node_cpus / tasks;
+    const unsigned task_cpus = std::max(std::min(task.task_cpus, share), 1U);
+    const unsigned threads = std::max(rank_layout ? task_cpus : task_cpus / ranks, 1U);
+    variables.set("OMP_NUM_THREADS", format_text("{}", threads), "CPU mask",
+                  format_text("{} CPUs of this task, {} ranks on the node", task_cpus, ranks));
+}
+
+} // namespace
+
+std::string Plan::master_address() const {
+    if (users_head) {
+        return *users_head;
+    }
+    return head.address ? head.address->text() : "";
+}
+
+Plan make_plan(const NodeFacts& facts, const Settings& settings) {
+    Plan plan;
+    if (facts.program.kind == ProgramKind::RuntimeDaemon) {
+        plan.leave_alone = true;
+        plan.leave_alone_why = format_text("{} starts the ranks of another runtime", facts.program.name);
+        return plan;
+    }
+    plan.visible_gpus = facts.visible_gpus;
+    plan.visible_gpus_source = facts.visible_gpus_source;
+    plan.layout = choose_layout(settings, facts.step, facts.program, facts.visible_gpus);
+    plan.fabric = choose_fabric(facts.fabric, settings);
+    plan.head_node = facts.head_node;
+    plan.users_head = facts.environment.get_users("MASTER_ADDR");
+    const SocketChoice own = choose_socket_interface(facts.fabric, plan.fabric, settings);
+    plan.head = choose_head(settings, facts.step, facts.head_node, facts.head_resolution, own.address);
+    const auto head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
+    plan.sockets = choose_socket_interface(facts.fabric, plan.fabric, with_head_network(settings, facts.fabric, head));
+    plan.port = choose_port(settings, facts.step, facts.environment.get_users("MASTER_PORT"), facts.ephemeral_ports);
+
+    append(plan.warnings, facts.step.problems);
+    append(plan.warnings, plan.layout.warnings);
+    if (!plan.users_head) {
+        append(plan.warnings, plan.head.warnings);
+        if (plan.head.address && !plan.head_node.certain && facts.step.node_count > 1 && settings.head.is_auto()) {
+            plan.warnings.push_back(
+                format_text("rank 0 may run on another node than {} ({}): give head=NAME if ranks do not meet",
+                            plan.head_node.name, plan.head_node.why));
+        }
+    }
+    append(plan.warnings, plan.port.warnings);
+    append(plan.warnings, facts.fabric.problems);
+    if (facts.fabric.hcas.empty()) {
+        plan.warnings.emplace_back("no RDMA device in /sys/class/infiniband: NCCL will use sockets");
+    }
+    append(plan.warnings, plan.fabric.warnings);
+    append(plan.warnings, own.warnings);
+    plan.variables = plan_variables(plan, facts, settings);
+    return plan;
+}
+
+std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment) {
+    static const NcclConf no_conf; // none of these belongs to NCCL
+    VariableList variables(environment, no_conf);
+    const auto number = [](unsigned value) { return format_text("{}", value); };
+    const bool rank_layout = plan.layout.layout == Layout::Rank;
+    // With one task per node the task's id orders the nodes so that node rank 0 runs rank 0, also where the
+    // distribution is arbitrary: torchrun's static rendezvous is hosted by node rank 0.
+    const unsigned node_rank = rank_layout ? task.node_rank : task.rank;
+    if (rank_layout) {
+        variables.force("RANK", number(task.rank), "slurm", "SLURM_PROCID");
+        variables.force("WORLD_SIZE", number(task.task_count), "slurm", "tasks of the step");
+        variables.force("LOCAL_RANK", number(task.local_rank), "slurm", "SLURM_LOCALID");
+        variables.force("LOCAL_WORLD_SIZE", number(task.local_tasks), "slurm", "tasks on this node");
+        if (plan.visible_gpus > 0) {
+            variables.set("JAX_LOCAL_DEVICE_IDS", number(task.local_rank % plan.visible_gpus), "slurm",
+                          "as LOCAL_RANK");
+        }
+    }
+    variables.force("NODE_RANK", number(node_rank), "slurm",
+                    rank_layout ? "SLURM_NODEID" : "SLURM_PROCID, one task per node");
+    variables.force("GROUP_RANK", number(node_rank), "slurm", "as NODE_RANK");
+    if (!rank_layout) {
+        variables.set("PET_NODE_RANK", number(node_rank), "slurm", "as NODE_RANK");
+    }
+    if (plan.layout.layout == Layout::Pod) {
+        variables.force("RANK", number(node_rank), "slurm", "node rank: pod layout");
+    }
+    add_threads(variables, plan, task);
+    return variables.take();
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan half of the house: a pure function from facts and settings to decisions, each with its reason.
+#pragma once
+
+#include "lib/fabric_choice.h"
+#include "lib/head.h"
+#include "lib/inspect.h"
+#include "lib/layout.h"
+#include "lib/port.h"
+#include "lib/variables.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// What all tasks of a node share.
+struct Plan {
+    bool leave_alone = false; ///< nothing is done: the step starts another runtime's daemons
+    std::string leave_alone_why;
+    LayoutChoice layout;
+    HeadNode head_node;
+    HeadAddress head;
+    std::optional<std::string> users_head; ///< MASTER_ADDR as the user set it; wins over `head`
+    PortBlock port;
+    FabricChoice fabric;
+    SocketChoice sockets;
+    unsigned visible_gpus = 0;
+    std::string visible_gpus_source;
+    std::vector<Variable> variables;
+    std::vector<std::string> warnings; ///< of all parts, in the order of the parts
+
+    /// MASTER_ADDR that the ranks get; empty when there is none.
+    [[nodiscard]] std::string master_address() const;
+};
+
+Plan make_plan(const NodeFacts& facts, const Settings& settings);
+
+/// What one task knows about itself, from Slurm, when it is about to start.
+struct TaskFacts {
+    unsigned rank = 0;        ///< SLURM_PROCID: over the whole step, heterogeneous ones too
+    unsigned local_rank = 0;  ///< SLURM_LOCALID
+    unsigned node_rank = 0;   ///< SLURM_NODEID
+    unsigned local_tasks = 1; ///< of this node
+    unsigned task_count = 1;  ///< of the step
+    unsigned node_count = 1;
+    unsigned task_cpus = 1;     ///< in the task's affinity mask
+    unsigned node_cpus = 1;     ///< that all tasks of this node share
+    unsigned cpus_per_task = 0; ///< SLURM_CPUS_PER_TASK, 0 when not asked for
+};
+
+/// The variables that differ from task to task.
+std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment);
+
+} // namespace rdma_nccl

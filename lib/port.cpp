@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/port.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+namespace rdma_nccl {
+
+namespace {
+
+PortRange range_for(const Settings& settings, const std::optional<PortRange>& ephemeral) {
+    return settings.port_range ? *settings.port_range : default_port_range(ephemeral);
+}
+
+PortBlock block(std::uint16_t first, std::string source, std::string why) {
+    PortBlock result{first, std::nullopt, std::move(source), std::move(why), {}};
+    if (first < 65535) {
+        result.second = static_cast<std::uint16_t>(first + 1);
+    }
+    return result;
+}
+
+void warn_when_ephemeral(PortBlock& chosen, const std::optional<PortRange>& ephemeral) {
+    if (ephemeral && chosen.first + port_block_size > ephemeral->first && chosen.first <= ephemeral->last) {
+        chosen.warnings.push_back(format_text("port {} lies in net.ipv4.ip_local_port_range {}-{}, an outgoing "
+                                              "connection can take it: choose another port_range",
+                                              chosen.first, ephemeral->first, ephemeral->last));
+    }
+}
+
+} // namespace
+
+std::optional<PortRange> read_ephemeral_range(const Root& root) {
+    const auto text = root.read("/proc/sys/net/ipv4/ip_local_port_range");
+    if (!text) {
+        return std::nullopt;
+    }
+    const auto words = split_words(*text);
+    const auto first = words.size() == 2 ? parse_number<std::uint16_t>(words[0]) : std::nullopt;
+    const auto last = words.size() == 2 ? parse_number<std::uint16_t>(words[1]) : std::nullopt;
+    if (!first || !last || *last < *first) {
+        return std::nullopt;
+    }
+    return PortRange{*first, *last};
+}
+
+PortRange default_port_range(const std::optional<PortRange>& ephemeral) {
+    constexpr PortRange usual{20000, 28999}; // below torchrun's 29400 and 29500, and node ports (30000-32767)
+    if (!ephemeral || ephemeral->first > usual.last || ephemeral->last < usual.first) {
+        return usual;
+    }
+    const PortRange below{10000, static_cast<std::uint16_t>(ephemeral->first > 0 ? ephemeral->first - 1 : 0)};
+    const PortRange above{static_cast<std::uint16_t>(ephemeral->last < 65535 ? ephemeral->last + 1 : 65535), 65535};
+    constexpr int worthwhile = 256; // ports, 64 blocks: fewer would make neighbouring jobs collide
+    const int size_below = below.last - below.first;
+    const int size_above = above.last - above.first;
+    if (size_below < worthwhile && size_above < worthwhile) {
+        return usual; // nothing outside is left; choose_port() warns
+    }
+    return size_below >= size_above ? below : above;
+}
+
+std::uint16_t derive_port(std::uint32_t job_id, std::uint32_t step_id, const PortRange& range) {
+    const auto blocks = static_cast<std::uint32_t>(range.last - range.first + 1) / port_block_size;
+    constexpr std::uint32_t steps_apart = 97; // of one job, before they meet those of the next job
+    const std::uint64_t position = std::uint64_t{job_id} * steps_apart + step_id;
+    return static_cast<std::uint16_t>(range.first + (position % (blocks == 0 ? 1 : blocks)) * port_block_size);
+}
+
+PortBlock choose_port(const Settings& settings, const Step& step, const std::optional<std::string>& users_master_port,
+                      const std::optional<PortRange>& ephemeral) {
+    std::vector<std::string> warnings;
+    if (users_master_port) {
+        if (const auto port = parse_number<std::uint16_t>(*users_master_port); port && *port > 0) {
+            return block(*port, "user", "MASTER_PORT was set before");
+        }
+        warnings.push_back(format_text("MASTER_PORT=\"{}\" is no port number; unset it, or set 1024 to 65535",
+                                       printable(*users_master_port)));
+    }
+    PortBlock chosen;
+    if (settings.port) {
+        chosen = block(*settings.port, "setting", "port setting");
+    } else if (!step.reserved_ports.empty()) {
+        chosen = PortBlock{step.reserved_ports.front(), std::nullopt, "slurm", "first of SLURM_STEP_RESV_PORTS", {}};
+        if (step.reserved_ports.size() > 1) {
+            chosen.second = step.reserved_ports[1];
+        }
+    } else if (step.note && step.note->port != 0) {
+        chosen = block(step.note->port, "derived", "from job and step id, by srun");
+    } else {
+        chosen = block(derive_port(step.leader_job_id, step.step_id, range_for(settings, ephemeral)), "derived",
+                       "from job and step id");
+    }
+    if (chosen.source != "slurm") { // Slurm's own range is the site's decision
+        warn_when_ephemeral(chosen, ephemeral);
+    }
+    chosen.warnings.insert(chosen.warnings.begin(), warnings.begin(), warnings.end());
+    return chosen;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/report.h"
+
+#include "lib/format.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+std::string count(std::size_t number, std::string_view noun) {
+    return format_text("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
+std::string gid_summary(const FabricChoice& fabric) {
+    const auto used = fabric.used();
+    if (used.empty()) {
+        return "";
+    }
+    if (used.front()->link_layer == LinkLayer::InfiniBand) {
+        return ", InfiniBand";
+    }
+    if (fabric.common_gid_index) {
+        return format_text(", GID index {}", *fabric.common_gid_index);
+    }
+    return ", GID index per port";
+}
+
+std::string hca_summary(const FabricChoice& fabric) {
+    const auto used = fabric.used();
+    if (used.empty()) {
+        return "no HCA";
+    }
+    std::string names;
+    if (used.size() <= 2) {
+        for (const auto* port : used) {
+            names += format_text("{}{}:{}", names.empty() ? "" : ",", port->hca, port->port);
+        }
+    } else {
+        names = format_text("{}:{}..{}:{}", used.front()->hca, used.front()->port, used.back()->hca, used.back()->port);
+    }
+    return format_text("{} ({})", count(used.size(), "HCA port"), names);
+}
+
+std::string head_text(const Plan& plan) {
+    const auto* port = find_variable(plan.variables, "MASTER_PORT");
+    const std::string address = plan.master_address();
+    return format_text("{}:{}", address.empty() ? "none" : address, port == nullptr ? "none" : port->value);
+}
+
+std::string variable_line(const Variable& variable) {
+    switch (variable.action) {
+    case VariableAction::Set:
+        return format_text("  {}={}  [{}: {}]", variable.name, variable.value, variable.source, variable.why);
+    case VariableAction::Keep:
+        return format_text("  {}={}  [{}: kept]", variable.name, variable.value, variable.source);
+    case VariableAction::Unset:
+        break;
+    }
+    return format_text("  {} removed  [{}]", variable.name, variable.why);
+}
+
+} // namespace
+
+std::string plan_summary(const Plan& plan, const Step& step) {
+    return format_text("{} layout, {} on {}, head {} ({}), {}{}", layout_name(plan.layout.layout),
+                       count(step.task_count, "task"), count(step.node_count, "node"), plan.head_node.name,
+                       head_text(plan), hca_summary(plan.fabric), gid_summary(plan.fabric));
+}
+
+std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const std::vector<Variable>& task_variables) {
+    std::vector<std::string> lines;
+    lines.push_back(format_text("layout {}: {}", layout_name(plan.layout.layout), plan.layout.why));
+    lines.push_back(format_text("step {}.{}: {} on {}; {}{}{}", step.job_id, step.step_id,
+                                count(step.task_count, "task"), count(step.node_count, "node"),
+                                count(plan.visible_gpus, "visible GPU"), plan.visible_gpus_source.empty() ? "" : " by ",
+                                plan.visible_gpus_source));
+    lines.push_back(format_text("head {} ({}): {}", plan.head_node.name, head_text(plan),
+                                plan.users_head ? "MASTER_ADDR was set before" : plan.head.why));
+    for (const auto& port : plan.fabric.ports) {
+        const std::string gid = port.gid_index ? format_text(", GID index {}", *port.gid_index) : "";
+        lines.push_back(format_text("{} port {}: {}{}: {}", port.hca, port.port,
+                                    port.verdict.used ? "used" : "left out", port.verdict.used ? gid : "",
+                                    port.verdict.reason));
+    }
+    const auto add = [&lines](const std::vector<Variable>& variables) {
+        std::transform(variables.begin(), variables.end(), std::back_inserter(lines), variable_line);
+    };
+    add(plan.variables);
+    add(task_variables);
+    return lines;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one way in which functions of this library report failure: a value or an Error, never an exception.
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace rdma_nccl {
+
+/// What went wrong, in words a user can act on: what was found, where, and what to do.
+struct Error {
+    std::string message;
+    int os_error = 0; ///< errno of the system call that failed, or 0
+};
+
+template<typename T>
+using Result = tl::expected<T, Error>;
+
+/// `return fail("...")` from any function that returns a Result.
+inline tl::unexpected<Error> fail(std::string message, int os_error = 0) {
+    return tl::unexpected<Error>(Error{std::move(message), os_error});
+}
+
+} // namespace rdma_nccl

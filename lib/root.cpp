@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/root.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <linux/openat2.h>
+#include <memory>
+#include <sys/syscall.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+// O_NONBLOCK: a FIFO in a copied tree must not block us.
+constexpr int read_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+tl::unexpected<Error> fail_errno(std::string_view path) {
+    const int code = errno;
+    return fail(format_text("{}: {}", path, std::strerror(code)), code);
+}
+
+Result<std::string> read_all(int fd, std::string_view path, std::size_t limit) {
+    std::string text(limit, '\0');
+    std::size_t size = 0;
+    while (size < limit) {
+        const ssize_t count = ::read(fd, text.data() + size, limit - size);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0) {
+            return fail_errno(path);
+        }
+        if (count == 0) {
+            break;
+        }
+        size += static_cast<std::size_t>(count);
+    }
+    text.resize(size);
+    text.resize(text.find_last_not_of(" \t\r\n") + 1); // npos + 1 is 0: all blank
+    return text;
+}
+
+bool natural_less(const std::string& a, const std::string& b) {
+    const auto number_a = parse_number<unsigned long>(a);
+    const auto number_b = parse_number<unsigned long>(b);
+    if (number_a && number_b && *number_a != *number_b) {
+        return *number_a < *number_b;
+    }
+    if (number_a.has_value() != number_b.has_value()) {
+        return number_a.has_value();
+    }
+    return a < b;
+}
+
+Result<std::vector<std::string>> list_fd(UniqueFd fd) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), ::closedir);
+    if (!stream) {
+        return fail_errno("directory");
+    }
+    (void)fd.release(); // closedir closes it
+    std::vector<std::string> names;
+    while (const dirent* entry = ::readdir(stream.get())) {
+        const std::string_view name = static_cast<const char*>(entry->d_name);
+        if (name != "." && name != "..") {
+            names.emplace_back(name);
+        }
+    }
+    std::sort(names.begin(), names.end(), natural_less);
+    return names;
+}
+
+} // namespace
+
+Result<std::string> Directory::read(std::string_view name, std::size_t limit) const {
+    const UniqueFd fd(::openat(fd_.get(), std::string(name).c_str(), read_flags | O_NOFOLLOW));
+    if (!fd) {
+        return fail_errno(name);
+    }
+    return read_all(fd.get(), name, limit);
+}
+
+Result<std::vector<std::string>> Directory::list() const {
+    UniqueFd again(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!again) {
+        return fail_errno(".");
+    }
+    return list_fd(std::move(again));
+}
+
+Result<Root> Root::open(const std::string& path) {
+    const std::unique_ptr<char, decltype(&std::free)> absolute(::realpath(path.c_str(), nullptr), std::free);
+    UniqueFd fd(absolute ? ::open(absolute.get(), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
+    if (!fd) {
+        const int code = errno;
+        return fail(format_text("root directory {}: {}; name a directory that holds sys/ and proc/", printable(path),
+                                std::strerror(code)),
+                    code);
+    }
+    return Root(absolute.get(), std::move(fd));
+}
+
+Result<UniqueFd> Root::open_below(std::string_view path, int flags) const {
+    const std::string name(path);
+    if (!is_live()) {
+        open_how how{};
+        how.flags = static_cast<decltype(how.flags)>(flags);
+        how.resolve = RESOLVE_IN_ROOT;
+        UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, fd_.get(), name.c_str(), &how, sizeof how)));
+        if (fd) {
+            return fd;
+        }
+        if (errno != ENOSYS && errno != EPERM) { // before Linux 5.6, or hidden by an older seccomp filter
+            return fail_errno(path);
+        }
+    }
+    UniqueFd fd(::open((is_live() ? name : path_ + name).c_str(), flags));
+    if (!fd) {
+        return fail_errno(path);
+    }
+    return fd;
+}
+
+Result<std::string> Root::read(std::string_view path, std::size_t limit) const {
+    const auto fd = open_below(path, read_flags);
+    if (!fd) {
+        return tl::unexpected(fd.error());
+    }
+    return read_all(fd->get(), path, limit);
+}
+
+Result<Directory> Root::directory(std::string_view path) const {
+    auto fd = open_below(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!fd) {
+        return tl::unexpected(fd.error());
+    }
+    return Directory(std::move(*fd));
+}
+
+Result<std::vector<std::string>> Root::list(std::string_view path) const {
+    auto fd = open_below(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!fd) {
+        return tl::unexpected(fd.error());
+    }
+    return list_fd(std::move(*fd));
+}
+
+bool Root::exists(std::string_view path) const {
+    return open_below(path, O_PATH | O_CLOEXEC).has_value();
+}
+
+Result<std::string> Root::resolve(std::string_view path) const {
+    const auto fd = open_below(path, O_PATH | O_CLOEXEC);
+    if (!fd) {
+        return tl::unexpected(fd.error());
+    }
+    std::array<char, PATH_MAX> buffer{};
+    const std::string link = format_text("/proc/self/fd/{}", fd->get());
+    const ssize_t length = ::readlink(link.c_str(), buffer.data(), buffer.size());
+    if (length < 0) {
+        return fail_errno(path);
+    }
+    std::string real(buffer.data(), static_cast<std::size_t>(length));
+    if (!is_live() && real.starts_with(path_)) {
+        real.erase(0, path_.size());
+    }
+    return real.empty() ? "/" : real;
+}
+
+} // namespace rdma_nccl

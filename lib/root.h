@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files read below a root directory: "/" for this machine, another directory for a copied or emulated one. Symbolic
+// links are followed inside the root (openat2(2), RESOLVE_IN_ROOT), so a copied tree with absolute links reads like the
+// original and cannot lead outside.
+#pragma once
+
+#include "lib/result.h"
+#include "lib/unique_fd.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// An open directory; names given to it are single components.
+class Directory {
+public:
+    explicit Directory(UniqueFd fd) : fd_(std::move(fd)) {}
+
+    /// Up to `limit` bytes of a file, without trailing white space. Never blocks on a FIFO, never follows a link.
+    [[nodiscard]] Result<std::string> read(std::string_view name, std::size_t limit = 4096) const;
+    /// The names in it without "." and "..", in numeric order where names are numbers (0, 1, 2, 10), else by bytes.
+    [[nodiscard]] Result<std::vector<std::string>> list() const;
+
+private:
+    UniqueFd fd_;
+};
+
+class Root {
+public:
+    /// Opens the directory; fails when it is none or cannot be searched.
+    static Result<Root> open(const std::string& path);
+
+    [[nodiscard]] const std::string& path() const { return path_; }
+    /// True for "/": kernel interfaces that have no file (getifaddrs) may be asked too.
+    [[nodiscard]] bool is_live() const { return path_ == "/"; }
+
+    /// Up to `limit` bytes of the file at an absolute path below the root, without trailing white space.
+    [[nodiscard]] Result<std::string> read(std::string_view path, std::size_t limit = 4096) const;
+    [[nodiscard]] Result<std::vector<std::string>> list(std::string_view path) const;
+    [[nodiscard]] Result<Directory> directory(std::string_view path) const;
+    [[nodiscard]] bool exists(std::string_view path) const;
+    /// The absolute path, seen from the root, of what `path` names after all links: "/sys/class/net/eth0/device" gives
+    /// "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0".
+    [[nodiscard]] Result<std::string> resolve(std::string_view path) const;
+
+private:
+    Root(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+    [[nodiscard]] Result<UniqueFd> open_below(std::string_view path, int flags) const;
+
+    std::string path_;
+    UniqueFd fd_;
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings of design section 3 as plain values. Parsing is in settings_parse.h; nothing here reads anything.
+#pragma once
+
+#include "lib/ip.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+enum class Layout { Auto, Rank, Node, Pod };
+enum class RoceVersion { V1 = 1, V2 = 2 };
+enum class FamilyChoice { Auto, Ipv4, Ipv6 };
+
+/// `net`: the network for rendezvous and sockets. Neither member set: auto.
+struct NetChoice {
+    std::string interface;          ///< exact interface name, or empty
+    std::optional<IpPrefix> prefix; ///< the network of that interface
+    [[nodiscard]] bool is_auto() const { return interface.empty() && !prefix; }
+};
+
+/// `head`: override of MASTER_ADDR. Both empty: auto.
+struct HeadChoice {
+    std::string name_or_address; ///< used for every step
+    std::string suffix;          ///< appended to the node name of rank 0, "-ib0"
+    [[nodiscard]] bool is_auto() const { return name_or_address.empty() && suffix.empty(); }
+};
+
+struct PortRange {
+    std::uint16_t first = 0;
+    std::uint16_t last = 0; ///< inclusive
+};
+
+/// `hca`: names are exact; without a port all ports. No items: auto.
+struct HcaChoice {
+    struct Item {
+        std::string name;
+        std::optional<unsigned> port;
+    };
+    bool exclude = false; ///< written with ^: all but these
+    std::vector<Item> items;
+    [[nodiscard]] bool is_auto() const { return items.empty(); }
+};
+
+/// Values for the four variables of `tuning`; the site file may replace them (mission rows M10, M11).
+struct TuningValues {
+    unsigned ib_timeout = 22;
+    unsigned qps_per_connection = 8;
+    unsigned socket_nthreads = 4;
+    unsigned nsocks_perthread = 8;
+};
+
+/// Where a value came from, weakest first.
+enum class Origin { Default, SiteFile, Plugstack, Environment, Option };
+
+struct Settings {
+    bool enable = false;
+    Layout layout = Layout::Auto;
+    NetChoice net;
+    HeadChoice head;
+    std::optional<std::uint16_t> port;
+    std::optional<PortRange> port_range;
+    HcaChoice hca;
+    std::optional<unsigned> gid;
+    FamilyChoice family = FamilyChoice::Auto;
+    std::optional<IpPrefix> prefix;
+    RoceVersion roce = RoceVersion::V2;
+    bool tuning = true;
+    TuningValues tuning_values;
+    bool strict = false;
+    std::string root = "/";
+    unsigned verbose = 1;
+
+    /// How each key that is not at its default was given: text and place, "gid" -> {"3", Option, "--rdma-nccl"}.
+    struct Given {
+        std::string text;
+        Origin origin = Origin::Default;
+        std::string place; ///< "/etc/rdma-nccl.conf:4", "plugstack.conf", "RDMA_NCCL_GID", "--rdma-nccl"
+    };
+    std::map<std::string, Given, std::less<>> given;
+};
+
+} // namespace rdma_nccl

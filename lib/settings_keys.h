@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of keys behind settings_parse: name, values, meaning and the function that checks and stores a value.
+#pragma once
+
+#include "lib/settings.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rdma_nccl {
+
+/// Stores `value` in `settings`, or returns what is wrong with it in words that name the valid values.
+using SettingsSetter = std::optional<std::string> (*)(Settings& settings, std::string_view value);
+
+struct SettingsKey {
+    std::string_view name;
+    std::string_view values; ///< default first, as shown by help
+    std::string_view meaning;
+    bool site_only = false;
+    SettingsSetter set = nullptr;     ///< nullptr: known, but of a later version
+    std::string_view only_value = {}; ///< then the one value that is accepted
+};
+
+std::span<const SettingsKey> settings_keys();
+
+/// nullptr when there is no such key.
+const SettingsKey* find_settings_key(std::string_view name);
+
+/// One of the four NCCL variables of `tuning`, which the site file gives by their own name; false: no such name.
+bool set_tuning_value(Settings& settings, std::string_view variable, std::string_view value, std::string& error);
+
+} // namespace rdma_nccl

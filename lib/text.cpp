@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/text.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view blanks = " \t\r\n";
+
+/// Levenshtein distance; words are short, so the plain two-row form will do.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> previous(b.size() + 1);
+    std::vector<std::size_t> current(b.size() + 1);
+    std::iota(previous.begin(), previous.end(), std::size_t{0});
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        current[0] = i + 1;
+        for (std::size_t j = 0; j < b.size(); ++j) {
+            const std::size_t substituted = previous[j] + (a[i] == b[j] ? 0 : 1);
+            current[j + 1] = std::min({previous[j + 1] + 1, current[j] + 1, substituted});
+        }
+        std::swap(previous, current);
+    }
+    return previous[b.size()];
+}
+
+} // namespace
+
+std::string_view trim(std::string_view text) {
+    const auto first = text.find_first_not_of(blanks);
+    if (first == std::string_view::npos) {
+        return {};
+    }
+    return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    for (;;) {
+        const auto at = text.find(separator);
+        parts.push_back(text.substr(0, at));
+        if (at == std::string_view::npos) {
+            return parts;
+        }
+        text.remove_prefix(at + 1);
+    }
+}
+
+std::vector<std::string_view> split_words(std::string_view text) {
+    std::vector<std::string_view> words;
+    for (auto start = text.find_first_not_of(blanks); start != std::string_view::npos;) {
+        const auto end = std::min(text.find_first_of(blanks, start), text.size());
+        words.push_back(text.substr(start, end - start));
+        start = text.find_first_not_of(blanks, end);
+    }
+    return words;
+}
+
+KeyValue split_once(std::string_view text, char separator) {
+    const auto at = text.find(separator);
+    if (at == std::string_view::npos) {
+        return {text, std::nullopt};
+    }
+    return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::optional<std::string_view> nearest_word(std::string_view word, const std::vector<std::string_view>& words) {
+    constexpr std::size_t longest_word = 64; // longer input is no misspelling of ours, and would only cost time
+    if (word.empty() || word.size() > longest_word) {
+        return std::nullopt;
+    }
+    std::optional<std::string_view> best;
+    std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+    for (const auto candidate : words) {
+        const bool prefix = word.size() >= 2 && candidate.substr(0, word.size()) == word;
+        const std::size_t distance = prefix ? 1 : edit_distance(word, candidate);
+        if (distance < best_distance && distance < candidate.size()) {
+            best = candidate;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+std::string_view base_name(std::string_view path) {
+    const auto slash = path.rfind('/');
+    return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+std::string printable(std::string_view text, std::size_t max_length) {
+    const bool cut = text.size() > max_length;
+    std::string result(text.substr(0, max_length));
+    std::replace_if(
+        result.begin(), result.end(),
+        [](char c) {
+            const auto byte = static_cast<unsigned char>(c);
+            return byte < 0x20 || byte == 0x7f;
+        },
+        '?');
+    return cut ? result + "..." : result;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small text helpers. All of them are total: any bytes may come in.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Without leading and trailing blanks, tabs, CR and newlines.
+std::string_view trim(std::string_view text);
+
+/// The parts between separators; "" gives one empty part, "a," gives "a" and "".
+std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// The words between runs of blanks and tabs; no empty ones.
+std::vector<std::string_view> split_words(std::string_view text);
+
+/// Both parts around the first separator; without one the second part is absent.
+struct KeyValue {
+    std::string_view key;
+    std::optional<std::string_view> value;
+};
+KeyValue split_once(std::string_view text, char separator);
+
+/// The whole text as a number in the given base: no sign for unsigned types, no blanks, nothing behind it.
+template<std::integral T>
+std::optional<T> parse_number(std::string_view text, int base = 10) {
+    T value{};
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value, base);
+    if (text.empty() || error != std::errc{} || stop != end) {
+        return std::nullopt;
+    }
+    return value;
+}
+
+/// The entry of `words` that a user most likely meant by `word` (edit distance, prefix), or nullopt when none is near.
+std::optional<std::string_view> nearest_word(std::string_view word, const std::vector<std::string_view>& words);
+
+/// The last component of a path: "/usr/bin/torchrun" gives "torchrun".
+std::string_view base_name(std::string_view path);
+
+/// Text from a file or a peer made safe for a terminal or log: control bytes become '?', longer text is cut with "...".
+std::string printable(std::string_view text, std::size_t max_length = 80);
+
+} // namespace rdma_nccl

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/variables.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+void VariableList::set(std::string_view name, std::string value, std::string_view source, std::string why) {
+    if (auto users = environment_.get_users(name)) {
+        list_.push_back({std::string(name), std::move(*users), "user", "set before, kept", VariableAction::Keep});
+    } else if (const auto found = conf_.find(name); found != conf_.end()) {
+        list_.push_back(
+            {std::string(name), found->second.value, found->second.file, "set there, kept", VariableAction::Keep});
+    } else {
+        list_.push_back(
+            {std::string(name), std::move(value), std::string(source), std::move(why), VariableAction::Set});
+    }
+}
+
+void VariableList::force(std::string_view name, std::string value, std::string_view source, std::string why) {
+    list_.push_back({std::string(name), std::move(value), std::string(source), std::move(why), VariableAction::Set});
+}
+
+bool VariableList::forbid(std::string_view name, std::string why) {
+    if (auto users = environment_.get_users(name)) {
+        list_.push_back({std::string(name), std::move(*users), "user", "set before, kept", VariableAction::Keep});
+        return true;
+    }
+    if (environment_.ours().contains(name)) {
+        list_.push_back({std::string(name), "", "outer step", std::move(why), VariableAction::Unset});
+    }
+    return false;
+}
+
+const Variable* find_variable(const std::vector<Variable>& list, std::string_view name) {
+    const auto found = std::find_if(list.begin(), list.end(), [name](const Variable& v) { return v.name == name; });
+    return found == list.end() ? nullptr : &*found;
+}
+
+std::string marker_value(const std::vector<Variable>& list) {
+    std::string text;
+    for (const auto& variable : list) {
+        if (variable.action == VariableAction::Set) {
+            text += (text.empty() ? "" : ",") + marker_entry(variable.name, variable.value);
+        }
+    }
+    return text;
+}
+
+} // namespace rdma_nccl

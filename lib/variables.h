@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan's variables: what happens to each, with which value, where the value comes from and why.
+#pragma once
+
+#include "lib/environment.h"
+#include "lib/nccl_conf.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+enum class VariableAction {
+    Set,
+    Keep,  ///< the user's or the site's own value stays
+    Unset, ///< removed: left over from an outer step of ours
+};
+
+struct Variable {
+    std::string name;
+    std::string value;
+    std::string source; ///< "fabric", "slurm", "setting", "user", "/etc/nccl.conf", ...
+    std::string why;
+    VariableAction action = VariableAction::Set;
+
+    friend bool operator==(const Variable&, const Variable&) = default;
+};
+
+/// Collects variables under the rule of design section 4: the user's own value always wins, and the plan says so.
+class VariableList {
+public:
+    VariableList(const Environment& environment, const NcclConf& conf) : environment_(environment), conf_(conf) {}
+
+    /// Set unless the user or an NCCL configuration file has it.
+    void set(std::string_view name, std::string value, std::string_view source, std::string why);
+    /// Set in any case: rank variables, which cannot be right when exported by hand for all tasks at once.
+    void force(std::string_view name, std::string value, std::string_view source, std::string why);
+    /// Must not be there in this layout: ours from an outer step is removed, the user's stays. True when the user's
+    /// stays.
+    bool forbid(std::string_view name, std::string why);
+
+    [[nodiscard]] const std::vector<Variable>& list() const { return list_; }
+    [[nodiscard]] std::vector<Variable> take() { return std::move(list_); }
+
+private:
+    const Environment& environment_;
+    const NcclConf& conf_;
+    std::vector<Variable> list_;
+};
+
+/// nullptr when the list has none of that name.
+const Variable* find_variable(const std::vector<Variable>& list, std::string_view name);
+
+/// The value of the marker variable for these: names and hashes of what is Set.
+std::string marker_value(const std::vector<Variable>& list);
+
+} // namespace rdma_nccl

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/configuration.h"
+
+#include "lib/format.h"
+#include "lib/root.h"
+#include "lib/text.h"
+
+#include <cerrno>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t largest_site_file = std::size_t{1} << 20;
+constexpr std::string_view prefix = "RDMA_NCCL_";
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+Pairs from_environment(const Environment& environment) {
+    Pairs pairs;
+    for (const auto& [name, value] : environment.all()) {
+        if (name.starts_with(prefix) && name != marker_variable && !value.empty()) {
+            pairs.emplace_back(name, value);
+        }
+    }
+    return pairs;
+}
+
+Pairs from_note(std::string_view text) {
+    Pairs pairs;
+    for (const auto part : split(text, ',')) {
+        if (const auto [name, value] = split_once(part, '='); value) {
+            pairs.emplace_back(name, *value);
+        }
+    }
+    return pairs;
+}
+
+/// The site file's text; a missing one is no fault, an unreadable one is said.
+std::optional<std::string> read_site_file(const std::string& path, std::vector<std::string>& warnings) {
+    const auto root = Root::open("/");
+    if (!root) {
+        return std::nullopt;
+    }
+    const auto text = root->read(path, largest_site_file);
+    if (text) {
+        return *text;
+    }
+    if (text.error().os_error != ENOENT) {
+        warnings.push_back(
+            format_text("{}; site settings are not used, make it readable for users", text.error().message));
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+void Configuration::take_arguments(int count, char* const* arguments) {
+    constexpr std::string_view file_key = "conf=";
+    plugstack_.clear();
+    for (int i = 0; i < count; ++i) {
+        const std::string_view argument = arguments[i];
+        if (argument.starts_with(file_key)) {
+            site_path_ = argument.substr(file_key.size());
+        } else {
+            plugstack_.emplace_back(argument);
+        }
+    }
+}
+
+void Configuration::take_option(const char* argument) {
+    const std::string_view text = argument == nullptr ? "" : argument;
+    option_ = text == "(null)" ? "" : text;
+}
+
+SettingsOutcome Configuration::resolve(const Environment& environment, const std::optional<StepNote>& note) const {
+    SettingsSources sources;
+    std::vector<std::string> file_warnings;
+    sources.site_path = site_path_;
+    sources.site_text = read_site_file(site_path_, file_warnings);
+    sources.plugstack = plugstack_;
+    sources.environment = note ? from_note(note->settings) : Pairs();
+    const Pairs own = from_environment(environment);
+    sources.environment.insert(sources.environment.end(), own.begin(), own.end()); // srun --export=RDMA_NCCL_X=... wins
+    sources.option = option_;
+    SettingsOutcome outcome = resolve_settings(sources);
+    outcome.warnings.insert(outcome.warnings.begin(), file_warnings.begin(), file_warnings.end());
+    return outcome;
+}
+
+std::string settings_for_note(const Environment& environment) {
+    std::string text;
+    for (const auto& [name, value] : from_environment(environment)) {
+        text += format_text("{}{}={}", text.empty() ? "" : ",", name, value);
+    }
+    return text;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// The symbols that Slurm looks up: each callback goes to the part for its context, and no exception leaves this file.
+// Order and contexts of the callbacks: spank(8), slurm/spank.h.
+
+#include "plugin/client.h"
+#include "plugin/host.h"
+#include "plugin/node.h"
+
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+
+extern "C" {
+// SPANK_PLUGIN defines constants, which have internal linkage in C++ unless they are declared extern before.
+extern const char plugin_name[];
+extern const char plugin_type[];
+extern const unsigned int plugin_version;
+extern const unsigned int spank_plugin_version;
+SPANK_PLUGIN(rdma_nccl, 1)
+}
+
+namespace rdma_nccl {
+
+namespace {
+
+struct PluginState {
+    Configuration configuration;
+    std::optional<NodeState> node;
+};
+
+/// One per process. Made at first use, emptied by slurm_spank_exit, never destroyed: a static destructor would run when Slurm
+/// unloads the plugin, whatever its threads do then.
+PluginState& state() {
+    union Holder {
+        PluginState value;
+        Holder() : value() {}
+        Holder(const Holder&) = delete;
+        Holder& operator=(const Holder&) = delete;
+        ~Holder() {} // NOLINT(modernize-use-equals-default): a union of this kind has no default one
+    };
+    static Holder holder;
+    return holder.value;
+}
+
+/// Runs a callback's work. Our own faults are told and forgotten: the step goes on.
+template<typename Work>
+int guarded(const char* where, Work work) noexcept {
+    try {
+        return work();
+    } catch (const std::exception& fault) {
+        slurm_spank_log("rdma-nccl: fault in %s: %s; the step runs without it", where, fault.what());
+    } catch (...) {
+        slurm_spank_log("rdma-nccl: fault in %s; the step runs without it", where);
+    }
+    return 0;
+}
+
+bool is_client() {
+    const Context context = Host::context();
+    return context == Context::Srun || context == Context::Allocator;
+}
+
+int option_callback(int /*value*/, const char* argument, int remote) {
+    return guarded("the option", [=] {
+        if (remote == 0 && is_client()) {
+            return client_option(state().configuration, argument);
+        }
+        state().configuration.take_option(argument); // as root: kept, parsed by user_init as the user
+        return 0;
+    });
+}
+
+int register_option(Host host) {
+    std::array<char, 11> name = {"rdma-nccl"};
+    std::array<char, 21> arginfo = {"[key[=value],...]"};
+    std::array<char, 80> usage = {"[rdma-nccl] set up NCCL and torch over RDMA; --rdma-nccl=help"};
+    struct spank_option option {};
+    option.name = name.data(); // Slurm copies the texts
+    option.arginfo = arginfo.data();
+    option.usage = usage.data();
+    option.has_arg = 2; // optional
+    option.cb = option_callback;
+    if (!host.register_option(option)) {
+        tell_log("Slurm did not take the option --rdma-nccl: is the plugin listed twice in plugstack.conf?");
+    }
+    return 0;
+}
+
+} // namespace
+
+} // namespace rdma_nccl
+
+extern "C" {
+
+int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
+    using namespace rdma_nccl;
+    return guarded("init", [=] {
+        if (!is_client() && Host::context() != Context::Slurmstepd) {
+            return 0;
+        }
+        state().configuration.take_arguments(argc, argv);
+        return register_option(Host(spank));
+    });
+}
+
+int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
+    using namespace rdma_nccl;
+    return guarded("init_post_opt", [] { return is_client() ? client_check(state().configuration) : 0; });
+}
+
+int slurm_spank_local_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
+    using namespace rdma_nccl;
+    return guarded("local_user_init", [=] { return client_leave_note(state().configuration, Host(spank)); });
+}
+
+int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
+    using namespace rdma_nccl;
+    return guarded("user_init", [=] {
+        Host host(spank);
+        state().node = node_start(state().configuration, host);
+        return 0;
+    });
+}
+
+int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
+    using namespace rdma_nccl;
+    const int result = guarded("task_init", [=] {
+        Host host(spank);
+        return state().node ? node_start_task(*state().node, host) : 0;
+    });
+    if (result != 0) {
+        // This is the forked task, just before its exec. An optional plugin's return value is dropped, so strict ends
+        // the task as Slurm itself does for a required one.
+        std::_Exit(EXIT_FAILURE);
+    }
+    return result;
+}
+
+int slurm_spank_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
+    using namespace rdma_nccl;
+    return guarded("exit", [] {
+        state() = PluginState();
+        return 0;
+    });
+}
+
+} // extern "C"

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slurm's headers, and everything that differs between its releases. The only file that knows a Slurm version.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+
+// These two exist in libslurm, which srun has loaded; a host without them (another SPANK implementation) leaves them
+// null.
+extern decltype(slurm_job_step_layout_get) slurm_job_step_layout_get __attribute__((weak));
+extern decltype(slurm_job_step_layout_free) slurm_job_step_layout_free __attribute__((weak));
+extern decltype(slurm_load_node_single) slurm_load_node_single __attribute__((weak));
+extern decltype(slurm_free_node_info_msg) slurm_free_node_info_msg __attribute__((weak));
+}
+
+namespace rdma_nccl {
+
+/// Step ids from here on are batch scripts, extern and interactive steps (SLURM_MAX_NORMAL_STEP_ID, slurm.h
+/// since 20.11).
+inline constexpr std::uint32_t first_special_step = 0xfffffff0U;
+
+inline bool is_special_step(std::uint32_t step_id) {
+    return step_id >= first_special_step;
+}
+
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(20, 11, 0)
+#error "Slurm 20.11 or newer is needed: its step ids are structures since then"
+#endif
+
+} // namespace rdma_nccl

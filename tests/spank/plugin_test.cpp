@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real plugin under a fake Slurm: contexts, options, environments, failures.
+
+#include "lib/environment.h"
+#include "lib/step.h"
+#include "tests/spank/fake_slurm.h"
+#include "tests/unit/tree.h"
+
+#include <gtest/gtest.h>
+#include <string>
+
+namespace rdma_nccl::test {
+namespace {
+
+constexpr const char* bare = nullptr;
+
+/// One RoCE HCA with the usual four GIDs, its netdev with an address, and nothing else.
+void write_machine(Tree& tree, const std::string& ipv4 = "10.1.0.5", const std::string& gid = "0a01:0005") {
+    const std::string port = "/sys/class/infiniband/mlx5_0/ports/1/";
+    tree.file("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
+    tree.file(port + "state", "4: ACTIVE\n")
+        .file(port + "link_layer", "Ethernet\n")
+        .file(port + "rate", "100 Gb/sec (4X EDR)\n");
+    const std::string link_local = "fe80:0000:0000:0000:0202:03ff:fe04:0506";
+    const std::string mapped = "0000:0000:0000:0000:0000:ffff:" + gid;
+    for (int index = 0; index < 4; ++index) {
+        const std::string name = std::to_string(index);
+        tree.file(port + "gids/" + name, (index < 2 ? link_local : mapped) + "\n");
+        tree.file(port + "gid_attrs/types/" + name, index % 2 == 0 ? "IB/RoCE v1\n" : "RoCE v2\n");
+        tree.file(port + "gid_attrs/ndevs/" + name, "eth0\n");
+    }
+    tree.file("/sys/class/net/eth0/flags", "0x1003\n").file("/sys/class/net/eth0/operstate", "up\n");
+    tree.file("/sys/class/net/eth0/carrier", "1\n").file("/sys/class/net/eth0/mtu", "1500\n");
+    tree.file("/proc/net/route", "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+                                 "eth0\t0000010A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n");
+    tree.file("/proc/net/fib_trie", "Local:\n  +-- 0.0.0.0/0 1 0 0\n     |-- " + ipv4 + "\n        /32 host LOCAL\n");
+    tree.file("/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n");
+}
+
+class PluginTest : public ::testing::Test {
+protected:
+    PluginTest() {
+        write_machine(tree);
+        slurm.plugin_arguments = {"conf=/nonexistent/rdma-nccl.conf", "root=" + tree.path().string()};
+        slurm.step.nodes = {"n01", "n02"};
+        slurm.step.node_count = 2;
+        slurm.step.task_count = 4;
+        slurm.step.global_ids = {0, 1};
+        slurm.step.layout = {0, 0, 1, 1};
+        slurm.step.addresses = {{"n01", "10.1.0.5"}, {"n02", "10.1.0.6"}};
+        slurm.step.environment = {
+            {"SLURM_JOB_ID", "12"},        {"SLURM_STEP_ID", "0"},        {"SLURM_STEP_NODELIST", "n[01-02]"},
+            {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
+            {"HOME", "/nonexistent"},      {"PATH", "/usr/bin"}};
+    }
+
+    /// srun, then slurmstepd with what srun left.
+    void run(const std::optional<const char*>& option) {
+        EXPECT_EQ(slurm.srun(option), 0);
+        for (const auto& [name, value] : slurm.left_by_srun()) {
+            slurm.step.environment[name] = value;
+        }
+        slurm.slurmstepd(option);
+    }
+
+    void make_one_task_per_node() {
+        slurm.step.task_count = 2;
+        slurm.step.global_ids = {0};
+        slurm.step.layout = {0, 1};
+        slurm.step.environment["SLURM_STEP_NUM_TASKS"] = "2";
+        slurm.step.environment["SLURM_STEP_TASKS_PER_NODE"] = "1(x2)";
+    }
+
+    [[nodiscard]] std::string value(std::size_t task, const std::string& name) const {
+        const auto& environment = slurm.tasks().at(task).environment;
+        const auto found = environment.find(name);
+        return found == environment.end() ? "(unset)" : found->second;
+    }
+
+    [[nodiscard]] bool said(const std::string& text) const { return slurm.messages().find(text) != std::string::npos; }
+
+    Tree tree;
+    FakeSlurm slurm;
+};
+
+TEST_F(PluginTest, WithoutTheOptionNothingChanges) {
+    const Variables before = slurm.step.environment;
+    run(std::nullopt);
+    EXPECT_EQ(slurm.step_environment(), before);
+    for (const auto& task : slurm.tasks()) {
+        Variables expected = before;
+        expected["SLURM_PROCID"] = std::to_string(task.global_id);
+        expected["SLURM_LOCALID"] = std::to_string(task.local_id);
+        expected["SLURM_NODEID"] = "0";
+        EXPECT_EQ(task.environment, expected);
+    }
+    EXPECT_EQ(slurm.messages(), "");
+    EXPECT_TRUE(slurm.left_by_srun().empty());
+}
+
+TEST_F(PluginTest, RankLayoutSetsTheContract) {
+    run(bare);
+    ASSERT_EQ(slurm.tasks().size(), 2U);
+    EXPECT_EQ(value(0, "MASTER_ADDR"), "10.1.0.5");
+    EXPECT_EQ(value(0, "RANK"), "0");
+    EXPECT_EQ(value(1, "RANK"), "1");
+    EXPECT_EQ(value(1, "LOCAL_RANK"), "1");
+    EXPECT_EQ(value(1, "WORLD_SIZE"), "4");
+    EXPECT_EQ(value(1, "LOCAL_WORLD_SIZE"), "2");
+    EXPECT_EQ(value(1, "NODE_RANK"), "0");
+    EXPECT_EQ(value(1, "NNODES"), "2");
+    EXPECT_EQ(value(1, "GROUP_WORLD_SIZE"), "2");
+    EXPECT_EQ(value(1, "PET_NNODES"), "(unset)");
+    EXPECT_EQ(value(1, "NCCL_IB_HCA"), "=mlx5_0:1");
+    EXPECT_EQ(value(1, "NCCL_IB_GID_INDEX"), "3");
+    EXPECT_EQ(value(1, "NCCL_SOCKET_IFNAME"), "=eth0");
+    EXPECT_EQ(value(1, "GLOO_SOCKET_IFNAME"), "eth0");
+    EXPECT_EQ(value(1, "UCX_NET_DEVICES"), "mlx5_0:1");
+    EXPECT_EQ(value(1, "NCCL_IB_TIMEOUT"), "22");
+    EXPECT_EQ(value(1, "CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
+    EXPECT_NE(value(1, "OMP_NUM_THREADS"), "(unset)");
+    EXPECT_EQ(value(0, "MASTER_PORT"), value(1, "MASTER_PORT"));
+    EXPECT_EQ(value(0, "JAX_COORDINATOR_ADDRESS"),
+              "10.1.0.5:" + std::to_string(std::stoi(value(0, "MASTER_PORT")) + 1));
+    EXPECT_EQ(value(0, std::string(note_variable)), "(unset)");
+}
+
+TEST_F(PluginTest, OneLineFromTheHeadNodeAndNoneFromOthers) {
+    run(bare);
+    const std::string messages = slurm.messages();
+    EXPECT_EQ(std::count(messages.begin(), messages.end(), '\n'), 1) << messages;
+    EXPECT_TRUE(said("rank layout, 4 tasks on 2 nodes, head n01 (10.1.0.5:")) << messages;
+    slurm.clear_messages();
+    slurm.step.node_id = 1;
+    slurm.step.global_ids = {2, 3};
+    run(bare);
+    EXPECT_EQ(slurm.messages(), "");
+}
+
+TEST_F(PluginTest, ABareOptionArrivesInThreeForms) {
+    for (const char* form : {static_cast<const char*>(nullptr), "", "(null)"}) {
+        run(form);
+        EXPECT_EQ(value(0, "RANK"), "0");
+    }
+}
+
+TEST_F(PluginTest, SpecialStepsAreLeftAlone) {
+    for (const std::uint32_t step : {0xfffffffaU, 0xfffffffbU, 0xfffffffcU}) {
+        slurm.step.step_id = step;
+        slurm.slurmstepd(bare);
+        EXPECT_EQ(slurm.step_environment(), slurm.step.environment);
+        EXPECT_EQ(value(0, "RANK"), "(unset)");
+    }
+    EXPECT_EQ(slurm.messages(), "");
+}
+
+TEST_F(PluginTest, SlurmdIsLeftAlone) {
+    slurm.slurmd();
+    EXPECT_EQ(slurm.messages(), "");
+}
+
+TEST_F(PluginTest, BadOptionsAreRefusedWithACaret) {
+    EXPECT_EQ(slurm.srun("layuot=rank"), -1);
+    EXPECT_TRUE(said("unknown key \"layuot\"; did you mean layout?")) << slurm.messages();
+    EXPECT_TRUE(said("    layuot=rank")) << slurm.messages();
+    EXPECT_TRUE(said("    ^^^^^^")) << slurm.messages();
+    slurm.clear_messages();
+    EXPECT_EQ(slurm.sbatch("gid=3,port=99999"), -1);
+    EXPECT_TRUE(said("port: expected auto or a port from 1024 to 65532")) << slurm.messages();
+    EXPECT_TRUE(said("               ^^^^^")) << slurm.messages();
+    EXPECT_EQ(slurm.srun("root=/tmp"), -1);
+    EXPECT_TRUE(said("root can be set by the site only")) << slurm.messages();
+    EXPECT_EQ(slurm.srun("hosts=mount"), -1);
+    EXPECT_TRUE(said("hosts=mount is not available in this version")) << slurm.messages();
+    EXPECT_EQ(slurm.srun("hosts=off,exchange,hold=on,bind=auto"), 0);
+}
+
+TEST_F(PluginTest, BadEnvironmentSettingsAreRefusedWithTheOption) {
+    ::setenv("RDMA_NCCL_GID", "many", 1);
+    EXPECT_EQ(slurm.srun(bare), -1);
+    EXPECT_TRUE(said("RDMA_NCCL_GID=many")) << slurm.messages();
+    EXPECT_TRUE(said("gid: expected auto or a GID index from 0 to 255")) << slurm.messages();
+}
+
+TEST_F(PluginTest, BadEnvironmentSettingsEndSrunWhereTheSiteHasUsOn) {
+    slurm.plugin_arguments.emplace_back("enable=on");
+    ::setenv("RDMA_NCCL_VERBOSE", "9", 1);
+    EXPECT_EXIT(slurm.srun(std::nullopt), ::testing::ExitedWithCode(1), "");
+}
+
+TEST_F(PluginTest, HelpEndsTheCommand) {
+    EXPECT_EXIT(slurm.srun("help"), ::testing::ExitedWithCode(0), "");
+    EXPECT_EXIT(slurm.sbatch("help"), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(PluginTest, HelpIsNoExitOnTheNode) {
+    slurm.slurmstepd("help"); // reaches here, and the step runs
+    EXPECT_EQ(slurm.tasks().size(), 2U);
+    EXPECT_EQ(slurm.tasks()[0].result, 0);
+}
+
+TEST_F(PluginTest, MalformedPlugstackArgumentsAreSaidOnceAndIgnored) {
+    slurm.plugin_arguments.emplace_back("gid=banana");
+    slurm.plugin_arguments.emplace_back("=");
+    run(bare);
+    EXPECT_TRUE(said("plugstack.conf: gid: expected auto or a GID index from 0 to 255; argument ignored"))
+        << slurm.messages();
+    EXPECT_EQ(value(0, "NCCL_IB_GID_INDEX"), "3");
+}
+
+TEST_F(PluginTest, TheSiteFileIsTheWeakestPlace) {
+    tree.file("/site.conf", "# ours\nport = 23000\ngid = 5 # of all HCAs\nnonsense = 1\nNCCL_IB_TIMEOUT = 20\n");
+    slurm.plugin_arguments = {"conf=" + tree.path().string() + "/site.conf", "root=" + tree.path().string(), "gid=3"};
+    run("port=24000");
+    EXPECT_EQ(value(0, "MASTER_PORT"), "24000");
+    EXPECT_EQ(value(0, "NCCL_IB_GID_INDEX"), "3");
+    EXPECT_EQ(value(0, "NCCL_IB_TIMEOUT"), "20");
+    EXPECT_TRUE(said("site.conf:4: unknown key \"nonsense\"")) << slurm.messages();
+}
+
+TEST_F(PluginTest, TheSiteCanSwitchItOnAndAStepOff) {
+    slurm.plugin_arguments.emplace_back("enable=on");
+    run(std::nullopt);
+    EXPECT_EQ(value(0, "RANK"), "0");
+    run("off");
+    EXPECT_EQ(value(0, "RANK"), "(unset)");
+}
+
+TEST_F(PluginTest, SettingsFromSrunsEnvironmentSurviveExportNone) {
+    ::setenv("RDMA_NCCL_PORT", "23456", 1);
+    run(bare); // the step's environment above has no RDMA_NCCL_PORT
+    EXPECT_EQ(value(0, "MASTER_PORT"), "23456");
+}
+
+TEST_F(PluginTest, TheUsersValuesStay) {
+    slurm.step.environment["MASTER_PORT"] = "29500";
+    slurm.step.environment["NCCL_IB_HCA"] = "mlx5";
+    slurm.step.environment["RANK"] = "77"; // the same for all tasks: cannot be right
+    run(bare);
+    EXPECT_EQ(value(1, "MASTER_PORT"), "29500");
+    EXPECT_EQ(value(1, "NCCL_IB_HCA"), "mlx5");
+    EXPECT_EQ(value(1, "NCCL_IB_GID_INDEX"), "(unset)") << "our index need not be right for the user's HCAs";
+    EXPECT_EQ(value(1, "RANK"), "1");
+    EXPECT_EQ(value(1, "JAX_COORDINATOR_ADDRESS"), "10.1.0.5:29501");
+}
+
+TEST_F(PluginTest, AnNcclConfFileCountsAsSet) {
+    tree.file("/etc/nccl.conf", "NCCL_IB_GID_INDEX=7\n#NCCL_IB_HCA=x\n");
+    run(bare);
+    EXPECT_EQ(value(0, "NCCL_IB_GID_INDEX"), "(unset)");
+    EXPECT_EQ(value(0, "NCCL_IB_HCA"), "=mlx5_0:1");
+}
+
+TEST_F(PluginTest, AStepInsideAStepReplacesOursAndNotTheUsers) {
+    run(bare);
+    const Variables outer = slurm.tasks()[1].environment;
+    slurm.step.environment = outer;
+    slurm.step.environment["SLURM_STEP_ID"] = "1";
+    slurm.step.environment["NCCL_IB_TIMEOUT"] = "19"; // changed by the user since
+    slurm.step.environment["PET_NNODES"] = "7";       // never ours
+    slurm.step.step_id = 1;
+    run(bare);
+    EXPECT_NE(value(0, "MASTER_PORT"), outer.at("MASTER_PORT")) << "two steps must not share a port";
+    EXPECT_EQ(value(0, "NCCL_IB_TIMEOUT"), "19");
+    EXPECT_EQ(value(0, "PET_NNODES"), "7");
+    EXPECT_TRUE(said("PET_NNODES set in the environment, kept")) << slurm.messages();
+    EXPECT_EQ(value(0, "RANK"), "0");
+}
+
+TEST_F(PluginTest, WhatAnOuterStepLeftIsRemovedInAnotherLayout) {
+    run(bare);
+    Variables inner = slurm.tasks()[1].environment;
+    slurm.step.environment = inner;
+    slurm.step.environment["SLURM_STEP_ID"] = "1";
+    slurm.step.step_id = 1;
+    make_one_task_per_node();
+    run("layout=node");
+    EXPECT_EQ(value(0, "RANK"), "(unset)");
+    EXPECT_EQ(value(0, "WORLD_SIZE"), "(unset)");
+    EXPECT_EQ(value(0, "PET_NNODES"), "2");
+}
+
+TEST_F(PluginTest, NodeLayoutServesTorchrun) {
+    make_one_task_per_node();
+    slurm.step.program = {"torchrun", "train.py"};
+    slurm.step.environment["SLURM_STEP_GPUS"] = "0,1,2,3";
+    run(bare);
+    EXPECT_EQ(value(0, "PET_NNODES"), "2");
+    EXPECT_EQ(value(0, "PET_NPROC_PER_NODE"), "4");
+    EXPECT_EQ(value(0, "PET_NODE_RANK"), "0");
+    EXPECT_EQ(value(0, "PET_MASTER_ADDR"), "10.1.0.5");
+    EXPECT_EQ(value(0, "PET_MASTER_PORT"), value(0, "MASTER_PORT"));
+    EXPECT_EQ(value(0, "PET_RDZV_BACKEND"), "static");
+    EXPECT_EQ(value(0, "PET_RDZV_ID"), "12.0");
+    EXPECT_EQ(value(0, "JAX_LOCAL_DEVICE_IDS"), "0,1,2,3");
+    EXPECT_EQ(value(0, "RANK"), "(unset)");
+    EXPECT_EQ(value(0, "WORLD_SIZE"), "(unset)");
+    EXPECT_EQ(value(0, "LOCAL_RANK"), "(unset)");
+}
+
+TEST_F(PluginTest, PodLayoutHasTheOldMeaning) {
+    make_one_task_per_node();
+    slurm.step.node_id = 1;
+    slurm.step.global_ids = {1};
+    run("layout=pod");
+    EXPECT_EQ(value(0, "WORLD_SIZE"), "2");
+    EXPECT_EQ(value(0, "RANK"), "1");
+    EXPECT_EQ(value(0, "NODE_RANK"), "1");
+    EXPECT_EQ(value(0, "LOCAL_RANK"), "(unset)");
+    EXPECT_EQ(value(0, "PET_NODE_RANK"), "1");
+}
+
+TEST_F(PluginTest, AnotherRuntimesDaemonsAreLeftAlone) {
+    make_one_task_per_node();
+    slurm.step.program = {"/opt/openmpi/bin/prted", "-mca", "x", "y"};
+    run(bare);
+    EXPECT_EQ(value(0, "MASTER_ADDR"), "(unset)");
+    EXPECT_EQ(slurm.messages(), "");
+}
+
+TEST_F(PluginTest, RankZeroOfAnArbitraryLayoutIsTheHead) {
+    slurm.step.layout = {1, 0, 0, 1}; // rank 0 on n02
+    slurm.step.environment["SLURM_DISTRIBUTION"] = "arbitrary";
+    slurm.step.global_ids = {1, 2};
+    run(bare);
+    EXPECT_EQ(value(0, "MASTER_ADDR"), "10.1.0.6");
+    EXPECT_EQ(value(0, "RANK"), "1");
+}
+
+TEST_F(PluginTest, NodeRankZeroRunsRankZeroAlsoInArbitraryLayouts) {
+    make_one_task_per_node();
+    slurm.step.layout = {1, 0};
+    slurm.step.global_ids = {1};
+    run("layout=node");
+    EXPECT_EQ(value(0, "PET_NODE_RANK"), "1");
+    EXPECT_EQ(value(0, "PET_MASTER_ADDR"), "10.1.0.6");
+}
+
+TEST_F(PluginTest, RankZeroFindsOutThatTheAddressIsNotItsOwn) {
+    slurm.step.environment["MASTER_ADDR"] = "10.1.0.99";
+    run(bare);
+    EXPECT_EQ(slurm.tasks()[0].result, 0);
+    EXPECT_TRUE(said("MASTER_ADDR 10.1.0.99 is no address of this node")) << slurm.messages();
+}
+
+TEST_F(PluginTest, ReservedPortsAreTaken) {
+    slurm.step.environment["SLURM_STEP_RESV_PORTS"] = "21003-21005,21009";
+    run(bare);
+    EXPECT_EQ(value(0, "MASTER_PORT"), "21003");
+    EXPECT_EQ(value(0, "JAX_COORDINATOR_ADDRESS"), "10.1.0.5:21004");
+}
+
+TEST_F(PluginTest, ANoteOfAnotherStepIsNotTaken) {
+    slurm.step.environment[std::string(note_variable)] = write_note({12, 9, "evil", "10.9.9.9", 25000, ""});
+    slurm.slurmstepd(bare);
+    EXPECT_NE(value(0, "MASTER_ADDR"), "10.9.9.9");
+    slurm.clear_messages();
+    slurm.step.environment[std::string(note_variable)] = std::string(100000, ';');
+    slurm.slurmstepd(bare);
+    EXPECT_EQ(value(0, "RANK"), "0");
+    EXPECT_TRUE(said("malformed")) << slurm.messages();
+}
+
+TEST_F(PluginTest, AHeadThatDoesNotResolveIsSaidAndTheStepRuns) {
+    run("head=no-such-host.invalid");
+    EXPECT_TRUE(said("head=no-such-host.invalid: no-such-host.invalid: ")) << slurm.messages();
+    EXPECT_EQ(value(0, "MASTER_ADDR"), "10.1.0.5");
+    EXPECT_EQ(slurm.tasks()[0].result, 0);
+}
+
+TEST_F(PluginTest, StrictEndsTheTaskThatMustNotRun) {
+    EXPECT_EXIT(run("strict,head=no-such-host.invalid"), ::testing::ExitedWithCode(1), "");
+    run("strict"); // nothing to object to
+    EXPECT_EQ(slurm.tasks()[0].result, 0);
+    EXPECT_EQ(value(0, "NCCL_NET"), "IB");
+}
+
+TEST_F(PluginTest, ANodeWithoutHcaRuns) {
+    tree.remove("/sys/class/infiniband");
+    run(bare);
+    EXPECT_TRUE(said("no RDMA device")) << slurm.messages();
+    EXPECT_EQ(value(0, "NCCL_IB_HCA"), "(unset)");
+    EXPECT_EQ(value(0, "MASTER_ADDR"), "10.1.0.5");
+    EXPECT_EXIT(run("strict"), ::testing::ExitedWithCode(1), "");
+}
+
+TEST_F(PluginTest, ASiteWideInstallationIsSilentOnNodesWithoutRdma) {
+    tree.remove("/sys/class/infiniband");
+    slurm.plugin_arguments.emplace_back("enable=on");
+    run(std::nullopt);
+    EXPECT_EQ(slurm.messages().find("warning"), std::string::npos) << slurm.messages();
+}
+
+TEST_F(PluginTest, AnAbsurdSysfsIsSurvived) {
+    const std::string port = "/sys/class/infiniband/mlx5_0/ports/1/";
+    tree.file(port + "gids/3", std::string(5000, '\xff')).file(port + "state", std::string("\0\1\2", 3));
+    tree.remove(port + "link_layer").directory(port + "link_layer").file(port + "rate", "-1e999 Gb/sec");
+    tree.file("/sys/class/infiniband/\xff\xfe/ports/nonsense/state", "x");
+    tree.file("/proc/net/route", std::string(100000, '\t')).file("/proc/net/fib_trie", "\n\n|--");
+    run(bare);
+    EXPECT_EQ(slurm.tasks()[0].result, 0);
+    EXPECT_EQ(value(0, "RANK"), "0");
+}
+
+TEST_F(PluginTest, AMissingRootIsSaidAndTheStepRuns) {
+    slurm.plugin_arguments[1] = "root=/nonexistent/root";
+    run(bare);
+    EXPECT_TRUE(said("root directory /nonexistent/root")) << slurm.messages();
+    EXPECT_EQ(value(0, "RANK"), "(unset)");
+    EXPECT_EQ(slurm.tasks()[0].result, 0);
+}
+
+class EachSpankCallFails : public PluginTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(EachSpankCallFails, AndTheStepRuns) {
+    slurm.failing = {GetParam()};
+    for (const int code : {3000, -1, 1, 3009}) {
+        slurm.failure = code;
+        EXPECT_EQ(slurm.srun(bare), 0);
+        slurm.slurmstepd(bare);
+        for (const auto& task : slurm.tasks()) {
+            EXPECT_EQ(task.result, 0);
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EachSpankCallFails,
+                         ::testing::Values("spank_get_item", "spank_setenv", "spank_unsetenv", "spank_option_register",
+                                           "spank_context", "slurm_job_step_layout_get", "slurm_load_node_single"));
+
+} // namespace
+} // namespace rdma_nccl::test

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_job.h"
+
+#include <cerrno>
+#include <csignal>
+#include <gtest/gtest.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+TEST(RunJob, FailureInOneLine) {
+    WorldPlan plan;
+    plan.ranks_per_node.value = 8;
+    plan.nodes.value = 2;
+    plan.node_rank.value = 1;
+    const Command command{"/opt/train", {"train"}};
+    const Environment environment;
+    const WorkerSettings worker;
+    const Job job{plan, command, worker, environment, {}, "n01"};
+    EXPECT_EQ(describe_failure(job, {3, 1234, SIGKILL, {}}, 7),
+              "rank 11 (local 3) on n01, pid 1234: killed by signal 9 (Killed); ending the other 7 ranks");
+    EXPECT_EQ(describe_failure(job, {0, 12, 7 << 8, {}}, 1),
+              "rank 8 (local 0) on n01, pid 12: exited with code 7; ending the other 1 rank");
+    EXPECT_EQ(describe_failure(job, {0, 12, SIGSEGV | 0x80, {}}, 0),
+              "rank 8 (local 0) on n01, pid 12: killed by signal 11 (Segmentation fault), core dumped");
+    EXPECT_EQ(describe_failure(job, {0, 12, 126 << 8, EACCES}, 0),
+              "rank 8 (local 0) on n01, pid 12: cannot execute /opt/train: Permission denied");
+}
+
+} // namespace
+
+} // namespace rdma_nccl

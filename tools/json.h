@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace rdma_nccl {
+
+/// A JSON string from any bytes: files may hold what is no UTF-8, which nlohmann::json refuses to print.
+nlohmann::json json_text(std::string_view text);
+
+} // namespace rdma_nccl

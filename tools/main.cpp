@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// rdma-nccl SUBCOMMAND [options]: each subcommand is a file of its own and registers itself here.
+
+#include "config.h"
+#include "tools/env.h"
+#include "tools/gids_cli.h"
+#include "tools/print.h"
+#include "tools/run.h"
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr int exit_cannot_tell = 3;
+
+int run_subcommand(int argc, char** argv) {
+    if (argc > 1 && std::string_view(argv[1]) == "run") { // parses its own line: what follows PROGRAM is the program's
+        return rdma_nccl::run_command({argv + 2, argv + argc});
+    }
+    CLI::App app{"NCCL and torch over RDMA on Slurm: what this node has, what its ranks get, and start them"};
+    app.set_version_flag("--version", PACKAGE_VERSION);
+    app.require_subcommand(1);
+    app.set_help_all_flag("--help-all", "help of all subcommands");
+    int exit_code = 0;
+    rdma_nccl::add_run_command(app);
+    rdma_nccl::add_gids_command(app, exit_code);
+    rdma_nccl::add_env_command(app, exit_code);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& fault) {
+        const int code = app.exit(fault);
+        return code == 0 ? 0 : 2;
+    }
+    return exit_code;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run_subcommand(argc, argv);
+    } catch (const std::exception& fault) {
+        rdma_nccl::print_error(fault.what());
+        return exit_cannot_tell;
+    }
+}

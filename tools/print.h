@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace rdma_nccl {
+
+/// Whole text to stdout.
+void print_out(std::string_view text);
+/// "rdma-nccl: text" to stderr.
+void print_error(std::string_view text);
+
+} // namespace rdma_nccl

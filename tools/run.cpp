@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run.h"
+
+#include "lib/fabric.h"
+#include "lib/format.h"
+#include "lib/head.h"
+#include "lib/inspect.h"
+#include "lib/port.h"
+#include "lib/root.h"
+#include "tools/run_directory.h"
+#include "tools/run_guard.h"
+#include "tools/run_job.h"
+#include "tools/run_message.h"
+#include "tools/run_options.h"
+#include "tools/run_port.h"
+#include "tools/run_program.h"
+#include "tools/run_worker.h"
+#include "tools/run_world.h"
+
+#include <cstdio>
+#include <fcntl.h>
+#include <optional>
+#include <random>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr int exit_usage = 2;
+
+/// What plan_world() asks of this machine; keeps the port that it gave away.
+class MachineInquiry {
+public:
+    MachineInquiry(const Root& root, const Environment& environment) : root_(root), environment_(environment) {}
+
+    WorldInquiry questions() {
+        WorldInquiry inquiry;
+        inquiry.visible_gpus = [this] {
+            return find_visible_gpus(environment_, [this] { return read_fabric(root_).gpus.size(); });
+        };
+        inquiry.allowed_cpus = count_allowed_cpus;
+        inquiry.free_port = [this] { return free_port(); };
+        inquiry.head_address = [](const Step& step) { return head_address(step); };
+        inquiry.step_port = [this](const Step& step) -> Result<std::uint16_t> {
+            return choose_port(Settings{}, step, std::nullopt, read_ephemeral_range(root_)).first;
+        };
+        inquiry.random_id = [] { return format_text("{:08x}{:08x}", std::random_device()(), std::random_device()()); };
+        return inquiry;
+    }
+
+private:
+    Result<std::uint16_t> free_port() {
+        return hold_free_port().map([this](HeldPort held) {
+            held_ = std::move(held);
+            return held_.port;
+        });
+    }
+
+    /// Node ranks are Slurm's node ids here, so rank 0 is on the first node of the list, whatever node has task 0.
+    static Result<std::string> head_address(const Step& step) {
+        if (step.nodes.empty()) {
+            return fail("SLURM_STEP_NODELIST names no node");
+        }
+        const HeadNode head{step.nodes.front(), "first of SLURM_STEP_NODELIST", true};
+        const auto resolution = resolve_host(head.name);
+        const auto chosen = choose_head(Settings{}, step, head, resolution, std::nullopt);
+        if (!chosen.address) {
+            return fail(format_text("no address of node {} (first of SLURM_STEP_NODELIST) is known here: {}", head.name,
+                                    resolution.problem.empty() ? chosen.why : resolution.problem));
+        }
+        return chosen.address->text();
+    }
+
+    const Root& root_;
+    const Environment& environment_;
+    HeldPort held_;
+};
+
+int complain(const Error& error, int code) {
+    print_message(error.message);
+    return code;
+}
+
+/// A descriptor of ours must not take the place of a closed stdin, stdout or stderr, and be written to as such.
+void fill_standard_descriptors() {
+    while (true) {
+        const int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (fd < 0 || fd > STDERR_FILENO) {
+            ::close(fd);
+            return;
+        }
+        ::fcntl(fd, F_SETFD, 0); // the ranks inherit it, as they would have what is missing
+    }
+}
+
+std::optional<PrivateDirectory> make_error_directory(const Environment& environment) {
+    const auto parent = environment.get("TMPDIR");
+    auto directory = PrivateDirectory::create(parent && !parent->empty() ? *parent : "/tmp");
+    if (!directory) {
+        print_message(format_text("warning: {}: the ranks get no TORCHELASTIC_ERROR_FILE (set TMPDIR to a directory "
+                                  "that can be written)",
+                                  directory.error().message));
+        return std::nullopt;
+    }
+    return std::move(*directory);
+}
+
+int run_ranks(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
+              const Command& command) {
+    const auto directory = options.torchelastic_environment ? make_error_directory(environment) : std::nullopt;
+    const WorkerSettings worker{count_allowed_cpus(), options.torchelastic_environment,
+                                directory ? directory->path() : ""};
+    const Job job{plan, command, worker, environment, options.shutdown_timeout, node_name()};
+    const BlockedSignals signals;
+    return run_guarded(signals, [&](int guard_fd) { return run_job(job, signals, guard_fd); });
+}
+
+} // namespace
+
+void add_run_command(CLI::App& app) {
+    app.add_subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)")->prefix_command();
+}
+
+int run_command(const std::vector<std::string>& arguments) {
+    fill_standard_descriptors();
+    const auto parsed = parse_run_options(arguments);
+    if (!parsed) {
+        return complain(parsed.error(), exit_usage);
+    }
+    if (parsed->help) {
+        std::fputs(parsed->help->c_str(), stdout);
+        return 0;
+    }
+    const auto& options = parsed->options;
+    const auto environment = Environment::from(environ);
+    const auto root = Root::open(options.root);
+    if (!root) {
+        return complain(root.error(), exit_usage);
+    }
+    MachineInquiry machine(*root, environment);
+    const auto plan = plan_world(options, environment, machine.questions());
+    if (!plan) {
+        return complain(plan.error(), exit_usage);
+    }
+    for (const auto& warning : plan->warnings) {
+        print_message("warning: " + warning);
+    }
+    const auto command = find_program(options, environment);
+    if (!command) {
+        return complain(command.error(), exit_code_for_exec_error(command.error().os_error));
+    }
+    return run_ranks(options, environment, *plan, *command);
+}
+
+} // namespace rdma_nccl

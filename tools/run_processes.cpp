@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_processes.h"
+
+#include "lib/format.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <limits>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Keys of the epoll entries; ranks have their index + first_rank_key.
+constexpr std::size_t signal_key = 0;
+constexpr std::size_t guard_key = 1;
+constexpr std::size_t first_rank_key = 2;
+
+/// glibc 2.36 was the first to have a function for it.
+UniqueFd open_pidfd(pid_t pid) {
+    return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+int milliseconds_until(std::optional<ProcessSet::Time> until) {
+    if (!until) {
+        return -1;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now()).count();
+    return static_cast<int>(std::clamp<decltype(left)>(left, 0, std::numeric_limits<int>::max()));
+}
+
+} // namespace
+
+Result<ProcessSet> ProcessSet::create(const BlockedSignals& signals, int guard_fd, bool use_pidfds) {
+    auto reader = SignalReader::open(signals);
+    if (!reader) {
+        return tl::unexpected(reader.error());
+    }
+    ProcessSet set(signals, std::move(*reader), use_pidfds);
+    if (auto opened = set.open_descriptors(guard_fd); !opened) {
+        return tl::unexpected(opened.error());
+    }
+    return set;
+}
+
+Result<void> ProcessSet::open_descriptors(int guard_fd) {
+    std::array<int, 2> report{-1, -1};
+    const int pipe_result = ::pipe2(report.data(), O_CLOEXEC | O_NONBLOCK);
+    report_read_.reset(report[0]);
+    report_write_.reset(report[1]);
+    epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+    null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (pipe_result != 0 || !epoll_ || !null_ || !watch(reader_.fd(), signal_key, EPOLLIN) ||
+        // Once only: a closed pipe stays ready for ever.
+        (guard_fd >= 0 && !watch(guard_fd, guard_key, EPOLLIN | EPOLLONESHOT))) {
+        return fail(format_text("cannot set up the event loop: {}", ::strerror(errno)), errno);
+    }
+    return {};
+}
+
+bool ProcessSet::watch(int fd, std::size_t key, std::uint32_t what) const {
+    epoll_event event{};
+    event.events = what;
+    event.data.u64 = key;
+    return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::string>& environment) {
+    const std::size_t index = ranks_.size();
+    const auto pid = spawn(
+        {command, environment, index, index == 0 ? STDIN_FILENO : null_.get(), report_write_.get(), signals_, files_});
+    if (!pid) {
+        return pid;
+    }
+    Rank rank{*pid, use_pidfds_ ? open_pidfd(*pid) : UniqueFd()};
+    if (rank.pidfd && !watch(rank.pidfd.get(), first_rank_key + index, EPOLLIN)) {
+        rank.pidfd.reset(); // SIGCHLD tells as well
+    }
+    ranks_.push_back(std::move(rank));
+    ++running_;
+    has_children_ = true;
+    return pid;
+}
+
+Result<Events> ProcessSet::wait(std::optional<Time> until) {
+    // Pidfds become ready in the order of the deaths, and epoll keeps that order: so the first failure is the first.
+    std::vector<epoll_event> ready(first_rank_key + ranks_.size());
+    const int count =
+        ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), milliseconds_until(until));
+    if (count < 0 && errno != EINTR) {
+        return fail(format_text("cannot wait for the ranks: {}", ::strerror(errno)), errno);
+    }
+    ready.resize(static_cast<std::size_t>(std::max(count, 0)));
+    Events events;
+    for (const auto& event : ready) {
+        if (event.data.u64 == signal_key) {
+            read_signals(events);
+        } else if (event.data.u64 == guard_key) {
+            events.guard_gone = true;
+        } else {
+            reap_rank(event.data.u64 - first_rank_key, events);
+        }
+    }
+    reap_children(events);
+    add_exec_failures(events);
+    return events;
+}
+
+void ProcessSet::read_signals(Events& events) const {
+    while (const auto signal_number = reader_.next()) {
+        if (*signal_number != SIGCHLD) {
+            events.signals.push_back(*signal_number);
+        }
+    }
+}
+
+void ProcessSet::reap_rank(std::size_t index, Events& events) {
+    Rank& rank = ranks_[index];
+    int status = 0;
+    if (rank.running && ::waitpid(rank.pid, &status, WNOHANG) == rank.pid) {
+        note_exit(rank, status, events);
+    }
+}
+
+void ProcessSet::reap_children(Events& events) {
+    while (true) {
+        int status = 0;
+        const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+        if (pid <= 0) {
+            has_children_ = pid == 0;
+            return;
+        }
+        const auto rank =
+            std::find_if(ranks_.begin(), ranks_.end(), [pid](const Rank& r) { return r.running && r.pid == pid; });
+        if (rank != ranks_.end()) {
+            note_exit(*rank, status, events);
+        }
+    }
+}
+
+void ProcessSet::note_exit(Rank& rank, int status, Events& events) {
+    rank.running = false;
+    rank.pidfd.reset();
+    --running_;
+    events.exits.push_back({static_cast<std::size_t>(&rank - ranks_.data()), rank.pid, status, std::nullopt});
+}
+
+void ProcessSet::add_exec_failures(Events& events) {
+    // A child writes before it exits, so the words about these exits are in the pipe, if not read with earlier ones.
+    ExecFailure failure;
+    while (!events.exits.empty() &&
+           ::read(report_read_.get(), &failure, sizeof(failure)) == static_cast<ssize_t>(sizeof(failure))) {
+        ranks_.at(failure.index).exec_error = failure.os_error;
+    }
+    for (auto& rank_exit : events.exits) {
+        rank_exit.exec_error = ranks_[rank_exit.index].exec_error;
+    }
+}
+
+std::vector<pid_t> ProcessSet::running_pids() const {
+    std::vector<pid_t> pids;
+    for (const Rank& rank : ranks_) {
+        if (rank.running) {
+            pids.push_back(rank.pid);
+        }
+    }
+    return pids;
+}
+
+void ProcessSet::signal_groups(int signal_number) const {
+    for (const pid_t pid : running_pids()) {
+        ::kill(-pid, signal_number);
+    }
+}
+
+void ProcessSet::signal_ranks(int signal_number) const {
+    for (const pid_t pid : running_pids()) {
+        ::kill(pid, signal_number);
+    }
+}
+
+} // namespace rdma_nccl

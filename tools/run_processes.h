@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes of the ranks, and the one place where the launcher waits: for their ends, for signals, and for the end
+// of the process that guards it. The set decides nothing; it says what happened.
+#pragma once
+
+#include "lib/result.h"
+#include "lib/unique_fd.h"
+#include "tools/run_program.h"
+#include "tools/run_signals.h"
+#include "tools/run_spawn.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct RankExit {
+    std::size_t index = 0; ///< of start(), from 0
+    pid_t pid = 0;
+    int status = 0;                ///< of waitpid(2)
+    std::optional<int> exec_error; ///< the program was not executed: errno
+};
+
+struct Events {
+    std::vector<int> signals;    ///< without SIGCHLD
+    std::vector<RankExit> exits; ///< first to end first (in the order of their starts where the kernel has no pidfd)
+    bool guard_gone = false;     ///< the watched descriptor was closed at its other end
+};
+
+class ProcessSet {
+public:
+    using Time = std::chrono::steady_clock::time_point;
+
+    /// `guard_fd`: a pipe's read end to watch, or -1. Without pidfds (Linux before 5.3, or forbidden by seccomp) ends
+    /// are known by SIGCHLD alone; `use_pidfds` false is for tests of that.
+    static Result<ProcessSet> create(const BlockedSignals& signals, int guard_fd, bool use_pidfds = true);
+
+    /// The first rank started gets the launcher's stdin, the others /dev/null.
+    Result<pid_t> start(const Command& command, const std::vector<std::string>& environment);
+
+    /// Waits until something happened or the time has come. Reaps all children that ended, those too that are no ranks.
+    Result<Events> wait(std::optional<Time> until);
+
+    [[nodiscard]] std::size_t running() const { return running_; }
+    /// Any child, known after wait(): a rank, or a process that a rank left behind.
+    [[nodiscard]] bool has_children() const { return has_children_; }
+    [[nodiscard]] std::vector<pid_t> running_pids() const;
+
+    /// To the process groups of all ranks that run.
+    void signal_groups(int signal_number) const;
+    /// To the ranks themselves only.
+    void signal_ranks(int signal_number) const;
+
+private:
+    struct Rank {
+        pid_t pid = 0;
+        UniqueFd pidfd;
+        bool running = true;
+        std::optional<int> exec_error = {};
+    };
+
+    ProcessSet(const BlockedSignals& signals, SignalReader reader, bool use_pidfds)
+        : signals_(signals), reader_(std::move(reader)), use_pidfds_(use_pidfds) {}
+    Result<void> open_descriptors(int guard_fd);
+    [[nodiscard]] bool watch(int fd, std::size_t key, std::uint32_t what) const;
+    void read_signals(Events& events) const;
+    void reap_rank(std::size_t index, Events& events);
+    void reap_children(Events& events);
+    void note_exit(Rank& rank, int status, Events& events);
+    void add_exec_failures(Events& events);
+
+    const BlockedSignals& signals_;
+    SignalReader reader_;
+    FileLimit files_;
+    UniqueFd epoll_;
+    UniqueFd null_;
+    UniqueFd report_read_;
+    UniqueFd report_write_;
+    std::vector<Rank> ranks_;
+    std::size_t running_ = 0;
+    bool has_children_ = false;
+    bool use_pidfds_ = true;
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_program.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <cerrno>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// What confstr(_CS_PATH) and shells take when PATH is unset.
+constexpr std::string_view default_path = "/usr/local/bin:/usr/bin:/bin";
+
+/// 0, or why the file cannot be opened in this way.
+int access_error(const std::string& path, int mode) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) {
+        return errno;
+    }
+    if (S_ISDIR(status.st_mode)) {
+        return EISDIR;
+    }
+    return ::access(path.c_str(), mode) == 0 ? 0 : errno;
+}
+
+bool is_missing(int os_error) {
+    return os_error == ENOENT || os_error == ENOTDIR;
+}
+
+/// As execvp(3): a name with a slash is a path, any other is looked for along PATH.
+Result<std::string> find_executable(const std::string& name, const Environment& environment) {
+    int problem = ENOENT;
+    const std::string path = environment.get("PATH").value_or(std::string(default_path));
+    const std::vector<std::string_view> here{""};
+    for (const auto directory : name.find('/') == std::string::npos ? split(path, ':') : here) {
+        std::string file = directory.empty() ? name : format_text("{}/{}", directory, name);
+        const int error = name.empty() ? ENOENT : access_error(file, X_OK);
+        if (error == 0) {
+            // An empty entry of PATH means the current directory.
+            return file.find('/') == std::string::npos ? "./" + file : file;
+        }
+        if (!is_missing(error)) {
+            problem = EACCES;
+        }
+    }
+    if (problem == EACCES) {
+        return fail(format_text("{}: not an executable file (a Python program that is not named *.py needs chmod +x "
+                                "and a #! line)",
+                                printable(name, 4096)),
+                    problem);
+    }
+    return fail(format_text("{}: no such program{}", printable(name, 4096),
+                            name.find('/') == std::string::npos ? " in PATH" : ""),
+                problem);
+}
+
+Result<std::string> find_python(const Environment& environment) {
+    if (const auto chosen = environment.get("PYTHON_EXEC"); chosen && !chosen->empty()) {
+        auto found = find_executable(*chosen, environment);
+        return found ? found : fail("PYTHON_EXEC: " + found.error().message, found.error().os_error);
+    }
+    for (const char* const name : {"python3", "python"}) {
+        if (auto found = find_executable(name, environment)) {
+            return found;
+        }
+    }
+    return fail("no python3 and no python in PATH: set PYTHON_EXEC to the interpreter", ENOENT);
+}
+
+} // namespace
+
+Result<Command> find_program(const RunOptions& options, const Environment& environment) {
+    const std::string& name = options.program.front();
+    const bool is_python = options.module || (!options.no_python && name.ends_with(".py"));
+    if (!is_python) {
+        return find_executable(name, environment).map([&options](std::string file) {
+            return Command{std::move(file), options.program};
+        });
+    }
+    if (const int error = options.module ? 0 : access_error(name, R_OK); error != 0) {
+        return is_missing(error) ? fail(format_text("{}: no such file", printable(name, 4096)), ENOENT)
+                                 : fail(format_text("{}: not a readable file", printable(name, 4096)), EACCES);
+    }
+    auto python = find_python(environment);
+    if (!python) {
+        return tl::unexpected(python.error());
+    }
+    Command command{*python, {*python, "-u"}}; // unbuffered: the last words of a rank that is killed are not lost
+    if (options.module) {
+        command.arguments.emplace_back("-m");
+    }
+    command.arguments.insert(command.arguments.end(), options.program.begin(), options.program.end());
+    return command;
+}
+
+int exit_code_for_exec_error(int os_error) {
+    return is_missing(os_error) ? 127 : 126;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_signals.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <span>
+#include <sys/signalfd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::array end_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr std::array passed_signals = {SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGTSTP};
+
+bool is_ignored(int signal_number) {
+    struct sigaction action {};
+    return ::sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+void add_unless_ignored(sigset_t& set, std::span<const int> signals) {
+    for (const int signal_number : signals) {
+        if (!is_ignored(signal_number)) {
+            ::sigaddset(&set, signal_number);
+        }
+    }
+}
+
+} // namespace
+
+bool is_end_signal(int signal_number) {
+    return std::find(end_signals.begin(), end_signals.end(), signal_number) != end_signals.end();
+}
+
+BlockedSignals::BlockedSignals() {
+    ::sigemptyset(&handled_);
+    add_unless_ignored(handled_, end_signals);
+    add_unless_ignored(handled_, passed_signals);
+    ::sigaddset(&handled_, SIGCHLD);
+    sigset_t blocked = handled_;
+    ::sigaddset(&blocked, SIGPIPE); // a reader of our stderr that went away must not end the job
+    ::sigprocmask(SIG_BLOCK, &blocked, &old_mask_);
+    // An ignored SIGCHLD would let the kernel reap the ranks, and their exit codes be lost (waitpid(2)).
+    struct sigaction by_default {};
+    by_default.sa_handler = SIG_DFL;
+    ::sigaction(SIGCHLD, &by_default, &old_child_action_);
+}
+
+BlockedSignals::~BlockedSignals() {
+    restore();
+}
+
+void BlockedSignals::restore() const {
+    ::sigaction(SIGCHLD, &old_child_action_, nullptr);
+    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+}
+
+Result<SignalReader> SignalReader::open(const BlockedSignals& blocked) {
+    UniqueFd fd(::signalfd(-1, &blocked.handled(), SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!fd) {
+        return fail("cannot open a signalfd", errno);
+    }
+    return SignalReader(std::move(fd));
+}
+
+std::optional<int> SignalReader::next() const {
+    signalfd_siginfo info{};
+    if (::read(fd_.get(), &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) {
+        return std::nullopt;
+    }
+    return static_cast<int>(info.ssi_signo);
+}
+
+} // namespace rdma_nccl

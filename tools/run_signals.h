@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Signals as data: blocked, and read from a descriptor (signalfd(2)) by the event loop.
+#pragma once
+
+#include "lib/result.h"
+#include "lib/unique_fd.h"
+
+#include <csignal>
+#include <optional>
+
+namespace rdma_nccl {
+
+/// INT, TERM, HUP and QUIT end a job.
+bool is_end_signal(int signal_number);
+
+/// Blocks the signals that a launcher handles, as long as it lives. A signal that was ignored when the launcher started
+/// (by nohup, or by a shell for its background jobs) stays ignored, here and in the ranks.
+class BlockedSignals {
+public:
+    BlockedSignals();
+    BlockedSignals(const BlockedSignals&) = delete;
+    BlockedSignals& operator=(const BlockedSignals&) = delete;
+    ~BlockedSignals();
+
+    /// To be read by a SignalReader: the above, USR1, USR2, CONT, WINCH, TSTP, CHLD.
+    [[nodiscard]] const sigset_t& handled() const { return handled_; }
+    /// Gives mask and dispositions back as they were before: for a child about to execute another program.
+    void restore() const;
+
+private:
+    sigset_t handled_{};
+    sigset_t old_mask_{};
+    struct sigaction old_child_action_ {};
+};
+
+/// Reads the signals sent to the process that opened it.
+class SignalReader {
+public:
+    static Result<SignalReader> open(const BlockedSignals& blocked);
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    /// The next signal; nullopt when none is there now.
+    [[nodiscard]] std::optional<int> next() const;
+
+private:
+    explicit SignalReader(UniqueFd fd) : fd_(std::move(fd)) {}
+    UniqueFd fd_;
+};
+
+} // namespace rdma_nccl

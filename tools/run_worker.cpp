@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_worker.h"
+
+#include "lib/format.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// PET_* are torchrun's options in variables, and name this world. torchrun hands them down; then a torchrun that a
+/// rank starts for something of its own takes itself for one more agent of this world, and hangs or breaks it.
+/// TORCHELASTIC_* are set anew, or left out altogether, not inherited from a launcher around this one.
+bool is_dropped(std::string_view name) {
+    return name.starts_with("PET_") || name.starts_with("TORCHELASTIC_");
+}
+
+void add_ranks(Variables& variables, const WorldPlan& plan, unsigned local_rank) {
+    const auto rank = std::to_string(plan.first_rank() + local_rank);
+    const auto world_size = std::to_string(plan.world_size());
+    const auto node_rank = std::to_string(plan.node_rank.value);
+    const auto nodes = std::to_string(plan.nodes.value);
+    variables.insert(variables.end(), {{"RANK", rank},
+                                       {"LOCAL_RANK", std::to_string(local_rank)},
+                                       {"WORLD_SIZE", world_size},
+                                       {"LOCAL_WORLD_SIZE", std::to_string(plan.ranks_per_node.value)},
+                                       {"GROUP_RANK", node_rank},
+                                       {"GROUP_WORLD_SIZE", nodes},
+                                       {"ROLE_RANK", rank},
+                                       {"ROLE_NAME", "default"},
+                                       {"ROLE_WORLD_SIZE", world_size},
+                                       {"NODE_RANK", node_rank},
+                                       {"NNODES", nodes},
+                                       {"MASTER_ADDR", plan.master_addr.value},
+                                       {"MASTER_PORT", std::to_string(plan.master_port.value)}});
+}
+
+void add_torchelastic(Variables& variables, const WorldPlan& plan, unsigned local_rank,
+                      const std::string& error_directory) {
+    variables.insert(variables.end(), {{"TORCHELASTIC_RESTART_COUNT", "0"},
+                                       {"TORCHELASTIC_MAX_RESTARTS", "0"},
+                                       {"TORCHELASTIC_RUN_ID", plan.run_id},
+                                       // "True" would promise a store of the launcher's at MASTER_ADDR:MASTER_PORT, and
+                                       // rank 0 would wait for it instead of opening its own.
+                                       {"TORCHELASTIC_USE_AGENT_STORE", "False"}});
+    if (!error_directory.empty()) {
+        variables.emplace_back("TORCHELASTIC_ERROR_FILE", format_text("{}/{}.json", error_directory, local_rank));
+    }
+}
+
+} // namespace
+
+Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
+                           const Environment& base) {
+    Variables variables;
+    add_ranks(variables, plan, local_rank);
+    if (settings.torchelastic) {
+        add_torchelastic(variables, plan, local_rank, settings.error_directory);
+    }
+    // get_users(): the plugin's values are for the task that this launcher is, not for each of its ranks.
+    const auto set_default = [&](const char* name, std::string value) {
+        if (!base.get_users(name)) {
+            variables.emplace_back(name, std::move(value));
+        }
+    };
+    set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+    set_default("OMP_NUM_THREADS", std::to_string(std::max(1U, settings.allowed_cpus / plan.ranks_per_node.value)));
+    set_default("JAX_LOCAL_DEVICE_IDS", std::to_string(local_rank));
+    return variables;
+}
+
+std::vector<std::string> worker_environment(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
+                                            const Environment& base) {
+    Environment environment;
+    for (const auto& [name, value] : base.all()) {
+        if (!is_dropped(name)) {
+            environment.set(name, value);
+        }
+    }
+    for (auto& [name, value] : worker_variables(plan, local_rank, settings, base)) {
+        environment.set(std::move(name), std::move(value));
+    }
+    std::vector<std::string> entries;
+    for (const auto& [name, value] : environment.all()) {
+        entries.push_back(format_text("{}={}", name, value));
+    }
+    return entries;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_world.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <limits>
+#include <optional>
+#include <string_view>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr unsigned most_ranks_per_node = 65536;
+constexpr std::uint16_t torchrun_port = 29500;
+/// Steps from here on are Slurm's own (batch, interactive, extern, ...): slurm.h, SLURM_MAX_NORMAL_STEP_ID.
+constexpr std::uint32_t first_special_step = 0xfffffff0;
+
+/// Who said a value, strongest first.
+enum class Level { Option, Pet, Variable, Step };
+
+/// A value as found, not yet understood.
+struct Found {
+    std::string text;
+    std::string name; ///< of the option or variable
+    Level level = Level::Option;
+};
+
+/// Where one value may be found.
+struct Places {
+    const std::optional<std::string>& option;
+    std::string_view option_name;
+    std::string_view pet;
+    std::string_view variable;
+    std::string_view step = {}; ///< the step's variable, or empty: the step does not tell by a variable
+};
+
+std::string quoted(const Found& found) {
+    return format_text("{} \"{}\"", found.name, printable(found.text));
+}
+
+class Planner {
+public:
+    Planner(const RunOptions& options, const Environment& environment, const WorldInquiry& inquiry)
+        : options_(options), environment_(environment), inquiry_(inquiry), step_(read_step(environment, {})),
+          in_step_(environment.get("SLURM_STEP_NODELIST").has_value() && step_.step_id < first_special_step) {}
+
+    Result<WorldPlan> plan() {
+        for (const auto part : {&Planner::check_tasks, &Planner::plan_ranks, &Planner::plan_nodes,
+                                &Planner::plan_node_rank, &Planner::plan_address, &Planner::plan_port}) {
+            if (auto done = (this->*part)(); !done) {
+                return tl::unexpected(done.error());
+            }
+        }
+        plan_run_id();
+        return plan_;
+    }
+
+private:
+    /// The strongest place that has the value and is not weaker than `weakest_`. An empty variable counts as unset.
+    std::optional<Found> find(const Places& places) const {
+        if (places.option) {
+            return Found{*places.option, std::string(places.option_name), Level::Option};
+        }
+        for (const auto& [name, level] :
+             {std::pair(places.pet, Level::Pet), std::pair(places.variable, Level::Variable),
+              std::pair(places.step, Level::Step)}) {
+            if (name.empty() || level > weakest_ || (level == Level::Step && !in_step_)) {
+                continue;
+            }
+            if (auto text = environment_.get(name); text && !text->empty()) {
+                return Found{std::move(*text), std::string(name), level};
+            }
+        }
+        return std::nullopt;
+    }
+
+    /// One launcher per node: a second one would start the same ranks again.
+    Result<void> check_tasks() {
+        if (!in_step_) {
+            return {};
+        }
+        const auto node = parse_number<std::size_t>(environment_.get("SLURM_NODEID").value_or(""));
+        const auto local_task = parse_number<unsigned>(environment_.get("SLURM_LOCALID").value_or(""));
+        unsigned tasks = local_task.value_or(0) + 1;
+        if (node && *node < step_.tasks_per_node.size()) {
+            tasks = std::max(tasks, step_.tasks_per_node[*node]);
+        }
+        if (tasks > 1) {
+            return fail(format_text("this step has {} tasks on this node (SLURM_STEP_TASKS_PER_NODE=\"{}\"), and each "
+                                    "would start all ranks: start the step with srun --ntasks-per-node=1",
+                                    tasks, printable(environment_.get("SLURM_STEP_TASKS_PER_NODE").value_or(""))));
+        }
+        return {};
+    }
+
+    Result<void> plan_ranks() {
+        const auto found =
+            find({options_.nproc_per_node, "--nproc-per-node", "PET_NPROC_PER_NODE", std::string_view{}});
+        const std::string word = found ? found->text : "gpu";
+        if (word == "gpu" || word == "auto") {
+            return plan_ranks_by_gpus(word == "auto");
+        }
+        if (word == "cpu") {
+            plan_.ranks_per_node = {inquiry_.allowed_cpus(), "the CPUs of the affinity mask"};
+            return {};
+        }
+        const auto count = parse_number<unsigned>(word);
+        if (!count || *count < 1 || *count > most_ranks_per_node) {
+            return fail(format_text("{}: wanted is a number of ranks, 1 to {}, or gpu, auto or cpu", quoted(*found),
+                                    most_ranks_per_node));
+        }
+        plan_.ranks_per_node = {*count, found->name};
+        return {};
+    }
+
+    Result<void> plan_ranks_by_gpus(bool or_cpus) {
+        const auto gpus = inquiry_.visible_gpus();
+        if (!gpus.note.empty()) {
+            plan_.warnings.push_back(format_text("{}: {}", gpus.source, gpus.note));
+        }
+        if (!gpus.ids.empty()) {
+            plan_.ranks_per_node = {static_cast<unsigned>(gpus.ids.size()), gpus.source};
+        } else if (or_cpus) {
+            plan_.ranks_per_node = {inquiry_.allowed_cpus(), "the CPUs of the affinity mask, as no GPU is visible"};
+        } else {
+            return fail(format_text("no GPU is visible on this node, as told by {}{}{}; say how many ranks to start "
+                                    "with -n N, or one per CPU with -n cpu",
+                                    gpus.source, gpus.note.empty() ? "" : ": ", gpus.note));
+        }
+        return {};
+    }
+
+    Result<void> plan_nodes() {
+        auto found = find({options_.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_STEP_NUM_NODES"});
+        if (!found) {
+            found = find({options_.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_NNODES"});
+        }
+        if (!found) {
+            plan_.nodes = {1, "this node alone"};
+            warn_of_unused_nodes();
+            return {};
+        }
+        // torchrun writes a fixed number also as MIN:MAX.
+        const auto [least, most] = split_once(found->text, ':');
+        const auto count = parse_number<unsigned>(least);
+        if (most && least != *most) {
+            return fail(format_text("{}: a fixed number of nodes is wanted, as ranks neither join nor leave later",
+                                    quoted(*found)));
+        }
+        if (!count || *count < 1 || *count > most_ranks() / plan_.ranks_per_node.value) {
+            return fail(format_text("{}: a number of nodes is wanted, 1 to {}", quoted(*found),
+                                    most_ranks() / plan_.ranks_per_node.value));
+        }
+        plan_.nodes = {*count, found->name};
+        if (*count == 1) {
+            // What weaker places say is about another world: `--nnodes 1` in a step of several nodes.
+            weakest_ = found->level;
+        }
+        return {};
+    }
+
+    /// torch counts ranks in a C int.
+    static unsigned most_ranks() { return static_cast<unsigned>(std::numeric_limits<int>::max()); }
+
+    void warn_of_unused_nodes() {
+        if (environment_.get("SLURM_JOB_ID") && step_.node_count > 1) {
+            plan_.warnings.push_back(
+                format_text("the job has {} nodes, but this was not started by srun: the ranks run "
+                            "on this node only; srun --ntasks-per-node=1 rdma-nccl run ... uses all",
+                            step_.node_count));
+        }
+    }
+
+    Result<void> plan_node_rank() {
+        const auto found = find({options_.node_rank, "--node-rank", "PET_NODE_RANK", "NODE_RANK", "SLURM_NODEID"});
+        if (!found && plan_.nodes.value == 1) {
+            plan_.node_rank = {0, "this node alone"};
+            return {};
+        }
+        if (!found) {
+            return fail(format_text("{} nodes ({}), but nothing tells which of them this is: give --node-rank",
+                                    plan_.nodes.value, plan_.nodes.source));
+        }
+        const auto rank = parse_number<unsigned>(found->text);
+        if (!rank || *rank >= plan_.nodes.value) {
+            return fail(format_text("{}: the rank of a node is wanted, 0 to {}, as there {} {} ({})", quoted(*found),
+                                    plan_.nodes.value - 1, plan_.nodes.value == 1 ? "is" : "are",
+                                    plan_.nodes.value == 1 ? "1 node" : format_text("{} nodes", plan_.nodes.value),
+                                    plan_.nodes.source));
+        }
+        plan_.node_rank = {*rank, found->name};
+        return {};
+    }
+
+    Result<void> plan_address() {
+        const auto found = find({options_.master_addr, "--master-addr", "PET_MASTER_ADDR", "MASTER_ADDR"});
+        if (found) {
+            std::string_view address = found->text;
+            if (address.starts_with('[') && address.ends_with(']')) {
+                address = address.substr(1, address.size() - 2); // torchrun's way to write IPv6
+            }
+            if (address.empty() || address.find_first_of(" \t\r\n[]/") != std::string_view::npos) {
+                return fail(format_text("{}: the name or address of a host is wanted", quoted(*found)));
+            }
+            plan_.master_addr = {std::string(address), found->name};
+        } else if (plan_.nodes.value == 1) {
+            plan_.master_addr = {"127.0.0.1", "this node alone"};
+        } else if (in_step_) {
+            auto head = inquiry_.head_address(step_);
+            if (!head) {
+                return fail(head.error().message + "; give --master-addr an address that all nodes reach");
+            }
+            plan_.master_addr = {std::move(*head), "SLURM_STEP_NODELIST"};
+        } else {
+            return fail(format_text("{} nodes ({}), but nothing tells the address of the first: give --master-addr",
+                                    plan_.nodes.value, plan_.nodes.source));
+        }
+        return {};
+    }
+
+    Result<void> plan_port() {
+        const auto found = find({options_.master_port, "--master-port", "PET_MASTER_PORT", "MASTER_PORT"});
+        const auto given = found ? parse_number<std::uint16_t>(found->text) : std::nullopt;
+        const bool alone = plan_.nodes.value == 1;
+        if (found && (!given || (*given == 0 && !alone))) {
+            return fail(format_text("{}: a port is wanted, 1 to 65535{}", quoted(*found),
+                                    alone ? ", or 0 for any free one" : ""));
+        }
+        if (given && *given != 0) {
+            plan_.master_port = {*given, found->name};
+            return {};
+        }
+        if (!alone && !in_step_) {
+            plan_.master_port = {torchrun_port, "torchrun's default"};
+            return {};
+        }
+        const auto port = alone ? inquiry_.free_port() : inquiry_.step_port(step_);
+        if (!port) {
+            return tl::unexpected(port.error());
+        }
+        plan_.master_port = {*port, alone ? "a free port" : "the Slurm step"};
+        return {};
+    }
+
+    void plan_run_id() {
+        if (auto id = environment_.get("PET_RDZV_ID"); id && !id->empty()) {
+            plan_.run_id = std::move(*id);
+        } else if (in_step_) {
+            plan_.run_id = format_text("{}.{}", step_.job_id, step_.step_id);
+        } else {
+            plan_.run_id = plan_.nodes.value == 1 ? inquiry_.random_id() : "none"; // the latter as torchrun
+        }
+    }
+
+    const RunOptions& options_;
+    const Environment& environment_;
+    const WorldInquiry& inquiry_;
+    Step step_;
+    bool in_step_;
+    Level weakest_ = Level::Step; ///< places weaker than this one are not asked
+    WorldPlan plan_;
+};
+
+} // namespace
+
+Result<WorldPlan> plan_world(const RunOptions& options, const Environment& environment, const WorldInquiry& inquiry) {
+    return Planner(options, environment, inquiry).plan();
+}
+
+} // namespace rdma_nccl

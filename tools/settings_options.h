@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings of a subcommand: the same places and words as srun's, `--set key=value,...` in place of --rdma-nccl.
+#pragma once
+
+#include "lib/result.h"
+#include "lib/settings.h"
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+namespace rdma_nccl {
+
+struct SettingsOptions {
+    std::string site_file = SYSCONFDIR "/rdma-nccl.conf";
+    std::optional<std::string> set;
+    std::string root;
+};
+
+/// Adds --set, --conf and --root.
+void add_settings_options(CLI::App& command, SettingsOptions& options);
+
+/// Resolves them with the site file and this process's environment; site warnings go to stderr.
+Result<Settings> settings_from(const SettingsOptions& options);
+
+} // namespace rdma_nccl
