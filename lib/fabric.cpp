@@ -13,7 +13,8 @@ namespace rdma_nccl {
 
 namespace {
 
-/// The speed of the first interface that knows one: of those the port's GIDs name, else of the HCA's when it has one port.
+/// The speed of the first interface that knows one: of those the port's GIDs name, else of the HCA's when it has one
+/// port.
 double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
     for (const auto& gid : port.gids) {
         const Netdev* const netdev = fabric.find_netdev(gid.netdev);

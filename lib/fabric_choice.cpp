@@ -53,8 +53,8 @@ void apply_hca_setting(Selection& selection) {
     const auto& wanted = selection.settings.hca;
     for (auto& candidate : selection.candidates) {
         if (!wanted.is_auto() && is_listed(wanted, candidate) == wanted.exclude) {
-            candidate.left_out = format_text("is {} {}: left out", wanted.exclude ? "excluded by" : "not in",
-                                             hca_setting(wanted));
+            candidate.left_out =
+                format_text("is {} {}: left out", wanted.exclude ? "excluded by" : "not in", hca_setting(wanted));
         }
     }
 }
@@ -86,8 +86,8 @@ void warn_of_absent(const Fabric& fabric, const HcaChoice& wanted, std::vector<s
         } else if (hca != nullptr && item.port &&
                    std::none_of(hca->ports.begin(), hca->ports.end(),
                                 [&](const Port& port) { return port.number == *item.port; })) {
-            warnings.push_back(format_text("{}: {} has no port {}; it has {}", hca_setting(wanted), item.name, *item.port,
-                                           hca->ports.size()));
+            warnings.push_back(format_text("{}: {} has no port {}; it has {}", hca_setting(wanted), item.name,
+                                           *item.port, hca->ports.size()));
         }
     }
 }
@@ -123,8 +123,8 @@ void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) 
         const bool like_used = std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
             return other->is_roce() == candidate.is_roce() && same_rate_class(rate(*other), rate(candidate));
         });
-        if (!candidate.remains() && ((candidate.looks_faulty && like_used) ||
-                                     (user_named && is_listed(selection.settings.hca, candidate)))) {
+        if (!candidate.remains() &&
+            ((candidate.looks_faulty && like_used) || (user_named && is_listed(selection.settings.hca, candidate)))) {
             warnings.push_back(format_text("{} {}", candidate.name(), candidate.left_out));
         }
     }
@@ -137,8 +137,8 @@ void warn_of_used(const Candidate& candidate, const Settings& settings, std::vec
     const auto& gid = *candidate.gid.gid;
     const std::string interface = gid.netdev.empty() ? "its interface" : gid.netdev;
     if (!candidate.gid.doubt.empty()) {
-        warnings.push_back(format_text("{}: gid={} is used although {}", candidate.name(), gid.index,
-                                       candidate.gid.doubt));
+        warnings.push_back(
+            format_text("{}: gid={} is used although {}", candidate.name(), gid.index, candidate.gid.doubt));
     } else if (candidate.gid.gid_class == GidClass::LinkLocal) {
         warnings.push_back(format_text("{} has only a link-local address ({}), which reaches one network segment; give "
                                        "{} an IPv4 address",
@@ -190,8 +190,8 @@ PortChoice port_choice(const Candidate& candidate, const Settings& settings) {
     choice.hca = candidate.hca->name;
     choice.port = candidate.port->number;
     choice.link_layer = candidate.port->link_layer;
-    choice.verdict = candidate.remains() ? Verdict{true, used_reason(candidate, settings)}
-                                         : Verdict{false, candidate.left_out};
+    choice.verdict =
+        candidate.remains() ? Verdict{true, used_reason(candidate, settings)} : Verdict{false, candidate.left_out};
     if (candidate.remains() && candidate.is_roce()) {
         choice.gid_index = candidate.gid.gid->index;
     }

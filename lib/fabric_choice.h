@@ -37,8 +37,8 @@ struct FabricChoice {
     std::vector<PortChoice> ports;            ///< one per port of the Fabric, same order
     std::optional<unsigned> common_gid_index; ///< set when all used RoCE ports agree on one index
     bool gid_family_is_ipv6 = false;          ///< the chosen GIDs are IPv6
-    /// For NCCL_IB_ADDR_RANGE when the indices differ: `prefix` where it was given, else what NCCL needs to find the chosen
-    /// entries by itself, else absent.
+    /// For NCCL_IB_ADDR_RANGE when the indices differ: `prefix` where it was given, else what NCCL needs to find the
+    /// chosen entries by itself, else absent.
     std::optional<IpPrefix> gid_range;
     std::vector<std::string> warnings;
 
@@ -63,8 +63,8 @@ struct SocketChoice {
 
 /// `net` given: that interface or the one with an address in that network; when it cannot be used, a warning and auto.
 /// Auto, the first that has a routable address (of `family` before the other; IPv4 before IPv6):
-/// 1. the interface with the default route, which all nodes can reach; 2. the interface of the first used HCA port; 3. any
-/// interface that is up and belongs to no container or virtual machine (docker, virbr, veth, br-).
+/// 1. the interface with the default route, which all nodes can reach; 2. the interface of the first used HCA port; 3.
+/// any interface that is up and belongs to no container or virtual machine (docker, virbr, veth, br-).
 SocketChoice choose_socket_interface(const Fabric& fabric, const FabricChoice& choice, const Settings& settings);
 
 } // namespace rdma_nccl

@@ -64,9 +64,8 @@ std::string_view place_of(const Fabric& fabric, const Hca& hca) {
 }
 
 bool shares_switch_with_gpu(const Fabric& fabric, const Hca& hca) {
-    return std::any_of(fabric.gpus.begin(), fabric.gpus.end(), [&](const Gpu& gpu) {
-        return share_pcie_switch(place_of(fabric, hca), gpu.pci_path);
-    });
+    return std::any_of(fabric.gpus.begin(), fabric.gpus.end(),
+                       [&](const Gpu& gpu) { return share_pcie_switch(place_of(fabric, hca), gpu.pci_path); });
 }
 
 // 1. Verbs-capable RoCE or InfiniBand. The link layer alone does not tell: iWARP and EFA report Ethernet too.
@@ -245,8 +244,9 @@ void keep_one_link_layer(Selection& selection) {
         infiniband.nearness == ethernet.nearness ? "are not slower in total" : "are nearer to the GPUs";
     for (Candidate* const candidate : remaining) {
         if (candidate->is_roce() != keep_roce) {
-            candidate->left_out = format_text("is {}, and the node's {} ports {}: left out; NCCL cannot join both",
-                                              keep_roce ? "InfiniBand" : "RoCE", keep_roce ? "RoCE" : "InfiniBand", why);
+            candidate->left_out =
+                format_text("is {}, and the node's {} ports {}: left out; NCCL cannot join both",
+                            keep_roce ? "InfiniBand" : "RoCE", keep_roce ? "RoCE" : "InfiniBand", why);
         }
     }
 }
@@ -264,10 +264,10 @@ void drop_link_local(Selection& selection) {
     }
     for (Candidate* const candidate : remaining) {
         if (is_link_local_only(*candidate)) {
-            candidate->left_out = candidate->gid.problem.empty()
-                                      ? format_text("has only a link-local address ({}): left out",
-                                                    candidate->gid.gid->value.text())
-                                      : candidate->gid.problem;
+            candidate->left_out =
+                candidate->gid.problem.empty()
+                    ? format_text("has only a link-local address ({}): left out", candidate->gid.gid->value.text())
+                    : candidate->gid.problem;
             candidate->looks_faulty = true;
         }
     }

@@ -126,10 +126,14 @@ auto rank_of(const Fabric& fabric, const Gid& gid, const Settings& settings) {
 
 std::string class_text(GidClass gid_class, const Settings& settings) {
     switch (gid_class) {
-    case GidClass::InPrefix: return format_text("inside {}", settings.prefix->text());
-    case GidClass::Ipv4: return "IPv4";
-    case GidClass::GlobalIpv6: return "IPv6";
-    case GidClass::LinkLocal: break;
+    case GidClass::InPrefix:
+        return format_text("inside {}", settings.prefix->text());
+    case GidClass::Ipv4:
+        return "IPv4";
+    case GidClass::GlobalIpv6:
+        return "IPv6";
+    case GidClass::LinkLocal:
+        break;
     }
     return "link-local";
 }
@@ -169,8 +173,8 @@ std::string problem_text(const Port& port, const std::optional<Fault>& nearest, 
 std::string link_local_problem(const Gid& gid, const std::optional<Fault>& nearest_routable, const Settings& settings) {
     const std::string only = gid.value.is_ipv4() ? "169.254/16" : "fe80::";
     if (!nearest_routable || nearest_routable->kind == GidFault::WrongVersion) {
-        return format_text("has no {} address (only {}): left out; give {} an IPv4 address", roce_version_text(settings),
-                           only, gid.netdev.empty() ? "its interface" : gid.netdev);
+        return format_text("has no {} address (only {}): left out; give {} an IPv4 address",
+                           roce_version_text(settings), only, gid.netdev.empty() ? "its interface" : gid.netdev);
     }
     return format_text("has no usable {} address but {} ({}): left out; {}", roce_version_text(settings), only,
                        nearest_routable->reason, nearest_routable->remedy);
@@ -189,8 +193,8 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
         const auto fault = find_fault(fabric, gid, settings);
         choice.verdicts.push_back({gid.index, {false, fault ? fault->reason : ""}});
         if (!fault) {
-            const bool better = choice.gid == nullptr ||
-                                rank_of(fabric, gid, settings) < rank_of(fabric, *choice.gid, settings);
+            const bool better =
+                choice.gid == nullptr || rank_of(fabric, gid, settings) < rank_of(fabric, *choice.gid, settings);
             choice.gid = better ? &gid : choice.gid;
             continue;
         }
@@ -223,7 +227,8 @@ GidChoice choose_forced(const Fabric& fabric, const Port& port, const Settings& 
     GidChoice choice;
     for (const auto& gid : port.gids) {
         const bool forced = gid.index == index && index <= highest_index;
-        choice.verdicts.push_back({gid.index, {forced, format_text("{}gid={}", forced ? "forced by " : "not ", index)}});
+        choice.verdicts.push_back(
+            {gid.index, {forced, format_text("{}gid={}", forced ? "forced by " : "not ", index)}});
         if (forced) {
             choice.gid = &gid;
             choice.gid_class = class_of(gid, settings);

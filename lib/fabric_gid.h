@@ -21,7 +21,7 @@ struct GidChoice {
     /// Why there is none, or none but a link-local one: "has no RoCE v2 address (only fe80::): left out; give eth3 an
     /// IPv4 address"; else empty.
     std::string problem;
-    std::string doubt;   ///< of an entry that the user forced: what speaks against it; else empty
+    std::string doubt;                ///< of an entry that the user forced: what speaks against it; else empty
     std::vector<GidVerdict> verdicts; ///< one per Gid, same order
 };
 

@@ -81,9 +81,10 @@ std::optional<IpPrefix> choose_range(const Ports& ports, NcclGidEnvironment envi
 
 void warn_of_differing_indices(const Ports& ports, const NcclGidEnvironment& environment,
                                std::vector<std::string>& warnings) {
-    warnings.push_back(format_text("the GID index differs ({}): NCCL_IB_GID_INDEX stays unset; NCCL 2.21 or newer finds "
-                                   "the entry per port, older versions cannot",
-                                   indices_text(ports)));
+    warnings.push_back(
+        format_text("the GID index differs ({}): NCCL_IB_GID_INDEX stays unset; NCCL 2.21 or newer finds "
+                    "the entry per port, older versions cannot",
+                    indices_text(ports)));
     for (const Candidate* const port : disagreeing(ports, environment)) {
         warnings.push_back(format_text("{}: NCCL will take GID index {} instead of {} ({}); leave the port out with "
                                        "hca=^{}, or give its interface the addresses in the order of the other ports",
@@ -91,13 +92,13 @@ void warn_of_differing_indices(const Ports& ports, const NcclGidEnvironment& env
                                        port->gid.gid->index, value_of(*port).text(), port->hca->name));
     }
     Ports unreadable;
-    std::copy_if(ports.begin(), ports.end(), std::back_inserter(unreadable), [&](const Candidate* port) {
-        return nccl_gid_pick(*port->port, environment).meets_unreadable_type;
-    });
+    std::copy_if(ports.begin(), ports.end(), std::back_inserter(unreadable),
+                 [&](const Candidate* port) { return nccl_gid_pick(*port->port, environment).meets_unreadable_type; });
     if (!unreadable.empty()) {
-        warnings.push_back(format_text("{} has GIDs whose type cannot be read: NCCL 2.21 to 2.25 stop there; use 2.26 or "
-                                       "newer, or set gid=",
-                                       unreadable.front()->name()));
+        warnings.push_back(
+            format_text("{} has GIDs whose type cannot be read: NCCL 2.21 to 2.25 stop there; use 2.26 or "
+                        "newer, or set gid=",
+                        unreadable.front()->name()));
     }
 }
 
@@ -113,8 +114,9 @@ void decide_gid_index(const std::vector<Candidate*>& used, const Settings& setti
     const auto is_ipv6 = [](const Candidate* port) { return !value_of(*port).is_ipv4(); };
     choice.gid_family_is_ipv6 = std::all_of(ports.begin(), ports.end(), is_ipv6);
     if (!choice.gid_family_is_ipv6 && std::any_of(ports.begin(), ports.end(), is_ipv6)) {
-        choice.warnings.emplace_back("some RoCE ports have an IPv4 address, others IPv6 only: peers can be reached from "
-                                     "ports of their own family only; set family= to take one kind");
+        choice.warnings.emplace_back(
+            "some RoCE ports have an IPv4 address, others IPv6 only: peers can be reached from "
+            "ports of their own family only; set family= to take one kind");
     }
     const unsigned first_index = ports.front()->gid.gid->index;
     if (std::all_of(ports.begin(), ports.end(),

@@ -133,8 +133,8 @@ Result<SocketChoice> by_name(const Fabric& fabric, const Settings& settings) {
     const auto& name = settings.net.interface;
     const Netdev* const netdev = fabric.find_netdev(name);
     if (netdev == nullptr) {
-        return fail(format_text("net={}: no such interface on this node; there are {}", printable(name),
-                                netdev_names(fabric)));
+        return fail(
+            format_text("net={}: no such interface on this node; there are {}", printable(name), netdev_names(fabric)));
     }
     if (!netdev->up) {
         return fail(format_text("net={}: the interface is down; bring it up", name));
@@ -175,10 +175,10 @@ SocketChoice choose_socket_interface(const Fabric& fabric, const FabricChoice& c
         return std::move(*named);
     }
     auto fallback = choose_automatically(fabric, choice, settings.family);
-    fallback.warnings.insert(fallback.warnings.begin(),
-                             format_text("{}: {}", named.error().message,
-                                         fallback.interface.empty() ? "none is used"
-                                                                    : fallback.interface + " is used instead"));
+    fallback.warnings.insert(
+        fallback.warnings.begin(),
+        format_text("{}: {}", named.error().message,
+                    fallback.interface.empty() ? "none is used" : fallback.interface + " is used instead"));
     return fallback;
 }
 

@@ -18,8 +18,8 @@ constexpr std::size_t short_file = 64;
 constexpr std::string_view nvidia = "0x10de";
 constexpr std::string_view amd = "0x1002";
 
-/// class is 0xCCSSPP: class, subclass, programming interface. 0300 VGA, 0302 3D controller; AMD's compute cards are also
-/// 0380 (other display controller) and 1200 (processing accelerator).
+/// class is 0xCCSSPP: class, subclass, programming interface. 0300 VGA, 0302 3D controller; AMD's compute cards are
+/// also 0380 (other display controller) and 1200 (processing accelerator).
 bool may_be_gpu(std::string_view pci_class) {
     const auto kind = pci_class.substr(0, 6);
     return kind == "0x0300" || kind == "0x0302" || kind == "0x0380" || kind == "0x1200";

@@ -34,8 +34,8 @@ public:
     [[nodiscard]] NcclGidPick pick() const { return pick_; }
 
 private:
-    /// An entry of the wanted family replaces one of the other family at once, whatever its RoCE version; else it must be
-    /// valid, and its version the wanted one and better than the current entry's.
+    /// An entry of the wanted family replaces one of the other family at once, whatever its RoCE version; else it must
+    /// be valid, and its version the wanted one and better than the current entry's.
     bool takes(const Slot& candidate) {
         const bool wanted_family = candidate.value.is_ipv4() != environment_.ipv6;
         const bool same_family = candidate.value.is_ipv4() == current_.value.is_ipv4();

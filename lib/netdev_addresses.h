@@ -9,9 +9,9 @@
 
 namespace rdma_nccl {
 
-/// Fills Netdev::addresses: on the live root from getifaddrs(3), which is exact; in another tree from proc/net/if_inet6 and,
-/// for IPv4, from proc/net/fib_trie, which names no interface: that is found by the GID with the same address, else by the
-/// most specific direct route; addresses that stay ambiguous are noted and left out.
+/// Fills Netdev::addresses: on the live root from getifaddrs(3), which is exact; in another tree from proc/net/if_inet6
+/// and, for IPv4, from proc/net/fib_trie, which names no interface: that is found by the GID with the same address,
+/// else by the most specific direct route; addresses that stay ambiguous are noted and left out.
 void add_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes);
 
 /// The interfaces of the default routes with the lowest metric, IPv4's first, each once; never the loopback interface.

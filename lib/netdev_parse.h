@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of /proc/net that tell addresses and routes, as values. All functions are total: any bytes may come in, and
-// a line that is not understood is skipped. The formats are what net/ipv4/fib_trie.c, net/ipv6/route.c and
+// The tables of /proc/net that tell addresses and routes, as values. All functions are total: any bytes may come in,
+// and a line that is not understood is skipped. The formats are what net/ipv4/fib_trie.c, net/ipv6/route.c and
 // net/ipv6/addrconf.c of the kernel print.
 #pragma once
 

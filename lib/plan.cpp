@@ -34,22 +34,18 @@ std::string join_ports(const FabricChoice& fabric) {
 }
 
 /// `net=auto`: sockets belong on the network that the head address is on, where this node has an address there.
-Settings with_head_network(const Settings& settings, const Fabric& fabric, const std::optional<IpAddress>& head) {
-    Settings result = settings;
-    if (!settings.net.is_auto() || !head) {
-        return result;
-    }
+std::optional<SocketChoice> interface_towards(const Fabric& fabric, const IpAddress& head) {
     for (const auto& netdev : fabric.netdevs) {
         for (const auto& own : netdev.addresses) {
             const auto network = IpPrefix::of(own.address, own.prefix_length);
-            const bool same = own.address == *head || (network && network->length() > 0 && network->contains(*head));
+            const bool same = own.address == head || (network && network->length() > 0 && network->contains(head));
             if (netdev.up && !netdev.loopback && same) {
-                result.net.interface = netdev.name;
-                return result;
+                return SocketChoice{
+                    netdev.name, own.address, format_text("on the network of MASTER_ADDR {}", head.text()), {}};
             }
         }
     }
-    return result;
+    return std::nullopt;
 }
 
 void add_rendezvous(VariableList& variables, const Plan& plan) {
@@ -264,7 +260,8 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     const SocketChoice own = choose_socket_interface(facts.fabric, plan.fabric, settings);
     plan.head = choose_head(settings, facts.step, facts.head_node, facts.head_resolution, own.address);
     const auto head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
-    plan.sockets = choose_socket_interface(facts.fabric, plan.fabric, with_head_network(settings, facts.fabric, head));
+    const auto towards_head = head && settings.net.is_auto() ? interface_towards(facts.fabric, *head) : std::nullopt;
+    plan.sockets = towards_head.value_or(own);
     plan.port = choose_port(settings, facts.step, facts.environment.get_users("MASTER_PORT"), facts.ephemeral_ports);
 
     append(plan.warnings, facts.step.problems);

@@ -79,10 +79,7 @@ std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const st
     lines.push_back(format_text("head {} ({}): {}", plan.head_node.name, head_text(plan),
                                 plan.users_head ? "MASTER_ADDR was set before" : plan.head.why));
     for (const auto& port : plan.fabric.ports) {
-        const std::string gid = port.gid_index ? format_text(", GID index {}", *port.gid_index) : "";
-        lines.push_back(format_text("{} port {}: {}{}: {}", port.hca, port.port,
-                                    port.verdict.used ? "used" : "left out", port.verdict.used ? gid : "",
-                                    port.verdict.reason));
+        lines.push_back(format_text("{} port {} {}", port.hca, port.port, port.verdict.reason));
     }
     const auto add = [&lines](const std::vector<Variable>& variables) {
         std::transform(variables.begin(), variables.end(), std::back_inserter(lines), variable_line);

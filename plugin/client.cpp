@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/client.h"
 
-#include "lib/head.h"
 #include "lib/port.h"
 #include "lib/root.h"
 #include "plugin/step_layout.h"
@@ -24,19 +23,6 @@ bool tell_errors(const SettingsOutcome& outcome) {
         tell_user(error);
     }
     return !outcome.errors.empty();
-}
-
-/// The first address of a node that other nodes can use, as text; empty when there is none.
-std::string numeric_address(const std::string& name_or_address) {
-    if (name_or_address.empty()) {
-        return {};
-    }
-    for (const auto& address : resolve_host(name_or_address).addresses) {
-        if (address.is_routable()) {
-            return address.text();
-        }
-    }
-    return {};
 }
 
 std::uint16_t port_for(const Settings& settings, std::uint32_t job_id, std::uint32_t step_id) {
@@ -84,12 +70,9 @@ int client_leave_note(const Configuration& configuration, const Host& host) {
             tell_user(warning);
         }
     }
-    StepNote note{
-        *job_id, *step_id, "", "", port_for(outcome.settings, *job_id, *step_id), settings_for_note(environment)};
-    if (const auto rank_zero = find_rank_zero(*job_id, *step_id)) {
-        note.head_node = rank_zero->name;
-        note.head_address = numeric_address(rank_zero->address);
-    }
+    StepNote note = make_note(*job_id, *step_id, find_rank_zero(*job_id, *step_id).value_or(RankZeroNode()));
+    note.port = port_for(outcome.settings, *job_id, *step_id);
+    note.settings = settings_for_note(environment);
     if (::setenv(std::string(note_variable).c_str(), write_note(note).c_str(), 1) != 0) {
         tell_user("srun could not pass on what it knows of the step: each node works it out alone");
     }

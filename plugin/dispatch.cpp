@@ -29,8 +29,8 @@ struct PluginState {
     std::optional<NodeState> node;
 };
 
-/// One per process. Made at first use, emptied by slurm_spank_exit, never destroyed: a static destructor would run when Slurm
-/// unloads the plugin, whatever its threads do then.
+/// One per process. Made at first use, emptied by slurm_spank_exit, never destroyed: a static destructor would run when
+/// Slurm unloads the plugin, whatever its threads do then.
 PluginState& state() {
     union Holder {
         PluginState value;

@@ -4,6 +4,7 @@
 #include "lib/format.h"
 #include "lib/report.h"
 #include "lib/text.h"
+#include "plugin/step_layout.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -34,10 +35,12 @@ void mark(Host& host, const std::vector<Variable>& variables) {
 }
 
 /// Whether task 0 of the step is on this node. In a heterogeneous step every component has a task 0 of its own here, so
-/// the name that srun found decides.
+/// the name from the step layout decides, where node names are host names.
 bool hosts_rank_zero(const Host& host, const NodeFacts& facts) {
-    if (facts.step.heterogeneous) {
-        return facts.head_node.name == facts.host_name;
+    const auto& nodes = facts.step.nodes;
+    const bool named = std::find(nodes.begin(), nodes.end(), facts.host_name) != nodes.end();
+    if (named && facts.step.note && facts.head_node.name != facts.host_name) {
+        return false;
     }
     const std::uint32_t tasks = host.local_task_count().value_or(0);
     for (std::uint32_t local = 0; local < tasks; ++local) {
@@ -125,6 +128,17 @@ void tell_task_details(const NodeState& state, const TaskFacts& task, const std:
     tell(state, format_text("task {}:{}", task.rank, text));
 }
 
+/// srun's note reaches the nodes of one component of a heterogeneous step only (srun.c, _launch_one_app). A node
+/// without it asks Slurm as srun did; other steps never come here.
+void add_missing_note(Environment& environment, const Step& step) {
+    if (step.note) {
+        return;
+    }
+    if (const auto rank_zero = find_rank_zero(step.job_id, step.step_id)) {
+        environment.set(std::string(note_variable), write_note(make_note(step.job_id, step.step_id, *rank_zero)));
+    }
+}
+
 } // namespace
 
 std::optional<NodeState> node_start(const Configuration& configuration, Host& host) {
@@ -132,13 +146,14 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     if (!step_id || is_special_step(*step_id)) {
         return std::nullopt;
     }
-    const Environment environment = host.environment();
+    Environment environment = host.environment();
     const Step step = read_step(environment, {});
     (void)host.unset_variable(std::string(note_variable)); // for us, not for the program or a step inside
     const SettingsOutcome outcome = configuration.resolve(environment, step.note);
     if (!outcome.settings.enable) {
         return std::nullopt;
     }
+    add_missing_note(environment, step);
     auto facts = inspect_node(outcome.settings, environment, host.program());
     if (!facts) {
         tell_user(facts.error().message + "; the step runs without rdma-nccl");

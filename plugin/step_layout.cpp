@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/step_layout.h"
 
+#include "lib/head.h"
 #include "lib/hostlist.h"
 #include "plugin/slurm_compat.h"
 
@@ -76,6 +77,22 @@ std::optional<RankZeroNode> find_rank_zero(std::uint32_t job_id, std::uint32_t s
     }
     std::string address = address_of(name);
     return RankZeroNode{std::move(name), std::move(address)};
+}
+
+StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const RankZeroNode& rank_zero) {
+    StepNote note;
+    note.job_id = job_id;
+    note.step_id = step_id;
+    note.head_node = rank_zero.name;
+    if (!rank_zero.address.empty()) {
+        for (const auto& address : resolve_host(rank_zero.address).addresses) {
+            if (address.is_routable()) {
+                note.head_address = address.text();
+                break;
+            }
+        }
+    }
+    return note;
 }
 
 } // namespace rdma_nccl

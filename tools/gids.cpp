@@ -31,7 +31,8 @@ std::vector<PortView> port_views(const Fabric& fabric, const FabricChoice& choic
     for (const auto& hca : fabric.hcas) {
         for (const auto& port : hca.ports) {
             const auto& port_choice = choice.ports.at(position++);
-            if ((filter.device.empty() || filter.device == hca.name) && filter.port.value_or(port.number) == port.number) {
+            if ((filter.device.empty() || filter.device == hca.name) &&
+                filter.port.value_or(port.number) == port.number) {
                 views.push_back({hca, port, port_choice});
             }
         }
@@ -51,9 +52,12 @@ std::string type_text(const Port& port, const Gid& gid) {
 
 std::string link_layer_text(LinkLayer layer) {
     switch (layer) {
-    case LinkLayer::InfiniBand: return "InfiniBand";
-    case LinkLayer::Ethernet: return "Ethernet";
-    case LinkLayer::Unknown: break;
+    case LinkLayer::InfiniBand:
+        return "InfiniBand";
+    case LinkLayer::Ethernet:
+        return "Ethernet";
+    case LinkLayer::Unknown:
+        break;
     }
     return "Unknown";
 }
@@ -117,7 +121,8 @@ std::vector<Row> all_rows(const std::vector<PortView>& views) {
         }
         for (std::size_t i = 0; i < view.port.gids.size(); ++i) {
             const auto& verdict = view.choice.gids.at(i).verdict;
-            rows.push_back(gid_row(view, view.port.gids[i], verdict.used ? used_text(view) : "not used: " + verdict.reason));
+            rows.push_back(
+                gid_row(view, view.port.gids[i], verdict.used ? used_text(view) : "not used: " + verdict.reason));
         }
     }
     return rows;
@@ -224,9 +229,8 @@ bool check_filter(const Fabric& fabric, const GidsFilter& filter) {
         print_error(format_text("no RDMA device {} on this node; there are {}", printable(filter.device), names));
         return false;
     }
-    const bool has_port = !filter.port || std::any_of(hca->ports.begin(), hca->ports.end(), [&](const Port& port) {
-        return port.number == *filter.port;
-    });
+    const bool has_port = !filter.port || std::any_of(hca->ports.begin(), hca->ports.end(),
+                                                      [&](const Port& port) { return port.number == *filter.port; });
     if (!has_port) {
         print_error(format_text("{} has no port {}; it has {}", hca->name, *filter.port, hca->ports.size()));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `rdma-nccl gids`: the GID tables of this node, which entries are used and why the others are not. Printing only: facts
-// and decisions come from lib/fabric.h and lib/fabric_choice.h.
+// `rdma-nccl gids`: the GID tables of this node, which entries are used and why the others are not. Printing only:
+// facts and decisions come from lib/fabric.h and lib/fabric_choice.h.
 #pragma once
 
 #include "lib/fabric.h"
@@ -20,8 +20,8 @@ struct GidsFilter {
     std::optional<unsigned> port;
 };
 
-/// An aligned table DEV PORT INDEX GID IPv4 VER NETDEV USED/REASON: the used entries, then one line per port that is left
-/// out; with `all`, every entry in the order of devices and indices, then the files that could not be read.
+/// An aligned table DEV PORT INDEX GID IPv4 VER NETDEV USED/REASON: the used entries, then one line per port that is
+/// left out; with `all`, every entry in the order of devices and indices, then the files that could not be read.
 std::string gids_table(const Fabric& fabric, const FabricChoice& choice, const GidsFilter& filter);
 
 /// The same as JSON, schema 1, always with all entries:
@@ -41,8 +41,8 @@ struct GidsOptions {
     Settings settings;
 };
 
-/// Prints to stdout, warnings to stderr. 0: good; 1: usable, with warnings; 2: there are HCAs but none is usable; 3: cannot
-/// tell: no RDMA device, no such device or port, or the root cannot be read.
+/// Prints to stdout, warnings to stderr. 0: good; 1: usable, with warnings; 2: there are HCAs but none is usable; 3:
+/// cannot tell: no RDMA device, no such device or port, or the root cannot be read.
 int gids_command(const GidsOptions& options);
 
 } // namespace rdma_nccl

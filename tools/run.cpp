@@ -67,7 +67,8 @@ private:
         const auto chosen = choose_head(Settings{}, step, head, resolution, std::nullopt);
         if (!chosen.address) {
             return fail(format_text("no address of node {} (first of SLURM_STEP_NODELIST) is known here: {}", head.name,
-                                    resolution.problem.empty() ? chosen.why : resolution.problem));
+                                    resolution.addresses.empty() ? resolution.problem
+                                                                 : "it resolves to loopback or link-local only"));
         }
         return chosen.address->text();
     }

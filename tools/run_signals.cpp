@@ -27,6 +27,15 @@ void add_unless_ignored(sigset_t& set, std::span<const int> signals) {
     }
 }
 
+/// Returns the action there was.
+struct sigaction replace_action(int signal_number, void (*handler)(int)) {
+    struct sigaction action {};
+    struct sigaction old {};
+    action.sa_handler = handler;
+    ::sigaction(signal_number, &action, &old);
+    return old;
+}
+
 } // namespace
 
 bool is_end_signal(int signal_number) {
@@ -38,20 +47,23 @@ BlockedSignals::BlockedSignals() {
     add_unless_ignored(handled_, end_signals);
     add_unless_ignored(handled_, passed_signals);
     ::sigaddset(&handled_, SIGCHLD);
-    sigset_t blocked = handled_;
-    ::sigaddset(&blocked, SIGPIPE); // a reader of our stderr that went away must not end the job
-    ::sigprocmask(SIG_BLOCK, &blocked, &old_mask_);
+    ::sigprocmask(SIG_BLOCK, &handled_, &old_mask_);
     // An ignored SIGCHLD would let the kernel reap the ranks, and their exit codes be lost (waitpid(2)).
-    struct sigaction by_default {};
-    by_default.sa_handler = SIG_DFL;
-    ::sigaction(SIGCHLD, &by_default, &old_child_action_);
+    old_child_action_ = replace_action(SIGCHLD, SIG_DFL);
+    // A reader of our stderr that went away must not end the job.
+    old_pipe_action_ = replace_action(SIGPIPE, SIG_IGN);
 }
 
 BlockedSignals::~BlockedSignals() {
+    // What came after the end of the job has nothing more to end, and must not change its exit code.
+    const timespec at_once{};
+    while (::sigtimedwait(&handled_, nullptr, &at_once) > 0) {
+    }
     restore();
 }
 
 void BlockedSignals::restore() const {
+    ::sigaction(SIGPIPE, &old_pipe_action_, nullptr);
     ::sigaction(SIGCHLD, &old_child_action_, nullptr);
     ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
 }

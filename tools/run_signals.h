@@ -31,6 +31,7 @@ private:
     sigset_t handled_{};
     sigset_t old_mask_{};
     struct sigaction old_child_action_ {};
+    struct sigaction old_pipe_action_ {};
 };
 
 /// Reads the signals sent to the process that opened it.
