@@ -75,12 +75,16 @@ build/obj/%.o: $(srcdir)/%.cpp build/flags
 
 program = $(call say,LINK,$@)$(CXX) -pie $(ldflags) -o $@ $(filter %.o %.a,$^)
 
+# The command without its main() is an archive too: the unit tests call its parts.
 library  := build/librdma_nccl.a
+commands := build/commands.a
 plugin   := $(if $(HAVE_SLURM),build/rdma_nccl.so)
 examples := build/examples/pi
 all: $(plugin) build/rdma-nccl $(examples)
 
 $(library): $(call objects,lib) build/sources
+$(commands): $(filter-out %/main.o,$(call objects,tools)) build/sources
+$(library) $(commands):
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $(filter %.o,$^)
 
@@ -91,7 +95,7 @@ build/rdma_nccl.so: $(call objects,plugin) $(library) $(srcdir)/plugin/rdma_nccl
 	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(if $(SANITIZERS),,-static-libstdc++ -static-libgcc) -Wl,--gc-sections \
 		-Wl,--version-script=$(srcdir)/plugin/rdma_nccl.map -o $@ $(filter %.o %.a,$^) $(LIBS)
 
-build/rdma-nccl: $(call objects,tools) $(library) build/sources
+build/rdma-nccl: build/obj/tools/main.o $(commands) $(library) build/sources
 	$(program) $(HWLOC_LIBS) $(LIBS)
 
 $(examples): build/examples/%: build/obj/examples/%.o
@@ -101,9 +105,9 @@ $(examples): build/examples/%: build/obj/examples/%.o
 # --- Tests --------------------------------------------------------------------------------------------------------------
 tests: build/tests/unit $(if $(plugin),build/tests/spank) ## build the test programs
 
-build/tests/unit: $(call objects,tests/unit) $(library) build/sources
+build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
-	$(program) $(GTEST_LIBS) $(LIBS)
+	$(program) $(GTEST_LIBS) $(HWLOC_LIBS) $(LIBS)
 
 # The fake SPANK host defines spank_* itself; -rdynamic shows them to the plugin that it loads.
 build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plugin)

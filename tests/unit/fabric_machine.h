@@ -12,11 +12,11 @@ namespace rdma_nccl::test {
 
 struct HcaSpec {
     std::string name;
-    std::string pci_path;                ///< below /sys/devices; "" makes a software device, without a device link
+    std::string pci_path; ///< below /sys/devices; "" makes a software device, without a device link
     std::string driver = "mlx5_core";
     std::string node_type = "1: CA";
     std::string numa_node = "0";
-    std::string physical_function = {};  ///< PCI path of the PF
+    std::string physical_function = {};    ///< PCI path of the PF
     std::vector<std::string> netdevs = {}; ///< device/net
 };
 

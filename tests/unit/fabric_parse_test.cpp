@@ -20,9 +20,10 @@ TEST(ParseGid, ReadsTheFormOfSysfsAndPrintsItBack) {
 }
 
 TEST(ParseGid, RefusesEverythingElse) {
-    for (const std::string text : {"", "fe80::1", "10.0.0.1", "0000:0000:0000:0000:0000:ffff:0a01:02f",
-                                   "0000:0000:0000:0000:0000:ffff:0a01:02feX", "0000:0000:0000:0000:0000:ffff:0a01-02fe",
-                                   "g000:0000:0000:0000:0000:ffff:0a01:02fe", "00000000000000000000ffff0a0102fe00000000"}) {
+    for (const std::string text :
+         {"", "fe80::1", "10.0.0.1", "0000:0000:0000:0000:0000:ffff:0a01:02f",
+          "0000:0000:0000:0000:0000:ffff:0a01:02feX", "0000:0000:0000:0000:0000:ffff:0a01-02fe",
+          "g000:0000:0000:0000:0000:ffff:0a01:02fe", "00000000000000000000ffff0a0102fe00000000"}) {
         EXPECT_FALSE(parse_gid(text)) << text;
     }
     EXPECT_FALSE(parse_gid(std::string(39, '\0')));
@@ -105,7 +106,8 @@ TEST(Pci, AddressesAreRecognised) {
 }
 
 TEST(Pci, FunctionOfADevicePath) {
-    EXPECT_EQ(pci_function_path("/sys/devices/pci0000:00/0000:00:03.0/virtio0"), "/sys/devices/pci0000:00/0000:00:03.0");
+    EXPECT_EQ(pci_function_path("/sys/devices/pci0000:00/0000:00:03.0/virtio0"),
+              "/sys/devices/pci0000:00/0000:00:03.0");
     EXPECT_EQ(pci_function_path("/sys/devices/pci0000:00/0000:00:03.0"), "/sys/devices/pci0000:00/0000:00:03.0");
     EXPECT_EQ(pci_function_path("/sys/devices/virtual/net/lo"), "");
     EXPECT_EQ(pci_function_path(""), "");

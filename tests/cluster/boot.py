@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bringing a cluster up, and what stays of it.
+
+Two processes stay. *init* is process 1 of a PID namespace that holds everything: when it ends, for whatever reason, the
+kernel ends all processes of the cluster, and with them go its namespaces, netdevs and mounts. The *keeper* is init's
+parent outside: it ends init, and removes the state directory, when the cluster's owner is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from layout import Cluster
+from linux import (
+    CLONE_NEWIPC,
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUTS,
+    MS_BIND,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_REC,
+    Process,
+    die_with_parent,
+    kill_and_wait,
+    mount,
+    unshare,
+)
+from member import Holder, enter, namespaces_of
+from network import create_networks
+from slurm_config import CONTROLLER_PORT, program
+from state import ClusterError, State
+
+_PATIENCE = 60  # seconds for any one thing to happen
+
+
+def bring_up(state: State, cluster: Cluster, owner: int | None) -> None:
+    """Returns when all nodes are idle. When it fails, nothing of the cluster runs any more."""
+    owner_fd = None if owner is None else _open_owner(owner)
+    ours, theirs = socket.socketpair()
+    keeper = os.fork()
+    if keeper == 0:
+        ours.close()
+        try:
+            _keep(state, cluster, theirs, owner_fd)
+        finally:
+            os._exit(1)
+    theirs.close()
+    try:
+        _await_boot(state, ours)
+    except BaseException:
+        ours.close()  # which tells the keeper to clean up
+        os.waitpid(keeper, 0)
+        raise
+    ours.send(b".")  # from here on the keeper does without us
+
+
+def _await_boot(state: State, channel: socket.socket) -> None:
+    answer = b""
+    while chunk := channel.recv(65536):
+        answer += chunk
+        if answer.endswith(b"\n"):
+            break
+    result = json.loads(answer) if answer.endswith(b"\n") else {"error": "the cluster's process 1 has ended"}
+    if "error" in result:
+        raise ClusterError(result["error"] + _log_tails(state))
+
+
+def _open_owner(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        raise ClusterError(f"--owner {pid}: {error.strerror}") from None
+
+
+def _log_tails(state: State) -> str:
+    text = ""
+    for name in sorted(os.listdir(state.make("log"))):
+        with open(state.path("log", name), encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()[-8:]
+        text += "".join(f"\n  {name}: {line}" for line in lines)
+    return text
+
+
+def _keep(state: State, cluster: Cluster, channel: socket.socket, owner_fd: int | None) -> None:
+    """The keeper. It ends with init; it ends init when the owner or, before all is up, the caller is gone."""
+    _detach(state, [channel.fileno()] + ([] if owner_fd is None else [owner_fd]))
+    unshare(CLONE_NEWPID)  # for children; the first of them is process 1
+    pid = os.fork()
+    if pid == 0:
+        _run_init(state, cluster, channel)  # never returns
+    init = Process.of(pid)
+    state.write_keeper(Process.of(os.getpid()), init)
+    init_fd = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(init_fd, select.POLLIN)
+    poll.register(channel, select.POLLIN)
+    if owner_fd is not None:
+        poll.register(owner_fd, select.POLLIN)
+    while True:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if init_fd in ready:
+            os._exit(0)
+        if channel.fileno() in ready and channel.recv(1) == b".":
+            poll.unregister(channel)
+            channel.close()
+            continue
+        kill_and_wait(init)
+        state.remove()
+        os._exit(0)
+
+
+def _detach(state: State, kept: list[int]) -> None:
+    os.setsid()
+    os.chdir("/")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    null = os.open("/dev/null", os.O_RDONLY)
+    log = os.open(state.path("log/cluster.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    last = 2
+    for descriptor in sorted(kept):
+        os.closerange(last + 1, descriptor)
+        last = descriptor
+    os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _run_init(state: State, cluster: Cluster, channel: socket.socket) -> None:
+    try:
+        die_with_parent(signal.SIGKILL)
+        init = Init(state, cluster)
+        init.boot()
+        channel.send(b"{}\n")
+        channel.close()
+        init.reap_forever()
+    except BaseException as error:
+        print(f"init: {error!r}", file=sys.stderr, flush=True)
+        text = str(error) if isinstance(error, ClusterError) else f"the cluster could not be set up: {error}"
+        channel.send(json.dumps({"error": text}).encode() + b"\n")
+    finally:
+        os._exit(1)
+
+
+def _listens(pid: int, port: int) -> bool:
+    """Whether someone listens on a TCP port in that process's network namespace."""
+    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as file:
+        fields = [line.split() for line in file]
+    return any(field[1].endswith(f":{port:04X}") and field[3] == "0A" for field in fields)  # 0A: TCP_LISTEN
+
+
+class Init:
+    """Process 1 of the cluster."""
+
+    def __init__(self, state: State, cluster: Cluster):
+        self._state = state
+        self._cluster = cluster
+        self._holders: dict[str, Holder] = {}
+        self._daemons: dict[int, str] = {}
+
+    def boot(self) -> None:
+        self._isolate()
+        self._holders = {member.name: Holder(member, self._state) for member in self._cluster.members}
+        create_networks(self._cluster, {name: holder.pid for name, holder in self._holders.items()})
+        for holder in self._holders.values():
+            holder.go_on()
+        self._start_controller()
+        for node in self._cluster.nodes:
+            self._holders[node.name].wait()
+            self._start(f"slurmd-{node.name}", node.name, ["slurmd", "-D", "-f", self._conf()])
+        self._await_nodes()
+        self._state.write_machines(
+            {m.name: {"pid": self._holders[m.name].pid, "address": m.address} for m in self._cluster.members}
+        )
+
+    def reap_forever(self) -> None:
+        while True:
+            try:
+                self._note_end(*os.wait())
+            except ChildProcessError:
+                signal.pause()
+
+    def _note_end(self, pid: int, status: int) -> None:
+        if pid in self._daemons:
+            code = os.waitstatus_to_exitcode(status)
+            print(f"init: {self._daemons.pop(pid)} ended: {code}", file=sys.stderr, flush=True)
+
+    def _isolate(self) -> None:
+        unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC)
+        mount("none", "/", flags=MS_REC | MS_PRIVATE)
+        mount("proc", "/proc", "proc")
+        mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID, "mode=1777")
+        for name in ("passwd", "group", "nsswitch.conf"):
+            if os.path.exists(f"/etc/{name}"):
+                mount(self._state.path("etc", name), f"/etc/{name}", flags=MS_BIND)
+
+    def _conf(self) -> str:
+        return self._state.path("etc/slurm.conf")
+
+    def _start_controller(self) -> None:
+        state = self._state
+        login = self._cluster.login
+        self._holders[login.name].wait()
+        munged = ["munged", "--foreground", "--force", f"--socket={state.path('run/munge.socket')}"]
+        munged += [f"--key-file={state.path('etc/munge.key')}", f"--pid-file={state.path('run/munged.pid')}"]
+        munged += [f"--seed-file={state.path('run/munged.seed')}", f"--log-file={state.path('log/munged.log')}"]
+        self._start("munged", login.name, munged)
+        self._await("munged's socket", lambda: os.path.exists(state.path("run/munge.socket")))
+        self._start("slurmctld", login.name, ["slurmctld", "-D", "-f", self._conf()])
+        # Whoever asks before it listens, slurmd and sinfo, sleeps before it asks again.
+        self._await("slurmctld", lambda: _listens(self._holders[login.name].pid, CONTROLLER_PORT))
+
+    def _start(self, name: str, machine: str, command: list[str]) -> None:
+        """A daemon on a machine, its output in log/NAME.log."""
+        path = program(command[0])
+        pid = os.fork()
+        if pid:
+            self._daemons[pid] = name
+            return
+        try:
+            log = os.open(self._state.path("log", name + ".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            enter(namespaces_of(self._holders[machine].pid))
+            os.chdir("/")
+            os.execve(path, command, {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"})
+        finally:
+            os._exit(127)
+
+    def _await(self, what: str, happened) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not happened():
+            self._fail_when_ended()
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{what} did not come in {_PATIENCE} s")
+            time.sleep(0.02)
+
+    def _fail_when_ended(self) -> None:
+        for pid, name in self._daemons.items():
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                raise ClusterError(f"{name} ended at once: {os.waitstatus_to_exitcode(status)}")
+
+    def _await_nodes(self) -> None:
+        self._await("all nodes idle", self._all_idle)
+
+    def _all_idle(self) -> bool:
+        """sinfo on the login node."""
+        command = [program("sinfo"), "--noheader", "--Node", "--format=%N %t"]
+        login = namespaces_of(self._holders[self._cluster.login.name].pid)
+        shown = subprocess.run(
+            command,
+            env={"SLURM_CONF": self._conf(), "PATH": "/usr/bin:/bin"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=False,
+            pass_fds=login,
+            preexec_fn=lambda: enter(login),
+        ).stdout
+        for descriptor in login:
+            os.close(descriptor)
+        states = [line.split()[1] for line in shown.splitlines()]
+        return len(states) == len(self._cluster.nodes) and all(state == "idle" for state in states)

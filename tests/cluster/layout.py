@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cluster consists of: its machines, each with a fabric, GPUs and addresses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data"))
+
+from state import ClusterError  # noqa: E402
+from tree.machine import DescriptionError, Machine, Netdev, machine_of, read_description  # noqa: E402
+
+LOGIN = "login"
+MANAGEMENT = "mgmt"  # the network Slurm itself uses
+
+
+@dataclass(frozen=True)
+class Member:
+    """A machine of the cluster. `tree`: a directory to copy as its emulated root; else it is written from `machine`."""
+
+    machine: Machine
+    gpu_count: int
+    tree: str | None
+
+    @property
+    def name(self) -> str:
+        return self.machine.host
+
+    @property
+    def management(self) -> Netdev:
+        for netdev in self.machine.netdevs:
+            if netdev.network == MANAGEMENT and netdev.ipv4:
+                return netdev
+        raise ClusterError(f"{self.name}: its fabric has no netdev with an IPv4 address on the network {MANAGEMENT}")
+
+    @property
+    def address(self) -> str:
+        return str(self.management.ipv4.ip)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    login: Member
+    nodes: tuple[Member, ...]
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return (self.login, *self.nodes)
+
+    @property
+    def networks(self) -> list[str]:
+        names = {netdev.network for member in self.members for netdev in member.machine.netdevs if netdev.network}
+        return sorted(names)
+
+
+def make_cluster(count: int, fabrics: list[str], gpus: list[int]) -> Cluster:
+    """`fabrics` and `gpus` by node, the last of each for all further nodes; no `gpus`: all that a fabric has."""
+    if count < 1:
+        raise ClusterError("--nodes: at least 1")
+    try:
+        login = Member(machine_of(read_description(LOGIN), 0, LOGIN), 0, None)
+        nodes = [_node(index, _of_node(fabrics, index), _of_node(gpus, index)) for index in range(count)]
+    except DescriptionError as error:
+        raise ClusterError(str(error)) from None
+    cluster = Cluster(login, tuple(nodes))
+    for member in cluster.members:
+        _ = member.address  # every member has one
+    return cluster
+
+
+def _of_node(values: list, index: int):
+    return values[min(index, len(values) - 1)] if values else None
+
+
+def _node(index: int, fabric: str, gpus: int | None) -> Member:
+    name = f"n{index + 1:02}"
+    if not os.path.isdir(fabric):
+        machine = machine_of(read_description(fabric), index, name, gpus)
+        return Member(machine, len(machine.gpus), None)
+    count = _count_gpus(fabric) if gpus is None else gpus
+    return Member(machine_of(read_description("none"), index, name), count, os.path.abspath(fabric))
+
+
+def _count_gpus(tree: str) -> int:
+    """NVIDIA functions of a display class in a copied tree."""
+    directory = os.path.join(tree, "sys/bus/pci/devices")
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    return sum(
+        _first_line(f"{directory}/{name}/vendor") == "0x10de"
+        and _first_line(f"{directory}/{name}/class").startswith("0x03")
+        for name in names
+    )
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/proc/driver/nvidia."""
+
+from __future__ import annotations
+
+from .files import Tree
+from .machine import GPU_MODEL, Machine
+
+
+def write_nvidia(tree: Tree, machine: Machine) -> None:
+    if not machine.gpus:
+        return
+    tree.write(
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  525.85.12  Sat Jan 28 02:10:06 UTC 2023",
+    )
+    for gpu in machine.gpus:
+        tree.write(
+            f"proc/driver/nvidia/gpus/{gpu.function.address}/information",
+            f"Model: \t\t {GPU_MODEL}\nIRQ:   \t\t {100 + gpu.minor}\nGPU UUID: \t {gpu.uuid}\n"
+            f"Video BIOS: \t 92.00.36.00.01\nBus Type: \t PCIe\nDMA Size: \t 47 bits\nDMA Mask: \t 0x7fffffffffff\n"
+            f"Bus Location: \t {gpu.function.address}\nDevice Minor: \t {gpu.minor}\n"
+            "GPU Firmware: \t N/A\nGPU Excluded:\t No",
+        )

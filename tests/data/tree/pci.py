@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/sys/bus/pci and /sys/devices/pci*: functions, and the bridges on the way to them."""
+
+from __future__ import annotations
+
+import struct
+
+from .cpu import cpulist, cpumap
+from .files import Tree
+from .machine import BRIDGE_IDS, Function, Machine
+
+_CAPABILITY = 0x60  # where the PCI Express capability lies in the configuration space we write
+_ENDPOINT, _ROOT_PORT, _UPSTREAM, _DOWNSTREAM = 0, 4, 5, 6
+_SPEED, _WIDTH = 4, 16  # 16 GT/s, x16
+
+
+def write_pci(tree: Tree, machine: Machine) -> None:
+    functions = {gpu.function.address: gpu.function for gpu in machine.gpus}
+    functions.update({netdev.function.address: netdev.function for netdev in machine.netdevs if netdev.function})
+    bridges = _bridges(list(functions.values()))
+    tree.directory("sys/bus/pci/devices")
+    for function in bridges + list(functions.values()):
+        below = [other.path for other in functions.values() if other.path[: len(function.path)] == function.path]
+        _write_function(tree, machine, function, below if function in bridges else [])
+
+
+def _bridges(functions: list[Function]) -> list[Function]:
+    found: dict[str, Function] = {}
+    for function in functions:
+        for end in range(2, len(function.path)):
+            path = function.path[:end]
+            found[path[-1]] = Function(path, *BRIDGE_IDS, "0x060400", "pcieport", function.numa_node)
+    return list(found.values())
+
+
+def _write_function(tree: Tree, machine: Machine, function: Function, below: list[tuple[str, ...]]) -> None:
+    directory = function.directory
+    cores = machine.cores_per_package
+    first = function.numa_node * cores
+    tree.attributes(
+        directory,
+        {
+            "vendor": function.vendor,
+            "device": function.device,
+            "subsystem_vendor": function.vendor,
+            "subsystem_device": "0x0001",
+            "class": function.pci_class,
+            "revision": "0x00",
+            "enable": 1,
+            "numa_node": function.numa_node,
+            "local_cpulist": cpulist(first, cores),
+            "local_cpus": cpumap(machine, first, cores),
+            "current_link_speed": "16.0 GT/s PCIe",
+            "max_link_speed": "16.0 GT/s PCIe",
+            "current_link_width": _WIDTH,
+            "max_link_width": _WIDTH,
+            "uevent": f"DRIVER={function.driver}\nPCI_CLASS={function.pci_class[2:].upper().lstrip('0')}\n"
+            f"PCI_ID={function.vendor[2:].upper()}:{function.device[2:].upper()}\nPCI_SLOT_NAME={function.address}",
+        },
+    )
+    tree.write(f"{directory}/config", _config_space(function, below))
+    tree.link(f"sys/bus/pci/devices/{function.address}", directory)
+    tree.directory(f"sys/bus/pci/drivers/{function.driver}")
+    tree.link(f"{directory}/driver", f"sys/bus/pci/drivers/{function.driver}")
+    tree.link(f"{directory}/subsystem", "sys/bus/pci")
+
+
+def _config_space(function: Function, below: list[tuple[str, ...]]) -> bytes:
+    """256 bytes: header type 0, or 1 with the bus numbers; one capability, PCI Express."""
+    space = bytearray(256)
+    struct.pack_into("<HH", space, 0, int(function.vendor, 16), int(function.device, 16))
+    struct.pack_into("<H", space, 6, 0x10)  # status: has a capability list
+    space[9:12] = int(function.pci_class, 16).to_bytes(3, "little")
+    space[0x34] = _CAPABILITY
+    if below:
+        space[0x0E] = 1
+        depth = len(function.path)
+        buses = [_bus(part) for path in below for part in path[depth:]]
+        struct.pack_into("BBB", space, 0x18, _bus(function.address), min(buses), max(buses))
+    kind = _ENDPOINT if not below else (_ROOT_PORT, _UPSTREAM, _DOWNSTREAM)[min(len(function.path) - 2, 2)]
+    struct.pack_into("<BBH", space, _CAPABILITY, 0x10, 0, 2 | kind << 4)
+    struct.pack_into("<I", space, _CAPABILITY + 0x0C, _SPEED | _WIDTH << 4)  # link capabilities
+    struct.pack_into("<H", space, _CAPABILITY + 0x12, _SPEED | _WIDTH << 4)  # link status
+    return bytes(space)
+
+
+def _bus(address: str) -> int:
+    return int(address.split(":")[1], 16)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/proc/net and /proc/sys/net as a kernel prints them (net/ipv4/fib_trie.c, net/ipv6/addrconf.c, net/ipv6/route.c)."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from dataclasses import dataclass
+
+from .files import Tree
+from .machine import Machine, Netdev
+
+_RTF_UP, _RTF_GATEWAY = 0x1, 0x2
+_SCOPE_HOST, _SCOPE_LINK, _SCOPE_GLOBAL = 0x10, 0x20, 0x00
+_IFA_F_PERMANENT = 0x80
+
+
+def write_procnet(tree: Tree, machine: Machine) -> None:
+    tree.write("proc/net/route", _route(machine))
+    tree.write("proc/net/fib_trie", _fib_trie(machine))
+    tree.write("proc/net/if_inet6", _if_inet6(machine))
+    tree.write("proc/net/ipv6_route", _ipv6_route(machine))
+    tree.write("proc/net/dev", _dev(machine))
+    tree.write("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999")
+
+
+def _route(machine: Machine) -> str:
+    lines = ["Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT"]
+    if machine.gateway:
+        lines.append(_route_line(machine.default_netdev, ipaddress.IPv4Network("0.0.0.0/0"), machine.gateway))
+    lines += [_route_line(netdev.name, netdev.ipv4.network) for netdev in machine.netdevs if netdev.ipv4]
+    return "\n".join(line.ljust(127) for line in lines)
+
+
+def _route_line(name: str, network: ipaddress.IPv4Network, gateway: ipaddress.IPv4Address | None = None) -> str:
+    flags = _RTF_UP | (_RTF_GATEWAY if gateway else 0)
+    words = [_memory_order(address) for address in (network.network_address, gateway or 0, network.netmask)]
+    return f"{name}\t{words[0]}\t{words[1]}\t{flags:04X}\t0\t0\t0\t{words[2]}\t0\t0\t0"
+
+
+def _memory_order(address: ipaddress.IPv4Address | int) -> str:
+    """An address in network order, printed as an integer of a little-endian machine."""
+    return f"{struct.unpack('<I', struct.pack('>I', int(address)))[0]:08X}"
+
+
+def _if_inet6(machine: Machine) -> str:
+    lines = [_if_inet6_line(ipaddress.IPv6Interface("::1/128"), 1, _SCOPE_HOST, "lo")]
+    for netdev in machine.netdevs:
+        if netdev.ipv6:
+            lines.append(_if_inet6_line(netdev.ipv6, netdev.ifindex, _SCOPE_GLOBAL, netdev.name))
+        if netdev.link_local:
+            lines.append(_if_inet6_line(netdev.link_local, netdev.ifindex, _SCOPE_LINK, netdev.name))
+    return "\n".join(lines)
+
+
+def _if_inet6_line(interface: ipaddress.IPv6Interface, ifindex: int, scope: int, name: str) -> str:
+    length = interface.network.prefixlen
+    return f"{int(interface.ip):032x} {ifindex:02x} {length:02x} {scope:02x} {_IFA_F_PERMANENT:02x} {name:>8}"
+
+
+def _ipv6_route(machine: Machine) -> str:
+    lines = [_ipv6_route_line(ipaddress.IPv6Network("::1/128"), 256, 0x1, "lo")]
+    for netdev in machine.netdevs:
+        lines += [_ipv6_route_line(interface.network, 256, 0x1, netdev.name) for interface in _ipv6_of(netdev)]
+    for netdev in machine.netdevs:
+        for interface in _ipv6_of(netdev):
+            lines.append(_ipv6_route_line(ipaddress.IPv6Network(interface.ip), 0, 0x80200001, netdev.name))
+        if _ipv6_of(netdev):
+            lines.append(_ipv6_route_line(ipaddress.IPv6Network("ff00::/8"), 256, 0x1, netdev.name))
+    lines.append(_ipv6_route_line(ipaddress.IPv6Network("::/0"), 0xFFFFFFFF, 0x00200200, "lo"))
+    return "\n".join(lines)
+
+
+def _ipv6_of(netdev: Netdev) -> list[ipaddress.IPv6Interface]:
+    return [interface for interface in (netdev.ipv6, netdev.link_local) if interface]
+
+
+def _ipv6_route_line(network: ipaddress.IPv6Network, metric: int, flags: int, name: str) -> str:
+    zeros = "0" * 32
+    target = f"{int(network.network_address):032x} {network.prefixlen:02x}"
+    return f"{target} {zeros} 00 {zeros} {metric:08x} 00000001 00000000 {flags:08x} {name:>8}"
+
+
+def _dev(machine: Machine) -> str:
+    widths = (8, 8, 5, 5, 5, 6, 11, 10, 9, 8, 5, 5, 5, 6, 8, 11)
+    zeros = "".join("0".rjust(width) for width in widths)
+    return "\n".join(
+        [
+            "Inter-|   Receive                                                |  Transmit",
+            " face |bytes    packets errs drop fifo frame compressed multicast|"
+            "bytes    packets errs drop fifo colls carrier compressed",
+        ]
+        + [f"{name:>6}:{zeros}" for name in ["lo"] + [netdev.name for netdev in machine.netdevs]]
+    )
+
+
+@dataclass(frozen=True)
+class _Route:
+    key: int
+    length: int
+    scope: str
+    type: str
+
+
+def _fib_trie(machine: Machine) -> str:
+    """Main and Local are one trie while no policy rule exists. The kernel may draw it flatter: with wider branches."""
+    routes = _interface_routes(ipaddress.IPv4Interface("127.0.0.1/8"), "host", "LOCAL")
+    if machine.gateway:
+        routes.append(_Route(0, 0, "universe", "UNICAST"))
+    for netdev in machine.netdevs:
+        if netdev.ipv4:
+            routes += _interface_routes(netdev.ipv4, "link", "UNICAST")
+    leaves: dict[int, list[_Route]] = {}
+    for route in sorted(routes, key=lambda route: -route.length):
+        leaves.setdefault(route.key, []).append(route)
+    lines = _trie_lines(sorted(leaves), leaves, 0)
+    return "\n".join(["Main:"] + lines + ["Local:"] + lines)
+
+
+def _interface_routes(interface: ipaddress.IPv4Interface, scope: str, kind: str) -> list[_Route]:
+    network = interface.network
+    return [
+        _Route(int(network.network_address), network.prefixlen, scope, kind),
+        _Route(int(interface.ip), 32, "host", "LOCAL"),
+        _Route(int(network.broadcast_address), 32, "link", "BROADCAST"),
+    ]
+
+
+def _trie_lines(keys: list[int], leaves: dict[int, list[_Route]], depth: int) -> list[str]:
+    indent = "  " + "   " * depth
+    if len(keys) == 1:
+        routes = [f"{indent}   /{route.length} {route.scope} {route.type}" for route in leaves[keys[0]]]
+        return [f"{indent}|-- {ipaddress.IPv4Address(keys[0])}"] + routes
+    bit = (keys[0] ^ keys[-1]).bit_length() - 1  # the first bit in which the keys differ
+    prefix = ipaddress.IPv4Address(keys[0] >> (bit + 1) << (bit + 1))
+    halves = [[key for key in keys if key >> bit & 1 == half] for half in (0, 1)]
+    full = sum(len(half) > 1 and (half[0] ^ half[-1]).bit_length() == bit for half in halves)
+    lines = [f"{indent}+-- {prefix}/{31 - bit} 1 {full} 0"]
+    return lines + [line for half in halves for line in _trie_lines(half, leaves, depth + 1)]

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole tree of a machine."""
+
+from __future__ import annotations
+
+from .cpu import write_cpus
+from .files import Tree
+from .infiniband import write_infiniband
+from .machine import Machine
+from .net import write_net
+from .nvidia import write_nvidia
+from .pci import write_pci
+from .procnet import write_procnet
+
+
+def write_tree(machine: Machine, directory: str) -> None:
+    """Writes below `directory`, which is made, or is empty."""
+    tree = Tree(directory)
+    tree.directory("etc")
+    tree.write("proc/sys/kernel/hostname", machine.host)
+    write_cpus(tree, machine)
+    write_pci(tree, machine)
+    write_net(tree, machine)
+    write_infiniband(tree, machine)
+    write_nvidia(tree, machine)
+    write_procnet(tree, machine)

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hostlist.h"
+
+#include <gtest/gtest.h>
+
+namespace rdma_nccl {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(Hostlist, ExpandsSlurmsForms) {
+    EXPECT_EQ(expand_hostlist("n[01-03,7]-ib,login").value(), (Names{"n01-ib", "n02-ib", "n03-ib", "n7-ib", "login"}));
+    EXPECT_EQ(expand_hostlist("r[1-2]n[3-4]").value(), (Names{"r1n3", "r1n4", "r2n3", "r2n4"}));
+    EXPECT_EQ(expand_hostlist("n[098-101]").value(), (Names{"n098", "n099", "n100", "n101"}));
+    EXPECT_EQ(expand_hostlist("host").value(), (Names{"host"}));
+    EXPECT_EQ(expand_hostlist("n[1-4096]").value().size(), 4096U);
+}
+
+TEST(Hostlist, RefusesNonsense) {
+    for (const char* bad : {"", ",", "n[1-", "n[]", "n[3-1]", "n[a-b]", "n]", "n[1-99999999]", "a b",
+                            "n[1-60000],m[1-60000]", "n[1-300][1-300]", "[[1]]", "n[1-3]]"}) {
+        EXPECT_FALSE(expand_hostlist(bad).has_value()) << bad;
+    }
+}
+
+TEST(TaskCounts, ExpandRepeats) {
+    EXPECT_EQ(expand_task_counts("2(x3),1").value(), (std::vector<unsigned>{2, 2, 2, 1}));
+    for (const char* bad : {"", "2(x", "2(x)", "(x2)", "2(3)", "2(x0)", "1(x99999999)", "-1"}) {
+        EXPECT_FALSE(expand_task_counts(bad).has_value()) << bad;
+    }
+}
+
+TEST(Ports, ExpandRanges) {
+    EXPECT_EQ(expand_ports("12000-12002,12007").value(), (std::vector<std::uint16_t>{12000, 12001, 12002, 12007}));
+    for (const char* bad : {"", "0", "65536", "1-65536", "5-4", "x"}) {
+        EXPECT_FALSE(expand_ports(bad).has_value()) << bad;
+    }
+}
+
+} // namespace
+} // namespace rdma_nccl
