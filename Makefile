@@ -154,12 +154,16 @@ check-format: ## say which C++ is not in the project's format
 	@cd $(srcdir) && clang-format --dry-run -Werror $(everything) $(headers)
 
 # An object is newer than its source and every header it includes, so it stands for all of them: only what changed is
-# looked at again.
+# looked at again. Most of the time goes to the analyzer that follows paths through the code; a third of its usual budget
+# finds nearly as much, and the tests, which the sanitizers watch, do without.
+analyzer = $(if $(filter tests/%,$1),--checks=-clang-analyzer-*)
+budget := -Xclang -analyzer-config -Xclang max-nodes=75000
 linted := $(everything:%.cpp=build/lint/%.ok)
 lint: $(linted) ## look for likely mistakes (clang-tidy); only in what changed
 $(linted): build/lint/%.ok: build/obj/%.o $(srcdir)/.clang-tidy
 	@mkdir -p $(@D)
-	$(call say,LINT,$*.cpp)clang-tidy --quiet $(srcdir)/$*.cpp -- -std=c++20 -Wall -Wextra $(cppflags) 2> $@.log || { cat $@.log; exit 1; }
+	$(call say,LINT,$*.cpp)clang-tidy --quiet $(call analyzer,$*) $(srcdir)/$*.cpp -- -std=c++20 -Wall -Wextra $(cppflags) $(budget) \
+		2> $@.log || { cat $@.log; exit 1; }
 	@touch $@
 
 # --- Install ------------------------------------------------------------------------------------------------------------

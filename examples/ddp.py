@@ -97,7 +97,8 @@ def main():
         verdict = "the same parameters on all ranks" if same else "PARAMETERS DIFFER BETWEEN RANKS"
         print(
             f"ddp: {ranks} rank{'s' if ranks > 1 else ''}, {arguments.backend} on {device.type}, "
-            f"torch {torch.__version__}, loss {first_loss:.4f} -> {last_loss:.4f} in {arguments.steps} steps, {verdict}",
+            f"torch {torch.__version__}, loss {first_loss:.4f} -> {last_loss:.4f} after {arguments.steps} steps, "
+            f"{verdict}",
             flush=True,
         )
     dist.destroy_process_group()

@@ -49,6 +49,10 @@ void Environment::find_ours() {
         return;
     }
     for (const auto entry : split(*marker, ',')) {
+        if (entry.starts_with('@')) {
+            marked_step_ = entry.substr(1);
+            continue;
+        }
         const std::string name(split_once(entry, ':').key);
         const auto value = get(name);
         if (value && marker_entry(name, *value) == entry) {

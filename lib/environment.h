@@ -13,7 +13,7 @@
 namespace rdma_nccl {
 
 /// The variable that lists what this project set, so that a step inside a step replaces ours and never the user's:
-/// "NAME:HASH,NAME:HASH". The hash is of the value: one that was changed since is the user's.
+/// "@JOB.STEP,NAME:HASH,NAME:HASH". The hash is of the value: one that was changed since is the user's.
 inline constexpr std::string_view marker_variable = "RDMA_NCCL_SET";
 
 class Environment {
@@ -32,6 +32,9 @@ public:
     /// The names that carry our mark and still our value.
     [[nodiscard]] const std::set<std::string, std::less<>>& ours() const { return ours_; }
 
+    /// "JOB.STEP" of the step that ours are of; empty without a mark.
+    [[nodiscard]] const std::string& marked_step() const { return marked_step_; }
+
     [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all() const { return variables_; }
 
 private:
@@ -39,6 +42,7 @@ private:
 
     std::map<std::string, std::string, std::less<>> variables_;
     std::set<std::string, std::less<>> ours_;
+    std::string marked_step_;
 };
 
 /// "NAME:HASH" for the marker variable.

@@ -86,7 +86,7 @@ void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
     variables.set("PET_MASTER_PORT", port->value, port->source, "as MASTER_PORT");
     variables.set("PET_RDZV_BACKEND", "static", "layout", "ranks follow the order of Slurm's nodes");
     if (step.job_id != 0) {
-        variables.set("PET_RDZV_ID", format_text("{}.{}", step.leader_job_id, step.step_id), "slurm", "job and step");
+        variables.set("PET_RDZV_ID", step.name(), "slurm", "job and step");
     }
 }
 
@@ -275,7 +275,7 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
         }
     }
     append(plan.warnings, plan.port.warnings);
-    append(plan.warnings, facts.fabric.problems);
+    plan.notes = facts.fabric.problems;
     if (facts.fabric.hcas.empty()) {
         plan.warnings.emplace_back("no RDMA device in /sys/class/infiniband: NCCL will use sockets");
     }

@@ -30,6 +30,7 @@ struct Plan {
     std::string visible_gpus_source;
     std::vector<Variable> variables;
     std::vector<std::string> warnings; ///< of all parts, in the order of the parts
+    std::vector<std::string> notes; ///< what could not be read, and no decision suffered from: for who asks for details
 
     /// MASTER_ADDR that the ranks get; empty when there is none.
     [[nodiscard]] std::string master_address() const;

@@ -95,6 +95,10 @@ std::optional<StepNote> read_note(std::string_view text) {
     return StepNote{*job, *step, std::string(*head), std::string(*address), *port, std::string(*settings)};
 }
 
+std::string Step::name() const {
+    return format_text("{}.{}", leader_job_id, step_id);
+}
+
 unsigned Step::most_tasks_per_node() const {
     return tasks_per_node.empty() ? 1 : *std::max_element(tasks_per_node.begin(), tasks_per_node.end());
 }

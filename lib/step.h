@@ -47,6 +47,8 @@ struct Step {
     std::optional<StepNote> note;
     std::vector<std::string> problems; ///< variables that could not be understood
 
+    /// "JOB.STEP".
+    [[nodiscard]] std::string name() const;
     /// The most tasks any node has; 1 when unknown.
     [[nodiscard]] unsigned most_tasks_per_node() const;
 };

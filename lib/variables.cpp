@@ -37,11 +37,11 @@ const Variable* find_variable(const std::vector<Variable>& list, std::string_vie
     return found == list.end() ? nullptr : &*found;
 }
 
-std::string marker_value(const std::vector<Variable>& list) {
-    std::string text;
+std::string marker_value(std::string_view step, const std::vector<Variable>& list) {
+    std::string text = "@" + std::string(step);
     for (const auto& variable : list) {
         if (variable.action == VariableAction::Set) {
-            text += (text.empty() ? "" : ",") + marker_entry(variable.name, variable.value);
+            text += "," + marker_entry(variable.name, variable.value);
         }
     }
     return text;

@@ -52,7 +52,7 @@ private:
 /// nullptr when the list has none of that name.
 const Variable* find_variable(const std::vector<Variable>& list, std::string_view name);
 
-/// The value of the marker variable for these: names and hashes of what is Set.
-std::string marker_value(const std::vector<Variable>& list);
+/// The value of the marker variable for these: the step ("JOB.STEP"), names and hashes of what is Set.
+std::string marker_value(std::string_view step, const std::vector<Variable>& list);
 
 } // namespace rdma_nccl

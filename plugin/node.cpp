@@ -30,8 +30,8 @@ bool apply_variables(Host& host, const std::vector<Variable>& variables) {
     return good;
 }
 
-void mark(Host& host, const std::vector<Variable>& variables) {
-    (void)host.set_variable(std::string(marker_variable), marker_value(variables));
+void mark(Host& host, const NodeState& state, const std::vector<Variable>& variables) {
+    (void)host.set_variable(std::string(marker_variable), marker_value(state.facts.step.name(), variables));
 }
 
 /// Whether task 0 of the step is on this node. In a heterogeneous step every component has a task 0 of its own here, so
@@ -68,6 +68,9 @@ void report(const NodeState& state) {
     if (details) {
         for (const auto& warning : state.warnings) {
             tell(state, "warning: " + warning);
+        }
+        for (const auto& note : state.plan.notes) {
+            tell(state, "note: " + note);
         }
     } else if (!state.warnings.empty()) {
         const std::size_t more = state.warnings.size() - 1;
@@ -172,7 +175,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     if (!apply_variables(host, state.plan.variables)) {
         state.warnings.emplace_back("Slurm refused to set a variable");
     }
-    mark(host, state.plan.variables);
+    mark(host, state, state.plan.variables);
     report(state);
     if (state.settings.strict && !state.warnings.empty()) {
         state.strict_fault = state.warnings.front();
@@ -189,7 +192,7 @@ int node_start_task(const NodeState& state, Host& host) {
     // Once more for all: a container plugin may have put its image's variables over ours meanwhile
     // (facts/launchers.md 4.5).
     (void)apply_variables(host, all);
-    mark(host, all);
+    mark(host, state, all);
     tell_task_details(state, task, variables);
     auto fault = state.strict_fault;
     if (task.rank == 0) {

@@ -9,6 +9,7 @@
 #include "tools/print.h"
 #include "tools/settings_options.h"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -55,7 +56,42 @@ std::optional<TaskFacts> current_task(const NodeFacts& facts) {
     return task;
 }
 
-void print_exports(const std::vector<Variable>& variables) {
+bool set_up_by_plugin(const Environment& environment, const Step& step) {
+    return !environment.marked_step().empty() && environment.marked_step() == step.name();
+}
+
+/// Inside a step that the plugin has set up, where the ranks meet is known: srun's note is gone, but what came of it is
+/// not.
+void restore_note(Environment& environment) {
+    const Step step = read_step(environment, {});
+    if (set_up_by_plugin(environment, step) && environment.ours().contains("MASTER_ADDR")) {
+        const auto port = parse_number<std::uint16_t>(environment.get("MASTER_PORT").value_or(""));
+        environment.set(
+            std::string(note_variable),
+            write_note({step.job_id, step.step_id, "", *environment.get("MASTER_ADDR"), port.value_or(0), ""}));
+    }
+}
+
+/// There, the plugin's values are the step's, whatever settings it had: all ranks have them.
+void take_plugins_values(std::vector<Variable>& variables, const NodeFacts& facts) {
+    const Environment& environment = facts.environment;
+    if (!set_up_by_plugin(environment, facts.step)) {
+        return;
+    }
+    for (const auto& name : environment.ours()) {
+        const Variable set{name, environment.get(name).value_or(""), "plugin", "set for this step",
+                           VariableAction::Set};
+        const auto found =
+            std::find_if(variables.begin(), variables.end(), [&](const Variable& v) { return v.name == name; });
+        if (found == variables.end()) {
+            variables.push_back(set);
+        } else if (found->value != set.value || found->action == VariableAction::Unset) {
+            *found = set;
+        }
+    }
+}
+
+void print_exports(const Step& step, const std::vector<Variable>& variables) {
     for (const auto& variable : variables) {
         if (variable.action == VariableAction::Set) {
             print_out(format_text("export {}={}\n", variable.name, shell_quoted(variable.value)));
@@ -63,7 +99,7 @@ void print_exports(const std::vector<Variable>& variables) {
             print_out(format_text("unset {}\n", variable.name));
         }
     }
-    print_out(format_text("export {}={}\n", marker_variable, shell_quoted(marker_value(variables))));
+    print_out(format_text("export {}={}\n", marker_variable, shell_quoted(marker_value(step.name(), variables))));
 }
 
 void print_json(const std::vector<Variable>& variables, const std::vector<std::string>& warnings) {
@@ -90,8 +126,9 @@ int run_env(const EnvOptions& options) {
         print_error(settings.error().message);
         return 2;
     }
-    // What the plugin set for this very step counts as ours, so that the command and the plugin agree.
-    const auto facts = inspect_node(*settings, Environment::from(environ), {});
+    auto environment = Environment::from(environ);
+    restore_note(environment);
+    const auto facts = inspect_node(*settings, environment, {});
     if (!facts) {
         print_error(facts.error().message);
         return 2;
@@ -102,10 +139,11 @@ int run_env(const EnvOptions& options) {
         const auto more = plan_task(plan, *task, facts->environment);
         variables.insert(variables.end(), more.begin(), more.end());
     }
+    take_plugins_values(variables, *facts);
     if (options.json) {
         print_json(variables, plan.warnings);
     } else {
-        print_exports(variables);
+        print_exports(facts->step, variables);
         for (const auto& warning : plan.warnings) {
             print_error("warning: " + warning);
         }

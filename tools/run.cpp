@@ -130,8 +130,7 @@ int run_command(const std::vector<std::string>& arguments) {
         return complain(parsed.error(), exit_usage);
     }
     if (parsed->help) {
-        std::fputs(parsed->help->c_str(), stdout);
-        return 0;
+        return std::fputs(parsed->help->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
     }
     const auto& options = parsed->options;
     const auto environment = Environment::from(environ);

@@ -29,7 +29,7 @@ void stop_self() {
     sigset_t stop;
     ::sigemptyset(&stop);
     ::sigaddset(&stop, SIGTSTP);
-    ::raise(SIGTSTP);
+    static_cast<void>(::raise(SIGTSTP)); // cannot fail: the signal exists
     ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);
     ::sigprocmask(SIG_BLOCK, &stop, nullptr);
 }

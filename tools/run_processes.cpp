@@ -74,7 +74,7 @@ bool ProcessSet::watch(int fd, std::size_t key, std::uint32_t what) const {
 
 Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::string>& environment) {
     const std::size_t index = ranks_.size();
-    const auto pid = spawn(
+    auto pid = spawn(
         {command, environment, index, index == 0 ? STDIN_FILENO : null_.get(), report_write_.get(), signals_, files_});
     if (!pid) {
         return pid;

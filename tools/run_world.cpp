@@ -59,7 +59,7 @@ public:
 
 private:
     /// The strongest place that has the value and is not weaker than `weakest_`. An empty variable counts as unset.
-    std::optional<Found> find(const Places& places) const {
+    [[nodiscard]] std::optional<Found> find(const Places& places) const {
         if (places.option) {
             return Found{*places.option, std::string(places.option_name), Level::Option};
         }

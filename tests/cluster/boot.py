@@ -199,7 +199,7 @@ class Init:
         mount("none", "/", flags=MS_REC | MS_PRIVATE)
         mount("proc", "/proc", "proc")
         mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID, "mode=1777")
-        for name in ("passwd", "group", "nsswitch.conf"):
+        for name in ("passwd", "group", "hosts", "nsswitch.conf"):
             if os.path.exists(f"/etc/{name}"):
                 mount(self._state.path("etc", name), f"/etc/{name}", flags=MS_BIND)
 

@@ -28,6 +28,7 @@ class Plugstack:
 class SlurmOptions:
     extra_lines: list[str]  # of slurm.conf
     real_cpus: bool  # nodes with the CPUs that there are, not those of the emulated machine
+    names: bool  # every machine resolves the names of all
 
 
 def program(name: str) -> str:
@@ -47,9 +48,15 @@ def write_configuration(state: State, cluster: Cluster, plugstack: Plugstack, op
     state.text("etc/rdma-nccl.conf", "# The site's settings of rdma-nccl.\n")
     state.text("etc/passwd", _with_accounts("/etc/passwd", state, "{name}:x:{id}:{id}::{home}:/bin/bash\n"))
     state.text("etc/group", _with_accounts("/etc/group", state, "{name}:x:{id}:\n"))
+    state.text("etc/hosts", _hosts(cluster, options))
     # Nothing here answers DNS, and looking up a name must not wait for it.
     state.text("etc/nsswitch.conf", "".join(f"{name}: files\n" for name in ("passwd", "group", "shadow", "hosts")))
     _write_munge_key(state)
+
+
+def _hosts(cluster: Cluster, options: SlurmOptions) -> str:
+    known = cluster.members if options.names else ()
+    return "127.0.0.1 localhost\n" + "".join(f"{member.address} {member.name}\n" for member in known)
 
 
 def _slurm_conf(state: State, cluster: Cluster, options: SlurmOptions) -> str:

@@ -194,7 +194,7 @@ TEST(Filters, CardsThatShareABondWithoutABondDeviceBothStay) {
         auto& hca = add_roce(fabric, "mlx5_" + name, "eth" + name, "", pci("50", "5" + name));
         fabric.netdevs.back().upper = "bond0";
         add_both(hca.ports[0], 2, "10.0.0.1", "bond0");
-        hca.netdevs.push_back("bond0");
+        hca.netdevs.emplace_back("bond0");
     }
     EXPECT_EQ(choose_fabric(fabric, {}).used().size(), 2U);
 }

@@ -64,7 +64,7 @@ Machine& Machine::hca(const HcaSpec& spec) {
         tree_.link(device + "/physfn", "/sys/devices/" + spec.physical_function);
     }
     for (const auto& netdev : spec.netdevs) {
-        tree_.directory(device + "/net/" + netdev);
+        tree_.directory(format_text("{}/net/{}", device, netdev));
     }
     return *this;
 }
@@ -114,7 +114,7 @@ Machine& Machine::netdev(const NetdevSpec& spec) {
         tree_.link(directory + "/master", "../" + spec.upper);
     }
     for (const auto& lower : spec.lowers) {
-        tree_.link(directory + "/lower_" + lower, "../" + lower);
+        tree_.link(format_text("{}/lower_{}", directory, lower), "../" + lower);
     }
     return *this;
 }

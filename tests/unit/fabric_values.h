@@ -46,7 +46,7 @@ inline Netdev make_netdev(const std::string& name, const std::string& pci_path =
     return netdev;
 }
 
-inline const std::string link_local_gid = "fe80::e42:a1ff:fe2b:3c4d";
+inline constexpr const char* link_local_gid = "fe80::e42:a1ff:fe2b:3c4d";
 
 /// An mlx5 card with one RoCE port: fe80 at 0 and 1, `address` (if any) at 2 and 3, and its interface.
 inline Hca& add_roce(Fabric& fabric, const std::string& name, const std::string& netdev, const std::string& address,

@@ -131,7 +131,7 @@ Run run(const GidsOptions& options) {
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     const int code = gids_command(options);
-    std::fflush(stdout);
+    (void)std::fflush(stdout);
     return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
 }
 

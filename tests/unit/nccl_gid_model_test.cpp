@@ -21,7 +21,7 @@ struct Row {
     unsigned pick;
 };
 
-const std::string link_local = "fe80::e42:a1ff:fe2b:3c4d";
+constexpr const char* link_local = "fe80::e42:a1ff:fe2b:3c4d";
 
 std::vector<Entry> both(const std::string& value) {
     return {{value, 1}, {value, 2}};

@@ -14,7 +14,7 @@ using Phase = EndPolicy::Phase;
 using std::chrono::milliseconds;
 
 constexpr milliseconds grace{500};
-const EndPolicy::Time start{std::chrono::hours(1)};
+constexpr EndPolicy::Time start{std::chrono::hours(1)};
 
 TEST(RunPolicy, NothingHappens) {
     EndPolicy policy(grace);

@@ -32,8 +32,8 @@ protected:
 
     [[nodiscard]] std::string path(const std::string& name) const { return (directory_ / name).string(); }
 
-    Result<Command> find(const Words& program, bool module = false, bool no_python = false,
-                         const Words& more = {}) const {
+    [[nodiscard]] Result<Command> find(const Words& program, bool module = false, bool no_python = false,
+                                       const Words& more = {}) const {
         RunOptions options;
         options.program = program;
         options.module = module;

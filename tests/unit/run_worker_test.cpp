@@ -21,7 +21,8 @@ WorldPlan second_of_three_nodes() {
     return plan;
 }
 
-std::map<std::string, std::string> environment_of(const Entries& base, WorkerSettings settings = {8, true, "/e"}) {
+std::map<std::string, std::string> environment_of(const Entries& base,
+                                                  const WorkerSettings& settings = {8, true, "/e"}) {
     std::map<std::string, std::string> result;
     const auto entries = worker_environment(second_of_three_nodes(), 2, settings, Environment(base));
     for (const auto& entry : entries) {

@@ -38,24 +38,31 @@ std::string error_of(const RunOptions& options, const Entries& entries, const Wo
     return planned ? "no error" : planned.error().message;
 }
 
-const Entries step_of_two = {"SLURM_JOB_ID=7",
-                             "SLURM_STEP_ID=3",
-                             "SLURM_STEP_NODELIST=n[1-2]",
-                             "SLURM_STEP_NUM_NODES=2",
-                             "SLURM_STEP_TASKS_PER_NODE=1(x2)",
-                             "SLURM_NODEID=1",
-                             "SLURM_LOCALID=0",
-                             "SLURM_STEP_RESV_PORTS=12000-12003"};
+Entries step_of_two() {
+    return {"SLURM_JOB_ID=7",
+            "SLURM_STEP_ID=3",
+            "SLURM_STEP_NODELIST=n[1-2]",
+            "SLURM_STEP_NUM_NODES=2",
+            "SLURM_STEP_TASKS_PER_NODE=1(x2)",
+            "SLURM_NODEID=1",
+            "SLURM_LOCALID=0",
+            "SLURM_STEP_RESV_PORTS=12000-12003"};
+}
+
+Entries pet_of_two() {
+    return {"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=pethost", "PET_MASTER_PORT=3000",
+            "PET_NPROC_PER_NODE=3"};
+}
+
+Entries variables_of_two() {
+    return {"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4000"};
+}
 
 Entries operator+(Entries a, const Entries& b) {
     // The first of equal names wins.
     a.insert(a.end(), b.begin(), b.end());
     return a;
 }
-
-const Entries pet_of_two = {"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=pethost", "PET_MASTER_PORT=3000",
-                            "PET_NPROC_PER_NODE=3"};
-const Entries variables_of_two = {"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4000"};
 
 TEST(RunWorld, AloneByDefault) {
     const auto world = plan({}, {});
@@ -71,7 +78,7 @@ TEST(RunWorld, AloneByDefault) {
 }
 
 TEST(RunWorld, Step) {
-    const auto world = plan({}, step_of_two);
+    const auto world = plan({}, step_of_two());
     ASSERT_TRUE(world) << world.error().message;
     EXPECT_EQ(world->nodes.value, 2U);
     EXPECT_EQ(world->nodes.source, "SLURM_STEP_NUM_NODES");
@@ -85,7 +92,7 @@ TEST(RunWorld, Step) {
 }
 
 TEST(RunWorld, VariablesBeforeTheStep) {
-    const auto world = plan({}, variables_of_two + step_of_two);
+    const auto world = plan({}, variables_of_two() + step_of_two());
     ASSERT_TRUE(world) << world.error().message;
     EXPECT_EQ(world->nodes.source, "NNODES");
     EXPECT_EQ(world->node_rank.value, 0U);
@@ -96,7 +103,7 @@ TEST(RunWorld, VariablesBeforeTheStep) {
 }
 
 TEST(RunWorld, PetBeforeVariables) {
-    const auto world = plan({}, pet_of_two + variables_of_two + step_of_two);
+    const auto world = plan({}, pet_of_two() + variables_of_two() + step_of_two());
     ASSERT_TRUE(world) << world.error().message;
     EXPECT_EQ(world->nodes.source, "PET_NNODES");
     EXPECT_EQ(world->node_rank.value, 1U);
@@ -108,7 +115,7 @@ TEST(RunWorld, PetBeforeVariables) {
 
 TEST(RunWorld, OptionsBeforeAll) {
     const auto options = typed({"-n5", "--nnodes=3", "--node-rank=2", "--master-addr=[fd00::1]", "--master-port=5000"});
-    const auto world = plan(options, pet_of_two + variables_of_two + step_of_two);
+    const auto world = plan(options, pet_of_two() + variables_of_two() + step_of_two());
     ASSERT_TRUE(world) << world.error().message;
     EXPECT_EQ(world->ranks_per_node.value, 5U);
     EXPECT_EQ(world->nodes.value, 3U);
@@ -127,7 +134,7 @@ TEST(RunWorld, EmptyVariablesCountAsUnset) {
 
 TEST(RunWorld, OneNodeByOptionIsAWorldOfItsOwn) {
     const auto options = typed({"--nnodes=1"});
-    const auto world = plan(options, pet_of_two + variables_of_two + step_of_two);
+    const auto world = plan(options, pet_of_two() + variables_of_two() + step_of_two());
     ASSERT_TRUE(world) << world.error().message;
     EXPECT_EQ(world->node_rank.value, 0U);
     EXPECT_EQ(world->master_addr.value, "127.0.0.1");
@@ -187,7 +194,7 @@ TEST(RunWorld, BadValues) {
     for (const char* const text : {"a b", "[]", "h/x", "[a"}) {
         EXPECT_NE(error_of({}, {std::string("MASTER_ADDR=") + text}).find("MASTER_ADDR"), std::string::npos) << text;
     }
-    EXPECT_NE(error_of({}, Entries{"MASTER_PORT=0"} + variables_of_two).find("MASTER_PORT \"0\""), std::string::npos);
+    EXPECT_NE(error_of({}, Entries{"MASTER_PORT=0"} + variables_of_two()).find("MASTER_PORT \"0\""), std::string::npos);
 }
 
 TEST(RunWorld, SeveralNodesOutsideSlurm) {
@@ -198,15 +205,15 @@ TEST(RunWorld, SeveralNodesOutsideSlurm) {
 }
 
 TEST(RunWorld, RunIdFromTheRendezvousId) {
-    EXPECT_EQ(plan({}, Entries{"PET_RDZV_ID=mine"} + step_of_two)->run_id, "mine");
+    EXPECT_EQ(plan({}, Entries{"PET_RDZV_ID=mine"} + step_of_two())->run_id, "mine");
 }
 
 TEST(RunWorld, SeveralTasksOnTheNode) {
-    const auto error = error_of({}, Entries{"SLURM_STEP_TASKS_PER_NODE=1,4"} + step_of_two);
+    const auto error = error_of({}, Entries{"SLURM_STEP_TASKS_PER_NODE=1,4"} + step_of_two());
     EXPECT_NE(error.find("4 tasks on this node"), std::string::npos) << error;
     EXPECT_NE(error.find("--ntasks-per-node=1"), std::string::npos) << error;
-    EXPECT_TRUE(plan({}, Entries{"SLURM_STEP_TASKS_PER_NODE=4,1"} + step_of_two)) << "several on another node";
-    EXPECT_NE(error_of({}, Entries{"SLURM_LOCALID=1", "SLURM_STEP_TASKS_PER_NODE="} + step_of_two), "no error");
+    EXPECT_TRUE(plan({}, Entries{"SLURM_STEP_TASKS_PER_NODE=4,1"} + step_of_two())) << "several on another node";
+    EXPECT_NE(error_of({}, Entries{"SLURM_LOCALID=1", "SLURM_STEP_TASKS_PER_NODE="} + step_of_two()), "no error");
 }
 
 TEST(RunWorld, BatchScriptIsNoStep) {
@@ -218,13 +225,13 @@ TEST(RunWorld, BatchScriptIsNoStep) {
     EXPECT_EQ(world->run_id, "random");
     ASSERT_EQ(world->warnings.size(), 1U);
     EXPECT_NE(world->warnings[0].find("srun"), std::string::npos);
-    const auto interactive = plan({}, Entries{"SLURM_STEP_ID=4294967290"} + step_of_two);
+    const auto interactive = plan({}, Entries{"SLURM_STEP_ID=4294967290"} + step_of_two());
     ASSERT_TRUE(interactive);
     EXPECT_EQ(interactive->nodes.value, 1U);
 }
 
 TEST(RunWorld, OldStepVariables) {
-    Entries old = step_of_two;
+    Entries old = step_of_two();
     std::erase(old, "SLURM_STEP_NUM_NODES=2");
     const auto world = plan({}, old + Entries{"SLURM_NNODES=2"});
     ASSERT_TRUE(world) << world.error().message;
@@ -234,7 +241,7 @@ TEST(RunWorld, OldStepVariables) {
 TEST(RunWorld, TroubleOfTheMachineIsPassedOn) {
     auto inquiry = answers();
     inquiry.head_address = [](const Step&) -> Result<std::string> { return fail("n1 does not resolve"); };
-    const auto error = error_of({}, step_of_two, inquiry);
+    const auto error = error_of({}, step_of_two(), inquiry);
     EXPECT_NE(error.find("n1 does not resolve; give --master-addr"), std::string::npos) << error;
     inquiry.free_port = []() -> Result<std::uint16_t> { return fail("no port"); };
     EXPECT_EQ(error_of({}, {}, inquiry), "no port");
