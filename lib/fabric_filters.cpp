@@ -154,8 +154,7 @@ void drop_virtual_functions(Selection& selection) {
             continue;
         }
         for (const Candidate* const other : remaining) {
-            if (other->hca->physical_function.empty() &&
-                stands_on_function(selection.fabric, *other->hca, physical_function)) {
+            if (stands_on_function(selection.fabric, *other->hca, physical_function)) {
                 dropped.emplace_back(candidate,
                                      format_text("is a virtual function of {} ({}), which is usable itself: left out",
                                                  other->hca->name, physical_function));

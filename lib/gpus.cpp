@@ -25,12 +25,11 @@ bool may_be_gpu(std::string_view pci_class) {
     return kind == "0x0300" || kind == "0x0302" || kind == "0x0380" || kind == "0x1200";
 }
 
-std::string vendor_name(std::string_view pci_class, std::string_view vendor) {
-    if (vendor == amd) {
-        return "amd";
+std::string vendor_name(std::string_view vendor) {
+    if (vendor == nvidia) {
+        return "nvidia";
     }
-    const bool is_graphics = pci_class.starts_with("0x0300") || pci_class.starts_with("0x0302");
-    return vendor == nvidia && is_graphics ? "nvidia" : "";
+    return vendor == amd ? "amd" : "";
 }
 
 std::optional<Gpu> read_gpu(const Root& root, const std::string& address) {
@@ -40,7 +39,7 @@ std::optional<Gpu> read_gpu(const Root& root, const std::string& address) {
         return std::nullopt;
     }
     Gpu gpu;
-    gpu.vendor = vendor_name(*pci_class, root.read(path + "/vendor", short_file).value_or(""));
+    gpu.vendor = vendor_name(root.read(path + "/vendor", short_file).value_or(""));
     if (gpu.vendor.empty()) {
         return std::nullopt;
     }

@@ -141,8 +141,7 @@ std::vector<IpAddress> parse_fib_trie(std::string_view text) {
         const auto words = split_words(line);
         if (words.size() == 2 && words[0] == "|--") {
             leaf = IpAddress::parse(words[1]);
-        } else if (leaf && words.size() >= 3 && words[0] == "/32" && words[1] == "host" && words[2] == "LOCAL" &&
-                   seen.insert(*leaf).second) {
+        } else if (leaf && words.size() >= 3 && words[0] == "/32" && words[2] == "LOCAL" && seen.insert(*leaf).second) {
             addresses.push_back(*leaf);
         }
     }

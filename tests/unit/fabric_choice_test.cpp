@@ -404,6 +404,25 @@ TEST(HcaSetting, WhatCannotWorkIsLeftOutWithAWarning) {
     EXPECT_EQ(choice.warnings.size(), 3U);
 }
 
+TEST(HcaSetting, ANamedPortWithoutUsableGidIsLeftOut) {
+    Fabric fabric = two_rails();
+    fabric.hcas[0].ports[0].gids.clear();
+    Settings settings;
+    settings.hca = hca_setting({{"mlx5_0", std::nullopt}, {"mlx5_1", std::nullopt}});
+    const auto choice = choose_fabric(fabric, settings);
+    EXPECT_EQ(choice.nccl_ib_hca(), "=mlx5_1:1");
+    EXPECT_TRUE(warned(choice, "mlx5_0 port 1 has no GID at all"));
+}
+
+TEST(HcaSetting, APhysicalFunctionAndItsVirtualOneMayBothBeNamed) {
+    Fabric fabric = two_rails();
+    fabric.hcas[1].physical_function = "0000:53:00.0";
+    Settings settings;
+    settings.hca = hca_setting({{"mlx5_0", std::nullopt}, {"mlx5_1", std::nullopt}});
+    EXPECT_EQ(choose_fabric(fabric, settings).used().size(), 2U);
+    EXPECT_EQ(choose_fabric(fabric, {}).used().size(), 1U);
+}
+
 TEST(HcaSetting, ExcludedPortsAreLeftOutAndTheRestIsAutomatic) {
     Fabric fabric = two_rails();
     add_roce(fabric, "mlx5_2", "eth2", "10.0.2.1", "", 25);
@@ -466,6 +485,16 @@ TEST(GidIndex, ThePrefixIsToldToNccl) {
     EXPECT_EQ(port_of(choice, "mlx5_1").gid_index, 5U);
     EXPECT_EQ(choice.gid_range, settings.prefix);
     EXPECT_EQ(choice.warnings.size(), 1U);
+}
+
+TEST(GidIndex, ThePrefixIsToldAlsoWhereNcclWouldManageWithout) {
+    Fabric fabric = two_rails();
+    fabric.hcas[1].ports[0].gids.pop_back();
+    add_both(fabric.hcas[1].ports[0], 4, "10.0.1.1", "eth1");
+    Settings settings;
+    settings.prefix = IpPrefix::parse("10.0.0.0/8");
+    EXPECT_EQ(choose_fabric(fabric, settings).gid_range, settings.prefix);
+    EXPECT_FALSE(choose_fabric(fabric, {}).gid_range);
 }
 
 TEST(GidIndex, WhereNcclCannotBeToldItIsWarnedOf) {

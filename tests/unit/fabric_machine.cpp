@@ -135,6 +135,13 @@ Machine& Machine::address(const std::string& netdev, const std::string& cidr, bo
     return *this;
 }
 
+Machine& Machine::gateway_route(const std::string& netdev, const std::string& cidr) {
+    const auto network = IpPrefix::parse(cidr).value();
+    routes_ += format_text("{}\t{}\t010200C0\t0003\t0\t0\t0\t{}\t0\t0\t0\n", netdev, route_word(network.address()),
+                           ipv4_mask(network.length()));
+    return *this;
+}
+
 Machine& Machine::default_route(const std::string& netdev, unsigned metric) {
     routes_ += format_text("{}\t00000000\t010200C0\t0003\t0\t0\t{}\t00000000\t0\t0\t0\n", netdev, metric);
     return *this;

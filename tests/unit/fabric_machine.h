@@ -51,8 +51,9 @@ public:
     Machine& gid(const std::string& hca, unsigned index, const std::string& value, const std::string& type,
                  const std::string& netdev, unsigned port = 1);
     Machine& netdev(const NetdevSpec& spec);
-    /// "10.0.0.1/24" or "fd00::1/64"; `gateway_less_route` false leaves out the route of its subnet.
+    /// "10.0.0.1/24" or "fd00::1/64"; `subnet_route` false leaves out the route that the kernel adds for its subnet.
     Machine& address(const std::string& netdev, const std::string& cidr, bool subnet_route = true);
+    Machine& gateway_route(const std::string& netdev, const std::string& cidr);
     Machine& default_route(const std::string& netdev, unsigned metric = 0);
     Machine& gpu(const std::string& pci_path, const std::string& vendor = "0x10de",
                  const std::string& pci_class = "0x030200");

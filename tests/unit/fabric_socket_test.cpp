@@ -75,8 +75,8 @@ TEST(SocketInterface, ThenTheUsedRocePort) {
 
 TEST(SocketInterface, OrTheIpoibInterfaceOfInfiniband) {
     Fabric fabric;
-    fabric.netdevs.push_back(with_address("ib0", {"10.9.0.1"}));
     fabric.netdevs.push_back(with_address("aaa", {"10.8.0.1"}));
+    fabric.netdevs.push_back(with_address("ib0", {"10.9.0.1"}));
     add_infiniband(fabric, "mlx5_0").netdevs = {"ib0"};
     EXPECT_EQ(choose(fabric).interface, "ib0");
 }

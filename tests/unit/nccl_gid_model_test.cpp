@@ -100,6 +100,14 @@ TEST(NcclGidModel, TakesAnEmptySlotForTheOtherFamily) {
     EXPECT_EQ(nccl_gid_pick(port_with({{"10.0.0.1", 2}, {"", 0}}), {.ipv6 = true}).index, 1U);
 }
 
+TEST(NcclGidModel, LeavesALinkLocalEntryOfTheSameVersion) {
+    EXPECT_EQ(nccl_gid_pick(port_with({{link_local, 2}, {"fd00::1", 2}}), {.ipv6 = true}).index, 1U);
+}
+
+TEST(NcclGidModel, DoesNotReadTheTypeOfAnEmptySlot) {
+    EXPECT_FALSE(nccl_gid_pick(port_with({{"fd00::1", 2}, {"", 0}}), {.ipv6 = true}).meets_unreadable_type);
+}
+
 TEST(NcclGidModel, IsTotal) {
     EXPECT_EQ(nccl_gid_pick(Port{}, {}).index, 0U);
     Port shorter = port_with({{link_local, 2}, {"10.0.0.1", 2}});

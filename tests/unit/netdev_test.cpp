@@ -91,6 +91,16 @@ TEST(CopiedTree, AddressesFindTheirInterfaceByRoute) {
     EXPECT_EQ(fabric.find_netdev("lo")->addresses[0].prefix_length, 8U);
 }
 
+TEST(CopiedTree, NeitherAWiderRouteNorOneThroughAGatewayCounts) {
+    Machine machine;
+    machine.netdev({.name = "eth0"}).netdev({.name = "eth1"});
+    machine.address("eth1", "10.0.7.5/24").address("eth0", "10.0.0.5/16").gateway_route("eth0", "10.0.7.4/30");
+    const Fabric fabric = machine.read();
+    ASSERT_EQ(fabric.find_netdev("eth1")->addresses.size(), 1U);
+    EXPECT_EQ(fabric.find_netdev("eth1")->addresses[0].address, ip("10.0.7.5"));
+    EXPECT_EQ(fabric.find_netdev("eth0")->addresses.size(), 1U);
+}
+
 TEST(CopiedTree, OneSubnetOnTwoInterfacesIsSettledByTheGids) {
     Machine machine;
     machine.connectx("mlx5_0", "eth0", "", below_root_port("50", "53"));
