@@ -8,32 +8,35 @@
 srcdir := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 MAKEFLAGS += -rR --no-print-directory
 .DELETE_ON_ERROR:
-.PHONY: all tests help deps deps-check demo check bench format check-format lint fuzz install uninstall dist clean distclean gtest FORCE
+.PHONY: all tests fuzz check bench demo format check-format lint install uninstall deps deps-check dist clean distclean
+.PHONY: help gtest FORCE
 
 all: ## build the plugin, the command and the examples (configures itself first)
 
 # One short line for each command; `make V=1` shows the commands themselves.
 say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $1 '$2';)
 
-# --- Configuration ------------------------------------------------------------------------------------------------------
-# `make` alone must work in a fresh clone: config.mk is a target like any other, and make reads it again once it is made.
-# These goals must work where nothing is installed yet, so they do not ask for it.
+# --- Configuration --------------------------------------------------------------------------------------------------
+# `make` alone must work in a fresh clone: config.mk is a target like any other, and make reads it once it is made. The
+# goals named here must work where nothing is installed yet, so they do not ask for it.
 unconfigured := help deps deps-check demo check bench format check-format clean distclean
 ifneq ($(filter-out $(unconfigured),$(or $(MAKECMDGOALS),all)),)
 include config.mk
 endif
 
 config.mk: $(srcdir)/configure $(srcdir)/config.mk.in $(srcdir)/config.h.in
-	$(call say,CONF,$@)if [ -x config.status ]; then ./config.status --recheck && ./config.status; else $(srcdir)/configure; fi
+	$(call say,CONF,$@)if [ -x config.status ]; then ./config.status --recheck && ./config.status; \
+	else $(srcdir)/configure; fi
 
 config.h: config.mk
 	@[ -f $@ ] || ./config.status $@
 
 $(srcdir)/configure: $(srcdir)/configure.ac $(wildcard $(srcdir)/m4/*.m4)
-	@command -v autoconf > /dev/null || { echo "autoconf is not installed: 'sudo make deps' installs what the build needs"; exit 1; }
+	@command -v autoconf > /dev/null || \
+	{ echo "autoconf is not installed: 'sudo make deps' installs what the build needs"; exit 1; }
 	$(call say,GEN,configure)cd $(srcdir) && autoconf --warnings=all && rm -f configure~
 
-# --- Flags --------------------------------------------------------------------------------------------------------------
+# --- Flags ----------------------------------------------------------------------------------------------------------
 # Warnings are errors for who works on the code (a git checkout), not for who builds a release with a newer compiler.
 WERROR ?= $(if $(wildcard $(srcdir)/.git),-Werror)
 warnings := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wformat=2 -Wmissing-declarations $(WERROR)
@@ -46,20 +49,20 @@ cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' $(SLURM_CPPFLAGS) $(CP
 cxxflags = -std=c++20 $(warnings) $(hardening) -fmacro-prefix-map=$(srcdir)/= $(CXXFLAGS)
 ldflags  = -Wl,-z,relro,-z,now -Wl,--as-needed $(sanitize) $(LDFLAGS)
 
-# lib/ and plugin/ end up in a shared object inside srun and slurmstepd: nothing of the library is visible from outside, of
-# the plugin only what plugin/rdma_nccl.map names; unused functions can be dropped one by one.
+# lib/ and plugin/ end up in a shared object inside srun and slurmstepd: nothing of the library is visible from outside,
+# of the plugin only what plugin/rdma_nccl.map names; unused functions can be dropped one by one.
 shared_code := -fPIC -fno-semantic-interposition -ffunction-sections -fdata-sections
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
 code = $(if $(filter lib/%,$1),$(hidden_code),$(if $(filter plugin/%,$1),$(shared_code),-fPIE))
 
-# --- What was built from what, and how ----------------------------------------------------------------------------------
+# --- What was built from what, and how ------------------------------------------------------------------------------
 find = $(shell cd $(srcdir) && find lib plugin tools tests examples -path tests/data -prune -o -name '$1' -print | sort)
 everything := $(call find,*.cpp)
 sources = $(filter $1/%.cpp,$(everything))
 objects = $(patsubst %.cpp,build/obj/%.o,$(call sources,$1))
 
-# Other flags (in config.mk or on the command line) or another Slurm: compile again. A source added or gone: link again. These
-# two files change when what they hold does. (A package brings headers with old dates, so Slurm's are asked for their version.)
+# Other flags (in config.mk or on the command line) or another Slurm: compile again. A source added or gone: link again.
+# These two files change when what they hold does. (A package brings headers with old dates, hence Slurm's number.)
 slurm_number = $(shell grep -hs 'define SLURM_VERSION_NUMBER' $(SLURM_PREFIX)/include/slurm/slurm*.h)
 build/flags: text = $(CXX) $(FUZZ_CXX) $(cppflags) $(cxxflags) $(hidden_code) $(ldflags) $(LIBS) $(slurm_number)
 build/sources: text = $(everything)
@@ -67,7 +70,7 @@ build/flags build/sources: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(text))' > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
-# --- Compile and link ---------------------------------------------------------------------------------------------------
+# --- Compile and link -----------------------------------------------------------------------------------------------
 # -MMD -MP: the compiler writes down which headers each object was made from, for the next run of make.
 build/obj/%.o: $(srcdir)/%.cpp build/flags
 	@mkdir -p $(@D)
@@ -88,9 +91,9 @@ $(library) $(commands):
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $(filter %.o,$^)
 
-# The C++ library is linked in: a login node may have an older one, and srun must not care. No -z defs: spank_* and slurm_*
-# come from the process that loads the plugin. With sanitizers the C++ library stays shared, because their run-time
-# library has to see its calls.
+# The C++ library is linked in: a login node may have an older one, and srun must not care. No -z defs: spank_* and
+# slurm_* come from the process that loads the plugin. With sanitizers the C++ library stays shared, because their
+# run-time library has to see its calls.
 build/rdma_nccl.so: $(call objects,plugin) $(library) $(srcdir)/plugin/rdma_nccl.map build/sources
 	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(if $(SANITIZERS),,-static-libstdc++ -static-libgcc) -Wl,--gc-sections \
 		-Wl,--version-script=$(srcdir)/plugin/rdma_nccl.map -o $@ $(filter %.o %.a,$^) $(LIBS)
@@ -102,7 +105,7 @@ $(examples): build/examples/%: build/obj/examples/%.o
 	@mkdir -p $(@D)
 	$(program) $(LIBS)
 
-# --- Tests --------------------------------------------------------------------------------------------------------------
+# --- Tests ----------------------------------------------------------------------------------------------------------
 tests: build/tests/unit $(if $(plugin),build/tests/spank) ## build the test programs
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
@@ -144,7 +147,7 @@ demo: ## bring up a private Slurm of two nodes with the plugin, and run srun --r
 	@$(MAKE) all
 	@$(srcdir)/tests/cluster/demo
 
-# --- Style --------------------------------------------------------------------------------------------------------------
+# --- Style ----------------------------------------------------------------------------------------------------------
 headers = $(call find,*.h)
 
 format: ## bring all C++ into the project's format (clang-format)
@@ -154,21 +157,21 @@ check-format: ## say which C++ is not in the project's format
 	@cd $(srcdir) && clang-format --dry-run -Werror $(everything) $(headers)
 
 # An object is newer than its source and every header it includes, so it stands for all of them: only what changed is
-# looked at again. Most of the time goes to the analyzer that follows paths through the code; a third of its usual budget
-# finds nearly as much, and the tests, which the sanitizers watch, do without.
+# looked at again. Most of the time goes to the analyzer that follows paths through the code: it gets a third of its
+# usual budget, and the tests, which the sanitizers watch, do without.
 analyzer = $(if $(filter tests/%,$1),--checks=-clang-analyzer-*)
 budget := -Xclang -analyzer-config -Xclang max-nodes=75000
 linted := $(everything:%.cpp=build/lint/%.ok)
 lint: $(linted) ## look for likely mistakes (clang-tidy); only in what changed
 $(linted): build/lint/%.ok: build/obj/%.o $(srcdir)/.clang-tidy
 	@mkdir -p $(@D)
-	$(call say,LINT,$*.cpp)clang-tidy --quiet $(call analyzer,$*) $(srcdir)/$*.cpp -- -std=c++20 -Wall -Wextra $(cppflags) $(budget) \
-		2> $@.log || { cat $@.log; exit 1; }
+	$(call say,LINT,$*.cpp)clang-tidy --quiet $(call analyzer,$*) $(srcdir)/$*.cpp -- \
+		-std=c++20 -Wall -Wextra $(cppflags) $(budget) 2> $@.log || { cat $@.log; exit 1; }
 	@touch $@
 
-# --- Install ------------------------------------------------------------------------------------------------------------
-# KIND:SOURCE:DESTINATION for each file; build-aux/install-files knows the kinds. One list, so that uninstall removes what
-# install put. Everything below etc/ that is not one of the two configuration files is an example.
+# --- Install --------------------------------------------------------------------------------------------------------
+# KIND:SOURCE:DESTINATION for each file; build-aux/install-files knows the kinds. One list, so that uninstall removes
+# what install put. Everything below etc/ that is not one of the two configuration files is an example.
 man_pages := $(foreach n,1 5 8,$(addprefix man$n/,$(notdir $(wildcard $(srcdir)/doc/*.$n))))
 data := $(shell cd $(srcdir) && find etc examples -type f ! -path etc/rdma-nccl.conf ! -path 'etc/plugstack.conf.d/*')
 installed = $(if $(plugin),program:$(plugin):$(plugindir)/rdma_nccl.so) \
@@ -178,13 +181,13 @@ installed = $(if $(plugin),program:$(plugin):$(plugindir)/rdma_nccl.so) \
 	$(foreach page,$(man_pages),data:$(srcdir)/doc/$(notdir $(page)):$(mandir)/$(page)) \
 	$(foreach file,$(data),data:$(srcdir)/$(file):$(datadir)/rdma-nccl/$(patsubst etc/%,%,$(file)))
 
-install: all ## install (prefix, bindir, libdir, sysconfdir, plugindir, ..., DESTDIR); keeps configuration files that exist
+install: all ## install (prefix, bindir, sysconfdir, plugindir, ..., DESTDIR); keeps configuration files that exist
 	@$(srcdir)/build-aux/install-files put '$(DESTDIR)' $(installed)
 
 uninstall: ## remove what install put, except configuration files that were edited
 	@$(srcdir)/build-aux/install-files remove '$(DESTDIR)' $(installed)
 
-# --- The rest -----------------------------------------------------------------------------------------------------------
+# --- The rest -------------------------------------------------------------------------------------------------------
 deps: ## install the packages for building and for the demo (apt or dnf, as root)
 	@$(srcdir)/build-aux/deps
 

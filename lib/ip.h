@@ -36,7 +36,8 @@ public:
     /// "10.0.0.1" or RFC 5952 text of an IPv6 address.
     [[nodiscard]] std::string text() const;
 
-    friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
+    friend auto operator<=>(const IpAddress&,
+                            const IpAddress&) = default; // NOLINT(modernize-use-nullptr): clang-tidy 14
 
 private:
     Bytes bytes_{};

@@ -114,7 +114,8 @@ void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings
             variables.set("NCCL_IB_ADDR_FAMILY", "AF_INET", "fabric", "family of the chosen GIDs");
         }
         if (fabric.gid_range) {
-            variables.set("NCCL_IB_ADDR_RANGE", fabric.gid_range->text(), "setting", "prefix setting");
+            variables.set("NCCL_IB_ADDR_RANGE", fabric.gid_range->text(), settings.prefix ? "setting" : "fabric",
+                          settings.prefix ? "prefix setting" : "the network of the chosen GIDs");
         }
     }
     if (fabric.gid_family_is_ipv6) {

@@ -29,7 +29,11 @@ tl::unexpected<Error> fail_errno(std::string_view path) {
     return fail(format_text("{}: {}", path, std::strerror(code)), code);
 }
 
-Result<std::string> read_all(int fd, std::string_view path, std::size_t limit) {
+/// What a read shorter than asked for means: the end of a sysfs attribute, which comes in one piece (kernel
+/// Documentation/filesystems/sysfs.rst), or, for files of proc, nothing.
+enum class ShortRead { IsEnd, SaysNothing };
+
+Result<std::string> read_all(int fd, std::string_view path, std::size_t limit, ShortRead short_read) {
     std::string text(limit, '\0');
     std::size_t size = 0;
     while (size < limit) {
@@ -40,26 +44,26 @@ Result<std::string> read_all(int fd, std::string_view path, std::size_t limit) {
         if (count < 0) {
             return fail_errno(path);
         }
-        if (count == 0) {
+        size += static_cast<std::size_t>(count);
+        if (count == 0 || (short_read == ShortRead::IsEnd && size < limit)) {
             break;
         }
-        size += static_cast<std::size_t>(count);
     }
     text.resize(size);
     text.resize(text.find_last_not_of(" \t\r\n") + 1); // npos + 1 is 0: all blank
     return text;
 }
 
+/// Numbers by value (the kernel writes them without leading zeros: the shorter is the smaller), before other names.
 bool natural_less(const std::string& a, const std::string& b) {
-    const auto number_a = parse_number<unsigned long>(a);
-    const auto number_b = parse_number<unsigned long>(b);
-    if (number_a && number_b && *number_a != *number_b) {
-        return *number_a < *number_b;
+    const auto is_number = [](const std::string& text) {
+        return text.find_first_not_of("0123456789") == std::string::npos;
+    };
+    const bool number_a = is_number(a);
+    if (number_a != is_number(b)) {
+        return number_a;
     }
-    if (number_a.has_value() != number_b.has_value()) {
-        return number_a.has_value();
-    }
-    return a < b;
+    return number_a && a.size() != b.size() ? a.size() < b.size() : a < b;
 }
 
 Result<std::vector<std::string>> list_fd(UniqueFd fd) {
@@ -86,7 +90,7 @@ Result<std::string> Directory::read(std::string_view name, std::size_t limit) co
     if (!fd) {
         return fail_errno(name);
     }
-    return read_all(fd.get(), name, limit);
+    return read_all(fd.get(), name, limit, ShortRead::IsEnd);
 }
 
 Result<std::vector<std::string>> Directory::list() const {
@@ -135,7 +139,7 @@ Result<std::string> Root::read(std::string_view path, std::size_t limit) const {
     if (!fd) {
         return tl::unexpected(fd.error());
     }
-    return read_all(fd->get(), path, limit);
+    return read_all(fd->get(), path, limit, ShortRead::SaysNothing);
 }
 
 Result<Directory> Root::directory(std::string_view path) const {

@@ -18,7 +18,8 @@ class Directory {
 public:
     explicit Directory(UniqueFd fd) : fd_(std::move(fd)) {}
 
-    /// Up to `limit` bytes of a file, without trailing white space. Never blocks on a FIFO, never follows a link.
+    /// Up to `limit` bytes of a sysfs attribute, without trailing white space. Never blocks on a FIFO, never follows a
+    /// link.
     [[nodiscard]] Result<std::string> read(std::string_view name, std::size_t limit = 4096) const;
     /// The names in it without "." and "..", in numeric order where names are numbers (0, 1, 2, 10), else by bytes.
     [[nodiscard]] Result<std::vector<std::string>> list() const;

@@ -9,7 +9,7 @@ AC_DEFUN([RN_HEADERS], [
     RN_HEADER([nlohmann/json.hpp], [nlohmann/json: nlohmann-json3-dev, json-devel])
 ])
 
-# RN_HEADER(HEADER, WHAT IT BELONGS TO). The preprocessor is enough: the headers are big and the compiler's time is not free.
+# RN_HEADER(HEADER, WHAT IT BELONGS TO). The preprocessor is enough: to compile these headers takes seconds.
 AC_DEFUN([RN_HEADER], [
     AC_MSG_CHECKING([for $1])
     AC_PREPROC_IFELSE([AC_LANG_SOURCE([[

@@ -81,7 +81,7 @@ AC_DEFUN([RN_SLURM_PLUGINDIR], [
         plugindir=$with_plugindir
         rn_plugindir_summary="$plugindir (--with-plugindir)"
     ], [
-        rn_plugindir_summary="LIBDIR/slurm (a guess: no Slurm plugins found below $rn_prefix/lib*; see --with-plugindir)"
+        rn_plugindir_summary="LIBDIR/slurm (a guess: no plugins below $rn_prefix/lib*; see --with-plugindir)"
         for rn_plugin in "$rn_prefix"/lib*/slurm/auth_munge.so "$rn_prefix"/lib*/slurm/task_affinity.so \
             "$rn_prefix"/lib/*/slurm*/auth_munge.so "$rn_prefix"/lib/*/slurm*/task_affinity.so; do
             AS_IF([test -f "$rn_plugin"], [

@@ -62,12 +62,12 @@ private:
     void wait_for_signal(int timeout_ms) {
         pollfd waited{reader_.fd(), POLLIN, 0};
         ::poll(&waited, 1, timeout_ms);
-        while (const auto signal_number = reader_.next()) {
-            if (*signal_number == SIGCHLD || ended_) {
+        while (const auto received = reader_.next()) {
+            if (received->number == SIGCHLD || ended_) {
                 continue;
             }
-            ::kill(child_, *signal_number);
-            if (*signal_number == SIGTSTP) {
+            ::kill(child_, received->number);
+            if (received->number == SIGTSTP) {
                 stop_self();
             }
         }

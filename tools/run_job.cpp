@@ -8,8 +8,10 @@
 
 #include <csignal>
 #include <cstring>
+#include <set>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -66,8 +68,10 @@ private:
 
     void handle(const Events& events) {
         // Signals before exits: a rank that fails because of a signal to the whole step is not the cause.
-        for (const int signal_number : events.signals) {
-            handle_signal(signal_number);
+        for (const auto& received : events.signals) {
+            if (is_news(received)) {
+                handle_signal(received.number);
+            }
         }
         if (events.guard_gone) {
             send(policy_.on_guard_gone(now()));
@@ -79,6 +83,19 @@ private:
         if (processes_.running() == 0 && processes_.has_children()) {
             end_leftovers();
         }
+    }
+
+    /// The guard hands all signals on. Slurm, depending on its proctrack plugin and SignalChildrenProcesses, sends them
+    /// to this process too: one Ctrl-C must not count as two, nor reach the ranks twice from here.
+    bool is_news(const ReceivedSignal& received) {
+        if (received.sender == guard_) {
+            return direct_signals_.erase(received.number) == 0;
+        }
+        if (!is_end_signal(received.number) || policy_.phase() != Phase::Running) {
+            return false;
+        }
+        direct_signals_.insert(received.number);
+        return true;
     }
 
     void handle_signal(int signal_number) {
@@ -154,6 +171,8 @@ private:
     ProcessSet& processes_;
     EndPolicy policy_;
     ChildSweep leftovers_;
+    pid_t guard_ = ::getppid();
+    std::set<int> direct_signals_; ///< acted on, but not come from the guard yet
 };
 
 } // namespace

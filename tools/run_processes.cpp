@@ -114,9 +114,9 @@ Result<Events> ProcessSet::wait(std::optional<Time> until) {
 }
 
 void ProcessSet::read_signals(Events& events) const {
-    while (const auto signal_number = reader_.next()) {
-        if (*signal_number != SIGCHLD) {
-            events.signals.push_back(*signal_number);
+    while (const auto received = reader_.next()) {
+        if (received->number != SIGCHLD) {
+            events.signals.push_back(*received);
         }
     }
 }

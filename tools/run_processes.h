@@ -26,7 +26,7 @@ struct RankExit {
 };
 
 struct Events {
-    std::vector<int> signals;    ///< without SIGCHLD
+    std::vector<ReceivedSignal> signals; ///< without SIGCHLD
     std::vector<RankExit> exits; ///< first to end first (in the order of their starts where the kernel has no pidfd)
     bool guard_gone = false;     ///< the watched descriptor was closed at its other end
 };

@@ -76,12 +76,12 @@ Result<SignalReader> SignalReader::open(const BlockedSignals& blocked) {
     return SignalReader(std::move(fd));
 }
 
-std::optional<int> SignalReader::next() const {
+std::optional<ReceivedSignal> SignalReader::next() const {
     signalfd_siginfo info{};
     if (::read(fd_.get(), &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) {
         return std::nullopt;
     }
-    return static_cast<int>(info.ssi_signo);
+    return ReceivedSignal{static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid)};
 }
 
 } // namespace rdma_nccl

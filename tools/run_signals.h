@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <optional>
+#include <sys/types.h>
 
 namespace rdma_nccl {
 
@@ -34,13 +35,18 @@ private:
     struct sigaction old_pipe_action_ {};
 };
 
+struct ReceivedSignal {
+    int number = 0;
+    pid_t sender = 0; ///< 0: the kernel, or a process that is not visible here
+};
+
 /// Reads the signals sent to the process that opened it.
 class SignalReader {
 public:
     static Result<SignalReader> open(const BlockedSignals& blocked);
     [[nodiscard]] int fd() const { return fd_.get(); }
     /// The next signal; nullopt when none is there now.
-    [[nodiscard]] std::optional<int> next() const;
+    [[nodiscard]] std::optional<ReceivedSignal> next() const;
 
 private:
     explicit SignalReader(UniqueFd fd) : fd_(std::move(fd)) {}

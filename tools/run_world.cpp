@@ -4,6 +4,7 @@
 #include "lib/format.h"
 #include "lib/text.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -76,19 +77,13 @@ private:
         return std::nullopt;
     }
 
-    /// One launcher per node: a second one would start the same ranks again.
+    /// One launcher per node: a second one would start the same ranks again. All nodes of the step must come to the
+    /// same verdict, or those that go on wait for the others.
     Result<void> check_tasks() {
-        if (!in_step_) {
-            return {};
-        }
-        const auto node = parse_number<std::size_t>(environment_.get("SLURM_NODEID").value_or(""));
         const auto local_task = parse_number<unsigned>(environment_.get("SLURM_LOCALID").value_or(""));
-        unsigned tasks = local_task.value_or(0) + 1;
-        if (node && *node < step_.tasks_per_node.size()) {
-            tasks = std::max(tasks, step_.tasks_per_node[*node]);
-        }
-        if (tasks > 1) {
-            return fail(format_text("this step has {} tasks on this node (SLURM_STEP_TASKS_PER_NODE=\"{}\"), and each "
+        const unsigned tasks = std::max(local_task.value_or(0) + 1, step_.most_tasks_per_node());
+        if (in_step_ && tasks > 1) {
+            return fail(format_text("this step has {} tasks on a node (SLURM_STEP_TASKS_PER_NODE=\"{}\"), and each "
                                     "would start all ranks: start the step with srun --ntasks-per-node=1",
                                     tasks, printable(environment_.get("SLURM_STEP_TASKS_PER_NODE").value_or(""))));
         }
