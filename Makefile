@@ -53,7 +53,9 @@ ldflags  = -Wl,-z,relro,-z,now -Wl,--as-needed $(sanitize) $(LDFLAGS)
 # of the plugin only what plugin/rdma_nccl.map names; unused functions can be dropped one by one.
 shared_code := -fPIC -fno-semantic-interposition -ffunction-sections -fdata-sections
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
-code = $(if $(filter lib/%,$1),$(hidden_code),$(if $(filter plugin/%,$1),$(shared_code),-fPIE))
+code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/%,$1),$(shared_code)),-fPIE $(fuzz_entry))
+# No header declares libFuzzer's entry point.
+fuzz_entry = $(if $(filter tests/fuzz/%,$1),-Wno-missing-declarations)
 
 # --- What was built from what, and how ------------------------------------------------------------------------------
 find = $(shell cd $(srcdir) && find lib plugin tools tests examples -path tests/data -prune -o -name '$1' -print | sort)
@@ -158,14 +160,13 @@ check-format: ## say which C++ is not in the project's format
 
 # An object is newer than its source and every header it includes, so it stands for all of them: only what changed is
 # looked at again. Most of the time goes to the analyzer that follows paths through the code: it gets a third of its
-# usual budget, and the tests, which the sanitizers watch, do without.
-analyzer = $(if $(filter tests/%,$1),--checks=-clang-analyzer-*)
+# usual budget. The tests do without clang-tidy: the compiler's warnings and the sanitizers watch them.
 budget := -Xclang -analyzer-config -Xclang max-nodes=75000
-linted := $(everything:%.cpp=build/lint/%.ok)
+linted := $(patsubst %.cpp,build/lint/%.ok,$(filter-out tests/%,$(everything)))
 lint: $(linted) ## look for likely mistakes (clang-tidy); only in what changed
 $(linted): build/lint/%.ok: build/obj/%.o $(srcdir)/.clang-tidy
 	@mkdir -p $(@D)
-	$(call say,LINT,$*.cpp)clang-tidy --quiet $(call analyzer,$*) $(srcdir)/$*.cpp -- \
+	$(call say,LINT,$*.cpp)clang-tidy --quiet $(srcdir)/$*.cpp -- \
 		-std=c++20 -Wall -Wextra $(cppflags) $(budget) 2> $@.log || { cat $@.log; exit 1; }
 	@touch $@
 

@@ -86,8 +86,8 @@ void warn_of_absent(const Fabric& fabric, const HcaChoice& wanted, std::vector<s
         } else if (hca != nullptr && item.port &&
                    std::none_of(hca->ports.begin(), hca->ports.end(),
                                 [&](const Port& port) { return port.number == *item.port; })) {
-            warnings.push_back(format_text("{}: {} has no port {}; it has {}", hca_setting(wanted), item.name,
-                                           *item.port, hca->ports.size()));
+            warnings.push_back(format_text("{}: {} has no port {}; it has ports 1 to {}", hca_setting(wanted),
+                                           item.name, *item.port, hca->ports.size()));
         }
     }
 }
@@ -138,14 +138,17 @@ void warn_of_used(const Candidate& candidate, const Settings& settings, std::vec
     const std::string interface = gid.netdev.empty() ? "its interface" : gid.netdev;
     if (!candidate.gid.doubt.empty()) {
         warnings.push_back(
-            format_text("{}: gid={} is used although {}", candidate.name(), gid.index, candidate.gid.doubt));
+            format_text("{}: gid={} is used as asked, although: {}", candidate.name(), gid.index, candidate.gid.doubt));
     } else if (candidate.gid.gid_class == GidClass::LinkLocal) {
-        warnings.push_back(format_text("{} has only a link-local address ({}), which reaches one network segment; give "
-                                       "{} an IPv4 address",
-                                       candidate.name(), gid.value.text(), interface));
+        const bool ipv6 = settings.family == FamilyChoice::Ipv6;
+        warnings.push_back(
+            format_text("{} has {} a link-local address ({}), which reaches one network segment; give {} "
+                        "{} address",
+                        candidate.name(), ipv6 ? "with family=ipv6 only" : "only", gid.value.text(), interface,
+                        ipv6 ? "a global IPv6" : "an IPv4"));
     } else if (settings.prefix && !settings.gid && candidate.gid.gid_class != GidClass::InPrefix) {
-        warnings.push_back(format_text("{} has no usable address in {} (prefix): {} is used", candidate.name(),
-                                       settings.prefix->text(), gid.value.text()));
+        warnings.push_back(format_text("{} has no usable address in {} (prefix): {} is used; give a wider prefix",
+                                       candidate.name(), settings.prefix->text(), gid.value.text()));
     }
 }
 

@@ -106,7 +106,7 @@ std::string state_fault(const Candidate& candidate) {
     if (port.state == "INIT" && !candidate.is_roce()) {
         return "is INIT: left out; no subnet manager has configured it";
     }
-    return format_text("is {} ({}): left out; bring its link up", port.state,
+    return format_text("is {} ({}): left out; bring its link up", printable(port.state),
                        port.physical_state.empty() ? "physical state unknown" : port.physical_state);
 }
 

@@ -142,7 +142,7 @@ std::string class_text(GidClass gid_class, const Settings& settings) {
 std::string second_reason(const Fabric& fabric, const Gid& gid, const Gid& chosen, const Settings& settings) {
     const GidClass gid_class = class_of(gid, settings);
     if (gid_class != class_of(chosen, settings)) {
-        return format_text("{} index {} is preferred", class_text(class_of(chosen, settings), settings), chosen.index);
+        return format_text("index {} is preferred: {}", chosen.index, class_text(class_of(chosen, settings), settings));
     }
     if (is_stacked(fabric, gid.netdev) && !is_stacked(fabric, chosen.netdev)) {
         return format_text("{} stands on another interface, index {} is preferred", gid.netdev, chosen.index);
@@ -156,6 +156,9 @@ Verdict used_verdict(const GidChoice& choice, const Settings& settings) {
 
 /// What to say about a port without usable entry.
 std::string problem_text(const Port& port, const std::optional<Fault>& nearest, const Settings& settings) {
+    if (!nearest && port.gid_table_length == 0) {
+        return "has no GID table that can be read: left out";
+    }
     if (!nearest) {
         return format_text("has no GID at all ({} slots are empty): left out; bring its interface up in this network "
                            "namespace and give it an IPv4 address",

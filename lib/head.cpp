@@ -51,7 +51,11 @@ std::string why_unusable(const Resolution& resolution) {
     if (resolution.addresses.empty()) {
         return resolution.problem;
     }
-    return format_text("resolves to {} only, which other nodes cannot reach", resolution.addresses.front().text());
+    const std::string address = resolution.addresses.front().text();
+    if (address == resolution.name) {
+        return "an address that other nodes cannot reach";
+    }
+    return format_text("resolves to {} only, which other nodes cannot reach", address);
 }
 
 /// The name that a head setting stands for; empty for head=auto.

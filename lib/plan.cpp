@@ -85,9 +85,7 @@ void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
     const auto* port = find_variable(variables.list(), "MASTER_PORT");
     variables.set("PET_MASTER_PORT", port->value, port->source, "as MASTER_PORT");
     variables.set("PET_RDZV_BACKEND", "static", "layout", "ranks follow the order of Slurm's nodes");
-    if (step.job_id != 0) {
-        variables.set("PET_RDZV_ID", step.name(), "slurm", "job and step");
-    }
+    variables.set("PET_RDZV_ID", step.name(), "slurm", "job and step");
 }
 
 /// The user's own NCCL_IB_HCA may name other ports than ours: then our index need not be theirs.
@@ -101,6 +99,10 @@ void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings
     if (std::none_of(used.begin(), used.end(),
                      [](const auto* port) { return port->link_layer == LinkLayer::Ethernet; })) {
         return; // InfiniBand has no GID index to choose
+    }
+    const bool users_index = variables.keep("NCCL_IB_GID_INDEX");
+    if (users_index) {
+        return; // on all ports, as the user says
     }
     if (fabric.common_gid_index && !users_own_hcas(variables)) {
         const std::string index = format_text("{}", *fabric.common_gid_index);
@@ -132,9 +134,16 @@ void add_fabric(VariableList& variables, const FabricChoice& fabric, const Setti
     variables.set("NCCL_IB_HCA", fabric.nccl_ib_hca(), source,
                   format_text("{} of {} ports", used.size(), fabric.ports.size()));
     add_gid(variables, fabric, settings);
+    if (users_own_hcas(variables)) {
+        return; // ours are not what NCCL will use: nothing may contradict it
+    }
     variables.set("UCX_NET_DEVICES", join_ports(fabric), source, "the same ports");
     variables.set("NVSHMEM_HCA_LIST", join_ports(fabric), source, "the same ports");
-    if (settings.strict) { // NCCL falls back to sockets without a word unless told not to (facts/nccl.md 0.5)
+}
+
+/// NCCL falls back to sockets without a word unless told not to.
+void add_strict(VariableList& variables, const Plan& plan, const Settings& settings) {
+    if (settings.strict && !plan.fabric.used().empty()) {
         variables.set("NCCL_IB_DISABLE", "0", "setting", "strict");
         variables.set("NCCL_NET", "IB", "setting", "strict");
     }
@@ -184,10 +193,12 @@ void forbid_other_layout(VariableList& variables, Plan& plan) {
     }
 }
 
-/// What an outer step of ours set and this plan does not speak of must not stay.
-void remove_left_over(VariableList& variables, const Environment& environment) {
+/// What an outer step of ours set and this plan does not speak of must not stay. What every task sets anew is no
+/// concern.
+void remove_left_over(VariableList& variables, const Plan& plan, const Environment& environment) {
+    const auto by_task = plan_task(plan, TaskFacts(), environment);
     for (const auto& name : environment.ours()) {
-        if (find_variable(variables.list(), name) == nullptr) {
+        if (find_variable(variables.list(), name) == nullptr && find_variable(by_task, name) == nullptr) {
             (void)variables.forbid(name, "left from an outer step");
         }
     }
@@ -206,21 +217,27 @@ void add_gpus(VariableList& variables, const Plan& plan) {
 
 std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const Settings& settings) {
     VariableList variables(facts.environment, facts.nccl_conf);
-    add_rendezvous(variables, plan);
-    add_nodes(variables, facts.step);
+    const bool in_step = facts.step.job_id != 0; // elsewhere there is nobody to meet, and no port to agree on
+    if (in_step) {
+        add_rendezvous(variables, plan);
+        add_nodes(variables, facts.step);
+    }
     forbid_other_layout(variables, plan);
-    if (plan.layout.layout != Layout::Rank) {
+    if (in_step && plan.layout.layout != Layout::Rank) {
         add_torchrun(variables, plan, facts.step);
     }
     if (plan.layout.layout == Layout::Pod) {
         variables.force("WORLD_SIZE", format_text("{}", facts.step.node_count), "slurm", "number of nodes: pod layout");
     }
-    add_jax(variables, plan);
+    if (in_step) {
+        add_jax(variables, plan);
+    }
     add_fabric(variables, plan.fabric, settings);
+    add_strict(variables, plan, settings);
     add_sockets(variables, plan.sockets);
     add_tuning(variables, settings);
     add_gpus(variables, plan);
-    remove_left_over(variables, facts.environment);
+    remove_left_over(variables, plan, facts.environment);
     return variables.take();
 }
 
@@ -233,7 +250,7 @@ void add_threads(VariableList& variables, const Plan& plan, const TaskFacts& tas
     const unsigned task_cpus = std::max(std::min(task.task_cpus, share), 1U);
     const unsigned threads = std::max(rank_layout ? task_cpus : task_cpus / ranks, 1U);
     variables.set("OMP_NUM_THREADS", format_text("{}", threads), "CPU mask",
-                  format_text("{} CPUs of this task, {} ranks on the node", task_cpus, ranks));
+                  format_text("CPUs of this task: {}, ranks on the node: {}", task_cpus, ranks));
 }
 
 } // namespace

@@ -22,9 +22,10 @@ PortBlock block(std::uint16_t first, std::string source, std::string why) {
 
 void warn_when_ephemeral(PortBlock& chosen, const std::optional<PortRange>& ephemeral) {
     if (ephemeral && chosen.first + port_block_size > ephemeral->first && chosen.first <= ephemeral->last) {
-        chosen.warnings.push_back(format_text("port {} lies in net.ipv4.ip_local_port_range {}-{}, an outgoing "
-                                              "connection can take it: choose another port_range",
-                                              chosen.first, ephemeral->first, ephemeral->last));
+        chosen.warnings.push_back(format_text(
+            "port {} lies in net.ipv4.ip_local_port_range {}-{}, an outgoing connection can "
+            "take it: choose another {}",
+            chosen.first, ephemeral->first, ephemeral->last, chosen.source == "setting" ? "port" : "port_range"));
     }
 }
 

@@ -154,7 +154,7 @@ void read_environment(const SettingsSources& sources, SettingsOutcome& outcome) 
         std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) {
             return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c);
         });
-        const std::string whole = name + "=" + value;
+        const std::string whole = format_text("{}={}", name, value);
         const Assignment assignment{key, value, environment_prefix.size(), name.size() + 1};
         if (const auto fault = assign(outcome.settings, assignment, Origin::Environment, name)) {
             outcome.errors.push_back(show_fault("environment", whole, *fault));
@@ -163,7 +163,7 @@ void read_environment(const SettingsSources& sources, SettingsOutcome& outcome) 
 }
 
 void read_option(const SettingsSources& sources, SettingsOutcome& outcome) {
-    constexpr std::string_view place = "--rdma-nccl";
+    const std::string_view place = sources.option_name;
     const std::string_view text = *sources.option;
     outcome.settings.enable = true;
     outcome.settings.given.insert_or_assign("enable", Settings::Given{"on", Origin::Option, std::string(place)});
@@ -175,7 +175,11 @@ void read_option(const SettingsSources& sources, SettingsOutcome& outcome) {
         if (part == "on" || part == "off") { // --rdma-nccl=off, for one step where the site has it on
             assignment = Assignment{"enable", part, assignment.key_offset, assignment.key_offset};
         }
-        if (const auto fault = assign(outcome.settings, assignment, Origin::Option, place)) {
+        if (auto fault = assign(outcome.settings, assignment, Origin::Option, place)) {
+            if (find_settings_key(assignment.key) == nullptr && !assignment.value &&
+                text.find("hca=") < assignment.key_offset) {
+                fault->message += "; several HCAs are joined by +"; // hca=mlx5_1,mlx5_2
+            }
             outcome.errors.push_back(show_fault(place, text, *fault));
             return; // the first fault is the one to mend first
         }

@@ -23,6 +23,7 @@ struct SettingsSources {
     /// Environment variables whose names start with RDMA_NCCL_, others are ignored.
     std::vector<std::pair<std::string, std::string>> environment;
     /// The option's argument; absent: option not given; "": given bare.
+    std::string option_name = "--rdma-nccl"; ///< for messages
     std::optional<std::string> option;
 };
 

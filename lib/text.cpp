@@ -31,7 +31,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view trim(std::string_view text) {
     const auto first = text.find_first_not_of(blanks);
     if (first == std::string_view::npos) {
-        return {};
+        return text.substr(text.size()); // empty, but still a place in the text
     }
     return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
@@ -96,7 +96,7 @@ std::string printable(std::string_view text, std::size_t max_length) {
         result.begin(), result.end(),
         [](char c) {
             const auto byte = static_cast<unsigned char>(c);
-            return byte < 0x20 || byte == 0x7f;
+            return byte < 0x20 || byte >= 0x7f;
         },
         '?');
     return cut ? result + "..." : result;

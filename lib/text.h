@@ -45,7 +45,8 @@ std::optional<std::string_view> nearest_word(std::string_view word, const std::v
 /// The last component of a path: "/usr/bin/torchrun" gives "torchrun".
 std::string_view base_name(std::string_view path);
 
-/// Text from a file or a peer made safe for a terminal or log: control bytes become '?', longer text is cut with "...".
+/// Text from a file or a peer made safe for a terminal or log: bytes other than printable ASCII become '?', longer text
+/// is cut with "...".
 std::string printable(std::string_view text, std::size_t max_length = 80);
 
 } // namespace rdma_nccl

@@ -5,15 +5,22 @@
 
 namespace rdma_nccl {
 
-void VariableList::set(std::string_view name, std::string value, std::string_view source, std::string why) {
+bool VariableList::keep(std::string_view name) {
     if (auto users = environment_.get_users(name)) {
         list_.push_back({std::string(name), std::move(*users), "user", "set before, kept", VariableAction::Keep});
-    } else if (const auto found = conf_.find(name); found != conf_.end()) {
+        return true;
+    }
+    if (const auto found = conf_.find(name); found != conf_.end()) {
         list_.push_back(
             {std::string(name), found->second.value, found->second.file, "set there, kept", VariableAction::Keep});
-    } else {
-        list_.push_back(
-            {std::string(name), std::move(value), std::string(source), std::move(why), VariableAction::Set});
+        return true;
+    }
+    return false;
+}
+
+void VariableList::set(std::string_view name, std::string value, std::string_view source, std::string why) {
+    if (!keep(name)) {
+        force(name, std::move(value), source, std::move(why));
     }
 }
 
@@ -22,8 +29,7 @@ void VariableList::force(std::string_view name, std::string value, std::string_v
 }
 
 bool VariableList::forbid(std::string_view name, std::string why) {
-    if (auto users = environment_.get_users(name)) {
-        list_.push_back({std::string(name), std::move(*users), "user", "set before, kept", VariableAction::Keep});
+    if (keep(name)) {
         return true;
     }
     if (environment_.ours().contains(name)) {

@@ -36,6 +36,8 @@ public:
     void set(std::string_view name, std::string value, std::string_view source, std::string why);
     /// Set in any case: rank variables, which cannot be right when exported by hand for all tasks at once.
     void force(std::string_view name, std::string value, std::string_view source, std::string why);
+    /// Only says what the user or a file has; nothing is set. True when there is something.
+    bool keep(std::string_view name);
     /// Must not be there in this layout: ours from an outer step is removed, the user's stays. True when the user's
     /// stays.
     bool forbid(std::string_view name, std::string why);

@@ -37,8 +37,8 @@ int client_option(Configuration& configuration, const char* argument) {
     configuration.take_option(argument);
     if (asks_for_help(*configuration.option())) {
         const std::string help = settings_help();
-        std::fwrite(help.data(), 1, help.size(), stdout);
-        std::fflush(stdout);
+        (void)std::fwrite(help.data(), 1, help.size(), stdout);
+        (void)std::fflush(stdout);
         std::_Exit(EXIT_SUCCESS); // as --help of srun itself: nothing was asked to run
     }
     return tell_errors(configuration.resolve(own_environment(), std::nullopt)) ? -1 : 0;

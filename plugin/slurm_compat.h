@@ -10,10 +10,12 @@ extern "C" {
 
 // These two exist in libslurm, which srun has loaded; a host without them (another SPANK implementation) leaves them
 // null.
+// NOLINTBEGIN(readability-redundant-declaration): they add the attribute
 extern decltype(slurm_job_step_layout_get) slurm_job_step_layout_get __attribute__((weak));
 extern decltype(slurm_job_step_layout_free) slurm_job_step_layout_free __attribute__((weak));
 extern decltype(slurm_load_node_single) slurm_load_node_single __attribute__((weak));
 extern decltype(slurm_free_node_info_msg) slurm_free_node_info_msg __attribute__((weak));
+// NOLINTEND(readability-redundant-declaration)
 }
 
 namespace rdma_nccl {

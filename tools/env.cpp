@@ -57,7 +57,7 @@ std::optional<TaskFacts> current_task(const NodeFacts& facts) {
 }
 
 bool set_up_by_plugin(const Environment& environment, const Step& step) {
-    return !environment.marked_step().empty() && environment.marked_step() == step.name();
+    return environment.get("SLURM_STEP_ID") && environment.marked_step() == step.name();
 }
 
 /// Inside a step that the plugin has set up, where the ranks meet is known: srun's note is gone, but what came of it is
@@ -131,7 +131,7 @@ int run_env(const EnvOptions& options) {
     const auto facts = inspect_node(*settings, environment, {});
     if (!facts) {
         print_error(facts.error().message);
-        return 2;
+        return 3;
     }
     const Plan plan = make_plan(*facts, *settings);
     std::vector<Variable> variables = plan.variables;
@@ -139,7 +139,9 @@ int run_env(const EnvOptions& options) {
         const auto more = plan_task(plan, *task, facts->environment);
         variables.insert(variables.end(), more.begin(), more.end());
     }
-    take_plugins_values(variables, *facts);
+    if (!options.settings.set) { // who gives settings wants to see what they do
+        take_plugins_values(variables, *facts);
+    }
     if (options.json) {
         print_json(variables, plan.warnings);
     } else {

@@ -232,7 +232,7 @@ bool check_filter(const Fabric& fabric, const GidsFilter& filter) {
     const bool has_port = !filter.port || std::any_of(hca->ports.begin(), hca->ports.end(),
                                                       [&](const Port& port) { return port.number == *filter.port; });
     if (!has_port) {
-        print_error(format_text("{} has no port {}; it has {}", hca->name, *filter.port, hca->ports.size()));
+        print_error(format_text("{} has no port {}; it has ports 1 to {}", hca->name, *filter.port, hca->ports.size()));
     }
     return has_port;
 }
@@ -284,7 +284,7 @@ int gids_command(const GidsOptions& options) {
     const FabricChoice choice = choose_fabric(fabric, options.settings);
     const GidsFilter filter{options.all, options.device, options.port};
     for (const auto& warning : choice.warnings) {
-        print_error(warning);
+        print_error("warning: " + warning);
     }
     if (fabric.hcas.empty()) {
         print_error("no RDMA device (/sys/class/infiniband is empty or missing); load the driver of the HCA");

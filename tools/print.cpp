@@ -7,13 +7,13 @@
 namespace rdma_nccl {
 
 void print_out(std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    (void)std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
 void print_error(std::string_view text) {
     const std::string line =
         "rdma-nccl: " + std::string(text) + "\n"; // one write: lines of several processes stay whole
-    std::fwrite(line.data(), 1, line.size(), stderr);
+    (void)std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 } // namespace rdma_nccl

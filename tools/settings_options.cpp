@@ -31,6 +31,7 @@ Result<Settings> settings_from(const SettingsOptions& options) {
         sources.environment.emplace_back(name, value); // resolve_settings() takes RDMA_NCCL_* only
     }
     sources.option = options.set;
+    sources.option_name = "--set";
     auto outcome = resolve_settings(sources);
     for (const auto& warning : outcome.warnings) {
         print_error(warning);

@@ -399,7 +399,7 @@ TEST(HcaSetting, WhatCannotWorkIsLeftOutWithAWarning) {
     const auto choice = choose_fabric(fabric, settings);
     EXPECT_EQ(choice.nccl_ib_hca(), "=mlx5_1:1");
     EXPECT_TRUE(warned(choice, "no HCA mlx5_7 on this node; there are mlx5_0, mlx5_1"));
-    EXPECT_TRUE(warned(choice, "mlx5_1 has no port 2; it has 1"));
+    EXPECT_TRUE(warned(choice, "mlx5_1 has no port 2; it has ports 1 to 1"));
     EXPECT_TRUE(warned(choice, "mlx5_0 port 1 is DOWN (LinkUp): left out"));
     EXPECT_EQ(choice.warnings.size(), 3U);
 }
@@ -548,7 +548,7 @@ TEST(GidIndex, ForcedOnAPortWhereItIsNotThere) {
     EXPECT_EQ(choice.common_gid_index, 3U);
     EXPECT_TRUE(warned(choice, "mlx5_1 port 1 has nothing at GID index 3 (gid=3): left out"));
     settings.gid = 0;
-    EXPECT_TRUE(warned(choose_fabric(fabric, settings), "mlx5_0 port 1: gid=0 is used although RoCE v1"));
+    EXPECT_TRUE(warned(choose_fabric(fabric, settings), "mlx5_0 port 1: gid=0 is used as asked, although: RoCE v1"));
 }
 
 TEST(GidIndex, APrefixThatAPortDoesNotHave) {

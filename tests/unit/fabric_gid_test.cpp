@@ -60,7 +60,7 @@ TEST(ChooseGid, TheStandardTable) {
     add_both(port, 2, "10.0.0.1", "eth0");
     EXPECT_EQ(index_of(port), 3);
     EXPECT_EQ(reason(port, 0), "RoCE v1");
-    EXPECT_EQ(reason(port, 1), "IPv4 index 3 is preferred");
+    EXPECT_EQ(reason(port, 1), "index 3 is preferred: IPv4");
     EXPECT_EQ(reason(port, 3), "RoCE v2, IPv4");
     EXPECT_TRUE(choose_gid(machine(), port, {}).verdicts.at(3).verdict.used);
     EXPECT_EQ(problem(port), "");
@@ -131,7 +131,7 @@ TEST(ChooseGid, PrefixBeatsOrderAndFamily) {
     Settings settings;
     settings.prefix = IpPrefix::parse("10.2.0.0/16");
     EXPECT_EQ(index_of(port, settings), 5);
-    EXPECT_EQ(reason(port, 3, settings), "inside 10.2.0.0/16 index 5 is preferred");
+    EXPECT_EQ(reason(port, 3, settings), "index 5 is preferred: inside 10.2.0.0/16");
     settings.prefix = IpPrefix::parse("fd00::/8");
     EXPECT_EQ(index_of(port, settings), 7);
     settings.prefix = IpPrefix::parse("192.168.0.0/16");

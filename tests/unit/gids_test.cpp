@@ -43,8 +43,8 @@ TEST(GidsTable, AllEntriesOfOneDevice) {
         table(machine(), {.all = true, .device = "mlx5_1", .port = 1}),
         "DEV     PORT  INDEX  GID                                      IPv4      VER      NETDEV  USED/REASON\n"
         "mlx5_1  1     0      fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d  -         RoCE v1  eth1    not used: RoCE v1\n"
-        "mlx5_1  1     1      fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d  -         RoCE v2  eth1    not used: IPv4 index "
-        "3 is preferred\n"
+        "mlx5_1  1     1      fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d  -         RoCE v2  eth1    not used: index 3 is "
+        "preferred: IPv4\n"
         "mlx5_1  1     2      0000:0000:0000:0000:0000:ffff:0a00:0101  10.0.1.1  RoCE v1  eth1    not used: RoCE v1\n"
         "mlx5_1  1     3      0000:0000:0000:0000:0000:ffff:0a00:0101  10.0.1.1  RoCE v2  eth1    used, 200 Gb/s\n");
 }
@@ -82,7 +82,7 @@ TEST(GidsJson, HasTheSchema) {
               {"index": 0, "gid": "fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d", "ipv4": null, "type": "RoCE v1",
                "netdev": "eth0", "used": false, "reason": "RoCE v1"},
               {"index": 1, "gid": "fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d", "ipv4": null, "type": "RoCE v2",
-               "netdev": "eth0", "used": false, "reason": "IPv4 index 3 is preferred"},
+               "netdev": "eth0", "used": false, "reason": "index 3 is preferred: IPv4"},
               {"index": 2, "gid": "0000:0000:0000:0000:0000:ffff:0a00:0001", "ipv4": "10.0.0.1", "type": "RoCE v1",
                "netdev": "eth0", "used": false, "reason": "RoCE v1"},
               {"index": 3, "gid": "0000:0000:0000:0000:0000:ffff:0a00:0001", "ipv4": "10.0.0.1", "type": "RoCE v2",
@@ -94,7 +94,7 @@ TEST(GidsJson, HasTheSchema) {
               {"index": 0, "gid": "fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d", "ipv4": null, "type": "RoCE v1",
                "netdev": "eth1", "used": false, "reason": "RoCE v1"},
               {"index": 1, "gid": "fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d", "ipv4": null, "type": "RoCE v2",
-               "netdev": "eth1", "used": false, "reason": "IPv4 index 3 is preferred"},
+               "netdev": "eth1", "used": false, "reason": "index 3 is preferred: IPv4"},
               {"index": 2, "gid": "0000:0000:0000:0000:0000:ffff:0a00:0101", "ipv4": "10.0.1.1", "type": "RoCE v1",
                "netdev": "eth1", "used": false, "reason": "RoCE v1"},
               {"index": 3, "gid": "0000:0000:0000:0000:0000:ffff:0a00:0101", "ipv4": "10.0.1.1", "type": "RoCE v2",
@@ -167,7 +167,7 @@ TEST(GidsCommand, ExitCodes) {
     machine.connectx("mlx5_0", "eth0", "", below_root_port("50", "53"));
     const auto warning = run(options);
     EXPECT_EQ(warning.code, 1); // link-local only
-    EXPECT_NE(warning.err.find("rdma-nccl: mlx5_0 port 1 has only a link-local address"), std::string::npos);
+    EXPECT_NE(warning.err.find("rdma-nccl: warning: mlx5_0 port 1 has only a link-local address"), std::string::npos);
     machine.tree().file("/sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
     EXPECT_EQ(run(options).code, 2);
     options.root = "/does/not/exist";
