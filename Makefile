@@ -53,9 +53,7 @@ ldflags  = -Wl,-z,relro,-z,now -Wl,--as-needed $(sanitize) $(LDFLAGS)
 # of the plugin only what plugin/rdma_nccl.map names; unused functions can be dropped one by one.
 shared_code := -fPIC -fno-semantic-interposition -ffunction-sections -fdata-sections
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
-code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/%,$1),$(shared_code)),-fPIE $(fuzz_entry))
-# No header declares libFuzzer's entry point.
-fuzz_entry = $(if $(filter tests/fuzz/%,$1),-Wno-missing-declarations)
+code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/%,$1),$(shared_code)),-fPIE)
 
 # --- What was built from what, and how ------------------------------------------------------------------------------
 find = $(shell cd $(srcdir) && find lib plugin tools tests examples -path tests/data -prune -o -name '$1' -print | sort)

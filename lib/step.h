@@ -31,6 +31,10 @@ std::string write_note(const StepNote& note);
 /// Parsed as any input from outside: nullopt when malformed.
 std::optional<StepNote> read_note(std::string_view text);
 
+/// Step ids from here on are batch scripts, extern and interactive steps (SLURM_MAX_NORMAL_STEP_ID, slurm.h
+/// since 20.11).
+inline constexpr std::uint32_t first_special_step = 0xfffffff0U;
+
 struct Step {
     std::uint32_t job_id = 0;
     std::uint32_t step_id = 0;

@@ -62,7 +62,7 @@ int client_leave_note(const Configuration& configuration, const Host& host) {
     const auto outcome = configuration.resolve(environment, std::nullopt);
     const auto job_id = host.job_id();
     const auto step_id = host.step_id();
-    if (!outcome.settings.enable || !job_id || !step_id || is_special_step(*step_id)) {
+    if (!outcome.settings.enable || !job_id || !step_id || *step_id >= first_special_step) {
         return 0;
     }
     if (outcome.settings.verbose > 0) {

@@ -146,7 +146,7 @@ void add_missing_note(Environment& environment, const Step& step) {
 
 std::optional<NodeState> node_start(const Configuration& configuration, Host& host) {
     const auto step_id = host.step_id();
-    if (!step_id || is_special_step(*step_id)) {
+    if (!step_id || *step_id >= first_special_step) {
         return std::nullopt;
     }
     Environment environment = host.environment();

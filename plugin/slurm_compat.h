@@ -2,13 +2,11 @@
 // Slurm's headers, and everything that differs between its releases. The only file that knows a Slurm version.
 #pragma once
 
-#include <cstdint>
-
 extern "C" {
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-// These two exist in libslurm, which srun has loaded; a host without them (another SPANK implementation) leaves them
+// These exist in libslurm, which srun has loaded; a host without them (another SPANK implementation) leaves them
 // null.
 // NOLINTBEGIN(readability-redundant-declaration): they add the attribute
 extern decltype(slurm_job_step_layout_get) slurm_job_step_layout_get __attribute__((weak));
@@ -19,14 +17,6 @@ extern decltype(slurm_free_node_info_msg) slurm_free_node_info_msg __attribute__
 }
 
 namespace rdma_nccl {
-
-/// Step ids from here on are batch scripts, extern and interactive steps (SLURM_MAX_NORMAL_STEP_ID, slurm.h
-/// since 20.11).
-inline constexpr std::uint32_t first_special_step = 0xfffffff0U;
-
-inline bool is_special_step(std::uint32_t step_id) {
-    return step_id >= first_special_step;
-}
 
 #if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(20, 11, 0)
 #error "Slurm 20.11 or newer is needed: its step ids are structures since then"

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/print.h"
 
+#include "lib/format.h"
+
 #include <cstdio>
 #include <string>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -11,9 +14,9 @@ void print_out(std::string_view text) {
 }
 
 void print_error(std::string_view text) {
-    const std::string line =
-        "rdma-nccl: " + std::string(text) + "\n"; // one write: lines of several processes stay whole
-    (void)std::fwrite(line.data(), 1, line.size(), stderr);
+    const std::string line = format_text("rdma-nccl: {}\n", text);
+    // Nobody is left to be told when stderr does not take it.
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 } // namespace rdma_nccl

@@ -7,6 +7,7 @@
 #include "lib/inspect.h"
 #include "lib/port.h"
 #include "lib/root.h"
+#include "tools/print.h"
 #include "tools/run_directory.h"
 #include "tools/run_guard.h"
 #include "tools/run_job.h"
@@ -79,7 +80,7 @@ private:
 };
 
 int complain(const Error& error, int code) {
-    print_message(error.message);
+    print_error(error.message);
     return code;
 }
 
@@ -99,9 +100,9 @@ std::optional<PrivateDirectory> make_error_directory(const Environment& environm
     const auto parent = environment.get("TMPDIR");
     auto directory = PrivateDirectory::create(parent && !parent->empty() ? *parent : "/tmp");
     if (!directory) {
-        print_message(format_text("warning: {}: the ranks get no TORCHELASTIC_ERROR_FILE (set TMPDIR to a directory "
-                                  "that can be written)",
-                                  directory.error().message));
+        print_error(format_text("warning: {}: the ranks get no TORCHELASTIC_ERROR_FILE (set TMPDIR to a directory "
+                                "that can be written)",
+                                directory.error().message));
         return std::nullopt;
     }
     return std::move(*directory);
@@ -144,7 +145,7 @@ int run_command(const std::vector<std::string>& arguments) {
         return complain(plan.error(), exit_usage);
     }
     for (const auto& warning : plan->warnings) {
-        print_message("warning: " + warning);
+        print_error("warning: " + warning);
     }
     const auto command = find_program(options, environment);
     if (!command) {

@@ -3,6 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/unique_fd.h"
+#include "tools/print.h"
 #include "tools/run_children.h"
 #include "tools/run_message.h"
 #include "tools/run_policy.h"
@@ -96,7 +97,7 @@ private:
 };
 
 int fail_to_start(const std::string& what) {
-    print_message(format_text("{}: {}", what, ::strerror(errno)));
+    print_error(format_text("{}: {}", what, ::strerror(errno)));
     return 1;
 }
 
@@ -126,8 +127,8 @@ int run_guarded(const BlockedSignals& signals, const std::function<int(int guard
     Guard guard(child, *reader);
     const int status = guard.watch();
     if (WIFSIGNALED(status)) {
-        print_message(format_text("{}: the launcher, pid {}, was killed by {}; killing its ranks", node_name(), child,
-                                  signal_text(WTERMSIG(status))));
+        print_error(format_text("{}: the launcher, pid {}, was killed by {}; killing its ranks", node_name(), child,
+                                signal_text(WTERMSIG(status))));
         guard.kill_rest();
     }
     return exit_code_for_status(status);

@@ -2,6 +2,7 @@
 #include "tools/run_job.h"
 
 #include "lib/format.h"
+#include "tools/print.h"
 #include "tools/run_children.h"
 #include "tools/run_message.h"
 #include "tools/run_policy.h"
@@ -40,7 +41,7 @@ public:
         while (policy_.phase() != Phase::GivenUp && (processes_.running() > 0 || processes_.has_children())) {
             const auto events = processes_.wait(policy_.deadline());
             if (!events) {
-                print_message(format_text("{}: {}", job_.node, events.error().message));
+                print_error(format_text("{}: {}", job_.node, events.error().message));
                 send(policy_.on_failure(1, now()));
                 break;
             }
@@ -58,9 +59,9 @@ private:
             const auto started =
                 processes_.start(job_.command, worker_environment(job_.plan, i, job_.worker, job_.environment));
             if (!started) {
-                print_message(format_text("rank {} (local {}) on {}: {}; ending the other {}",
-                                          job_.plan.first_rank() + i, i, job_.node, started.error().message,
-                                          count_of(processes_.running(), "rank", "ranks")));
+                print_error(format_text("rank {} (local {}) on {}: {}; ending the other {}", job_.plan.first_rank() + i,
+                                        i, job_.node, started.error().message,
+                                        count_of(processes_.running(), "rank", "ranks")));
                 send(policy_.on_failure(1, now()));
             }
         }
@@ -102,8 +103,8 @@ private:
         const bool begins = is_end_signal(signal_number) && policy_.phase() == Phase::Running;
         send(policy_.on_signal(signal_number, now()));
         if (begins) {
-            print_message(format_text("{}: got {}; ending {}, SIGKILL after {}", job_.node, signal_text(signal_number),
-                                      count_of(processes_.running(), "rank", "ranks"), seconds(job_.grace)));
+            print_error(format_text("{}: got {}; ending {}, SIGKILL after {}", job_.node, signal_text(signal_number),
+                                    count_of(processes_.running(), "rank", "ranks"), seconds(job_.grace)));
         }
     }
 
@@ -114,7 +115,7 @@ private:
             return;
         }
         if (policy_.phase() == Phase::Running) {
-            print_message(describe_failure(job_, rank_exit, processes_.running()));
+            print_error(describe_failure(job_, rank_exit, processes_.running()));
         }
         send(policy_.on_failure(code, now()));
     }
@@ -123,8 +124,8 @@ private:
         const bool was_ending = policy_.phase() == Phase::Ending;
         send(policy_.on_time(now()));
         if (was_ending && policy_.phase() == Phase::Killing && processes_.running() > 0) {
-            print_message(format_text("{}: {} did not end within {}: killing", job_.node,
-                                      count_of(processes_.running(), "rank", "ranks"), seconds(job_.grace)));
+            print_error(format_text("{}: {} did not end within {}: killing", job_.node,
+                                    count_of(processes_.running(), "rank", "ranks"), seconds(job_.grace)));
         }
     }
 
@@ -133,12 +134,12 @@ private:
         policy_.on_leftovers(now());
         const auto count = leftovers_.signal_new(policy_.leftover_signal());
         if (!count) {
-            print_message(format_text("{}: processes that the ranks left behind cannot be found: {}", job_.node,
-                                      count.error().message));
+            print_error(format_text("{}: processes that the ranks left behind cannot be found: {}", job_.node,
+                                    count.error().message));
             policy_.give_up();
         } else if (unannounced) {
-            print_message(format_text("{}: ending {} that the ranks left behind", job_.node,
-                                      count_of(*count, "process", "processes")));
+            print_error(format_text("{}: ending {} that the ranks left behind", job_.node,
+                                    count_of(*count, "process", "processes")));
         }
     }
 
@@ -160,10 +161,9 @@ private:
             pids += format_text("{}{}", pids.empty() ? "" : ", ", pid);
         }
         if (!pids.empty()) {
-            print_message(
-                format_text("{}: not gone after SIGKILL, left alone: pid {} (state D in ps: hangs in a driver "
-                            "or file system)",
-                            job_.node, pids));
+            print_error(format_text("{}: not gone after SIGKILL, left alone: pid {} (state D in ps: hangs in a driver "
+                                    "or file system)",
+                                    job_.node, pids));
         }
     }
 
@@ -200,7 +200,7 @@ int run_job(const Job& job, const BlockedSignals& signals, int guard_fd) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     auto processes = ProcessSet::create(signals, guard_fd);
     if (!processes) {
-        print_message(format_text("{}: {}", job.node, processes.error().message));
+        print_error(format_text("{}: {}", job.node, processes.error().message));
         return 1;
     }
     return JobRunner(job, *processes).run();

@@ -10,12 +10,6 @@
 
 namespace rdma_nccl {
 
-void print_message(std::string_view text) {
-    const std::string line = format_text("rdma-nccl: {}\n", text);
-    // Nobody is left to be told when stderr does not take it.
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-}
-
 std::string node_name() {
     if (const char* const name = std::getenv("SLURMD_NODENAME"); name != nullptr && *name != '\0') {
         return name;

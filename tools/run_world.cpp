@@ -15,8 +15,6 @@ namespace {
 
 constexpr unsigned most_ranks_per_node = 65536;
 constexpr std::uint16_t torchrun_port = 29500;
-/// Steps from here on are Slurm's own (batch, interactive, extern, ...): slurm.h, SLURM_MAX_NORMAL_STEP_ID.
-constexpr std::uint32_t first_special_step = 0xfffffff0;
 
 /// Who said a value, strongest first.
 enum class Level { Option, Pet, Variable, Step };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/spank/fake_slurm.h"
 
+#include "lib/step.h"
 #include "plugin/slurm_compat.h"
 
 #include <array>
@@ -71,7 +72,6 @@ std::string plugin_path() {
 
 constexpr auto success =
     static_cast<spank_err_t>(ESPANK_SUCCESS); // an int macro in some releases, an enumerator in others
-constexpr std::uint32_t special_steps = 0xfffffff0U;
 
 } // namespace
 
@@ -220,9 +220,9 @@ std::optional<std::uint32_t> integer_item(const FakeSlurm::Internals& host, span
     case S_JOB_STEPID:
         return step.step_id;
     case S_JOB_NNODES:
-        return step.step_id >= special_steps ? 0 : step.node_count;
+        return step.step_id >= first_special_step ? 0 : step.node_count;
     case S_JOB_TOTAL_TASK_COUNT:
-        return step.step_id >= special_steps ? 0 : step.task_count;
+        return step.step_id >= first_special_step ? 0 : step.task_count;
     case S_JOB_NODEID:
         return remote ? std::optional(step.node_id) : std::nullopt;
     case S_JOB_LOCAL_TASK_COUNT:
