@@ -134,9 +134,10 @@ $(fuzzers): build/tests/fuzz/%: build/obj/for-fuzz/tests/fuzz/%.o $(fuzz_library
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(FUZZ_CXX) -fsanitize=fuzzer,address -o $@ $^
 
-# `make check STAGES="unit spank"` runs only these. The stages themselves are in tests/run-check.
+# `make check STAGES="unit spank"` runs only these; they are in tests/run-check. Some send signals, which must not be
+# ignored from the start as nohup and `&` have it.
 check: ## run all tests that this machine can run, and say which were left out (STAGES="unit spank": only these)
-	@MAKE='$(MAKE)' $(srcdir)/tests/run-check $(STAGES)
+	@MAKE='$(MAKE)' env --default-signal $(srcdir)/tests/run-check $(STAGES)
 
 bench: ## measure against the named peers
 	@$(MAKE) all

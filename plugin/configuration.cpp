@@ -76,8 +76,8 @@ void Configuration::take_option(const char* argument) {
 SettingsOutcome Configuration::resolve(const Environment& environment, const std::optional<StepNote>& note) const {
     SettingsSources sources;
     std::vector<std::string> file_warnings;
-    sources.site_path = site_path_;
-    sources.site_text = read_site_file(site_path_, file_warnings);
+    sources.site_path = site_path_.empty() ? SYSCONFDIR "/rdma-nccl.conf" : site_path_;
+    sources.site_text = read_site_file(sources.site_path, file_warnings);
     sources.plugstack = plugstack_;
     sources.environment = note ? from_note(note->settings) : Pairs();
     const Pairs own = from_environment(environment);

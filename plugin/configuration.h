@@ -27,7 +27,7 @@ public:
     [[nodiscard]] SettingsOutcome resolve(const Environment& environment, const std::optional<StepNote>& note) const;
 
 private:
-    std::string site_path_ = SYSCONFDIR "/rdma-nccl.conf";
+    std::string site_path_; ///< empty: where the build put it
     std::vector<std::string> plugstack_;
     std::optional<std::string> option_;
 };

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <optional>
 
 extern "C" {
@@ -140,7 +141,8 @@ int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 int slurm_spank_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     using namespace rdma_nccl;
     return guarded("exit", [] {
-        state() = PluginState();
+        std::destroy_at(&state()); // an assignment would keep buffers, which are lost when Slurm unloads the plugin
+        std::construct_at(&state());
         return 0;
     });
 }
