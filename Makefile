@@ -145,7 +145,7 @@ bench: ## measure against the named peers
 
 demo: ## bring up a private Slurm of two nodes with the plugin, and run srun --rdma-nccl on it (as root)
 	@[ "$$(id -u)" != 0 ] || $(srcdir)/build-aux/deps
-	@$(MAKE) all
+	@$(MAKE) -j"$$(nproc)" all
 	@$(srcdir)/tests/cluster/demo
 
 # --- Style ----------------------------------------------------------------------------------------------------------
