@@ -276,8 +276,12 @@ class Ends(unittest.TestCase):
         self.assertEqual(host_state(), self.before)
 
     def interrupt(self, number: int, stage: str) -> int:
-        """Sends the signal to `cluster up` as soon as this file of the state directory is there."""
-        with subprocess.Popen(self.up(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        """Sends the signal to `cluster up` as soon as this file of the state directory is there.
+
+        A node that nobody starts keeps `up` from ending before the signal comes.
+        """
+        command = self.up("--slurm-conf", "NodeName=absent NodeAddr=127.0.0.9 CPUs=1")
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             path = os.path.join(self.state, stage)
             self.assertTrue(eventually(lambda: os.path.exists(path) or process.poll() is not None))
             process.send_signal(number)
