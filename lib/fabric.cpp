@@ -13,8 +13,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// The speed of the first interface that knows one: of those the port's GIDs name, else of the HCA's when it has one
-/// port.
+/// The speed of the first interface that knows one: of those the port's GIDs name, else of those of its PCI function.
 double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
     for (const auto& gid : port.gids) {
         const Netdev* const netdev = fabric.find_netdev(gid.netdev);
@@ -22,9 +21,10 @@ double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
             return netdev->speed_gbps;
         }
     }
-    for (const auto& name : hca.ports.size() == 1 ? hca.netdevs : std::vector<std::string>{}) {
+    for (const auto& name : hca.netdevs) {
         const Netdev* const netdev = fabric.find_netdev(name);
-        if (netdev != nullptr && netdev->speed_gbps > 0) {
+        const bool is_ports = netdev != nullptr && (hca.ports.size() == 1 || netdev->port == port.number);
+        if (is_ports && netdev->speed_gbps > 0) {
             return netdev->speed_gbps;
         }
     }
@@ -34,7 +34,7 @@ double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
 } // namespace
 
 double Port::believable_rate_gbps() const {
-    return std::max(rate_gbps, netdev_gbps);
+    return std::max(rate_is_default ? 0 : rate_gbps, netdev_gbps);
 }
 
 const Hca* Fabric::find_hca(std::string_view name) const {
@@ -48,11 +48,11 @@ const Netdev* Fabric::find_netdev(std::string_view name) const {
     return found == netdevs.end() ? nullptr : &*found;
 }
 
-Fabric read_fabric(const Root& root) {
+Fabric read_fabric(const Root& root, const SilentDevices& silent) {
     Fabric fabric;
     Notes notes;
-    fabric.hcas = read_hcas(root, notes);
-    fabric.netdevs = read_netdevs(root, notes);
+    fabric.hcas = read_hcas(root, silent, notes);
+    fabric.netdevs = read_netdevs(root, silent, notes);
     add_addresses(root, fabric.hcas, fabric.netdevs, notes);
     fabric.default_route_netdevs = read_default_route_netdevs(root, notes);
     fabric.gpus = read_gpus(root, notes);

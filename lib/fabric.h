@@ -6,6 +6,7 @@
 #include "lib/ip.h"
 #include "lib/result.h"
 #include "lib/root.h"
+#include "lib/silent_devices.h"
 
 #include <optional>
 #include <string>
@@ -33,14 +34,24 @@ struct Port {
     std::string state;          ///< the name only: "ACTIVE", "DOWN", ...; empty when unreadable
     std::string physical_state; ///< "LinkUp", ...
     LinkLayer link_layer = LinkLayer::Unknown;
-    double rate_gbps = 0;   ///< as the rate file says, 0 when unreadable
-    double netdev_gbps = 0; ///< speed of the port's netdev, 0 when unknown; rate strings lie (facts/rdma.md 1.3)
+    double rate_gbps = 0;       ///< as the rate file says, 0 when unreadable
+    bool rate_is_default = false; ///< it is what kernels and drivers print for a speed that they do not know
+    double netdev_gbps = 0;     ///< speed of the port's netdev, 0 when unknown
     std::size_t gid_table_length = 0; ///< slots, empty ones too
     std::vector<Gid> gids;
     std::vector<std::string> problems; ///< files that could not be read or understood, in words
 
-    /// The greater of the two: kernels older than a speed print "10 Gb/sec", some drivers a constant.
+    /// The greater of the two, 0 when unknown: rate strings lie (facts/rdma.md 1.3).
     [[nodiscard]] double believable_rate_gbps() const;
+};
+
+/// Whether the device file of an HCA's verbs is there for this process.
+enum class DeviceAccess {
+    Unknown,       ///< another machine's tree, without /dev
+    Open,          ///< readable and writable
+    NoVerbsDevice, ///< nothing in /sys/class/infiniband_verbs: ib_uverbs is not loaded
+    Missing,       ///< a verbs device, but no file for it: a container
+    Denied,        ///< permissions
 };
 
 struct Hca {
@@ -53,6 +64,11 @@ struct Hca {
     std::string physical_function; ///< PCI address of the PF, empty unless this is a VF
     std::string node_guid;
     std::string system_image_guid;
+    std::string firmware; ///< "20.35.1012"
+    std::string board;    ///< board_id, "MT_0000000223"; many drivers have none
+    std::string device_file; ///< "/dev/infiniband/uverbs3", empty without verbs device
+    DeviceAccess device_access = DeviceAccess::Unknown;
+    bool answers = true; ///< false: its driver hangs, so the ports' states and rates were not read
     std::vector<std::string> netdevs; ///< of the PCI function (device/net) and of its GIDs
     std::vector<Port> ports;
     std::vector<std::string> problems;
@@ -65,6 +81,8 @@ struct InterfaceAddress {
 
 struct Netdev {
     std::string name;
+    unsigned ifindex = 0; ///< 0 when unreadable
+    std::optional<unsigned> port; ///< the port of the HCA on the same PCI function, from 1; absent without a function
     bool up = false; ///< IFF_UP and carrier
     bool loopback = false;
     unsigned mtu = 0;
@@ -98,7 +116,8 @@ struct Fabric {
 };
 
 /// Reads everything above below `root`. Never fails as a whole: what cannot be read is noted in `problems`.
-/// Costs bounded work: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table are looked at.
-Fabric read_fabric(const Root& root);
+/// Costs bounded work: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table are looked at. Of `silent`
+/// devices nothing is read that asks their drivers.
+Fabric read_fabric(const Root& root, const SilentDevices& silent = {});
 
 } // namespace rdma_nccl

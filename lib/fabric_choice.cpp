@@ -8,6 +8,7 @@
 #include "lib/text.h"
 
 #include <algorithm>
+#include <array>
 
 namespace rdma_nccl {
 
@@ -53,8 +54,9 @@ void apply_hca_setting(Selection& selection) {
     const auto& wanted = selection.settings.hca;
     for (auto& candidate : selection.candidates) {
         if (!wanted.is_auto() && is_listed(wanted, candidate) == wanted.exclude) {
-            candidate.left_out =
-                format_text("is {} {}: left out", wanted.exclude ? "excluded by" : "not in", hca_setting(wanted));
+            candidate.left_out = LeftOut{
+                wanted.exclude ? PortRule::Excluded : PortRule::NotNamed,
+                format_text("is {} {}: left out", wanted.exclude ? "excluded by" : "not in", hca_setting(wanted))};
         }
     }
 }
@@ -108,24 +110,48 @@ void warn_of_nothing(const Selection& selection, std::vector<std::string>& warni
     }
     std::vector<std::string> reasons;
     for (const auto& candidate : selection.candidates) {
-        reasons.push_back(format_text("{} {}", candidate.name(), candidate.left_out));
+        reasons.push_back(format_text("{} {}", candidate.name(), candidate.left_out->reason));
     }
     warnings.push_back(format_text("no RDMA port is usable, NCCL will use sockets: {}",
                                    reasons.empty() ? "the devices have no ports" : join_some(reasons)));
 }
 
-/// A port that the user named but that cannot work, or that looks like a used one whose address was forgotten.
+/// ACTIVE, as fast as a used port and without an address: someone probably forgot it.
+bool lacks_address(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
+    constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
+                                  PortRule::LinkLocal};
+    const auto rate = [&](const Candidate& port) { return link_gbps(selection.fabric, port); };
+    return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
+           std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
+               return other->is_roce() == candidate.is_roce() && same_rate_class(rate(*other), rate(candidate));
+           });
+}
+
+/// "0000:53:00" of "0000:53:00.1": what the functions of one card share.
+std::string_view card_of(const Hca& hca) {
+    return std::string_view(hca.pci).substr(0, hca.pci.rfind('.'));
+}
+
+/// A rail that is out of order: a GPU stands beside it, and no other port of its card is in use, as one would be where
+/// the second port of a card simply has no cable.
+bool is_broken_rail(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
+    constexpr std::array rules = {PortRule::NotActive, PortRule::NoSubnetManager, PortRule::StateUnreadable,
+                                  PortRule::TooSlowToRead, PortRule::NoDeviceFile};
+    return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
+           shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
+           std::none_of(used.begin(), used.end(),
+                        [&](const Candidate* other) { return card_of(*other->hca) == card_of(*candidate.hca); });
+}
+
+/// A port that the user named but that cannot work, or that one would expect among the used ones.
 void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) {
     const bool user_named = !names_all(selection.settings.hca);
     const auto used = selection.remaining();
-    const auto rate = [&](const Candidate& candidate) { return link_gbps(selection.fabric, candidate); };
     for (const auto& candidate : selection.candidates) {
-        const bool like_used = std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
-            return other->is_roce() == candidate.is_roce() && same_rate_class(rate(*other), rate(candidate));
-        });
         if (!candidate.remains() &&
-            ((candidate.looks_faulty && like_used) || (user_named && is_listed(selection.settings.hca, candidate)))) {
-            warnings.push_back(format_text("{} {}", candidate.name(), candidate.left_out));
+            (lacks_address(selection, candidate, used) || is_broken_rail(selection, candidate, used) ||
+             (user_named && is_listed(selection.settings.hca, candidate)))) {
+            warnings.push_back(format_text("{} {}", candidate.name(), candidate.left_out->reason));
         }
     }
 }
@@ -175,13 +201,13 @@ std::vector<GidVerdict> gid_verdicts(const Candidate& candidate) {
     std::vector<GidVerdict> verdicts = candidate.gid.verdicts;
     if (!candidate.is_roce()) {
         for (const auto& gid : candidate.port->gids) {
-            verdicts.push_back({gid.index, {false, "only RoCE needs a GID index"}});
+            verdicts.push_back({gid.index, GidRule::InfiniBand, "only RoCE needs a GID index"});
         }
     }
     if (!candidate.remains()) {
         for (auto& verdict : verdicts) {
-            if (verdict.verdict.used) {
-                verdict.verdict = {false, "the port is left out"};
+            if (verdict.used()) {
+                verdict = {verdict.index, GidRule::PortLeftOut, "the port is left out"};
             }
         }
     }
@@ -193,8 +219,8 @@ PortChoice port_choice(const Candidate& candidate, const Settings& settings) {
     choice.hca = candidate.hca->name;
     choice.port = candidate.port->number;
     choice.link_layer = candidate.port->link_layer;
-    choice.verdict =
-        candidate.remains() ? Verdict{true, used_reason(candidate, settings)} : Verdict{false, candidate.left_out};
+    choice.rule = candidate.remains() ? PortRule::Used : candidate.left_out->rule;
+    choice.reason = candidate.remains() ? used_reason(candidate, settings) : candidate.left_out->reason;
     if (candidate.remains() && candidate.is_roce()) {
         choice.gid_index = candidate.gid.gid->index;
     }
@@ -207,7 +233,7 @@ PortChoice port_choice(const Candidate& candidate, const Settings& settings) {
 std::vector<const PortChoice*> FabricChoice::used() const {
     std::vector<const PortChoice*> result;
     for (const auto& port : ports) {
-        if (port.verdict.used) {
+        if (port.used()) {
             result.push_back(&port);
         }
     }
@@ -224,20 +250,20 @@ std::string FabricChoice::nccl_ib_hca() const {
 
 bool FabricChoice::uses(const std::string& hca) const {
     return std::any_of(ports.begin(), ports.end(),
-                       [&](const PortChoice& port) { return port.hca == hca && port.verdict.used; });
+                       [&](const PortChoice& port) { return port.hca == hca && port.used(); });
 }
 
 std::string FabricChoice::reason_for(const std::string& hca) const {
     const PortChoice* first = nullptr;
     for (const auto& port : ports) {
-        if (port.hca == hca && port.verdict.used) {
-            return port.verdict.reason;
+        if (port.hca == hca && port.used()) {
+            return port.reason;
         }
         if (port.hca == hca && first == nullptr) {
             first = &port;
         }
     }
-    return first == nullptr ? "has no port: left out" : first->verdict.reason;
+    return first == nullptr ? "has no port: left out" : first->reason;
 }
 
 FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings) {

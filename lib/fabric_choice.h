@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/fabric.h"
+#include "lib/fabric_rule.h"
 #include "lib/settings.h"
 
 #include <map>
@@ -12,25 +13,30 @@
 
 namespace rdma_nccl {
 
-/// Used or not, and the reason in words a user can act on.
-struct Verdict {
-    bool used = false;
-    std::string reason;
-};
-
+/// What was decided on one entry of a GID table, and the reason in words a user can act on.
 struct GidVerdict {
     unsigned index = 0;
-    Verdict verdict;
+    GidRule rule = GidRule::Used;
+    std::string reason;
+
+    [[nodiscard]] bool used() const { return rule == GidRule::Used; }
 };
 
-/// `verdict.reason` continues "mlx5_3 port 1 ...": "is used: RoCE, ...", "is DOWN (Disabled): left out; ...".
+/// `reason` continues "mlx5_3 port 1 ...": "is used: RoCE, ...", "is DOWN (Disabled): left out; ...".
 struct PortChoice {
     std::string hca;
     unsigned port = 1;
     LinkLayer link_layer = LinkLayer::Unknown;
-    Verdict verdict;
+    PortRule rule = PortRule::Used;
+    std::string reason;
     std::optional<unsigned> gid_index; ///< the entry used; absent on InfiniBand and when the port is left out
+    /// The index that NCCL 2.21 or newer takes for a used RoCE port when it is told nothing, and with the variables
+    /// that this choice leads to (lib/nccl_gid_model.h).
+    std::optional<unsigned> nccl_alone;
+    std::optional<unsigned> nccl_told;
     std::vector<GidVerdict> gids;      ///< one per Gid of the port, same order
+
+    [[nodiscard]] bool used() const { return rule == PortRule::Used; }
 };
 
 struct FabricChoice {

@@ -20,12 +20,18 @@ bool holds(const Names& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The interfaces of a port: those its GIDs name, and the HCA's other ones when they can only be this port's.
-Names netdevs_of(const Candidate& candidate) {
+/// The interfaces of a port: those its GIDs name, and those of the PCI function that are this port's.
+Names netdevs_of(const Fabric& fabric, const Candidate& candidate) {
     if (candidate.hca->ports.size() == 1) {
         return candidate.hca->netdevs;
     }
     Names names;
+    for (const auto& name : candidate.hca->netdevs) {
+        const Netdev* const netdev = fabric.find_netdev(name);
+        if (netdev != nullptr && netdev->port == candidate.port->number) {
+            names.push_back(name);
+        }
+    }
     for (const auto& gid : candidate.port->gids) {
         if (!gid.netdev.empty() && !holds(names, gid.netdev)) {
             names.push_back(gid.netdev);
@@ -34,9 +40,21 @@ Names netdevs_of(const Candidate& candidate) {
     return names;
 }
 
+/// Open vSwitch has one datapath for all its bridges, `ovs-system`, above the members; a bridge's own interface has no
+/// links to them.
+constexpr std::string_view ovs_datapath = "ovs-system";
+
+bool may_be_ovs_bridge(const Fabric& fabric, const std::string& name) {
+    const Netdev* const netdev = fabric.find_netdev(name);
+    return netdev != nullptr && netdev->lowers.empty() && netdev->upper.empty() && netdev->pci_path.empty();
+}
+
 /// `name` and all that is below it: slaves, VLAN bases, members of a bridge, the VF below a netvsc interface.
 Names with_lowers(const Fabric& fabric, const std::string& name) {
     Names names = {name};
+    if (may_be_ovs_bridge(fabric, name)) {
+        names.emplace_back(ovs_datapath);
+    }
     for (std::size_t i = 0; i < names.size(); ++i) { // names grows while we look; each comes in once
         const Netdev* const upper = fabric.find_netdev(names[i]);
         for (const auto& netdev : fabric.netdevs) {
@@ -63,28 +81,46 @@ std::string_view place_of(const Fabric& fabric, const Hca& hca) {
     return {};
 }
 
-bool shares_switch_with_gpu(const Fabric& fabric, const Hca& hca) {
-    return std::any_of(fabric.gpus.begin(), fabric.gpus.end(),
-                       [&](const Gpu& gpu) { return share_pcie_switch(place_of(fabric, hca), gpu.pci_path); });
-}
 
 // 1. Verbs-capable RoCE or InfiniBand. The link layer alone does not tell: iWARP and EFA report Ethernet too.
 
-std::string verbs_fault(const Candidate& candidate) {
+std::optional<LeftOut> device_file_fault(const Hca& hca) {
+    switch (hca.device_access) {
+    case DeviceAccess::NoVerbsDevice:
+        return LeftOut{PortRule::NoDeviceFile, "has no verbs device: left out; load the module ib_uverbs"};
+    case DeviceAccess::Missing:
+        return LeftOut{PortRule::NoDeviceFile,
+                       format_text("has no {} here, so verbs cannot open it: left out; in a container, mount "
+                                   "/dev/infiniband",
+                                   hca.device_file)};
+    case DeviceAccess::Denied:
+        return LeftOut{PortRule::NoDeviceFile,
+                       format_text("cannot be opened ({}: permission denied): left out; give users read and write access",
+                                   hca.device_file)};
+    case DeviceAccess::Unknown:
+    case DeviceAccess::Open:
+        break;
+    }
+    return std::nullopt;
+}
+
+std::optional<LeftOut> verbs_fault(const Candidate& candidate) {
     const auto& hca = *candidate.hca;
     if (hca.node_type == "RNIC") {
-        return "is iWARP (node type RNIC), which NCCL cannot use: left out";
+        return LeftOut{PortRule::Iwarp, "is iWARP (node type RNIC), which NCCL cannot use: left out"};
     }
     if (hca.driver == "efa") {
-        return "is EFA, which has no RoCE: left out; NCCL reaches it through the aws-ofi-nccl plugin";
+        return LeftOut{PortRule::Efa,
+                       "is EFA, which has no RoCE: left out; NCCL reaches it through the aws-ofi-nccl plugin"};
     }
     if (!hca.node_type.empty() && hca.node_type != "CA") {
-        return format_text("has node type '{}', neither RoCE nor InfiniBand: left out", hca.node_type);
+        return LeftOut{PortRule::NodeType,
+                       format_text("has node type '{}', neither RoCE nor InfiniBand: left out", hca.node_type)};
     }
     if (candidate.port->link_layer == LinkLayer::Unknown) {
-        return "has neither Ethernet nor InfiniBand as link layer: left out";
+        return LeftOut{PortRule::LinkLayer, "has neither Ethernet nor InfiniBand as link layer: left out"};
     }
-    return {};
+    return device_file_fault(hca);
 }
 
 void keep_verbs_capable(Selection& selection) {
@@ -95,19 +131,23 @@ void keep_verbs_capable(Selection& selection) {
 
 // 2. Port ACTIVE: NCCL skips all others without a word.
 
-std::string state_fault(const Candidate& candidate) {
+std::optional<LeftOut> state_fault(const Candidate& candidate) {
     const auto& port = *candidate.port;
     if (port.state == "ACTIVE") {
-        return {};
+        return std::nullopt;
+    }
+    if (!candidate.hca->answers) {
+        return LeftOut{PortRule::TooSlowToRead, "does not answer (its driver hangs): left out; reset the device"};
     }
     if (port.state.empty()) {
-        return "has a state that cannot be read: left out";
+        return LeftOut{PortRule::StateUnreadable, "has a state that cannot be read: left out"};
     }
     if (port.state == "INIT" && !candidate.is_roce()) {
-        return "is INIT: left out; no subnet manager has configured it";
+        return LeftOut{PortRule::NoSubnetManager, "is INIT: left out; no subnet manager has configured it"};
     }
-    return format_text("is {} ({}): left out; bring its link up", printable(port.state),
-                       port.physical_state.empty() ? "physical state unknown" : port.physical_state);
+    return LeftOut{PortRule::NotActive,
+                   format_text("is {} ({}): left out; bring its link up", printable(port.state),
+                               port.physical_state.empty() ? "physical state unknown" : port.physical_state)};
 }
 
 void keep_active(Selection& selection) {
@@ -122,7 +162,6 @@ void keep_with_usable_gid(Selection& selection) {
     for (Candidate* const candidate : selection.remaining()) {
         if (candidate->is_roce() && candidate->gid.gid == nullptr) {
             candidate->left_out = candidate->gid.problem;
-            candidate->looks_faulty = true;
         }
     }
 }
@@ -147,7 +186,7 @@ bool stands_on_function(const Fabric& fabric, const Hca& hca, std::string_view p
 
 void drop_virtual_functions(Selection& selection) {
     const auto remaining = selection.remaining();
-    std::vector<std::pair<Candidate*, std::string>> dropped;
+    std::vector<std::pair<Candidate*, LeftOut>> dropped;
     for (Candidate* const candidate : remaining) {
         const auto& physical_function = candidate->hca->physical_function;
         if (physical_function.empty()) {
@@ -155,9 +194,10 @@ void drop_virtual_functions(Selection& selection) {
         }
         for (const Candidate* const other : remaining) {
             if (stands_on_function(selection.fabric, *other->hca, physical_function)) {
-                dropped.emplace_back(candidate,
-                                     format_text("is a virtual function of {} ({}), which is usable itself: left out",
-                                                 other->hca->name, physical_function));
+                dropped.emplace_back(
+                    candidate, LeftOut{PortRule::VirtualFunction,
+                                       format_text("is a virtual function of {} ({}), which is usable itself: left out",
+                                                   other->hca->name, physical_function)});
                 break;
             }
         }
@@ -171,7 +211,7 @@ void drop_virtual_functions(Selection& selection) {
 
 /// The remaining port that uses the bond above `slave`, or nullptr.
 const Candidate* bond_above(const Fabric& fabric, const Candidate& slave, const std::vector<Candidate*>& remaining) {
-    for (const auto& name : netdevs_of(slave)) {
+    for (const auto& name : netdevs_of(fabric, slave)) {
         const Netdev* const netdev = fabric.find_netdev(name);
         if (netdev == nullptr || netdev->upper.empty() || slave.gid.gid->netdev == netdev->upper) {
             continue; // the last: this port uses the bond itself
@@ -193,8 +233,9 @@ void drop_bond_slaves(Selection& selection) {
         const Candidate* const bond =
             candidate->is_roce() ? bond_above(selection.fabric, *candidate, remaining) : nullptr;
         if (bond != nullptr) {
-            candidate->left_out = format_text("is a slave of {}, which {} uses as a whole: left out",
-                                              bond->gid.gid->netdev, bond->hca->name);
+            candidate->left_out =
+                LeftOut{PortRule::BondSlave, format_text("is a slave of {}, which {} uses as a whole: left out",
+                                                         bond->gid.gid->netdev, bond->hca->name)};
         }
     }
 }
@@ -244,8 +285,9 @@ void keep_one_link_layer(Selection& selection) {
     for (Candidate* const candidate : remaining) {
         if (candidate->is_roce() != keep_roce) {
             candidate->left_out =
-                format_text("is {}, and the node's {} ports {}: left out; NCCL cannot join both",
-                            keep_roce ? "InfiniBand" : "RoCE", keep_roce ? "RoCE" : "InfiniBand", why);
+                LeftOut{PortRule::OtherLinkLayer,
+                        format_text("is {}, and the node's {} ports {}: left out; NCCL cannot join both",
+                                    keep_roce ? "InfiniBand" : "RoCE", keep_roce ? "RoCE" : "InfiniBand", why)};
         }
     }
 }
@@ -263,11 +305,9 @@ void drop_link_local(Selection& selection) {
     }
     for (Candidate* const candidate : remaining) {
         if (is_link_local_only(*candidate)) {
-            candidate->left_out =
-                candidate->gid.problem.empty()
-                    ? format_text("has only a link-local address ({}): left out", candidate->gid.gid->value.text())
-                    : candidate->gid.problem;
-            candidate->looks_faulty = true;
+            candidate->left_out = candidate->gid.problem.value_or(
+                LeftOut{PortRule::LinkLocal, format_text("has only a link-local address ({}): left out",
+                                                         candidate->gid.gid->value.text())});
         }
     }
 }
@@ -282,7 +322,8 @@ void keep_top_rate(Selection& selection) {
     for (Candidate* const candidate : selection.remaining()) {
         const double rate = link_gbps(selection.fabric, *candidate);
         if (rate > 0 && !same_rate_class(rate, top)) {
-            candidate->left_out = format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top);
+            candidate->left_out = LeftOut{
+                PortRule::Slower, format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top)};
         }
     }
 }
@@ -295,7 +336,7 @@ void drop_management(Selection& selection) {
     for (const auto& carrier : selection.fabric.default_route_netdevs) {
         const auto below = with_lowers(selection.fabric, carrier);
         for (Candidate* const candidate : remaining) {
-            const auto own = netdevs_of(*candidate);
+            const auto own = netdevs_of(selection.fabric, *candidate);
             const bool known = std::any_of(management.begin(), management.end(),
                                            [&](const auto& entry) { return entry.first == candidate; });
             if (!known && !shares_switch_with_gpu(selection.fabric, *candidate->hca) &&
@@ -309,7 +350,8 @@ void drop_management(Selection& selection) {
     }
     for (const auto& [candidate, carrier] : management) {
         candidate->left_out =
-            format_text("is the management port ({} has the default route): left out; hca= can name it", carrier);
+            LeftOut{PortRule::Management,
+                    format_text("is the management port ({} has the default route): left out; hca= can name it", carrier)};
     }
 }
 
@@ -319,7 +361,8 @@ void keep_what_nccl_takes(Selection& selection) {
     constexpr std::size_t most_ports = 32;
     const auto remaining = selection.remaining();
     for (std::size_t i = most_ports; i < remaining.size(); ++i) {
-        remaining[i]->left_out = format_text("is one more than the {} ports that NCCL takes: left out", most_ports);
+        remaining[i]->left_out = LeftOut{
+            PortRule::TooMany, format_text("is one more than the {} ports that NCCL takes: left out", most_ports)};
     }
 }
 
@@ -350,6 +393,11 @@ std::vector<Candidate*> Selection::remaining() {
         }
     }
     return result;
+}
+
+bool shares_switch_with_gpu(const Fabric& fabric, const Hca& hca) {
+    return std::any_of(fabric.gpus.begin(), fabric.gpus.end(),
+                       [&](const Gpu& gpu) { return share_pcie_switch(place_of(fabric, hca), gpu.pci_path); });
 }
 
 std::span<const Filter> fabric_filters() {

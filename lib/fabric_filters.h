@@ -4,8 +4,10 @@
 
 #include "lib/fabric.h"
 #include "lib/fabric_gid.h"
+#include "lib/fabric_rule.h"
 #include "lib/settings.h"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,10 +20,9 @@ struct Candidate {
     const Hca* hca = nullptr;
     const Port* port = nullptr;
     GidChoice gid;             ///< empty on InfiniBand
-    std::string left_out;      ///< a predicate, "is DOWN (Disabled): left out; ..."; empty while the port remains
-    bool looks_faulty = false; ///< left out although it is ACTIVE: someone probably forgot its address
+    std::optional<LeftOut> left_out; ///< absent while the port remains
 
-    [[nodiscard]] bool remains() const { return left_out.empty(); }
+    [[nodiscard]] bool remains() const { return !left_out; }
     [[nodiscard]] bool is_roce() const { return port->link_layer == LinkLayer::Ethernet; }
     /// "mlx5_3 port 1"
     [[nodiscard]] std::string name() const;
@@ -44,6 +45,9 @@ struct Filter {
 
 /// In the order in which they apply.
 std::span<const Filter> fabric_filters();
+
+/// Whether a PCIe switch (or one root port) joins the HCA to a GPU: a rail of the GPU fabric.
+bool shares_switch_with_gpu(const Fabric& fabric, const Hca& hca);
 
 /// The rate of one physical link of the port in Gb/s, to compare ports by class: of a bond, that of its fastest slave.
 double link_gbps(const Fabric& fabric, const Candidate& candidate);

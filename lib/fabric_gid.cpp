@@ -13,21 +13,10 @@ namespace {
 
 constexpr unsigned highest_index = 255; // ibv_global_route::sgid_index is a uint8_t
 
-/// What makes an entry unusable, in the order in which it is tested: a later one was nearer to being used, so it is the
-/// one to tell the user about.
-enum class GidFault {
-    NotUnicast,
-    WrongVersion,
-    TypeUnreadable,
-    NetdevUnknown,
-    Loopback,
-    NetdevDown,
-    WrongFamily,
-    IndexTooHigh
-};
-
+/// What makes an entry unusable. Of two rules the greater one is tested later: its entry was nearer to being used, so
+/// it is the one to tell the user about.
 struct Fault {
-    GidFault kind;
+    GidRule rule;
     std::string reason;
     std::string remedy;
 };
@@ -42,17 +31,17 @@ std::optional<Fault> netdev_fault(const Fabric& fabric, const Gid& gid) {
     }
     const Netdev* const netdev = fabric.find_netdev(gid.netdev);
     if (netdev == nullptr) {
-        return Fault{GidFault::NetdevUnknown,
+        return Fault{GidRule::NetdevUnknown,
                      gid.netdev.empty() ? "no interface in this network namespace"
                                         : format_text("{} is not in this network namespace", gid.netdev),
                      "move the interface into this network namespace, or run in the host's"};
     }
     if (netdev->loopback) {
-        return Fault{GidFault::Loopback, format_text("{} is the loopback interface", netdev->name),
+        return Fault{GidRule::Loopback, format_text("{} is the loopback interface", netdev->name),
                      "put the RDMA device on a real interface"};
     }
     if (!netdev->up) {
-        return Fault{GidFault::NetdevDown, format_text("{} is down", netdev->name),
+        return Fault{GidRule::NetdevDown, format_text("{} is down", netdev->name),
                      format_text("bring {} up", netdev->name)};
     }
     return std::nullopt;
@@ -60,10 +49,10 @@ std::optional<Fault> netdev_fault(const Fabric& fabric, const Gid& gid) {
 
 std::optional<Fault> family_fault(const Gid& gid, const Settings& settings) {
     if (settings.family == FamilyChoice::Ipv4 && !gid.value.is_ipv4()) {
-        return Fault{GidFault::WrongFamily, "not IPv4, as family=ipv4 asks", "add an IPv4 address, or set family=auto"};
+        return Fault{GidRule::WrongFamily, "not IPv4, as family=ipv4 asks", "add an IPv4 address, or set family=auto"};
     }
     if (settings.family == FamilyChoice::Ipv6 && gid.value.is_ipv4()) {
-        return Fault{GidFault::WrongFamily, "not IPv6, as family=ipv6 asks", "add an IPv6 address, or set family=auto"};
+        return Fault{GidRule::WrongFamily, "not IPv6, as family=ipv6 asks", "add an IPv6 address, or set family=auto"};
     }
     return std::nullopt;
 }
@@ -71,15 +60,16 @@ std::optional<Fault> family_fault(const Gid& gid, const Settings& settings) {
 /// The first thing that speaks against an entry.
 std::optional<Fault> find_fault(const Fabric& fabric, const Gid& gid, const Settings& settings) {
     if (gid.value.is_zero() || gid.value.is_multicast() || gid.value.is_loopback()) {
-        return Fault{GidFault::NotUnicast, format_text("{} is no address of a node", gid.value.text()),
+        return Fault{GidRule::NotUnicast, format_text("{} is no address of a node", gid.value.text()),
                      "give its interface an IPv4 address"};
     }
     if (!gid.type) {
-        return Fault{GidFault::TypeUnreadable, format_text("its type cannot be read ({})", gid.type_problem),
-                     "in a container, run in the network namespace of its interface"};
+        return Fault{GidRule::TypeUnknown, format_text("its type is unknown ({})", gid.type_problem),
+                     gid.type_problem.starts_with("says") ? "it is none of RoCE v1 and v2"
+                                                          : "in a container, run in the network namespace of its interface"};
     }
     if (!has_wanted_version(gid, settings)) {
-        return Fault{GidFault::WrongVersion, settings.roce == RoceVersion::V2 ? "RoCE v1" : "RoCE v2",
+        return Fault{GidRule::WrongVersion, settings.roce == RoceVersion::V2 ? "RoCE v1" : "RoCE v2",
                      settings.roce == RoceVersion::V2 ? "enable RoCE v2 on it, or set roce=1" : "set roce=2"};
     }
     if (auto fault = netdev_fault(fabric, gid)) {
@@ -89,7 +79,7 @@ std::optional<Fault> find_fault(const Fabric& fabric, const Gid& gid, const Sett
         return fault;
     }
     if (gid.index > highest_index) {
-        return Fault{GidFault::IndexTooHigh, format_text("index {} is above 255, which verbs cannot use", gid.index),
+        return Fault{GidRule::IndexTooHigh, format_text("index {} is above 255, which verbs cannot use", gid.index),
                      "remove unused addresses of its interface, or reload the driver"};
     }
     return std::nullopt;
@@ -139,48 +129,52 @@ std::string class_text(GidClass gid_class, const Settings& settings) {
 }
 
 /// Why `gid`, usable itself, stands behind `chosen`.
-std::string second_reason(const Fabric& fabric, const Gid& gid, const Gid& chosen, const Settings& settings) {
+GidVerdict second_verdict(const Fabric& fabric, const Gid& gid, const Gid& chosen, const Settings& settings) {
     const GidClass gid_class = class_of(gid, settings);
     if (gid_class != class_of(chosen, settings)) {
-        return format_text("index {} is preferred: {}", chosen.index, class_text(class_of(chosen, settings), settings));
+        return {gid.index, GidRule::LessPreferred,
+                format_text("index {} is preferred: {}", chosen.index,
+                            class_text(class_of(chosen, settings), settings))};
     }
     if (is_stacked(fabric, gid.netdev) && !is_stacked(fabric, chosen.netdev)) {
-        return format_text("{} stands on another interface, index {} is preferred", gid.netdev, chosen.index);
+        return {gid.index, GidRule::Stacked,
+                format_text("{} stands on another interface, index {} is preferred", gid.netdev, chosen.index)};
     }
-    return format_text("as good as index {}, which comes first", chosen.index);
+    return {gid.index, GidRule::Later, format_text("as good as index {}, which comes first", chosen.index)};
 }
 
-Verdict used_verdict(const GidChoice& choice, const Settings& settings) {
-    return {true, format_text("{}, {}", roce_version_text(settings), class_text(choice.gid_class, settings))};
+std::string used_reason(const GidChoice& choice, const Settings& settings) {
+    return format_text("{}, {}", roce_version_text(settings), class_text(choice.gid_class, settings));
 }
 
 /// What to say about a port without usable entry.
-std::string problem_text(const Port& port, const std::optional<Fault>& nearest, const Settings& settings) {
+LeftOut left_out_without_gid(const Port& port, const std::optional<Fault>& nearest, const Settings& settings) {
     if (!nearest && port.gid_table_length == 0) {
-        return "has no GID table that can be read: left out";
+        return {PortRule::NoGidTable, "has no GID table that can be read: left out"};
     }
     if (!nearest) {
-        return format_text("has no GID at all ({} slots are empty): left out; bring its interface up in this network "
-                           "namespace and give it an IPv4 address",
-                           port.gid_table_length);
+        return {PortRule::NoGid,
+                format_text("has no GID at all ({} slots are empty): left out; bring its interface up in this network "
+                            "namespace and give it an IPv4 address",
+                            port.gid_table_length)};
     }
-    if (nearest->kind == GidFault::WrongVersion) {
-        return format_text("has no {} address (only {}): left out; {}", roce_version_text(settings), nearest->reason,
-                           nearest->remedy);
-    }
-    return format_text("has no usable {} address ({}): left out; {}", roce_version_text(settings), nearest->reason,
-                       nearest->remedy);
+    const bool wrong_version = nearest->rule == GidRule::WrongVersion;
+    return {PortRule::NoUsableGid,
+            format_text("has no {}{} address ({}{}): left out; {}", wrong_version ? "" : "usable ",
+                        roce_version_text(settings), wrong_version ? "only " : "", nearest->reason, nearest->remedy)};
 }
 
 /// Predicate and remedy for a port whose best entry is link-local.
-std::string link_local_problem(const Gid& gid, const std::optional<Fault>& nearest_routable, const Settings& settings) {
+LeftOut left_out_link_local(const Gid& gid, const std::optional<Fault>& nearest_routable, const Settings& settings) {
     const std::string only = gid.value.is_ipv4() ? "169.254/16" : "fe80::";
-    if (!nearest_routable || nearest_routable->kind == GidFault::WrongVersion) {
-        return format_text("has no {} address (only {}): left out; give {} an IPv4 address",
-                           roce_version_text(settings), only, gid.netdev.empty() ? "its interface" : gid.netdev);
+    if (!nearest_routable || nearest_routable->rule == GidRule::WrongVersion) {
+        return {PortRule::LinkLocal,
+                format_text("has no {} address (only {}): left out; give {} an IPv4 address",
+                            roce_version_text(settings), only, gid.netdev.empty() ? "its interface" : gid.netdev)};
     }
-    return format_text("has no usable {} address but {} ({}): left out; {}", roce_version_text(settings), only,
-                       nearest_routable->reason, nearest_routable->remedy);
+    return {PortRule::LinkLocal, format_text("has no usable {} address but {} ({}): left out; {}",
+                                             roce_version_text(settings), only, nearest_routable->reason,
+                                             nearest_routable->remedy)};
 }
 
 GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& settings) {
@@ -188,13 +182,13 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
     std::optional<Fault> nearest;
     std::optional<Fault> nearest_routable;
     const auto keep_nearest = [](std::optional<Fault>& kept, const Fault& fault) {
-        if (!kept || fault.kind > kept->kind) {
+        if (!kept || fault.rule > kept->rule) {
             kept = fault;
         }
     };
     for (const auto& gid : port.gids) {
         const auto fault = find_fault(fabric, gid, settings);
-        choice.verdicts.push_back({gid.index, {false, fault ? fault->reason : ""}});
+        choice.verdicts.push_back({gid.index, fault ? fault->rule : GidRule::Used, fault ? fault->reason : ""});
         if (!fault) {
             const bool better =
                 choice.gid == nullptr || rank_of(fabric, gid, settings) < rank_of(fabric, *choice.gid, settings);
@@ -207,19 +201,19 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
         }
     }
     if (choice.gid == nullptr) {
-        choice.problem = problem_text(port, nearest, settings);
+        choice.problem = left_out_without_gid(port, nearest, settings);
         return choice;
     }
     choice.gid_class = class_of(*choice.gid, settings);
     if (choice.gid_class == GidClass::LinkLocal) {
-        choice.problem = link_local_problem(*choice.gid, nearest_routable, settings);
+        choice.problem = left_out_link_local(*choice.gid, nearest_routable, settings);
     }
     for (std::size_t i = 0; i < port.gids.size(); ++i) {
-        auto& verdict = choice.verdicts[i].verdict;
+        auto& verdict = choice.verdicts[i];
         if (&port.gids[i] == choice.gid) {
-            verdict = used_verdict(choice, settings);
-        } else if (verdict.reason.empty()) {
-            verdict.reason = second_reason(fabric, port.gids[i], *choice.gid, settings);
+            verdict.reason = used_reason(choice, settings);
+        } else if (verdict.used()) {
+            verdict = second_verdict(fabric, port.gids[i], *choice.gid, settings);
         }
     }
     return choice;
@@ -230,8 +224,8 @@ GidChoice choose_forced(const Fabric& fabric, const Port& port, const Settings& 
     GidChoice choice;
     for (const auto& gid : port.gids) {
         const bool forced = gid.index == index && index <= highest_index;
-        choice.verdicts.push_back(
-            {gid.index, {forced, format_text("{}gid={}", forced ? "forced by " : "not ", index)}});
+        choice.verdicts.push_back({gid.index, forced ? GidRule::Used : GidRule::NotForced,
+                                   format_text("{}gid={}", forced ? "forced by " : "not ", index)});
         if (forced) {
             choice.gid = &gid;
             choice.gid_class = class_of(gid, settings);
@@ -240,11 +234,12 @@ GidChoice choose_forced(const Fabric& fabric, const Port& port, const Settings& 
         }
     }
     if (choice.gid == nullptr) {
-        choice.problem = index > highest_index
-                             ? format_text("cannot use gid={}: left out; verbs know indices 0 to 255 only", index)
-                             : format_text("has nothing at GID index {} (gid={}): left out; `rdma-nccl gids --all` "
-                                           "lists what there is",
-                                           index, index);
+        choice.problem = LeftOut{
+            PortRule::NoSuchGid,
+            index > highest_index
+                ? format_text("cannot use gid={}: left out; verbs know indices 0 to 255 only", index)
+                : format_text("has nothing at GID index {} (gid={}): left out; `rdma-nccl gids --all` lists what there is",
+                              index, index)};
     }
     return choice;
 }

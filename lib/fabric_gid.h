@@ -4,6 +4,7 @@
 
 #include "lib/fabric.h"
 #include "lib/fabric_choice.h"
+#include "lib/fabric_rule.h"
 #include "lib/settings.h"
 
 #include <optional>
@@ -19,8 +20,8 @@ struct GidChoice {
     const Gid* gid = nullptr; ///< into the port's table; nullptr when no entry is usable
     GidClass gid_class = GidClass::LinkLocal;
     /// Why there is none, or none but a link-local one: "has no RoCE v2 address (only fe80::): left out; give eth3 an
-    /// IPv4 address"; else empty.
-    std::string problem;
+    /// IPv4 address"; else absent.
+    std::optional<LeftOut> problem;
     std::string doubt;                ///< of an entry that the user forced: what speaks against it; else empty
     std::vector<GidVerdict> verdicts; ///< one per Gid, same order
 };

@@ -102,6 +102,18 @@ void warn_of_differing_indices(const Ports& ports, const NcclGidEnvironment& env
     }
 }
 
+/// What NCCL would do, for who asks why.
+void model_nccl(const Ports& ports, const NcclGidEnvironment& environment, FabricChoice& choice) {
+    for (const Candidate* const port : ports) {
+        const auto found = std::find_if(choice.ports.begin(), choice.ports.end(), [&](const PortChoice& entry) {
+            return entry.hca == port->hca->name && entry.port == port->port->number;
+        });
+        found->nccl_alone = nccl_gid_pick(*port->port, {}).index;
+        found->nccl_told =
+            choice.common_gid_index ? *choice.common_gid_index : nccl_gid_pick(*port->port, environment).index;
+    }
+}
+
 } // namespace
 
 void decide_gid_index(const std::vector<Candidate*>& used, const Settings& settings, FabricChoice& choice) {
@@ -118,15 +130,17 @@ void decide_gid_index(const std::vector<Candidate*>& used, const Settings& setti
             "some RoCE ports have an IPv4 address, others IPv6 only: peers can be reached from "
             "ports of their own family only; set family= to take one kind");
     }
+    NcclGidEnvironment environment{choice.gid_family_is_ipv6, settings.roce, std::nullopt};
     const unsigned first_index = ports.front()->gid.gid->index;
     if (std::all_of(ports.begin(), ports.end(),
                     [&](const Candidate* port) { return port->gid.gid->index == first_index; })) {
         choice.common_gid_index = first_index;
+        model_nccl(ports, environment, choice);
         return;
     }
-    NcclGidEnvironment environment{choice.gid_family_is_ipv6, settings.roce, std::nullopt};
     choice.gid_range = choose_range(ports, environment, settings);
     environment.range = choice.gid_range;
+    model_nccl(ports, environment, choice);
     warn_of_differing_indices(ports, environment, choice.warnings);
 }
 

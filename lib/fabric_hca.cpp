@@ -5,6 +5,7 @@
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
 #include "lib/text.h"
+#include "lib/verbs_device.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -110,7 +111,19 @@ void read_gids(const Root& root, const std::string& port_path, Port& port, Notes
     }
 }
 
-Port read_port(const Root& root, const std::string& path, unsigned number) {
+/// The files for which the kernel asks the driver.
+void read_state_and_rate(const Directory& directory, Port& port, Notes& notes) {
+    port.state = parse_enum_name(read_noted(directory, "state", notes));
+    port.physical_state = parse_enum_name(read_noted(directory, "phys_state", notes));
+    const std::string rate = read_noted(directory, "rate", notes);
+    port.rate_gbps = parse_rate_gbps(rate).value_or(0);
+    port.rate_is_default = is_default_rate(rate);
+    if (port.rate_gbps == 0 && !rate.empty()) {
+        notes.add(format_text("rate: '{}' is no rate", printable(rate, 40)));
+    }
+}
+
+Port read_port(const Root& root, const std::string& path, unsigned number, bool answers) {
     Port port;
     port.number = number;
     Notes notes;
@@ -119,13 +132,9 @@ Port read_port(const Root& root, const std::string& path, unsigned number) {
         port.problems.push_back(directory.error().message);
         return port;
     }
-    port.state = parse_enum_name(read_noted(*directory, "state", notes));
-    port.physical_state = parse_enum_name(read_noted(*directory, "phys_state", notes));
     port.link_layer = parse_link_layer(read_noted(*directory, "link_layer", notes));
-    const std::string rate = read_noted(*directory, "rate", notes);
-    port.rate_gbps = parse_rate_gbps(rate).value_or(0);
-    if (port.rate_gbps == 0 && !rate.empty()) {
-        notes.add(format_text("rate: '{}' is no rate", printable(rate, 40)));
+    if (answers) {
+        read_state_and_rate(*directory, port, notes);
     }
     read_gids(root, path, port, notes);
     port.problems = notes.take();
@@ -145,7 +154,7 @@ void read_ports(const Root& root, const std::string& path, Hca& hca, Notes& note
                                   number && *number > 0 ? "beyond what is looked at" : "no port number"));
             continue;
         }
-        hca.ports.push_back(read_port(root, format_text("{}/ports/{}", path, *number), *number));
+        hca.ports.push_back(read_port(root, format_text("{}/ports/{}", path, *number), *number, hca.answers));
     }
 }
 
@@ -174,14 +183,17 @@ void read_parent(const Root& root, const std::string& path, Hca& hca) {
     }
 }
 
-Hca read_hca(const Root& root, const std::string& name, const Directory& directory) {
+Hca read_hca(const Root& root, const std::string& name, const Directory& directory, bool answers) {
     const std::string path = format_text("{}/{}", class_directory, name);
     Hca hca;
     hca.name = name;
+    hca.answers = answers;
     Notes notes;
     hca.node_type = parse_enum_name(read_noted(directory, "node_type", notes));
     hca.node_guid = printable(directory.read("node_guid", short_file).value_or(""), 40);
     hca.system_image_guid = printable(directory.read("sys_image_guid", short_file).value_or(""), 40);
+    hca.firmware = printable(directory.read("fw_ver", short_file).value_or(""), 40);
+    hca.board = printable(directory.read("board_id", short_file).value_or(""), 40);
     read_parent(root, path, hca);
     read_ports(root, path, hca, notes);
     for (const auto& port : hca.ports) {
@@ -197,7 +209,7 @@ Hca read_hca(const Root& root, const std::string& name, const Directory& directo
 
 } // namespace
 
-std::vector<Hca> read_hcas(const Root& root, Notes& notes) {
+std::vector<Hca> read_hcas(const Root& root, const SilentDevices& silent, Notes& notes) {
     auto names = root.list(class_directory);
     if (!names) {
         if (names.error().os_error != ENOENT) { // ENOENT: the machine has no RDMA at all
@@ -206,6 +218,7 @@ std::vector<Hca> read_hcas(const Root& root, Notes& notes) {
         return {};
     }
     std::sort(names->begin(), names->end(), natural_name_less);
+    const VerbsDevices verbs(root);
     std::vector<Hca> hcas;
     for (const auto& name : *names) {
         if (!is_device_name(name) || hcas.size() >= most_hcas) {
@@ -218,7 +231,8 @@ std::vector<Hca> read_hcas(const Root& root, Notes& notes) {
             notes.add(directory.error().message);
             continue;
         }
-        hcas.push_back(read_hca(root, name, *directory));
+        hcas.push_back(read_hca(root, name, *directory, !silent.hcas.contains(name)));
+        verbs.describe(root, hcas.back());
     }
     return hcas;
 }

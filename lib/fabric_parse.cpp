@@ -98,6 +98,10 @@ std::optional<double> parse_rate_gbps(std::string_view text) {
     return value;
 }
 
+bool is_default_rate(std::string_view text) {
+    return text == "10 Gb/sec (4X)" || text == "10 Gb/sec (4X SDR)" || text == "2.5 Gb/sec (1X SDR)";
+}
+
 std::string parse_enum_name(std::string_view text) {
     const auto [number, name] = split_once(text, ':');
     return printable(trim(name.value_or(number)), 40);

@@ -53,7 +53,7 @@ unsigned count_allowed_cpus() {
 }
 
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
-                               std::vector<std::string> program) {
+                               std::vector<std::string> program, std::chrono::milliseconds patience) {
     const auto root = Root::open(settings.root);
     if (!root) {
         return tl::unexpected(root.error());
@@ -64,7 +64,8 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.step = read_step(environment, std::move(program));
     facts.head_node = find_head_node(facts.step);
     facts.program = classify_program(facts.step.program);
-    facts.fabric = read_fabric(*root);
+    const auto silent = patience.count() > 0 ? find_silent_devices(*root, patience) : SilentDevices();
+    facts.fabric = read_fabric(*root, silent.value_or(SilentDevices()));
     facts.nccl_conf = read_nccl_conf(*root, environment, home_directory());
     facts.ephemeral_ports = read_ephemeral_range(*root);
     const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });

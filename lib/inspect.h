@@ -11,6 +11,7 @@
 #include "lib/settings.h"
 #include "lib/step.h"
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,9 +33,11 @@ struct NodeFacts {
     unsigned allowed_cpus = 1;       ///< CPUs of this process's affinity mask
 };
 
-/// Reads the node below `settings.root`. Fails only when that directory cannot be opened.
+/// Reads the node below `settings.root`. Fails only when that directory cannot be opened. With `patience` above 0, a
+/// device that does not answer for so long is left alone (lib/silent_devices.h).
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
-                               std::vector<std::string> program);
+                               std::vector<std::string> program,
+                               std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 
 /// CPUs in the calling thread's affinity mask, at least 1.
 unsigned count_allowed_cpus();

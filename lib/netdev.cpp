@@ -58,6 +58,7 @@ void read_links(const Root& root, const std::string& path, const Directory& dire
     for (const auto& entry : directory.list().value_or(std::vector<std::string>{})) {
         if (entry == "device") {
             netdev.pci_path = pci_function_path(root.resolve(path + "/device").value_or(""));
+            netdev.port = parse_number<unsigned>(directory.read("dev_port", short_file).value_or("0")).value_or(0) + 1;
         } else if (entry == "master") {
             const auto upper = root.resolve(path + "/master").value_or("");
             netdev.upper = is_netdev_name(base_name(upper)) ? base_name(upper) : "";
@@ -67,19 +68,23 @@ void read_links(const Root& root, const std::string& path, const Directory& dire
     }
 }
 
-Netdev read_netdev(const Root& root, const std::string& name, const Directory& directory, Notes& notes) {
+Netdev read_netdev(const Root& root, const std::string& name, const Directory& directory, bool answers, Notes& notes) {
     Netdev netdev;
     netdev.name = name;
     read_flags(directory, netdev, notes);
+    netdev.ifindex = parse_number<unsigned>(directory.read("ifindex", short_file).value_or("")).value_or(0);
     netdev.mtu = parse_number<unsigned>(directory.read("mtu", short_file).value_or("")).value_or(0);
-    netdev.speed_gbps = read_speed_gbps(directory);
+    if (!answers) {
+        notes.add(format_text("{} does not answer (its driver hangs): its speed is unknown", name));
+    }
+    netdev.speed_gbps = answers ? read_speed_gbps(directory) : 0;
     read_links(root, format_text("{}/{}", class_directory, name), directory, netdev);
     return netdev;
 }
 
 } // namespace
 
-std::vector<Netdev> read_netdevs(const Root& root, Notes& notes) {
+std::vector<Netdev> read_netdevs(const Root& root, const SilentDevices& silent, Notes& notes) {
     const auto names = root.list(class_directory);
     if (!names) {
         notes.add(names.error().message);
@@ -94,7 +99,7 @@ std::vector<Netdev> read_netdevs(const Root& root, Notes& notes) {
         }
         const auto directory = root.directory(format_text("{}/{}", class_directory, name));
         if (directory) {
-            netdevs.push_back(read_netdev(root, name, *directory, notes));
+            netdevs.push_back(read_netdev(root, name, *directory, !silent.netdevs.contains(name), notes));
         } else if (directory.error().os_error != ENOTDIR) { // ENOTDIR: bonding_masters is a file among the interfaces
             notes.add(directory.error().message);
         }

@@ -9,6 +9,6 @@
 namespace rdma_nccl {
 
 /// The interfaces of /sys/class/net with everything but their addresses (lib/netdev_addresses.h).
-std::vector<Netdev> read_netdevs(const Root& root, Notes& notes);
+std::vector<Netdev> read_netdevs(const Root& root, const SilentDevices& silent, Notes& notes);
 
 } // namespace rdma_nccl

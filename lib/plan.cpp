@@ -2,6 +2,7 @@
 #include "lib/plan.h"
 
 #include "lib/format.h"
+#include "lib/plan_nccl.h"
 #include "lib/text.h"
 
 #include <algorithm>
@@ -23,14 +24,6 @@ void append(std::vector<std::string>& target, const std::vector<std::string>& mo
 /// "[fd00::1]" where a colon follows, "10.0.0.1" as it is.
 std::string bracketed(const std::string& address) {
     return address.find(':') == std::string::npos ? address : "[" + address + "]";
-}
-
-std::string join_ports(const FabricChoice& fabric) {
-    std::string text;
-    for (const auto* port : fabric.used()) {
-        text += format_text("{}{}:{}", text.empty() ? "" : ",", port->hca, port->port);
-    }
-    return text;
 }
 
 /// `net=auto`: sockets belong on the network that the head address is on, where this node has an address there.
@@ -86,89 +79,6 @@ void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
     variables.set("PET_MASTER_PORT", port->value, port->source, "as MASTER_PORT");
     variables.set("PET_RDZV_BACKEND", "static", "layout", "ranks follow the order of Slurm's nodes");
     variables.set("PET_RDZV_ID", step.name(), "slurm", "job and step");
-}
-
-/// The user's own NCCL_IB_HCA may name other ports than ours: then our index need not be theirs.
-bool users_own_hcas(const VariableList& variables) {
-    const auto* hca = find_variable(variables.list(), "NCCL_IB_HCA");
-    return hca != nullptr && hca->action == VariableAction::Keep;
-}
-
-void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings& settings) {
-    const auto used = fabric.used();
-    if (std::none_of(used.begin(), used.end(),
-                     [](const auto* port) { return port->link_layer == LinkLayer::Ethernet; })) {
-        return; // InfiniBand has no GID index to choose
-    }
-    const bool users_index = variables.keep("NCCL_IB_GID_INDEX");
-    if (users_index) {
-        return; // on all ports, as the user says
-    }
-    if (fabric.common_gid_index && !users_own_hcas(variables)) {
-        const std::string index = format_text("{}", *fabric.common_gid_index);
-        const std::string_view source = settings.gid ? "setting" : "fabric";
-        variables.set("NCCL_IB_GID_INDEX", index, source, "the same on all used ports");
-        variables.set("NVSHMEM_IB_GID_INDEX", index, source, "the same on all used ports");
-    } else {
-        variables.set("NCCL_IB_ROCE_VERSION_NUM", format_text("{}", static_cast<int>(settings.roce)), "setting",
-                      "NCCL 2.21 and newer choose the index of each port by it");
-        if (!fabric.gid_family_is_ipv6) {
-            variables.set("NCCL_IB_ADDR_FAMILY", "AF_INET", "fabric", "family of the chosen GIDs");
-        }
-        if (fabric.gid_range) {
-            variables.set("NCCL_IB_ADDR_RANGE", fabric.gid_range->text(), settings.prefix ? "setting" : "fabric",
-                          settings.prefix ? "prefix setting" : "the network of the chosen GIDs");
-        }
-    }
-    if (fabric.gid_family_is_ipv6) {
-        variables.set("NCCL_IB_ADDR_FAMILY", "AF_INET6", "fabric", "family of the chosen GIDs");
-    }
-}
-
-void add_fabric(VariableList& variables, const FabricChoice& fabric, const Settings& settings) {
-    const auto used = fabric.used();
-    if (used.empty()) {
-        return;
-    }
-    const std::string_view source = settings.hca.is_auto() ? "fabric" : "setting";
-    variables.set("NCCL_IB_HCA", fabric.nccl_ib_hca(), source,
-                  format_text("{} of {} ports", used.size(), fabric.ports.size()));
-    add_gid(variables, fabric, settings);
-    if (users_own_hcas(variables)) {
-        return; // ours are not what NCCL will use: nothing may contradict it
-    }
-    variables.set("UCX_NET_DEVICES", join_ports(fabric), source, "the same ports");
-    variables.set("NVSHMEM_HCA_LIST", join_ports(fabric), source, "the same ports");
-}
-
-/// NCCL falls back to sockets without a word unless told not to.
-void add_strict(VariableList& variables, const Plan& plan, const Settings& settings) {
-    if (settings.strict && !plan.fabric.used().empty()) {
-        variables.set("NCCL_IB_DISABLE", "0", "setting", "strict");
-        variables.set("NCCL_NET", "IB", "setting", "strict");
-    }
-}
-
-void add_sockets(VariableList& variables, const SocketChoice& sockets) {
-    if (sockets.interface.empty()) {
-        return;
-    }
-    variables.set("NCCL_SOCKET_IFNAME", "=" + sockets.interface, "fabric", sockets.why);
-    variables.set("GLOO_SOCKET_IFNAME", sockets.interface, "fabric", sockets.why);
-}
-
-void add_tuning(VariableList& variables, const Settings& settings) {
-    if (!settings.tuning) {
-        return;
-    }
-    const auto& values = settings.tuning_values;
-    const auto set = [&variables](std::string_view name, unsigned value) {
-        variables.set(name, format_text("{}", value), "tuning", "tuning setting");
-    };
-    set("NCCL_IB_TIMEOUT", values.ib_timeout);
-    set("NCCL_IB_QPS_PER_CONNECTION", values.qps_per_connection);
-    set("NCCL_SOCKET_NTHREADS", values.socket_nthreads);
-    set("NCCL_NSOCKS_PERTHREAD", values.nsocks_perthread);
 }
 
 void forbid_other_layout(VariableList& variables, Plan& plan) {
@@ -232,10 +142,7 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     if (in_step) {
         add_jax(variables, plan);
     }
-    add_fabric(variables, plan.fabric, settings);
-    add_strict(variables, plan, settings);
-    add_sockets(variables, plan.sockets);
-    add_tuning(variables, settings);
+    add_nccl(variables, plan, facts, settings);
     add_gpus(variables, plan);
     remove_left_over(variables, plan, facts.environment);
     return variables.take();

@@ -55,6 +55,8 @@ std::string variable_line(const Variable& variable) {
         return format_text("  {}={}  [{}: {}]", variable.name, variable.value, variable.source, variable.why);
     case VariableAction::Keep:
         return format_text("  {}={}  [{}: kept]", variable.name, variable.value, variable.source);
+    case VariableAction::Leave:
+        return format_text("  {} left unset  [{}: {}]", variable.name, variable.source, variable.why);
     case VariableAction::Unset:
         break;
     }
@@ -79,7 +81,7 @@ std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const st
     lines.push_back(format_text("head {} ({}): {}", plan.head_node.name, head_text(plan),
                                 plan.users_head ? "MASTER_ADDR was set before" : plan.head.why));
     for (const auto& port : plan.fabric.ports) {
-        lines.push_back(format_text("{} port {} {}", port.hca, port.port, port.verdict.reason));
+        lines.push_back(format_text("{} port {} {}", port.hca, port.port, port.reason));
     }
     const auto add = [&lines](const std::vector<Variable>& variables) {
         std::transform(variables.begin(), variables.end(), std::back_inserter(lines), variable_line);

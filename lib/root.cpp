@@ -16,6 +16,7 @@
 #include <linux/openat2.h>
 #include <memory>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -160,6 +161,16 @@ Result<std::vector<std::string>> Root::list(std::string_view path) const {
 
 bool Root::exists(std::string_view path) const {
     return open_below(path, O_PATH | O_CLOEXEC).has_value();
+}
+
+bool Root::may_read_and_write(std::string_view path) const {
+    const auto fd = open_below(path, O_PATH | O_CLOEXEC);
+    if (!fd) {
+        return false;
+    }
+    // Through proc: faccessat(2) with an empty path needs Linux 5.8.
+    const std::string link = format_text("/proc/self/fd/{}", fd->get());
+    return ::faccessat(AT_FDCWD, link.c_str(), R_OK | W_OK, AT_EACCESS) == 0;
 }
 
 Result<std::string> Root::resolve(std::string_view path) const {

@@ -42,9 +42,13 @@ public:
     [[nodiscard]] Result<std::vector<std::string>> list(std::string_view path) const;
     [[nodiscard]] Result<Directory> directory(std::string_view path) const;
     [[nodiscard]] bool exists(std::string_view path) const;
+    /// Whether this process, by its effective ids, may open the file for both.
+    [[nodiscard]] bool may_read_and_write(std::string_view path) const;
     /// The absolute path, seen from the root, of what `path` names after all links: "/sys/class/net/eth0/device" gives
     /// "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0".
     [[nodiscard]] Result<std::string> resolve(std::string_view path) const;
+    /// The descriptor all of this goes through; stays owned by the Root.
+    [[nodiscard]] int descriptor() const { return fd_.get(); }
 
 private:
     Root(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}

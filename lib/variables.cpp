@@ -28,6 +28,15 @@ void VariableList::force(std::string_view name, std::string value, std::string_v
     list_.push_back({std::string(name), std::move(value), std::string(source), std::move(why), VariableAction::Set});
 }
 
+void VariableList::leave(std::string_view name, std::string_view source, std::string why) {
+    if (keep(name)) {
+        return;
+    }
+    const bool ours = environment_.ours().contains(name);
+    list_.push_back({std::string(name), "", std::string(source), std::move(why),
+                     ours ? VariableAction::Unset : VariableAction::Leave});
+}
+
 bool VariableList::forbid(std::string_view name, std::string why) {
     if (keep(name)) {
         return true;

@@ -14,6 +14,7 @@ namespace rdma_nccl {
 enum class VariableAction {
     Set,
     Keep,  ///< the user's or the site's own value stays
+    Leave, ///< not set, on purpose: NCCL does right by itself
     Unset, ///< removed: left over from an outer step of ours
 };
 
@@ -38,6 +39,8 @@ public:
     void force(std::string_view name, std::string value, std::string_view source, std::string why);
     /// Only says what the user or a file has; nothing is set. True when there is something.
     bool keep(std::string_view name);
+    /// Says why nothing is set, unless the user or a file has a value; what an outer step of ours set is removed.
+    void leave(std::string_view name, std::string_view source, std::string why);
     /// Must not be there in this layout: ours from an outer step is removed, the user's stays. True when the user's
     /// stays.
     bool forbid(std::string_view name, std::string why);

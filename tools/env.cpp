@@ -85,7 +85,8 @@ void take_plugins_values(std::vector<Variable>& variables, const NodeFacts& fact
             std::find_if(variables.begin(), variables.end(), [&](const Variable& v) { return v.name == name; });
         if (found == variables.end()) {
             variables.push_back(set);
-        } else if (found->value != set.value || found->action == VariableAction::Unset) {
+        } else if (found->value != set.value || found->action == VariableAction::Unset ||
+                   found->action == VariableAction::Leave) {
             *found = set;
         }
     }
@@ -105,7 +106,7 @@ void print_exports(const Step& step, const std::vector<Variable>& variables) {
 void print_json(const std::vector<Variable>& variables, const std::vector<std::string>& warnings) {
     nlohmann::json list = nlohmann::json::array();
     for (const auto& variable : variables) {
-        if (variable.action != VariableAction::Unset) {
+        if (variable.action == VariableAction::Set || variable.action == VariableAction::Keep) {
             list.push_back({{"name", json_text(variable.name)},
                             {"value", json_text(variable.value)},
                             {"source", json_text(variable.source)},

@@ -80,7 +80,7 @@ Row gid_row(const PortView& view, const Gid& gid, std::string reason) {
 /// A line on the port as a whole.
 Row port_row(const PortView& view) {
     const std::string netdev = view.hca.netdevs.empty() ? "-" : view.hca.netdevs.front();
-    return {view.hca.name, format_text("{}", view.port.number), "-", "-", "-", "-", netdev, view.choice.verdict.reason};
+    return {view.hca.name, format_text("{}", view.port.number), "-", "-", "-", "-", netdev, view.choice.reason};
 }
 
 std::string used_text(const PortView& view) {
@@ -101,12 +101,12 @@ Row used_row(const PortView& view) {
 std::vector<Row> short_rows(const std::vector<PortView>& views) {
     std::vector<Row> rows;
     for (const auto& view : views) {
-        if (view.choice.verdict.used) {
+        if (view.choice.used()) {
             rows.push_back(used_row(view));
         }
     }
     for (const auto& view : views) {
-        if (!view.choice.verdict.used) {
+        if (!view.choice.used()) {
             rows.push_back(port_row(view));
         }
     }
@@ -120,9 +120,9 @@ std::vector<Row> all_rows(const std::vector<PortView>& views) {
             rows.push_back(port_row(view));
         }
         for (std::size_t i = 0; i < view.port.gids.size(); ++i) {
-            const auto& verdict = view.choice.gids.at(i).verdict;
+            const auto& verdict = view.choice.gids.at(i);
             rows.push_back(
-                gid_row(view, view.port.gids[i], verdict.used ? used_text(view) : "not used: " + verdict.reason));
+                gid_row(view, view.port.gids[i], verdict.used() ? used_text(view) : "not used: " + verdict.reason));
         }
     }
     return rows;
@@ -166,27 +166,29 @@ std::string notes(const Fabric& fabric, const std::vector<PortView>& views) {
     return text;
 }
 
-nlohmann::json gid_json(const Port& port, const Gid& gid, const Verdict& verdict) {
+nlohmann::json gid_json(const Port& port, const Gid& gid, const GidVerdict& verdict) {
     return {{"index", gid.index},
             {"gid", gid_text(gid.value)},
             {"ipv4", gid.value.is_ipv4() ? nlohmann::json(gid.value.text()) : nlohmann::json()},
             {"type", type_text(port, gid)},
             {"netdev", json_text(gid.netdev)},
-            {"used", verdict.used},
+            {"used", verdict.used()},
+            {"rule", rule_name(verdict.rule)},
             {"reason", json_text(verdict.reason)}};
 }
 
 nlohmann::json port_json(const PortView& view) {
     auto gids = nlohmann::json::array();
     for (std::size_t i = 0; i < view.port.gids.size(); ++i) {
-        gids.push_back(gid_json(view.port, view.port.gids[i], view.choice.gids.at(i).verdict));
+        gids.push_back(gid_json(view.port, view.port.gids[i], view.choice.gids.at(i)));
     }
     return {{"port", view.port.number},
             {"state", json_text(view.port.state)},
             {"link_layer", link_layer_text(view.port.link_layer)},
             {"rate_gbps", view.port.believable_rate_gbps()},
-            {"selected", view.choice.verdict.used},
-            {"reason", json_text(view.choice.verdict.reason)},
+            {"selected", view.choice.used()},
+            {"rule", rule_name(view.choice.rule)},
+            {"reason", json_text(view.choice.reason)},
             {"gid_index", view.choice.gid_index ? nlohmann::json(*view.choice.gid_index) : nlohmann::json()},
             {"gids", std::move(gids)}};
 }

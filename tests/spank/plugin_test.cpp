@@ -113,7 +113,7 @@ TEST_F(PluginTest, RankLayoutSetsTheContract) {
     EXPECT_EQ(value(1, "PET_NNODES"), "(unset)");
     EXPECT_EQ(value(1, "NCCL_IB_HCA"), "=mlx5_0:1");
     EXPECT_EQ(value(1, "NCCL_IB_GID_INDEX"), "3");
-    EXPECT_EQ(value(1, "NCCL_SOCKET_IFNAME"), "=eth0");
+    EXPECT_EQ(value(1, "NCCL_SOCKET_IFNAME"), "(unset)"); // NCCL takes eth0 by itself
     EXPECT_EQ(value(1, "GLOO_SOCKET_IFNAME"), "eth0");
     EXPECT_EQ(value(1, "UCX_NET_DEVICES"), "mlx5_0:1");
     EXPECT_EQ(value(1, "NCCL_IB_TIMEOUT"), "22");

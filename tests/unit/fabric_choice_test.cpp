@@ -83,7 +83,7 @@ TEST(ChooseFabric, InfinibandNeedsNoIndex) {
     EXPECT_FALSE(choice.common_gid_index);
     EXPECT_FALSE(port_of(choice, "mlx5_0").gid_index);
     EXPECT_EQ(reason_of(choice, "mlx5_0"), "is used: InfiniBand, 400 Gb/s");
-    EXPECT_EQ(port_of(choice, "mlx5_0").gids.at(0).verdict.reason, "only RoCE needs a GID index");
+    EXPECT_EQ(port_of(choice, "mlx5_0").gids.at(0).reason, "only RoCE needs a GID index");
 }
 
 TEST(ChooseFabric, EmptyFabric) {
@@ -292,7 +292,7 @@ TEST(Filters, NotTheManagementPort) {
     EXPECT_EQ(reason_of(choice, "mlx5_0"),
               "is the management port (eth0 has the default route): left out; hca= can name it");
     EXPECT_FALSE(port_of(choice, "mlx5_0").gid_index);
-    EXPECT_EQ(port_of(choice, "mlx5_0").gids.at(3).verdict.reason, "the port is left out");
+    EXPECT_EQ(port_of(choice, "mlx5_0").gids.at(3).reason, "the port is left out");
     EXPECT_TRUE(choice.warnings.empty());
 }
 

@@ -99,7 +99,7 @@ inline const PortChoice& port_of(const FabricChoice& choice, const std::string& 
 }
 
 inline std::string reason_of(const FabricChoice& choice, const std::string& hca, unsigned port = 1) {
-    return port_of(choice, hca, port).verdict.reason;
+    return port_of(choice, hca, port).reason;
 }
 
 } // namespace rdma_nccl::test

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric_rule.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::array<RuleName<PortRule>, 23> port_names = {{
+    {PortRule::Used, "used"},
+    {PortRule::NotNamed, "not-named"},
+    {PortRule::Excluded, "excluded"},
+    {PortRule::Iwarp, "iwarp"},
+    {PortRule::Efa, "efa"},
+    {PortRule::NodeType, "node-type"},
+    {PortRule::LinkLayer, "link-layer"},
+    {PortRule::NoDeviceFile, "no-device-file"},
+    {PortRule::TooSlowToRead, "too-slow-to-read"},
+    {PortRule::StateUnreadable, "state-unreadable"},
+    {PortRule::NotActive, "not-active"},
+    {PortRule::NoSubnetManager, "no-subnet-manager"},
+    {PortRule::NoGidTable, "no-gid-table"},
+    {PortRule::NoGid, "no-gid"},
+    {PortRule::NoUsableGid, "no-usable-gid"},
+    {PortRule::NoSuchGid, "no-such-gid"},
+    {PortRule::VirtualFunction, "virtual-function"},
+    {PortRule::BondSlave, "bond-slave"},
+    {PortRule::OtherLinkLayer, "other-link-layer"},
+    {PortRule::LinkLocal, "link-local"},
+    {PortRule::Slower, "slower"},
+    {PortRule::Management, "management"},
+    {PortRule::TooMany, "too-many"},
+}};
+
+constexpr std::array<RuleName<GidRule>, 15> gid_names = {{
+    {GidRule::Used, "used"},
+    {GidRule::PortLeftOut, "port-left-out"},
+    {GidRule::InfiniBand, "infiniband"},
+    {GidRule::NotForced, "not-forced"},
+    {GidRule::NotUnicast, "not-unicast"},
+    {GidRule::WrongVersion, "wrong-version"},
+    {GidRule::TypeUnknown, "type-unknown"},
+    {GidRule::NetdevUnknown, "netdev-unknown"},
+    {GidRule::Loopback, "loopback"},
+    {GidRule::NetdevDown, "netdev-down"},
+    {GidRule::WrongFamily, "wrong-family"},
+    {GidRule::IndexTooHigh, "index-too-high"},
+    {GidRule::LessPreferred, "less-preferred"},
+    {GidRule::Stacked, "stacked"},
+    {GidRule::Later, "later"},
+}};
+
+template <typename Rule> std::string_view name_in(std::span<const RuleName<Rule>> names, Rule rule) {
+    const auto found = std::find_if(names.begin(), names.end(), [rule](const auto& entry) { return entry.rule == rule; });
+    return found == names.end() ? std::string_view() : found->name;
+}
+
+} // namespace
+
+std::span<const RuleName<PortRule>> port_rules() {
+    return port_names;
+}
+
+std::span<const RuleName<GidRule>> gid_rules() {
+    return gid_names;
+}
+
+std::string_view rule_name(PortRule rule) {
+    return name_in(port_rules(), rule);
+}
+
+std::string_view rule_name(GidRule rule) {
+    return name_in(gid_rules(), rule);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan_nccl.h"
+
+#include "lib/format.h"
+#include "lib/nccl_interface_model.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+std::string join_ports(const FabricChoice& fabric) {
+    std::string text;
+    for (const auto* port : fabric.used()) {
+        text += format_text("{}{}:{}", text.empty() ? "" : ",", port->hca, port->port);
+    }
+    return text;
+}
+
+/// The user's own NCCL_IB_HCA may name other ports than ours: then our index need not be theirs.
+bool users_own_hcas(const VariableList& variables) {
+    const auto* hca = find_variable(variables.list(), "NCCL_IB_HCA");
+    return hca != nullptr && hca->action == VariableAction::Keep;
+}
+
+void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings& settings) {
+    const auto used = fabric.used();
+    if (std::none_of(used.begin(), used.end(),
+                     [](const auto* port) { return port->link_layer == LinkLayer::Ethernet; })) {
+        return; // InfiniBand has no GID index to choose
+    }
+    if (variables.keep("NCCL_IB_GID_INDEX")) {
+        return; // on all ports, as the user says
+    }
+    if (fabric.common_gid_index && !users_own_hcas(variables)) {
+        const std::string index = format_text("{}", *fabric.common_gid_index);
+        const std::string_view source = settings.gid ? "setting" : "fabric";
+        variables.set("NCCL_IB_GID_INDEX", index, source, "the same on all used ports");
+        variables.set("NVSHMEM_IB_GID_INDEX", index, source, "the same on all used ports");
+    } else {
+        variables.leave("NCCL_IB_GID_INDEX", "fabric",
+                        users_own_hcas(variables) ? "NCCL_IB_HCA is not ours: its ports may have other indices"
+                                                  : "the ports differ in their index");
+        variables.set("NCCL_IB_ROCE_VERSION_NUM", format_text("{}", static_cast<int>(settings.roce)), "setting",
+                      "NCCL 2.21 and newer choose the index of each port by it");
+        if (!fabric.gid_family_is_ipv6) {
+            variables.set("NCCL_IB_ADDR_FAMILY", "AF_INET", "fabric", "family of the chosen GIDs");
+        }
+        if (fabric.gid_range) {
+            variables.set("NCCL_IB_ADDR_RANGE", fabric.gid_range->text(), settings.prefix ? "setting" : "fabric",
+                          settings.prefix ? "prefix setting" : "the network of the chosen GIDs");
+        }
+    }
+    if (fabric.gid_family_is_ipv6) {
+        variables.set("NCCL_IB_ADDR_FAMILY", "AF_INET6", "fabric", "family of the chosen GIDs");
+    }
+}
+
+void add_fabric(VariableList& variables, const FabricChoice& fabric, const Settings& settings) {
+    const auto used = fabric.used();
+    if (used.empty()) {
+        return;
+    }
+    const std::string_view source = settings.hca.is_auto() ? "fabric" : "setting";
+    variables.set("NCCL_IB_HCA", fabric.nccl_ib_hca(), source,
+                  format_text("{} of {} ports", used.size(), fabric.ports.size()));
+    add_gid(variables, fabric, settings);
+    if (users_own_hcas(variables)) {
+        return; // ours are not what NCCL will use: nothing may contradict it
+    }
+    variables.set("UCX_NET_DEVICES", join_ports(fabric), source, "the same ports");
+    variables.set("NVSHMEM_HCA_LIST", join_ports(fabric), source, "the same ports");
+}
+
+/// NCCL falls back to sockets without a word unless told not to.
+void add_strict(VariableList& variables, const Plan& plan, const Settings& settings) {
+    if (settings.strict && !plan.fabric.used().empty()) {
+        variables.set("NCCL_IB_DISABLE", "0", "setting", "strict");
+        variables.set("NCCL_NET", "IB", "setting", "strict");
+    }
+}
+
+/// What the user, or a file that NCCL reads, says.
+std::optional<std::string> users_value(const NodeFacts& facts, std::string_view name) {
+    if (auto value = facts.environment.get_users(name)) {
+        return value;
+    }
+    const auto found = facts.nccl_conf.find(name);
+    return found == facts.nccl_conf.end() ? std::nullopt : std::optional(found->second.value);
+}
+
+/// An interface of hardware, or one that stands on it (bond, VLAN): other nodes can be reached through it, which they
+/// cannot through the bridge of a container or a tunnel.
+bool stands_on_hardware(const Fabric& fabric, const std::string& name) {
+    const Netdev* const netdev = fabric.find_netdev(name);
+    return netdev != nullptr && (!netdev->pci_path.empty() || !netdev->lowers.empty());
+}
+
+/// Whether NCCL of any version, told nothing, meets its peers through the same interface, and would not use one for
+/// data that leads nowhere.
+bool nccl_does_right_alone(const NodeFacts& facts, const std::string& interface) {
+    const auto family = users_value(facts, "NCCL_SOCKET_FAMILY");
+    const bool one_family = family == "AF_INET" || family == "AF_INET6";
+    for (const bool before_2_28 : {false, true}) {
+        const auto names = nccl_interfaces(
+            facts.fabric, {one_family ? std::optional(family == "AF_INET6") : std::nullopt, before_2_28});
+        if (names.empty() || names.front() != interface ||
+            !std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+                return name == interface || stands_on_hardware(facts.fabric, name);
+            })) {
+            return false;
+        }
+    }
+    return !users_value(facts, "NCCL_COMM_ID");
+}
+
+void add_sockets(VariableList& variables, const SocketChoice& sockets, const NodeFacts& facts,
+                 const Settings& settings) {
+    if (sockets.interface.empty()) {
+        return;
+    }
+    const std::string_view source = settings.net.is_auto() ? "fabric" : "setting";
+    if (settings.net.is_auto() && nccl_does_right_alone(facts, sockets.interface)) {
+        variables.leave("NCCL_SOCKET_IFNAME", source,
+                        format_text("NCCL takes {} by itself, which {}", sockets.interface, sockets.why));
+    } else {
+        variables.set("NCCL_SOCKET_IFNAME", "=" + sockets.interface, source, sockets.why);
+    }
+    variables.set("GLOO_SOCKET_IFNAME", sockets.interface, source, sockets.why);
+}
+
+/// NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank when the ports they find are not mlx5's: they look for a kind of
+/// GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind that needs no mlx5;
+/// other versions do the same without being told, or know no such thing.
+void add_gin(VariableList& variables, const Plan& plan, const Fabric& fabric) {
+    const auto used = plan.fabric.used();
+    const bool any_mlx5 = std::any_of(used.begin(), used.end(), [&](const PortChoice* port) {
+        const Hca* const hca = fabric.find_hca(port->hca);
+        return hca != nullptr && hca->driver == "mlx5_core";
+    });
+    if (!used.empty() && !any_mlx5) {
+        variables.set("NCCL_GIN_TYPE", "2", "fabric", "NCCL 2.28.7 to 2.28.9 crash without it where no HCA is mlx5");
+    }
+}
+
+void add_tuning(VariableList& variables, const Settings& settings) {
+    if (!settings.tuning) {
+        return;
+    }
+    const auto& values = settings.tuning_values;
+    const auto set = [&variables](std::string_view name, unsigned value) {
+        variables.set(name, format_text("{}", value), "tuning", "tuning setting");
+    };
+    set("NCCL_IB_TIMEOUT", values.ib_timeout);
+    set("NCCL_IB_QPS_PER_CONNECTION", values.qps_per_connection);
+    set("NCCL_SOCKET_NTHREADS", values.socket_nthreads);
+    set("NCCL_NSOCKS_PERTHREAD", values.nsocks_perthread);
+}
+
+} // namespace
+
+void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings) {
+    add_fabric(variables, plan.fabric, settings);
+    add_gin(variables, plan, facts.fabric);
+    add_strict(variables, plan, settings);
+    add_sockets(variables, plan.sockets, facts, settings);
+    add_tuning(variables, settings);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/silent_devices.h"
+
+#include "lib/fabric_parse.h"
+#include "lib/format.h"
+#include "lib/unique_fd.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// A file whose content comes from a driver.
+struct Question {
+    bool is_hca = false;
+    std::string device;
+    std::string path;
+};
+
+std::vector<Question> questions(const Root& root) {
+    std::vector<Question> all;
+    for (const auto& hca : root.list("/sys/class/infiniband").value_or(std::vector<std::string>{})) {
+        const std::string ports = format_text("/sys/class/infiniband/{}/ports", hca);
+        for (const auto& port : root.list(ports).value_or(std::vector<std::string>{})) {
+            all.push_back({true, hca, format_text("{}/{}/state", ports, port)});
+        }
+    }
+    for (const auto& netdev : root.list("/sys/class/net").value_or(std::vector<std::string>{})) {
+        if (is_netdev_name(netdev)) {
+            all.push_back({false, netdev, format_text("/sys/class/net/{}/speed", netdev)});
+        }
+    }
+    return all;
+}
+
+/// The child: reads from question `next` on, and writes a byte for each that was answered, with whatever.
+[[noreturn]] void ask(const Root& root, const std::vector<Question>& all, std::size_t next, int answers) {
+    for (; next < all.size(); ++next) {
+        (void)root.read(all[next].path, 64);
+        const char answered = 0;
+        if (::write(answers, &answered, 1) != 1) {
+            break;
+        }
+    }
+    ::_exit(0);
+}
+
+/// Everything but `first` and `second` is closed: a child that hangs must not keep a pipe of a task open.
+void close_others(int first, int second) {
+    const int low = std::min(first, second);
+    const int high = std::max(first, second);
+    const auto close_from_to = [](int from, int to) {
+        if (from <= to) {
+            (void)::close_range(static_cast<unsigned>(from), static_cast<unsigned>(to), 0);
+        }
+    };
+    close_from_to(3, low - 1);
+    close_from_to(std::max(low + 1, 3), high - 1);
+    (void)::close_range(static_cast<unsigned>(std::max(high + 1, 3)), ~0U, 0);
+}
+
+/// The child that asks, ended at the latest when this goes.
+class Asker {
+public:
+    static Result<Asker> start(const Root& root, const std::vector<Question>& all, std::size_t next);
+    Asker(Asker&& other) noexcept
+        : pid_(std::exchange(other.pid_, -1)), answers_(std::move(other.answers_)) {}
+    Asker(const Asker&) = delete;
+    Asker& operator=(const Asker&) = delete;
+    Asker& operator=(Asker&&) = delete;
+    ~Asker();
+
+    /// How many more answers have come, when at least one has before `deadline`; 0 when none has, or none will.
+    [[nodiscard]] std::size_t wait_for_answers(Clock::time_point deadline) const;
+
+private:
+    Asker(pid_t pid, UniqueFd answers) : pid_(pid), answers_(std::move(answers)) {}
+    pid_t pid_;
+    UniqueFd answers_;
+};
+
+Result<Asker> Asker::start(const Root& root, const std::vector<Question>& all, std::size_t next) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return fail(format_text("pipe: {}", std::strerror(errno)), errno);
+    }
+    UniqueFd reader(ends[0]);
+    const UniqueFd writer(ends[1]);
+    const pid_t pid = ::fork();
+    if (pid < 0) {
+        return fail(format_text("fork: {}", std::strerror(errno)), errno);
+    }
+    if (pid == 0) {
+        close_others(writer.get(), root.descriptor());
+        ask(root, all, next, writer.get());
+    }
+    return Asker(pid, std::move(reader));
+}
+
+Asker::~Asker() {
+    if (pid_ < 0) {
+        return;
+    }
+    (void)::kill(pid_, SIGKILL);
+    // One that sleeps in a driver ends when the driver lets it; whoever waits for this process's children then has it.
+    constexpr int most_tries = 20;
+    for (int i = 0; i < most_tries && ::waitpid(pid_, nullptr, WNOHANG) == 0; ++i) {
+        std::this_thread::sleep_for(milliseconds(i < most_tries / 2 ? 1 : 5));
+    }
+}
+
+std::size_t Asker::wait_for_answers(Clock::time_point deadline) const {
+    for (;;) {
+        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
+        pollfd waiting{answers_.get(), POLLIN, 0};
+        const int ready = ::poll(&waiting, 1, static_cast<int>(std::max<long>(left, 0)));
+        if (ready < 0 && errno == EINTR) {
+            continue;
+        }
+        std::array<char, 256> answers{};
+        const ssize_t count = ready > 0 ? ::read(answers_.get(), answers.data(), answers.size()) : 0;
+        return count > 0 ? static_cast<std::size_t>(count) : 0;
+    }
+}
+
+void add_silent(const Question& question, SilentDevices& silent) {
+    (question.is_hca ? silent.hcas : silent.netdevs).insert(question.device);
+}
+
+} // namespace
+
+Result<SilentDevices> find_silent_devices(const Root& root, milliseconds limit) {
+    const auto all = questions(root);
+    SilentDevices silent;
+    const auto last_deadline = Clock::now() + 4 * limit;
+    std::size_t next = 0;
+    while (next < all.size() && Clock::now() < last_deadline) {
+        const auto asker = Asker::start(root, all, next);
+        if (!asker) {
+            return tl::unexpected(asker.error());
+        }
+        while (const auto count = asker->wait_for_answers(std::min(Clock::now() + limit, last_deadline))) {
+            next += count;
+        }
+        if (next < all.size()) {
+            add_silent(all[next++], silent);
+        }
+    }
+    for (; next < all.size(); ++next) {
+        add_silent(all[next], silent);
+    }
+    return silent;
+}
+
+} // namespace rdma_nccl
