@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from .files import Tree
-from .machine import Machine
+from .values import Machine
 
 
 def write_cpus(tree: Tree, machine: Machine) -> None:

@@ -28,10 +28,17 @@ class Tree:
         finally:
             os.close(descriptor)
 
-    def attributes(self, path: str, values: dict[str, str | int]) -> None:
-        """One file per value in the directory `path`."""
+    def attributes(self, path: str, values: dict[str, str | int | None]) -> None:
+        """One file per value in the directory `path`; None: it cannot be read."""
         for name, value in values.items():
-            self.write(f"{path}/{name}", str(value))
+            if value is None:
+                self.unreadable(f"{path}/{name}")
+            else:
+                self.write(f"{path}/{name}", str(value))
+
+    def unreadable(self, path: str) -> None:
+        """A directory in the file's place: reading it gives EISDIR, which stands for a kernel's EINVAL."""
+        self.directory(path)
 
     def link(self, path: str, target: str) -> None:
         """`target` is a path from the top, as `path` is."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""/sys/class/infiniband and /sys/class/infiniband_verbs, as mlx5 fills them.
+"""/sys/class/infiniband and /sys/class/infiniband_verbs.
 
 Linux, Documentation/ABI/stable/sysfs-class-infiniband.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 
+from .drivers import DRIVERS
 from .files import Tree
-from .machine import Hca, Machine, eui64
+from .values import Hca, Machine, Port
 
 _COUNTERS = (
     "port_rcv_data port_xmit_data port_rcv_packets port_xmit_packets unicast_rcv_packets unicast_xmit_packets "
@@ -17,77 +18,87 @@ _COUNTERS = (
     "symbol_error link_error_recovery link_downed VL15_dropped port_rcv_constraint_errors port_xmit_constraint_errors "
     "local_link_integrity_errors excessive_buffer_overrun_errors"
 ).split()
-_HW_COUNTERS = (
-    "rx_write_requests rx_read_requests rx_atomic_requests out_of_buffer out_of_sequence packet_seq_err "
-    "local_ack_timeout_err rnr_nak_retry_err implied_nak_seq_err duplicate_request np_cnp_sent "
-    "np_ecn_marked_roce_packets rp_cnp_handled rx_icrc_encapsulated roce_adp_retrans roce_slow_restart"
-).split()
 
 
 def write_infiniband(tree: Tree, machine: Machine) -> None:
     for hca in machine.hcas:
-        directory = f"{hca.function.directory}/infiniband/{hca.name}"
+        directory = f"{_parent_of(hca)}/infiniband/{hca.name}"
         tree.link(f"sys/class/infiniband/{hca.name}", directory)
         _write_device(tree, machine, hca, directory)
-        _write_port(tree, hca, f"{directory}/ports/1")
+        for port in hca.ports:
+            _write_port(tree, hca, port, f"{directory}/ports/{port.number}")
         _write_verbs(tree, hca)
 
 
+def _parent_of(hca: Hca) -> str:
+    return hca.function.directory if hca.function else "sys/devices/virtual"
+
+
 def _write_device(tree: Tree, machine: Machine, hca: Hca, directory: str) -> None:
-    guid = f"{eui64(hca.netdev.mac):016x}"
-    guid = ":".join(guid[start : start + 4] for start in range(0, 16, 4))
     tree.attributes(
         directory,
         {
-            "node_type": "1: CA",
-            "node_guid": guid,
-            "sys_image_guid": guid,
+            "node_type": hca.node_type,
+            "node_guid": _groups(hca.guid),
+            "sys_image_guid": _groups(hca.system_guid),
             "node_desc": f"{machine.host} {hca.name}",
-            "fw_ver": "20.35.1012",
-            "hca_type": "MT4123",
-            "hw_rev": 0,
-            "board_id": "MT_0000000223",
+            "fw_ver": hca.firmware,
+            **dict(hca.texts),
         },
     )
-    tree.link(f"{directory}/device", hca.function.directory)
+    if hca.function:
+        tree.link(f"{directory}/device", hca.function.directory)
+    elif hca.driver == "rxe" and hca.netdev:
+        tree.write(f"{directory}/parent", hca.netdev.name)
 
 
-def _write_port(tree: Tree, hca: Hca, directory: str) -> None:
+def _groups(guid: int) -> str:
+    digits = f"{guid:016x}"
+    return ":".join(digits[start : start + 4] for start in range(0, 16, 4))
+
+
+def _write_port(tree: Tree, hca: Hca, port: Port, directory: str) -> None:
+    is_infiniband = port.link_layer == "InfiniBand"
     tree.attributes(
         directory,
         {
-            "state": "4: ACTIVE",
-            "phys_state": "5: LinkUp",
-            "link_layer": "Ethernet",
-            "rate": hca.rate,
-            "lid": "0x0",
+            "state": port.state,
+            "phys_state": port.physical_state,
+            "link_layer": port.link_layer,
+            "rate": port.rate,
+            "lid": f"0x{port.lid:x}",
             "lid_mask_count": 0,
-            "sm_lid": "0x0",
+            "sm_lid": f"0x{port.sm_lid:x}",
             "sm_sl": 0,
-            "cap_mask": "0x04010000",
+            "cap_mask": "0xa651e848" if is_infiniband else "0x04010000",
         },
     )
     tree.write(f"{directory}/pkeys/0", "0xffff")
-    tree.attributes(f"{directory}/counters", dict.fromkeys(_COUNTERS, 0))
-    tree.attributes(f"{directory}/hw_counters", dict.fromkeys(_HW_COUNTERS, 0))
-    _write_gids(tree, hca, directory)
+    driver = DRIVERS[hca.driver]
+    if hca.counters and driver.has_counters:
+        tree.attributes(f"{directory}/counters", dict.fromkeys(_COUNTERS, 0))
+    if hca.counters and driver.hw_counters:
+        tree.attributes(f"{directory}/hw_counters", dict.fromkeys(driver.hw_counters, 0))
+    _write_gids(tree, port, directory)
 
 
-def _write_gids(tree: Tree, hca: Hca, directory: str) -> None:
+def _write_gids(tree: Tree, port: Port, directory: str) -> None:
     """An empty slot reads as zeros in gids/; its gid_attrs, which a kernel refuses with EINVAL, are left out."""
-    used = {gid.index: gid for gid in hca.gids}
+    used = {gid.index: gid for gid in port.gids}
     zeros = ":".join(["0000"] * 8)
-    for index in range(hca.table_length):
+    for index in range(port.table_length):
         gid = used.get(index)
         tree.write(f"{directory}/gids/{index}", gid.value.exploded if gid else zeros)
         if gid:
             tree.write(f"{directory}/gid_attrs/types/{index}", gid.type)
-            tree.write(f"{directory}/gid_attrs/ndevs/{index}", gid.netdev)
+            tree.attributes(f"{directory}/gid_attrs/ndevs", {str(index): gid.netdev})
 
 
 def _write_verbs(tree: Tree, hca: Hca) -> None:
     name = f"uverbs{hca.number}"
-    directory = f"{hca.function.directory}/infiniband_verbs/{name}"
-    tree.attributes(directory, {"ibdev": hca.name, "abi_version": 1, "dev": f"231:{192 + hca.number}"})
-    tree.link(f"{directory}/device", hca.function.directory)
+    directory = f"{_parent_of(hca)}/infiniband_verbs/{name}"
+    number = f"231:{192 + hca.number}" if hca.number < 32 else f"510:{hca.number - 32}"
+    tree.attributes(directory, {"ibdev": hca.name, "abi_version": 1, "dev": number})
+    if hca.function:
+        tree.link(f"{directory}/device", hca.function.directory)
     tree.link(os.path.join("sys/class/infiniband_verbs", name), directory)

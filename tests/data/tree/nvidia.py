@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 from .files import Tree
-from .machine import GPU_MODEL, Machine
+from .values import Machine
+
+_MODEL = "NVIDIA A100-SXM4-80GB"
 
 
 def write_nvidia(tree: Tree, machine: Machine) -> None:
-    if not machine.gpus:
+    gpus = [gpu for gpu in machine.gpus if gpu.function.driver == "nvidia"]
+    if not gpus:
         return
     tree.write(
         "proc/driver/nvidia/version",
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  525.85.12  Sat Jan 28 02:10:06 UTC 2023",
     )
-    for gpu in machine.gpus:
+    for gpu in gpus:
         tree.write(
             f"proc/driver/nvidia/gpus/{gpu.function.address}/information",
-            f"Model: \t\t {GPU_MODEL}\nIRQ:   \t\t {100 + gpu.minor}\nGPU UUID: \t {gpu.uuid}\n"
+            f"Model: \t\t {_MODEL}\nIRQ:   \t\t {100 + gpu.minor}\nGPU UUID: \t {gpu.uuid}\n"
             f"Video BIOS: \t 92.00.36.00.01\nBus Type: \t PCIe\nDMA Size: \t 47 bits\nDMA Mask: \t 0x7fffffffffff\n"
             f"Bus Location: \t {gpu.function.address}\nDevice Minor: \t {gpu.minor}\n"
             "GPU Firmware: \t N/A\nGPU Excluded:\t No",

@@ -7,7 +7,8 @@ import struct
 
 from .cpu import cpulist, cpumap
 from .files import Tree
-from .machine import BRIDGE_IDS, Function, Machine
+from .drivers import BRIDGE_IDS
+from .values import Function, Machine
 
 _CAPABILITY = 0x60  # where the PCI Express capability lies in the configuration space we write
 _ENDPOINT, _ROOT_PORT, _UPSTREAM, _DOWNSTREAM = 0, 4, 5, 6
@@ -15,13 +16,18 @@ _SPEED, _WIDTH = 4, 16  # 16 GT/s, x16
 
 
 def write_pci(tree: Tree, machine: Machine) -> None:
-    functions = {gpu.function.address: gpu.function for gpu in machine.gpus}
-    functions.update({netdev.function.address: netdev.function for netdev in machine.netdevs if netdev.function})
-    bridges = _bridges(list(functions.values()))
+    functions = _functions(machine)
+    bridges = _bridges(functions)
     tree.directory("sys/bus/pci/devices")
-    for function in bridges + list(functions.values()):
-        below = [other.path for other in functions.values() if other.path[: len(function.path)] == function.path]
+    for function in bridges + functions:
+        below = [other.path for other in functions if other.path[: len(function.path)] == function.path]
         _write_function(tree, machine, function, below if function in bridges else [])
+    _link_virtual(tree, functions)
+
+
+def _functions(machine: Machine) -> list[Function]:
+    owners = [*machine.gpus, *machine.netdevs, *machine.hcas]
+    return list({owner.function.address: owner.function for owner in owners if owner.function}.values())
 
 
 def _bridges(functions: list[Function]) -> list[Function]:
@@ -29,14 +35,32 @@ def _bridges(functions: list[Function]) -> list[Function]:
     for function in functions:
         for end in range(2, len(function.path)):
             path = function.path[:end]
-            found[path[-1]] = Function(path, *BRIDGE_IDS, "0x060400", "pcieport", function.numa_node)
+            found[path[-1]] = Function(
+                path, *BRIDGE_IDS, "0x060400", "pcieport", function.numa_node, above=function.above
+            )
     return list(found.values())
+
+
+def _link_virtual(tree: Tree, functions: list[Function]) -> None:
+    """physfn, and virtfn0, virtfn1, ... in the physical function, if that is in sight."""
+    by_address = {function.address: function for function in functions}
+    counts: dict[str, int] = {}
+    for function in functions:
+        physical = by_address.get(function.physical) if function.physical else None
+        if physical is None:
+            continue
+        number = counts.get(physical.address, 0)
+        counts[physical.address] = number + 1
+        tree.link(f"{function.directory}/physfn", physical.directory)
+        tree.link(f"{physical.directory}/virtfn{number}", function.directory)
+        tree.attributes(physical.directory, {"sriov_numvfs": number + 1, "sriov_totalvfs": 16})
 
 
 def _write_function(tree: Tree, machine: Machine, function: Function, below: list[tuple[str, ...]]) -> None:
     directory = function.directory
-    cores = machine.cores_per_package
-    first = function.numa_node * cores
+    is_told = function.numa_node >= 0
+    cores = machine.cores_per_package if is_told else machine.cpus
+    first = function.numa_node * cores if is_told else 0
     tree.attributes(
         directory,
         {

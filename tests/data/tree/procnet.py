@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 
 from .files import Tree
-from .machine import Machine, Netdev
+from .values import Machine, Netdev
 
 _RTF_UP, _RTF_GATEWAY = 0x1, 0x2
 _SCOPE_HOST, _SCOPE_LINK, _SCOPE_GLOBAL = 0x10, 0x20, 0x00
@@ -26,10 +26,18 @@ def write_procnet(tree: Tree, machine: Machine) -> None:
 
 def _route(machine: Machine) -> str:
     lines = ["Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT"]
-    if machine.gateway:
-        lines.append(_route_line(machine.default_netdev, ipaddress.IPv4Network("0.0.0.0/0"), machine.gateway))
-    lines += [_route_line(netdev.name, netdev.ipv4.network) for netdev in machine.netdevs if netdev.ipv4]
+    for route in machine.default_routes:
+        if isinstance(route.gateway, ipaddress.IPv4Address):
+            lines.append(_route_line(route.netdev, ipaddress.IPv4Network("0.0.0.0/0"), route.gateway))
+    for netdev, interface in _ipv4_interfaces(machine):
+        if interface.network.prefixlen < 32:
+            lines.append(_route_line(netdev.name, interface.network))
     return "\n".join(line.ljust(127) for line in lines)
+
+
+def _ipv4_interfaces(machine: Machine) -> list[tuple[Netdev, ipaddress.IPv4Interface]]:
+    """Taking a netdev down takes its routes, local ones too."""
+    return [(netdev, interface) for netdev in machine.netdevs if netdev.state != "down" for interface in netdev.ipv4s]
 
 
 def _route_line(name: str, network: ipaddress.IPv4Network, gateway: ipaddress.IPv4Address | None = None) -> str:
@@ -46,10 +54,9 @@ def _memory_order(address: ipaddress.IPv4Address | int) -> str:
 def _if_inet6(machine: Machine) -> str:
     lines = [_if_inet6_line(ipaddress.IPv6Interface("::1/128"), 1, _SCOPE_HOST, "lo")]
     for netdev in machine.netdevs:
-        if netdev.ipv6:
-            lines.append(_if_inet6_line(netdev.ipv6, netdev.ifindex, _SCOPE_GLOBAL, netdev.name))
-        if netdev.link_local:
-            lines.append(_if_inet6_line(netdev.link_local, netdev.ifindex, _SCOPE_LINK, netdev.name))
+        for interface in _ipv6_of(netdev):
+            scope = _SCOPE_LINK if interface.is_link_local else _SCOPE_GLOBAL
+            lines.append(_if_inet6_line(interface, netdev.ifindex, scope, netdev.name))
     return "\n".join(lines)
 
 
@@ -67,18 +74,23 @@ def _ipv6_route(machine: Machine) -> str:
             lines.append(_ipv6_route_line(ipaddress.IPv6Network(interface.ip), 0, 0x80200001, netdev.name))
         if _ipv6_of(netdev):
             lines.append(_ipv6_route_line(ipaddress.IPv6Network("ff00::/8"), 256, 0x1, netdev.name))
+    for route in machine.default_routes:
+        if isinstance(route.gateway, ipaddress.IPv6Address):
+            target = ipaddress.IPv6Network("::/0")
+            lines.append(_ipv6_route_line(target, 1024, 0x3, route.netdev, int(route.gateway)))
     lines.append(_ipv6_route_line(ipaddress.IPv6Network("::/0"), 0xFFFFFFFF, 0x00200200, "lo"))
     return "\n".join(lines)
 
 
 def _ipv6_of(netdev: Netdev) -> list[ipaddress.IPv6Interface]:
-    return [interface for interface in (netdev.ipv6, netdev.link_local) if interface]
+    """Taking a netdev down takes its IPv6 addresses."""
+    return [interface for interface in (*netdev.ipv6s, netdev.link_local) if interface and netdev.state != "down"]
 
 
-def _ipv6_route_line(network: ipaddress.IPv6Network, metric: int, flags: int, name: str) -> str:
+def _ipv6_route_line(network: ipaddress.IPv6Network, metric: int, flags: int, name: str, gateway: int = 0) -> str:
     zeros = "0" * 32
     target = f"{int(network.network_address):032x} {network.prefixlen:02x}"
-    return f"{target} {zeros} 00 {zeros} {metric:08x} 00000001 00000000 {flags:08x} {name:>8}"
+    return f"{target} {zeros} 00 {gateway:032x} {metric:08x} 00000001 00000000 {flags:08x} {name:>8}"
 
 
 def _dev(machine: Machine) -> str:
@@ -107,9 +119,8 @@ def _fib_trie(machine: Machine) -> str:
     routes = _interface_routes(ipaddress.IPv4Interface("127.0.0.1/8"), "host", "LOCAL")
     if machine.gateway:
         routes.append(_Route(0, 0, "universe", "UNICAST"))
-    for netdev in machine.netdevs:
-        if netdev.ipv4:
-            routes += _interface_routes(netdev.ipv4, "link", "UNICAST")
+    for _, interface in _ipv4_interfaces(machine):
+        routes += _interface_routes(interface, "link", "UNICAST")
     leaves: dict[int, list[_Route]] = {}
     for route in sorted(routes, key=lambda route: -route.length):
         leaves.setdefault(route.key, []).append(route)
@@ -119,9 +130,12 @@ def _fib_trie(machine: Machine) -> str:
 
 def _interface_routes(interface: ipaddress.IPv4Interface, scope: str, kind: str) -> list[_Route]:
     network = interface.network
+    own = _Route(int(interface.ip), 32, "host", "LOCAL")
+    if network.prefixlen == 32:
+        return [own]
     return [
         _Route(int(network.network_address), network.prefixlen, scope, kind),
-        _Route(int(interface.ip), 32, "host", "LOCAL"),
+        own,
         _Route(int(network.broadcast_address), 32, "link", "BROADCAST"),
     ]
 

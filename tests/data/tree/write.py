@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from .changes import apply_changes
 from .cpu import write_cpus
+from .dev import write_dev
 from .files import Tree
 from .infiniband import write_infiniband
-from .machine import Machine
 from .net import write_net
 from .nvidia import write_nvidia
 from .pci import write_pci
 from .procnet import write_procnet
+from .values import Machine
 
 
 def write_tree(machine: Machine, directory: str) -> None:
@@ -24,3 +26,5 @@ def write_tree(machine: Machine, directory: str) -> None:
     write_infiniband(tree, machine)
     write_nvidia(tree, machine)
     write_procnet(tree, machine)
+    write_dev(tree, machine)
+    apply_changes(directory, machine.changes)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine consists of."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+
+
+class DescriptionError(Exception):
+    """The description cannot be made into a machine; the text says why."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A PCI function or bridge, by its way from the root bus: ("0000:50", "0000:50:01.0", "0000:51:00.0")."""
+
+    path: tuple[str, ...]
+    vendor: str
+    device: str
+    pci_class: str
+    driver: str
+    numa_node: int  # -1: not told
+    above: str = ""  # what the root bus hangs on, below /sys/devices: a virtual machine's bus
+    physical: str | None = None  # address of the physical function, when this is a virtual one
+
+    @property
+    def address(self) -> str:
+        return self.path[-1]
+
+    @property
+    def directory(self) -> str:
+        return f"sys/devices/{self.above}pci" + "/".join(self.path)
+
+
+@dataclass(frozen=True)
+class Netdev:
+    name: str
+    ifindex: int
+    mac: str
+    mtu: int
+    network: str | None  # netdevs of one network reach each other; None: a bond's lower
+    ipv4s: tuple[ipaddress.IPv4Interface, ...]
+    ipv6s: tuple[ipaddress.IPv6Interface, ...]
+    has_link_local: bool
+    function: Function | None
+    parent: str | None  # directory of a parent that is no PCI function
+    driver: str | None
+    kind: str  # "nic", "bond", "bridge", "ovs", "vlan", "macvlan", "ipoib", "netvsc"
+    state: str  # "up", "no-carrier", "down"
+    master: str | None
+    base: str | None  # what a VLAN or macvlan stands on
+    bond_mode: str | None
+    speed: int | None  # Mb/s; -1: unknown; None: refused to tell
+    dev_port: int
+    elsewhere: bool  # in another network namespace: only GID tables know it
+
+    @property
+    def ipv4(self) -> ipaddress.IPv4Interface | None:
+        return self.ipv4s[0] if self.ipv4s else None
+
+    @property
+    def ipv6(self) -> ipaddress.IPv6Interface | None:
+        return self.ipv6s[0] if self.ipv6s else None
+
+    @property
+    def link_local(self) -> ipaddress.IPv6Interface | None:
+        if self.master or self.state != "up" or not self.has_link_local:
+            return None
+        return ipaddress.IPv6Interface((int(self.own_link_local), 64))
+
+    @property
+    def own_link_local(self) -> ipaddress.IPv6Address:
+        """What its MAC makes; a GID also where the interface has no such address."""
+        identifier = port_guid(self.mac) | 2 << 56 if self.kind == "ipoib" else eui64(self.mac)
+        return ipaddress.IPv6Address(int(ipaddress.IPv6Address("fe80::")) | identifier)
+
+
+@dataclass(frozen=True)
+class Gid:
+    index: int
+    value: ipaddress.IPv6Address
+    type: str
+    netdev: str | None  # None: the kernel refuses to name one
+
+
+@dataclass(frozen=True)
+class Port:
+    number: int
+    link_layer: str
+    state: str
+    physical_state: str
+    rate: str
+    lid: int
+    sm_lid: int
+    gids: tuple[Gid, ...]
+    table_length: int
+
+
+@dataclass(frozen=True)
+class Hca:
+    name: str
+    number: int
+    driver: str
+    function: Function | None  # None: a software device
+    netdev: Netdev | None
+    node_type: str
+    guid: int
+    system_guid: int
+    firmware: str
+    texts: tuple[tuple[str, str], ...]  # further files: hca_type, board_id, ...
+    ports: tuple[Port, ...]
+    counters: bool
+    uverbs: bool  # has its node in /dev/infiniband
+
+
+@dataclass(frozen=True)
+class Gpu:
+    minor: int
+    function: Function
+    uuid: str
+
+
+@dataclass(frozen=True)
+class DefaultRoute:
+    netdev: str
+    gateway: ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True)
+class Machine:
+    host: str
+    packages: int  # one NUMA node each
+    cores_per_package: int
+    memory_gib: int
+    netdevs: tuple[Netdev, ...]  # those of its network namespace
+    hcas: tuple[Hca, ...]
+    gpus: tuple[Gpu, ...]
+    default_routes: tuple[DefaultRoute, ...]
+    dev_infiniband: bool
+    changes: dict[str, str | dict | None]  # by path: see changes.py
+
+    @property
+    def cpus(self) -> int:
+        return self.packages * self.cores_per_package
+
+    @property
+    def default_netdev(self) -> str | None:
+        return next((route.netdev for route in self.default_routes if route.gateway.version == 4), None)
+
+    @property
+    def gateway(self) -> ipaddress.IPv4Address | None:
+        return next((route.gateway for route in self.default_routes if route.gateway.version == 4), None)
+
+    def lowers(self, netdev: Netdev) -> list[Netdev]:
+        """The netdevs whose master it is."""
+        return [lower for lower in self.netdevs if lower.master == netdev.name]
+
+
+def eui64(mac: str) -> int:
+    """The modified EUI-64 of a MAC (RFC 4291, appendix A)."""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    return int.from_bytes(bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:], "big")
+
+
+def port_guid(mac: str) -> int:
+    """An InfiniBand port's GUID, as Mellanox numbers its cards: 03:00 between the halves of the MAC."""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    return int.from_bytes(octets[:3] + b"\x03\x00" + octets[3:], "big")
