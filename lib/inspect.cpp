@@ -52,6 +52,13 @@ unsigned count_allowed_cpus() {
     return static_cast<unsigned>(std::max(CPU_COUNT_S(size, set.get()), 1));
 }
 
+void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds patience) {
+    const auto silent = patience.count() > 0 ? find_silent_devices(root, patience) : SilentDevices();
+    facts.fabric = read_fabric(root, silent.value_or(SilentDevices()));
+    facts.nccl_conf = read_nccl_conf(root, facts.environment, home_directory());
+    facts.ephemeral_ports = read_ephemeral_range(root);
+}
+
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program, std::chrono::milliseconds patience) {
     const auto root = Root::open(settings.root);
@@ -64,10 +71,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.step = read_step(environment, std::move(program));
     facts.head_node = find_head_node(facts.step);
     facts.program = classify_program(facts.step.program);
-    const auto silent = patience.count() > 0 ? find_silent_devices(*root, patience) : SilentDevices();
-    facts.fabric = read_fabric(*root, silent.value_or(SilentDevices()));
-    facts.nccl_conf = read_nccl_conf(*root, environment, home_directory());
-    facts.ephemeral_ports = read_ephemeral_range(*root);
+    inspect_files(*root, facts, patience);
     const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
     facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
     facts.visible_gpus_source = gpus.source;

@@ -39,6 +39,9 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
                                std::vector<std::string> program,
                                std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 
+/// The files of the node, from an open root: what of NodeFacts comes from files at all.
+void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds patience);
+
 /// CPUs in the calling thread's affinity mask, at least 1.
 unsigned count_allowed_cpus();
 

@@ -185,7 +185,9 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     const SocketChoice own = choose_socket_interface(facts.fabric, plan.fabric, settings);
     plan.head = choose_head(settings, facts.step, facts.head_node, facts.head_resolution, own.address);
     const auto head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
-    const auto towards_head = head && settings.net.is_auto() ? interface_towards(facts.fabric, *head) : std::nullopt;
+    // Outside of a step nobody is to be met: the head is this node alone.
+    const bool meets = facts.step.job_id != 0 || plan.users_head;
+    const auto towards_head = meets && head && settings.net.is_auto() ? interface_towards(facts.fabric, *head) : std::nullopt;
     plan.sockets = towards_head.value_or(own);
     plan.port = choose_port(settings, facts.step, facts.environment.get_users("MASTER_PORT"), facts.ephemeral_ports);
 

@@ -123,7 +123,7 @@ void add_sockets(VariableList& variables, const SocketChoice& sockets, const Nod
     const std::string_view source = settings.net.is_auto() ? "fabric" : "setting";
     if (settings.net.is_auto() && nccl_does_right_alone(facts, sockets.interface)) {
         variables.leave("NCCL_SOCKET_IFNAME", source,
-                        format_text("NCCL takes {} by itself, which {}", sockets.interface, sockets.why));
+                        format_text("NCCL takes {} by itself ({})", sockets.interface, sockets.why));
     } else {
         variables.set("NCCL_SOCKET_IFNAME", "=" + sockets.interface, source, sockets.why);
     }

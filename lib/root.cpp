@@ -87,6 +87,9 @@ Result<std::vector<std::string>> list_fd(UniqueFd fd) {
 } // namespace
 
 Result<std::string> Directory::read(std::string_view name, std::size_t limit) const {
+    if (log_) {
+        log_->insert(format_text("{}/{}", path_, name));
+    }
     const UniqueFd fd(::openat(fd_.get(), std::string(name).c_str(), read_flags | O_NOFOLLOW));
     if (!fd) {
         return fail_errno(name);
@@ -102,7 +105,7 @@ Result<std::vector<std::string>> Directory::list() const {
     return list_fd(std::move(again));
 }
 
-Result<Root> Root::open(const std::string& path) {
+Result<Root> Root::open(const std::string& path, std::shared_ptr<AccessLog> log) {
     const std::unique_ptr<char, decltype(&std::free)> absolute(::realpath(path.c_str(), nullptr), std::free);
     UniqueFd fd(absolute ? ::open(absolute.get(), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
     if (!fd) {
@@ -111,11 +114,12 @@ Result<Root> Root::open(const std::string& path) {
                                 std::strerror(code)),
                     code);
     }
-    return Root(absolute.get(), std::move(fd));
+    return Root(absolute.get(), std::move(fd), std::move(log));
 }
 
 Result<UniqueFd> Root::open_below(std::string_view path, int flags) const {
     const std::string name(path);
+    note(path);
     if (!is_live()) {
         open_how how{};
         how.flags = static_cast<decltype(how.flags)>(flags);
@@ -128,7 +132,7 @@ Result<UniqueFd> Root::open_below(std::string_view path, int flags) const {
             return fail_errno(path);
         }
     }
-    UniqueFd fd(::open((is_live() ? name : path_ + name).c_str(), flags));
+    UniqueFd fd(::open((path_ == "/" ? name : path_ + name).c_str(), flags));
     if (!fd) {
         return fail_errno(path);
     }
@@ -148,7 +152,7 @@ Result<Directory> Root::directory(std::string_view path) const {
     if (!fd) {
         return tl::unexpected(fd.error());
     }
-    return Directory(std::move(*fd));
+    return log_ ? Directory(std::move(*fd), std::string(path), log_) : Directory(std::move(*fd));
 }
 
 Result<std::vector<std::string>> Root::list(std::string_view path) const {
@@ -185,7 +189,7 @@ Result<std::string> Root::resolve(std::string_view path) const {
         return fail_errno(path);
     }
     std::string real(buffer.data(), static_cast<std::size_t>(length));
-    if (!is_live() && real.starts_with(path_)) {
+    if (path_ != "/" && real.starts_with(path_)) {
         real.erase(0, path_.size());
     }
     return real.empty() ? "/" : real;

@@ -7,16 +7,22 @@
 #include "lib/result.h"
 #include "lib/unique_fd.h"
 
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
 
+/// The absolute paths, seen from the root, that were asked for, found or not.
+using AccessLog = std::set<std::string>;
+
 /// An open directory; names given to it are single components.
 class Directory {
 public:
-    explicit Directory(UniqueFd fd) : fd_(std::move(fd)) {}
+    explicit Directory(UniqueFd fd, std::string path = {}, std::shared_ptr<AccessLog> log = {})
+        : fd_(std::move(fd)), path_(std::move(path)), log_(std::move(log)) {}
 
     /// Up to `limit` bytes of a sysfs attribute, without trailing white space. Never blocks on a FIFO, never follows a
     /// link.
@@ -26,16 +32,19 @@ public:
 
 private:
     UniqueFd fd_;
+    std::string path_; ///< kept with a log only
+    std::shared_ptr<AccessLog> log_;
 };
 
 class Root {
 public:
-    /// Opens the directory; fails when it is none or cannot be searched.
-    static Result<Root> open(const std::string& path);
+    /// Opens the directory; fails when it is none or cannot be searched. With a log, also "/" is read through files
+    /// alone, and every path asked for is noted.
+    static Result<Root> open(const std::string& path, std::shared_ptr<AccessLog> log = {});
 
     [[nodiscard]] const std::string& path() const { return path_; }
     /// True for "/": kernel interfaces that have no file (getifaddrs) may be asked too.
-    [[nodiscard]] bool is_live() const { return path_ == "/"; }
+    [[nodiscard]] bool is_live() const { return path_ == "/" && !log_; }
 
     /// Up to `limit` bytes of the file at an absolute path below the root, without trailing white space.
     [[nodiscard]] Result<std::string> read(std::string_view path, std::size_t limit = 4096) const;
@@ -51,11 +60,18 @@ public:
     [[nodiscard]] int descriptor() const { return fd_.get(); }
 
 private:
-    Root(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+    Root(std::string path, UniqueFd fd, std::shared_ptr<AccessLog> log)
+        : path_(std::move(path)), fd_(std::move(fd)), log_(std::move(log)) {}
+    void note(std::string_view path) const {
+        if (log_) {
+            log_->emplace(path);
+        }
+    }
     [[nodiscard]] Result<UniqueFd> open_below(std::string_view path, int flags) const;
 
     std::string path_;
     UniqueFd fd_;
+    std::shared_ptr<AccessLog> log_;
 };
 
 } // namespace rdma_nccl

@@ -10,4 +10,7 @@ namespace rdma_nccl {
 /// A JSON string from any bytes: files may hold what is no UTF-8, which nlohmann::json refuses to print.
 nlohmann::json json_text(std::string_view text);
 
+/// The text itself, made safe as json_text() does.
+std::string json_ascii(std::string_view text);
+
 } // namespace rdma_nccl

@@ -3,6 +3,7 @@
 
 #include "config.h"
 #include "tools/env.h"
+#include "tools/explain.h"
 #include "tools/gids_cli.h"
 #include "tools/print.h"
 #include "tools/run.h"
@@ -29,6 +30,7 @@ int run_subcommand(int argc, char** argv) {
     rdma_nccl::add_run_command(app);
     rdma_nccl::add_gids_command(app, exit_code);
     rdma_nccl::add_env_command(app, exit_code);
+    rdma_nccl::add_explain_command(app, exit_code);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& fault) {

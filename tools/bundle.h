@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A support bundle: the files of sysfs, proc and configuration that a plan was made from, as a tree that --root reads
+// again.
+#pragma once
+
+#include "lib/result.h"
+#include "tools/node_plan.h"
+
+#include <string>
+
+namespace rdma_nccl {
+
+/// Writes below `directory`, which must not exist or be empty: sys/, proc/, etc/ with what was read, links as links;
+/// dev/ with empty files in place of device nodes; README, explain.txt, explain.json. A file that could not be read
+/// becomes a directory, so that it cannot be read again. Of configuration files that are not ours only lines of NCCL's
+/// own variables are kept. Gives back how many files of the machine were written.
+Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
+                                const std::string& host);
+
+} // namespace rdma_nccl

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan taken apart into its decisions, each with its reason and what was rejected: what `explain` prints in words and
+// as JSON.
+#pragma once
+
+#include "tools/node_plan.h"
+
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct Rejected {
+    std::string what; ///< "mlx5_0 port 1", "GID 1 fe80::..."
+    std::string rule; ///< the rule's name
+    std::string why;
+};
+
+struct Decision {
+    std::string what;     ///< "layout", "HCA ports", "GID of mlx5_1 port 1", ...
+    std::string decision; ///< "rank", "=mlx5_1:1,...", "index 3, 10.0.0.1"
+    std::string why;
+    std::vector<Rejected> rejected;
+};
+
+/// What the decision on a port's GID begins with.
+inline constexpr std::string_view gid_of = "GID of ";
+
+/// In the order in which they are made; none when the step is left alone but that one.
+std::vector<Decision> decisions_of(const NodePlan& node);
+
+/// What could not be read: of the whole, of each HCA and of each port.
+std::vector<std::string> notes_of(const NodePlan& node);
+
+} // namespace rdma_nccl

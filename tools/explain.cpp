@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain.h"
+
+#include "lib/format.h"
+#include "lib/root.h"
+#include "tools/bundle.h"
+#include "tools/print.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace rdma_nccl {
+
+namespace {
+
+struct ExplainOptions {
+    SettingsOptions settings;
+    bool json = false;
+    std::string save;
+};
+
+int run_explain(const ExplainOptions& options) {
+    const auto settings = settings_from(options.settings);
+    if (!settings) {
+        print_error(settings.error().message);
+        return 2;
+    }
+    const auto root = Root::open(settings->root);
+    const auto node = root ? plan_node(options.settings, *settings) : tl::unexpected(root.error());
+    if (!node) {
+        print_error(node.error().message);
+        return 3;
+    }
+    const std::string host = host_name_of(*root);
+    if (!options.save.empty()) {
+        const auto saved = save_bundle(options.save, *node, options.settings.site_file, host);
+        if (!saved) {
+            print_error(saved.error().message);
+            return 3;
+        }
+        print_error(format_text("{} files of this machine are in {}; look through them before you pass them on",
+                                *saved, options.save));
+        return node->exit_code();
+    }
+    print_out(options.json ? explain_json(*node, host).dump(2) + "\n" : explain_text(*node, host));
+    return node->exit_code();
+}
+
+} // namespace
+
+void add_explain_command(CLI::App& app, int& exit_code) {
+    auto options = std::make_shared<ExplainOptions>();
+    auto* command = app.add_subcommand("explain", "the plan of this node: every decision with its reason, nothing is run");
+    command->add_flag("--json", options->json, "print JSON");
+    command
+        ->add_option("--save", options->save,
+                     "write the files that were read, and the plan, below DIR, to be looked at elsewhere (--root DIR)")
+        ->type_name("DIR");
+    add_settings_options(*command, options->settings);
+    command->callback([options, &exit_code] { exit_code = run_explain(*options); });
+}
+
+} // namespace rdma_nccl

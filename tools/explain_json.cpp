@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/decision.h"
+#include "tools/explain.h"
+#include "tools/gids.h"
+#include "tools/json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json texts_json(const std::vector<std::string>& texts) {
+    auto list = Json::array();
+    for (const auto& text : texts) {
+        list.push_back(json_ascii(text));
+    }
+    return list;
+}
+
+Json settings_json(const Settings& settings) {
+    auto list = Json::array();
+    for (const auto& [key, given] : settings.given) {
+        list.push_back({{"key", key}, {"value", json_ascii(given.text)}, {"source", json_ascii(given.place)}});
+    }
+    return list;
+}
+
+Json step_json(const NodeFacts& facts) {
+    const Step& step = facts.step;
+    if (step.job_id == 0) {
+        return nullptr;
+    }
+    return {{"job_id", step.job_id},
+            {"step_id", step.step_id},
+            {"tasks", step.task_count},
+            {"nodes", texts_json(step.nodes)},
+            {"head_node", json_ascii(facts.head_node.name)}};
+}
+
+Json netdevs_json(const Fabric& fabric) {
+    const auto& defaults = fabric.default_route_netdevs;
+    auto list = Json::array();
+    for (const auto& netdev : fabric.netdevs) {
+        auto addresses = Json::array();
+        for (const auto& entry : netdev.addresses) {
+            addresses.push_back(entry.address.text() + "/" + std::to_string(entry.prefix_length));
+        }
+        list.push_back({{"name", json_ascii(netdev.name)},
+                        {"up", netdev.up},
+                        {"speed_gbps", netdev.speed_gbps},
+                        {"mtu", netdev.mtu},
+                        {"pci", json_ascii(netdev.pci_path.substr(netdev.pci_path.rfind('/') + 1))},
+                        {"upper", json_ascii(netdev.upper)},
+                        {"lowers", texts_json(netdev.lowers)},
+                        {"default_route", std::find(defaults.begin(), defaults.end(), netdev.name) != defaults.end()},
+                        {"addresses", std::move(addresses)}});
+    }
+    return list;
+}
+
+Json gpus_json(const Fabric& fabric) {
+    auto list = Json::array();
+    for (const auto& gpu : fabric.gpus) {
+        list.push_back({{"pci", gpu.pci},
+                        {"vendor", gpu.vendor},
+                        {"numa_node", gpu.numa_node ? Json(*gpu.numa_node) : Json()},
+                        {"uuid", json_ascii(gpu.uuid)}});
+    }
+    return list;
+}
+
+Json decisions_json(const NodePlan& node) {
+    auto list = Json::array();
+    for (const auto& decision : decisions_of(node)) {
+        auto rejected = Json::array();
+        for (const auto& entry : decision.rejected) {
+            rejected.push_back({{"what", json_ascii(entry.what)}, {"rule", entry.rule}, {"why", json_ascii(entry.why)}});
+        }
+        list.push_back({{"what", json_ascii(decision.what)},
+                        {"decision", json_ascii(decision.decision)},
+                        {"why", json_ascii(decision.why)},
+                        {"rejected", std::move(rejected)}});
+    }
+    return list;
+}
+
+std::string_view action_name(VariableAction action) {
+    switch (action) {
+    case VariableAction::Set:
+        return "set";
+    case VariableAction::Keep:
+        return "keep";
+    case VariableAction::Leave:
+        return "leave";
+    case VariableAction::Unset:
+        break;
+    }
+    return "unset";
+}
+
+Json variables_json(const std::vector<Variable>& variables) {
+    auto list = Json::array();
+    for (const auto& variable : variables) {
+        list.push_back({{"name", json_ascii(variable.name)},
+                        {"action", action_name(variable.action)},
+                        {"value", json_ascii(variable.value)},
+                        {"source", json_ascii(variable.source)},
+                        {"why", json_ascii(variable.why)}});
+    }
+    return list;
+}
+
+} // namespace
+
+nlohmann::ordered_json explain_json(const NodePlan& node, const std::string& host) {
+    const auto& fabric = node.facts.fabric;
+    const Json gids = gids_json(host, fabric, node.plan.fabric);
+    return {{"schema", 1},
+            {"host", json_ascii(host)},
+            {"settings", settings_json(node.settings)},
+            {"step", step_json(node.facts)},
+            {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", gpus_json(fabric)}}},
+            {"decisions", decisions_json(node)},
+            {"variables", variables_json(node.variables)},
+            {"warnings", texts_json(node.plan.warnings)},
+            {"notes", texts_json(notes_of(node))}};
+}
+
+} // namespace rdma_nccl

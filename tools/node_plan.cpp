@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/node_plan.h"
+
+#include "lib/text.h"
+
+#include <algorithm>
+#include <optional>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// The task that this process is in, as far as Slurm's variables tell; nullopt outside of a step.
+std::optional<TaskFacts> current_task(const NodeFacts& facts) {
+    const auto number = [&facts](std::string_view name) {
+        return parse_number<unsigned>(facts.environment.get(name).value_or(""));
+    };
+    const auto rank = number("SLURM_PROCID");
+    const auto node = number("SLURM_NODEID");
+    if (!rank || !node || !facts.environment.get("SLURM_STEP_ID")) {
+        return std::nullopt;
+    }
+    TaskFacts task;
+    task.rank = *rank;
+    task.local_rank = number("SLURM_LOCALID").value_or(0);
+    task.node_rank = *node;
+    const auto& counts = facts.step.tasks_per_node;
+    task.local_tasks = *node < counts.size() ? counts[*node] : 1;
+    task.task_count = facts.step.task_count;
+    task.node_count = facts.step.node_count;
+    task.task_cpus = facts.allowed_cpus;
+    task.node_cpus = number("SLURM_CPUS_ON_NODE").value_or(facts.allowed_cpus);
+    task.cpus_per_task = number("SLURM_CPUS_PER_TASK").value_or(0);
+    return task;
+}
+
+bool set_up_by_plugin(const Environment& environment, const Step& step) {
+    return environment.get("SLURM_STEP_ID") && environment.marked_step() == step.name();
+}
+
+/// Inside a step that the plugin has set up, where the ranks meet is known: srun's note is gone, but what came of it is
+/// not.
+void restore_note(Environment& environment) {
+    const Step step = read_step(environment, {});
+    if (set_up_by_plugin(environment, step) && environment.ours().contains("MASTER_ADDR")) {
+        const auto port = parse_number<std::uint16_t>(environment.get("MASTER_PORT").value_or(""));
+        environment.set(
+            std::string(note_variable),
+            write_note({step.job_id, step.step_id, "", *environment.get("MASTER_ADDR"), port.value_or(0), ""}));
+    }
+}
+
+/// There, the plugin's values are the step's, whatever settings it had: all ranks have them.
+void take_plugins_values(std::vector<Variable>& variables, const NodeFacts& facts) {
+    const Environment& environment = facts.environment;
+    if (!set_up_by_plugin(environment, facts.step)) {
+        return;
+    }
+    for (const auto& name : environment.ours()) {
+        const Variable set{name, environment.get(name).value_or(""), "plugin", "set for this step",
+                           VariableAction::Set};
+        const auto found =
+            std::find_if(variables.begin(), variables.end(), [&](const Variable& v) { return v.name == name; });
+        if (found == variables.end()) {
+            variables.push_back(set);
+        } else if (found->value != set.value || found->action == VariableAction::Unset ||
+                   found->action == VariableAction::Leave) {
+            *found = set;
+        }
+    }
+}
+
+} // namespace
+
+int NodePlan::exit_code() const {
+    if (facts.fabric.hcas.empty()) {
+        return 3;
+    }
+    return plan.fabric.used().empty() ? 2 : plan.warnings.empty() ? 0 : 1;
+}
+
+Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings) {
+    auto environment = Environment::from(environ);
+    restore_note(environment);
+    auto facts = inspect_node(settings, environment, {});
+    if (!facts) {
+        return tl::unexpected(facts.error());
+    }
+    NodePlan node{settings, std::move(*facts), {}, {}};
+    node.plan = make_plan(node.facts, settings);
+    node.variables = node.plan.variables;
+    if (const auto task = current_task(node.facts)) {
+        const auto more = plan_task(node.plan, *task, node.facts.environment);
+        node.variables.insert(node.variables.end(), more.begin(), more.end());
+    }
+    if (!options.set) {
+        take_plugins_values(node.variables, node.facts);
+    }
+    return node;
+}
+
+std::string host_name_of(const Root& root) {
+    for (const auto* path : {"/proc/sys/kernel/hostname", "/etc/hostname"}) {
+        if (auto name = root.read(path, 256)) {
+            return std::move(*name);
+        }
+    }
+    return "";
+}
+
+} // namespace rdma_nccl

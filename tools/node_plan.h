@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of the node and task that a subcommand runs in: what `env` prints and `explain` explains.
+#pragma once
+
+#include "lib/inspect.h"
+#include "lib/plan.h"
+#include "tools/settings_options.h"
+
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct NodePlan {
+    Settings settings;
+    NodeFacts facts;
+    Plan plan;
+    std::vector<Variable> variables; ///< of the plan, and of the task where this is one
+
+    /// 0: good; 1: with warnings; 2: there are HCAs but none is usable; 3: there is none.
+    [[nodiscard]] int exit_code() const;
+};
+
+/// Reads the node and plans. Inside a step that the plugin has set up, the plugin's values stand, unless `options` has
+/// settings of its own: who gives some wants to see what they do.
+Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings);
+
+/// The host name as the root says: of a copied machine, that machine's.
+std::string host_name_of(const Root& root);
+
+} // namespace rdma_nccl
