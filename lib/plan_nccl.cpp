@@ -149,8 +149,13 @@ void add_tuning(VariableList& variables, const Settings& settings) {
         return;
     }
     const auto& values = settings.tuning_values;
-    const auto set = [&variables](std::string_view name, unsigned value) {
-        variables.set(name, format_text("{}", value), "tuning", "tuning setting");
+    const auto set = [&](std::string_view name, unsigned value) {
+        const auto given = settings.given.find(name);
+        if (given == settings.given.end()) {
+            variables.set(name, format_text("{}", value), "default", "tuning=on");
+        } else {
+            variables.set(name, format_text("{}", value), given->second.place, "the site's value");
+        }
     };
     set("NCCL_IB_TIMEOUT", values.ib_timeout);
     set("NCCL_IB_QPS_PER_CONNECTION", values.qps_per_connection);

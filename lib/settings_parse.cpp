@@ -127,6 +127,9 @@ void read_site_file(const SettingsSources& sources, SettingsOutcome& outcome) {
         } else if (!tuning_error.empty()) {
             fault = Fault{value_text && !value.empty() ? at(value) : 0, value.size(),
                           format_text("{}: {}", key, tuning_error)};
+        } else {
+            outcome.settings.given.insert_or_assign(std::string(key),
+                                                    Settings::Given{std::string(value), Origin::SiteFile, place});
         }
         if (fault) {
             fault->message += "; line ignored";

@@ -34,7 +34,7 @@ Decision interface_decision(const Plan& plan) {
     const auto& sockets = plan.sockets;
     std::string text = sockets.interface.empty() ? "none" : sockets.interface;
     if (sockets.address) {
-        text += format_text(" ({})", sockets.address->text());
+        text += ", " + sockets.address->text();
     }
     return {"socket interface", std::move(text), sockets.why, {}};
 }

@@ -592,5 +592,87 @@ TEST(WholeMachine, AllZeroGidsInAPod) {
                        "this network namespace"));
 }
 
+TEST(Rates, TheInterfaceKnowsBetterThanADefaultRate) {
+    Fabric fabric = two_rails();
+    add_roce(fabric, "mlx5_2", "eth2", "10.0.2.1", "", 10);
+    auto& port = fabric.hcas[2].ports[0];
+    EXPECT_EQ(reason_of(choose_fabric(fabric, {}), "mlx5_2"), "runs at 10 Gb/s, others at 200 Gb/s: left out");
+    port.rate_is_default = true; // and nothing else is known
+    EXPECT_EQ(reason_of(choose_fabric(fabric, {}), "mlx5_2"), "is used: RoCE, GID 3 (10.0.2.1), rate unknown");
+    port.netdev_gbps = 25;
+    EXPECT_EQ(reason_of(choose_fabric(fabric, {}), "mlx5_2"), "runs at 25 Gb/s, others at 200 Gb/s: left out");
+}
+
+TEST(Management, AnOvsBridgeHidesItsMember) {
+    Fabric fabric = two_rails();
+    add_roce(fabric, "mlx5_2", "eth2", "10.0.2.1");
+    fabric.netdevs.back().upper = "ovs-system";
+    fabric.netdevs.push_back(make_netdev("br-ex"));
+    fabric.netdevs.push_back(make_netdev("ovs-system"));
+    fabric.default_route_netdevs = {"br-ex"};
+    EXPECT_EQ(port_of(choose_fabric(fabric, {}), "mlx5_2").rule, PortRule::Management);
+    fabric.netdevs.pop_back(); // another kind of virtual interface, and no Open vSwitch
+    fabric.netdevs[2].upper = "";
+    EXPECT_TRUE(choose_fabric(fabric, {}).uses("mlx5_2"));
+}
+
+TEST(Management, ThePortOfAnInterfaceOnACardWithTwo) {
+    Fabric fabric;
+    add_roce(fabric, "mlx4_0", "eth0", "10.0.0.1");
+    fabric.hcas[0].ports.push_back(make_port());
+    fabric.hcas[0].ports[1].number = 2;
+    add_both(fabric.hcas[0].ports[1], 0, "10.0.1.1", "eth1.7"); // no GID names eth1, only its VLAN has an address
+    fabric.hcas[0].netdevs = {"eth0", "eth1", "eth1.7"};
+    fabric.netdevs.push_back(make_netdev("eth1"));
+    fabric.netdevs.back().port = 2;
+    fabric.netdevs.push_back(make_netdev("eth1.7"));
+    fabric.default_route_netdevs = {"eth1"};
+    EXPECT_EQ(choose_fabric(fabric, {}).nccl_ib_hca(), "=mlx4_0:1");
+}
+
+/// A rail beside a GPU, and one without any.
+Fabric rail_and_storage() {
+    Fabric fabric = two_rails();
+    add_gpu(fabric, pci("60", "64"));
+    fabric.hcas[0].ports[0].state = "DOWN"; // storage: nobody misses it
+    return fabric;
+}
+
+TEST(Warnings, ABrokenRail) {
+    Fabric fabric = rail_and_storage();
+    EXPECT_TRUE(choose_fabric(fabric, {}).warnings.empty());
+    add_roce(fabric, "mlx5_2", "eth2", "10.0.2.1", pci("70", "73"));
+    fabric.hcas[2].ports[0].state = "DOWN";
+    add_gpu(fabric, pci("80", "83"));
+    EXPECT_FALSE(warned(choose_fabric(fabric, {}), "mlx5_2"));
+    add_gpu(fabric, pci("70", "74"));
+    EXPECT_TRUE(warned(choose_fabric(fabric, {}), "mlx5_2 port 1 is DOWN (LinkUp): left out; bring its link up"));
+}
+
+TEST(Warnings, NotTheUnpluggedSecondPortOfARail) {
+    Fabric fabric = rail_and_storage();
+    const std::string second = pci("60", "63").substr(0, pci("60", "63").size() - 1) + "1";
+    add_roce(fabric, "mlx5_2", "eth2", "10.0.2.1", second).ports[0].state = "DOWN";
+    EXPECT_EQ(choose_fabric(fabric, {}).nccl_ib_hca(), "=mlx5_1:1");
+    EXPECT_TRUE(choose_fabric(fabric, {}).warnings.empty());
+}
+
+TEST(GidIndex, WhatNcclWouldTakeAloneAndTold) {
+    Fabric fabric = two_rails();
+    auto choice = choose_fabric(fabric, {});
+    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_alone, 3U);
+    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_told, 3U);
+    // 169.254 before the real address: NCCL alone takes it, one index puts it right.
+    for (auto& hca : fabric.hcas) {
+        hca.ports[0].gids.erase(hca.ports[0].gids.begin() + 2, hca.ports[0].gids.end());
+        add_both(hca.ports[0], 2, "169.254.3.1", hca.netdevs[0]);
+        add_both(hca.ports[0], 4, "10.0.0.1", hca.netdevs[0]);
+    }
+    choice = choose_fabric(fabric, {});
+    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_alone, 3U);
+    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_told, 5U);
+    EXPECT_EQ(port_of(choice, "mlx5_0").gid_index, 5U);
+}
+
 } // namespace
 } // namespace rdma_nccl

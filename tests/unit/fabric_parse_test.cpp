@@ -130,5 +130,14 @@ TEST(Pci, CommonAncestorsBeginAtTheHostBridge) {
     EXPECT_FALSE(share_pcie_switch(vmbus + "/a/pci0001:00/0001:00:00.0", vmbus + "/b/pci0002:00/0002:00:02.0"));
 }
 
+TEST(FabricParse, RatesThatStandForUnknown) {
+    for (const auto* text : {"10 Gb/sec (4X)", "10 Gb/sec (4X SDR)", "2.5 Gb/sec (1X SDR)"}) {
+        EXPECT_TRUE(is_default_rate(text)) << text;
+    }
+    for (const auto* text : {"100 Gb/sec (4X EDR)", "10 Gb/sec (1X QDR)", "10 Gb/sec (4X SDR", ""}) {
+        EXPECT_FALSE(is_default_rate(text)) << text;
+    }
+}
+
 } // namespace
 } // namespace rdma_nccl

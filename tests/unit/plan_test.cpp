@@ -72,7 +72,7 @@ TEST(Plan, OneIndexOrNcclsOwnChoice) {
     EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_IB_GID_INDEX"), "3");
     facts.fabric.hcas[1] = roce_hca("mlx5_1", "eth2", "10.2.0.1", 5);
     const auto plan = make_plan(facts, {});
-    EXPECT_EQ(value(plan.variables, "NCCL_IB_GID_INDEX"), "(none)");
+    EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_GID_INDEX")->action, VariableAction::Leave);
     EXPECT_EQ(value(plan.variables, "NCCL_IB_ROCE_VERSION_NUM"), "2");
     EXPECT_EQ(value(plan.variables, "NCCL_IB_ADDR_FAMILY"), "AF_INET");
     EXPECT_FALSE(plan.warnings.empty()) << "NCCL before 2.21 cannot do it";
@@ -187,6 +187,76 @@ TEST(Report, SaysEverythingInALine) {
     const auto lines = plan_lines(plan, facts.step, {});
     EXPECT_NE(std::find(lines.begin(), lines.end(), "  MASTER_PORT=21000  [derived: from job and step id, by srun]"),
               lines.end());
+}
+
+/// As NCCL sees it: numbers, hardware below.
+NodeFacts two_nodes_of_hardware() {
+    NodeFacts facts = two_nodes();
+    unsigned number = 1;
+    for (auto& entry : facts.fabric.netdevs) {
+        entry.ifindex = number++;
+        entry.pci_path = "/sys/devices/pci0000:00/0000:00:0" + std::to_string(number) + ".0";
+    }
+    return facts;
+}
+
+const Variable& interface_variable(const Plan& plan) {
+    return *find_variable(plan.variables, "NCCL_SOCKET_IFNAME");
+}
+
+TEST(Plan, NcclIsToldItsInterfaceOnlyWhereItWouldGoWrong) {
+    NodeFacts facts = two_nodes_of_hardware();
+    EXPECT_EQ(interface_variable(make_plan(facts, {})).action, VariableAction::Leave);
+    EXPECT_EQ(value(make_plan(facts, {}).variables, "GLOO_SOCKET_IFNAME"), "eth0");
+
+    NodeFacts other_first = facts;
+    other_first.fabric.netdevs[1].ifindex = 0; // eth1 before eth0
+    EXPECT_EQ(interface_variable(make_plan(other_first, {})).value, "=eth0");
+
+    NodeFacts bridge = facts; // NET/Socket would use it too
+    bridge.fabric.netdevs.push_back(netdev("br-1a2b", "172.18.0.1"));
+    bridge.fabric.netdevs.back().ifindex = 9;
+    EXPECT_EQ(interface_variable(make_plan(bridge, {})).value, "=eth0");
+
+    NodeFacts ipoib = facts;
+    ipoib.fabric.netdevs.push_back(netdev("ib0", "10.9.0.1"));
+    EXPECT_EQ(interface_variable(make_plan(ipoib, {})).value, "=eth0");
+
+    Settings asked;
+    asked.net.interface = "eth0";
+    EXPECT_EQ(interface_variable(make_plan(facts, asked)).value, "=eth0");
+    EXPECT_EQ(interface_variable(make_plan(facts, asked)).source, "setting");
+}
+
+TEST(Plan, WhatTheUserTellsNcclOfInterfacesCounts) {
+    NodeFacts facts = two_nodes_of_hardware();
+    facts.environment.set("NCCL_SOCKET_FAMILY", "AF_INET6"); // no interface has such an address: NCCL fails alone
+    EXPECT_EQ(interface_variable(make_plan(facts, {})).value, "=eth0");
+    facts = two_nodes_of_hardware();
+    facts.environment.set("NCCL_COMM_ID", "10.1.0.9:4000"); // NCCL would go by that subnet
+    EXPECT_EQ(interface_variable(make_plan(facts, {})).value, "=eth0");
+    facts = two_nodes_of_hardware();
+    facts.nccl_conf["NCCL_SOCKET_IFNAME"] = {"eth2", "/etc/nccl.conf"};
+    EXPECT_EQ(interface_variable(make_plan(facts, {})).action, VariableAction::Keep);
+}
+
+TEST(Plan, NcclsCrashWithoutMlx5IsAvoided) {
+    NodeFacts facts = two_nodes();
+    facts.fabric.hcas[0].driver = "bnxt_en";
+    EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_GIN_TYPE"), "2");
+    facts.fabric.hcas[1].driver = "mlx5_core";
+    EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_GIN_TYPE"), "(none)");
+    facts.fabric.hcas.clear();
+    EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_GIN_TYPE"), "(none)");
+}
+
+TEST(Plan, ASitesTuningValueNamesItsLine) {
+    Settings settings;
+    settings.given["NCCL_IB_TIMEOUT"] = {"20", Origin::SiteFile, "/etc/rdma-nccl.conf:4"};
+    settings.tuning_values.ib_timeout = 20;
+    const auto plan = make_plan(two_nodes(), settings);
+    EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_TIMEOUT")->source, "/etc/rdma-nccl.conf:4");
+    EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_QPS_PER_CONNECTION")->source, "default");
 }
 
 } // namespace
