@@ -9,9 +9,9 @@ import os
 import uuid
 
 from .drivers import GPUS
+from .netdevs import NetdevBuilder
 from .places import Places
 from .rdma import RdmaBuilder
-from .netdevs import NetdevBuilder
 from .repeat import expanded
 from .values import DefaultRoute, DescriptionError, Gpu, Machine, Netdev
 
@@ -20,8 +20,8 @@ __all__ = ["DescriptionError", "Machine", "Netdev", "descriptions", "machine_of"
 FABRIC_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fabric")
 
 _KEYS = set(
-    "about packages cores_per_package memory_gib root_buses vm_bus oui default_route netdevs gids table_length hcas gpus "
-    "dev_infiniband files".split()
+    "about packages cores_per_package memory_gib root_buses vm_bus oui default_route netdevs gids table_length hcas "
+    "gpus dev_infiniband files".split()
 )
 
 

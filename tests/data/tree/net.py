@@ -83,7 +83,8 @@ def _write_netdev(tree: Tree, machine: Machine, netdev: Netdev) -> None:
         },
     )
     if netdev.kind == "ipoib":
-        tree.attributes(directory, {"mode": "datagram", "pkey": "0xffff", "umcast": 0})
+        mode = "datagram" if netdev.mtu <= 4092 else "connected"
+        tree.attributes(directory, {"mode": mode, "pkey": "0xffff", "umcast": 0})
     tree.attributes(f"{directory}/statistics", {"rx_bytes": 0, "tx_bytes": 0, "rx_packets": 0, "tx_packets": 0})
     if netdev.function:
         tree.link(f"{directory}/device", netdev.function.directory)

@@ -12,7 +12,8 @@ from .values import DescriptionError, Netdev
 _KINDS = ("nic", "bond", "bridge", "ovs", "vlan", "macvlan", "ipoib", "netvsc")
 _STATES = ("up", "no-carrier", "down")
 _KEYS = set(
-    "name network ipv4 ipv6 link_local driver pci vf_of is_vf kind state master base bond mtu speed elsewhere".split()
+    "name network ipv4 ipv6 link_local mac_of driver pci vf_of is_vf kind state master base bond mtu speed "
+    "elsewhere".split()
 )
 
 
@@ -45,8 +46,8 @@ class NetdevBuilder:
                 members = [other["name"] for other in entries if other.get("master") == entry["name"]]
                 macs[entry["name"]] = macs[members[0]] if members else macs[entry["name"]]
         for entry in entries:  # a VLAN that of its base
-            if _kind_of(entry) == "vlan":
-                macs[entry["name"]] = macs[entry["base"]]
+            if "mac_of" in entry or _kind_of(entry) == "vlan":
+                macs[entry["name"]] = macs[entry.get("mac_of", entry.get("base"))]
         return macs
 
     def _mac(self, number: int) -> str:

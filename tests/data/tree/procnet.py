@@ -8,9 +8,9 @@ import struct
 from dataclasses import dataclass
 
 from .files import Tree
-from .values import Machine, Netdev
+from .values import DefaultRoute, Machine, Netdev
 
-_RTF_UP, _RTF_GATEWAY = 0x1, 0x2
+_RTF_UP, _RTF_GATEWAY, _RTF_HOST = 0x1, 0x2, 0x4
 _SCOPE_HOST, _SCOPE_LINK, _SCOPE_GLOBAL = 0x10, 0x20, 0x00
 _IFA_F_PERMANENT = 0x80
 
@@ -26,13 +26,27 @@ def write_procnet(tree: Tree, machine: Machine) -> None:
 
 def _route(machine: Machine) -> str:
     lines = ["Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT"]
-    for route in machine.default_routes:
-        if isinstance(route.gateway, ipaddress.IPv4Address):
-            lines.append(_route_line(route.netdev, ipaddress.IPv4Network("0.0.0.0/0"), route.gateway))
+    for route in _ipv4_defaults(machine):
+        lines.append(_route_line(route.netdev, ipaddress.IPv4Network("0.0.0.0/0"), route.gateway))
+    lines += [_route_line(route.netdev, ipaddress.IPv4Network(route.gateway)) for route in _host_routes(machine)]
     for netdev, interface in _ipv4_interfaces(machine):
         if interface.network.prefixlen < 32:
             lines.append(_route_line(netdev.name, interface.network))
     return "\n".join(line.ljust(127) for line in lines)
+
+
+def _ipv4_defaults(machine: Machine) -> list[DefaultRoute]:
+    return [route for route in machine.default_routes if isinstance(route.gateway, ipaddress.IPv4Address)]
+
+
+def _host_routes(machine: Machine) -> list[DefaultRoute]:
+    """Default routes whose gateway is in no network of the netdev: they need a route to the gateway itself."""
+    networks = {(netdev.name, interface.network) for netdev, interface in _ipv4_interfaces(machine)}
+    return [
+        route
+        for route in _ipv4_defaults(machine)
+        if not any(name == route.netdev and route.gateway in network for name, network in networks)
+    ]
 
 
 def _ipv4_interfaces(machine: Machine) -> list[tuple[Netdev, ipaddress.IPv4Interface]]:
@@ -41,7 +55,7 @@ def _ipv4_interfaces(machine: Machine) -> list[tuple[Netdev, ipaddress.IPv4Inter
 
 
 def _route_line(name: str, network: ipaddress.IPv4Network, gateway: ipaddress.IPv4Address | None = None) -> str:
-    flags = _RTF_UP | (_RTF_GATEWAY if gateway else 0)
+    flags = _RTF_UP | (_RTF_GATEWAY if gateway else 0) | (_RTF_HOST if network.prefixlen == 32 else 0)
     words = [_memory_order(address) for address in (network.network_address, gateway or 0, network.netmask)]
     return f"{name}\t{words[0]}\t{words[1]}\t{flags:04X}\t0\t0\t0\t{words[2]}\t0\t0\t0"
 
@@ -119,6 +133,7 @@ def _fib_trie(machine: Machine) -> str:
     routes = _interface_routes(ipaddress.IPv4Interface("127.0.0.1/8"), "host", "LOCAL")
     if machine.gateway:
         routes.append(_Route(0, 0, "universe", "UNICAST"))
+    routes += [_Route(int(route.gateway), 32, "link", "UNICAST") for route in _host_routes(machine)]
     for _, interface in _ipv4_interfaces(machine):
         routes += _interface_routes(interface, "link", "UNICAST")
     leaves: dict[int, list[_Route]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One entry of a description that stands for several: {"repeat": {"i": "0-7", "bus": "18 3a ..."}, "name": "eth{i}"}."""
+"""An entry of a description that stands for several: {"repeat": {"i": "0-7", "bus": "18 3a ..."}, "name": "eth{i}"}."""
 
 from __future__ import annotations
 
