@@ -8,7 +8,10 @@ from .values import Machine
 
 
 def write_dev(tree: Tree, machine: Machine) -> None:
-    if not machine.hcas or not machine.dev_infiniband:
+    if not machine.hcas:
+        return
+    if not machine.dev_infiniband:
+        tree.directory("dev")  # it is there, which tells it from a copy without /dev
         return
     tree.write("dev/infiniband/rdma_cm", b"")
     for hca in machine.hcas:

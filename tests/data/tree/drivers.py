@@ -86,7 +86,7 @@ DRIVERS: dict[str, Driver] = {
         virtual_device="0x1819",
         speed=400000,
         firmware="231.0.154.0",
-        texts=(("hca_type", "bnxt_re"), ("hw_rev", "0x14e4")),
+        texts=(("hca_type", "Broadcom NetXtreme-C/E RoCE Driver HCA"), ("hw_rev", "0x14e4")),
         hw_counters=tuple("active_qps rx_bytes tx_bytes rx_pkts tx_pkts rx_roce_good_bytes tx_write_req".split()),
     ),
     "ice": RdmaDriver(
@@ -108,6 +108,7 @@ DRIVERS: dict[str, Driver] = {
     "hns3": RdmaDriver(("0x19e5", "0xa228"), firmware="1.20.3.13", hw_counters=("lifespan", "hw_rx_pkts_cnt")),
     "efa": RdmaDriver(
         ("0x1d0f", "0xefa2"),
+        speed=100000,
         node_type="7: unspecified",
         link_layer="Unknown",
         table_length=1,
@@ -127,7 +128,7 @@ RATES = {
     200000: "200 Gb/sec (4X HDR)",
     100000: "100 Gb/sec (4X EDR)",
     56000: "56 Gb/sec (4X FDR)",
-    50000: "50 Gb/sec (2X EDR)",
+    50000: "50 Gb/sec (1X HDR)",
     40000: "40 Gb/sec (4X QDR)",
     25000: "25 Gb/sec (1X EDR)",
     10000: "10 Gb/sec (1X QDR)",

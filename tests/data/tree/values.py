@@ -6,8 +6,6 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
-
 
 class DescriptionError(Exception):
     """The description cannot be made into a machine; the text says why."""
