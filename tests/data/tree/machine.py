@@ -50,6 +50,8 @@ def machine_of(description: dict, index: int, host: str | None = None, gpus: int
         return _machine(description, index, host or f"n{index + 1:02}", gpus)
     except KeyError as error:
         raise DescriptionError(f"the description lacks or does not know {error}") from None
+    except ValueError as error:  # an address that is none
+        raise DescriptionError(str(error)) from None
 
 
 def _machine(description: dict, index: int, host: str, gpu_count: int | None) -> Machine:
