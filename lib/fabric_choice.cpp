@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric_choice.h"
 
+#include "lib/alike.h"
 #include "lib/fabric_filters.h"
 #include "lib/fabric_gid.h"
 #include "lib/fabric_gid_index.h"
@@ -104,16 +105,27 @@ std::string join_some(const std::vector<std::string>& texts) {
     return texts.size() > most_texts ? format_text("{}; and {} more", joined, texts.size() - most_texts) : joined;
 }
 
+void add_left_out(const Candidate& candidate, AlikeSentences& sentences) {
+    sentences.add(rule_name(candidate.left_out->rule), candidate.name(),
+                  format_text("{} {}", candidate.name(), candidate.left_out->reason));
+}
+
+void append(std::vector<std::string>& texts, const AlikeSentences& sentences) {
+    const auto more = sentences.texts();
+    texts.insert(texts.end(), more.begin(), more.end());
+}
+
 void warn_of_nothing(const Selection& selection, std::vector<std::string>& warnings) {
     if (selection.fabric.hcas.empty()) {
         return; // nothing to choose from is a fact that Fabric itself tells
     }
-    std::vector<std::string> reasons;
+    AlikeSentences reasons;
     for (const auto& candidate : selection.candidates) {
-        reasons.push_back(format_text("{} {}", candidate.name(), candidate.left_out->reason));
+        add_left_out(candidate, reasons);
     }
     warnings.push_back(format_text("no RDMA port is usable, NCCL will use sockets: {}",
-                                   reasons.empty() ? "the devices have no ports" : join_some(reasons)));
+                                   selection.candidates.empty() ? "the devices have no ports"
+                                                                : join_some(reasons.texts())));
 }
 
 /// ACTIVE, as fast as a used port and without an address: someone probably forgot it.
@@ -122,6 +134,7 @@ bool lacks_address(const Selection& selection, const Candidate& candidate, const
                                   PortRule::LinkLocal};
     const auto rate = [&](const Candidate& port) { return link_gbps(selection.fabric, port); };
     return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
+           !default_route_above(selection.fabric, candidate) && // management: nobody misses it
            std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
                return other->is_roce() == candidate.is_roce() && same_rate_class(rate(*other), rate(candidate));
            });
@@ -132,49 +145,54 @@ std::string_view card_of(const Hca& hca) {
     return std::string_view(hca.pci).substr(0, hca.pci.rfind('.'));
 }
 
-/// A rail that is out of order: a GPU stands beside it, and no other port of its card is in use, as one would be where
-/// the second port of a card simply has no cable.
-bool is_broken_rail(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
+/// A rail that is out of order: a GPU stands beside it, and no other port of its card works, as one would where the
+/// second port of a card simply has no cable.
+bool is_broken_rail(const Selection& selection, const Candidate& candidate) {
     constexpr std::array rules = {PortRule::NotActive, PortRule::NoSubnetManager, PortRule::StateUnreadable,
                                   PortRule::TooSlowToRead, PortRule::NoDeviceFile};
     return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
            shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
-           std::none_of(used.begin(), used.end(),
-                        [&](const Candidate* other) { return card_of(*other->hca) == card_of(*candidate.hca); });
+           std::none_of(selection.candidates.begin(), selection.candidates.end(), [&](const Candidate& other) {
+               return card_of(*other.hca) == card_of(*candidate.hca) && other.port->state == "ACTIVE" &&
+                      other.port != candidate.port;
+           });
 }
 
 /// A port that the user named but that cannot work, or that one would expect among the used ones.
 void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) {
     const bool user_named = !names_all(selection.settings.hca);
     const auto used = selection.remaining();
+    AlikeSentences sentences;
     for (const auto& candidate : selection.candidates) {
         if (!candidate.remains() &&
-            (lacks_address(selection, candidate, used) || is_broken_rail(selection, candidate, used) ||
+            (lacks_address(selection, candidate, used) || is_broken_rail(selection, candidate) ||
              (user_named && is_listed(selection.settings.hca, candidate)))) {
-            warnings.push_back(format_text("{} {}", candidate.name(), candidate.left_out->reason));
+            add_left_out(candidate, sentences);
         }
     }
+    append(warnings, sentences);
 }
 
-void warn_of_used(const Candidate& candidate, const Settings& settings, std::vector<std::string>& warnings) {
+void warn_of_used(const Candidate& candidate, const Settings& settings, AlikeSentences& sentences) {
     if (!candidate.is_roce()) {
         return;
     }
     const auto& gid = *candidate.gid.gid;
-    const std::string interface = gid.netdev.empty() ? "its interface" : gid.netdev;
     if (!candidate.gid.doubt.empty()) {
-        warnings.push_back(
-            format_text("{}: gid={} is used as asked, although: {}", candidate.name(), gid.index, candidate.gid.doubt));
+        sentences.add("doubt " + candidate.gid.doubt, candidate.name(),
+                      format_text("{}: gid={} is used as asked, although: {}", candidate.name(), gid.index,
+                                  candidate.gid.doubt));
     } else if (candidate.gid.gid_class == GidClass::LinkLocal) {
-        const bool ipv6 = settings.family == FamilyChoice::Ipv6;
-        warnings.push_back(
-            format_text("{} has {} a link-local address ({}), which reaches one network segment; give {} "
-                        "{} address",
-                        candidate.name(), ipv6 ? "with family=ipv6 only" : "only", gid.value.text(), interface,
-                        ipv6 ? "a global IPv6" : "an IPv4"));
+        sentences.add("link-local", candidate.name(),
+                      format_text("{} has {} a link-local address ({}), which reaches one network segment{}",
+                                  candidate.name(),
+                                  settings.family == FamilyChoice::Ipv6 ? "with family=ipv6 only" : "only",
+                                  gid.value.text(),
+                                  candidate.gid.remedy.empty() ? "" : "; " + candidate.gid.remedy));
     } else if (settings.prefix && !settings.gid && candidate.gid.gid_class != GidClass::InPrefix) {
-        warnings.push_back(format_text("{} has no usable address in {} (prefix): {} is used; give a wider prefix",
-                                       candidate.name(), settings.prefix->text(), gid.value.text()));
+        sentences.add("prefix", candidate.name(),
+                      format_text("{} has no usable address in {} (prefix): {} is used; give a wider prefix",
+                                  candidate.name(), settings.prefix->text(), gid.value.text()));
     }
 }
 
@@ -282,9 +300,11 @@ FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings) {
         return choice;
     }
     warn_of_left_out(selection, choice.warnings);
+    AlikeSentences sentences;
     for (const Candidate* const candidate : used) {
-        warn_of_used(*candidate, settings, choice.warnings);
+        warn_of_used(*candidate, settings, sentences);
     }
+    append(choice.warnings, sentences);
     warn_of_mixed_layers(used, choice.warnings);
     decide_gid_index(used, settings, choice);
     return choice;

@@ -240,7 +240,25 @@ void drop_bond_slaves(Selection& selection) {
     }
 }
 
-// 6. One link layer: RoCE and InfiniBand cannot talk to each other.
+// 6. Hardware instead of software (rxe), which may stand on the very interface of the hardware.
+
+void drop_software(Selection& selection) {
+    const auto remaining = selection.remaining();
+    const auto is_software = [](const Candidate* candidate) {
+        return candidate->hca->pci.empty() && candidate->hca->driver.empty();
+    };
+    if (std::all_of(remaining.begin(), remaining.end(), is_software)) {
+        return;
+    }
+    for (Candidate* const candidate : remaining) {
+        if (is_software(candidate)) {
+            candidate->left_out =
+                LeftOut{PortRule::Software, "is software (no PCI device), and the node has hardware: left out"};
+        }
+    }
+}
+
+// 7. One link layer: RoCE and InfiniBand cannot talk to each other.
 
 struct LayerWeight {
     std::size_t nearness = 0; ///< summed over the GPUs: PCI ancestors shared with the layer's nearest port
@@ -292,7 +310,7 @@ void keep_one_link_layer(Selection& selection) {
     }
 }
 
-// 7. Address class: a link-local address serves only where there is nothing else.
+// 8. Address class: a link-local address serves only where there is nothing else.
 
 bool is_link_local_only(const Candidate& candidate) {
     return candidate.is_roce() && candidate.gid.gid_class == GidClass::LinkLocal;
@@ -312,7 +330,7 @@ void drop_link_local(Selection& selection) {
     }
 }
 
-// 8. The top rate class. A port whose rate is unknown stays.
+// 9. The top rate class. A port whose rate is unknown stays.
 
 void keep_top_rate(Selection& selection) {
     double top = 0;
@@ -328,21 +346,15 @@ void keep_top_rate(Selection& selection) {
     }
 }
 
-// 9. Not the management port: what carries the default route, unless it stands right beside a GPU.
+// 10. Not the management port: what carries the default route, unless it stands right beside a GPU.
 
 void drop_management(Selection& selection) {
     const auto remaining = selection.remaining();
-    std::vector<std::pair<Candidate*, std::string_view>> management; // with the interface that has the default route
-    for (const auto& carrier : selection.fabric.default_route_netdevs) {
-        const auto below = with_lowers(selection.fabric, carrier);
-        for (Candidate* const candidate : remaining) {
-            const auto own = netdevs_of(selection.fabric, *candidate);
-            const bool known = std::any_of(management.begin(), management.end(),
-                                           [&](const auto& entry) { return entry.first == candidate; });
-            if (!known && !shares_switch_with_gpu(selection.fabric, *candidate->hca) &&
-                std::any_of(own.begin(), own.end(), [&](const std::string& name) { return holds(below, name); })) {
-                management.emplace_back(candidate, carrier);
-            }
+    std::vector<std::pair<Candidate*, std::string>> management; // with the interface that has the default route
+    for (Candidate* const candidate : remaining) {
+        auto carrier = default_route_above(selection.fabric, *candidate);
+        if (carrier && !shares_switch_with_gpu(selection.fabric, *candidate->hca)) {
+            management.emplace_back(candidate, std::move(*carrier));
         }
     }
     if (management.size() == remaining.size()) {
@@ -355,7 +367,7 @@ void drop_management(Selection& selection) {
     }
 }
 
-// 10. At most as many ports as NCCL takes (MAX_IB_DEVS: 32 from 2.18.5 on); it drops the rest without a word.
+// 11. At most as many ports as NCCL takes (MAX_IB_DEVS: 32 from 2.18.5 on); it drops the rest without a word.
 
 void keep_what_nccl_takes(Selection& selection) {
     constexpr std::size_t most_ports = 32;
@@ -366,12 +378,13 @@ void keep_what_nccl_takes(Selection& selection) {
     }
 }
 
-constexpr std::array<Filter, 10> filters = {{
+constexpr std::array<Filter, 11> filters = {{
     {"RoCE or InfiniBand", true, keep_verbs_capable},
     {"ACTIVE", true, keep_active},
     {"usable GID", true, keep_with_usable_gid},
     {"PF instead of its VFs", false, drop_virtual_functions},
     {"bond instead of its slaves", false, drop_bond_slaves},
+    {"hardware instead of software", false, drop_software},
     {"one link layer", false, keep_one_link_layer},
     {"routable address", false, drop_link_local},
     {"top rate class", false, keep_top_rate},
@@ -402,6 +415,17 @@ bool shares_switch_with_gpu(const Fabric& fabric, const Hca& hca) {
 
 std::span<const Filter> fabric_filters() {
     return filters;
+}
+
+std::optional<std::string> default_route_above(const Fabric& fabric, const Candidate& candidate) {
+    const auto own = netdevs_of(fabric, candidate);
+    for (const auto& carrier : fabric.default_route_netdevs) {
+        const auto below = with_lowers(fabric, carrier);
+        if (std::any_of(own.begin(), own.end(), [&](const std::string& name) { return holds(below, name); })) {
+            return carrier;
+        }
+    }
+    return std::nullopt;
 }
 
 double link_gbps(const Fabric& fabric, const Candidate& candidate) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ten filters of `hca=auto` (design section 6), one function each, in one table.
+// The filters of `hca=auto` (design section 6), one function each, in one table.
 #pragma once
 
 #include "lib/fabric.h"
@@ -48,6 +48,9 @@ std::span<const Filter> fabric_filters();
 
 /// Whether a PCIe switch (or one root port) joins the HCA to a GPU: a rail of the GPU fabric.
 bool shares_switch_with_gpu(const Fabric& fabric, const Hca& hca);
+
+/// The interface with the default route that the port carries: its own, or one that stands on it; else nullopt.
+std::optional<std::string> default_route_above(const Fabric& fabric, const Candidate& candidate);
 
 /// The rate of one physical link of the port in Gb/s, to compare ports by class: of a bond, that of its fastest slave.
 double link_gbps(const Fabric& fabric, const Candidate& candidate);

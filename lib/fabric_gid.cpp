@@ -164,17 +164,21 @@ LeftOut left_out_without_gid(const Port& port, const std::optional<Fault>& neare
                         roce_version_text(settings), wrong_version ? "only " : "", nearest->reason, nearest->remedy)};
 }
 
-/// Predicate and remedy for a port whose best entry is link-local.
-LeftOut left_out_link_local(const Gid& gid, const std::optional<Fault>& nearest_routable, const Settings& settings) {
+/// What to say of a port whose best entry is link-local: a better one is there but cannot be used, or there is none.
+void describe_link_local(GidChoice& choice, const std::optional<Fault>& nearest_routable, const Settings& settings) {
+    const Gid& gid = *choice.gid;
     const std::string only = gid.value.is_ipv4() ? "169.254/16" : "fe80::";
-    if (!nearest_routable || nearest_routable->rule == GidRule::WrongVersion) {
-        return {PortRule::LinkLocal,
-                format_text("has no {} address (only {}): left out; give {} an IPv4 address",
-                            roce_version_text(settings), only, gid.netdev.empty() ? "its interface" : gid.netdev)};
+    std::string reason;
+    if (nearest_routable && nearest_routable->rule != GidRule::WrongVersion) {
+        reason = format_text("has no usable {} address but {} ({})", roce_version_text(settings), only,
+                             nearest_routable->reason);
+        choice.remedy = nearest_routable->remedy;
+    } else {
+        reason = format_text("has no {} address (only {})", roce_version_text(settings), only);
+        choice.remedy = format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
+                                    settings.family == FamilyChoice::Ipv6 ? "a global IPv6" : "an IPv4");
     }
-    return {PortRule::LinkLocal, format_text("has no usable {} address but {} ({}): left out; {}",
-                                             roce_version_text(settings), only, nearest_routable->reason,
-                                             nearest_routable->remedy)};
+    choice.problem = LeftOut{PortRule::LinkLocal, format_text("{}: left out; {}", reason, choice.remedy)};
 }
 
 GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& settings) {
@@ -206,7 +210,7 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
     }
     choice.gid_class = class_of(*choice.gid, settings);
     if (choice.gid_class == GidClass::LinkLocal) {
-        choice.problem = left_out_link_local(*choice.gid, nearest_routable, settings);
+        describe_link_local(choice, nearest_routable, settings);
     }
     for (std::size_t i = 0; i < port.gids.size(); ++i) {
         auto& verdict = choice.verdicts[i];

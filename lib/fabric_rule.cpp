@@ -8,7 +8,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::array<RuleName<PortRule>, 23> port_names = {{
+constexpr std::array<RuleName<PortRule>, 24> port_names = {{
     {PortRule::Used, "used"},
     {PortRule::NotNamed, "not-named"},
     {PortRule::Excluded, "excluded"},
@@ -27,6 +27,7 @@ constexpr std::array<RuleName<PortRule>, 23> port_names = {{
     {PortRule::NoSuchGid, "no-such-gid"},
     {PortRule::VirtualFunction, "virtual-function"},
     {PortRule::BondSlave, "bond-slave"},
+    {PortRule::Software, "software"},
     {PortRule::OtherLinkLayer, "other-link-layer"},
     {PortRule::LinkLocal, "link-local"},
     {PortRule::Slower, "slower"},

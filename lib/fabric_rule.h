@@ -28,6 +28,7 @@ enum class PortRule {
     NoSuchGid,        ///< gid=N, and slot N is empty or beyond 255
     VirtualFunction,  ///< its physical function is usable on this host
     BondSlave,        ///< the bond above it is usable
+    Software,         ///< rxe, and hardware is there
     OtherLinkLayer,   ///< RoCE beside better InfiniBand, or the other way round
     LinkLocal,        ///< only fe80:: or 169.254/16, and others have routable addresses
     Slower,           ///< below the top rate class

@@ -151,6 +151,18 @@ std::optional<Place> place_of(const IpAddress& address, const std::vector<Hca>& 
     return places.size() == 1 ? std::optional(places.front()) : std::nullopt;
 }
 
+/// A saved tree brings them along, exact as they were.
+bool add_saved_addresses(const Root& root, std::vector<Netdev>& netdevs) {
+    const auto text = root.read(saved_addresses_path, table_limit);
+    if (!text) {
+        return false;
+    }
+    for (const auto& entry : parse_saved_addresses(*text)) {
+        add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
+    }
+    return true;
+}
+
 void add_copied_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
     const auto routes = parse_ipv4_routes(read_table(root, "/proc/net/route", notes));
     for (const auto& address : parse_fib_trie(read_table(root, "/proc/net/fib_trie", notes))) {
@@ -186,7 +198,7 @@ void add_default_routes(const std::vector<Route>& routes, std::vector<std::strin
 void add_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
     if (root.is_live()) {
         add_live_addresses(netdevs, notes);
-    } else {
+    } else if (!add_saved_addresses(root, netdevs)) {
         add_copied_addresses(root, hcas, netdevs, notes);
     }
 }
@@ -194,7 +206,9 @@ void add_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<N
 std::vector<std::string> read_default_route_netdevs(const Root& root, Notes& notes) {
     std::vector<std::string> netdevs;
     add_default_routes(parse_ipv4_routes(read_table(root, "/proc/net/route", notes)), netdevs);
-    add_default_routes(parse_ipv6_routes(read_table(root, "/proc/net/ipv6_route", notes)), netdevs);
+    if (netdevs.empty()) {
+        add_default_routes(parse_ipv6_routes(read_table(root, "/proc/net/ipv6_route", notes)), netdevs);
+    }
     return netdevs;
 }
 

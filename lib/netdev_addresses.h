@@ -5,16 +5,21 @@
 #include "lib/fabric_notes.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
 
-/// Fills Netdev::addresses: on the live root from getifaddrs(3), which is exact; in another tree from proc/net/if_inet6
-/// and, for IPv4, from proc/net/fib_trie, which names no interface: that is found by the GID with the same address,
+/// What `rdma-nccl explain --save` adds to a tree, as no file of the kernel tells an interface's IPv4 addresses.
+inline constexpr std::string_view saved_addresses_path = "/ip-addresses";
+
+/// Fills Netdev::addresses: on the live root from getifaddrs(3), which is exact; in a saved tree from the file above; in
+/// another one from proc/net/if_inet6 and, for IPv4, from proc/net/fib_trie, which names no interface: that is found by the GID with the same address,
 /// else by the most specific direct route; addresses that stay ambiguous are noted and left out.
 void add_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes);
 
-/// The interfaces of the default routes with the lowest metric, IPv4's first, each once; never the loopback interface.
+/// The interfaces of the IPv4 default routes with the lowest metric, each once; where there is none, of IPv6's: routers
+/// that announce themselves on the rails make default routes there that nobody means. Never the loopback interface.
 std::vector<std::string> read_default_route_netdevs(const Root& root, Notes& notes);
 
 } // namespace rdma_nccl

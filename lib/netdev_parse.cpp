@@ -122,6 +122,17 @@ std::vector<Value> parse_lines(std::string_view text, std::optional<Value> (*par
     return values;
 }
 
+std::optional<NetdevAddress> parse_saved_address_line(std::string_view line) {
+    const auto [netdev, rest] = split_once(line, ' ');
+    const auto [address_text, length] = split_once(rest.value_or(""), '/');
+    const auto address = IpAddress::parse(address_text);
+    const auto network = IpPrefix::parse(rest.value_or(""));
+    if (!is_netdev_name(netdev) || !address || !network) {
+        return std::nullopt;
+    }
+    return NetdevAddress{std::string(netdev), *address, network->length()};
+}
+
 } // namespace
 
 std::vector<Route> parse_ipv4_routes(std::string_view text) {
@@ -146,6 +157,10 @@ std::vector<IpAddress> parse_fib_trie(std::string_view text) {
         }
     }
     return addresses;
+}
+
+std::vector<NetdevAddress> parse_saved_addresses(std::string_view text) {
+    return parse_lines(text, parse_saved_address_line);
 }
 
 std::vector<NetdevAddress> parse_if_inet6(std::string_view text) {

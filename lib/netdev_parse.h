@@ -34,6 +34,9 @@ struct NetdevAddress {
     IpAddress address;
     unsigned prefix_length = 0;
 };
+/// Lines "eth0 10.0.0.7/24".
+std::vector<NetdevAddress> parse_saved_addresses(std::string_view text);
+
 /// proc/net/if_inet6, without addresses that duplicate address detection has not passed.
 std::vector<NetdevAddress> parse_if_inet6(std::string_view text);
 

@@ -193,7 +193,7 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
 
     append(plan.warnings, facts.step.problems);
     append(plan.warnings, plan.layout.warnings);
-    if (!plan.users_head) {
+    if (!plan.users_head && facts.step.job_id != 0) {
         append(plan.warnings, plan.head.warnings);
         if (plan.head.address && !plan.head_node.certain && facts.step.node_count > 1 && settings.head.is_auto()) {
             plan.warnings.push_back(

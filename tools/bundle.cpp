@@ -2,6 +2,7 @@
 #include "tools/bundle.h"
 
 #include "lib/format.h"
+#include "lib/netdev_addresses.h"
 #include "lib/text.h"
 #include "tools/explain.h"
 #include "tools/tree_copy.h"
@@ -48,6 +49,17 @@ bool write_file(const fs::path& path, const std::string& text) {
     return stream.good();
 }
 
+/// No file of the kernel tells which interface has which IPv4 address.
+std::string addresses_text(const Fabric& fabric) {
+    std::string text;
+    for (const auto& netdev : fabric.netdevs) {
+        for (const auto& entry : netdev.addresses) {
+            text += format_text("{} {}/{}\n", netdev.name, entry.address.text(), entry.prefix_length);
+        }
+    }
+    return text;
+}
+
 } // namespace
 
 Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
@@ -71,6 +83,7 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
     const fs::path top(directory);
     const std::string site = Root::open("/")->read(site_file, std::size_t{1} << 20).value_or("");
     if (!write_file(top / "README", std::string(readme)) ||
+        !write_file(top / fs::path(saved_addresses_path).relative_path(), addresses_text(node.facts.fabric)) ||
         !write_file(top / "explain.txt", explain_text(node, host)) ||
         !write_file(top / "explain.json", explain_json(node, host).dump(2) + "\n") ||
         !write_file(top / "etc/rdma-nccl.conf", site)) {

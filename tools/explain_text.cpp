@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/alike.h"
 #include "lib/fabric_filters.h"
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
@@ -182,8 +183,13 @@ std::string gids_text(const NodePlan& node) {
 std::string decision_text(const Decision& decision) {
     std::string text = format_text("  {}: {} ({})\n", decision.what, or_dash(decision.decision),
                                    or_dash(printable(decision.why, 400)));
+    AlikeSentences sentences;
     for (const auto& rejected : decision.rejected) {
-        text += format_text("      rejected: {} {} [{}]\n", rejected.what, printable(rejected.why, 400), rejected.rule);
+        sentences.add(rejected.rule + rejected.why, rejected.what,
+                      format_text("{} {} [{}]", rejected.what, printable(rejected.why, 400), rejected.rule));
+    }
+    for (const auto& sentence : sentences.texts()) {
+        text += format_text("      rejected: {}\n", sentence);
     }
     return text;
 }

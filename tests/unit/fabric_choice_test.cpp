@@ -49,14 +49,14 @@ bool warned(const FabricChoice& choice, const std::string& part) {
                        [&](const std::string& warning) { return warning.find(part) != std::string::npos; });
 }
 
-TEST(ChooseFabric, TenFiltersInTheOrderOfTheDesign) {
+TEST(ChooseFabric, TheirOrder) {
     std::vector<std::string_view> names;
     for (const auto& filter : fabric_filters()) {
         names.push_back(filter.name);
     }
     EXPECT_EQ(names,
               (std::vector<std::string_view>{"RoCE or InfiniBand", "ACTIVE", "usable GID", "PF instead of its VFs",
-                                             "bond instead of its slaves", "one link layer", "routable address",
+                                             "bond instead of its slaves", "hardware instead of software", "one link layer", "routable address",
                                              "top rate class", "not the management port", "at most 32 ports"}));
 }
 
@@ -245,8 +245,10 @@ TEST(Filters, LinkLocalPortsBesideRoutableOnes) {
     EXPECT_EQ(choice.nccl_ib_hca(), "=mlx5_0:1,mlx5_1:1");
     EXPECT_EQ(choice.warnings,
               (std::vector<std::string>{
-                  "mlx5_3 port 1 has no RoCE v2 address (only fe80::): left out; give eth3 an IPv4 address",
-                  "mlx5_4 port 1 has no RoCE v2 address (only 169.254/16): left out; give eth4 an IPv4 address"}));
+                  "mlx5_3 port 1 has no RoCE v2 address (only fe80::): left out; give eth3 an IPv4 address "
+                  "(likewise mlx5_4 port 1)"}));
+    EXPECT_EQ(reason_of(choice, "mlx5_4"),
+              "has no RoCE v2 address (only 169.254/16): left out; give eth4 an IPv4 address");
 }
 
 TEST(Filters, LinkLocalPortsWhereThereIsNothingElse) {
@@ -672,6 +674,45 @@ TEST(GidIndex, WhatNcclWouldTakeAloneAndTold) {
     EXPECT_EQ(port_of(choice, "mlx5_0").nccl_alone, 3U);
     EXPECT_EQ(port_of(choice, "mlx5_0").nccl_told, 5U);
     EXPECT_EQ(port_of(choice, "mlx5_0").gid_index, 5U);
+}
+
+TEST(Filters, SoftwareOnlyWhereThereIsNoHardware) {
+    Fabric fabric = two_rails();
+    add_roce(fabric, "rxe0", "eth1", "10.0.1.1").driver = "";
+    EXPECT_EQ(choose_fabric(fabric, {}).nccl_ib_hca(), "=mlx5_0:1,mlx5_1:1");
+    EXPECT_EQ(reason_of(choose_fabric(fabric, {}), "rxe0"),
+              "is software (no PCI device), and the node has hardware: left out");
+    fabric.hcas.erase(fabric.hcas.begin(), fabric.hcas.begin() + 2);
+    EXPECT_EQ(choose_fabric(fabric, {}).nccl_ib_hca(), "=rxe0:1");
+}
+
+TEST(Warnings, ManyPortsWithTheSameFaultAreOneLine) {
+    Fabric fabric;
+    for (unsigned i = 0; i < 12; ++i) {
+        const std::string number = std::to_string(i);
+        add_roce(fabric, "mlx5_" + number, "eth" + number, "", pci("50", std::to_string(50 + i)));
+    }
+    const auto choice = choose_fabric(fabric, {});
+    ASSERT_EQ(choice.warnings.size(), 1U);
+    EXPECT_EQ(choice.warnings[0],
+              "mlx5_0 port 1 has only a link-local address (fe80::e42:a1ff:fe2b:3c4d), which reaches one network "
+              "segment; give eth0 an IPv4 address (likewise mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, "
+              "mlx5_5 port 1, mlx5_6 port 1, mlx5_7 port 1, mlx5_8 port 1 and 3 more)");
+}
+
+TEST(Warnings, NoneOfAManagementPortWithoutAddress) {
+    Fabric fabric = two_rails();
+    add_roce(fabric, "mlx5_2", "eth2", "");
+    EXPECT_TRUE(warned(choose_fabric(fabric, {}), "mlx5_2"));
+    fabric.default_route_netdevs = {"eth2"};
+    EXPECT_FALSE(warned(choose_fabric(fabric, {}), "mlx5_2"));
+}
+
+TEST(Warnings, ALinkLocalPortSaysWhatSpoiltTheBetterEntry) {
+    Fabric fabric;
+    auto& port = add_roce(fabric, "rxe0", "eth0", "").ports[0];
+    port.gids.push_back(make_gid(300, "10.0.0.1", GidType::RoceV2, "eth0"));
+    EXPECT_TRUE(warned(choose_fabric(fabric, {}), "one network segment; remove unused addresses of its interface"));
 }
 
 } // namespace

@@ -147,6 +147,13 @@ Machine& Machine::default_route(const std::string& netdev, unsigned metric) {
     return *this;
 }
 
+Machine& Machine::ipv6_default_route(const std::string& netdev) {
+    const std::string any(32, '0');
+    ipv6_routes_ += format_text("{0} 00 {0} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00450003 {1}\n",
+                                any, netdev);
+    return *this;
+}
+
 Machine& Machine::gpu(const std::string& pci_path, const std::string& vendor, const std::string& pci_class) {
     const std::string device = "/sys/devices/" + pci_path;
     tree_.file(device + "/class", pci_class + "\n");

@@ -55,6 +55,7 @@ public:
     Machine& address(const std::string& netdev, const std::string& cidr, bool subnet_route = true);
     Machine& gateway_route(const std::string& netdev, const std::string& cidr);
     Machine& default_route(const std::string& netdev, unsigned metric = 0);
+    Machine& ipv6_default_route(const std::string& netdev);
     Machine& gpu(const std::string& pci_path, const std::string& vendor = "0x10de",
                  const std::string& pci_class = "0x030200");
 

@@ -126,6 +126,25 @@ TEST(DefaultRoutes, LowestMetricOfEachFamily) {
     EXPECT_EQ(machine.read().default_route_netdevs, (std::vector<std::string>{"eth1", "eth2"}));
 }
 
+TEST(DefaultRoutes, OfIpv6OnlyWhereThereIsNoneOfIpv4) {
+    Machine machine;
+    machine.netdev({.name = "eth0"}).netdev({.name = "rail0"}).ipv6_default_route("rail0");
+    EXPECT_EQ(machine.read().default_route_netdevs, std::vector<std::string>{"rail0"});
+    machine.default_route("eth0");
+    EXPECT_EQ(machine.read().default_route_netdevs, std::vector<std::string>{"eth0"});
+}
+
+TEST(SavedAddresses, AreTakenInsteadOfGuesses) {
+    Machine machine;
+    machine.netdev({.name = "eth0"}).netdev({.name = "eth1"}).address("eth0", "10.0.0.1/24");
+    machine.tree().file("/ip-addresses", "eth1 10.0.0.1/32\neth1 fd00::1/64\njunk\neth0 10.0.0/8\n");
+    const Fabric fabric = machine.read();
+    EXPECT_TRUE(fabric.find_netdev("eth0")->addresses.empty());
+    ASSERT_EQ(fabric.find_netdev("eth1")->addresses.size(), 2U);
+    EXPECT_EQ(fabric.find_netdev("eth1")->addresses[0].prefix_length, 32U);
+    EXPECT_EQ(fabric.find_netdev("eth1")->addresses[1].address.text(), "fd00::1");
+}
+
 TEST(DefaultRoutes, TooLongATableIsCutAndSaidSo) {
     Machine machine;
     machine.netdev({.name = "eth0"}).default_route("eth0");
