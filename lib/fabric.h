@@ -18,12 +18,21 @@ namespace rdma_nccl {
 /// ports/N/gid_attrs/types/I. On an InfiniBand port the kernel prints "IB/RoCE v1" too.
 enum class GidType { RoceV1, RoceV2 };
 
+/// Why a GID's type is not known.
+enum class TypeProblem {
+    None,
+    Unreadable, ///< EINVAL: the GID is of another network namespace
+    Missing,    ///< no file: kernels before 4.5
+    Strange,    ///< a text that we do not know
+};
+
 /// One used slot of a port's GID table; empty slots (all zero) are not kept.
 struct Gid {
     unsigned index = 0;
     IpAddress value;             ///< IPv4-mapped for an IPv4 address
-    std::optional<GidType> type; ///< absent when the file is missing, unreadable (EINVAL) or says something else
-    std::string type_problem;    ///< why `type` is absent
+    std::optional<GidType> type;
+    TypeProblem type_problem = TypeProblem::None;
+    std::string type_text; ///< what the file says, or the error of reading it, when `type` is absent
     std::string netdev;          ///< empty when the file is missing or unreadable
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <utility>
 
 namespace rdma_nccl {
@@ -141,6 +142,11 @@ std::optional<LeftOut> state_fault(const Candidate& candidate) {
     }
     if (port.state.empty()) {
         return LeftOut{PortRule::StateUnreadable, "has a state that cannot be read: left out"};
+    }
+    constexpr std::array<std::string_view, 5> other_states = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE_DEFER"};
+    if (std::find(other_states.begin(), other_states.end(), port.state) == other_states.end()) {
+        return LeftOut{PortRule::StateUnreadable,
+                       format_text("has a state that makes no sense ('{}'): left out", printable(port.state))};
     }
     if (port.state == "INIT" && !candidate.is_roce()) {
         return LeftOut{PortRule::NoSubnetManager, "is INIT: left out; no subnet manager has configured it"};
@@ -367,11 +373,22 @@ void drop_management(Selection& selection) {
     }
 }
 
-// 11. At most as many ports as NCCL takes (MAX_IB_DEVS: 32 from 2.18.5 on); it drops the rest without a word.
+// 11. At most as many ports as NCCL takes (MAX_IB_DEVS: 32 from 2.18.5 on); it drops the rest without a word. Every
+// part of the PCI tree keeps about as many as the others: no GPU shall be left without a near port.
 
 void keep_what_nccl_takes(Selection& selection) {
     constexpr std::size_t most_ports = 32;
-    const auto remaining = selection.remaining();
+    auto remaining = selection.remaining();
+    if (remaining.size() <= most_ports) {
+        return;
+    }
+    std::map<std::string, std::size_t> counts; // of the ports below each root port
+    std::map<const Candidate*, std::size_t> turns;
+    for (const Candidate* const candidate : remaining) {
+        turns[candidate] = counts[root_port_of(place_of(selection.fabric, *candidate->hca))]++;
+    }
+    std::stable_sort(remaining.begin(), remaining.end(),
+                     [&](const Candidate* a, const Candidate* b) { return turns[a] < turns[b]; });
     for (std::size_t i = most_ports; i < remaining.size(); ++i) {
         remaining[i]->left_out = LeftOut{
             PortRule::TooMany, format_text("is one more than the {} ports that NCCL takes: left out", most_ports)};

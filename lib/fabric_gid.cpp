@@ -57,6 +57,21 @@ std::optional<Fault> family_fault(const Gid& gid, const Settings& settings) {
     return std::nullopt;
 }
 
+Fault type_fault(const Gid& gid) {
+    switch (gid.type_problem) {
+    case TypeProblem::Missing:
+        return {GidRule::TypeUnknown, "its type is not told", "the kernel is older than 4.5: update it, or set gid="};
+    case TypeProblem::Strange:
+        return {GidRule::TypeUnknown, format_text("its type is '{}'", gid.type_text),
+                "only RoCE v1 and v2 are known: update rdma-nccl, or set gid="};
+    case TypeProblem::None:
+    case TypeProblem::Unreadable:
+        break;
+    }
+    return {GidRule::TypeUnknown, format_text("its type cannot be read ({})", gid.type_text),
+            "in a container, run in the network namespace of its interface"};
+}
+
 /// The first thing that speaks against an entry.
 std::optional<Fault> find_fault(const Fabric& fabric, const Gid& gid, const Settings& settings) {
     if (gid.value.is_zero() || gid.value.is_multicast() || gid.value.is_loopback()) {
@@ -64,9 +79,7 @@ std::optional<Fault> find_fault(const Fabric& fabric, const Gid& gid, const Sett
                      "give its interface an IPv4 address"};
     }
     if (!gid.type) {
-        return Fault{GidRule::TypeUnknown, format_text("its type is unknown ({})", gid.type_problem),
-                     gid.type_problem.starts_with("says") ? "it is none of RoCE v1 and v2"
-                                                          : "in a container, run in the network namespace of its interface"};
+        return type_fault(gid);
     }
     if (!has_wanted_version(gid, settings)) {
         return Fault{GidRule::WrongVersion, settings.roce == RoceVersion::V2 ? "RoCE v1" : "RoCE v2",
@@ -169,16 +182,19 @@ void describe_link_local(GidChoice& choice, const std::optional<Fault>& nearest_
     const Gid& gid = *choice.gid;
     const std::string only = gid.value.is_ipv4() ? "169.254/16" : "fe80::";
     std::string reason;
+    std::string remedy;
     if (nearest_routable && nearest_routable->rule != GidRule::WrongVersion) {
+        remedy = nearest_routable->remedy;
         reason = format_text("has no usable {} address but {} ({})", roce_version_text(settings), only,
                              nearest_routable->reason);
-        choice.remedy = nearest_routable->remedy;
+        choice.remedy = format_text("{}: {}", nearest_routable->reason, nearest_routable->remedy);
     } else {
         reason = format_text("has no {} address (only {})", roce_version_text(settings), only);
-        choice.remedy = format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
-                                    settings.family == FamilyChoice::Ipv6 ? "a global IPv6" : "an IPv4");
+        remedy = format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
+                             settings.family == FamilyChoice::Ipv6 ? "a global IPv6" : "an IPv4");
+        choice.remedy = remedy;
     }
-    choice.problem = LeftOut{PortRule::LinkLocal, format_text("{}: left out; {}", reason, choice.remedy)};
+    choice.problem = LeftOut{PortRule::LinkLocal, format_text("{}: left out; {}", reason, remedy)};
 }
 
 GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& settings) {

@@ -52,12 +52,14 @@ struct GidTable {
 void read_gid_type(const Result<Directory>& types, std::string_view slot, Gid& gid) {
     const auto text = types ? types->read(slot, short_file) : tl::unexpected(types.error());
     if (!text) {
-        gid.type_problem = text.error().message;
+        gid.type_problem = text.error().os_error == ENOENT ? TypeProblem::Missing : TypeProblem::Unreadable;
+        gid.type_text = text.error().message;
         return;
     }
     gid.type = parse_gid_type(*text);
     if (!gid.type) {
-        gid.type_problem = format_text("says '{}'", printable(*text, 40));
+        gid.type_problem = TypeProblem::Strange;
+        gid.type_text = printable(*text, 40);
     }
 }
 

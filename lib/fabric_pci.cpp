@@ -62,6 +62,15 @@ std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_
     return static_cast<std::size_t>(differ.first - a.begin());
 }
 
+std::string root_port_of(std::string_view path) {
+    std::string joined;
+    const auto above = ancestors(path);
+    for (std::size_t i = 0; i < above.size() && i < 2; ++i) {
+        joined += "/" + std::string(above[i]);
+    }
+    return joined;
+}
+
 bool share_pcie_switch(std::string_view path_a, std::string_view path_b) {
     return common_pci_ancestors(path_a, path_b) >= 2;
 }

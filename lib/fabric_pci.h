@@ -21,6 +21,10 @@ std::string pci_function_path(std::string_view sysfs_path);
 /// How many of host bridge, root port and switch ports stand above both functions; 0: other host bridges, or unknown.
 std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b);
 
+/// The path down to the root port that the function hangs on; for one directly on the host bridge, down to that. Empty
+/// when there is none.
+std::string root_port_of(std::string_view path);
+
 /// Traffic between the two need not cross the host bridge: a root port has one link, so two functions below the same
 /// one meet in a PCIe switch (or are functions of one card).
 bool share_pcie_switch(std::string_view path_a, std::string_view path_b);

@@ -715,5 +715,25 @@ TEST(Warnings, ALinkLocalPortSaysWhatSpoiltTheBetterEntry) {
     EXPECT_TRUE(warned(choose_fabric(fabric, {}), "one network segment; remove unused addresses of its interface"));
 }
 
+TEST(Filters, WhatIsTooManyIsTakenFromAllPartsOfThePciTree) {
+    Fabric fabric;
+    for (unsigned i = 0; i < 40; ++i) { // five below each of eight root ports
+        const std::string number = std::to_string(10 + i);
+        add_roce(fabric, "mlx5_" + number, "eth" + number, "10.0." + number + ".1",
+                 "/sys/devices/pci0000:00/0000:00:0" + std::to_string(i / 5) + ".0/0000:" + number + ":00.0");
+    }
+    const auto choice = choose_fabric(fabric, {});
+    EXPECT_EQ(choice.used().size(), 32U);
+    for (const unsigned last : {14U, 19U, 24U, 29U, 34U, 39U, 44U, 49U}) {
+        EXPECT_EQ(port_of(choice, "mlx5_" + std::to_string(last)).rule, PortRule::TooMany) << last;
+    }
+}
+
+TEST(Filters, AStateThatMakesNoSense) {
+    Fabric fabric = two_rails();
+    fabric.hcas[0].ports[0].state = "four";
+    EXPECT_EQ(reason_of(choose_fabric(fabric, {}), "mlx5_0"), "has a state that makes no sense ('four'): left out");
+}
+
 } // namespace
 } // namespace rdma_nccl

@@ -173,9 +173,9 @@ TEST(ChooseGid, UnreadableTypesAreSkipped) {
     Port port = make_port();
     port.gids = {make_gid(0, "10.0.0.1", std::nullopt, "eth0"), make_gid(2, "10.0.0.2", GidType::RoceV2, "eth0")};
     EXPECT_EQ(index_of(port), 2);
-    EXPECT_EQ(reason(port, 0), "its type is unknown (Invalid argument)");
+    EXPECT_EQ(reason(port, 0), "its type cannot be read (Invalid argument)");
     port.gids.pop_back();
-    EXPECT_NE(problem(port).find("its type is unknown"), std::string::npos);
+    EXPECT_NE(problem(port).find("its type cannot be read"), std::string::npos);
 }
 
 TEST(ChooseGid, TheInterfaceMustBeHereAndUp) {

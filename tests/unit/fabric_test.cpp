@@ -98,10 +98,12 @@ TEST(ReadFabric, TypesThatCannotBeReadAreNotesOfTheirEntry) {
     const auto& gids = fabric.hcas.at(0).ports.at(0).gids;
     ASSERT_EQ(gids.size(), 4U);
     EXPECT_FALSE(gids[0].type);
-    EXPECT_NE(gids[0].type_problem.find("No such file"), std::string::npos);
+    EXPECT_EQ(gids[0].type_problem, TypeProblem::Missing);
     EXPECT_FALSE(gids[1].type);
-    EXPECT_NE(gids[1].type_problem.find("Is a directory"), std::string::npos);
-    EXPECT_EQ(gids[2].type_problem, "says 'RoCE v7'");
+    EXPECT_EQ(gids[1].type_problem, TypeProblem::Unreadable);
+    EXPECT_NE(gids[1].type_text.find("Is a directory"), std::string::npos);
+    EXPECT_EQ(gids[2].type_problem, TypeProblem::Strange);
+    EXPECT_EQ(gids[2].type_text, "RoCE v7");
     EXPECT_EQ(gids[3].type, GidType::RoceV2);
 }
 

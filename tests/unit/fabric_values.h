@@ -17,7 +17,8 @@ inline Gid make_gid(unsigned index, const std::string& address, std::optional<Gi
     gid.index = index;
     gid.value = IpAddress::parse(address).value();
     gid.type = type;
-    gid.type_problem = type ? "" : "Invalid argument";
+    gid.type_problem = type ? TypeProblem::None : TypeProblem::Unreadable;
+    gid.type_text = type ? "" : "Invalid argument";
     gid.netdev = netdev;
     return gid;
 }

@@ -22,6 +22,14 @@ def write_procnet(tree: Tree, machine: Machine) -> None:
     tree.write("proc/net/ipv6_route", _ipv6_route(machine))
     tree.write("proc/net/dev", _dev(machine))
     tree.write("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999")
+    tree.write("ip-addresses", _ip_addresses(machine))
+
+
+def _ip_addresses(machine: Machine) -> str:
+    """Of no kernel: what `rdma-nccl explain --save` adds, as getifaddrs(3) lists it, and no file of /proc/net does."""
+    ipv6 = [(netdev, interface) for netdev in machine.netdevs for interface in _ipv6_of(netdev)]
+    lines = [f"{netdev.name} {interface}" for netdev, interface in _ipv4_interfaces(machine) + ipv6]
+    return "\n".join(["lo 127.0.0.1/8", *lines, "lo ::1/128"])
 
 
 def _route(machine: Machine) -> str:
