@@ -82,6 +82,21 @@ def show(*names: str) -> list[str]:
     return ["bash", "-c", f"echo HOST=$(hostname) {text}"]
 
 
+# Whoever opens one of the files given waits until this ends, at the end of its input: fanotify_init(2), fanotify_mark(2).
+HANG = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+CLASS_CONTENT, MARK_ADD, OPEN_PERM, AT_FDCWD = 0x4, 0x1, 0x10000, -100
+group = libc.fanotify_init(CLASS_CONTENT, 0)
+for path in sys.argv[1:]:
+    mask = ctypes.c_uint64(OPEN_PERM)
+    if libc.fanotify_mark(group, MARK_ADD, mask, AT_FDCWD, path.encode()) != 0:
+        sys.exit(f"fanotify: errno {ctypes.get_errno()}")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
 CONTRACT = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -98,6 +113,22 @@ class TwoNodes(ClusterTest):
         self.assertEqual(len({line["MASTER_PORT"] for line in lines}), 1)
         expected = "=" + ",".join(f"mlx5_{n}:1" for n in range(1, 9))
         self.assertEqual({line["NCCL_IB_HCA"] for line in lines}, {expected})
+
+    def test_a_device_that_hangs_holds_up_no_step(self):
+        state = os.path.join(self.cluster.dir, "root/sys/class/infiniband/mlx5_3/ports/1/state")
+        where = [CLUSTER, "exec", "--dir", self.cluster.dir, "--node", "n01", "--"]
+        command = [*where, PYTHON, "-c", HANG, state]
+        hang = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            self.assertEqual(hang.stdout.readline(), "ready\n")
+            result = self.cluster.run("srun", "-N2", "--rdma-nccl", *show("SLURM_NODEID", "NCCL_IB_HCA"))
+        finally:
+            hang.communicate()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("n01: warning: mlx5_3 port 1 does not answer (its driver hangs): left out; reset the device", result.stderr)
+        first, second = sorted(self.ranks(result.stdout), key=lambda line: line["SLURM_NODEID"])
+        self.assertNotIn("mlx5_3", first["NCCL_IB_HCA"])
+        self.assertIn("mlx5_3", second["NCCL_IB_HCA"])
 
     def test_one_line_on_stderr_and_nothing_on_stdout(self):
         result = self.cluster.run("srun", "-N2", "--ntasks-per-node=2", "--rdma-nccl", "true")

@@ -712,7 +712,7 @@ TEST(Warnings, ALinkLocalPortSaysWhatSpoiltTheBetterEntry) {
     Fabric fabric;
     auto& port = add_roce(fabric, "rxe0", "eth0", "").ports[0];
     port.gids.push_back(make_gid(300, "10.0.0.1", GidType::RoceV2, "eth0"));
-    EXPECT_TRUE(warned(choose_fabric(fabric, {}), "one network segment; remove unused addresses of its interface"));
+    EXPECT_TRUE(warned(choose_fabric(fabric, {}), "one network segment; index 300 is above 255, which verbs cannot use: remove unused addresses"));
 }
 
 TEST(Filters, WhatIsTooManyIsTakenFromAllPartsOfThePciTree) {
