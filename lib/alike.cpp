@@ -27,7 +27,8 @@ std::string likewise(const std::vector<std::string>& names) {
 } // namespace
 
 void AlikeSentences::add(std::string_view key, std::string_view name, std::string sentence) {
-    const auto found = std::find_if(groups_.begin(), groups_.end(), [key](const Group& group) { return group.key == key; });
+    const auto found =
+        std::find_if(groups_.begin(), groups_.end(), [key](const Group& group) { return group.key == key; });
     if (found == groups_.end()) {
         groups_.push_back({std::string(key), std::move(sentence), {}});
     } else {

@@ -29,11 +29,11 @@ enum class TypeProblem {
 /// One used slot of a port's GID table; empty slots (all zero) are not kept.
 struct Gid {
     unsigned index = 0;
-    IpAddress value;             ///< IPv4-mapped for an IPv4 address
+    IpAddress value; ///< IPv4-mapped for an IPv4 address
     std::optional<GidType> type;
     TypeProblem type_problem = TypeProblem::None;
     std::string type_text; ///< what the file says, or the error of reading it, when `type` is absent
-    std::string netdev;          ///< empty when the file is missing or unreadable
+    std::string netdev;    ///< empty when the file is missing or unreadable
 };
 
 enum class LinkLayer { Unknown, InfiniBand, Ethernet };
@@ -43,9 +43,9 @@ struct Port {
     std::string state;          ///< the name only: "ACTIVE", "DOWN", ...; empty when unreadable
     std::string physical_state; ///< "LinkUp", ...
     LinkLayer link_layer = LinkLayer::Unknown;
-    double rate_gbps = 0;       ///< as the rate file says, 0 when unreadable
-    bool rate_is_default = false; ///< it is what kernels and drivers print for a speed that they do not know
-    double netdev_gbps = 0;     ///< speed of the port's netdev, 0 when unknown
+    double rate_gbps = 0;             ///< as the rate file says, 0 when unreadable
+    bool rate_is_default = false;     ///< it is what kernels and drivers print for a speed that they do not know
+    double netdev_gbps = 0;           ///< speed of the port's netdev, 0 when unknown
     std::size_t gid_table_length = 0; ///< slots, empty ones too
     std::vector<Gid> gids;
     std::vector<std::string> problems; ///< files that could not be read or understood, in words
@@ -73,11 +73,11 @@ struct Hca {
     std::string physical_function; ///< PCI address of the PF, empty unless this is a VF
     std::string node_guid;
     std::string system_image_guid;
-    std::string firmware; ///< "20.35.1012"
-    std::string board;    ///< board_id, "MT_0000000223"; many drivers have none
+    std::string firmware;    ///< "20.35.1012"
+    std::string board;       ///< board_id, "MT_0000000223"; many drivers have none
     std::string device_file; ///< "/dev/infiniband/uverbs3", empty without verbs device
     DeviceAccess device_access = DeviceAccess::Unknown;
-    bool answers = true; ///< false: its driver hangs, so the ports' states and rates were not read
+    bool answers = true;              ///< false: its driver hangs, so the ports' states and rates were not read
     std::vector<std::string> netdevs; ///< of the PCI function (device/net) and of its GIDs
     std::vector<Port> ports;
     std::vector<std::string> problems;
@@ -90,9 +90,9 @@ struct InterfaceAddress {
 
 struct Netdev {
     std::string name;
-    unsigned ifindex = 0; ///< 0 when unreadable
+    unsigned ifindex = 0;         ///< 0 when unreadable
     std::optional<unsigned> port; ///< the port of the HCA on the same PCI function, from 1; absent without a function
-    bool up = false; ///< IFF_UP and carrier
+    bool up = false;              ///< IFF_UP and carrier
     bool loopback = false;
     unsigned mtu = 0;
     double speed_gbps = 0;           ///< 0 when unknown

@@ -123,9 +123,9 @@ void warn_of_nothing(const Selection& selection, std::vector<std::string>& warni
     for (const auto& candidate : selection.candidates) {
         add_left_out(candidate, reasons);
     }
-    warnings.push_back(format_text("no RDMA port is usable, NCCL will use sockets: {}",
-                                   selection.candidates.empty() ? "the devices have no ports"
-                                                                : join_some(reasons.texts())));
+    warnings.push_back(
+        format_text("no RDMA port is usable, NCCL will use sockets: {}",
+                    selection.candidates.empty() ? "the devices have no ports" : join_some(reasons.texts())));
 }
 
 /// ACTIVE, as fast as a used port and without an address: someone probably forgot it.
@@ -179,16 +179,15 @@ void warn_of_used(const Candidate& candidate, const Settings& settings, AlikeSen
     }
     const auto& gid = *candidate.gid.gid;
     if (!candidate.gid.doubt.empty()) {
-        sentences.add("doubt " + candidate.gid.doubt, candidate.name(),
-                      format_text("{}: gid={} is used as asked, although: {}", candidate.name(), gid.index,
-                                  candidate.gid.doubt));
+        sentences.add(
+            "doubt " + candidate.gid.doubt, candidate.name(),
+            format_text("{}: gid={} is used as asked, although: {}", candidate.name(), gid.index, candidate.gid.doubt));
     } else if (candidate.gid.gid_class == GidClass::LinkLocal) {
         sentences.add("link-local", candidate.name(),
                       format_text("{} has {} a link-local address ({}), which reaches one network segment{}",
                                   candidate.name(),
                                   settings.family == FamilyChoice::Ipv6 ? "with family=ipv6 only" : "only",
-                                  gid.value.text(),
-                                  candidate.gid.remedy.empty() ? "" : "; " + candidate.gid.remedy));
+                                  gid.value.text(), candidate.gid.remedy.empty() ? "" : "; " + candidate.gid.remedy));
     } else if (settings.prefix && !settings.gid && candidate.gid.gid_class != GidClass::InPrefix) {
         sentences.add("prefix", candidate.name(),
                       format_text("{} has no usable address in {} (prefix): {} is used; give a wider prefix",

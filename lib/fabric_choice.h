@@ -34,7 +34,7 @@ struct PortChoice {
     /// that this choice leads to (lib/nccl_gid_model.h).
     std::optional<unsigned> nccl_alone;
     std::optional<unsigned> nccl_told;
-    std::vector<GidVerdict> gids;      ///< one per Gid of the port, same order
+    std::vector<GidVerdict> gids; ///< one per Gid of the port, same order
 
     [[nodiscard]] bool used() const { return rule == PortRule::Used; }
 };

@@ -82,7 +82,6 @@ std::string_view place_of(const Fabric& fabric, const Hca& hca) {
     return {};
 }
 
-
 // 1. Verbs-capable RoCE or InfiniBand. The link layer alone does not tell: iWARP and EFA report Ethernet too.
 
 std::optional<LeftOut> device_file_fault(const Hca& hca) {
@@ -95,9 +94,10 @@ std::optional<LeftOut> device_file_fault(const Hca& hca) {
                                    "/dev/infiniband",
                                    hca.device_file)};
     case DeviceAccess::Denied:
-        return LeftOut{PortRule::NoDeviceFile,
-                       format_text("cannot be opened ({}: permission denied): left out; give users read and write access",
-                                   hca.device_file)};
+        return LeftOut{
+            PortRule::NoDeviceFile,
+            format_text("cannot be opened ({}: permission denied): left out; give users read and write access",
+                        hca.device_file)};
     case DeviceAccess::Unknown:
     case DeviceAccess::Open:
         break;
@@ -330,8 +330,8 @@ void drop_link_local(Selection& selection) {
     for (Candidate* const candidate : remaining) {
         if (is_link_local_only(*candidate)) {
             candidate->left_out = candidate->gid.problem.value_or(
-                LeftOut{PortRule::LinkLocal, format_text("has only a link-local address ({}): left out",
-                                                         candidate->gid.gid->value.text())});
+                LeftOut{PortRule::LinkLocal,
+                        format_text("has only a link-local address ({}): left out", candidate->gid.gid->value.text())});
         }
     }
 }
@@ -346,8 +346,8 @@ void keep_top_rate(Selection& selection) {
     for (Candidate* const candidate : selection.remaining()) {
         const double rate = link_gbps(selection.fabric, *candidate);
         if (rate > 0 && !same_rate_class(rate, top)) {
-            candidate->left_out = LeftOut{
-                PortRule::Slower, format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top)};
+            candidate->left_out =
+                LeftOut{PortRule::Slower, format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top)};
         }
     }
 }
@@ -367,9 +367,9 @@ void drop_management(Selection& selection) {
         return; // nothing would be left
     }
     for (const auto& [candidate, carrier] : management) {
-        candidate->left_out =
-            LeftOut{PortRule::Management,
-                    format_text("is the management port ({} has the default route): left out; hca= can name it", carrier)};
+        candidate->left_out = LeftOut{
+            PortRule::Management,
+            format_text("is the management port ({} has the default route): left out; hca= can name it", carrier)};
     }
 }
 

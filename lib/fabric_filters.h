@@ -19,7 +19,7 @@ namespace rdma_nccl {
 struct Candidate {
     const Hca* hca = nullptr;
     const Port* port = nullptr;
-    GidChoice gid;             ///< empty on InfiniBand
+    GidChoice gid;                   ///< empty on InfiniBand
     std::optional<LeftOut> left_out; ///< absent while the port remains
 
     [[nodiscard]] bool remains() const { return !left_out; }

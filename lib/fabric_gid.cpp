@@ -145,9 +145,9 @@ std::string class_text(GidClass gid_class, const Settings& settings) {
 GidVerdict second_verdict(const Fabric& fabric, const Gid& gid, const Gid& chosen, const Settings& settings) {
     const GidClass gid_class = class_of(gid, settings);
     if (gid_class != class_of(chosen, settings)) {
-        return {gid.index, GidRule::LessPreferred,
-                format_text("index {} is preferred: {}", chosen.index,
-                            class_text(class_of(chosen, settings), settings))};
+        return {
+            gid.index, GidRule::LessPreferred,
+            format_text("index {} is preferred: {}", chosen.index, class_text(class_of(chosen, settings), settings))};
     }
     if (is_stacked(fabric, gid.netdev) && !is_stacked(fabric, chosen.netdev)) {
         return {gid.index, GidRule::Stacked,
@@ -258,8 +258,9 @@ GidChoice choose_forced(const Fabric& fabric, const Port& port, const Settings& 
             PortRule::NoSuchGid,
             index > highest_index
                 ? format_text("cannot use gid={}: left out; verbs know indices 0 to 255 only", index)
-                : format_text("has nothing at GID index {} (gid={}): left out; `rdma-nccl gids --all` lists what there is",
-                              index, index)};
+                : format_text(
+                      "has nothing at GID index {} (gid={}): left out; `rdma-nccl gids --all` lists what there is",
+                      index, index)};
     }
     return choice;
 }

@@ -22,7 +22,7 @@ struct GidChoice {
     /// Why there is none, or none but a link-local one: "has no RoCE v2 address (only fe80::): left out; give eth3 an
     /// IPv4 address"; else absent.
     std::optional<LeftOut> problem;
-    std::string remedy; ///< of a link-local entry: what would give the port a better one; else empty
+    std::string remedy;               ///< of a link-local entry: what would give the port a better one; else empty
     std::string doubt;                ///< of an entry that the user forced: what speaks against it; else empty
     std::vector<GidVerdict> verdicts; ///< one per Gid, same order
 };

@@ -53,8 +53,10 @@ constexpr std::array<RuleName<GidRule>, 15> gid_names = {{
     {GidRule::Later, "later"},
 }};
 
-template <typename Rule> std::string_view name_in(std::span<const RuleName<Rule>> names, Rule rule) {
-    const auto found = std::find_if(names.begin(), names.end(), [rule](const auto& entry) { return entry.rule == rule; });
+template<typename Rule>
+std::string_view name_in(std::span<const RuleName<Rule>> names, Rule rule) {
+    const auto found =
+        std::find_if(names.begin(), names.end(), [rule](const auto& entry) { return entry.rule == rule; });
     return found == names.end() ? std::string_view() : found->name;
 }
 

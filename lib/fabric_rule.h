@@ -11,50 +11,51 @@ namespace rdma_nccl {
 
 enum class PortRule {
     Used,
-    NotNamed,         ///< hca= names others
-    Excluded,         ///< hca=^ names it
-    Iwarp,            ///< node type RNIC
-    Efa,              ///< Amazon's adapter: no RoCE
-    NodeType,         ///< neither CA nor RNIC
-    LinkLayer,        ///< neither Ethernet nor InfiniBand
-    NoDeviceFile,     ///< verbs cannot open it: no /dev/infiniband/uverbsN, or no permission
-    TooSlowToRead,    ///< its files did not answer in time
-    StateUnreadable,  ///< no state, or one that is none
-    NotActive,        ///< DOWN, ARMED, ...
-    NoSubnetManager,  ///< InfiniBand INIT
-    NoGidTable,       ///< RoCE, and gids/ cannot be read
-    NoGid,            ///< RoCE, and all slots are empty
-    NoUsableGid,      ///< RoCE, and every entry is rejected
-    NoSuchGid,        ///< gid=N, and slot N is empty or beyond 255
-    VirtualFunction,  ///< its physical function is usable on this host
-    BondSlave,        ///< the bond above it is usable
-    Software,         ///< rxe, and hardware is there
-    OtherLinkLayer,   ///< RoCE beside better InfiniBand, or the other way round
-    LinkLocal,        ///< only fe80:: or 169.254/16, and others have routable addresses
-    Slower,           ///< below the top rate class
-    Management,       ///< carries the default route
-    TooMany,          ///< beyond the 32 ports that NCCL takes
+    NotNamed,        ///< hca= names others
+    Excluded,        ///< hca=^ names it
+    Iwarp,           ///< node type RNIC
+    Efa,             ///< Amazon's adapter: no RoCE
+    NodeType,        ///< neither CA nor RNIC
+    LinkLayer,       ///< neither Ethernet nor InfiniBand
+    NoDeviceFile,    ///< verbs cannot open it: no /dev/infiniband/uverbsN, or no permission
+    TooSlowToRead,   ///< its files did not answer in time
+    StateUnreadable, ///< no state, or one that is none
+    NotActive,       ///< DOWN, ARMED, ...
+    NoSubnetManager, ///< InfiniBand INIT
+    NoGidTable,      ///< RoCE, and gids/ cannot be read
+    NoGid,           ///< RoCE, and all slots are empty
+    NoUsableGid,     ///< RoCE, and every entry is rejected
+    NoSuchGid,       ///< gid=N, and slot N is empty or beyond 255
+    VirtualFunction, ///< its physical function is usable on this host
+    BondSlave,       ///< the bond above it is usable
+    Software,        ///< rxe, and hardware is there
+    OtherLinkLayer,  ///< RoCE beside better InfiniBand, or the other way round
+    LinkLocal,       ///< only fe80:: or 169.254/16, and others have routable addresses
+    Slower,          ///< below the top rate class
+    Management,      ///< carries the default route
+    TooMany,         ///< beyond the 32 ports that NCCL takes
 };
 
 enum class GidRule {
     Used,
-    PortLeftOut,    ///< would be used, but its port is not
-    InfiniBand,     ///< only RoCE has an index to choose
-    NotForced,      ///< gid=N names another index
-    NotUnicast,     ///< zero, multicast, loopback
-    WrongVersion,   ///< RoCE v1, or v2 with roce=1
-    TypeUnknown,    ///< gid_attrs/types cannot be read, or names no version we know
-    NetdevUnknown,  ///< no interface of this network namespace
-    Loopback,       ///< on lo
-    NetdevDown,     ///< interface without link
-    WrongFamily,    ///< family= asks for the other one
-    IndexTooHigh,   ///< above 255, the highest that verbs can name
-    LessPreferred,  ///< another entry has a better kind of address
-    Stacked,        ///< on a VLAN or macvlan, and another entry is not
-    Later,          ///< as good as the one used, which comes first
+    PortLeftOut,   ///< would be used, but its port is not
+    InfiniBand,    ///< only RoCE has an index to choose
+    NotForced,     ///< gid=N names another index
+    NotUnicast,    ///< zero, multicast, loopback
+    WrongVersion,  ///< RoCE v1, or v2 with roce=1
+    TypeUnknown,   ///< gid_attrs/types cannot be read, or names no version we know
+    NetdevUnknown, ///< no interface of this network namespace
+    Loopback,      ///< on lo
+    NetdevDown,    ///< interface without link
+    WrongFamily,   ///< family= asks for the other one
+    IndexTooHigh,  ///< above 255, the highest that verbs can name
+    LessPreferred, ///< another entry has a better kind of address
+    Stacked,       ///< on a VLAN or macvlan, and another entry is not
+    Later,         ///< as good as the one used, which comes first
 };
 
-template <typename Rule> struct RuleName {
+template<typename Rule>
+struct RuleName {
     Rule rule;
     std::string_view name; ///< "no-usable-gid"
 };

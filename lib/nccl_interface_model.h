@@ -18,9 +18,9 @@ struct NcclInterfaceEnvironment {
     bool before_2_28 = false;
 };
 
-/// The interfaces in NCCL's order, at most 16: names that begin with "ib" alone where there are any, else all but docker*,
-/// lo* and virbr*, else docker*, else lo*, else virbr*; each family's in the order of interface numbers, as getifaddrs(3) lists them. NCCL_COMM_ID, which
-/// may direct the choice, is not looked at. Empty: NCCL fails.
+/// The interfaces in NCCL's order, at most 16: names that begin with "ib" alone where there are any, else all but
+/// docker*, lo* and virbr*, else docker*, else lo*, else virbr*; each family's in the order of interface numbers, as
+/// getifaddrs(3) lists them. NCCL_COMM_ID, which may direct the choice, is not looked at. Empty: NCCL fails.
 std::vector<std::string> nccl_interfaces(const Fabric& fabric, const NcclInterfaceEnvironment& environment);
 
 } // namespace rdma_nccl

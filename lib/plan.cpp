@@ -187,7 +187,8 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     const auto head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
     // Outside of a step nobody is to be met: the head is this node alone.
     const bool meets = facts.step.job_id != 0 || plan.users_head;
-    const auto towards_head = meets && head && settings.net.is_auto() ? interface_towards(facts.fabric, *head) : std::nullopt;
+    const auto towards_head =
+        meets && head && settings.net.is_auto() ? interface_towards(facts.fabric, *head) : std::nullopt;
     plan.sockets = towards_head.value_or(own);
     plan.port = choose_port(settings, facts.step, facts.environment.get_users("MASTER_PORT"), facts.ephemeral_ports);
 

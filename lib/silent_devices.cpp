@@ -78,8 +78,7 @@ void close_others(int first, int second) {
 class Asker {
 public:
     static Result<Asker> start(const Root& root, const std::vector<Question>& all, std::size_t next);
-    Asker(Asker&& other) noexcept
-        : pid_(std::exchange(other.pid_, -1)), answers_(std::move(other.answers_)) {}
+    Asker(Asker&& other) noexcept : pid_(std::exchange(other.pid_, -1)), answers_(std::move(other.answers_)) {}
     Asker(const Asker&) = delete;
     Asker& operator=(const Asker&) = delete;
     Asker& operator=(Asker&&) = delete;

@@ -38,8 +38,8 @@ int run_explain(const ExplainOptions& options) {
             print_error(saved.error().message);
             return 3;
         }
-        print_error(format_text("{} files of this machine are in {}; look through them before you pass them on",
-                                *saved, options.save));
+        print_error(format_text("{} files of this machine are in {}; look through them before you pass them on", *saved,
+                                options.save));
         return node->exit_code();
     }
     print_out(options.json ? explain_json(*node, host).dump(2) + "\n" : explain_text(*node, host));
@@ -50,7 +50,8 @@ int run_explain(const ExplainOptions& options) {
 
 void add_explain_command(CLI::App& app, int& exit_code) {
     auto options = std::make_shared<ExplainOptions>();
-    auto* command = app.add_subcommand("explain", "the plan of this node: every decision with its reason, nothing is run");
+    auto* command =
+        app.add_subcommand("explain", "the plan of this node: every decision with its reason, nothing is run");
     command->add_flag("--json", options->json, "print JSON");
     command
         ->add_option("--save", options->save,

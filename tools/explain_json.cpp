@@ -78,7 +78,8 @@ Json decisions_json(const NodePlan& node) {
     for (const auto& decision : decisions_of(node)) {
         auto rejected = Json::array();
         for (const auto& entry : decision.rejected) {
-            rejected.push_back({{"what", json_ascii(entry.what)}, {"rule", entry.rule}, {"why", json_ascii(entry.why)}});
+            rejected.push_back(
+                {{"what", json_ascii(entry.what)}, {"rule", entry.rule}, {"why", json_ascii(entry.why)}});
         }
         list.push_back({{"what", json_ascii(decision.what)},
                         {"decision", json_ascii(decision.decision)},

@@ -11,8 +11,9 @@ namespace rdma_nccl {
 
 /// Copies what the paths of `log` name below `root` to below `directory`, so that reading them there gives the same:
 /// directories with the names in them, links as links, the content of regular files. What cannot be read becomes an
-/// empty directory; device files become empty files; below /proc, links are followed instead. Files outside /sys and /proc keep
-/// their lines with NCCL_ variables only. Gives back how many files have got content. `directory` must exist.
+/// empty directory; device files become empty files; below /proc, links are followed instead. Files outside /sys and
+/// /proc keep their lines with NCCL_ variables only. Gives back how many files have got content. `directory` must
+/// exist.
 Result<std::size_t> copy_accessed(const Root& root, const AccessLog& log, const std::string& directory);
 
 } // namespace rdma_nccl

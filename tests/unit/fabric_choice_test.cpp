@@ -54,10 +54,10 @@ TEST(ChooseFabric, TheirOrder) {
     for (const auto& filter : fabric_filters()) {
         names.push_back(filter.name);
     }
-    EXPECT_EQ(names,
-              (std::vector<std::string_view>{"RoCE or InfiniBand", "ACTIVE", "usable GID", "PF instead of its VFs",
-                                             "bond instead of its slaves", "hardware instead of software", "one link layer", "routable address",
-                                             "top rate class", "not the management port", "at most 32 ports"}));
+    EXPECT_EQ(names, (std::vector<std::string_view>{
+                         "RoCE or InfiniBand", "ACTIVE", "usable GID", "PF instead of its VFs",
+                         "bond instead of its slaves", "hardware instead of software", "one link layer",
+                         "routable address", "top rate class", "not the management port", "at most 32 ports"}));
 }
 
 TEST(ChooseFabric, AllGoodPortsWithOneIndex) {
@@ -694,10 +694,11 @@ TEST(Warnings, ManyPortsWithTheSameFaultAreOneLine) {
     }
     const auto choice = choose_fabric(fabric, {});
     ASSERT_EQ(choice.warnings.size(), 1U);
-    EXPECT_EQ(choice.warnings[0],
-              "mlx5_0 port 1 has only a link-local address (fe80::e42:a1ff:fe2b:3c4d), which reaches one network "
-              "segment; give eth0 an IPv4 address (likewise mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, "
-              "mlx5_5 port 1, mlx5_6 port 1, mlx5_7 port 1, mlx5_8 port 1 and 3 more)");
+    EXPECT_EQ(
+        choice.warnings[0],
+        "mlx5_0 port 1 has only a link-local address (fe80::e42:a1ff:fe2b:3c4d), which reaches one network "
+        "segment; give eth0 an IPv4 address (likewise mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, "
+        "mlx5_5 port 1, mlx5_6 port 1, mlx5_7 port 1, mlx5_8 port 1 and 3 more)");
 }
 
 TEST(Warnings, NoneOfAManagementPortWithoutAddress) {
@@ -712,7 +713,8 @@ TEST(Warnings, ALinkLocalPortSaysWhatSpoiltTheBetterEntry) {
     Fabric fabric;
     auto& port = add_roce(fabric, "rxe0", "eth0", "").ports[0];
     port.gids.push_back(make_gid(300, "10.0.0.1", GidType::RoceV2, "eth0"));
-    EXPECT_TRUE(warned(choose_fabric(fabric, {}), "one network segment; index 300 is above 255, which verbs cannot use: remove unused addresses"));
+    EXPECT_TRUE(warned(choose_fabric(fabric, {}),
+                       "one network segment; index 300 is above 255, which verbs cannot use: remove unused addresses"));
 }
 
 TEST(Filters, WhatIsTooManyIsTakenFromAllPartsOfThePciTree) {

@@ -149,8 +149,8 @@ Machine& Machine::default_route(const std::string& netdev, unsigned metric) {
 
 Machine& Machine::ipv6_default_route(const std::string& netdev) {
     const std::string any(32, '0');
-    ipv6_routes_ += format_text("{0} 00 {0} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00450003 {1}\n",
-                                any, netdev);
+    ipv6_routes_ += format_text(
+        "{0} 00 {0} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00450003 {1}\n", any, netdev);
     return *this;
 }
 

@@ -93,9 +93,8 @@ TEST(SilentDevices, OneThatHangsIsLeftOutAndTheOthersAreUsed) {
     const auto choice = choose_fabric(fabric, {});
     EXPECT_EQ(choice.nccl_ib_hca(), "=mlx5_1:1");
     EXPECT_EQ(test::port_of(choice, "mlx5_0").rule, PortRule::TooSlowToRead);
-    EXPECT_EQ(choice.warnings,
-              (std::vector<std::string>{
-                  "mlx5_0 port 1 does not answer (its driver hangs): left out; reset the device"}));
+    EXPECT_EQ(choice.warnings, (std::vector<std::string>{
+                                   "mlx5_0 port 1 does not answer (its driver hangs): left out; reset the device"}));
 }
 
 TEST(SilentDevices, TheTimeIsBoundedWhenNothingAnswers) {

@@ -61,8 +61,9 @@ TEST(VerbsDevice, PermissionDenied) {
     Hca& hca = test::add_roce(fabric, "mlx5_0", "eth0", "10.0.0.1");
     hca.device_file = "/dev/infiniband/uverbs0";
     hca.device_access = DeviceAccess::Denied;
-    EXPECT_EQ(port_of(choose_fabric(fabric, {}), "mlx5_0").reason,
-              "cannot be opened (/dev/infiniband/uverbs0: permission denied): left out; give users read and write access");
+    EXPECT_EQ(
+        port_of(choose_fabric(fabric, {}), "mlx5_0").reason,
+        "cannot be opened (/dev/infiniband/uverbs0: permission denied): left out; give users read and write access");
 }
 
 } // namespace
