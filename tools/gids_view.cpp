@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/gids_view.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+bool shows(const GidsFilter& filter, const Hca& hca) {
+    return filter.device.empty() || filter.device == hca.name;
+}
+
+bool shows(const GidsFilter& filter, const Hca& hca, unsigned port) {
+    return shows(filter, hca) && filter.port.value_or(port) == port;
+}
+
+bool shows(const GidsFilter& filter, const Port& port, const Gid& gid) {
+    const auto wanted_type = filter.version == RoceVersion::V1 ? GidType::RoceV1 : GidType::RoceV2;
+    const bool has_version = !filter.version || (port.link_layer != LinkLayer::InfiniBand && gid.type == wanted_type);
+    const bool has_family =
+        filter.family == FamilyChoice::Auto || gid.value.is_ipv4() == (filter.family == FamilyChoice::Ipv4);
+    return has_version && has_family;
+}
+
+PortView view_port(const Hca& hca, const Port& port, const PortChoice& choice, const GidsFilter& filter) {
+    PortView view{hca, port, choice, {}};
+    for (std::size_t i = 0; i < port.gids.size(); ++i) {
+        if (shows(filter, port, port.gids[i])) {
+            view.gids.push_back({port.gids[i], choice.gids.at(i)});
+        }
+    }
+    return view;
+}
+
+/// A warning on one port starts with it: "mlx5_1 port 1 is DOWN ...", "mlx5_1 port 1: gid=3 ...".
+bool is_about(std::string_view warning, const Hca& hca, unsigned port) {
+    const std::string start = format_text("{} port {}", hca.name, port);
+    const std::string_view rest = warning.substr(std::min(start.size(), warning.size()));
+    return warning.starts_with(start) && (rest.empty() || rest.front() < '0' || rest.front() > '9');
+}
+
+bool is_hidden(std::string_view warning, const Fabric& fabric, const GidsFilter& filter) {
+    return std::any_of(fabric.hcas.begin(), fabric.hcas.end(), [&](const Hca& hca) {
+        return std::any_of(hca.ports.begin(), hca.ports.end(), [&](const Port& port) {
+            return !shows(filter, hca, port.number) && is_about(warning, hca, port.number);
+        });
+    });
+}
+
+std::string port_fault(const Fabric& fabric, const std::vector<Hca>& hcas, const GidsFilter& filter) {
+    const bool there = std::any_of(hcas.begin(), hcas.end(), [&](const Hca& hca) {
+        return std::any_of(hca.ports.begin(), hca.ports.end(),
+                           [&](const Port& port) { return shows(filter, hca, port.number); });
+    });
+    if (there) {
+        return {};
+    }
+    const Hca* const hca = fabric.find_hca(filter.device);
+    if (hca == nullptr) {
+        return format_text("no RDMA device on this node has a port {}", *filter.port);
+    }
+    return hca->ports.empty()
+               ? format_text("{} has no port", hca->name)
+               : format_text("{} has no port {}; it has ports 1 to {}", hca->name, *filter.port, hca->ports.size());
+}
+
+} // namespace
+
+GidsView view_gids(const Fabric& fabric, const FabricChoice& choice, const GidsFilter& filter) {
+    GidsView view{fabric, choice, {}, {}};
+    std::size_t position = 0; // choice.ports has one entry per port, in the order of the fabric
+    for (const auto& hca : fabric.hcas) {
+        HcaView hca_view{hca, {}};
+        for (const auto& port : hca.ports) {
+            const auto& port_choice = choice.ports.at(position++);
+            if (shows(filter, hca, port.number)) {
+                hca_view.ports.push_back(view_port(hca, port, port_choice, filter));
+            }
+        }
+        if (shows(filter, hca) && (!filter.port || !hca_view.ports.empty())) {
+            view.hcas.push_back(std::move(hca_view));
+        }
+    }
+    std::copy_if(choice.warnings.begin(), choice.warnings.end(), std::back_inserter(view.warnings),
+                 [&](const std::string& warning) { return !is_hidden(warning, fabric, filter); });
+    return view;
+}
+
+std::string filter_fault(const Fabric& fabric, const GidsFilter& filter) {
+    if (!filter.device.empty() && fabric.find_hca(filter.device) == nullptr) {
+        std::string names;
+        for (const auto& hca : fabric.hcas) {
+            names += (names.empty() ? "" : ", ") + hca.name;
+        }
+        return format_text("no RDMA device {} on this node; there are {}", printable(filter.device), names);
+    }
+    return filter.port ? port_fault(fabric, fabric.hcas, filter) : "";
+}
+
+std::string gid_type_text(const Port& port, const Gid& gid) {
+    if (port.link_layer == LinkLayer::InfiniBand) {
+        return "IB";
+    }
+    if (!gid.type) {
+        return "unknown";
+    }
+    return *gid.type == GidType::RoceV2 ? "RoCE v2" : "RoCE v1";
+}
+
+std::string interface_of(const Fabric& fabric, const PortView& view) {
+    const Gid* first = nullptr;
+    for (std::size_t i = 0; i < view.port.gids.size(); ++i) {
+        const auto& gid = view.port.gids[i];
+        const GidRule rule = view.choice.gids.at(i).rule;
+        if (gid.netdev.empty()) {
+            continue;
+        }
+        if (rule == GidRule::Used || rule == GidRule::PortLeftOut) {
+            return gid.netdev;
+        }
+        first = first == nullptr ? &gid : first;
+    }
+    if (first != nullptr) {
+        return first->netdev;
+    }
+    const auto& names = view.hca.netdevs;
+    const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+        const Netdev* const netdev = fabric.find_netdev(name);
+        return view.hca.ports.size() == 1 || (netdev != nullptr && netdev->port == view.port.number);
+    });
+    return found == names.end() ? "" : *found;
+}
+
+} // namespace rdma_nccl
