@@ -2,7 +2,6 @@
 #include "tools/gids.h"
 
 #include "lib/root.h"
-#include "tools/gids_json.h"
 #include "tools/gids_show.h"
 #include "tools/gids_table.h"
 #include "tools/print.h"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lib/settings.h"
+#include "tools/gids_json.h"
 #include "tools/gids_view.h"
 
 #include <string>

@@ -12,4 +12,7 @@ namespace rdma_nccl {
 /// that is not known is "", a rate 0, any other number null. All strings are ASCII.
 nlohmann::ordered_json gids_json(const std::string& host, const GidsView& view);
 
+/// Of everything: nothing is filtered out.
+nlohmann::ordered_json gids_json(const std::string& host, const Fabric& fabric, const FabricChoice& choice);
+
 } // namespace rdma_nccl

@@ -36,23 +36,44 @@ PortView view_port(const Hca& hca, const Port& port, const PortChoice& choice, c
     return view;
 }
 
-/// A warning on one port starts with it: "mlx5_1 port 1 is DOWN ...", "mlx5_1 port 1: gid=3 ...".
-bool is_about(std::string_view warning, const Hca& hca, unsigned port) {
-    const std::string start = format_text("{} port {}", hca.name, port);
-    const std::string_view rest = warning.substr(std::min(start.size(), warning.size()));
-    return warning.starts_with(start) && (rest.empty() || rest.front() < '0' || rest.front() > '9');
+bool is_part_of_name(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' ||
+           c == '.';
 }
 
-bool is_hidden(std::string_view warning, const Fabric& fabric, const GidsFilter& filter) {
-    return std::any_of(fabric.hcas.begin(), fabric.hcas.end(), [&](const Hca& hca) {
-        return std::any_of(hca.ports.begin(), hca.ports.end(), [&](const Port& port) {
-            return !shows(filter, hca, port.number) && is_about(warning, hca, port.number);
-        });
-    });
+/// Where "mlx5_1 port 1" stands in `text`, as a whole: not in "mlx5_1 port 12".
+std::size_t find_port(std::string_view text, const Hca& hca, unsigned port) {
+    const std::string name = format_text("{} port {}", hca.name, port);
+    std::size_t found = text.find(name);
+    while (found != std::string_view::npos) {
+        const std::size_t end = found + name.size();
+        const bool starts = found == 0 || !is_part_of_name(text[found - 1]);
+        if (starts && (end == text.size() || text[end] < '0' || text[end] > '9')) {
+            return found;
+        }
+        found = text.find(name, found + 1);
+    }
+    return found;
 }
 
-std::string port_fault(const Fabric& fabric, const std::vector<Hca>& hcas, const GidsFilter& filter) {
-    const bool there = std::any_of(hcas.begin(), hcas.end(), [&](const Hca& hca) {
+/// A warning on ports starts with one: "mlx5_1 port 1 is DOWN ...", and may name others: "... (likewise mlx5_2 port 1,
+/// mlx5_3 port 1 and 2 more)". It is shown when one of them is, or may be.
+bool is_shown(std::string_view warning, const Fabric& fabric, const GidsFilter& filter) {
+    bool starts_with_port = false;
+    for (const auto& hca : fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            const std::size_t found = find_port(warning, hca, port.number);
+            if (found != std::string_view::npos && shows(filter, hca, port.number)) {
+                return true;
+            }
+            starts_with_port = starts_with_port || found == 0;
+        }
+    }
+    return !starts_with_port || warning.ends_with(" more)");
+}
+
+std::string port_fault(const Fabric& fabric, const GidsFilter& filter) {
+    const bool there = std::any_of(fabric.hcas.begin(), fabric.hcas.end(), [&](const Hca& hca) {
         return std::any_of(hca.ports.begin(), hca.ports.end(),
                            [&](const Port& port) { return shows(filter, hca, port.number); });
     });
@@ -86,7 +107,7 @@ GidsView view_gids(const Fabric& fabric, const FabricChoice& choice, const GidsF
         }
     }
     std::copy_if(choice.warnings.begin(), choice.warnings.end(), std::back_inserter(view.warnings),
-                 [&](const std::string& warning) { return !is_hidden(warning, fabric, filter); });
+                 [&](const std::string& warning) { return is_shown(warning, fabric, filter); });
     return view;
 }
 
@@ -98,7 +119,7 @@ std::string filter_fault(const Fabric& fabric, const GidsFilter& filter) {
         }
         return format_text("no RDMA device {} on this node; there are {}", printable(filter.device), names);
     }
-    return filter.port ? port_fault(fabric, fabric.hcas, filter) : "";
+    return filter.port ? port_fault(fabric, filter) : "";
 }
 
 std::string gid_type_text(const Port& port, const Gid& gid) {

@@ -41,7 +41,7 @@ struct GidsView {
     const Fabric& fabric;
     const FabricChoice& choice;
     std::vector<HcaView> hcas; ///< in the order of the fabric; one without any port is there unless a port is asked for
-    std::vector<std::string> warnings; ///< those on the ports shown, and those on no single port
+    std::vector<std::string> warnings; ///< those on ports that are shown, and the general ones
 };
 
 /// Refers into `fabric` and `choice`, which is the choice on that fabric.

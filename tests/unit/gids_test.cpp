@@ -249,6 +249,17 @@ TEST(GidsFilter, HidesWarningsOnOtherPorts) {
     EXPECT_EQ(printed, Json({"general", "mlx5_11 port 1: bad", on_all[1]}));
 }
 
+TEST(GidsFilter, KeepsWarningsThatNameAShownPortFurtherOn) {
+    const Fabric fabric = machine();
+    auto choice = choose_fabric(fabric, {});
+    choice.warnings = {
+        "mlx5_0 port 1 is bad (likewise mlx5_1 port 1)", "mlx5_0 port 1 is bad (likewise mlx5_1 port 12)",
+        "mlx5_0 port 1 is bad (likewise xmlx5_1 port 1)", "mlx5_0 port 1 is bad (likewise a, b and 2 more)"};
+    EXPECT_EQ(warnings(choice, fabric, {.device = "mlx5_1"}),
+              (std::vector{choice.warnings[0], choice.warnings[3]})); // it may be one of the 2
+    EXPECT_EQ(warnings(choice, fabric, {.device = "mlx5_0"}), choice.warnings);
+}
+
 TEST(GidsFilter, NamesWhatIsNotThere) {
     Fabric fabric = machine();
     EXPECT_EQ(filter_fault(fabric, {}), "");
