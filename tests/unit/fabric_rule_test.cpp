@@ -99,6 +99,12 @@ const Case<PortRule> port_cases[] = {
          bond.ports[0].gids.clear();
          add_both(bond.ports[0], 0, "10.0.1.1", "bond0");
      }},
+    {PortRule::Software,
+     [](Node& node) {
+         node.hca().pci.clear();
+         node.hca().driver.clear();
+         node.fabric.hcas[1].pci = "0000:53:00.0";
+     }},
     {PortRule::OtherLinkLayer, [](Node& node) { add_infiniband(node.fabric, "mlx5_2", "", 800); }},
     {PortRule::LinkLocal, [](Node& node) { node.port().gids.resize(2); }},
     {PortRule::Slower, [](Node& node) { node.port().rate_gbps = 25; }},

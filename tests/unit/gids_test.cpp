@@ -315,6 +315,7 @@ TEST(ShowGids, FiltersApply) {
 
 TEST(GidsJson, HasTheSchemaInReadingOrder) {
     Fabric fabric = machine();
+    fabric.default_route_netdevs.clear();
     auto& hca = fabric.hcas[1];
     hca.pci = "0000:53:00.1";
     hca.numa_node = 1;
