@@ -16,7 +16,9 @@ constexpr std::size_t columns = 8;
 using Row = std::array<std::string, columns>;
 using Rows = std::vector<Row>;
 
-const Row header = {"DEV", "PORT", "INDEX", "GID", "IPv4", "VER", "NETDEV", "USED/REASON"};
+Rows titles() {
+    return {{"DEV", "PORT", "INDEX", "GID", "IPv4", "VER", "NETDEV", "USED/REASON"}};
+}
 
 std::string or_dash(std::string text) {
     return text.empty() ? "-" : std::move(text);
@@ -117,7 +119,7 @@ std::string notes(const GidsView& view) {
 } // namespace
 
 std::string gids_table(const GidsView& view) {
-    Rows rows = {header};
+    Rows rows = titles();
     Rows left_out;
     for (const auto& hca : view.hcas) {
         for (const auto& port : hca.ports) {
@@ -136,7 +138,7 @@ std::string gids_table(const GidsView& view) {
 }
 
 std::string gids_full_table(const GidsView& view) {
-    Rows rows = {header};
+    Rows rows = titles();
     for (const auto& hca : view.hcas) {
         for (const auto& port : hca.ports) {
             if (!port.choice.gid_index) {
