@@ -76,7 +76,7 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
     facts.environment = node.facts.environment;
     inspect_files(*root, facts, std::chrono::milliseconds(0));
     (void)host_name_of(*root);
-    const auto files = copy_accessed(*root, AccessLog(*log), directory);
+    auto files = copy_accessed(*root, AccessLog(*log), directory);
     if (!files) {
         return files;
     }
