@@ -51,6 +51,13 @@ inline bool is_named(const rdma_nccl::Settings& settings, const DecidedPort& por
     });
 }
 
+/// What leaves out a port that would work, because others are better.
+inline bool is_preference(rdma_nccl::PortRule rule) {
+    using rdma_nccl::PortRule;
+    return rule == PortRule::VirtualFunction || rule == PortRule::BondSlave || rule == PortRule::OtherLinkLayer ||
+           rule == PortRule::LinkLocal || rule == PortRule::Slower || rule == PortRule::Management;
+}
+
 /// An entry that may be used without being forced.
 inline void check_usable(const rdma_nccl::Gid& gid, const rdma_nccl::Fabric& fabric,
                          const rdma_nccl::Settings& settings) {
@@ -94,8 +101,7 @@ inline void check_gids(const DecidedPort& port, const rdma_nccl::Settings& setti
     }
 }
 
-inline void check_used(const DecidedPort& port, const rdma_nccl::Fabric& fabric,
-                       const rdma_nccl::Settings& settings) {
+inline void check_used(const DecidedPort& port, const rdma_nccl::Fabric& fabric, const rdma_nccl::Settings& settings) {
     using namespace rdma_nccl;
     require(port.fact.state == "ACTIVE", "a used port is ACTIVE", port.fact.state);
     require(port.hca.node_type.empty() || port.hca.node_type == "CA", "verbs-capable", port.hca.node_type);
@@ -116,8 +122,7 @@ inline void check_used(const DecidedPort& port, const rdma_nccl::Fabric& fabric,
     }
 }
 
-inline void check_port(const DecidedPort& port, const rdma_nccl::Fabric& fabric,
-                       const rdma_nccl::Settings& settings) {
+inline void check_port(const DecidedPort& port, const rdma_nccl::Fabric& fabric, const rdma_nccl::Settings& settings) {
     require(port.choice.hca == port.hca.name && port.choice.port == port.fact.number &&
                 port.choice.link_layer == port.fact.link_layer,
             "decisions in the order of the ports");
@@ -126,6 +131,7 @@ inline void check_port(const DecidedPort& port, const rdma_nccl::Fabric& fabric,
     check_gids(port, settings);
     if (names_ports(settings)) {
         require((port.choice.rule == rdma_nccl::PortRule::NotNamed) == !is_named(settings, port), "hca=");
+        require(!is_preference(port.choice.rule), "a named port that could work is used", port.name());
     } else if (settings.hca.exclude) {
         require((port.choice.rule == rdma_nccl::PortRule::Excluded) == is_named(settings, port), "hca=^");
     }
@@ -144,8 +150,7 @@ inline void check_index(const std::vector<DecidedPort>& roce, const rdma_nccl::F
     const auto index_is = [](unsigned index) {
         return [index](const DecidedPort& port) { return port.choice.gid_index == index; };
     };
-    const bool same =
-        !roce.empty() && std::all_of(roce.begin(), roce.end(), index_is(*roce.front().choice.gid_index));
+    const bool same = !roce.empty() && std::all_of(roce.begin(), roce.end(), index_is(*roce.front().choice.gid_index));
     require(choice.common_gid_index.has_value() == same, "a common index where there is one");
     require(!same || choice.common_gid_index == roce.front().choice.gid_index, "the common index is the ports'");
     const bool ipv6 = !roce.empty() && std::none_of(roce.begin(), roce.end(), [](const DecidedPort& port) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine of any kind, and what is chosen on it. The input is one item per line; its first letter says what it is, and
-// each letter behind it picks from a table below: 'a' or '0' the first value, and so on, around and around.
+// A machine of any kind, and what is chosen on it. The input is one item per line; its first letter says what it is,
+// and each letter behind it picks from a table below: 'a' or '0' the first value, and so on, around and around.
 //
 //     H driver, PCI function, node type, device file, answers, PF, interface of the function   an HCA
 //     P state, link layer, rate, number of the port after the last one's                        a port of it
@@ -33,7 +33,8 @@ constexpr Table<5> node_types = {"CA", "RNIC", "", "switch", "unspecified"};
 constexpr Table<6> states = {"ACTIVE", "DOWN", "INIT", "", "ARMED", "ACTIVE_DEFER"};
 constexpr std::array<double, 6> speeds = {200, 100, 0, 10, 400, 2.5};
 
-// The first six stand below one switch in pairs (a GPU, an HCA and its VF), then two root ports, another bridge, nothing.
+// The first six stand below one switch in pairs (a GPU, an HCA and its VF), then two root ports, another bridge,
+// nothing.
 constexpr Table<10> functions = {
     "/sys/devices/pci0000:50/0000:50:01.0/0000:51:00.0/0000:52:00.0/0000:53:00.0",
     "/sys/devices/pci0000:50/0000:50:01.0/0000:51:00.0/0000:52:04.0/0000:56:00.0",
@@ -51,9 +52,11 @@ constexpr Table<14> netdev_names = {"eth0", "eth1",    "eth2",  "eth3",  "bond0"
                                     "lo",   "docker0", "virbr", "veth1", "ovs-system", "br-ex",    ""};
 
 // Each with its last byte from the input. The first are the common ones.
-constexpr Table<14> addresses = {"25.11.128.0", "10.0.60.0", "fe80::ba59:9fff:fe00:0", "fd00::",  "2001:db8::",
-                                 "169.254.3.0", "127.0.0.0", "::",                     "0.0.0.0", "224.0.0.0",
-                                 "ff02::",      "fe80::",    "25.11.129.0",            "::1:0:0"};
+constexpr Table<14> addresses = {"25.11.128.0", "10.0.60.0",  "fe80::ba59:9fff:fe00:0",
+                                 "fd00::",      "2001:db8::", "169.254.3.0",
+                                 "127.0.0.0",   "::",         "0.0.0.0",
+                                 "224.0.0.0",   "ff02::",     "fe80::",
+                                 "25.11.129.0", "::1:0:0"};
 
 constexpr std::array<std::optional<GidType>, 3> types = {GidType::RoceV2, GidType::RoceV1, std::nullopt};
 constexpr std::array<unsigned, 8> steps = {1, 2, 3, 5, 8, 250, 255, 1000};
@@ -201,8 +204,8 @@ private:
         netdev.pci_path = functions.at((letters.next(functions.size()) + 9) % functions.size());
         netdev.upper = netdev_names.at((letters.next(netdev_names.size()) + 13) % netdev_names.size());
         add_name(netdev.lowers, std::string(netdev_names.at((letters.next(netdev_names.size()) + 13) % 14)));
-        netdev.port = netdev.pci_path.empty() ? std::nullopt
-                                              : std::optional(static_cast<unsigned>(letters.next(3)) + 1);
+        netdev.port =
+            netdev.pci_path.empty() ? std::nullopt : std::optional(static_cast<unsigned>(letters.next(3)) + 1);
         if (!netdev.name.empty() && fabric.find_netdev(netdev.name) == nullptr) {
             fabric.netdevs.push_back(std::move(netdev));
         }

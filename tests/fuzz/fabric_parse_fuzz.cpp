@@ -3,11 +3,29 @@
 #include "lib/fabric_parse.h"
 #include "lib/fabric_pci.h"
 #include "lib/gpus.h"
+#include "tests/fuzz/check.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
+
+using rdma_nccl::natural_name_less;
+
+namespace {
+
+/// std::sort() needs an order: of two different names one comes first, and of three the first two of a chain do.
+void check_order(std::string_view a, std::string_view b, std::string_view c) {
+    if (natural_name_less(a, b) == natural_name_less(b, a) && a != b) {
+        std::abort();
+    }
+    if (natural_name_less(a, b) && natural_name_less(b, c) && !natural_name_less(a, c)) {
+        std::abort();
+    }
+}
+
+} // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace rdma_nccl;
@@ -24,16 +42,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     const auto half = text.substr(0, size / 2);
     const auto rest = text.substr(size / 2);
-    if (natural_name_less(half, rest) && natural_name_less(rest, half)) {
-        std::abort();
-    }
     if (common_pci_ancestors(half, rest) != common_pci_ancestors(rest, half)) {
         std::abort();
     }
-    (void)parse_enum_name(text);
+    check_order(text.substr(0, size / 3), text.substr(size / 3, size / 3), text.substr(size / 3 * 2));
+    if (const auto index = parse_index(text); index && std::to_string(*index) != text) {
+        std::abort();
+    }
+    if (is_pci_address(text) &&
+        pci_function_path("/sys/devices/" + std::string(text) + "/net/x") != "/sys/devices/" + std::string(text)) {
+        std::abort();
+    }
+    if (is_default_rate(text) && !parse_rate_gbps(text)) {
+        std::abort();
+    }
+    fuzz::require_plain(parse_enum_name(text));
     (void)parse_gid_type(text);
     (void)parse_link_layer(text);
-    (void)parse_index(text);
     (void)is_device_name(text);
     (void)pci_function_path(text);
     (void)parse_nvidia_information(text);

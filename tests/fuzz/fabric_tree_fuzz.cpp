@@ -51,8 +51,12 @@ struct Entry {
 const std::map<std::string, Entry>& machine() {
     static const std::map<std::string, Entry> entries = [] {
         std::map<std::string, Entry> made;
-        const auto file = [&made](const std::string& path, std::string text) { made[path] = {Kind::File, text + "\n"}; };
-        const auto link = [&made](const std::string& path, std::string to) { made[path] = {Kind::Link, std::move(to)}; };
+        const auto file = [&made](const std::string& path, std::string text) {
+            made[path] = {Kind::File, text + "\n"};
+        };
+        const auto link = [&made](const std::string& path, std::string to) {
+            made[path] = {Kind::Link, std::move(to)};
+        };
         const std::string zeros = "0000:0000:0000:0000:0000:0000:0000:0000";
         const auto add_hca = [&](const std::string& name, const std::string& netdev, const std::string& number,
                                  const std::string& bus, const std::string& address) {
@@ -286,10 +290,26 @@ void check_inside(const Fabric& fabric) {
     }
 }
 
+/// The machine as it is: both HCAs are used. Without this, a reader that finds nothing would pass.
+void check_unchanged(const Tree& tree) {
+    const auto root = Root::open(tree.path());
+    require(root.has_value(), "the root can be opened");
+    Settings settings;
+    const Fabric fabric = read_fabric(*root);
+    require(fabric.gpus.size() == 1 && fabric.netdevs.size() == 2 && fabric.default_route_netdevs.size() == 1,
+            "the machine is read");
+    const auto choice = choose_fabric(fabric, settings);
+    require(choice.nccl_ib_hca() == "=mlx5_0:1,mlx5_1:1" && choice.common_gid_index == 1U, "both HCAs are used",
+            choice.nccl_ib_hca());
+    require(fabric.problems.empty() && read_ephemeral_range(*root).has_value(), "nothing is wrong");
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static Tree tree;
+    static const bool unchanged = (check_unchanged(tree), true);
+    (void)unchanged;
     const Settings settings = apply(tree, {reinterpret_cast<const char*>(data), size});
     const auto root = Root::open(tree.path());
     require(root.has_value(), "the root can be opened");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists and numbers out of the environment and out of files: node lists, task counts, ports, GPUs, addresses, nccl.conf,
-// the marker of what we set. The input's first line says which, as "hosts", the rest is the text.
+// Lists and numbers out of the environment and out of files: node lists, task counts, ports, GPUs, addresses,
+// nccl.conf, the marker of what we set. The input's first line says which, as "hosts", the rest is the text.
 #include "lib/environment.h"
 #include "lib/gpu_list.h"
 #include "lib/gpus.h"
@@ -92,8 +92,8 @@ VisibleGpus gpus_by(std::string name, std::string_view text) {
 }
 
 void check_gpus(std::string_view text) {
-    for (const auto* const name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS",
-                                   "SLURM_GPUS_ON_NODE"}) {
+    for (const auto* const name :
+         {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE"}) {
         const auto gpus = gpus_by(name, text);
         require(gpus.ids.size() <= 4096, "no more GPUs than a node may have", name);
         require(std::find(gpus.ids.begin(), gpus.ids.end(), "") == gpus.ids.end(), "each GPU has a name");
@@ -101,7 +101,8 @@ void check_gpus(std::string_view text) {
         require_plain(gpus.note);
     }
     const auto visible = gpus_by("CUDA_VISIBLE_DEVICES", text);
-    require(std::set<std::string>(visible.ids.begin(), visible.ids.end()).size() == visible.ids.size(), "each GPU once");
+    require(std::set<std::string>(visible.ids.begin(), visible.ids.end()).size() == visible.ids.size(),
+            "each GPU once");
     const auto again = gpus_by("CUDA_VISIBLE_DEVICES", joined(visible.ids));
     require(again.ids == visible.ids && again.note.empty(), "what counts is a list in which all counts", text);
 }
@@ -109,8 +110,8 @@ void check_gpus(std::string_view text) {
 void check_address(std::string_view text) {
     if (const auto address = IpAddress::parse(text)) {
         require(IpAddress::parse(address->text()) == address, "an address is its text", text);
-        require(address->is_routable() == !(address->is_zero() || address->is_loopback() ||
-                                            address->is_link_local() || address->is_multicast()),
+        require(address->is_routable() == !(address->is_zero() || address->is_loopback() || address->is_link_local() ||
+                                            address->is_multicast()),
                 "routable is what is no special address", text);
         require(address->is_link_local() + address->is_loopback() + address->is_multicast() + address->is_zero() <= 1,
                 "one kind of address", text);
@@ -133,26 +134,27 @@ void check_member(std::string_view text) {
     const auto prefix = words.size() == 2 ? IpPrefix::parse(words[0]) : std::nullopt;
     const auto address = words.size() == 2 ? IpAddress::parse(words[1]) : std::nullopt;
     if (prefix && address) {
-        const bool same = address->is_ipv4() == prefix->address().is_ipv4() &&
-                          IpPrefix::of(*address, prefix->length()) == prefix;
+        const bool same =
+            address->is_ipv4() == prefix->address().is_ipv4() && IpPrefix::of(*address, prefix->length()) == prefix;
         require(prefix->contains(*address) == same, "member of a network", text);
     }
 }
 
+/// The value is that of the first line with this key.
 void check_conf(std::string_view text) {
     NcclConf conf;
     add_nccl_conf(conf, text, "nccl.conf");
-    std::string lines;
+    const auto lines = split(text, '\n');
     for (const auto& [key, entry] : conf) {
         require(!key.empty() && key.front() != '#' && key.find_first_of("=\n") == std::string::npos, "a key", key);
-        lines += key + "=" + entry.value + "\n";
+        const std::string start = key + "=";
+        const auto line = std::find_if(lines.begin(), lines.end(), [&](auto each) { return each.starts_with(start); });
+        require(line != lines.end() && line->substr(start.size()) == entry.value, "a value as it stands first", key);
     }
-    NcclConf again;
-    add_nccl_conf(again, lines + std::string(text), "again");
-    require(again.size() == conf.size(), "no key that was not there", text);
-    for (const auto& [key, entry] : conf) {
-        require(again.at(key).value == entry.value, "a value as it stood first", key);
-    }
+    const auto is_entry = [](std::string_view line) {
+        return line.find('=', 1) < line.size() && line[0] != '#' && line[0] != '=';
+    };
+    require(conf.empty() == std::none_of(lines.begin(), lines.end(), is_entry), "no entry is missed", text);
 }
 
 /// Lines "NAME=value": all that we set is ours, until a value is changed.
@@ -180,11 +182,25 @@ void check_marker(std::string_view text) {
         require(Environment(entries).get_users(changed).has_value(), "a value that was changed is the user's", changed);
     }
     // The marker itself may be damaged.
-    require(Environment(std::vector<std::string>{std::string(marker_variable) + "=" + std::string(text)}).ours().empty(),
-            "nothing is ours that is not there");
+    require(
+        Environment(std::vector<std::string>{std::string(marker_variable) + "=" + std::string(text)}).ours().empty(),
+        "nothing is ours that is not there");
 }
 
-/// "FIRST LAST JOB STEP": a range of the kernel's, and a step.
+/// A warning if, and only if, the kernel may take one of the four ports.
+void check_warning(const PortBlock& block, const PortRange& ephemeral) {
+    bool overlaps = false;
+    for (unsigned port = block.first; port < block.first + port_block_size; ++port) {
+        overlaps = overlaps || (port >= ephemeral.first && port <= ephemeral.last);
+    }
+    require(overlaps == !block.warnings.empty(), "a warning when the kernel may take the port");
+}
+
+void check_inside(unsigned port, const PortRange& range) {
+    require(port >= range.first && port + port_block_size - 1 <= range.last, "a block inside its range");
+}
+
+/// "FIRST LAST JOB STEP": the kernel's own range, then the site's, and a step.
 void check_derived_port(std::string_view text) {
     const auto words = split_words(text);
     if (words.size() != 4) {
@@ -197,19 +213,23 @@ void check_derived_port(std::string_view text) {
     if (!first || !last || !job || !id || *last < *first || *id >= first_special_step) {
         return;
     }
-    const PortRange ephemeral{*first, *last};
+    const PortRange named{*first, *last};
     Step step;
     step.leader_job_id = step.job_id = *job;
     step.step_id = *id;
-    const PortBlock block = choose_port(Settings(), step, std::nullopt, ephemeral);
-    const PortRange range = default_port_range(ephemeral);
-    const unsigned end = block.first + port_block_size - 1;
-    require(block.first >= 1024 && block.first >= range.first && end <= range.last, "a block inside its range", text);
-    require(block.second == block.first + 1, "the second port is the next one", text);
-    const bool overlaps = end >= ephemeral.first && block.first <= ephemeral.last;
-    require(overlaps == !block.warnings.empty(), "a warning when the kernel may take the port", text);
+    const PortBlock block = choose_port(Settings(), step, std::nullopt, named);
+    const PortRange range = default_port_range(named);
+    require(block.first >= 1024 && block.second == block.first + 1, "two ports that anyone may bind", text);
+    check_inside(block.first, range);
+    check_warning(block, named);
     const bool next_differs = derive_port(*job, *id, range) != derive_port(*job, *id + 1, range);
     require(next_differs || range.last - range.first < 7, "steps of a job have blocks of their own", text);
+    if (named.last - named.first >= 3) {
+        check_inside(derive_port(*job, *id, named), named);
+    }
+    Settings settings;
+    settings.port = static_cast<std::uint16_t>(1024 + *job % 64000);
+    check_warning(choose_port(settings, step, std::nullopt, named), named);
 }
 
 void check_users_port(std::string_view text) {
@@ -267,10 +287,10 @@ struct Check {
 };
 
 constexpr std::array checks = {
-    Check{"hosts", check_hosts},          Check{"range", check_host_range},     Check{"counts", check_counts},
-    Check{"ports", check_ports},          Check{"gpus", check_gpus},            Check{"address", check_address},
-    Check{"member", check_member},        Check{"conf", check_conf},            Check{"marker", check_marker},
-    Check{"derived", check_derived_port}, Check{"master", check_users_port},    Check{"note", check_note},
+    Check{"hosts", check_hosts},          Check{"range", check_host_range},  Check{"counts", check_counts},
+    Check{"ports", check_ports},          Check{"gpus", check_gpus},         Check{"address", check_address},
+    Check{"member", check_member},        Check{"conf", check_conf},         Check{"marker", check_marker},
+    Check{"derived", check_derived_port}, Check{"master", check_users_port}, Check{"note", check_note},
     Check{"nvidia", check_information},   Check{"step", check_step},
 };
 

@@ -47,10 +47,9 @@ inline unsigned index_under(const rdma_nccl::Plan& plan, const rdma_nccl::Port& 
         return parse_number<unsigned>(*index).value();
     }
     const auto range = value_of(plan, "NCCL_IB_ADDR_RANGE");
-    return nccl_gid_pick(
-               port, {value_of(plan, "NCCL_IB_ADDR_FAMILY") == "AF_INET6",
-                      value_of(plan, "NCCL_IB_ROCE_VERSION_NUM") == "1" ? RoceVersion::V1 : RoceVersion::V2,
-                      range ? IpPrefix::parse(*range) : std::nullopt})
+    return nccl_gid_pick(port, {value_of(plan, "NCCL_IB_ADDR_FAMILY") == "AF_INET6",
+                                value_of(plan, "NCCL_IB_ROCE_VERSION_NUM") == "1" ? RoceVersion::V1 : RoceVersion::V2,
+                                range ? IpPrefix::parse(*range) : std::nullopt})
         .index;
 }
 
