@@ -53,7 +53,13 @@ def bench_launcher(folder: str) -> None:
         lambda: run([*ours, "true"], environment, check=True).wall,
         lambda: run([*peer, "/bin/true"], environment, check=True).wall,
     )
-    line("rdma-nccl run until 8 ranks have run", f"{a * 1e3:.1f} ms", f"torchrun {b * 1e3:.0f} ms", f"1/{b / a:.0f}", "<= 1/200")
+    line(
+        "rdma-nccl run until 8 ranks have run",
+        f"{a * 1e3:.1f} ms",
+        f"torchrun {b * 1e3:.0f} ms",
+        f"1/{b / a:.0f}",
+        "<= 1/200",
+    )
     a = peak_memory([*ours, "sleep", "60"], environment)
     b = peak_memory([*peer, "/bin/sleep", "60"], environment)
     line("its memory", f"{a / 1024:.1f} MiB", f"torchrun {b / 1024:.0f} MiB", f"1/{b / a:.0f}", "<= 1/50")

@@ -86,7 +86,7 @@ def fewest(tree: str) -> Calls:
 
 
 def counted(tree: str, log: str) -> Calls:
-    """Ours. Opens that fail count; so do opens of a path that is only asked for what it names (readlink of /proc/self)."""
+    """Ours. Opens that fail count, and so do those of a link, for readlink to say where it leads."""
     names = ["open", "openat", "openat2", "read", "pread64", "getdents64", "readlink", "readlinkat"]
     trace = ["strace", "-f", "-qq", "-y", "-o", log, "-e", f"trace={','.join(names)}"]
     subprocess.run(
