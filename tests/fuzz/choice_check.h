@@ -54,8 +54,9 @@ inline bool is_named(const rdma_nccl::Settings& settings, const DecidedPort& por
 /// What leaves out a port that would work, because others are better.
 inline bool is_preference(rdma_nccl::PortRule rule) {
     using rdma_nccl::PortRule;
-    return rule == PortRule::VirtualFunction || rule == PortRule::BondSlave || rule == PortRule::OtherLinkLayer ||
-           rule == PortRule::LinkLocal || rule == PortRule::Slower || rule == PortRule::Management;
+    return rule == PortRule::VirtualFunction || rule == PortRule::BondSlave || rule == PortRule::Software ||
+           rule == PortRule::OtherLinkLayer || rule == PortRule::LinkLocal || rule == PortRule::Slower ||
+           rule == PortRule::Management;
 }
 
 /// An entry that may be used without being forced.

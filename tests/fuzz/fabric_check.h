@@ -18,9 +18,10 @@ inline void check_gids(const rdma_nccl::Port& port) {
         require(gid.index >= next && gid.index < port.gid_table_length, "slots in order, inside the table");
         next = gid.index + 1;
         require(gid.value != rdma_nccl::IpAddress(), "no empty slot");
-        require(gid.type.has_value() == gid.type_problem.empty(), "a type, or why there is none");
+        require(gid.type.has_value() == (gid.type_problem == rdma_nccl::TypeProblem::None),
+                "a type, or why there is none");
         require(gid.netdev.empty() || rdma_nccl::is_netdev_name(gid.netdev), "an interface name", gid.netdev);
-        require_plain(gid.type_problem);
+        require_plain(gid.type_text);
     }
     require(port.gid_table_length <= 65536, "as many slots as are looked at");
 }

@@ -178,7 +178,8 @@ private:
         gid.index += static_cast<unsigned>(port->gid_table_length);
         gid.value = letters.address();
         gid.type = letters.pick(types);
-        gid.type_problem = gid.type ? "" : "Invalid argument";
+        gid.type_problem = gid.type ? TypeProblem::None : TypeProblem::Unreadable;
+        gid.type_text = gid.type ? "" : "Invalid argument";
         gid.netdev = letters.word(netdev_names);
         if (gid.value == IpAddress()) {
             return;

@@ -44,9 +44,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_halves(text, rdma_nccl::parse_ipv4_routes);
     check_halves(text, rdma_nccl::parse_ipv6_routes);
     check_halves(text, rdma_nccl::parse_if_inet6);
+    check_halves(text, rdma_nccl::parse_saved_addresses);
     const auto local = rdma_nccl::parse_fib_trie(text);
     if (std::set(local.begin(), local.end()).size() != local.size()) {
         std::abort();
+    }
+    for (const auto& entry : rdma_nccl::parse_saved_addresses(text)) {
+        if (entry.prefix_length > (entry.address.is_ipv4() ? 32U : 128U) || !rdma_nccl::is_netdev_name(entry.netdev)) {
+            std::abort();
+        }
     }
     for (const auto& entry : rdma_nccl::parse_if_inet6(text)) {
         if (entry.prefix_length > 128 || !rdma_nccl::is_netdev_name(entry.netdev)) {
