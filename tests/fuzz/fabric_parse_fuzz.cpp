@@ -46,6 +46,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         std::abort();
     }
     check_order(text.substr(0, size / 3), text.substr(size / 3, size / 3), text.substr(size / 3 * 2));
+    if (parse_index(half) && parse_index(rest) &&
+        natural_name_less(half, rest) != (*parse_index(half) < *parse_index(rest))) {
+        std::abort();
+    }
     if (const auto index = parse_index(text); index && std::to_string(*index) != text) {
         std::abort();
     }
