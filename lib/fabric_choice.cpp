@@ -89,8 +89,8 @@ void warn_of_absent(const Fabric& fabric, const HcaChoice& wanted, std::vector<s
         } else if (hca != nullptr && item.port &&
                    std::none_of(hca->ports.begin(), hca->ports.end(),
                                 [&](const Port& port) { return port.number == *item.port; })) {
-            warnings.push_back(format_text("{}: {} has no port {}; it has ports 1 to {}", hca_setting(wanted),
-                                           item.name, *item.port, hca->ports.size()));
+            warnings.push_back(format_text("{}: {} has no port {}; it has {} port{}", hca_setting(wanted),
+                                           item.name, *item.port, hca->ports.size(), hca->ports.size() == 1 ? "" : "s"));
         }
     }
 }
@@ -218,7 +218,9 @@ std::vector<GidVerdict> gid_verdicts(const Candidate& candidate) {
     std::vector<GidVerdict> verdicts = candidate.gid.verdicts;
     if (!candidate.is_roce()) {
         for (const auto& gid : candidate.port->gids) {
-            verdicts.push_back({gid.index, GidRule::InfiniBand, "only RoCE needs a GID index"});
+            verdicts.push_back(candidate.port->link_layer == LinkLayer::InfiniBand
+                                   ? GidVerdict{gid.index, GidRule::InfiniBand, "only RoCE needs a GID index"}
+                                   : GidVerdict{gid.index, GidRule::PortLeftOut, "the port is left out"});
         }
     }
     if (!candidate.remains()) {

@@ -79,11 +79,11 @@ std::optional<std::vector<std::string>> expand_indices(std::string_view text) {
         const auto [first_text, last_text] = split_once(trim(part), '-');
         const auto first = parse_number<unsigned>(first_text);
         const auto last = last_text ? parse_number<unsigned>(*last_text) : first;
-        if (!first || !last || *last < *first || *last - *first >= most_gpus || ids.size() >= most_gpus) {
+        if (!first || !last || *last < *first || ids.size() + (*last - *first) >= most_gpus) {
             return std::nullopt;
         }
-        for (unsigned i = *first; i <= *last; ++i) {
-            ids.push_back(std::to_string(i));
+        for (unsigned i = 0; i <= *last - *first; ++i) {
+            ids.push_back(std::to_string(*first + i));
         }
     }
     return ids;

@@ -11,6 +11,7 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::size_t most_entries = 65536;
+constexpr std::size_t longest_name = 255; // HOST_NAME_MAX and a byte, gethostname(2)
 
 tl::unexpected<Error> malformed(std::string_view what, std::string_view text) {
     return fail(format_text("{} \"{}\" is malformed", what, printable(text)));
@@ -41,8 +42,8 @@ bool multiply(std::vector<std::string>& names, std::string_view ranges) {
             if (!range || result.size() + (range->last - range->first) >= most_entries) {
                 return false;
             }
-            for (unsigned n = range->first; n <= range->last; ++n) {
-                result.push_back(format_text("{}{:0{}}", prefix, n, range->width));
+            for (unsigned i = 0; i <= range->last - range->first; ++i) {
+                result.push_back(format_text("{}{:0{}}", prefix, range->first + i, range->width));
             }
         }
     }
@@ -73,6 +74,9 @@ std::vector<std::string> expand_expression(std::string_view text) {
         const auto open = text.find('[');
         for (auto& name : names) {
             name += text.substr(0, open);
+            if (name.size() > longest_name) {
+                return {};
+            }
         }
         if (open == std::string_view::npos) {
             break;

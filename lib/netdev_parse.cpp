@@ -105,8 +105,8 @@ std::optional<NetdevAddress> parse_if_inet6_line(std::string_view line) {
     const auto address = parse_ipv6_hex(words[0]);
     const auto length = parse_number<std::uint8_t>(words[2], 16);
     const auto flags = parse_hex(words[4]);
-    if (!address || !length || *length > 128 || !flags || (*flags & failed_or_tentative) != 0) {
-        return std::nullopt;
+    if (!address || address->is_ipv4() || !length || *length > 128 || !flags || (*flags & failed_or_tentative) != 0) {
+        return std::nullopt; // an IPv4-mapped one on an interface serves nobody
     }
     return NetdevAddress{std::string(words[5]), *address, *length};
 }

@@ -35,36 +35,38 @@ tl::unexpected<Error> fail_errno(std::string_view path) {
 enum class ShortRead { IsEnd, SaysNothing };
 
 Result<std::string> read_all(int fd, std::string_view path, std::size_t limit, ShortRead short_read) {
-    std::string text(limit, '\0');
-    std::size_t size = 0;
-    while (size < limit) {
-        const ssize_t count = ::read(fd, text.data() + size, limit - size);
+    std::string text;
+    std::array<char, 4096> buffer; // NOLINT(*-member-init): thousands of small files are read, and it is filled first
+    while (text.size() < limit) {
+        const std::size_t wanted = std::min(buffer.size(), limit - text.size());
+        const ssize_t count = ::read(fd, buffer.data(), wanted);
         if (count < 0 && errno == EINTR) {
             continue;
         }
         if (count < 0) {
             return fail_errno(path);
         }
-        size += static_cast<std::size_t>(count);
-        if (count == 0 || (short_read == ShortRead::IsEnd && size < limit)) {
+        const auto size = static_cast<std::size_t>(count);
+        text.append(buffer.data(), size);
+        if (size == 0 || (short_read == ShortRead::IsEnd && size < wanted)) {
             break;
         }
     }
-    text.resize(size);
     text.resize(text.find_last_not_of(" \t\r\n") + 1); // npos + 1 is 0: all blank
     return text;
 }
 
+bool is_number(const std::string& text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 /// Numbers by value (the kernel writes them without leading zeros: the shorter is the smaller), before other names.
-bool natural_less(const std::string& a, const std::string& b) {
-    const auto is_number = [](const std::string& text) {
-        return text.find_first_not_of("0123456789") == std::string::npos;
-    };
-    const bool number_a = is_number(a);
-    if (number_a != is_number(b)) {
-        return number_a;
-    }
-    return number_a && a.size() != b.size() ? a.size() < b.size() : a < b;
+void sort_naturally(std::vector<std::string>& names) {
+    const auto others = std::partition(names.begin(), names.end(), is_number);
+    std::sort(names.begin(), others, [](const std::string& a, const std::string& b) {
+        return a.size() != b.size() ? a.size() < b.size() : a < b;
+    });
+    std::sort(others, names.end());
 }
 
 Result<std::vector<std::string>> list_fd(UniqueFd fd) {
@@ -80,7 +82,7 @@ Result<std::vector<std::string>> list_fd(UniqueFd fd) {
             names.emplace_back(name);
         }
     }
-    std::sort(names.begin(), names.end(), natural_less);
+    sort_naturally(names);
     return names;
 }
 
@@ -144,7 +146,7 @@ Result<std::string> Root::read(std::string_view path, std::size_t limit) const {
     if (!fd) {
         return tl::unexpected(fd.error());
     }
-    return read_all(fd->get(), path, limit, ShortRead::SaysNothing);
+    return read_all(fd->get(), path, limit, path.starts_with("/sys/") ? ShortRead::IsEnd : ShortRead::SaysNothing);
 }
 
 Result<Directory> Root::directory(std::string_view path) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/settings_keys.h"
 
+#include "lib/fabric_parse.h"
 #include "lib/format.h"
 #include "lib/text.h"
 
@@ -51,22 +52,22 @@ Problem set_switch(bool& target, std::string_view text) {
     return set_word(target, text, words);
 }
 
-bool is_device_name(std::string_view text) {
-    return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+/// Of a host name, or a part of one.
+bool is_host_word(std::string_view text) {
+    constexpr std::size_t longest = 253; // RFC 1035, without the root's dot
+    return !text.empty() && text.size() <= longest && std::all_of(text.begin(), text.end(), [](unsigned char c) {
         return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' ||
                c == '.';
     });
 }
 
+/// An interface's name, without what has a meaning in settings and in NCCL_SOCKET_IFNAME.
 bool is_interface_name(std::string_view text) {
-    constexpr std::size_t ifnamsiz = 16; // with its final NUL
-    return !text.empty() && text.size() < ifnamsiz && text != "." && text != ".." &&
-           text.find_first_of("/: \t=,^") == std::string_view::npos;
+    return is_netdev_name(text) && text.find_first_of("=,;^") == std::string_view::npos;
 }
 
 bool is_host_text(std::string_view text) {
-    return IpAddress::parse(text) || (text.size() <= 253 && is_device_name(text.substr(0, 64)) &&
-                                      text.find_first_of("/ ,;\t") == std::string_view::npos);
+    return IpAddress::parse(text) || is_host_word(text);
 }
 
 Problem set_enable(Settings& s, std::string_view v) {
@@ -101,7 +102,7 @@ Problem set_head(Settings& s, std::string_view v) {
     HeadChoice head;
     if (v.starts_with(suffix_word)) {
         head.suffix = v.substr(suffix_word.size());
-        if (!is_device_name(head.suffix)) {
+        if (!is_host_word(head.suffix)) {
             return expected("suffix: and what to append to a node name, as suffix:-ib0");
         }
     } else if (v != "auto") {

@@ -86,7 +86,7 @@ std::string port_fault(const Fabric& fabric, const GidsFilter& filter) {
     }
     return hca->ports.empty()
                ? format_text("{} has no port", hca->name)
-               : format_text("{} has no port {}; it has ports 1 to {}", hca->name, *filter.port, hca->ports.size());
+               : format_text("{} has no port {}; it has {} port{}", hca->name, *filter.port, hca->ports.size(), hca->ports.size() == 1 ? "" : "s");
 }
 
 } // namespace

@@ -265,7 +265,7 @@ TEST(GidsFilter, NamesWhatIsNotThere) {
     EXPECT_EQ(filter_fault(fabric, {}), "");
     EXPECT_EQ(filter_fault(fabric, {.device = "mlx5_1", .port = 1}), "");
     EXPECT_EQ(filter_fault(fabric, {.device = "mlx5"}), "no RDMA device mlx5 on this node; there are mlx5_0, mlx5_1");
-    EXPECT_EQ(filter_fault(fabric, {.device = "mlx5_1", .port = 2}), "mlx5_1 has no port 2; it has ports 1 to 1");
+    EXPECT_EQ(filter_fault(fabric, {.device = "mlx5_1", .port = 2}), "mlx5_1 has no port 2; it has 1 port");
     EXPECT_EQ(filter_fault(fabric, {.port = 2}), "no RDMA device on this node has a port 2");
     fabric.hcas[0].ports.push_back(make_port());
     fabric.hcas[0].ports[1].number = 2;

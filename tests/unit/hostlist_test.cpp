@@ -37,5 +37,16 @@ TEST(Ports, ExpandRanges) {
     }
 }
 
+TEST(Hostlist, TheGreatestNumberEnds) {
+    EXPECT_EQ(expand_hostlist("n[4294967294-4294967295]").value_or(std::vector<std::string>{}),
+              (std::vector<std::string>{"n4294967294", "n4294967295"}));
+}
+
+TEST(Hostlist, NamesLongerThanAnyHostsAreRefused) {
+    EXPECT_TRUE(expand_hostlist(std::string(255, 'n')));
+    EXPECT_FALSE(expand_hostlist(std::string(256, 'n')));
+    EXPECT_FALSE(expand_hostlist("n[0-65534]" + std::string(20000, 'z')));
+}
+
 } // namespace
 } // namespace rdma_nccl

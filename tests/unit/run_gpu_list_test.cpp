@@ -67,6 +67,8 @@ TEST(GpuList, Slurm) {
         EXPECT_EQ(visible({std::string("SLURM_STEP_GPUS=") + text}).source, "the node's PCI devices") << text;
     }
     EXPECT_LE(visible({"SLURM_GPUS_ON_NODE=4000000000"}).ids.size(), 4096U);
+    EXPECT_LE(visible({"SLURM_STEP_GPUS=0-4094,0-4095"}).ids.size(), 4096U);
+    EXPECT_EQ(visible({"SLURM_STEP_GPUS=4294967295"}).ids, Ids{"4294967295"});
 }
 
 TEST(GpuList, NodeIsAskedLast) {
