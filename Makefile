@@ -64,7 +64,7 @@ objects = $(patsubst %.cpp,build/obj/%.o,$(call sources,$1))
 # Other flags (in config.mk or on the command line) or another Slurm: compile again. A source added or gone: link again.
 # These two files change when what they hold does. (A package brings headers with old dates, hence Slurm's number.)
 slurm_number = $(shell grep -hs 'define SLURM_VERSION_NUMBER' $(SLURM_PREFIX)/include/slurm/slurm*.h)
-build/flags: text = $(CXX) $(FUZZ_CXX) $(cppflags) $(cxxflags) $(hidden_code) $(ldflags) $(LIBS) $(slurm_number)
+build/flags: text = $(CXX) $(FUZZ_CXX) $(cppflags) $(cxxflags) $(hidden_code) $(ldflags) $(own_cxx_library) $(LIBS) $(slurm_number)
 build/sources: text = $(everything)
 build/flags build/sources: FORCE
 	@mkdir -p $(@D)
@@ -91,15 +91,17 @@ $(library) $(commands):
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $(filter %.o,$^)
 
-# The C++ library is linked in: a login node may have an older one, and srun must not care. No -z defs: spank_* and
-# slurm_* come from the process that loads the plugin. With sanitizers the C++ library stays shared, because their
-# run-time library has to see its calls.
+# The C++ library is linked in: a login node may have an older one, and srun must not care; and the command starts in
+# two thirds of the time. With sanitizers it stays shared, because their run-time library has to see its calls.
+own_cxx_library = $(if $(SANITIZERS),,-static-libstdc++ -static-libgcc)
+
+# No -z defs: spank_* and slurm_* come from the process that loads the plugin.
 build/rdma_nccl.so: $(call objects,plugin) $(library) $(srcdir)/plugin/rdma_nccl.map build/sources
-	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(if $(SANITIZERS),,-static-libstdc++ -static-libgcc) -Wl,--gc-sections \
+	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -Wl,--gc-sections \
 		-Wl,--version-script=$(srcdir)/plugin/rdma_nccl.map -o $@ $(filter %.o %.a,$^) $(LIBS)
 
 build/rdma-nccl: build/obj/tools/main.o $(commands) $(library) build/sources
-	$(program) $(HWLOC_LIBS) $(LIBS)
+	$(program) $(own_cxx_library) $(HWLOC_LIBS) $(LIBS)
 
 $(examples): build/examples/%: build/obj/examples/%.o
 	@mkdir -p $(@D)

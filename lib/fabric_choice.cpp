@@ -89,8 +89,8 @@ void warn_of_absent(const Fabric& fabric, const HcaChoice& wanted, std::vector<s
         } else if (hca != nullptr && item.port &&
                    std::none_of(hca->ports.begin(), hca->ports.end(),
                                 [&](const Port& port) { return port.number == *item.port; })) {
-            warnings.push_back(format_text("{}: {} has no port {}; it has {} port{}", hca_setting(wanted),
-                                           item.name, *item.port, hca->ports.size(), hca->ports.size() == 1 ? "" : "s"));
+            warnings.push_back(format_text("{}: {} has no port {}; it has {} port{}", hca_setting(wanted), item.name,
+                                           *item.port, hca->ports.size(), hca->ports.size() == 1 ? "" : "s"));
         }
     }
 }

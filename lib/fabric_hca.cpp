@@ -20,6 +20,7 @@ constexpr std::size_t most_hcas = 256;
 constexpr std::size_t most_ports = 64;
 constexpr unsigned most_slots = 65536;
 constexpr std::size_t short_file = 128; // one word or one GID
+constexpr std::string_view empty_slot = "0000:0000:0000:0000:0000:0000:0000:0000";
 
 /// The text of a file that every device has: a note and "" when it cannot be read.
 std::string read_noted(const Directory& directory, std::string_view name, Notes& notes) {
@@ -78,6 +79,9 @@ void read_gid_netdev(const Result<Directory>& netdevs, std::string_view slot, Gi
 
 void read_slot(const GidTable& table, const std::string& slot, unsigned index, Port& port, Notes& notes) {
     const auto text = table.values->read(slot, short_file);
+    if (text && *text == empty_slot) { // most slots
+        return;
+    }
     const auto value = text ? parse_gid(*text) : std::nullopt;
     if (!value) {
         notes.add(text ? format_text("gids/{}: '{}' is no GID", slot, printable(*text, 40))
@@ -85,7 +89,7 @@ void read_slot(const GidTable& table, const std::string& slot, unsigned index, P
         return;
     }
     if (*value == IpAddress()) {
-        return; // an empty slot
+        return;
     }
     Gid gid;
     gid.index = index;

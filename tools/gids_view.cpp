@@ -84,9 +84,9 @@ std::string port_fault(const Fabric& fabric, const GidsFilter& filter) {
     if (hca == nullptr) {
         return format_text("no RDMA device on this node has a port {}", *filter.port);
     }
-    return hca->ports.empty()
-               ? format_text("{} has no port", hca->name)
-               : format_text("{} has no port {}; it has {} port{}", hca->name, *filter.port, hca->ports.size(), hca->ports.size() == 1 ? "" : "s");
+    return hca->ports.empty() ? format_text("{} has no port", hca->name)
+                              : format_text("{} has no port {}; it has {} port{}", hca->name, *filter.port,
+                                            hca->ports.size(), hca->ports.size() == 1 ? "" : "s");
 }
 
 } // namespace
