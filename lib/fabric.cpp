@@ -31,6 +31,17 @@ double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
     return 0;
 }
 
+/// Their drivers are those of the HCAs: they are not asked either.
+SilentNetdevs netdevs_of_silent(const std::vector<Hca>& hcas) {
+    SilentNetdevs names;
+    for (const auto& hca : hcas) {
+        if (!hca.answers) {
+            names.insert(hca.netdevs.begin(), hca.netdevs.end());
+        }
+    }
+    return names;
+}
+
 } // namespace
 
 double Port::believable_rate_gbps() const {
@@ -48,11 +59,11 @@ const Netdev* Fabric::find_netdev(std::string_view name) const {
     return found == netdevs.end() ? nullptr : &*found;
 }
 
-Fabric read_fabric(const Root& root, const SilentDevices& silent) {
+Fabric read_fabric(const Root& root, const SilentHcas& silent) {
     Fabric fabric;
     Notes notes;
     fabric.hcas = read_hcas(root, silent, notes);
-    fabric.netdevs = read_netdevs(root, silent, notes);
+    fabric.netdevs = read_netdevs(root, netdevs_of_silent(fabric.hcas), notes);
     add_addresses(root, fabric.hcas, fabric.netdevs, notes);
     fabric.default_route_netdevs = read_default_route_netdevs(root, notes);
     fabric.gpus = read_gpus(root, notes);

@@ -91,7 +91,11 @@ struct InterfaceAddress {
 struct Netdev {
     std::string name;
     unsigned ifindex = 0;         ///< 0 when unreadable
+    /// Smaller is earlier in the list of getifaddrs(3): its place there; the ifindex where only files were read, which
+    /// is the order from Linux 6.9 on (before, the low byte of the ifindex comes first).
+    unsigned order = 0;
     std::optional<unsigned> port; ///< the port of the HCA on the same PCI function, from 1; absent without a function
+    bool usb = false;             ///< hangs on USB, as a baseboard management controller does
     bool up = false;              ///< IFF_UP and carrier
     bool loopback = false;
     unsigned mtu = 0;
@@ -127,6 +131,6 @@ struct Fabric {
 /// Reads everything above below `root`. Never fails as a whole: what cannot be read is noted in `problems`.
 /// Costs bounded work: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table are looked at. Of `silent`
 /// devices nothing is read that asks their drivers.
-Fabric read_fabric(const Root& root, const SilentDevices& silent = {});
+Fabric read_fabric(const Root& root, const SilentHcas& silent = {});
 
 } // namespace rdma_nccl

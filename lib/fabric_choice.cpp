@@ -128,16 +128,18 @@ void warn_of_nothing(const Selection& selection, std::vector<std::string>& warni
                     selection.candidates.empty() ? "the devices have no ports" : join_some(reasons.texts())));
 }
 
-/// ACTIVE, as fast as a used port and without an address: someone probably forgot it.
+/// ACTIVE, beside a GPU or as fast as a used port, and without an address: someone probably forgot it.
 bool lacks_address(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
     constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
                                   PortRule::LinkLocal};
     const auto rate = [&](const Candidate& port) { return link_gbps(selection.fabric, port); };
     return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
            !default_route_above(selection.fabric, candidate) && // management: nobody misses it
-           std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
-               return other->is_roce() == candidate.is_roce() && same_rate_class(rate(*other), rate(candidate));
-           });
+           (shares_switch_with_gpu(selection.fabric, *candidate.hca) ||
+            std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
+                return other->is_roce() == candidate.is_roce() &&
+                       (same_rate_class(rate(*other), rate(candidate)) || rate(candidate) > rate(*other));
+            }));
 }
 
 /// "0000:53:00" of "0000:53:00.1": what the functions of one card share.
@@ -158,6 +160,15 @@ bool is_broken_rail(const Selection& selection, const Candidate& candidate) {
            });
 }
 
+/// A card like one in use, beside a GPU as that is, but slower: a link that has come up at less than its speed.
+bool is_degraded_rail(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
+    return candidate.left_out->rule == PortRule::Slower && !candidate.hca->board.empty() &&
+           shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
+           std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
+               return other->hca->board == candidate.hca->board && shares_switch_with_gpu(selection.fabric, *other->hca);
+           });
+}
+
 /// A port that the user named but that cannot work, or that one would expect among the used ones.
 void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) {
     const bool user_named = !names_all(selection.settings.hca);
@@ -166,6 +177,7 @@ void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) 
     for (const auto& candidate : selection.candidates) {
         if (!candidate.remains() &&
             (lacks_address(selection, candidate, used) || is_broken_rail(selection, candidate) ||
+             is_degraded_rail(selection, candidate, used) ||
              (user_named && is_listed(selection.settings.hca, candidate)))) {
             add_left_out(candidate, sentences);
         }

@@ -336,18 +336,38 @@ void drop_link_local(Selection& selection) {
     }
 }
 
-// 9. The top rate class. A port whose rate is unknown stays.
+// 9. The top rate class: where ports stand beside GPUs, theirs. A port whose rate is unknown stays.
+
+/// The rate to keep: the greatest of the ports beside a GPU, if there are such, else of all.
+double top_rate(const Selection& selection, const std::vector<Candidate*>& remaining) {
+    double top = 0;
+    double top_beside_gpu = 0;
+    for (const Candidate* const candidate : remaining) {
+        const double rate = link_gbps(selection.fabric, *candidate);
+        top = std::max(top, rate);
+        if (shares_switch_with_gpu(selection.fabric, *candidate->hca)) {
+            top_beside_gpu = std::max(top_beside_gpu, rate);
+        }
+    }
+    return top_beside_gpu > 0 ? top_beside_gpu : top;
+}
 
 void keep_top_rate(Selection& selection) {
-    double top = 0;
-    for (const Candidate* const candidate : selection.remaining()) {
-        top = std::max(top, link_gbps(selection.fabric, *candidate));
-    }
-    for (Candidate* const candidate : selection.remaining()) {
+    const auto remaining = selection.remaining();
+    const double top = top_rate(selection, remaining);
+    for (Candidate* const candidate : remaining) {
         const double rate = link_gbps(selection.fabric, *candidate);
-        if (rate > 0 && !same_rate_class(rate, top)) {
-            candidate->left_out =
-                LeftOut{PortRule::Slower, format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top)};
+        if (rate <= 0 || same_rate_class(rate, top)) {
+            continue;
+        }
+        if (rate < top) {
+            candidate->left_out = LeftOut{
+                PortRule::Slower, format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top)};
+        } else {
+            candidate->left_out = LeftOut{PortRule::Faster,
+                                          format_text("runs at {:g} Gb/s, the ports beside the GPUs at {:g} Gb/s: left "
+                                                      "out; hca= can name it",
+                                                      rate, top)};
         }
     }
 }

@@ -13,8 +13,8 @@ namespace {
 
 constexpr unsigned highest_index = 255; // ibv_global_route::sgid_index is a uint8_t
 
-/// What makes an entry unusable. Of two rules the greater one is tested later: its entry was nearer to being used, so
-/// it is the one to tell the user about.
+/// What makes an entry unusable. Of two rules the greater one's entry was nearer to being used: it is the one to tell
+/// the user about.
 struct Fault {
     GidRule rule;
     std::string reason;
@@ -185,9 +185,11 @@ void describe_link_local(GidChoice& choice, const std::optional<Fault>& nearest_
     std::string remedy;
     if (nearest_routable && nearest_routable->rule != GidRule::WrongVersion) {
         remedy = nearest_routable->remedy;
+        // Of the other family: the remedy says it.
+        const bool say_why = nearest_routable->rule != GidRule::WrongFamily;
+        choice.remedy = say_why ? format_text("{}: {}", nearest_routable->reason, remedy) : remedy;
         reason = format_text("has no usable {} address but {} ({})", roce_version_text(settings), only,
                              nearest_routable->reason);
-        choice.remedy = format_text("{}: {}", nearest_routable->reason, nearest_routable->remedy);
     } else {
         reason = format_text("has no {} address (only {})", roce_version_text(settings), only);
         remedy = format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,

@@ -215,7 +215,7 @@ Hca read_hca(const Root& root, const std::string& name, const Directory& directo
 
 } // namespace
 
-std::vector<Hca> read_hcas(const Root& root, const SilentDevices& silent, Notes& notes) {
+std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& notes) {
     auto names = root.list(class_directory);
     if (!names) {
         if (names.error().os_error != ENOENT) { // ENOENT: the machine has no RDMA at all
@@ -237,7 +237,7 @@ std::vector<Hca> read_hcas(const Root& root, const SilentDevices& silent, Notes&
             notes.add(directory.error().message);
             continue;
         }
-        hcas.push_back(read_hca(root, name, *directory, !silent.hcas.contains(name)));
+        hcas.push_back(read_hca(root, name, *directory, !silent.contains(name)));
         verbs.describe(root, hcas.back());
     }
     return hcas;

@@ -10,6 +10,6 @@ namespace rdma_nccl {
 
 /// The RDMA devices of /sys/class/infiniband with ports and GID tables, in natural order of their names. What concerns
 /// no single device goes to `notes`. Hca::netdevs is filled, Port::netdev_gbps is not.
-std::vector<Hca> read_hcas(const Root& root, const SilentDevices& silent, Notes& notes);
+std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& notes);
 
 } // namespace rdma_nccl

@@ -8,7 +8,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::array<RuleName<PortRule>, 24> port_names = {{
+constexpr std::array<RuleName<PortRule>, 25> port_names = {{
     {PortRule::Used, "used"},
     {PortRule::NotNamed, "not-named"},
     {PortRule::Excluded, "excluded"},
@@ -31,6 +31,7 @@ constexpr std::array<RuleName<PortRule>, 24> port_names = {{
     {PortRule::OtherLinkLayer, "other-link-layer"},
     {PortRule::LinkLocal, "link-local"},
     {PortRule::Slower, "slower"},
+    {PortRule::Faster, "faster"},
     {PortRule::Management, "management"},
     {PortRule::TooMany, "too-many"},
 }};

@@ -32,6 +32,7 @@ enum class PortRule {
     OtherLinkLayer,  ///< RoCE beside better InfiniBand, or the other way round
     LinkLocal,       ///< only fe80:: or 169.254/16, and others have routable addresses
     Slower,          ///< below the top rate class
+    Faster,          ///< above it: not beside a GPU, as others are
     Management,      ///< carries the default route
     TooMany,         ///< beyond the 32 ports that NCCL takes
 };
@@ -60,7 +61,7 @@ struct RuleName {
     std::string_view name; ///< "no-usable-gid"
 };
 
-/// All of them, in the order in which they are tried.
+/// All of them; ports' in the order in which they are tried.
 std::span<const RuleName<PortRule>> port_rules();
 std::span<const RuleName<GidRule>> gid_rules();
 

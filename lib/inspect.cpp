@@ -53,8 +53,11 @@ unsigned count_allowed_cpus() {
 }
 
 void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds patience) {
-    const auto silent = patience.count() > 0 ? find_silent_devices(root, patience) : SilentDevices();
-    facts.fabric = read_fabric(root, silent.value_or(SilentDevices()));
+    const auto silent = patience.count() > 0 ? find_silent_hcas(root, patience) : SilentHcas();
+    facts.fabric = read_fabric(root, silent.value_or(SilentHcas()));
+    if (!silent) {
+        facts.fabric.problems.push_back("devices are read without time limit: " + silent.error().message);
+    }
     facts.nccl_conf = read_nccl_conf(root, facts.environment, home_directory());
     facts.ephemeral_ports = read_ephemeral_range(root);
 }

@@ -21,17 +21,17 @@ bool has_address(const Netdev& netdev, bool ipv6) {
 
 /// Every interface that NCCL may look at, in its order.
 Names candidates(const Fabric& fabric, const NcclInterfaceEnvironment& environment) {
-    std::vector<const Netdev*> by_number;
+    std::vector<const Netdev*> in_order;
     for (const auto& netdev : fabric.netdevs) {
         if (netdev.up || netdev.loopback || environment.before_2_28) {
-            by_number.push_back(&netdev);
+            in_order.push_back(&netdev);
         }
     }
-    std::stable_sort(by_number.begin(), by_number.end(),
-                     [](const Netdev* a, const Netdev* b) { return a->ifindex < b->ifindex; });
+    std::stable_sort(in_order.begin(), in_order.end(),
+                     [](const Netdev* a, const Netdev* b) { return a->order < b->order; });
     Names names;
     for (const bool ipv6 : {false, true}) {
-        for (const Netdev* const netdev : by_number) {
+        for (const Netdev* const netdev : in_order) {
             const bool listed = std::find(names.begin(), names.end(), netdev->name) != names.end();
             if (environment.ipv6.value_or(ipv6) == ipv6 && !listed && has_address(*netdev, ipv6)) {
                 names.push_back(netdev->name);

@@ -57,7 +57,9 @@ void read_links(const Root& root, const std::string& path, const Directory& dire
     constexpr std::string_view lower_link = "lower_";
     for (const auto& entry : directory.list().value_or(std::vector<std::string>{})) {
         if (entry == "device") {
-            netdev.pci_path = pci_function_path(root.resolve(path + "/device").value_or(""));
+            const auto device = root.resolve(path + "/device").value_or("");
+            netdev.pci_path = pci_function_path(device);
+            netdev.usb = device.find("/usb") != std::string::npos;
             netdev.port = parse_number<unsigned>(directory.read("dev_port", short_file).value_or("0")).value_or(0) + 1;
         } else if (entry == "master") {
             const auto upper = root.resolve(path + "/master").value_or("");
@@ -73,9 +75,10 @@ Netdev read_netdev(const Root& root, const std::string& name, const Directory& d
     netdev.name = name;
     read_flags(directory, netdev, notes);
     netdev.ifindex = parse_number<unsigned>(directory.read("ifindex", short_file).value_or("")).value_or(0);
+    netdev.order = netdev.ifindex;
     netdev.mtu = parse_number<unsigned>(directory.read("mtu", short_file).value_or("")).value_or(0);
     if (!answers) {
-        notes.add(format_text("{} does not answer (its driver hangs): its speed is unknown", name));
+        notes.add(format_text("{} is of an HCA that does not answer: its speed is not asked for", name));
     }
     netdev.speed_gbps = answers ? read_speed_gbps(directory) : 0;
     read_links(root, format_text("{}/{}", class_directory, name), directory, netdev);
@@ -84,7 +87,7 @@ Netdev read_netdev(const Root& root, const std::string& name, const Directory& d
 
 } // namespace
 
-std::vector<Netdev> read_netdevs(const Root& root, const SilentDevices& silent, Notes& notes) {
+std::vector<Netdev> read_netdevs(const Root& root, const SilentNetdevs& silent, Notes& notes) {
     const auto names = root.list(class_directory);
     if (!names) {
         notes.add(names.error().message);
@@ -99,7 +102,7 @@ std::vector<Netdev> read_netdevs(const Root& root, const SilentDevices& silent, 
         }
         const auto directory = root.directory(format_text("{}/{}", class_directory, name));
         if (directory) {
-            netdevs.push_back(read_netdev(root, name, *directory, !silent.netdevs.contains(name), notes));
+            netdevs.push_back(read_netdev(root, name, *directory, !silent.contains(name), notes));
         } else if (directory.error().os_error != ENOTDIR) { // ENOTDIR: bonding_masters is a file among the interfaces
             notes.add(directory.error().message);
         }

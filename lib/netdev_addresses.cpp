@@ -12,6 +12,7 @@
 #include <ifaddrs.h>
 #include <memory>
 #include <netinet/in.h>
+#include <set>
 
 namespace rdma_nccl {
 
@@ -80,6 +81,20 @@ unsigned length_of_mask(const sockaddr* mask) {
     return length;
 }
 
+/// The interfaces in the order in which addresses name them first.
+class Order {
+public:
+    void see(std::vector<Netdev>& netdevs, std::string_view name) {
+        Netdev* const netdev = find_netdev(netdevs, name);
+        if (netdev != nullptr && seen_.insert(netdev->name).second) {
+            netdev->order = static_cast<unsigned>(seen_.size());
+        }
+    }
+
+private:
+    std::set<std::string> seen_;
+};
+
 void add_live_addresses(std::vector<Netdev>& netdevs, Notes& notes) {
     ifaddrs* first = nullptr;
     if (::getifaddrs(&first) != 0) {
@@ -87,10 +102,13 @@ void add_live_addresses(std::vector<Netdev>& netdevs, Notes& notes) {
         return;
     }
     const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
+    Order order;
     for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
         if (const auto address = to_ip(entry->ifa_addr)) {
             const std::string_view label = entry->ifa_name; // "eth0:1" for a labelled address of eth0
-            add_address(netdevs, split_once(label, ':').key, *address, length_of_mask(entry->ifa_netmask));
+            const auto name = split_once(label, ':').key;
+            add_address(netdevs, name, *address, length_of_mask(entry->ifa_netmask));
+            order.see(netdevs, name);
         }
     }
 }
@@ -157,8 +175,10 @@ bool add_saved_addresses(const Root& root, std::vector<Netdev>& netdevs) {
     if (!text) {
         return false;
     }
+    Order order;
     for (const auto& entry : parse_saved_addresses(*text)) {
         add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
+        order.see(netdevs, entry.netdev);
     }
     return true;
 }

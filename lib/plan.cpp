@@ -4,6 +4,7 @@
 #include "lib/format.h"
 #include "lib/plan_nccl.h"
 #include "lib/text.h"
+#include "lib/users_nccl.h"
 
 #include <algorithm>
 #include <array>
@@ -136,7 +137,7 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     if (in_step && plan.layout.layout != Layout::Rank) {
         add_torchrun(variables, plan, facts.step);
     }
-    if (plan.layout.layout == Layout::Pod) {
+    if (in_step && plan.layout.layout == Layout::Pod) {
         variables.force("WORLD_SIZE", format_text("{}", facts.step.node_count), "slurm", "number of nodes: pod layout");
     }
     if (in_step) {
@@ -180,6 +181,7 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     plan.visible_gpus_source = facts.visible_gpus_source;
     plan.layout = choose_layout(settings, facts.step, facts.program, facts.visible_gpus);
     plan.fabric = choose_fabric(facts.fabric, settings);
+    model_told(facts, settings, plan.fabric);
     plan.head_node = facts.head_node;
     plan.users_head = facts.environment.get_users("MASTER_ADDR");
     const SocketChoice own = choose_socket_interface(facts.fabric, plan.fabric, settings);
@@ -208,6 +210,7 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
         plan.warnings.emplace_back("no RDMA device in /sys/class/infiniband: NCCL will use sockets");
     }
     append(plan.warnings, plan.fabric.warnings);
+    append(plan.warnings, judge_users_nccl(facts, plan.fabric));
     append(plan.warnings, own.warnings);
     plan.variables = plan_variables(plan, facts, settings);
     return plan;

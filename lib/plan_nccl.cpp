@@ -3,6 +3,8 @@
 
 #include "lib/format.h"
 #include "lib/nccl_interface_model.h"
+#include "lib/nccl_name_list.h"
+#include "lib/users_nccl.h"
 
 #include <algorithm>
 
@@ -57,12 +59,28 @@ void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings
     }
 }
 
-void add_fabric(VariableList& variables, const FabricChoice& fabric, const Settings& settings) {
+/// NCCL takes every ACTIVE port of InfiniBand or Ethernet, whatever else speaks against it (ncclIbInitDevices).
+bool nccl_would_take(const Port& port) {
+    return port.state == "ACTIVE" && port.link_layer != LinkLayer::Unknown;
+}
+
+bool nccl_would_take_any(const NodeFacts& facts) {
+    const auto& hcas = facts.fabric.hcas;
+    return std::any_of(hcas.begin(), hcas.end(), [](const Hca& hca) {
+        return std::any_of(hca.ports.begin(), hca.ports.end(), nccl_would_take);
+    });
+}
+
+void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricChoice& fabric,
+                const Settings& settings) {
     const auto used = fabric.used();
+    const std::string_view source = settings.hca.is_auto() ? "fabric" : "setting";
     if (used.empty()) {
+        if (nccl_would_take_any(facts)) {
+            variables.set("NCCL_IB_HCA", "^", source, "none: NCCL would try ports that cannot be used, and fail");
+        }
         return;
     }
-    const std::string_view source = settings.hca.is_auto() ? "fabric" : "setting";
     variables.set("NCCL_IB_HCA", fabric.nccl_ib_hca(), source,
                   format_text("{} of {} ports", used.size(), fabric.ports.size()));
     add_gid(variables, fabric, settings);
@@ -73,46 +91,43 @@ void add_fabric(VariableList& variables, const FabricChoice& fabric, const Setti
     variables.set("NVSHMEM_HCA_LIST", join_ports(fabric), source, "the same ports");
 }
 
-/// NCCL falls back to sockets without a word unless told not to.
+/// NCCL falls back to sockets without a word unless told not to. What the user says of it is at least shown.
 void add_strict(VariableList& variables, const Plan& plan, const Settings& settings) {
     if (settings.strict && !plan.fabric.used().empty()) {
         variables.set("NCCL_IB_DISABLE", "0", "setting", "strict");
         variables.set("NCCL_NET", "IB", "setting", "strict");
+    } else {
+        (void)variables.keep("NCCL_IB_DISABLE");
+        (void)variables.keep("NCCL_NET");
     }
+    (void)variables.keep("NCCL_NET_PLUGIN");
 }
 
-/// What the user, or a file that NCCL reads, says.
-std::optional<std::string> users_value(const NodeFacts& facts, std::string_view name) {
-    if (auto value = facts.environment.get_users(name)) {
-        return value;
-    }
-    const auto found = facts.nccl_conf.find(name);
-    return found == facts.nccl_conf.end() ? std::nullopt : std::optional(found->second.value);
-}
-
-/// An interface of hardware, or one that stands on it (bond, VLAN): other nodes can be reached through it, which they
-/// cannot through the bridge of a container or a tunnel.
-bool stands_on_hardware(const Fabric& fabric, const std::string& name) {
+/// An interface of hardware, or one that stands on it (bond, VLAN), with an address that other nodes reach: not the
+/// bridge of a container, a tunnel, or the link to a baseboard management controller.
+bool leads_somewhere(const Fabric& fabric, const std::string& name) {
     const Netdev* const netdev = fabric.find_netdev(name);
-    return netdev != nullptr && (!netdev->pci_path.empty() || !netdev->lowers.empty());
+    return netdev != nullptr && !netdev->usb && (!netdev->pci_path.empty() || !netdev->lowers.empty()) &&
+           std::any_of(netdev->addresses.begin(), netdev->addresses.end(),
+                       [](const InterfaceAddress& entry) { return entry.address.is_routable(); });
 }
 
 /// Whether NCCL of any version, told nothing, meets its peers through the same interface, and would not use one for
 /// data that leads nowhere.
 bool nccl_does_right_alone(const NodeFacts& facts, const std::string& interface) {
-    const auto family = users_value(facts, "NCCL_SOCKET_FAMILY");
+    const auto family = users_nccl_value(facts, "NCCL_SOCKET_FAMILY");
     const bool one_family = family == "AF_INET" || family == "AF_INET6";
     for (const bool before_2_28 : {false, true}) {
         const auto names = nccl_interfaces(
             facts.fabric, {one_family ? std::optional(family == "AF_INET6") : std::nullopt, before_2_28});
         if (names.empty() || names.front() != interface ||
             !std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-                return name == interface || stands_on_hardware(facts.fabric, name);
+                return name == interface || leads_somewhere(facts.fabric, name);
             })) {
             return false;
         }
     }
-    return !users_value(facts, "NCCL_COMM_ID");
+    return !users_nccl_value(facts, "NCCL_COMM_ID");
 }
 
 void add_sockets(VariableList& variables, const SocketChoice& sockets, const NodeFacts& facts,
@@ -130,16 +145,31 @@ void add_sockets(VariableList& variables, const SocketChoice& sockets, const Nod
     variables.set("GLOO_SOCKET_IFNAME", sockets.interface, source, sockets.why);
 }
 
+/// The HCAs of the ports that NCCL will take: ours, or those of the user's list.
+std::vector<const Hca*> hcas_in_use(const Plan& plan, const NodeFacts& facts) {
+    const auto users = users_nccl_value(facts, "NCCL_IB_HCA");
+    std::vector<const Hca*> hcas;
+    for (const auto& hca : facts.fabric.hcas) {
+        const bool in_use = users ? std::any_of(hca.ports.begin(), hca.ports.end(),
+                                                [&](const Port& port) {
+                                                    return nccl_would_take(port) &&
+                                                           NcclNameList(*users).matches(hca.name, port.number);
+                                                })
+                                  : plan.fabric.uses(hca.name);
+        if (in_use) {
+            hcas.push_back(&hca);
+        }
+    }
+    return hcas;
+}
+
 /// NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank when the ports they find are not mlx5's: they look for a kind of
-/// GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind that needs no mlx5;
-/// other versions do the same without being told, or know no such thing.
-void add_gin(VariableList& variables, const Plan& plan, const Fabric& fabric) {
-    const auto used = plan.fabric.used();
-    const bool any_mlx5 = std::any_of(used.begin(), used.end(), [&](const PortChoice* port) {
-        const Hca* const hca = fabric.find_hca(port->hca);
-        return hca != nullptr && hca->driver == "mlx5_core";
-    });
-    if (!used.empty() && !any_mlx5) {
+/// GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind of NCCL's own that
+/// needs no mlx5.
+void add_gin(VariableList& variables, const Plan& plan, const NodeFacts& facts) {
+    const auto hcas = hcas_in_use(plan, facts);
+    if (!hcas.empty() &&
+        std::none_of(hcas.begin(), hcas.end(), [](const Hca* hca) { return hca->driver == "mlx5_core"; })) {
         variables.set("NCCL_GIN_TYPE", "2", "fabric", "NCCL 2.28.7 to 2.28.9 crash without it where no HCA is mlx5");
     }
 }
@@ -166,8 +196,8 @@ void add_tuning(VariableList& variables, const Settings& settings) {
 } // namespace
 
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings) {
-    add_fabric(variables, plan.fabric, settings);
-    add_gin(variables, plan, facts.fabric);
+    add_fabric(variables, facts, plan.fabric, settings);
+    add_gin(variables, plan, facts);
     add_strict(variables, plan, settings);
     add_sockets(variables, plan.sockets, facts, settings);
     add_tuning(variables, settings);

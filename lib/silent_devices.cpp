@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/silent_devices.h"
 
-#include "lib/fabric_parse.h"
 #include "lib/format.h"
 #include "lib/unique_fd.h"
 
@@ -11,7 +10,9 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
 #include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -27,8 +28,7 @@ using std::chrono::milliseconds;
 
 /// A file whose content comes from a driver.
 struct Question {
-    bool is_hca = false;
-    std::string device;
+    std::string hca;
     std::string path;
 };
 
@@ -37,19 +37,15 @@ std::vector<Question> questions(const Root& root) {
     for (const auto& hca : root.list("/sys/class/infiniband").value_or(std::vector<std::string>{})) {
         const std::string ports = format_text("/sys/class/infiniband/{}/ports", hca);
         for (const auto& port : root.list(ports).value_or(std::vector<std::string>{})) {
-            all.push_back({true, hca, format_text("{}/{}/state", ports, port)});
-        }
-    }
-    for (const auto& netdev : root.list("/sys/class/net").value_or(std::vector<std::string>{})) {
-        if (is_netdev_name(netdev)) {
-            all.push_back({false, netdev, format_text("/sys/class/net/{}/speed", netdev)});
+            all.push_back({hca, format_text("{}/{}/state", ports, port)});
         }
     }
     return all;
 }
 
-/// The child: reads from question `next` on, and writes a byte for each that was answered, with whatever.
-[[noreturn]] void ask(const Root& root, const std::vector<Question>& all, std::size_t next, int answers) {
+/// The child: reads from question `next` on, and writes a byte for each that was answered, with whatever. Nothing may
+/// leave it but _exit(): behind it stands a copy of slurmstepd.
+[[noreturn]] void ask(const Root& root, const std::vector<Question>& all, std::size_t next, int answers) noexcept {
     for (; next < all.size(); ++next) {
         (void)root.read(all[next].path, 64);
         const char answered = 0;
@@ -60,18 +56,27 @@ std::vector<Question> questions(const Root& root) {
     ::_exit(0);
 }
 
-/// Everything but `first` and `second` is closed: a child that hangs must not keep a pipe of a task open.
-void close_others(int first, int second) {
-    const int low = std::min(first, second);
-    const int high = std::max(first, second);
-    const auto close_from_to = [](int from, int to) {
-        if (from <= to) {
-            (void)::close_range(static_cast<unsigned>(from), static_cast<unsigned>(to), 0);
-        }
-    };
-    close_from_to(3, low - 1);
-    close_from_to(std::max(low + 1, 3), high - 1);
-    (void)::close_range(static_cast<unsigned>(std::max(high + 1, 3)), ~0U, 0);
+void close_from_to(unsigned first, unsigned last) noexcept {
+    if (first > last) {
+        return;
+    }
+    if (::syscall(SYS_close_range, first, last, 0U) == 0) {
+        return;
+    }
+    const auto most = static_cast<unsigned>(std::max(::getdtablesize(), 0)); // before Linux 5.9
+    for (unsigned fd = first; fd <= last && fd < most; ++fd) {
+        (void)::close(static_cast<int>(fd));
+    }
+}
+
+/// Everything from 3 on but these two is closed: a child that hangs must not keep a pipe of a task open.
+void close_others(int one, int other) noexcept {
+    const auto low = static_cast<unsigned>(std::min(one, other));
+    const auto high = static_cast<unsigned>(std::max(one, other));
+    constexpr unsigned first = 3;
+    close_from_to(first, low - 1);
+    close_from_to(std::max(low + 1, first), high - 1);
+    close_from_to(std::max(high + 1, first), ~0U);
 }
 
 /// The child that asks, ended at the latest when this goes.
@@ -84,8 +89,8 @@ public:
     Asker& operator=(Asker&&) = delete;
     ~Asker();
 
-    /// How many more answers have come, when at least one has before `deadline`; 0 when none has, or none will.
-    [[nodiscard]] std::size_t wait_for_answers(Clock::time_point deadline) const;
+    /// How many more answers have come; 0: none before `deadline`; nullopt: the child has ended.
+    [[nodiscard]] std::optional<std::size_t> wait_for_answers(Clock::time_point deadline) const;
 
 private:
     Asker(pid_t pid, UniqueFd answers) : pid_(pid), answers_(std::move(answers)) {}
@@ -123,7 +128,7 @@ Asker::~Asker() {
     }
 }
 
-std::size_t Asker::wait_for_answers(Clock::time_point deadline) const {
+std::optional<std::size_t> Asker::wait_for_answers(Clock::time_point deadline) const {
     for (;;) {
         const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
         pollfd waiting{answers_.get(), POLLIN, 0};
@@ -131,21 +136,36 @@ std::size_t Asker::wait_for_answers(Clock::time_point deadline) const {
         if (ready < 0 && errno == EINTR) {
             continue;
         }
+        if (ready <= 0) {
+            return 0;
+        }
         std::array<char, 256> answers{};
-        const ssize_t count = ready > 0 ? ::read(answers_.get(), answers.data(), answers.size()) : 0;
-        return count > 0 ? static_cast<std::size_t>(count) : 0;
+        const ssize_t count = ::read(answers_.get(), answers.data(), answers.size());
+        return count > 0 ? std::optional(static_cast<std::size_t>(count)) : std::nullopt;
     }
 }
 
-void add_silent(const Question& question, SilentDevices& silent) {
-    (question.is_hca ? silent.hcas : silent.netdevs).insert(question.device);
+/// Waits for the child's answers from question `next` on: gives back the first one without, or all.size().
+Result<std::size_t> first_unanswered(const Asker& asker, std::size_t next, std::size_t count, milliseconds limit,
+                                     Clock::time_point last_deadline) {
+    while (next < count) {
+        const auto more = asker.wait_for_answers(std::min(Clock::now() + limit, last_deadline));
+        if (!more) {
+            return fail("the child that asks the devices has ended early");
+        }
+        if (*more == 0) {
+            break;
+        }
+        next += *more;
+    }
+    return next;
 }
 
 } // namespace
 
-Result<SilentDevices> find_silent_devices(const Root& root, milliseconds limit) {
+Result<SilentHcas> find_silent_hcas(const Root& root, milliseconds limit) {
     const auto all = questions(root);
-    SilentDevices silent;
+    SilentHcas silent;
     const auto last_deadline = Clock::now() + 4 * limit;
     std::size_t next = 0;
     while (next < all.size() && Clock::now() < last_deadline) {
@@ -153,15 +173,17 @@ Result<SilentDevices> find_silent_devices(const Root& root, milliseconds limit) 
         if (!asker) {
             return tl::unexpected(asker.error());
         }
-        while (const auto count = asker->wait_for_answers(std::min(Clock::now() + limit, last_deadline))) {
-            next += count;
+        const auto reached = first_unanswered(*asker, next, all.size(), limit, last_deadline);
+        if (!reached) {
+            return tl::unexpected(reached.error());
         }
+        next = *reached;
         if (next < all.size()) {
-            add_silent(all[next++], silent);
+            silent.insert(all[next++].hca);
         }
     }
     for (; next < all.size(); ++next) {
-        add_silent(all[next], silent);
+        silent.insert(all[next].hca);
     }
     return silent;
 }

@@ -13,9 +13,6 @@ namespace rdma_nccl {
 
 namespace {
 
-/// How long a device may take to answer: a port's state comes in milliseconds where the driver works.
-constexpr std::chrono::milliseconds patience(2000);
-
 void tell(const NodeState& state, std::string_view text) {
     tell_user(format_text("{}: {}", state.facts.host_name, text));
 }
@@ -160,7 +157,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         return std::nullopt;
     }
     add_missing_note(environment, step);
-    auto facts = inspect_node(outcome.settings, environment, host.program(), patience);
+    auto facts = inspect_node(outcome.settings, environment, host.program(), usual_patience);
     if (!facts) {
         tell_user(facts.error().message + "; the step runs without rdma-nccl");
         return std::nullopt;

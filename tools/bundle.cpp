@@ -5,18 +5,16 @@
 #include "lib/netdev_addresses.h"
 #include "lib/text.h"
 #include "tools/explain.h"
+#include "tools/beneath.h"
 #include "tools/tree_copy.h"
 
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <system_error>
+#include <utility>
 
 namespace rdma_nccl {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view readme = R"(What `rdma-nccl explain --save` read on a machine, to be looked at elsewhere:
 
@@ -28,66 +26,59 @@ were there. Of NCCL's configuration files only lines of NCCL_ variables are kept
 hardware addresses in it, and the values of the variables named in explain.txt.
 )";
 
-Result<bool> make_directory(const std::string& directory) {
-    std::error_code error;
-    fs::create_directories(directory, error);
-    if (error) {
-        return fail(format_text("{}: {}", printable(directory), error.message()));
-    }
-    if (!fs::is_empty(directory, error) || error) {
-        return fail(format_text("{} is not empty; name a directory that does not exist", printable(directory)));
-    }
-    return true;
-}
-
-bool write_file(const fs::path& path, const std::string& text) {
-    std::error_code ignored;
-    fs::create_directories(path.parent_path(), ignored);
-    std::ofstream stream(path, std::ios::binary);
-    stream << text;
-    stream.close();
-    return stream.good();
-}
-
 /// No file of the kernel tells which interface has which IPv4 address.
 std::string addresses_text(const Fabric& fabric) {
+    std::vector<const Netdev*> netdevs;
+    std::transform(fabric.netdevs.begin(), fabric.netdevs.end(), std::back_inserter(netdevs),
+                   [](const Netdev& netdev) { return &netdev; });
+    std::stable_sort(netdevs.begin(), netdevs.end(),
+                     [](const Netdev* a, const Netdev* b) { return a->order < b->order; });
     std::string text;
-    for (const auto& netdev : fabric.netdevs) {
-        for (const auto& entry : netdev.addresses) {
-            text += format_text("{} {}/{}\n", netdev.name, entry.address.text(), entry.prefix_length);
+    for (const Netdev* const netdev : netdevs) {
+        for (const auto& entry : netdev->addresses) {
+            text += format_text("{} {}/{}\n", netdev->name, entry.address.text(), entry.prefix_length);
         }
     }
     return text;
+}
+
+/// What is ours in the bundle; written last, in place of whatever a copied tree has there.
+Result<bool> write_own_files(const Beneath& target, const NodePlan& node, const std::string& site_file,
+                             const std::string& host) {
+    const auto root = Root::open("/");
+    const std::string site = root ? root->read(site_file, std::size_t{1} << 20).value_or("") : "";
+    auto done = target.write_file("README", readme);
+    for (const auto& [name, text] : {std::pair<std::string_view, std::string>("etc/rdma-nccl.conf", site),
+                                     {saved_addresses_path.substr(1), addresses_text(node.facts.fabric)},
+                                     {"explain.txt", explain_text(node, host)},
+                                     {"explain.json", explain_json(node, host).dump(2) + "\n"}}) {
+        done = done ? target.write_file(name, text) : done;
+    }
+    return done;
 }
 
 } // namespace
 
 Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
                                 const std::string& host) {
-    if (const auto made = make_directory(directory); !made) {
-        return tl::unexpected(made.error());
-    }
     const auto log = std::make_shared<AccessLog>();
     const auto root = Root::open(node.settings.root, log);
     if (!root) {
         return tl::unexpected(root.error());
     }
+    const auto target = Beneath::create(directory);
+    if (!target) {
+        return tl::unexpected(target.error());
+    }
     NodeFacts facts;
     facts.environment = node.facts.environment;
-    inspect_files(*root, facts, std::chrono::milliseconds(0));
+    inspect_files(*root, facts, usual_patience);
     (void)host_name_of(*root);
-    auto files = copy_accessed(*root, AccessLog(*log), directory);
-    if (!files) {
-        return files;
-    }
-    const fs::path top(directory);
-    const std::string site = Root::open("/")->read(site_file, std::size_t{1} << 20).value_or("");
-    if (!write_file(top / "README", std::string(readme)) ||
-        !write_file(top / fs::path(saved_addresses_path).relative_path(), addresses_text(node.facts.fabric)) ||
-        !write_file(top / "explain.txt", explain_text(node, host)) ||
-        !write_file(top / "explain.json", explain_json(node, host).dump(2) + "\n") ||
-        !write_file(top / "etc/rdma-nccl.conf", site)) {
-        return fail(format_text("{}: cannot be written", printable(directory)));
+    auto files = copy_accessed(*root, AccessLog(*log), *target);
+    const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());
+    if (!own) {
+        target->remove(); // half a machine would be taken for a whole one
+        return fail(format_text("{}: {}", printable(directory), own.error().message));
     }
     return files;
 }

@@ -26,7 +26,7 @@ int run_explain(const ExplainOptions& options) {
         return 2;
     }
     const auto root = Root::open(settings->root);
-    const auto node = root ? plan_node(options.settings, *settings) : tl::unexpected(root.error());
+    const auto node = root ? plan_node(options.settings, *settings, usual_patience) : tl::unexpected(root.error());
     if (!node) {
         print_error(node.error().message);
         return 3;

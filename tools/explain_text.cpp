@@ -181,7 +181,7 @@ std::string gids_text(const NodePlan& node) {
 }
 
 std::string decision_text(const Decision& decision) {
-    std::string text = format_text("  {}: {} ({})\n", decision.what, or_dash(decision.decision),
+    std::string text = format_text("  {}: {} ({})\n", decision.what, or_dash(printable(decision.decision, 400)),
                                    or_dash(printable(decision.why, 400)));
     AlikeSentences sentences;
     for (const auto& rejected : decision.rejected) {

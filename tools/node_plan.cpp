@@ -80,10 +80,11 @@ int NodePlan::exit_code() const {
     return plan.fabric.used().empty() ? 2 : plan.warnings.empty() ? 0 : 1;
 }
 
-Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings) {
+Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings,
+                           std::chrono::milliseconds patience) {
     auto environment = Environment::from(environ);
     restore_note(environment);
-    auto facts = inspect_node(settings, environment, {});
+    auto facts = inspect_node(settings, environment, {}, patience);
     if (!facts) {
         return tl::unexpected(facts.error());
     }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/tree_copy.h"
 
-#include "lib/format.h"
 #include "lib/text.h"
 
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <system_error>
 
 namespace rdma_nccl {
@@ -30,28 +29,32 @@ std::string only_nccl_lines(std::string_view text) {
 
 class Copier {
 public:
-    Copier(const Root& root, fs::path target) : root_(root), source_(root.path()), target_(std::move(target)) {}
+    Copier(const Root& root, const Beneath& target) : root_(root), source_(root.path()), target_(target) {}
 
     /// Everything on the way to `path`, and what it names.
-    void copy(const fs::path& path) {
-        if (path.string().starts_with("/proc/")) {
-            fs::create_directories(at(path.parent_path()));
-            copy_leaf(path);
-            return;
+    [[nodiscard]] Result<bool> copy(const fs::path& path) {
+        if (!path.is_absolute() || path.lexically_normal() != path) {
+            return true; // "..": no path of ours
         }
-        if (const auto real = copy_way(path.relative_path(), "/", most_links)) {
-            copy_leaf(*real);
+        if (source_ == "/" && path.string().starts_with("/proc/")) { // links there are of this process
+            return copy_leaf(path);
         }
+        const auto real = copy_way(path.relative_path(), "/", most_links);
+        if (!real) {
+            return tl::unexpected(real.error());
+        }
+        return *real ? copy_leaf(**real) : Result<bool>(true);
     }
     [[nodiscard]] std::size_t files() const { return files_; }
 
 private:
-    [[nodiscard]] fs::path at(const fs::path& path) const { return target_ / path.relative_path(); }
+    using Way = std::optional<fs::path>; ///< nullopt: it leads nowhere
+
+    static std::string at(const fs::path& path) { return path.relative_path().string(); }
     [[nodiscard]] fs::path from(const fs::path& path) const { return source_ / path.relative_path(); }
 
-    /// Walks `rest` from the real directory `real`; links are made again and followed inside the root. The real path at
-    /// the end; nullopt when the way leads nowhere.
-    std::optional<fs::path> copy_way(const fs::path& rest, fs::path real, unsigned links) {
+    /// Walks `rest` from the real directory `real`; links are made again and followed inside the root.
+    Result<Way> copy_way(const fs::path& rest, fs::path real, unsigned links) {
         for (auto part = rest.begin(); part != rest.end(); ++part) {
             if (*part == "..") {
                 real = real.parent_path();
@@ -62,9 +65,11 @@ private:
             if (fs::is_symlink(from(next), error)) {
                 const fs::path destination = fs::read_symlink(from(next), error);
                 if (error || links == 0) {
-                    return std::nullopt;
+                    return Way();
                 }
-                make_link(next, destination);
+                if (auto made = target_.make_link(at(next), destination.string()); !made) {
+                    return tl::unexpected(made.error());
+                }
                 fs::path further = destination.relative_path();
                 for (auto other = std::next(part); other != rest.end(); ++other) {
                     further /= *other;
@@ -72,95 +77,78 @@ private:
                 return copy_way(further, destination.is_absolute() ? "/" : real, links - 1);
             }
             real = next;
-            if (std::next(part) != rest.end()) {
-                if (!fs::is_directory(from(real), error)) {
-                    return std::nullopt;
-                }
-                fs::create_directories(at(real));
+            if (std::next(part) != rest.end() && !fs::is_directory(from(real), error)) {
+                return Way();
             }
         }
-        return real;
+        return Way(real);
     }
 
-    void make_link(const fs::path& path, const fs::path& destination) {
-        if (!fs::is_symlink(at(path))) {
-            fs::create_directories(at(path).parent_path());
-            fs::create_symlink(destination, at(path));
-        }
-    }
-
-    void copy_leaf(const fs::path& path) {
+    Result<bool> copy_leaf(const fs::path& path) {
         std::error_code error;
         const auto type = fs::status(from(path), error).type();
         if (type == fs::file_type::directory) {
-            copy_names(path);
-        } else if (type == fs::file_type::regular) {
-            copy_file(path);
-        } else if (type == fs::file_type::character || type == fs::file_type::block) {
-            fs::create_directories(at(path).parent_path());
-            write(path, "");
+            return copy_names(path);
         }
+        if (type == fs::file_type::regular) {
+            return copy_file(path);
+        }
+        if (type == fs::file_type::character || type == fs::file_type::block) {
+            return target_.write_file(at(path), "");
+        }
+        return true;
     }
 
     /// A directory that was listed: what reads the copy must find the same names in it.
-    void copy_names(const fs::path& path) {
-        fs::create_directories(at(path));
+    Result<bool> copy_names(const fs::path& path) {
+        auto done = target_.make_directory(at(path));
         std::error_code error;
         for (const auto& entry : fs::directory_iterator(from(path), error)) {
             const fs::path name = path / entry.path().filename();
             std::error_code ignored;
-            if (fs::exists(fs::symlink_status(at(name), ignored))) {
+            if (!done) {
+                return done;
+            }
+            if (target_.exists(at(name))) {
                 continue;
             }
             if (entry.is_symlink(ignored)) {
-                make_link(name, fs::read_symlink(entry.path(), ignored));
+                done = target_.make_link(at(name), fs::read_symlink(entry.path(), ignored).string());
             } else if (entry.is_directory(ignored)) {
-                fs::create_directory(at(name), ignored);
+                done = target_.make_directory(at(name));
             } else {
-                write(name, "");
+                done = target_.write_file(at(name), "");
             }
         }
+        return done;
     }
 
-    void copy_file(const fs::path& path) {
+    Result<bool> copy_file(const fs::path& path) {
         const auto text = root_.read(path.string(), largest_file);
         if (!text) {
-            std::error_code ignored;
-            fs::remove(at(path), ignored); // an empty one, from a listing
-            fs::create_directories(at(path));
-            return;
+            // In its place a directory, which cannot be read either.
+            auto done = target_.write_file(at(path), "");
+            return done ? target_.replace_by_directory(at(path)) : done;
         }
         const bool foreign = !path.string().starts_with("/sys/") && !path.string().starts_with("/proc/");
-        write(path, foreign ? only_nccl_lines(*text) : *text + "\n");
         ++files_;
-    }
-
-    void write(const fs::path& path, const std::string& content) {
-        std::ofstream stream(at(path), std::ios::binary | std::ios::trunc);
-        stream << content;
-        stream.close();
-        if (!stream) {
-            throw fs::filesystem_error("cannot be written", at(path),
-                                       std::make_error_code(std::errc(errno != 0 ? errno : EIO)));
-        }
+        return target_.write_file(at(path), foreign ? only_nccl_lines(*text) : *text + "\n");
     }
 
     const Root& root_;
     fs::path source_;
-    fs::path target_;
+    const Beneath& target_;
     std::size_t files_ = 0;
 };
 
 } // namespace
 
-Result<std::size_t> copy_accessed(const Root& root, const AccessLog& log, const std::string& directory) {
-    Copier copier(root, directory);
-    try {
-        for (const auto& path : log) {
-            copier.copy(path);
+Result<std::size_t> copy_accessed(const Root& root, const AccessLog& log, const Beneath& target) {
+    Copier copier(root, target);
+    for (const auto& path : log) {
+        if (auto copied = copier.copy(path); !copied) {
+            return tl::unexpected(copied.error());
         }
-    } catch (const fs::filesystem_error& fault) {
-        return fail(format_text("{}: {}", printable(fault.path1().string(), 200), fault.code().message()));
     }
     return copier.files();
 }

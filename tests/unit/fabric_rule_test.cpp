@@ -108,6 +108,12 @@ const Case<PortRule> port_cases[] = {
     {PortRule::OtherLinkLayer, [](Node& node) { add_infiniband(node.fabric, "mlx5_2", "", 800); }},
     {PortRule::LinkLocal, [](Node& node) { node.port().gids.resize(2); }},
     {PortRule::Slower, [](Node& node) { node.port().rate_gbps = 25; }},
+    {PortRule::Faster,
+     [](Node& node) {
+         node.fabric.hcas[1].pci_path = "/sys/devices/pci0000:50/0000:50:01.0/0000:53:00.0";
+         add_gpu(node.fabric, "/sys/devices/pci0000:50/0000:50:01.0/0000:54:00.0");
+         node.port().rate_gbps = 800;
+     }},
     {PortRule::Management, [](Node& node) { node.fabric.default_route_netdevs = {"eth0"}; }},
     {PortRule::TooMany,
      [](Node& node) {

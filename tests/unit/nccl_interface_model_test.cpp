@@ -20,7 +20,7 @@ Fabric machine(const std::vector<Interface>& interfaces) {
     for (const auto& interface : interfaces) {
         Netdev netdev;
         netdev.name = interface.name;
-        netdev.ifindex = static_cast<unsigned>(fabric.netdevs.size() + 1);
+        netdev.order = static_cast<unsigned>(fabric.netdevs.size() + 1);
         netdev.up = interface.up;
         netdev.loopback = interface.name == "lo";
         for (const auto& address : interface.addresses) {

@@ -194,7 +194,7 @@ NodeFacts two_nodes_of_hardware() {
     NodeFacts facts = two_nodes();
     unsigned number = 1;
     for (auto& entry : facts.fabric.netdevs) {
-        entry.ifindex = number++;
+        entry.order = number++;
         entry.pci_path = "/sys/devices/pci0000:00/0000:00:0" + std::to_string(number) + ".0";
     }
     return facts;
@@ -210,12 +210,12 @@ TEST(Plan, NcclIsToldItsInterfaceOnlyWhereItWouldGoWrong) {
     EXPECT_EQ(value(make_plan(facts, {}).variables, "GLOO_SOCKET_IFNAME"), "eth0");
 
     NodeFacts other_first = facts;
-    other_first.fabric.netdevs[1].ifindex = 0; // eth1 before eth0
+    other_first.fabric.netdevs[1].order = 0; // eth1 before eth0
     EXPECT_EQ(interface_variable(make_plan(other_first, {})).value, "=eth0");
 
     NodeFacts bridge = facts; // NET/Socket would use it too
     bridge.fabric.netdevs.push_back(netdev("br-1a2b", "172.18.0.1"));
-    bridge.fabric.netdevs.back().ifindex = 9;
+    bridge.fabric.netdevs.back().order = 9;
     EXPECT_EQ(interface_variable(make_plan(bridge, {})).value, "=eth0");
 
     NodeFacts ipoib = facts;

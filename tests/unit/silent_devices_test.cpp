@@ -58,38 +58,36 @@ std::string state_of(Machine& machine, const std::string& hca) {
 
 TEST(SilentDevices, AllAnswerOnAWorkingMachine) {
     TwoRails machine;
-    const auto silent = find_silent_devices(machine.tree().root(), 10s);
+    const auto silent = find_silent_hcas(machine.tree().root(), 10s);
     ASSERT_TRUE(silent) << silent.error().message;
-    EXPECT_TRUE(silent->hcas.empty());
-    EXPECT_TRUE(silent->netdevs.empty());
+    EXPECT_TRUE(silent->empty());
     EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
 }
 
 TEST(SilentDevices, AMachineWithoutAny) {
     const test::Tree tree;
-    const auto silent = find_silent_devices(tree.root(), 10s);
+    const auto silent = find_silent_hcas(tree.root(), 10s);
     ASSERT_TRUE(silent);
-    EXPECT_TRUE(silent->hcas.empty() && silent->netdevs.empty());
+    EXPECT_TRUE(silent->empty());
 }
 
 TEST(SilentDevices, OneThatHangsIsLeftOutAndTheOthersAreUsed) {
     TwoRails machine;
-    SilentDevices silent;
+    SilentHcas silent;
     {
-        const Hang hang({state_of(machine, "mlx5_0"), machine.tree().at("/sys/class/net/eth1/speed").string()});
+        const Hang hang({state_of(machine, "mlx5_0")});
         if (!hang.works()) {
             GTEST_SKIP() << "no fanotify permission events here: " << std::strerror(errno);
         }
-        const auto found = find_silent_devices(machine.tree().root(), 200ms);
+        const auto found = find_silent_hcas(machine.tree().root(), 200ms);
         ASSERT_TRUE(found) << found.error().message;
         silent = *found;
     }
-    EXPECT_EQ(silent.hcas, (std::set<std::string, std::less<>>{"mlx5_0"}));
-    EXPECT_EQ(silent.netdevs, (std::set<std::string, std::less<>>{"eth1"}));
+    EXPECT_EQ(silent, SilentHcas{"mlx5_0"});
 
     const Fabric fabric = read_fabric(machine.tree().root(), silent);
     EXPECT_EQ(fabric.find_hca("mlx5_0")->ports.at(0).state, "");
-    EXPECT_EQ(fabric.find_netdev("eth1")->speed_gbps, 0);
+    EXPECT_EQ(fabric.find_netdev("eth0")->speed_gbps, 0);
     const auto choice = choose_fabric(fabric, {});
     EXPECT_EQ(choice.nccl_ib_hca(), "=mlx5_1:1");
     EXPECT_EQ(test::port_of(choice, "mlx5_0").rule, PortRule::TooSlowToRead);
@@ -110,9 +108,9 @@ TEST(SilentDevices, TheTimeIsBoundedWhenNothingAnswers) {
     if (!hang.works()) {
         GTEST_SKIP() << "no fanotify permission events here: " << std::strerror(errno);
     }
-    const auto silent = find_silent_devices(machine.tree().root(), 50ms);
+    const auto silent = find_silent_hcas(machine.tree().root(), 50ms);
     ASSERT_TRUE(silent);
-    EXPECT_EQ(silent->hcas.size(), 12U);
+    EXPECT_EQ(silent->size(), 12U);
 }
 
 /// The first child of a process, once it has one.
@@ -137,7 +135,7 @@ TEST(SilentDevices, TheChildHoldsNoFileOfItsParent) {
     const UniqueFd writer(ends[1]);
     const pid_t parent = ::fork();
     if (parent == 0) {
-        (void)find_silent_devices(machine.tree().root(), 20s);
+        (void)find_silent_hcas(machine.tree().root(), 20s);
         ::_exit(0);
     }
     const std::string child = child_of(parent);

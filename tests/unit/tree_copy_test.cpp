@@ -19,7 +19,9 @@ protected:
     /// What is read here is copied.
     [[nodiscard]] Root source() const { return std::move(*Root::open(from_.path().string(), log_)); }
     std::size_t copy() {
-        const auto files = copy_accessed(source(), AccessLog(*log_), to_.path().string());
+        const auto target = Beneath::create(to_.path().string());
+        EXPECT_TRUE(target) << target.error().message;
+        const auto files = copy_accessed(source(), AccessLog(*log_), *target);
         EXPECT_TRUE(files) << files.error().message;
         return files.value_or(0);
     }
@@ -104,12 +106,72 @@ TEST_F(TreeCopy, ALinkOutOfTheRootStaysInside) {
     EXPECT_EQ(copy(), 0U);
 }
 
-TEST_F(TreeCopy, ATargetThatCannotBeWritten) {
-    from_.file("/sys/x", "1\n");
-    (void)source().read("/sys/x");
-    const auto files = copy_accessed(source(), AccessLog(*log_), "/dev/null/here");
-    ASSERT_FALSE(files);
-    EXPECT_NE(files.error().message.find("/dev/null/here"), std::string::npos);
+/// A tree that wants to write outside: into a directory that lies beside it.
+class HostileTree : public TreeCopy {
+protected:
+    HostileTree() { victim_.file("/hostname", "innocent\n"); }
+    ~HostileTree() override {
+        EXPECT_EQ(victim_.root().read("/hostname").value_or(""), "innocent");
+        EXPECT_EQ(std::distance(fs::directory_iterator(victim_.path()), fs::directory_iterator()), 1);
+    }
+    Tree victim_;
+};
+
+TEST_F(HostileTree, LinksInProcAreWalkedInsideTheRoot) {
+    from_.link("/proc/sys/kernel", victim_.path().string()).file("/proc/sys/x", "y\n");
+    from_.link("/etc/nccl.conf", "/proc/sys/kernel/x");
+    (void)source().read("/proc/sys/kernel/hostname");
+    (void)source().read("/etc/nccl.conf");
+    (void)copy();
+}
+
+TEST_F(HostileTree, DotsAreNoPathOfOurs) {
+    from_.file("/etc/secret", "NCCL_X=1\n");
+    (void)source().read("/proc/../etc/secret");
+    (void)source().read("/sys/../../../../../../.." + victim_.path().string() + "/new");
+    EXPECT_EQ(copy(), 0U);
+}
+
+TEST_F(HostileTree, OurOwnFilesAreNotWrittenThroughItsLinks) {
+    from_.link("/ip-addresses", victim_.at("/hostname").string());
+    (void)source().read("/ip-addresses");
+    const auto target = Beneath::create(to_.path().string());
+    ASSERT_TRUE(target);
+    (void)copy_accessed(source(), AccessLog(*log_), *target);
+    EXPECT_TRUE(target->write_file("ip-addresses", "eth0 10.0.0.1/24\n"));
+    EXPECT_EQ(to_.root().read("/ip-addresses").value_or(""), "eth0 10.0.0.1/24");
+}
+
+TEST(Beneath, OnlyAnEmptyDirectoryOfThisUser) {
+    const Tree tree;
+    EXPECT_TRUE(Beneath::create((tree.path() / "new").string()));
+    EXPECT_TRUE(Beneath::create((tree.path() / "new").string()));
+    EXPECT_FALSE(Beneath::create(tree.path().string())) << "not empty";
+    EXPECT_FALSE(Beneath::create("/dev/null/here"));
+    fs::create_directory_symlink(tree.path() / "new", tree.path() / "link");
+    EXPECT_FALSE(Beneath::create((tree.path() / "link").string()));
+}
+
+TEST(Beneath, WhatItMadeIsTheOwnersAloneAndCanBeRemoved) {
+    const Tree tree;
+    const auto path = tree.path() / "new";
+    const auto target = Beneath::create(path.string());
+    ASSERT_TRUE(target);
+    ASSERT_TRUE(target->write_file("a/b", "x"));
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all);
+    target->remove();
+    EXPECT_FALSE(fs::exists(path));
+}
+
+TEST(Beneath, NothingIsWrittenThroughALink) {
+    const Tree tree;
+    const auto target = Beneath::create((tree.path() / "new").string());
+    ASSERT_TRUE(target);
+    ASSERT_TRUE(target->make_link("up", ".."));
+    EXPECT_FALSE(target->write_file("up/x", "x"));
+    EXPECT_FALSE(target->write_file("../x", "x"));
+    EXPECT_FALSE(target->write_file("a/../../x", "x"));
+    EXPECT_FALSE(fs::exists(tree.path() / "x"));
 }
 
 } // namespace

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/users_nccl.h"
+
+#include "lib/alike.h"
+#include "lib/format.h"
+#include "lib/nccl_gid_model.h"
+#include "lib/nccl_name_list.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view gid_index_variable = "NCCL_IB_GID_INDEX";
+constexpr std::string_view hca_variable = "NCCL_IB_HCA";
+constexpr std::string_view interface_variable = "NCCL_SOCKET_IFNAME";
+
+/// A port and what was decided on it.
+struct PortView {
+    const Hca& hca;
+    const Port& port;
+    const PortChoice& choice;
+
+    [[nodiscard]] std::string name() const { return format_text("{} port {}", hca.name, port.number); }
+};
+
+std::vector<PortView> port_views(const Fabric& fabric, const FabricChoice& choice) {
+    std::vector<PortView> views;
+    for (const auto& hca : fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            views.push_back({hca, port, choice.ports.at(views.size())});
+        }
+    }
+    return views;
+}
+
+/// As NCCL reads numbers (strtoll; src/misc/param.cc): text without one is 0, an empty one nothing.
+std::optional<long> nccl_number(const std::optional<std::string>& text) {
+    if (!text || text->empty()) {
+        return std::nullopt;
+    }
+    const auto word = trim(*text);
+    const auto end = word.find_first_not_of("0123456789", word.starts_with('-') ? 1 : 0);
+    return parse_number<long>(word.substr(0, end)).value_or(0);
+}
+
+/// The user's index; a negative one means automatic, as none does.
+std::optional<unsigned> users_gid_index(const NodeFacts& facts) {
+    const auto number = nccl_number(users_nccl_value(facts, gid_index_variable));
+    return number && *number >= 0 ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
+}
+
+NcclGidEnvironment gid_environment(const NodeFacts& facts, const Settings& settings, const FabricChoice& choice) {
+    NcclGidEnvironment environment{choice.gid_family_is_ipv6, settings.roce, choice.gid_range};
+    if (const auto family = users_nccl_value(facts, "NCCL_IB_ADDR_FAMILY")) {
+        environment.ipv6 = *family == "AF_INET6";
+    }
+    if (const auto version = nccl_number(users_nccl_value(facts, "NCCL_IB_ROCE_VERSION_NUM"))) {
+        environment.roce_version = *version == 1 ? RoceVersion::V1 : RoceVersion::V2;
+    }
+    if (const auto range = users_nccl_value(facts, "NCCL_IB_ADDR_RANGE")) {
+        environment.range = IpPrefix::parse(*range);
+    }
+    return environment;
+}
+
+std::string place_of(const NodeFacts& facts, std::string_view name) {
+    const auto found = facts.nccl_conf.find(name);
+    return facts.environment.get_users(name) || found == facts.nccl_conf.end() ? "set before" : found->second.file;
+}
+
+/// "NCCL_IB_HCA=mlx5 (set before)"
+std::string as_set(const NodeFacts& facts, std::string_view name) {
+    return format_text("{}={} ({})", name, printable(users_nccl_value(facts, name).value_or("")),
+                       place_of(facts, name));
+}
+
+std::string entry_text(const Port& port, unsigned index) {
+    const auto found =
+        std::find_if(port.gids.begin(), port.gids.end(), [index](const Gid& gid) { return gid.index == index; });
+    return found == port.gids.end() ? "an empty entry" : found->value.text();
+}
+
+/// The first of the variables that decide on GIDs that is the user's.
+std::optional<std::string_view> users_gid_variable(const NodeFacts& facts) {
+    constexpr std::array names = {gid_index_variable, std::string_view("NCCL_IB_ROCE_VERSION_NUM"),
+                                  std::string_view("NCCL_IB_ADDR_FAMILY"), std::string_view("NCCL_IB_ADDR_RANGE")};
+    const auto found =
+        std::find_if(names.begin(), names.end(), [&](std::string_view name) { return users_nccl_value(facts, name); });
+    return found == names.end() ? std::nullopt : std::optional(*found);
+}
+
+void judge_gids(const NodeFacts& facts, const std::vector<PortView>& views, AlikeSentences& sentences) {
+    const auto variable = users_gid_variable(facts);
+    if (!variable) {
+        return;
+    }
+    for (const auto& view : views) {
+        const auto& choice = view.choice;
+        if (choice.gid_index && choice.nccl_told && *choice.nccl_told != *choice.gid_index) {
+            sentences.add("gid", view.name(),
+                          format_text("{} stays, and gives {} the GID at index {} ({}) instead of {} ({}): unset it",
+                                      as_set(facts, *variable), view.name(), *choice.nccl_told,
+                                      entry_text(view.port, *choice.nccl_told), *choice.gid_index,
+                                      entry_text(view.port, *choice.gid_index)));
+        }
+    }
+}
+
+/// NCCL takes every ACTIVE port of these link layers that the list matches (ncclIbInitDevices, src/transport/net_ib.cc).
+bool nccl_takes(const PortView& view) {
+    return view.port.state == "ACTIVE" && view.port.link_layer != LinkLayer::Unknown;
+}
+
+void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, AlikeSentences& sentences) {
+    const auto text = users_nccl_value(facts, hca_variable);
+    if (!text || text->empty() || views.empty()) {
+        return;
+    }
+    const NcclNameList list(*text);
+    bool any = false;
+    for (const auto& view : views) {
+        if (!nccl_takes(view) || !list.matches(view.hca.name, view.port.number)) {
+            continue;
+        }
+        any = true;
+        if (!view.choice.used()) {
+            sentences.add(rule_name(view.choice.rule), view.name(),
+                          format_text("{} stays, and takes {}, which {}", as_set(facts, hca_variable), view.name(),
+                                      view.choice.reason));
+        }
+    }
+    if (!any) {
+        sentences.add("none", "", format_text("{} stays, and names no ACTIVE port of this node: NCCL will use sockets; "
+                                              "unset it", as_set(facts, hca_variable)));
+    }
+}
+
+void judge_interface(const NodeFacts& facts, AlikeSentences& sentences) {
+    const auto text = users_nccl_value(facts, interface_variable);
+    if (!text || text->size() < 2 || facts.fabric.netdevs.empty()) { // NCCL takes one letter as unset
+        return;
+    }
+    const NcclNameList list(*text);
+    const auto& netdevs = facts.fabric.netdevs;
+    if (std::none_of(netdevs.begin(), netdevs.end(), [&](const Netdev& netdev) {
+            return netdev.up && !netdev.addresses.empty() && list.matches(netdev.name);
+        })) {
+        sentences.add("interface", "",
+                      format_text("{} stays, and names no interface of this node that is up with an address: NCCL will "
+                                  "fail; unset it", as_set(facts, interface_variable)));
+    }
+}
+
+void judge_transport(const NodeFacts& facts, AlikeSentences& sentences) {
+    if (nccl_number(users_nccl_value(facts, "NCCL_IB_DISABLE")).value_or(0) != 0) {
+        sentences.add("disable", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_IB_DISABLE")));
+    }
+    auto net = users_nccl_value(facts, "NCCL_NET").value_or("");
+    std::transform(net.begin(), net.end(), net.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+    if (net == "socket") {
+        sentences.add("net", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_NET")));
+    }
+}
+
+} // namespace
+
+std::optional<std::string> users_nccl_value(const NodeFacts& facts, std::string_view name) {
+    if (auto value = facts.environment.get_users(name)) {
+        return value;
+    }
+    const auto found = facts.nccl_conf.find(name);
+    return found == facts.nccl_conf.end() ? std::nullopt : std::optional(found->second.value);
+}
+
+void model_told(const NodeFacts& facts, const Settings& settings, FabricChoice& choice) {
+    const auto users_index = users_gid_index(facts);
+    const auto users_hcas = users_nccl_value(facts, hca_variable);
+    // With the user's own HCAs no index is set (lib/plan_nccl.cpp).
+    const auto index = users_index || users_hcas ? users_index : choice.common_gid_index;
+    const auto environment = gid_environment(facts, settings, choice);
+    std::size_t position = 0;
+    for (const auto& hca : facts.fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            auto& told = choice.ports.at(position++).nccl_told;
+            told = told ? index.value_or(nccl_gid_pick(port, environment).index) : told;
+        }
+    }
+}
+
+std::vector<std::string> judge_users_nccl(const NodeFacts& facts, const FabricChoice& choice) {
+    AlikeSentences sentences;
+    const auto views = port_views(facts.fabric, choice);
+    judge_hcas(facts, views, sentences);
+    judge_gids(facts, views, sentences);
+    judge_interface(facts, sentences);
+    if (!choice.used().empty()) {
+        judge_transport(facts, sentences);
+    }
+    return sentences.texts();
+}
+
+} // namespace rdma_nccl
