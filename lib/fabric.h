@@ -90,7 +90,7 @@ struct InterfaceAddress {
 
 struct Netdev {
     std::string name;
-    unsigned ifindex = 0;         ///< 0 when unreadable
+    unsigned ifindex = 0; ///< 0 when unreadable
     /// Smaller is earlier in the list of getifaddrs(3): its place there; the ifindex where only files were read, which
     /// is the order from Linux 6.9 on (before, the low byte of the ifindex comes first).
     unsigned order = 0;

@@ -123,6 +123,13 @@ void warn_of_nothing(const Selection& selection, std::vector<std::string>& warni
     for (const auto& candidate : selection.candidates) {
         add_left_out(candidate, reasons);
     }
+    const auto is_efa = [](const Candidate& candidate) { return candidate.left_out->rule == PortRule::Efa; };
+    if (!selection.candidates.empty() &&
+        std::all_of(selection.candidates.begin(), selection.candidates.end(), is_efa)) {
+        warnings.emplace_back("the node's RDMA devices are EFA: NCCL reaches them through the aws-ofi-nccl plugin, and "
+                              "uses sockets without it");
+        return;
+    }
     warnings.push_back(
         format_text("no RDMA port is usable, NCCL will use sockets: {}",
                     selection.candidates.empty() ? "the devices have no ports" : join_some(reasons.texts())));
@@ -165,7 +172,8 @@ bool is_degraded_rail(const Selection& selection, const Candidate& candidate, co
     return candidate.left_out->rule == PortRule::Slower && !candidate.hca->board.empty() &&
            shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
            std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
-               return other->hca->board == candidate.hca->board && shares_switch_with_gpu(selection.fabric, *other->hca);
+               return other->hca->board == candidate.hca->board &&
+                      shares_switch_with_gpu(selection.fabric, *other->hca);
            });
 }
 

@@ -361,11 +361,11 @@ void keep_top_rate(Selection& selection) {
             continue;
         }
         if (rate < top) {
-            candidate->left_out = LeftOut{
-                PortRule::Slower, format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top)};
+            candidate->left_out =
+                LeftOut{PortRule::Slower, format_text("runs at {:g} Gb/s, others at {:g} Gb/s: left out", rate, top)};
         } else {
-            candidate->left_out = LeftOut{PortRule::Faster,
-                                          format_text("runs at {:g} Gb/s, the ports beside the GPUs at {:g} Gb/s: left "
+            candidate->left_out =
+                LeftOut{PortRule::Faster, format_text("runs at {:g} Gb/s, the ports beside the GPUs at {:g} Gb/s: left "
                                                       "out; hca= can name it",
                                                       rate, top)};
         }

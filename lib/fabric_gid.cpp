@@ -178,7 +178,8 @@ LeftOut left_out_without_gid(const Port& port, const std::optional<Fault>& neare
 }
 
 /// What to say of a port whose best entry is link-local: a better one is there but cannot be used, or there is none.
-void describe_link_local(GidChoice& choice, const std::optional<Fault>& nearest_routable, const Settings& settings) {
+void describe_link_local(const Fabric& fabric, GidChoice& choice, const std::optional<Fault>& nearest_routable,
+                         const Settings& settings) {
     const Gid& gid = *choice.gid;
     const std::string only = gid.value.is_ipv4() ? "169.254/16" : "fe80::";
     std::string reason;
@@ -192,8 +193,11 @@ void describe_link_local(GidChoice& choice, const std::optional<Fault>& nearest_
                              nearest_routable->reason);
     } else {
         reason = format_text("has no {} address (only {})", roce_version_text(settings), only);
-        remedy = format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
-                             settings.family == FamilyChoice::Ipv6 ? "a global IPv6" : "an IPv4");
+        const Netdev* const netdev = fabric.find_netdev(gid.netdev);
+        remedy = netdev != nullptr && !netdev->upper.empty()
+                     ? format_text("{} belongs to {}", gid.netdev, netdev->upper)
+                     : format_text("give {} {} address", gid.netdev.empty() ? "its interface" : gid.netdev,
+                                   settings.family == FamilyChoice::Ipv6 ? "a global IPv6" : "an IPv4");
         choice.remedy = remedy;
     }
     choice.problem = LeftOut{PortRule::LinkLocal, format_text("{}: left out; {}", reason, remedy)};
@@ -228,7 +232,7 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
     }
     choice.gid_class = class_of(*choice.gid, settings);
     if (choice.gid_class == GidClass::LinkLocal) {
-        describe_link_local(choice, nearest_routable, settings);
+        describe_link_local(fabric, choice, nearest_routable, settings);
     }
     for (std::size_t i = 0; i < port.gids.size(); ++i) {
         auto& verdict = choice.verdicts[i];

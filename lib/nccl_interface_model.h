@@ -20,7 +20,8 @@ struct NcclInterfaceEnvironment {
 
 /// The interfaces in NCCL's order, at most 16: names that begin with "ib" alone where there are any, else all but
 /// docker*, lo* and virbr*, else docker*, else lo*, else virbr*; each family's in the order in which
-/// getifaddrs(3) lists them (Netdev::order). NCCL_COMM_ID, which may direct the choice, is not looked at. Empty: NCCL fails.
+/// getifaddrs(3) lists them (Netdev::order). NCCL_COMM_ID, which may direct the choice, is not looked at. Empty: NCCL
+/// fails.
 std::vector<std::string> nccl_interfaces(const Fabric& fabric, const NcclInterfaceEnvironment& environment);
 
 } // namespace rdma_nccl

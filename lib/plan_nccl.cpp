@@ -66,13 +66,11 @@ bool nccl_would_take(const Port& port) {
 
 bool nccl_would_take_any(const NodeFacts& facts) {
     const auto& hcas = facts.fabric.hcas;
-    return std::any_of(hcas.begin(), hcas.end(), [](const Hca& hca) {
-        return std::any_of(hca.ports.begin(), hca.ports.end(), nccl_would_take);
-    });
+    return std::any_of(hcas.begin(), hcas.end(),
+                       [](const Hca& hca) { return std::any_of(hca.ports.begin(), hca.ports.end(), nccl_would_take); });
 }
 
-void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricChoice& fabric,
-                const Settings& settings) {
+void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricChoice& fabric, const Settings& settings) {
     const auto used = fabric.used();
     const std::string_view source = settings.hca.is_auto() ? "fabric" : "setting";
     if (used.empty()) {
@@ -150,12 +148,12 @@ std::vector<const Hca*> hcas_in_use(const Plan& plan, const NodeFacts& facts) {
     const auto users = users_nccl_value(facts, "NCCL_IB_HCA");
     std::vector<const Hca*> hcas;
     for (const auto& hca : facts.fabric.hcas) {
-        const bool in_use = users ? std::any_of(hca.ports.begin(), hca.ports.end(),
-                                                [&](const Port& port) {
-                                                    return nccl_would_take(port) &&
-                                                           NcclNameList(*users).matches(hca.name, port.number);
-                                                })
-                                  : plan.fabric.uses(hca.name);
+        const bool in_use =
+            users ? std::any_of(hca.ports.begin(), hca.ports.end(),
+                                [&](const Port& port) {
+                                    return nccl_would_take(port) && NcclNameList(*users).matches(hca.name, port.number);
+                                })
+                  : plan.fabric.uses(hca.name);
         if (in_use) {
             hcas.push_back(&hca);
         }

@@ -110,7 +110,8 @@ void judge_gids(const NodeFacts& facts, const std::vector<PortView>& views, Alik
     }
 }
 
-/// NCCL takes every ACTIVE port of these link layers that the list matches (ncclIbInitDevices, src/transport/net_ib.cc).
+/// NCCL takes every ACTIVE port of these link layers that the list matches (ncclIbInitDevices,
+/// src/transport/net_ib.cc).
 bool nccl_takes(const PortView& view) {
     return view.port.state == "ACTIVE" && view.port.link_layer != LinkLayer::Unknown;
 }
@@ -134,8 +135,10 @@ void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, Alik
         }
     }
     if (!any) {
-        sentences.add("none", "", format_text("{} stays, and names no ACTIVE port of this node: NCCL will use sockets; "
-                                              "unset it", as_set(facts, hca_variable)));
+        sentences.add("none", "",
+                      format_text("{} stays, and names no ACTIVE port of this node: NCCL will use sockets; "
+                                  "unset it",
+                                  as_set(facts, hca_variable)));
     }
 }
 
@@ -151,7 +154,8 @@ void judge_interface(const NodeFacts& facts, AlikeSentences& sentences) {
         })) {
         sentences.add("interface", "",
                       format_text("{} stays, and names no interface of this node that is up with an address: NCCL will "
-                                  "fail; unset it", as_set(facts, interface_variable)));
+                                  "fail; unset it",
+                                  as_set(facts, interface_variable)));
     }
 }
 

@@ -145,9 +145,9 @@ bool Beneath::exists(std::string_view path) const {
     struct stat status {};
     const std::string name(path);
     const auto slash = name.rfind('/');
-    const UniqueFd parent =
-        slash == std::string::npos ? UniqueFd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0))
-                                   : open_beneath(fd_.get(), name.substr(0, slash), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const UniqueFd parent = slash == std::string::npos
+                                ? UniqueFd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0))
+                                : open_beneath(fd_.get(), name.substr(0, slash), O_PATH | O_DIRECTORY | O_CLOEXEC);
     return parent && ::fstatat(parent.get(), name.substr(slash + 1).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 

@@ -4,8 +4,8 @@
 #include "lib/format.h"
 #include "lib/netdev_addresses.h"
 #include "lib/text.h"
-#include "tools/explain.h"
 #include "tools/beneath.h"
+#include "tools/explain.h"
 #include "tools/tree_copy.h"
 
 #include <algorithm>

@@ -48,9 +48,9 @@ std::string step_text(const NodeFacts& facts) {
     if (step.job_id == 0) {
         return "  none: not inside a Slurm job\n";
     }
-    return format_text("  {}: {} task{} on {} node{} ({})\n", step.name(), step.task_count,
-                       step.task_count == 1 ? "" : "s", step.node_count, step.node_count == 1 ? "" : "s",
-                       printable(joined(step.nodes)));
+    const std::string nodes = step.nodes.empty() ? "" : format_text(" ({})", printable(joined(step.nodes)));
+    return format_text("  {}: {} task{} on {} node{}{}\n", step.name(), step.task_count,
+                       step.task_count == 1 ? "" : "s", step.node_count, step.node_count == 1 ? "" : "s", nodes);
 }
 
 std::string link_text(const Port& port) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/gids.h"
 
+#include "lib/format.h"
 #include "lib/root.h"
 #include "tools/gids_show.h"
 #include "tools/gids_table.h"
+#include "tools/node_plan.h"
 #include "tools/print.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
@@ -14,19 +17,23 @@ namespace {
 
 constexpr int exit_cannot_tell = 3;
 
-std::string host_name(const Root& root) {
-    for (const auto* path : {"/proc/sys/kernel/hostname", "/etc/hostname"}) {
-        if (const auto name = root.read(path, 256)) {
-            return *name;
-        }
+/// Why there is no device: the first thing about it that could not be read, or that there is none.
+std::string no_device_text(const Root& root, const Fabric& fabric) {
+    const auto about_hcas = [](const std::string& text) { return text.find("/sys/class/infiniband") == 0; };
+    const auto found = std::find_if(fabric.problems.begin(), fabric.problems.end(), about_hcas);
+    if (found != fabric.problems.end()) {
+        return "cannot tell the RDMA devices: " + *found;
     }
-    return "";
+    if (!root.exists("/sys/class")) {
+        return format_text("no /sys/class below {}; name the directory that holds sys and proc", root.path());
+    }
+    return "no RDMA device (/sys/class/infiniband is empty or missing); load the driver of the HCA";
 }
 
 std::string text_of(const GidsView& view, GidsForm form, const Root& root) {
     switch (form) {
     case GidsForm::Json:
-        return gids_json(host_name(root), view).dump(2) + "\n";
+        return gids_json(host_name_of(root), view).dump(2) + "\n";
     case GidsForm::ShowGids:
         return show_gids_text(view);
     case GidsForm::FullTable:
@@ -63,7 +70,7 @@ int gids_command(const GidsOptions& options) {
     const Fabric fabric = read_fabric(*root);
     const bool has_hcas = !fabric.hcas.empty();
     if (!has_hcas) {
-        print_error("no RDMA device (/sys/class/infiniband is empty or missing); load the driver of the HCA");
+        print_error(no_device_text(*root, fabric));
     } else if (const auto fault = filter_fault(fabric, options.filter); !fault.empty()) {
         print_error(fault);
         return exit_cannot_tell;

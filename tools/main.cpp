@@ -35,9 +35,9 @@ int run_subcommand(int argc, char** argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& fault) {
         const int code = app.exit(fault);
-        return code == 0 ? 0 : 2;
+        return code != 0 ? 2 : rdma_nccl::finish_output() ? 0 : exit_cannot_tell;
     }
-    return exit_code;
+    return rdma_nccl::finish_output() ? exit_code : exit_cannot_tell;
 }
 
 } // namespace

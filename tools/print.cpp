@@ -3,7 +3,10 @@
 
 #include "lib/format.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <string>
 #include <unistd.h>
 
@@ -11,6 +14,16 @@ namespace rdma_nccl {
 
 void print_out(std::string_view text) {
     (void)std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+bool finish_output() {
+    errno = 0;
+    std::cout.flush();
+    const bool good = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+    if (!good) {
+        print_error(format_text("standard output: {}", std::strerror(errno != 0 ? errno : EIO)));
+    }
+    return good;
 }
 
 void print_error(std::string_view text) {

@@ -7,6 +7,8 @@ namespace rdma_nccl {
 
 /// Whole text to stdout.
 void print_out(std::string_view text);
+/// Writes out what print_out() took, and what std::cout has; false, with an error said, when that fails.
+bool finish_output();
 /// One line on stderr, "rdma-nccl: TEXT", in one write(2): it does not mix with what ranks write there.
 void print_error(std::string_view text);
 

@@ -2,30 +2,60 @@
 #include "tools/settings_options.h"
 
 #include "lib/environment.h"
+#include "lib/format.h"
 #include "lib/root.h"
 #include "lib/settings_parse.h"
 #include "tools/print.h"
 
+#include <cerrno>
 #include <unistd.h>
 
 namespace rdma_nccl {
 
+const CLI::Validator not_empty([](const std::string& text) { return text.empty() ? "the value is empty" : ""; }, "");
+
 void add_settings_options(CLI::App& command, SettingsOptions& options) {
-    command.add_option("--root", options.root, "read /sys, /proc and /etc below DIR: a copied or emulated machine")
+    command
+        .add_option("--root", options.root,
+                    "read /sys, /proc and /etc/nccl.conf below DIR: a copied or emulated machine")
+        ->check(not_empty)
         ->type_name("DIR");
     command.add_option("--set", options.set, "settings as in srun --rdma-nccl=KEY=VALUE,...")
         ->type_name("KEY=VALUE,...");
-    command.add_option("--conf", options.site_file, "the site file")->type_name("FILE")->capture_default_str();
+    command.add_option("--conf", options.site_file, "the site file")
+        ->type_name("FILE")
+        ->capture_default_str()
+        ->each([&options](const std::string&) { options.site_file_given = true; });
 }
+
+namespace {
+
+/// The site file's text; nullopt when there is none, and nobody named it.
+Result<std::optional<std::string>> read_site_file(const SettingsOptions& options) {
+    const auto root = Root::open("/");
+    auto text = root ? root->read(options.site_file, std::size_t{1} << 20) : tl::unexpected(root.error());
+    if (text) {
+        return std::optional(std::move(*text));
+    }
+    if (options.site_file_given) {
+        return fail(format_text("--conf {}", text.error().message));
+    }
+    if (text.error().os_error != ENOENT) {
+        print_error(format_text("warning: the site file is not heeded: {}", text.error().message));
+    }
+    return std::optional<std::string>();
+}
+
+} // namespace
 
 Result<Settings> settings_from(const SettingsOptions& options) {
     SettingsSources sources;
     sources.site_path = options.site_file;
-    if (const auto root = Root::open("/")) {
-        if (auto text = root->read(options.site_file, std::size_t{1} << 20)) {
-            sources.site_text = std::move(*text);
-        }
+    auto site_text = read_site_file(options);
+    if (!site_text) {
+        return tl::unexpected(site_text.error());
     }
+    sources.site_text = std::move(*site_text);
     const auto environment = Environment::from(environ);
     for (const auto& [name, value] : environment.all()) {
         sources.environment.emplace_back(name, value); // resolve_settings() takes RDMA_NCCL_* only
@@ -33,8 +63,13 @@ Result<Settings> settings_from(const SettingsOptions& options) {
     sources.option = options.set;
     sources.option_name = "--set";
     auto outcome = resolve_settings(sources);
-    for (const auto& warning : outcome.warnings) {
-        print_error(warning);
+    constexpr std::size_t most_warnings = 8;
+    for (std::size_t i = 0; i < outcome.warnings.size() && i < most_warnings; ++i) {
+        print_error(outcome.warnings[i]);
+    }
+    if (outcome.warnings.size() > most_warnings) {
+        print_error(format_text("{}: and {} more lines that make no sense; is it the right file?", options.site_file,
+                                outcome.warnings.size() - most_warnings));
     }
     if (!outcome.errors.empty()) {
         return fail(outcome.errors.front());

@@ -13,9 +13,13 @@ namespace rdma_nccl {
 
 struct SettingsOptions {
     std::string site_file = SYSCONFDIR "/rdma-nccl.conf";
+    bool site_file_given = false;
     std::optional<std::string> set;
     std::string root;
 };
+
+/// For options whose value may not be "": a script's unset variable.
+extern const CLI::Validator not_empty;
 
 /// Adds --set, --conf and --root.
 void add_settings_options(CLI::App& command, SettingsOptions& options);
