@@ -91,7 +91,8 @@ inline void check_gids(const DecidedPort& port, const rdma_nccl::Settings& setti
         require(!verdict.reason.empty() && !rdma_nccl::rule_name(verdict.rule).empty(), "a reason for each GID");
         require_plain(verdict.reason);
         require(verdict.used() == (port.choice.gid_index == gid.index), "the entry in use, and it alone, is used");
-        require((verdict.rule == GidRule::InfiniBand) == !port.is_roce(), "indices matter on RoCE only");
+        require((verdict.rule == GidRule::InfiniBand) == (port.fact.link_layer == rdma_nccl::LinkLayer::InfiniBand),
+                "InfiniBand needs no index");
         const bool second = verdict.rule == GidRule::LessPreferred || verdict.rule == GidRule::Stacked ||
                             verdict.rule == GidRule::Later;
         if (second && port.gid() != nullptr) {
