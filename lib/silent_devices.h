@@ -14,8 +14,8 @@ namespace rdma_nccl {
 
 using SilentHcas = std::set<std::string, std::less<>>;
 
-/// How long a device may take: a port's state comes in milliseconds where the driver works.
-inline constexpr std::chrono::milliseconds usual_patience(2000);
+/// How long a device may take: a port's state comes in milliseconds where the driver works, also on a busy node.
+inline constexpr std::chrono::milliseconds usual_patience(5000);
 
 /// Reads the state of each port in a child of this process, and gives back the HCAs that took longer than `limit`. Not
 /// the speed of interfaces: whoever hangs there holds a lock that all of the network waits for (RTNL). A child, because

@@ -57,7 +57,7 @@ void add_explain_command(CLI::App& app, int& exit_code) {
         ->add_option("--save", options->save,
                      "write the files that were read, and the plan, below DIR, to be looked at elsewhere (--root DIR)")
         ->type_name("DIR")
-        ->check(not_empty);
+        ->check(not_empty());
     add_settings_options(*command, options->settings);
     command->callback([options, &exit_code] { exit_code = run_explain(*options); });
 }

@@ -12,13 +12,15 @@
 
 namespace rdma_nccl {
 
-const CLI::Validator not_empty([](const std::string& text) { return text.empty() ? "the value is empty" : ""; }, "");
+CLI::Validator not_empty() {
+    return {[](const std::string& text) { return text.empty() ? "the value is empty" : ""; }, ""};
+}
 
 void add_settings_options(CLI::App& command, SettingsOptions& options) {
     command
         .add_option("--root", options.root,
                     "read /sys, /proc and /etc/nccl.conf below DIR: a copied or emulated machine")
-        ->check(not_empty)
+        ->check(not_empty())
         ->type_name("DIR");
     command.add_option("--set", options.set, "settings as in srun --rdma-nccl=KEY=VALUE,...")
         ->type_name("KEY=VALUE,...");

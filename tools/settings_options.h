@@ -19,7 +19,7 @@ struct SettingsOptions {
 };
 
 /// For options whose value may not be "": a script's unset variable.
-extern const CLI::Validator not_empty;
+CLI::Validator not_empty();
 
 /// Adds --set, --conf and --root.
 void add_settings_options(CLI::App& command, SettingsOptions& options);

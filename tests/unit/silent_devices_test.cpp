@@ -79,7 +79,7 @@ TEST(SilentDevices, OneThatHangsIsLeftOutAndTheOthersAreUsed) {
         if (!hang.works()) {
             GTEST_SKIP() << "no fanotify permission events here: " << std::strerror(errno);
         }
-        const auto found = find_silent_hcas(machine.tree().root(), 200ms);
+        const auto found = find_silent_hcas(machine.tree().root(), 1s);
         ASSERT_TRUE(found) << found.error().message;
         silent = *found;
     }
