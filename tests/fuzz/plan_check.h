@@ -97,7 +97,9 @@ inline void check_plan(const rdma_nccl::Fabric& fabric, const rdma_nccl::Setting
     const Plan plan = make_plan(facts, settings);
     check_variables(plan);
     check_sockets(plan, fabric);
-    require(value_of(plan, "NCCL_IB_HCA").value_or("") == plan.fabric.nccl_ib_hca(), "NCCL_IB_HCA is the choice");
+    const std::string hcas = value_of(plan, "NCCL_IB_HCA").value_or("");
+    // "^" names none: where no port is used, NCCL shall not try one.
+    require((hcas == "^" ? "" : hcas) == plan.fabric.nccl_ib_hca(), "NCCL_IB_HCA is the choice");
     for (const auto& port : decided_ports(fabric, plan.fabric)) {
         if (port.choice.used() && port.is_roce()) {
             require(port.choice.nccl_told == index_under(plan, port.fact), "the variables tell NCCL what was chosen");
