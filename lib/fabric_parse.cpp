@@ -114,6 +114,18 @@ LinkLayer parse_link_layer(std::string_view text) {
     return text == "Ethernet" ? LinkLayer::Ethernet : LinkLayer::Unknown;
 }
 
+std::string link_layer_text(LinkLayer layer) {
+    switch (layer) {
+    case LinkLayer::InfiniBand:
+        return "InfiniBand";
+    case LinkLayer::Ethernet:
+        return "Ethernet";
+    case LinkLayer::Unknown:
+        break;
+    }
+    return "Unknown";
+}
+
 std::optional<GidType> parse_gid_type(std::string_view text) {
     if (text == "RoCE v2") {
         return GidType::RoceV2;

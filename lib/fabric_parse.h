@@ -29,6 +29,8 @@ bool is_default_rate(std::string_view text);
 std::string parse_enum_name(std::string_view text);
 
 LinkLayer parse_link_layer(std::string_view text);
+/// "InfiniBand", "Ethernet" or "Unknown", as the file says.
+std::string link_layer_text(LinkLayer layer);
 
 /// gid_attrs/types/I: "IB/RoCE v1" (older kernels: "RoCE v1") or "RoCE v2".
 std::optional<GidType> parse_gid_type(std::string_view text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/alike.h"
 #include "lib/fabric_filters.h"
+#include "lib/fabric_parse.h"
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
 #include "lib/text.h"
@@ -53,18 +54,6 @@ std::string step_text(const NodeFacts& facts) {
                        step.task_count == 1 ? "" : "s", step.node_count, step.node_count == 1 ? "" : "s", nodes);
 }
 
-std::string link_text(const Port& port) {
-    switch (port.link_layer) {
-    case LinkLayer::InfiniBand:
-        return "InfiniBand";
-    case LinkLayer::Ethernet:
-        return "Ethernet";
-    case LinkLayer::Unknown:
-        break;
-    }
-    return "unknown";
-}
-
 std::string rate_text(const Port& port) {
     const double rate = port.believable_rate_gbps();
     return rate > 0 ? format_text("{:g}", rate) : "-";
@@ -77,10 +66,10 @@ std::string hcas_text(const Fabric& fabric) {
     std::vector<TableRow> rows = {{"HCA", "PORT", "LINK", "STATE", "Gb/s", "GIDS", "DRIVER", "PCI", "NUMA", "NETDEV"}};
     for (const auto& hca : fabric.hcas) {
         for (const auto& port : hca.ports) {
-            rows.push_back({hca.name, format_text("{}", port.number), link_text(port), or_dash(printable(port.state)),
-                            rate_text(port), format_text("{}/{}", port.gids.size(), port.gid_table_length),
-                            or_dash(hca.driver), or_dash(hca.pci), numa_text(hca.numa_node),
-                            or_dash(joined(hca.netdevs))});
+            rows.push_back({hca.name, format_text("{}", port.number), link_layer_text(port.link_layer),
+                            or_dash(printable(port.state)), rate_text(port),
+                            format_text("{}/{}", port.gids.size(), port.gid_table_length), or_dash(hca.driver),
+                            or_dash(hca.pci), numa_text(hca.numa_node), or_dash(joined(hca.netdevs))});
         }
         if (hca.ports.empty()) {
             rows.push_back({hca.name, "-", "-", "-", "-", "-", or_dash(hca.driver), or_dash(hca.pci)});

@@ -25,18 +25,6 @@ Json texts_json(const std::vector<std::string>& texts) {
     return list;
 }
 
-std::string link_layer_text(LinkLayer layer) {
-    switch (layer) {
-    case LinkLayer::InfiniBand:
-        return "InfiniBand";
-    case LinkLayer::Ethernet:
-        return "Ethernet";
-    case LinkLayer::Unknown:
-        break;
-    }
-    return "Unknown";
-}
-
 Json gid_json(const Port& port, const GidView& view) {
     const auto& gid = view.gid;
     return {{"index", gid.index},

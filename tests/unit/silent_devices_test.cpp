@@ -139,9 +139,14 @@ TEST(SilentDevices, TheChildHoldsNoFileOfItsParent) {
         ::_exit(0);
     }
     const std::string child = child_of(parent);
-    std::this_thread::sleep_for(50ms); // it closes files before it reads the first
-    const auto files = std::filesystem::directory_iterator("/proc/" + child + "/fd");
-    EXPECT_EQ(std::distance(begin(files), end(files)), 5) << "0, 1, 2, the root and the pipe for its answers";
+    constexpr std::ptrdiff_t own_files = 5; // 0, 1, 2, the root and the pipe for its answers
+    std::ptrdiff_t files = 0;
+    for (int i = 0; i < 500 && files != own_files; ++i) { // until it has closed the others; it hangs then
+        std::this_thread::sleep_for(10ms);
+        const auto entries = std::filesystem::directory_iterator("/proc/" + child + "/fd");
+        files = std::distance(begin(entries), end(entries));
+    }
+    EXPECT_EQ(files, own_files);
     ::kill(std::stoi(child), SIGKILL);
     ::kill(parent, SIGKILL);
     ::waitpid(parent, nullptr, 0);
