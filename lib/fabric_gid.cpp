@@ -5,6 +5,7 @@
 #include "lib/text.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <tuple>
 
 namespace rdma_nccl {

@@ -5,6 +5,7 @@
 #include "lib/root.h"
 #include "plugin/step_layout.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <unistd.h>

@@ -5,6 +5,7 @@
 #include "lib/environment.h"
 #include "plugin/slurm_compat.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -7,6 +7,7 @@
 #include "plugin/step_layout.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <initializer_list>
 
 namespace rdma_nccl {

@@ -4,6 +4,7 @@
 #include "lib/text.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <unistd.h>
 

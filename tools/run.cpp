@@ -18,6 +18,7 @@
 #include "tools/run_worker.h"
 #include "tools/run_world.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <fcntl.h>
 #include <optional>

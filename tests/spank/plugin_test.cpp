@@ -6,6 +6,7 @@
 #include "tests/spank/fake_slurm.h"
 #include "tests/unit/tree.h"
 
+#include <cstdint>
 #include <gtest/gtest.h>
 #include <string>
 

@@ -6,6 +6,7 @@
 #include "lib/text.h"
 
 #include <bit>
+#include <cstdint>
 #include <cstring>
 
 namespace rdma_nccl::test {
