@@ -29,6 +29,7 @@ from linux import (
     MS_PRIVATE,
     MS_REC,
     Process,
+    detach,
     die_with_parent,
     kill_and_wait,
     mount,
@@ -37,7 +38,7 @@ from linux import (
 from member import Holder, enter, namespaces_of
 from network import create_networks
 from slurm_config import CONTROLLER_PORT, program
-from state import ClusterError, State
+from state import TestBedError, State
 
 _PATIENCE = 60  # seconds for any one thing to happen
 
@@ -71,14 +72,14 @@ def _await_boot(state: State, channel: socket.socket) -> None:
             break
     result = json.loads(answer) if answer.endswith(b"\n") else {"error": "the cluster's process 1 has ended"}
     if "error" in result:
-        raise ClusterError(result["error"] + _log_tails(state))
+        raise TestBedError(result["error"] + _log_tails(state))
 
 
 def _open_owner(pid: int) -> int:
     try:
         return os.pidfd_open(pid)
     except OSError as error:
-        raise ClusterError(f"--owner {pid}: {error.strerror}") from None
+        raise TestBedError(f"--owner {pid}: {error.strerror}") from None
 
 
 def _log_tails(state: State) -> str:
@@ -92,13 +93,13 @@ def _log_tails(state: State) -> str:
 
 def _keep(state: State, cluster: Cluster, channel: socket.socket, owner_fd: int | None) -> None:
     """The keeper. It ends with init; it ends init when the owner or, before all is up, the caller is gone."""
-    _detach(state, [channel.fileno()] + ([] if owner_fd is None else [owner_fd]))
+    detach(state.path("log/cluster.log"), [channel.fileno()] + ([] if owner_fd is None else [owner_fd]))
     unshare(CLONE_NEWPID)  # for children; the first of them is process 1
     pid = os.fork()
     if pid == 0:
         _run_init(state, cluster, channel)  # never returns
     init = Process.of(pid)
-    state.write_keeper(Process.of(os.getpid()), init)
+    state.write_processes([init, Process.of(os.getpid())])
     init_fd = os.pidfd_open(pid)
     poll = select.poll()
     poll.register(init_fd, select.POLLIN)
@@ -118,23 +119,6 @@ def _keep(state: State, cluster: Cluster, channel: socket.socket, owner_fd: int 
         os._exit(0)
 
 
-def _detach(state: State, kept: list[int]) -> None:
-    os.setsid()
-    os.chdir("/")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    null = os.open("/dev/null", os.O_RDONLY)
-    log = os.open(state.path("log/cluster.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(null, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    last = 2
-    for descriptor in sorted(kept):
-        os.closerange(last + 1, descriptor)
-        last = descriptor
-    os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))
-
-
 def _run_init(state: State, cluster: Cluster, channel: socket.socket) -> None:
     try:
         die_with_parent(signal.SIGKILL)
@@ -145,7 +129,7 @@ def _run_init(state: State, cluster: Cluster, channel: socket.socket) -> None:
         init.reap_forever()
     except BaseException as error:
         print(f"init: {error!r}", file=sys.stderr, flush=True)
-        text = str(error) if isinstance(error, ClusterError) else f"the cluster could not be set up: {error}"
+        text = str(error) if isinstance(error, TestBedError) else f"the cluster could not be set up: {error}"
         channel.send(json.dumps({"error": text}).encode() + b"\n")
     finally:
         os._exit(1)
@@ -241,14 +225,14 @@ class Init:
         while not happened():
             self._fail_when_ended()
             if time.monotonic() > deadline:
-                raise ClusterError(f"{what} did not come in {_PATIENCE} s")
+                raise TestBedError(f"{what} did not come in {_PATIENCE} s")
             time.sleep(0.02)
 
     def _fail_when_ended(self) -> None:
         for pid, name in self._daemons.items():
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                raise ClusterError(f"{name} ended at once: {os.waitstatus_to_exitcode(status)}")
+                raise TestBedError(f"{name} ended at once: {os.waitstatus_to_exitcode(status)}")
 
     def _await_nodes(self) -> None:
         self._await("all nodes idle", self._all_idle)

@@ -10,7 +10,7 @@ import signal
 
 from linux import die_with_parent
 from member import enter, namespaces_of
-from state import ClusterError, State
+from state import TestBedError, State
 
 _FORWARDED = {
     signal.SIGHUP,
@@ -28,13 +28,13 @@ def run_on(state: State, machine: str, user: str | None, command: list[str]) -> 
     """The command's exit status; when a signal ended it, ends this process by the same one."""
     there = state.machines()
     if machine not in there:
-        raise ClusterError(f"no machine {machine}; there are: {', '.join(there) or 'none yet'}")
-    init = state.init()
+        raise TestBedError(f"no machine {machine}; there are: {', '.join(there) or 'none yet'}")
+    init = state.first_process()
     directory = os.getcwd()
     inside = f"/proc/{init.pid}/root/proc"  # the cluster's own view of its processes
     descriptors = namespaces_of(init.pid, kinds=("pid", "ipc")) + namespaces_of(there[machine]["pid"], inside)
     if not init.alive():
-        raise ClusterError(f"the cluster of {state.directory} has just ended")
+        raise TestBedError(f"the cluster of {state.directory} has just ended")
     signals = _FORWARDED | {signal.SIGCHLD}
     old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     enter(descriptors)
@@ -86,7 +86,7 @@ def _become(state: State, user: str | None, command: list[str], directory: str, 
         os.execvpe(command[0], command, environment)
     except FileNotFoundError:
         _complain(f"{command[0]}: command not found", 127)
-    except (OSError, ClusterError) as error:
+    except (OSError, TestBedError) as error:
         _complain(f"{command[0]}: {error}", 126)
     finally:
         os._exit(125)
@@ -111,7 +111,7 @@ def _account(user: str) -> pwd.struct_passwd:
     try:
         return pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
     except KeyError:
-        raise ClusterError(f"no account {user} in the cluster; alice and bob are made for tests") from None
+        raise TestBedError(f"no account {user} in the cluster; alice and bob are made for tests") from None
 
 
 def _change_directory(wanted: str, home: str) -> None:

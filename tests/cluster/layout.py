@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data"))
 
-from state import ClusterError  # noqa: E402
+from state import TestBedError  # noqa: E402
 from tree.machine import DescriptionError, Machine, Netdev, machine_of, read_description  # noqa: E402
 
 LOGIN = "login"
@@ -33,7 +33,7 @@ class Member:
         for netdev in self.machine.netdevs:
             if netdev.network == MANAGEMENT and netdev.ipv4:
                 return netdev
-        raise ClusterError(f"{self.name}: its fabric has no netdev with an IPv4 address on the network {MANAGEMENT}")
+        raise TestBedError(f"{self.name}: its fabric has no netdev with an IPv4 address on the network {MANAGEMENT}")
 
     @property
     def address(self) -> str:
@@ -58,12 +58,12 @@ class Cluster:
 def make_cluster(count: int, fabrics: list[str], gpus: list[int]) -> Cluster:
     """`fabrics` and `gpus` by node, the last of each for all further nodes; no `gpus`: all that a fabric has."""
     if count < 1:
-        raise ClusterError("--nodes: at least 1")
+        raise TestBedError("--nodes: at least 1")
     try:
         login = Member(machine_of(read_description(LOGIN), 0, LOGIN), 0, None)
         nodes = [_node(index, _of_node(fabrics, index), _of_node(gpus, index)) for index in range(count)]
     except DescriptionError as error:
-        raise ClusterError(str(error)) from None
+        raise TestBedError(str(error)) from None
     cluster = Cluster(login, tuple(nodes))
     for member in cluster.members:
         _ = member.address  # every member has one

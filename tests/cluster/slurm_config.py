@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 
 from layout import Cluster, Member
-from state import ClusterError, State
+from state import TestBedError, State
 
 CONTROLLER_PORT = 6817
 FIRST_ACCOUNT_UID = 20001
@@ -34,7 +34,7 @@ class SlurmOptions:
 def program(name: str) -> str:
     path = shutil.which(name, path=_SEARCH_PATH)
     if path is None:
-        raise ClusterError(f"{name} is not installed; `make deps` as root installs what the tests need")
+        raise TestBedError(f"{name} is not installed; `make deps` as root installs what the tests need")
     return path
 
 

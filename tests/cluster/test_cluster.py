@@ -49,6 +49,11 @@ def host_state() -> dict[str, object]:
     }
 
 
+def own_processes(state: str) -> list[int]:
+    """The pids of a cluster's process 1 and of its keeper."""
+    return [process["pid"] for process in json.loads(read(state, "keeper.json"))["processes"]]
+
+
 def processes_naming(text: str) -> list[str]:
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -91,7 +96,7 @@ class OneCluster(unittest.TestCase):
 
     def root(self, node: str) -> str:
         """The node's emulated root, as seen from outside: through init's /proc into the node's mounts."""
-        init = json.loads(read(self.state, "keeper.json"))["init"]["pid"]
+        init = own_processes(self.state)[0]
         inside = json.loads(read(self.state, "machines.json"))[node]["pid"]
         return f"/proc/{init}/root/proc/{inside}/root{self.state}/root"
 
@@ -327,7 +332,7 @@ class Ends(unittest.TestCase):
 
     def test_down_after_its_keeper_was_killed(self):
         subprocess.run(self.up(), check=True, capture_output=True)
-        os.kill(json.loads(read(self.state, "keeper.json"))["keeper"]["pid"], signal.SIGKILL)
+        os.kill(own_processes(self.state)[1], signal.SIGKILL)
         self.assertTrue(eventually(lambda: not processes_naming(self.state)))
         self.assertEqual(cluster("down", "--dir", self.state).returncode, 0)
         self.assert_nothing_left()
@@ -337,7 +342,7 @@ class Ends(unittest.TestCase):
         with subprocess.Popen(["sleep", "1000"]) as bystander:
             there = {"pid": bystander.pid, "start": 1}
             with open(os.path.join(self.state, "keeper.json"), "w", encoding="ascii") as file:
-                json.dump({"keeper": there, "init": there}, file)
+                json.dump({"processes": [there, there]}, file)
             self.assertEqual(cluster("down", "--dir", self.state).returncode, 0)
             self.assertIsNone(bystander.poll())
             bystander.kill()

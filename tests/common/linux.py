@@ -104,3 +104,20 @@ def kill_and_wait(process: Process, seconds: float = 20) -> None:
         pass
     finally:
         os.close(descriptor)
+
+
+def detach(log: str, kept: list[int]) -> None:
+    """Makes this process a daemon: of the open files only those in `kept` stay, and the log as output."""
+    os.setsid()
+    os.chdir("/")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    last = 2
+    for descriptor in sorted(kept):
+        os.closerange(last + 1, descriptor)
+        last = descriptor
+    os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state directory of a cluster: all its files, and who keeps it."""
+"""The state directory of a running test bed, a cluster or virtual machines: all its files, and who keeps it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ _KEEPER, _MACHINES = "keeper.json", "machines.json"
 _LONGEST = 60
 
 
-class ClusterError(Exception):
+class TestBedError(Exception):
     """What went wrong, in a sentence for the user."""
 
 
-def _pattern() -> str:
-    return os.path.join(os.environ.get("TMPDIR", "/tmp"), f"rdma-nccl-cluster-{os.getuid()}-")
-
-
 class State:
-    def __init__(self, directory: str):
+    """`kind` is the command that keeps it: cluster or vm."""
+
+    def __init__(self, kind: str, directory: str):
+        self.kind = kind
         self.directory = os.path.abspath(directory)
 
     @staticmethod
-    def create(directory: str | None) -> State:
+    def create(kind: str, directory: str | None) -> State:
         if directory is None:
-            state = State(tempfile.mkdtemp(prefix=_pattern()))
+            state = State(kind, tempfile.mkdtemp(prefix=_pattern(kind)))
         else:
-            state = State(directory)
+            state = State(kind, directory)
             os.makedirs(state.directory, exist_ok=True)
             if os.listdir(state.directory):
-                raise ClusterError(f"{state.directory} is not empty; name a directory that does not exist")
+                raise TestBedError(f"{state.directory} is not empty; name a directory that does not exist")
         try:
             state._check_length()
             os.chmod(state.directory, 0o755)  # Slurm's users must reach slurm.conf and munge's socket
@@ -47,29 +46,29 @@ class State:
         return state
 
     @staticmethod
-    def find(directory: str | None) -> State:
-        """The cluster named, or the only one there is."""
+    def find(kind: str, directory: str | None) -> State:
+        """The one named, or the only one there is."""
         if directory is None:
-            there = State.all()
+            there = State.all(kind)
             if not there:
-                raise ClusterError("no cluster is up; start one with `cluster up`, or name its --dir")
+                raise TestBedError(f"no {kind} is up; start one with `{kind} up`, or name its --dir")
             if len(there) > 1:
                 names = ", ".join(state.directory for state in there)
-                raise ClusterError(f"several clusters are up ({names}); name one with --dir")
+                raise TestBedError(f"there are several ({names}); name one with --dir")
             return there[0]
-        state = State(directory)
+        state = State(kind, directory)
         if not os.path.exists(state.path(_KEEPER)):
-            raise ClusterError(f"{state.directory} is not the directory of a cluster")
+            raise TestBedError(f"{state.directory} is not the directory of a {kind}")
         return state
 
     @staticmethod
-    def all() -> list[State]:
+    def all(kind: str) -> list[State]:
         """Those in the default place."""
-        return [State(os.path.dirname(path)) for path in sorted(glob.glob(f"{_pattern()}*/{_KEEPER}"))]
+        return [State(kind, os.path.dirname(path)) for path in sorted(glob.glob(f"{_pattern(kind)}*/{_KEEPER}"))]
 
     def _check_length(self) -> None:
         if len(self.directory) > _LONGEST:
-            raise ClusterError(
+            raise TestBedError(
                 f"{self.directory} is too long for Slurm's sockets: at most {_LONGEST} characters; "
                 "name a shorter --dir or TMPDIR"
             )
@@ -100,26 +99,26 @@ class State:
         except FileNotFoundError:
             return {}
 
-    def write_keeper(self, keeper: Process, init: Process) -> None:
-        self._write(_KEEPER, {"keeper": vars(keeper), "init": vars(init)})
+    def write_processes(self, processes: list[Process]) -> None:
+        """Those that must end for everything to end, in the order in which to end them; the first is the one that counts."""
+        self._write(_KEEPER, {"processes": [vars(process) for process in processes]})
 
     def _processes(self) -> list[Process]:
-        """init, whose end is the end of everything in the cluster, and its keeper."""
-        there = self._read(_KEEPER)
-        return [Process(**there[name]) for name in ("init", "keeper") if name in there]
+        return [Process(**there) for there in self._read(_KEEPER).get("processes", [])]
 
     def write_machines(self, machines: dict[str, dict]) -> None:
         self._write(_MACHINES, machines)
 
     def machines(self) -> dict[str, dict]:
-        """Per machine its pid inside the cluster and its address; empty until the cluster is ready."""
+        """By name; empty until all are ready."""
         return self._read(_MACHINES)
 
-    def init(self) -> Process:
-        """The cluster's process 1, as seen from here."""
+    def first_process(self) -> Process:
         processes = self._processes()
         if not processes or not processes[0].alive():
-            raise ClusterError(f"the cluster of {self.directory} is not running; clean up with `cluster down`")
+            raise TestBedError(
+                f"the {self.kind} of {self.directory} is not running; clean up with `{self.kind} down`"
+            )
         return processes[0]
 
     def running(self) -> bool:
@@ -140,10 +139,14 @@ class State:
         shutil.rmtree(self.directory)
 
 
+def _pattern(kind: str) -> str:
+    return os.path.join(os.environ.get("TMPDIR", "/tmp"), f"rdma-nccl-{kind}-{os.getuid()}-")
+
+
 def _refuse_mounts(directory: str) -> None:
     real = os.path.realpath(directory)
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         points = [line.split()[4].replace("\\040", " ") for line in file]
     inside = [point for point in points if point == real or point.startswith(real + "/")]
     if inside:
-        raise ClusterError(f"{inside[0]} is mounted: not removing {directory}; unmount it first")
+        raise TestBedError(f"{inside[0]} is mounted: not removing {directory}; unmount it first")
