@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One virtual machine: its name, its addresses, and the QEMU command that starts it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from images import Image
+from state import State
+from switch import port_path
+
+MANAGEMENT = 0  # the network that Slurm uses: eth0; rail R is network R, eth<R>
+RAIL_MTU = 9000
+_MEMORY_MIB = 1024
+# Quiet and quick: nothing in the guest is worth protecting from itself.
+_KERNEL = (
+    "console=ttyS0 quiet panic=-1 mitigations=off nokaslr nopti no5lvl cryptomgr.notests apparmor=0 audit=0"
+    " no_timer_check edd=off"
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What all guests of a lab have in common. `kernel`: the image that the kernel is of."""
+
+    image: Image
+    kernel: Image
+    rails: int
+    accelerator: str
+    install: str | None  # a tree to lay over the root
+    build: str | None  # to be seen at /mnt/build
+
+
+@dataclass(frozen=True)
+class Guest:
+    number: int  # from 1
+
+    @property
+    def name(self) -> str:
+        return f"n{self.number:02}"
+
+    def address(self, network: int) -> str:
+        return f"10.77.{network}.{self.number}"
+
+    def mac(self, network: int) -> str:
+        """The guest finds the network in the fifth byte: names of interfaces follow the PCI bus."""
+        return f"52:54:00:77:{network:02x}:{self.number:02x}"
+
+
+def qemu_command(guest: Guest, shape: Shape, state: State) -> list[str]:
+    # One CPU: with two on two cores, two guests take twice as long to boot, and latency grows tenfold.
+    command = ["qemu-system-x86_64", "-name", guest.name, "-machine", "q35", "-accel", shape.accelerator]
+    command += ["-cpu", "host" if shape.accelerator == "kvm" else "max", "-smp", "1", "-m", str(_MEMORY_MIB)]
+    command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    command += ["-chardev", f"file,id=console,path={state.path('log', guest.name + '.console')}"]
+    command += ["-serial", "chardev:console"]
+    command += ["-chardev", f"socket,id=control,path={control_path(state, guest.name)},server=on,wait=off"]
+    command += ["-serial", "chardev:control"]
+    command += ["-kernel", shape.kernel.kernel, "-initrd", shape.kernel.initramfs]
+    command += ["-append", _kernel_command_line(guest, shape)]
+    for tag, path in _read_only_shares(shape).items():
+        command += _share(tag, path, ",readonly=on")
+    command += _share("lab", state.path("lab"), "")
+    for network in range(shape.rails + 1):
+        command += _interface(guest, network, state)
+    return command
+
+
+def control_path(state: State, name: str) -> str:
+    """A unix socket: the guest's second serial line."""
+    return state.path("run", name)
+
+
+def _kernel_command_line(guest: Guest, shape: Shape) -> str:
+    words = [_KERNEL, f"lab.name={guest.name}", f"lab.number={guest.number}"]
+    if shape.install:
+        words.append("lab.install")
+    if shape.build:
+        words.append("lab.build")
+    return " ".join(words)
+
+
+def _read_only_shares(shape: Shape) -> dict[str, str]:
+    shares = {"root": shape.image.root, "modules": shape.kernel.modules}
+    if shape.install:
+        shares["install"] = shape.install
+    if shape.build:
+        shares["build"] = shape.build
+    return shares
+
+
+def _share(tag: str, path: str, options: str) -> list[str]:
+    return [
+        "-fsdev",
+        f"local,id=fs-{tag},path={_escaped(path)},security_model=none,multidevs=remap{options}",
+        "-device",
+        f"virtio-9p-pci,fsdev=fs-{tag},mount_tag={tag}",
+    ]
+
+
+def _escaped(path: str) -> str:
+    return os.path.abspath(path).replace(",", ",,")  # as QEMU's options have it
+
+
+def _interface(guest: Guest, network: int, state: State) -> list[str]:
+    ours, theirs = port_path(state.directory, network, guest.number), port_path(state.directory, network)
+    mtu = f",host_mtu={RAIL_MTU}" if network != MANAGEMENT else ""
+    return [
+        "-netdev",
+        f"dgram,id=net{network},local.type=unix,local.path={ours},remote.type=unix,remote.path={theirs}",
+        "-device",
+        # The speed is what the RDMA device then calls its rate.
+        f"virtio-net-pci,netdev=net{network},mac={guest.mac(network)},speed=100000,duplex=full,romfile={mtu}",
+    ]

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running lab: commands in its guests, and files into them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import socket
+import sys
+import time
+from dataclasses import dataclass
+
+from guest import control_path
+from keeper import has_ended, tail
+from state import State, TestBedError
+
+_TICK = 0.01  # seconds between looks at a command's files
+_PATIENCE = 60  # seconds for a guest to take a command
+
+
+class GuestGone(TestBedError):
+    """The virtual machine has ended: trouble of the test bed, not a result."""
+
+
+@dataclass(frozen=True)
+class Result:
+    status: int
+    out: str
+    err: str
+
+
+class Command:
+    """A command that runs in a guest. Its output grows in two files that can be read meanwhile."""
+
+    def __init__(self, state: State, node: str, number: int):
+        self._state = state
+        self.node = node
+        self._base = state.path("lab", node, str(number))
+        self._number = number
+
+    @property
+    def out(self) -> str:
+        return _read(self._base + ".out")
+
+    @property
+    def err(self) -> str:
+        return _read(self._base + ".err")
+
+    def status(self) -> int | None:
+        """The exit status, as a shell has it; None while the command runs."""
+        text = _read(self._base + ".status")
+        if text:
+            return int(text)
+        _fail_when_gone(self._state, self.node)
+        return None
+
+    def wait(self, seconds: float) -> Result:
+        """Kills the command when it takes longer; TimeoutError then."""
+        deadline = time.monotonic() + seconds
+        while (status := self.status()) is None:
+            if time.monotonic() > deadline:
+                self.kill()
+                raise TimeoutError(f"{self.node}: still running after {seconds} s:\n{self.out}{self.err}")
+            time.sleep(_TICK)
+        return Result(status, self.out, self.err)
+
+    def kill(self) -> None:
+        if self.status() is None:
+            _tell(self._state, self.node, f"kill {self._number}", self._base + ".status")
+
+
+def start(state: State, node: str, command: list[str], user: str | None = None) -> Command:
+    if node not in state.machines():
+        raise TestBedError(f"no node {node}; there are: {', '.join(state.machines()) or 'none yet'}")
+    number = _write_script(state, node, _script(command, user))
+    _tell(state, node, f"run {number}", state.path("lab", node, f"{number}.session"))
+    return Command(state, node, number)
+
+
+def put(state: State, node: str, source: str, target: str) -> None:
+    """Copies a file or directory into a guest."""
+    inbox = state.make("lab", "inbox")
+    name = os.path.basename(os.path.abspath(source))
+    passing = os.path.join(inbox, f"{os.getpid()}-{name}")
+    (shutil.copytree if os.path.isdir(source) else shutil.copy)(source, passing)
+    try:
+        copy = ["cp", "-rT", f"/lab/inbox/{os.path.basename(passing)}", target]
+        if target.endswith("/"):
+            copy[-1] += name
+        result = start(state, node, copy).wait(60)
+        if result.status != 0:
+            raise TestBedError(f"{node}: {result.err.strip()}")
+    finally:
+        shutil.rmtree(passing) if os.path.isdir(passing) else os.unlink(passing)
+
+
+def _script(command: list[str], user: str | None) -> str:
+    words = list(command)
+    if user:
+        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--inh-caps=-all"]
+        words = [*become, "env", f"HOME=/home/{user}", f"USER={user}", f"LOGNAME={user}", *words]
+    directory = f"/home/{user}" if user else "/root"
+    # PIPESTATUS and the like are none of the shell's business: it becomes the command.
+    return f'echo $$ > "${{BASH_SOURCE%.command}}.session"\ncd {directory}\nexec {shlex.join(words)}\n'
+
+
+def _write_script(state: State, node: str, text: str) -> int:
+    number = 1
+    while True:
+        try:
+            with open(state.path("lab", node, f"{number}.command"), "x", encoding="utf-8") as file:
+                file.write(text)
+            return number
+        except FileExistsError:
+            number += 1
+
+
+def _tell(state: State, node: str, line: str, answer: str) -> None:
+    """On the guest's second serial line, which has one user at a time: QEMU forgets what the guest has not read when its
+    peer hangs up. So this waits until the file `answer` is there."""
+    path = control_path(state, node)
+    deadline = time.monotonic() + _PATIENCE
+    with open(path + ".lock", "w", encoding="ascii") as lock, socket.socket(socket.AF_UNIX) as control:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            control.connect(path)
+            control.sendall(f"{line}\n".encode())
+        except OSError as error:
+            raise GuestGone(f"{node} takes no commands: {error.strerror}") from None
+        while not os.path.exists(answer):
+            _fail_when_gone(state, node)
+            if time.monotonic() > deadline:
+                raise GuestGone(f"{node} does not answer" + tail(state, f"log/{node}.console"))
+            time.sleep(_TICK)
+
+
+def _fail_when_gone(state: State, node: str) -> None:
+    if has_ended(state, node) or not state.running():
+        raise GuestGone(f"{node} has ended" + tail(state, f"log/{node}.console"))
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def stream(commands: list[Command], prefix: bool) -> int:
+    """Shows what the commands write as it comes; the greatest of their exit statuses. Interrupted, it kills them."""
+    shown: dict[tuple[Command, str], int] = {}
+    worst = 0
+    try:
+        for command in commands:
+            while (status := command.status()) is None:
+                for each in commands:
+                    _show_new(each, shown, prefix)
+                time.sleep(_TICK)
+            worst = max(worst, status)
+        for each in commands:
+            _show_new(each, shown, prefix, final=True)
+    except BaseException:
+        for command in commands:
+            command.kill()
+        raise
+    return worst
+
+
+def _show_new(command: Command, shown: dict, prefix: bool, final: bool = False) -> None:
+    for name, stream_ in (("out", sys.stdout), ("err", sys.stderr)):
+        text = getattr(command, name)
+        begin = shown.get((command, name), 0)
+        end = len(text) if final or not prefix else text.rfind("\n") + 1  # whole lines, when several share the output
+        if end <= begin:
+            continue
+        new = text[begin:end]
+        shown[command, name] = end
+        if prefix:
+            new = "".join(f"{command.node}: {line}\n" for line in new.splitlines())
+        stream_.write(new)
+        stream_.flush()

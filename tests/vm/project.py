@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The project, built for the guests of a suite: against that suite's Slurm, by its compiler, with its libraries."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+from images import CHECKOUT, HERE, Image, cache_directory, get_image
+from state import TestBedError
+
+_BUILD = os.path.join(HERE, "build-project")
+
+
+def build_folder(suite: str) -> str:
+    return os.path.join(CHECKOUT, "build-vm", suite)
+
+
+def prepare(suites: list[str]) -> None:
+    """Images and builds of all suites. Images come two at a time: most of that is waiting for one program or the disk."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        images = list(pool.map(get_image, suites))
+    for image in images:
+        build_project(image)
+
+
+def build_project(image: Image, destination: str | None = None) -> str:
+    """Builds what has changed, and installs it below `destination`, with the examples. Returns the build folder."""
+    folder = build_folder(image.suite)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _run("make", "-C", CHECKOUT, "configure")  # the suite's builds only read the checkout
+        _forget_other_image(folder, image)
+        _run(_BUILD, image.root, CHECKOUT, folder, cache_directory("ccache"), destination or "")
+        if destination:
+            shutil.copytree(os.path.join(folder, "build", "examples"), os.path.join(destination, "usr", "local", "bin"))
+    return folder
+
+
+def _forget_other_image(folder: str, image: Image) -> None:
+    """What was configured with another image's compiler and Slurm is configured again."""
+    note = os.path.join(folder, "image")
+    name = os.path.basename(image.directory)
+    if not os.path.exists(note) or open(note, encoding="ascii").read() != name:
+        shutil.rmtree(os.path.join(folder, "build"), ignore_errors=True)
+        if os.path.exists(os.path.join(folder, "config.mk")):
+            os.unlink(os.path.join(folder, "config.mk"))
+        with open(note, "w", encoding="ascii") as file:
+            file.write(name)
+
+
+def _run(*command: str) -> None:
+    result = subprocess.run(
+        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, stdin=subprocess.DEVNULL
+    )
+    if result.returncode != 0:
+        raise TestBedError(f"{' '.join(command)}: exit status {result.returncode}\n{result.stdout[-4000:]}")
+
+
+def run_inside(image: Image, tree: str, *arguments: str) -> subprocess.CompletedProcess:
+    """The command as built for that suite, with `--root` a tree of some machine, on this machine's own kernel."""
+    mounts = 'mount --bind "$1" "$0/mnt/source"; mount --bind "$2" "$0/mnt/build"'
+    script = mounts + '; exec chroot "$0" /mnt/build/build/rdma-nccl "${@:3}" --root /mnt/source'
+    command = ["unshare", "--mount", "--propagation", "private", "bash", "-euc", script]
+    command += [image.root, tree, build_folder(image.suite), *arguments]
+    return subprocess.run(command, text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL)
