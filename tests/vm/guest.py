@@ -16,7 +16,7 @@ _MEMORY_MIB = 1024
 # Quiet and quick: nothing in the guest is worth protecting from itself.
 _KERNEL = (
     "console=ttyS0 quiet panic=-1 mitigations=off nokaslr nopti no5lvl cryptomgr.notests apparmor=0 audit=0"
-    " no_timer_check edd=off"
+    " no_timer_check edd=off init_on_alloc=0 hardened_usercopy=off randomize_kstack_offset=off"
 )
 
 

@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CHECKOUT = os.path.dirname(os.path.dirname(HERE))
 DEPS = os.path.join(CHECKOUT, "build-aux", "deps")
 GUEST = os.path.join(HERE, "guest")
-HOOK = os.path.join(HERE, "add-kernel")
+HOOK = os.path.join(HERE, "complete-root")
 DEFAULT_SUITES = ("bookworm", "trixie")  # Slurm 22.05 and 24.11, Linux 6.1 and 6.12
 CANNOT_BE_HAD = 77  # the exit status of who finds that packages are out of reach
 
@@ -35,6 +35,8 @@ _PACKAGES = (
 ).split()
 _EXPIRED = ("testing", "sid", "unstable")  # a mirror's copy of these is soon older than their Release files allow
 _NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
+# libibverbs loads whatever is named there, each time a program starts; the guests' devices are Soft-RoCE.
+_OTHER_PROVIDERS = "find \"$1/etc/libibverbs.d\" -type f ! -name 'rxe.driver' -delete"
 # tests/vm/build-project mounts these; guests have the build folder on the same path.
 MOUNT_POINTS = ("mnt/source", "mnt/build", "mnt/ccache", "mnt/install")
 
@@ -75,8 +77,8 @@ class Image:
 
 
 def cache_directory(*names: str) -> str:
-    """$RDMA_NCCL_VM_CACHE, or the user's cache directory. sudo keeps neither: then it is root's."""
-    base = os.environ.get("RDMA_NCCL_VM_CACHE") or os.path.join(
+    """$VM_CACHE, or the user's cache directory. sudo keeps neither: then it is root's."""
+    base = os.environ.get("VM_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "rdma-nccl", "vm"
     )
     path = os.path.join(base, *names)
@@ -107,13 +109,14 @@ def _recipe(suite: str) -> list[str]:
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in _NOT_UNPACKED]
     command += ["--customize-hook=mkdir -p " + " ".join(f'"$1/{point}"' for point in MOUNT_POINTS)]
     command += [f'--customize-hook=chroot "$1" useradd --create-home {user}' for user in ("alice", "bob")]
+    command.append(f"--customize-hook={_OTHER_PROVIDERS}")
     return [*command, f'--customize-hook={HOOK} "$1"', suite, "root", f"deb {_mirror()} {suite} main"]
 
 
 def _digest(command: list[str]) -> str:
     """Another recipe makes another image; where the checkout lies makes none."""
     digest = hashlib.sha256("\n".join(command).replace(CHECKOUT, "").encode())
-    for path in (HOOK, os.path.join(GUEST, "init")):
+    for path in (HOOK, os.path.join(GUEST, "init"), os.path.join(GUEST, "agent.cpp")):
         with open(path, "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()[:10]

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
-import shlex
 import shutil
 import socket
 import sys
@@ -68,14 +68,14 @@ class Command:
 
     def kill(self) -> None:
         if self.status() is None:
-            _tell(self._state, self.node, f"kill {self._number}", self._base + ".status")
+            _tell(self._state, self.node, "kill", self._number)
 
 
 def start(state: State, node: str, command: list[str], user: str | None = None) -> Command:
     if node not in state.machines():
         raise TestBedError(f"no node {node}; there are: {', '.join(state.machines()) or 'none yet'}")
-    number = _write_script(state, node, _script(command, user))
-    _tell(state, node, f"run {number}", state.path("lab", node, f"{number}.session"))
+    number = _write_command(state, node, [user or "", *command])
+    _tell(state, node, "run", number)
     return Command(state, node, number)
 
 
@@ -96,44 +96,35 @@ def put(state: State, node: str, source: str, target: str) -> None:
         shutil.rmtree(passing) if os.path.isdir(passing) else os.unlink(passing)
 
 
-def _script(command: list[str], user: str | None) -> str:
-    words = list(command)
-    if user:
-        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--inh-caps=-all"]
-        words = [*become, "env", f"HOME=/home/{user}", f"USER={user}", f"LOGNAME={user}", *words]
-    directory = f"/home/{user}" if user else "/root"
-    # PIPESTATUS and the like are none of the shell's business: it becomes the command.
-    return f'echo $$ > "${{BASH_SOURCE%.command}}.session"\ncd {directory}\nexec {shlex.join(words)}\n'
-
-
-def _write_script(state: State, node: str, text: str) -> int:
+def _write_command(state: State, node: str, texts: list[str]) -> int:
+    """As tests/vm/guest/agent.cpp reads it."""
     number = 1
     while True:
         try:
-            with open(state.path("lab", node, f"{number}.command"), "x", encoding="utf-8") as file:
-                file.write(text)
+            with open(state.path("lab", node, f"{number}.command"), "xb") as file:
+                file.write(b"".join(os.fsencode(text) + b"\0" for text in texts))
             return number
         except FileExistsError:
             number += 1
 
 
-def _tell(state: State, node: str, line: str, answer: str) -> None:
-    """On the guest's second serial line, which has one user at a time: QEMU forgets what the guest has not read when its
-    peer hangs up. So this waits until the file `answer` is there."""
+def _tell(state: State, node: str, verb: str, number: int) -> None:
+    """On the guest's second serial line, which has one user at a time."""
     path = control_path(state, node)
-    deadline = time.monotonic() + _PATIENCE
     with open(path + ".lock", "w", encoding="ascii") as lock, socket.socket(socket.AF_UNIX) as control:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        control.settimeout(_PATIENCE)
         try:
             control.connect(path)
-            control.sendall(f"{line}\n".encode())
+            control.sendall(f"{verb} {number}\n".encode())
+            answer = b""
+            while not answer.endswith(f"{number}\n".encode()):
+                if not (new := control.recv(64)):
+                    raise ConnectionResetError(errno.ECONNRESET, "hung up")
+                answer += new
         except OSError as error:
-            raise GuestGone(f"{node} takes no commands: {error.strerror}") from None
-        while not os.path.exists(answer):
             _fail_when_gone(state, node)
-            if time.monotonic() > deadline:
-                raise GuestGone(f"{node} does not answer" + tail(state, f"log/{node}.console"))
-            time.sleep(_TICK)
+            raise GuestGone(f"{node} takes no commands: {error}" + tail(state, f"log/{node}.console")) from None
 
 
 def _fail_when_gone(state: State, node: str) -> None:
