@@ -57,7 +57,7 @@ def _lay_out(state: State, guests: list[Guest]) -> None:
     for name in ("log", "run", "net", *(f"lab/{guest.name}" for guest in guests)):
         state.make(name)
     shutil.copytree(GUEST, state.path("lab", "guest"))
-    hosts = "".join(f"{guest.address(MANAGEMENT)} {guest.name}\n" for guest in guests)
+    hosts = "".join(f"{guest.address(MANAGEMENT)} {guest.name}\n{guest.address(1)} {guest.name}-rail1\n" for guest in guests)
     state.text("lab/hosts", "127.0.0.1 localhost\n" + hosts)
 
 

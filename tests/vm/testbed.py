@@ -16,7 +16,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "common")]
 
 from images import get_image  # noqa: E402, F401
 from lab import Command, Result, put, start  # noqa: E402
-from project import run_inside  # noqa: E402, F401
+from project import build_folder, run_inside  # noqa: E402, F401
 from state import State  # noqa: E402
 
 VM = os.path.join(HERE, "vm")
@@ -32,6 +32,7 @@ class Lab:
         directory = self._up("--suite", suite, "--slurm") if self._ours else os.environ["VM_LAB"]
         self.state = State.find("vm", directory)
         self.nodes = list(self.state.machines())
+        self.changed = True  # since the last reset of the fabric
         self._port = 18600  # of the next transfer: no two share one
 
     def _up(self, *arguments: str) -> str:
@@ -58,11 +59,13 @@ class Lab:
         return result.out
 
     def script(self, node: str, text: str, **options) -> str:
-        """Several commands for the cost of one; all must succeed."""
+        """Several commands for the cost of one; all must succeed. They may change the fabric."""
+        self.changed = True
         return self.good(node, "bash", "-euc", text, **options)
 
     def everywhere(self, text: str) -> None:
-        """On all nodes at a time."""
+        """A script on all nodes at a time."""
+        self.changed = True
         for command in [self.start(node, "bash", "-euc", text) for node in self.nodes]:
             result = command.wait(PATIENCE)
             if result.status != 0:
@@ -138,7 +141,9 @@ class LabTest(unittest.TestCase):
     def setUp(self):
         began = time.monotonic()
         self.addCleanup(lambda: print(f"{time.monotonic() - began:.1f} s", end=" ", file=sys.stderr))
-        self.lab.everywhere("/lab/guest/fabric")
+        if self.lab.changed:
+            self.lab.everywhere("/lab/guest/fabric")
+            self.lab.changed = False
 
     def assert_transfer(self, server: End, client: End, transfer=pingpong) -> None:
         done = transfer(self.lab, server, client)
