@@ -8,8 +8,8 @@
 srcdir := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 MAKEFLAGS += -rR --no-print-directory
 .DELETE_ON_ERROR:
-.PHONY: all tests fuzz check bench demo format check-format lint install uninstall deps deps-check dist clean distclean
-.PHONY: help gtest FORCE
+.PHONY: all tests fuzz check check-vm bench demo format check-format lint install uninstall
+.PHONY: deps deps-check deps-vm dist clean distclean help gtest FORCE
 
 all: ## build the plugin, the command and the examples (configures itself first)
 
@@ -19,7 +19,7 @@ say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $1 '$2';)
 # --- Configuration --------------------------------------------------------------------------------------------------
 # `make` alone must work in a fresh clone: config.mk is a target like any other, and make reads it once it is made. The
 # goals named here must work where nothing is installed yet, so they do not ask for it.
-unconfigured := help deps deps-check demo check bench format check-format clean distclean
+unconfigured := help deps deps-check deps-vm demo check check-vm bench format check-format clean distclean
 ifneq ($(filter-out $(unconfigured),$(or $(MAKECMDGOALS),all)),)
 include config.mk
 endif
@@ -141,6 +141,12 @@ $(fuzzers): build/tests/fuzz/%: build/obj/for-fuzz/tests/fuzz/%.o $(fuzz_library
 check: ## run all tests that this machine can run, and say which were left out (STAGES="unit spank": only these)
 	@MAKE='$(MAKE)' env --default-signal $(srcdir)/tests/run-check $(STAGES)
 
+# Two Debian releases, each with its Slurm; SUITES="bookworm" for one. Their images stay in ~/.cache, what is built for
+# them in build-vm/.
+check-vm: ## run the tests in virtual machines with Soft-RoCE and a real Slurm (as root)
+	@$(srcdir)/build-aux/deps --vm
+	@env --default-signal $(srcdir)/tests/vm/check $(SUITES)
+
 bench: ## measure against the named peers
 	@$(MAKE) all
 	@$(srcdir)/tests/bench/run
@@ -196,11 +202,14 @@ deps: ## install the packages for building and for the demo (apt or dnf, as root
 deps-check: ## as deps, and what `make check` needs
 	@$(srcdir)/build-aux/deps --check
 
+deps-vm: ## install what virtual machines need: QEMU, mmdebstrap, ...
+	@$(srcdir)/build-aux/deps --vm
+
 dist: $(srcdir)/configure ## pack the sources as rdma-nccl-VERSION.tar.gz
 	$(call say,TAR,$(PACKAGE)-$(VERSION).tar.gz)$(srcdir)/build-aux/dist $(PACKAGE)-$(VERSION)
 
 clean: ## remove what was built
-	rm -rf build build-asan
+	rm -rf build build-asan build-vm
 
 distclean: clean ## remove what configure wrote, too
 	rm -rf config.mk config.h config.log config.status rdma-nccl-*.tar.gz

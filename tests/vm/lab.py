@@ -34,9 +34,10 @@ class Result:
 class Command:
     """A command that runs in a guest. Its output grows in two files that can be read meanwhile."""
 
-    def __init__(self, state: State, node: str, number: int):
+    def __init__(self, state: State, node: str, number: int, text: str):
         self._state = state
         self.node = node
+        self.text = text
         self._base = state.path("lab", node, str(number))
         self._number = number
 
@@ -62,7 +63,7 @@ class Command:
         while (status := self.status()) is None:
             if time.monotonic() > deadline:
                 self.kill()
-                raise TimeoutError(f"{self.node}: still running after {seconds} s:\n{self.out}{self.err}")
+                raise TimeoutError(f"{self.node}: {self.text}: still runs after {seconds} s:\n{self.out}{self.err}")
             time.sleep(_TICK)
         return Result(status, self.out, self.err)
 
@@ -70,13 +71,21 @@ class Command:
         if self.status() is None:
             _tell(self._state, self.node, "kill", self._number)
 
+    def wait_after_kill(self) -> None:
+        """A process in the middle of a system call may take its time."""
+        deadline = time.monotonic() + _PATIENCE
+        while self.status() is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.node}: {self.text} does not end when it is killed")
+            time.sleep(_TICK)
+
 
 def start(state: State, node: str, command: list[str], user: str | None = None) -> Command:
     if node not in state.machines():
         raise TestBedError(f"no node {node}; there are: {', '.join(state.machines()) or 'none yet'}")
     number = _write_command(state, node, [user or "", *command])
     _tell(state, node, "run", number)
-    return Command(state, node, number)
+    return Command(state, node, number, " ".join(command))
 
 
 def put(state: State, node: str, source: str, target: str) -> None:

@@ -10,30 +10,31 @@ import time
 import unittest
 from dataclasses import dataclass
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "common")]
-
-from images import get_image  # noqa: E402, F401
-from lab import Command, Result, put, start  # noqa: E402
-from project import build_folder, run_inside  # noqa: E402, F401
-from state import State  # noqa: E402
+from images import HERE, get_image
+from lab import Command, Result, start
+from project import run_inside
+from state import State
 
 VM = os.path.join(HERE, "vm")
 PATIENCE = 60  # seconds for one command in a guest; most take less than one
-SOON = 20  # seconds for a transfer that ought to fail, some do so by waiting
+SOON = 20  # seconds for a transfer
+NEVER = 3  # seconds for a transfer that cannot succeed; some fail only by waiting
+# A guest takes 13 ms to start this shell, 150 ms for bash. `ip` and `tc` would be busybox's own.
+SHELL = ("busybox", "sh", "-euc")
+PRELUDE = 'ip() { /sbin/ip "$@"; }\ntc() { /sbin/tc "$@"; }\nNUMBER=${HOSTNAME#n0}\n'
 
 
 class Lab:
-    """Two guests with Slurm, of a suite; they go down with this process. $VM_LAB names one that is up instead."""
+    """Two guests with Slurm, of a suite. They go down with this process; $VM_LAB names some that are up instead."""
 
     def __init__(self, suite: str):
+        self.suite = suite
         self._ours = "VM_LAB" not in os.environ
         directory = self._up("--suite", suite, "--slurm") if self._ours else os.environ["VM_LAB"]
         self.state = State.find("vm", directory)
         self.nodes = list(self.state.machines())
         self.changed = True  # since the last reset of the fabric
-        self._port = 18600  # of the next transfer: no two share one
+        self._port = 18600  # of the last transfer: no two share one
 
     def _up(self, *arguments: str) -> str:
         command = [VM, "up", "--owner", str(os.getpid()), *arguments]
@@ -53,31 +54,41 @@ class Lab:
         return self.start(node, *command, user=user).wait(seconds)
 
     def good(self, node: str, *command: str, **options) -> str:
-        result = self.run(node, *command, **options)
-        if result.status != 0:
-            raise AssertionError(f"{node}: {command}: exit status {result.status}\n{result.out}{result.err}")
-        return result.out
+        return _expect_good(self.start(node, *command, **options))
 
-    def script(self, node: str, text: str, **options) -> str:
-        """Several commands for the cost of one; all must succeed. They may change the fabric."""
+    def read(self, node: str, path: str) -> str:
+        return self.good(node, "busybox", "cat", path).strip()
+
+    def script(self, node: str, text: str) -> str:
+        """$NUMBER is the node's. The script may change the fabric."""
         self.changed = True
-        return self.good(node, "bash", "-euc", text, **options)
+        return self.good(node, *SHELL, PRELUDE + text)
 
     def everywhere(self, text: str) -> None:
         """A script on all nodes at a time."""
         self.changed = True
-        for command in [self.start(node, "bash", "-euc", text) for node in self.nodes]:
-            result = command.wait(PATIENCE)
-            if result.status != 0:
-                raise AssertionError(f"{command.node}: {text}: exit status {result.status}\n{result.out}{result.err}")
+        for command in [self.start(node, *SHELL, PRELUDE + text) for node in self.nodes]:
+            _expect_good(command)
 
-    def put(self, source: str, target: str) -> None:
-        for node in self.nodes:
-            put(self.state, node, source, target)
+    def reset(self) -> None:
+        if self.changed:
+            self.everywhere("/lab/guest/fabric")
+            self.changed = False
+
+    def replay(self, tree: str, *arguments: str) -> subprocess.CompletedProcess:
+        """The guests' rdma-nccl, outside of them, on a copied machine."""
+        return run_inside(get_image(self.suite), tree, *arguments)
 
     def next_port(self) -> int:
         self._port += 1
         return self._port
+
+
+def _expect_good(command: Command) -> str:
+    result = command.wait(PATIENCE)
+    if result.status != 0:
+        raise AssertionError(f"{command.node}: {command.text}: exit status {result.status}\n{result.out}{result.err}")
+    return result.out
 
 
 @dataclass(frozen=True)
@@ -97,58 +108,59 @@ class Transfer:
 
 def pingpong(lab: Lab, server: End, client: End, seconds: float = SOON) -> Transfer:
     """RC SEND by libibverbs' own example; it checks what arrives."""
-    port = lab.next_port()
+    return _transfer(lab, server, client, ["ibv_rc_pingpong", "-c", "-n", "10", "-r", "16"], "-g", seconds)
+
+
+def write_bandwidth(lab: Lab, server: End, client: End, seconds: float = SOON) -> Transfer:
+    """RDMA WRITE by perftest, 100 times 64 KiB."""
+    return _transfer(lab, server, client, ["ib_write_bw", "-F", "-n", "100", "-s", "65536"], "-x", seconds)
+
+
+def _transfer(lab: Lab, server: End, client: End, program: list[str], gid: str, seconds: float) -> Transfer:
+    """Both sides have ended, one way or the other, when this returns."""
+    port = str(lab.next_port())
 
     def command(end: End) -> list[str]:
-        return ["ibv_rc_pingpong", "-d", end.device, "-g", str(end.gid), "-p", str(port), "-n", "20", "-c"]
+        return [*program, "-d", end.device, gid, str(end.gid), "-p", port]
 
-    return _transfer(lab, server, client, command, port, seconds)
-
-
-def write_bandwidth(lab: Lab, server: End, client: End, *options: str, seconds: float = SOON) -> Transfer:
-    """RDMA WRITE by perftest."""
-    port = lab.next_port()
-
-    def command(end: End) -> list[str]:
-        sizes = [] if options else ["-n", "100", "-s", "65536"]
-        return ["ib_write_bw", "-d", end.device, "-x", str(end.gid), "-p", str(port), "-F", *sizes, *options]
-
-    return _transfer(lab, server, client, command, port, seconds)
-
-
-def _transfer(lab: Lab, server: End, client: End, command, port: int, seconds: float) -> Transfer:
-    """Both sides are over, one way or the other, when this returns."""
-    limit = ["timeout", "--kill-after=2", str(seconds)]
-    serving = lab.start(server.node, *limit, *command(server))
-    listening = lab.run(server.node, "lab-agent", "await-port", str(port), str(seconds))
-    if listening.status != 0:
+    serving = lab.start(server.node, *command(server))
+    if lab.run(server.node, "lab-agent", "await-port", port, str(SOON)).status != 0:
         serving.kill()
         return Transfer(False, f"the server does not listen:\n{serving.out}{serving.err}")
-    address = lab.state.machines()[server.node]["address"]
-    asking = lab.run(client.node, *limit, *command(client), address, seconds=seconds + PATIENCE)
-    if asking.status != 0:
-        serving.kill()
-    served = serving.wait(seconds + PATIENCE)
-    text = f"client: {asking.status}\n{asking.out}{asking.err}server: {served.status}\n{served.out}{served.err}"
-    return Transfer(asking.status == 0 and served.status == 0, text)
+    asking = lab.start(client.node, *command(client), lab.state.machines()[server.node]["address"])
+    statuses = [_end(asking, seconds), _end(serving, 2)]
+    text = f"client: {statuses[0]}\n{asking.out}{asking.err}server: {statuses[1]}\n{serving.out}{serving.err}"
+    return Transfer(statuses == [0, 0], text)
+
+
+def _end(command: Command, seconds: float) -> int | None:
+    try:
+        return command.wait(seconds).status
+    except TimeoutError:
+        command.wait_after_kill()
+        return None
+
+
+def on_each_suite(test):
+    """Marks a test that depends on the suite; `tests/vm/check` runs the others on one only."""
+    test.on_each_suite = True
+    return test
 
 
 class LabTest(unittest.TestCase):
-    """A class of tests that share a lab, which is as after boot at the start of each."""
+    """A test with the lab, which is as after boot when it begins."""
 
     lab: Lab
 
     def setUp(self):
         began = time.monotonic()
         self.addCleanup(lambda: print(f"{time.monotonic() - began:.1f} s", end=" ", file=sys.stderr))
-        if self.lab.changed:
-            self.lab.everywhere("/lab/guest/fabric")
-            self.lab.changed = False
+        self.lab.reset()
 
     def assert_transfer(self, server: End, client: End, transfer=pingpong) -> None:
         done = transfer(self.lab, server, client)
         self.assertTrue(done.good, f"{transfer.__name__} {server} {client}:\n{done.text}")
 
     def assert_no_transfer(self, server: End, client: End) -> None:
-        done = pingpong(self.lab, server, client, 3)
+        done = pingpong(self.lab, server, client, NEVER)
         self.assertFalse(done.good, f"{server} {client}:\n{done.text}")
