@@ -86,6 +86,23 @@ Result<std::vector<std::string>> list_fd(UniqueFd fd) {
     return names;
 }
 
+constexpr unsigned most_links = 40; // as the kernel, path_resolution(7)
+
+/// What is to be walked first comes last.
+void go_through(std::string_view path, std::vector<std::string>& ahead) {
+    const auto parts = split(path, '/');
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+        if (!part->empty() && *part != ".") {
+            ahead.emplace_back(*part);
+        }
+    }
+}
+
+/// An absolute path, seen from the root, for the calls that take the root's descriptor.
+const char* from_root(const std::string& path) {
+    return path == "/" ? "." : path.c_str() + 1;
+}
+
 } // namespace
 
 Result<std::string> Directory::read(std::string_view name, std::size_t limit) const {
@@ -170,29 +187,43 @@ bool Root::exists(std::string_view path) const {
 }
 
 bool Root::may_read_and_write(std::string_view path) const {
-    const auto fd = open_below(path, O_PATH | O_CLOEXEC);
-    if (!fd) {
-        return false;
-    }
-    // Through proc: faccessat(2) with an empty path needs Linux 5.8.
-    const std::string link = format_text("/proc/self/fd/{}", fd->get());
-    return ::faccessat(AT_FDCWD, link.c_str(), R_OK | W_OK, AT_EACCESS) == 0;
+    const auto real = resolve(path);
+    return real && ::faccessat(fd_.get(), from_root(*real), R_OK | W_OK, AT_EACCESS) == 0;
 }
 
+// Link by link, not by /proc/self/fd: where a copied tree is looked at (a chroot, a container being built) there need
+// be no /proc.
 Result<std::string> Root::resolve(std::string_view path) const {
-    const auto fd = open_below(path, O_PATH | O_CLOEXEC);
-    if (!fd) {
-        return tl::unexpected(fd.error());
-    }
-    std::array<char, PATH_MAX> buffer{};
-    const std::string link = format_text("/proc/self/fd/{}", fd->get());
-    const ssize_t length = ::readlink(link.c_str(), buffer.data(), buffer.size());
-    if (length < 0) {
-        return fail_errno(path);
-    }
-    std::string real(buffer.data(), static_cast<std::size_t>(length));
-    if (path_ != "/" && real.starts_with(path_)) {
-        real.erase(0, path_.size());
+    note(path);
+    std::string real; // "/sys/devices"
+    std::vector<std::string> ahead;
+    go_through(path, ahead);
+    std::array<char, PATH_MAX> target{};
+    for (unsigned links = 0; !ahead.empty();) {
+        const std::string part = std::move(ahead.back());
+        ahead.pop_back();
+        if (part == "..") {
+            real.resize(real.empty() ? 0 : real.rfind('/'));
+            continue;
+        }
+        std::string next = real + "/" + part;
+        const ssize_t length = ::readlinkat(fd_.get(), from_root(next), target.data(), target.size());
+        if (length < 0 && errno == EINVAL) { // there, and no link
+            real = std::move(next);
+            continue;
+        }
+        if (length < 0) {
+            return fail_errno(path);
+        }
+        if (++links > most_links) {
+            errno = ELOOP;
+            return fail_errno(path);
+        }
+        const std::string_view text(target.data(), static_cast<std::size_t>(length));
+        if (text.starts_with('/')) {
+            real.clear();
+        }
+        go_through(text, ahead);
     }
     return real.empty() ? "/" : real;
 }

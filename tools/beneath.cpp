@@ -2,6 +2,7 @@
 #include "tools/beneath.h"
 
 #include "lib/format.h"
+#include "lib/root.h"
 #include "lib/text.h"
 
 #include <cerrno>
@@ -56,8 +57,11 @@ Result<Beneath> Beneath::create(const std::string& directory) {
     if (status.st_uid != ::geteuid()) {
         return fail(format_text("{} is another user's; name a directory that does not exist", printable(directory)));
     }
-    std::error_code error;
-    if (!std::filesystem::is_empty(format_text("/proc/self/fd/{}", fd.get()), error) || error) {
+    const auto names = Directory(UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0))).list();
+    if (!names) {
+        return fail(format_text("{}: {}", printable(directory), names.error().message), names.error().os_error);
+    }
+    if (!names->empty()) {
         return fail(format_text("{} is not empty; name a directory that does not exist", printable(directory)));
     }
     return Beneath(directory, std::move(fd), made);

@@ -250,6 +250,25 @@ TEST(Plan, NcclsCrashWithoutMlx5IsAvoided) {
     EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_GIN_TYPE"), "(none)");
 }
 
+TEST(Plan, NcclsCrashWithoutPciFunctionIsAvoided) {
+    const auto merging = [](const NodeFacts& facts) {
+        return value(make_plan(facts, {}).variables, "NCCL_IB_MERGE_NICS");
+    };
+    NodeFacts facts = two_nodes();
+    EXPECT_EQ(merging(facts), "0");
+    facts.fabric.hcas[0].pci = "0000:51:00.0";
+    EXPECT_EQ(merging(facts), "(none)") << "hardware is preferred, and alone";
+    facts.environment.set("NCCL_IB_HCA", "mlx5_0,mlx5_1");
+    EXPECT_EQ(merging(facts), "0") << "the user wants both";
+    facts.environment.set("NCCL_IB_HCA", "=mlx5_1");
+    EXPECT_EQ(merging(facts), "(none)") << "with one port there is nothing to compare";
+    facts.fabric.hcas[1].ports.push_back(facts.fabric.hcas[1].ports[0]);
+    facts.fabric.hcas[1].ports[1].number = 2;
+    EXPECT_EQ(merging(facts), "0") << "two ports of one HCA";
+    facts.environment.set("NCCL_IB_MERGE_NICS", "1");
+    EXPECT_EQ(find_variable(make_plan(facts, {}).variables, "NCCL_IB_MERGE_NICS")->action, VariableAction::Keep);
+}
+
 TEST(Plan, ASitesTuningValueNamesItsLine) {
     Settings settings;
     settings.given["NCCL_IB_TIMEOUT"] = {"20", Origin::SiteFile, "/etc/rdma-nccl.conf:4"};

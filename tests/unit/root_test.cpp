@@ -5,7 +5,11 @@
 
 #include <cerrno>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace rdma_nccl::test {
 namespace {
@@ -29,6 +33,62 @@ TEST(Root, LinksStayInside) {
     EXPECT_EQ(root.resolve("/absolute").value(), "/real/file");
     EXPECT_TRUE(root.exists("/absolute"));
     EXPECT_FALSE(root.exists("/none"));
+}
+
+TEST(Root, ResolvesAsTheKernelDoes) {
+    Tree tree;
+    const std::string function = "/sys/devices/pci0000:00/0000:00:06.0";
+    tree.file(function + "/virtio3/net/eth1/mtu", "1500")
+        .link("/sys/class/net/eth1", "../../devices/pci0000:00/0000:00:06.0/virtio3/net/eth1")
+        .link(function + "/virtio3/net/eth1/device", "../../../virtio3")
+        .link("/sys/absolute", "/sys/class/./net//eth1/")
+        .link("/sys/up", "../../../../..")
+        .link("/sys/dangling", "nowhere")
+        .link("/sys/a", "b")
+        .link("/sys/b", "a");
+    const Root root = tree.root();
+    EXPECT_EQ(root.resolve("/sys/class/net/eth1/device").value_or("?"), function + "/virtio3");
+    EXPECT_EQ(root.resolve("/sys/absolute/mtu").value_or("?"), function + "/virtio3/net/eth1/mtu");
+    EXPECT_EQ(root.resolve("/sys/up").value_or("?"), "/");
+    EXPECT_EQ(root.resolve("/").value_or("?"), "/");
+    EXPECT_EQ(root.resolve("/sys/dangling").error().os_error, ENOENT);
+    EXPECT_EQ(root.resolve("/sys/absolute/mtu/x").error().os_error, ENOTDIR);
+    EXPECT_EQ(root.resolve("/sys/a").error().os_error, ELOOP);
+}
+
+TEST(Root, TellsWhatMayBeOpened) {
+    Tree tree;
+    tree.file("/dev/uverbs0", "").link("/dev/link", "uverbs0");
+    EXPECT_TRUE(tree.root().may_read_and_write("/dev/link"));
+    EXPECT_TRUE(tree.root().may_read_and_write("/"));
+    EXPECT_FALSE(tree.root().may_read_and_write("/dev/uverbs1"));
+}
+
+/// 0: both links are followed where there is no /proc; 1: not; 2: this process may not hide /proc.
+int follow_links_without_proc(const Root& root) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) {
+        return 2;
+    }
+    return root.resolve("/link").value_or("?") == "/file" && root.may_read_and_write("/link") ? 0 : 1;
+}
+
+TEST(Root, FollowsLinksWithoutProc) {
+    Tree tree;
+    tree.file("/file", "").link("/link", "file");
+    const Root root = tree.root();
+    const pid_t child = ::fork(); // the only one that loses /proc
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        ::_exit(follow_links_without_proc(root));
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 2) {
+        GTEST_SKIP() << "a mount namespace needs root";
+    }
+    EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(Root, ListsInNumericOrder) {

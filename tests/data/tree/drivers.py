@@ -21,6 +21,7 @@ class Driver:
     ids: tuple[str, str] = ("", "")  # PCI vendor and device; without: no PCI function
     virtual_device: str = ""  # device of its virtual functions
     speed: int | None = 1000  # Mb/s; -1: unknown; None: refused to tell
+    pci_driver: str = ""  # of the PCI function, if that is another
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ _RXE_COUNTERS = "sent_pkts rcvd_pkts duplicate_request out_of_seq_request retry_
 DRIVERS: dict[str, Driver] = {
     "igb": Driver(("0x8086", "0x1521")),
     "i40e": Driver(("0x8086", "0x1572"), speed=10000),
-    "virtio_net": Driver(("0x1af4", "0x1000")),
+    "virtio_net": Driver(("0x1af4", "0x1000"), pci_driver="virtio-pci"),
     "ena": Driver(("0x1d0f", "0xec20"), speed=None),
     "gve": Driver(("0x1ae0", "0x0042"), speed=200000),
     "hv_netvsc": Driver(speed=100000),

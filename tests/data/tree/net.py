@@ -12,8 +12,11 @@ _BOND_MODES = {"balance-rr": 0, "active-backup": 1, "balance-xor": 2, "802.3ad":
 
 
 def directory_of(netdev: Netdev) -> str:
-    parent = netdev.function.directory if netdev.function else netdev.parent or "sys/devices/virtual"
-    return f"{parent}/net/{netdev.name}"
+    return f"{_parent_of(netdev) or 'sys/devices/virtual'}/net/{netdev.name}"
+
+
+def _parent_of(netdev: Netdev) -> str | None:
+    return netdev.parent or (netdev.function.directory if netdev.function else None)
 
 
 def write_net(tree: Tree, machine: Machine) -> None:
@@ -86,12 +89,13 @@ def _write_netdev(tree: Tree, machine: Machine, netdev: Netdev) -> None:
         mode = "datagram" if netdev.mtu <= 4092 else "connected"
         tree.attributes(directory, {"mode": mode, "pkey": "0xffff", "umcast": 0})
     tree.attributes(f"{directory}/statistics", {"rx_bytes": 0, "tx_bytes": 0, "rx_packets": 0, "tx_packets": 0})
-    if netdev.function:
-        tree.link(f"{directory}/device", netdev.function.directory)
-    elif netdev.parent:
-        tree.link(f"{directory}/device", netdev.parent)
-        tree.directory(f"sys/bus/vmbus/drivers/{netdev.driver}")
-        tree.link(f"{netdev.parent}/driver", f"sys/bus/vmbus/drivers/{netdev.driver}")
+    parent = _parent_of(netdev)
+    if parent:
+        tree.link(f"{directory}/device", parent)
+    if netdev.parent:
+        drivers = f"sys/bus/{'virtio' if netdev.function else 'vmbus'}/drivers/{netdev.driver}"
+        tree.directory(drivers)
+        tree.link(f"{netdev.parent}/driver", drivers)
     tree.link(f"sys/class/net/{netdev.name}", directory)
 
 

@@ -61,6 +61,8 @@ class NetdevBuilder:
         pci_class = INFINIBAND_CLASS if kind == "ipoib" else ETHERNET_CLASS
         function = self._places.nic(entry, driver, pci_class) if "pci" in entry else None
         parent = "sys/devices/" + self._places.vm_bus_child(entry["name"]) if kind == "netvsc" else None
+        if function and driver == "virtio_net":
+            parent = f"{function.directory}/virtio{number}"
         base = known[entry["base"]] if "base" in entry else None
         return Netdev(
             name=entry["name"],

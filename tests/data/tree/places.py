@@ -31,7 +31,8 @@ class Places:
             device = getattr(DRIVERS[driver], "virtual_device", "") or device
         if not vendor:
             raise DescriptionError(f"{entry['name']}: {driver} has no PCI functions")
-        return self.function(entry["pci"], (vendor, device), pci_class, driver, physical)
+        pci_driver = DRIVERS[driver].pci_driver or driver
+        return self.function(entry["pci"], (vendor, device), pci_class, pci_driver, physical)
 
     def vm_bus_child(self, name: str) -> str:
         """Directory, below sys/devices, of a device on the virtual machine's own bus (VMBus)."""

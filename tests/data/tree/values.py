@@ -44,7 +44,7 @@ class Netdev:
     ipv6s: tuple[ipaddress.IPv6Interface, ...]
     has_link_local: bool
     function: Function | None
-    parent: str | None  # directory of a parent that is no PCI function
+    parent: str | None  # directory of a parent that is no PCI function: on VMBus, or a virtio device in its function
     driver: str | None
     kind: str  # "nic", "bond", "bridge", "ovs", "vlan", "macvlan", "ipoib", "netvsc"
     state: str  # "up", "no-carrier", "down"
