@@ -139,7 +139,6 @@ class Fabric(LabTest):
         self.assertLess(hole, max(indices))
         self.assert_no_transfer(*[End(node, "mlx5_0", hole) for node in self.lab.nodes])
 
-    @on_each_suite
     def test_index_follows_the_addresses(self):
         """The first address goes, another comes: the index that was right is wrong then, and the nodes' differ."""
         before, _ = self.both_used()
@@ -323,7 +322,6 @@ END
 
     # --- The whole plan ---
 
-    @on_each_suite
     def test_saved_machine_gives_the_same_plan(self):
         """`explain --save`, replayed outside of the machine. (Of one rail: it takes a while to copy 3,000 files.)"""
         self.lab.script("n01", "rdma link delete mlx5_1\nrm -rf /tmp/saved\n" + MANY_ADDRESSES)

@@ -89,7 +89,7 @@ class InSlurm(LabTest):
             self.assertGreaterEqual(now - was, 10)
 
     def test_ranks_reach_each_other(self):
-        self.exchange()
+        """Also when the step gets nothing of srun's environment."""
         self.exchange("--export=NONE")
 
     def test_gpus(self):
@@ -114,9 +114,9 @@ class InSlurm(LabTest):
         self.assertIn("pi = 3.14159", self.good(head, "--gpus-per-node=2", "rdma-nccl", "run", "pi", "1000000"))
 
     def test_locked_memory(self):
-        """What verbs can register in a step is what the step may lock: 9 MiB, with a limit below and with none."""
-        size = ("-n", "1", "-m", "4096", "-s", str(9 << 20))
-        for limit, good in (("8388608", False), ("unlimited", True)):
+        """What verbs can register in a step is what the step may lock: 1 MiB, with a limit below and with none."""
+        size = ("-n", "1", "-m", "4096", "-s", str(1 << 20))
+        for limit, good in (("65536", False), ("unlimited", True)):
             limited = ("env", "--chdir=/tmp", "prlimit", f"--memlock={limit}:{limit}", *AS_ALICE)
             step = ("srun", "-N2", "--rdma-nccl", *SHELL, EXCHANGE, "exchange", *size)
             done = self.lab.run("n01", *limited, *step)
@@ -128,9 +128,9 @@ class InSlurm(LabTest):
     def test_rail_down(self):
         """On one node: it uses the other rail, and says why when asked."""
         self.lab.script("n02", "ip link set eth2 down")
-        tasks = self.of_tasks("NCCL_IB_HCA", "--rdma-nccl")
-        self.assertEqual([task["NCCL_IB_HCA"] for task in tasks], ["=mlx5_0:1,mlx5_1:1", "=mlx5_0:1"])
-        self.assertIn("n02: mlx5_1 port 1 is DOWN", self.srun("--rdma-nccl=verbose=3", "true").err)
+        step = self.srun("--rdma-nccl=verbose=3", *SHELL, "echo $SLURM_PROCID $NCCL_IB_HCA")
+        self.assertEqual(sorted(step.out.splitlines()), ["0 =mlx5_0:1,mlx5_1:1", "1 =mlx5_0:1"], step.err)
+        self.assertIn("n02: mlx5_1 port 1 is DOWN", step.err)
         self.exchange()
 
     def test_no_device(self):
@@ -142,7 +142,7 @@ class InSlurm(LabTest):
 
     def test_device_removed_during_a_step(self):
         """Step and node live on; the next step does without it."""
-        step = self.lab.start("n01", "srun", "-N2", "--rdma-nccl", "sleep", "4", user="alice")
+        step = self.lab.start("n01", "srun", "-N2", "--rdma-nccl", "sleep", "2", user="alice")
         self.lab.script("n02", "until pgrep -x sleep > /dev/null; do usleep 100000; done; rdma link delete mlx5_0")
         tasks = self.of_tasks("NCCL_IB_HCA", "--rdma-nccl")
         self.assertEqual([task["NCCL_IB_HCA"] for task in tasks], ["=mlx5_0:1,mlx5_1:1", "=mlx5_1:1"])

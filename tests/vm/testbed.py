@@ -18,7 +18,7 @@ from state import State
 VM = os.path.join(HERE, "vm")
 PATIENCE = 60  # seconds for one command in a guest; most take less than one
 SOON = 20  # seconds for a transfer
-NEVER = 3  # seconds for a transfer that cannot succeed; some fail only by waiting
+NEVER = 2  # seconds for a transfer that cannot succeed; some fail only by waiting
 # A guest takes 13 ms to start this shell, 150 ms for bash. `ip` and `tc` would be busybox's own.
 SHELL = ("busybox", "sh", "-euc")
 PRELUDE = 'ip() { /sbin/ip "$@"; }\ntc() { /sbin/tc "$@"; }\nNUMBER=${HOSTNAME#n0}\n'
