@@ -37,8 +37,8 @@ def port_of(gids: dict, device: str) -> dict:
     return port
 
 
-class Fabric(LabTest):
-    # --- What the command says ---
+class FabricTest(LabTest):
+    """What the command says."""
 
     def ask(self, nodes: list[str], subcommand: str, user: str | None = None) -> list[dict]:
         """All nodes at a time."""
@@ -64,6 +64,8 @@ class Fabric(LabTest):
         (answer,) = self.ask([node], "env")
         return {each["name"]: each["value"] for each in answer["variables"] if each["value"] is not None}
 
+
+class Fabric(FabricTest):
     # --- The table ---
 
     @on_each_suite
@@ -320,8 +322,8 @@ END
         self.assertEqual(gids["eth1.102"]["rule"], "netdev-unknown")
         self.assert_no_transfer(End("n01", "mlx5_0", gids["eth1.102"]["index"]), End("n02", "mlx5_0", 1))
 
-    # --- The whole plan ---
 
+class SavedMachine(FabricTest):
     def test_saved_machine_gives_the_same_plan(self):
         """`explain --save`, replayed outside of the machine. (Of one rail: it takes a while to copy 3,000 files.)"""
         self.lab.script("n01", "rdma link delete mlx5_1\nrm -rf /tmp/saved\n" + MANY_ADDRESSES)
