@@ -90,12 +90,14 @@ constexpr unsigned most_links = 40; // as the kernel, path_resolution(7)
 
 /// What is to be walked first comes last.
 void go_through(std::string_view path, std::vector<std::string>& ahead) {
-    const auto parts = split(path, '/');
-    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-        if (!part->empty() && *part != ".") {
-            ahead.emplace_back(*part);
+    std::vector<std::string> parts;
+    for (const std::string_view part : split(path, '/')) {
+        if (!part.empty() && part != ".") {
+            parts.emplace_back(part);
         }
     }
+    std::reverse(parts.begin(), parts.end());
+    ahead.insert(ahead.end(), parts.begin(), parts.end());
 }
 
 /// An absolute path, seen from the root, for the calls that take the root's descriptor.
@@ -206,7 +208,9 @@ Result<std::string> Root::resolve(std::string_view path) const {
             real.resize(real.empty() ? 0 : real.rfind('/'));
             continue;
         }
-        std::string next = real + "/" + part;
+        std::string next = real;
+        next += '/';
+        next += part;
         const ssize_t length = ::readlinkat(fd_.get(), from_root(next), target.data(), target.size());
         if (length < 0 && errno == EINVAL) { // there, and no link
             real = std::move(next);

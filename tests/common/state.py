@@ -100,7 +100,7 @@ class State:
             return {}
 
     def write_processes(self, processes: list[Process]) -> None:
-        """Those that must end for everything to end, in the order in which to end them; the first is the one that counts."""
+        """Those that must end for everything to end, in the order in which to end them. The first one counts."""
         self._write(_KEEPER, {"processes": [vars(process) for process in processes]})
 
     def _processes(self) -> list[Process]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """KVM or QEMU's own emulation (TCG).
 
-That /dev/kvm opens says little: below some hypervisors a guest's kernel takes minutes to unpack itself. So a kernel has to
-come as far as its initramfs, once for each boot of this machine.
+That /dev/kvm opens says little: below some hypervisors a guest's kernel takes minutes to unpack itself. So a kernel has
+to come as far as its initramfs, once for each boot of this machine.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _digest(command: list[str]) -> str:
 
 def _make(image: Image, command: list[str]) -> None:
     if shutil.which(command[0]) is None:
-        raise CannotBeHad(f"{command[0]} is not installed; `build-aux/deps --vm` as root installs what virtual machines need")
+        raise CannotBeHad(f"{command[0]} is not installed; `make deps-vm` as root installs what virtual machines need")
     _ask_mirror(image.suite)
     print(f"vm: making the image of {image.suite} in {image.directory}", file=sys.stderr, flush=True)
     partial = f"{image.directory}.{os.getpid()}"

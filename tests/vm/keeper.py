@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starting a lab, and the process that stays of it.
 
-The *keeper* is the guests' parent and their switch. When it ends, for whatever reason, the kernel ends the guests too. It
-ends itself, and removes the state directory, when the lab's owner is gone, or its creator before all is up.
+The *keeper* is the guests' parent and their switch. When it ends, for whatever reason, the kernel ends the guests too.
+It ends itself, and removes the state directory, when the lab's owner is gone, or its creator before all is up.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ def _lay_out(state: State, guests: list[Guest]) -> None:
     for name in ("log", "run", "net", *(f"lab/{guest.name}" for guest in guests)):
         state.make(name)
     shutil.copytree(GUEST, state.path("lab", "guest"))
-    hosts = "".join(f"{guest.address(MANAGEMENT)} {guest.name}\n{guest.address(1)} {guest.name}-rail1\n" for guest in guests)
-    state.text("lab/hosts", "127.0.0.1 localhost\n" + hosts)
+    lines = ["127.0.0.1 localhost"]
+    for guest in guests:
+        lines += [f"{guest.address(MANAGEMENT)} {guest.name}", f"{guest.address(1)} {guest.name}-rail1"]
+    state.text("lab/hosts", "\n".join(lines) + "\n")
 
 
 def _open_owner(pid: int) -> int:

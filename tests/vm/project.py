@@ -20,7 +20,7 @@ def build_folder(suite: str) -> str:
 
 
 def prepare(suites: list[str]) -> None:
-    """Images and builds of all suites. Images come two at a time: most of that is waiting for one program or the disk."""
+    """Images and builds of all suites. Images come two at a time: most of that is waiting for one program."""
     with ThreadPoolExecutor(max_workers=2) as pool:
         images = list(pool.map(get_image, suites))
     for image in images:

@@ -2,8 +2,8 @@
 """A learning Ethernet switch between guests: one unix datagram socket for each network.
 
 QEMU sends a frame as a datagram (-netdev dgram). A guest that is slow is waited for, a little, so that load alone drops
-nothing; one that takes nothing at all, because its link is down, has its frames dropped until it takes one again. Joined
-back to back instead, such a guest would stall the other one's transmit ring.
+nothing; one that takes nothing at all, because its link is down, has its frames dropped until it takes one again.
+Joined back to back instead, such a guest would stall the other one's transmit ring.
 """
 
 from __future__ import annotations

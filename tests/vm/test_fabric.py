@@ -168,7 +168,7 @@ class Fabric(FabricTest):
             self.assert_transfer(*[End(node, device, index) for node, index in zip(self.lab.nodes, indices)])
 
     def test_other_addresses(self):
-        """A rail without an address is left out by name. No rail has one: IPv6, and at last link-local, with a warning."""
+        """A rail without an address is left out by name. None has IPv4: IPv6, and at last link-local, with a warning."""
         self.lab.script("n01", "ip address flush dev eth2 scope global")
         self.assertEqual(self.port("n01", "mlx5_1")["rule"], "link-local")
         self.assertEqual(self.variables("n01")["NCCL_IB_HCA"], "=mlx5_0:1")
@@ -229,7 +229,8 @@ END
         self.assertEqual(self.variables("n01")["NCCL_IB_HCA"], "=mlx5_bond_0:1")
         ends = self.both_used("mlx5_bond_0")
         self.assert_transfer(*ends)
-        self.lab.everywhere("ip link set eth1 down; while grep -q eth1 /sys/class/net/pair/bonding/active_slave; do sleep 0.1; done")
+        active = "/sys/class/net/pair/bonding/active_slave"
+        self.lab.everywhere(f"ip link set eth1 down; while grep -q eth1 {active}; do sleep 0.1; done")
         self.assertEqual(self.both_used("mlx5_bond_0"), ends)
         self.assert_transfer(*ends)
 
@@ -282,7 +283,7 @@ END
         return sum(int(word) for words in counted for word in words)
 
     def test_device_removed_under_load(self):
-        """It goes when its last user is gone, who is killed amid traffic; the plan then knows, and both nodes live on."""
+        """It goes when its last user is killed amid traffic; the plan then knows, and both nodes live on."""
         server, client = self.both_used()
         port = str(self.lab.next_port())
         flood = ["ib_write_bw", "-d", "mlx5_0", "-x", str(server.gid), "-p", port, "-F", "-D", "30", "-s", "65536"]
@@ -290,7 +291,8 @@ END
         self.lab.good("n01", "lab-agent", "await-port", port, "20")
         asking = self.lab.start("n02", *flood, self.lab.state.machines()["n01"]["address"])
         received = "/sys/class/infiniband/mlx5_0/ports/1/hw_counters/rcvd_pkts"
-        self.lab.script("n01", f"before=$(cat {received}); until [ $(cat {received}) -gt $((before + 100)) ]; do sleep 0.1; done")
+        enough = int(self.lab.read("n01", received)) + 100
+        self.lab.script("n01", f"until [ $(cat {received}) -gt {enough} ]; do sleep 0.1; done")
         removing = self.lab.start("n01", "rdma", "link", "delete", "mlx5_0")
         for command in (serving, asking):
             command.kill()
@@ -305,7 +307,8 @@ END
         """A device file that this user may not open, a VLAN in another network namespace, a device on the loopback."""
         self.lab.script(
             "n01",
-            """chmod 600 /dev/infiniband/$(basename $(dirname $(grep -l '^mlx5_0$' /sys/class/infiniband_verbs/*/ibdev)))
+            """file=$(grep -l '^mlx5_0$' /sys/class/infiniband_verbs/*/ibdev)
+            chmod 600 /dev/infiniband/$(basename $(dirname $file))
             ip link add link eth1 name eth1.102 type vlan id 102; ip netns add other; ip link set eth1.102 netns other
             ip -netns other link set eth1.102 up; ip -netns other address add 192.168.102.1/24 dev eth1.102
             rdma link add rxe_lo type rxe netdev lo""",

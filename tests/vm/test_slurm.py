@@ -11,8 +11,8 @@ import shutil
 from project import build_folder
 from testbed import PATIENCE, SHELL, LabTest, on_each_suite
 
-# Rank 0 and rank 1 send to each other by what their own variables name, as NCCL would: the first HCA, the GID index, and
-# rank 0's address. The arguments go to the program.
+# Rank 0 and rank 1 send to each other by what their own variables name, as NCCL would: the first HCA, the GID index,
+# and rank 0's address. The arguments go to the program.
 EXCHANGE = """
 device=${NCCL_IB_HCA#=}
 run() { timeout 30 ibv_rc_pingpong -d "${device%%:*}" -g "$NCCL_IB_GID_INDEX" -p $((MASTER_PORT + 3)) "$@"; }
