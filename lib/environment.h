@@ -16,6 +16,16 @@ namespace rdma_nccl {
 /// "@JOB.STEP,NAME:HASH,NAME:HASH". The hash is of the value: one that was changed since is the user's.
 inline constexpr std::string_view marker_variable = "RDMA_NCCL_SET";
 
+/// What else we write into an environment that starts with RDMA_NCCL_ and is no setting: the ranks that each node of
+/// the step starts, "FIRST:COUNT:TOTAL", or "unequal" where nobody could number them; and where the hosts file and the
+/// DeepSpeed hostfile are.
+inline constexpr std::string_view ranks_variable = "RDMA_NCCL_RANKS";
+inline constexpr std::string_view hosts_variable = "RDMA_NCCL_HOSTS";
+inline constexpr std::string_view hostfile_variable = "RDMA_NCCL_HOSTFILE";
+
+/// RDMA_NCCL_<KEY> of a user, and not one of ours. RDMA_NCCL_HOSTS is both: ours is a path, which no setting is.
+bool is_settings_variable(std::string_view name, std::string_view value);
+
 class Environment {
 public:
     Environment() = default;

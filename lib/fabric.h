@@ -86,6 +86,8 @@ struct Hca {
 struct InterfaceAddress {
     IpAddress address;
     unsigned prefix_length = 0; ///< of the address family
+
+    friend bool operator==(const InterfaceAddress&, const InterfaceAddress&) = default;
 };
 
 struct Netdev {

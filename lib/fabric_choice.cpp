@@ -70,6 +70,16 @@ void apply_filters(Selection& selection) {
     }
 }
 
+void leave_out_lonely(Selection& selection, std::span<const std::string> lonely) {
+    for (auto& candidate : selection.candidates) {
+        const std::string name = format_text("{}:{}", candidate.hca->name, candidate.port->number);
+        if (candidate.remains() && std::find(lonely.begin(), lonely.end(), name) != lonely.end()) {
+            candidate.left_out = LeftOut{PortRule::NoNeighbour, "has an address in a network in which no other node of "
+                                                                "the step has a port: left out; hca= can name it"};
+        }
+    }
+}
+
 std::string names_of(const std::vector<Hca>& hcas) {
     constexpr std::size_t most_names = 40;
     std::string text;
@@ -305,10 +315,13 @@ std::string FabricChoice::reason_for(const std::string& hca) const {
     return first == nullptr ? "has no port: left out" : first->reason;
 }
 
-FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings) {
+FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> lonely) {
     Selection selection = start_selection(fabric, settings);
     apply_hca_setting(selection);
     apply_filters(selection);
+    if (names_all(settings.hca)) {
+        leave_out_lonely(selection, lonely);
+    }
 
     FabricChoice choice;
     for (const auto& candidate : selection.candidates) {

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,8 @@ struct FabricChoice {
     [[nodiscard]] std::string reason_for(const std::string& hca) const;
 };
 
-FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings);
+/// `lonely`: ports, as "mlx5_3:1", in whose network no other node of the step has one; left out unless hca= names them.
+FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> lonely = {});
 
 /// The interface for sockets (rendezvous, NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME) and its address, with the reason.
 struct SocketChoice {

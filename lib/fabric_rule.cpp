@@ -8,7 +8,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::array<RuleName<PortRule>, 25> port_names = {{
+constexpr std::array<RuleName<PortRule>, 26> port_names = {{
     {PortRule::Used, "used"},
     {PortRule::NotNamed, "not-named"},
     {PortRule::Excluded, "excluded"},
@@ -34,6 +34,7 @@ constexpr std::array<RuleName<PortRule>, 25> port_names = {{
     {PortRule::Faster, "faster"},
     {PortRule::Management, "management"},
     {PortRule::TooMany, "too-many"},
+    {PortRule::NoNeighbour, "no-neighbour"},
 }};
 
 constexpr std::array<RuleName<GidRule>, 15> gid_names = {{

@@ -35,6 +35,7 @@ enum class PortRule {
     Faster,          ///< above it: not beside a GPU, as others are
     Management,      ///< carries the default route
     TooMany,         ///< beyond the 32 ports that NCCL takes
+    NoNeighbour,     ///< no other node of the step has a port in its network
 };
 
 enum class GidRule {

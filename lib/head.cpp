@@ -2,36 +2,17 @@
 #include "lib/head.h"
 
 #include "lib/format.h"
+#include "lib/socket_address.h"
 #include "lib/text.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <netdb.h>
-#include <netinet/in.h>
 
 namespace rdma_nccl {
 
 namespace {
-
-std::optional<IpAddress> address_of(const addrinfo& entry) {
-    if (entry.ai_family == AF_INET) {
-        sockaddr_in ipv4{};
-        std::memcpy(&ipv4, entry.ai_addr, sizeof ipv4);
-        std::array<std::uint8_t, 4> bytes{};
-        std::memcpy(bytes.data(), &ipv4.sin_addr, bytes.size());
-        return IpAddress::from_ipv4(bytes);
-    }
-    if (entry.ai_family == AF_INET6) {
-        sockaddr_in6 ipv6{};
-        std::memcpy(&ipv6, entry.ai_addr, sizeof ipv6);
-        IpAddress::Bytes bytes{};
-        std::memcpy(bytes.data(), &ipv6.sin6_addr, bytes.size());
-        return IpAddress(bytes);
-    }
-    return std::nullopt;
-}
 
 /// The first address that other nodes can reach, preferring the `net` setting's network.
 std::optional<IpAddress> best_address(const std::vector<IpAddress>& addresses, const NetChoice& net) {
@@ -90,7 +71,7 @@ Resolution resolve_host(const std::string& name) {
     }
     const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);
     for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-        if (const auto address = address_of(*entry)) {
+        if (const auto address = address_of(entry->ai_addr)) {
             result.addresses.push_back(*address);
         }
     }

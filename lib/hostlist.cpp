@@ -4,7 +4,11 @@
 #include "lib/format.h"
 #include "lib/text.h"
 
+#include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
+#include <tuple>
 
 namespace rdma_nccl {
 
@@ -90,7 +94,75 @@ std::vector<std::string> expand_expression(std::string_view text) {
     return names;
 }
 
+/// A name around its last number; `digits` is empty when there is none.
+struct Numbered {
+    std::string before;
+    std::string digits;
+    std::string behind;
+    [[nodiscard]] bool padded() const { return digits.size() > 1 && digits.starts_with('0'); }
+};
+
+Numbered around_last_number(const std::string& name) {
+    constexpr std::string_view digits = "0123456789";
+    const auto end = name.find_last_of(digits) + 1; // npos + 1 is 0
+    const auto start = end == 0 ? 0 : name.find_last_not_of(digits, end - 1) + 1;
+    return {name.substr(0, start), name.substr(start, end - start), name.substr(end)};
+}
+
+/// What names in one bracket have in common: the text around their number, and its width where it is padded.
+using Around = std::tuple<std::string, std::string, std::size_t>;
+
+/// The runs of sorted numbers: "01-03,07".
+std::string fold_numbers(const std::vector<unsigned>& numbers, std::size_t width) {
+    std::string text;
+    for (std::size_t first = 0; first < numbers.size();) {
+        std::size_t last = first;
+        while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) {
+            ++last;
+        }
+        text += format_text("{}{:0{}}", text.empty() ? "" : ",", numbers[first], width);
+        if (last > first) {
+            text += format_text("{}{:0{}}", last == first + 1 ? "," : "-", numbers[last], width);
+        }
+        first = last + 1;
+    }
+    return text;
+}
+
 } // namespace
+
+std::string fold_hostlist(std::vector<std::string> names) {
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    std::set<Around> padded; // n08 makes n10 two digits wide, too
+    for (const auto& name : names) {
+        if (const auto parts = around_last_number(name); parts.padded()) {
+            padded.emplace(parts.before, parts.behind, parts.digits.size());
+        }
+    }
+    std::map<Around, std::vector<unsigned>> folded;
+    std::vector<std::string> plain;
+    for (const auto& name : names) {
+        const auto parts = around_last_number(name);
+        Around around{parts.before, parts.behind, parts.digits.size()};
+        if (const auto value = parse_number<unsigned>(parts.digits)) {
+            std::get<2>(around) = padded.contains(around) ? parts.digits.size() : 0;
+            folded[around].push_back(*value);
+        } else {
+            plain.push_back(name);
+        }
+    }
+    std::string text;
+    const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ",") + part; };
+    for (auto& [around, numbers] : folded) {
+        const auto& [before, behind, width] = around;
+        std::sort(numbers.begin(), numbers.end());
+        const bool one = numbers.size() == 1;
+        add(format_text("{}{}{}{}{}", before, one ? "" : "[", fold_numbers(numbers, width), one ? "" : "]", behind));
+    }
+    std::for_each(plain.begin(), plain.end(), add);
+    return text;
+}
 
 Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
     std::vector<std::string> hosts;

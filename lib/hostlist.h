@@ -15,6 +15,10 @@ namespace rdma_nccl {
 /// names). Fails on malformed text and on more than 65,536 names (slurm.conf's own limit).
 Result<std::vector<std::string>> expand_hostlist(std::string_view text);
 
+/// The reverse, for messages: names that differ in their last number share a bracket, "n[01-03,07]-ib,login"; sorted by
+/// the text around the number, each name once.
+std::string fold_hostlist(std::vector<std::string> names);
+
 /// SLURM_*_TASKS_PER_NODE, "2(x3),1" to 2,2,2,1. Fails like expand_hostlist().
 Result<std::vector<unsigned>> expand_task_counts(std::string_view text);
 

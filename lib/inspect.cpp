@@ -3,12 +3,14 @@
 
 #include "lib/gpu_list.h"
 #include "lib/port.h"
+#include "lib/text.h"
 
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <pwd.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -33,6 +35,22 @@ std::string home_directory() {
         return {};
     }
     return found->pw_dir;
+}
+
+/// What set_user_limits() of slurmstepd leaves the tasks: the soft limit of the shell that submitted, which travels as
+/// SLURM_RLIMIT_MEMLOCK (with a U in front when --propagate asked for it), within the hard limit here.
+std::optional<std::uint64_t> read_memlock(const Environment& environment) {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) {
+        return std::nullopt;
+    }
+    rlim_t soft = limit.rlim_cur;
+    const std::string text = environment.get("SLURM_RLIMIT_MEMLOCK").value_or("");
+    const std::string_view digits = std::string_view(text).substr(text.starts_with('U') ? 1 : 0);
+    if (const auto propagated = parse_number<std::uint64_t>(digits)) {
+        soft = std::min<rlim_t>(*propagated, limit.rlim_max);
+    }
+    return soft == RLIM_INFINITY ? std::nullopt : std::optional<std::uint64_t>(soft / 1024);
 }
 
 } // namespace
@@ -79,6 +97,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
     facts.visible_gpus_source = gpus.source;
     facts.allowed_cpus = count_allowed_cpus();
+    facts.memlock_kib = read_memlock(environment);
     if (const auto name = name_to_resolve(settings, facts.step, facts.head_node);
         name && !environment.get_users("MASTER_ADDR")) {
         facts.head_resolution = resolve_host(*name);

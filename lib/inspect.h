@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/environment.h"
+#include "lib/exchange_values.h"
 #include "lib/fabric.h"
 #include "lib/head.h"
 #include "lib/nccl_conf.h"
@@ -12,6 +13,7 @@
 #include "lib/step.h"
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +33,10 @@ struct NodeFacts {
     unsigned visible_gpus = 0;
     std::string visible_gpus_source; ///< "CUDA_VISIBLE_DEVICES", ...
     unsigned allowed_cpus = 1;       ///< CPUs of this process's affinity mask
+    std::optional<std::uint64_t> memlock_kib; ///< RLIMIT_MEMLOCK that the tasks get; absent: unlimited
+    std::optional<PortBlock> held_ports;      ///< by this node, for the step
+    std::optional<Agreement> agreement;       ///< with the other nodes of the step
+    bool unequal_gpus = false;                ///< no agreement, and nodes have different numbers of GPUs
 };
 
 /// Reads the node below `settings.root`. Fails only when that directory cannot be opened. With `patience` above 0, a

@@ -3,6 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/netdev_parse.h"
+#include "lib/socket_address.h"
 #include "lib/text.h"
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <cstring>
 #include <ifaddrs.h>
 #include <memory>
-#include <netinet/in.h>
 #include <set>
 
 namespace rdma_nccl {
@@ -50,26 +50,9 @@ void add_address(std::vector<Netdev>& netdevs, std::string_view name, const IpAd
     }
 }
 
-std::optional<IpAddress> to_ip(const sockaddr* address) {
-    if (address == nullptr) {
-        return std::nullopt;
-    }
-    if (address->sa_family == AF_INET) {
-        sockaddr_in ipv4{};
-        std::memcpy(&ipv4, address, sizeof ipv4);
-        return IpAddress::from_ipv4(std::bit_cast<std::array<std::uint8_t, 4>>(ipv4.sin_addr.s_addr));
-    }
-    if (address->sa_family == AF_INET6) {
-        sockaddr_in6 ipv6{};
-        std::memcpy(&ipv6, address, sizeof ipv6);
-        return IpAddress(std::bit_cast<IpAddress::Bytes>(ipv6.sin6_addr));
-    }
-    return std::nullopt;
-}
-
 /// Of a netmask, as getifaddrs gives it.
 unsigned length_of_mask(const sockaddr* mask) {
-    const auto address = to_ip(mask);
+    const auto address = address_of(mask);
     if (!address) {
         return 0;
     }
@@ -105,7 +88,7 @@ void add_live_addresses(std::vector<Netdev>& netdevs, Notes& notes) {
     const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
     Order order;
     for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
-        if (const auto address = to_ip(entry->ifa_addr)) {
+        if (const auto address = address_of(entry->ifa_addr)) {
             const std::string_view label = entry->ifa_name; // "eth0:1" for a labelled address of eth0
             const auto name = split_once(label, ':').key;
             add_address(netdevs, name, *address, length_of_mask(entry->ifa_netmask));

@@ -82,6 +82,18 @@ void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
     variables.set("PET_RDZV_ID", step.name(), "slurm", "job and step");
 }
 
+/// Which ranks the launcher on this node shall start: what one node cannot know where GPU counts differ.
+void add_ranks(VariableList& variables, const Plan& plan, const NodeFacts& facts) {
+    if (plan.ranks) {
+        variables.force(ranks_variable,
+                        format_text("{}:{}:{}", plan.ranks->first, plan.ranks->count, plan.ranks->total), "exchange",
+                        "first rank here, ranks here, all ranks");
+    } else if (facts.unequal_gpus) {
+        variables.force(ranks_variable, "unequal", "exchange",
+                        "the nodes have different numbers of GPUs, and did not agree on the ranks");
+    }
+}
+
 void forbid_other_layout(VariableList& variables, Plan& plan) {
     const auto forbid = [&](auto names, std::string_view remedy) {
         std::string users;
@@ -136,6 +148,7 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     forbid_other_layout(variables, plan);
     if (in_step && plan.layout.layout != Layout::Rank) {
         add_torchrun(variables, plan, facts.step);
+        add_ranks(variables, plan, facts);
     }
     if (in_step && plan.layout.layout == Layout::Pod) {
         variables.force("WORLD_SIZE", format_text("{}", facts.step.node_count), "slurm", "number of nodes: pod layout");
@@ -147,6 +160,21 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     add_gpus(variables, plan);
     remove_left_over(variables, plan, facts.environment);
     return variables.take();
+}
+
+/// What the nodes agreed on stands in the place of what this node thought alone.
+void take_agreement(Plan& plan, const Agreement& agreement) {
+    plan.head_node = {agreement.head_node, "agreed by all nodes", true};
+    if (agreement.head) {
+        plan.head = {agreement.head, "exchange", agreement.head_why, {}};
+    }
+    if (agreement.block) {
+        plan.port = *agreement.block;
+    }
+    if (plan.layout.layout != agreement.layout) {
+        plan.layout = {agreement.layout, "as another node of the step has it", {}};
+    }
+    plan.ranks = agreement.ranks;
 }
 
 /// As many threads as a rank has CPUs of its own: the task's mask, or its share of the node where tasks are not bound.
@@ -180,19 +208,24 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     plan.visible_gpus = facts.visible_gpus;
     plan.visible_gpus_source = facts.visible_gpus_source;
     plan.layout = choose_layout(settings, facts.step, facts.program, facts.visible_gpus);
-    plan.fabric = choose_fabric(facts.fabric, settings);
+    plan.fabric = choose_fabric(facts.fabric, settings,
+                                facts.agreement ? facts.agreement->left_out : std::vector<std::string>());
     model_told(facts, settings, plan.fabric);
     plan.head_node = facts.head_node;
     plan.users_head = facts.environment.get_users("MASTER_ADDR");
     const SocketChoice own = choose_socket_interface(facts.fabric, plan.fabric, settings);
     plan.head = choose_head(settings, facts.step, facts.head_node, facts.head_resolution, own.address);
+    plan.port = choose_port(settings, facts.step, facts.environment.get_users("MASTER_PORT"), facts.ephemeral_ports);
+    plan.port = facts.held_ports.value_or(plan.port);
+    if (facts.agreement) {
+        take_agreement(plan, *facts.agreement);
+    }
     const auto head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
     // Outside of a step nobody is to be met: the head is this node alone.
     const bool meets = facts.step.job_id != 0 || plan.users_head;
     const auto towards_head =
         meets && head && settings.net.is_auto() ? interface_towards(facts.fabric, *head) : std::nullopt;
     plan.sockets = towards_head.value_or(own);
-    plan.port = choose_port(settings, facts.step, facts.environment.get_users("MASTER_PORT"), facts.ephemeral_ports);
 
     append(plan.warnings, facts.step.problems);
     append(plan.warnings, plan.layout.warnings);

@@ -2,6 +2,7 @@
 // The plan half of the house: a pure function from facts and settings to decisions, each with its reason.
 #pragma once
 
+#include "lib/exchange_values.h"
 #include "lib/fabric_choice.h"
 #include "lib/head.h"
 #include "lib/inspect.h"
@@ -26,6 +27,7 @@ struct Plan {
     PortBlock port;
     FabricChoice fabric;
     SocketChoice sockets;
+    std::optional<RankShare> ranks; ///< what this node starts, as agreed with the others
     unsigned visible_gpus = 0;
     std::string visible_gpus_source;
     std::vector<Variable> variables;

@@ -22,6 +22,8 @@ struct PortBlock {
     std::string source;                  ///< "user", "setting", "slurm", "derived"
     std::string why;
     std::vector<std::string> warnings;
+
+    friend bool operator==(const PortBlock&, const PortBlock&) = default;
 };
 
 /// net.ipv4.ip_local_port_range: the kernel hands out local ports of outgoing connections from it.

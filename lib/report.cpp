@@ -65,10 +65,14 @@ std::string variable_line(const Variable& variable) {
 
 } // namespace
 
+std::string fabric_summary(const FabricChoice& fabric) {
+    return hca_summary(fabric) + gid_summary(fabric);
+}
+
 std::string plan_summary(const Plan& plan, const Step& step) {
-    return format_text("{} layout, {} on {}, head {} ({}), {}{}", layout_name(plan.layout.layout),
+    return format_text("{} layout, {} on {}, head {} ({}), {}", layout_name(plan.layout.layout),
                        count(step.task_count, "task"), count(step.node_count, "node"), plan.head_node.name,
-                       head_text(plan), hca_summary(plan.fabric), gid_summary(plan.fabric));
+                       head_text(plan), fabric_summary(plan.fabric));
 }
 
 std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const std::vector<Variable>& task_variables) {

@@ -9,6 +9,9 @@
 
 namespace rdma_nccl {
 
+/// The ports in use: "8 HCA ports (mlx5_1:1..mlx5_8:1), GID index 3", "no HCA".
+std::string fabric_summary(const FabricChoice& fabric);
+
 /// The normal output of a step: layout, ranks, head, HCAs and GID index in one line.
 std::string plan_summary(const Plan& plan, const Step& step);
 

@@ -30,6 +30,8 @@ struct HeadChoice {
     [[nodiscard]] bool is_auto() const { return name_or_address.empty() && suffix.empty(); }
 };
 
+enum class HostsChoice { Off, File, Mount };
+
 struct PortRange {
     std::uint16_t first = 0;
     std::uint16_t last = 0; ///< inclusive
@@ -64,6 +66,11 @@ struct Settings {
     HeadChoice head;
     std::optional<std::uint16_t> port;
     std::optional<PortRange> port_range;
+    bool exchange = true;
+    unsigned exchange_seconds = 60; ///< how long the nodes wait for each other
+    bool hold = true;
+    HostsChoice hosts = HostsChoice::Off;
+    bool hosts_mount_allowed = false; ///< the site's `hosts_mount`
     HcaChoice hca;
     std::optional<unsigned> gid;
     FamilyChoice family = FamilyChoice::Auto;

@@ -145,6 +145,37 @@ Problem set_port_range(Settings& s, std::string_view v) {
     return std::nullopt;
 }
 
+Problem set_exchange(Settings& s, std::string_view v) {
+    constexpr unsigned most_seconds = 500; // Slurm gives up a launch after 600 (step_launch.c)
+    if (v == "on" || v == "off") {
+        s.exchange = v == "on";
+        s.exchange_seconds = Settings().exchange_seconds;
+        return std::nullopt;
+    }
+    const auto seconds = parse_number<unsigned>(v);
+    if (!seconds || *seconds < 1 || *seconds > most_seconds) {
+        return format_text("expected on, off, or how many seconds nodes wait for each other, 1 to {}", most_seconds);
+    }
+    s.exchange = true;
+    s.exchange_seconds = *seconds;
+    return std::nullopt;
+}
+
+Problem set_hosts(Settings& s, std::string_view v) {
+    static constexpr std::array words = {Word<HostsChoice>{"off", HostsChoice::Off},
+                                         Word<HostsChoice>{"file", HostsChoice::File},
+                                         Word<HostsChoice>{"mount", HostsChoice::Mount}};
+    return set_word(s.hosts, v, words);
+}
+
+Problem set_hosts_mount(Settings& s, std::string_view v) {
+    return set_switch(s.hosts_mount_allowed, v);
+}
+
+Problem set_hold(Settings& s, std::string_view v) {
+    return set_switch(s.hold, v);
+}
+
 Problem set_hca(Settings& s, std::string_view v) {
     HcaChoice choice;
     if (v == "auto") {
@@ -249,9 +280,11 @@ constexpr std::array keys = {
     SettingsKey{"port", "auto, N", "MASTER_PORT; the three ports behind it are used too", false, set_port},
     SettingsKey{"port_range", "auto, A-B", "where a port is taken from when Slurm reserves none", false,
                 set_port_range},
-    SettingsKey{"exchange", "on, off, SECONDS", "let the nodes of a step agree before the ranks start", false, nullptr,
-                "on"},
-    SettingsKey{"hosts", "off, file, mount", "a table of all nodes for programs that want one", false, nullptr, "off"},
+    SettingsKey{"exchange", "on, off, SECONDS", "let the nodes of a step agree before the ranks start", false,
+                set_exchange},
+    SettingsKey{"hosts", "off, file, mount", "a table of all nodes for programs that want one", false, set_hosts},
+    SettingsKey{"hosts_mount", "off, on", "allow hosts=mount, which shows tasks an /etc/hosts with the step's nodes",
+                true, set_hosts_mount},
     SettingsKey{"hca", "auto, a+b:1, ^a", "HCAs (and ports) to use, or with ^ not to use", false, set_hca},
     SettingsKey{"gid", "auto, N", "GID index for all RoCE ports", false, set_gid},
     SettingsKey{"family", "auto, ipv4, ipv6", "address family of the GID", false, set_family},
@@ -266,7 +299,7 @@ constexpr std::array keys = {
     SettingsKey{"verify", "summary, off, full", "say at the end whether RDMA was used", false, nullptr, "summary"},
     SettingsKey{"strict", "off, on", "turn warnings about RDMA into failure of the step", false, set_strict},
     SettingsKey{"root", "/, DIR", "read /sys, /proc and /etc below DIR", true, set_root},
-    SettingsKey{"hold", "on, off", "keep the port block bound until the step ends", false, nullptr, "on"},
+    SettingsKey{"hold", "on, off", "keep the port block bound until the step ends", false, set_hold},
     SettingsKey{"verbose", "1, 0, 2, 3", "0 errors, 1 one line, 2 the plan from the head node, 3 from every node",
                 false, set_verbose},
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/settings_parse.h"
 
+#include "lib/environment.h"
 #include "lib/format.h"
 #include "lib/settings_keys.h"
 #include "lib/text.h"
@@ -12,7 +13,6 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::string_view environment_prefix = "RDMA_NCCL_";
-constexpr std::string_view own_marker = "RDMA_NCCL_SET"; // written by the plugin, no setting
 constexpr std::size_t longest_line = 4096;
 
 /// Which bytes of a text are at fault, and why.
@@ -150,7 +150,7 @@ void read_plugstack(const SettingsSources& sources, SettingsOutcome& outcome) {
 
 void read_environment(const SettingsSources& sources, SettingsOutcome& outcome) {
     for (const auto& [name, value] : sources.environment) {
-        if (!std::string_view(name).starts_with(environment_prefix) || name == own_marker || value.empty()) {
+        if (!is_settings_variable(name, value)) {
             continue;
         }
         std::string key = name.substr(environment_prefix.size());
@@ -200,6 +200,12 @@ SettingsOutcome resolve_settings(const SettingsSources& sources) {
     read_environment(sources, outcome);
     if (sources.option) {
         read_option(sources, outcome);
+    }
+    if (outcome.settings.hosts == HostsChoice::Mount && !outcome.settings.hosts_mount_allowed) {
+        outcome.errors.push_back(
+            format_text("{}: hosts=mount is not allowed here: the site has to set hosts_mount=on in rdma-nccl.conf; "
+                        "hosts=file writes the table into a file",
+                        outcome.settings.given.at("hosts").place));
     }
     return outcome;
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/client.h"
 
+#include "lib/exchange_endpoint.h"
+#include "lib/format.h"
 #include "lib/port.h"
+#include "lib/program.h"
 #include "lib/root.h"
+#include "lib/text.h"
 #include "plugin/step_layout.h"
 
 #include <cstdint>
@@ -32,6 +36,39 @@ std::uint16_t port_for(const Settings& settings, std::uint32_t job_id, std::uint
     return derive_port(job_id, step_id, settings.port_range ? *settings.port_range : default_port_range(ephemeral));
 }
 
+bool set_variable(std::string_view name, const std::string& value) {
+    return ::setenv(std::string(name).c_str(), value.c_str(), 1) == 0;
+}
+
+void call_off(std::optional<ExchangeServer>& server) {
+    server.reset();
+    (void)::unsetenv(std::string(endpoint_variable).c_str());
+}
+
+void start_exchange(std::optional<ExchangeServer>& server, const Settings& settings, const Host& host,
+                    const std::optional<StepLayout>& layout, const StepNote& note) {
+    if (!server) {
+        return;
+    }
+    ExchangeStep step;
+    step.settings = settings;
+    step.node_count = layout ? layout->nodes.size() : host.node_count().value_or(0);
+    const bool daemons = classify_program(host.program()).kind == ProgramKind::RuntimeDaemon; // nodes leave them alone
+    if (step.node_count < 2 || daemons) {
+        call_off(server);
+        return;
+    }
+    if (layout) {
+        step.nodes = layout->nodes;
+        step.component = layout->component;
+    }
+    step.head_address = IpAddress::parse(note.head_address);
+    if (const auto started = server->start(std::move(step), tell_user); !started) {
+        tell_user(format_text("warning: {}: each node plans alone", started.error().message));
+        call_off(server);
+    }
+}
+
 } // namespace
 
 int client_option(Configuration& configuration, const char* argument) {
@@ -58,12 +95,28 @@ int client_check(const Configuration& configuration) {
     std::exit(EXIT_FAILURE);
 }
 
-int client_leave_note(const Configuration& configuration, const Host& host) {
+void client_open_exchange(const Configuration& configuration, std::optional<ExchangeServer>& server) {
+    const Settings settings = configuration.resolve(own_environment(), std::nullopt).settings;
+    (void)::unsetenv(std::string(endpoint_variable).c_str()); // of a step around this one
+    if (!settings.enable || !settings.exchange) {
+        return;
+    }
+    auto opened = ExchangeServer::open(load_srun_port_range(), settings.exchange_seconds);
+    if (!opened) {
+        tell_user(format_text("warning: {}: each node plans alone", opened.error().message));
+        return;
+    }
+    server.emplace(std::move(*opened));
+    set_variable(endpoint_variable, write_endpoint(server->endpoint()));
+}
+
+int client_start_step(const Configuration& configuration, const Host& host, std::optional<ExchangeServer>& server) {
     const Environment environment = own_environment();
     const auto outcome = configuration.resolve(environment, std::nullopt);
     const auto job_id = host.job_id();
     const auto step_id = host.step_id();
     if (!outcome.settings.enable || !job_id || !step_id || *step_id >= first_special_step) {
+        call_off(server);
         return 0;
     }
     if (outcome.settings.verbose > 0) {
@@ -71,12 +124,15 @@ int client_leave_note(const Configuration& configuration, const Host& host) {
             tell_user(warning);
         }
     }
-    StepNote note = make_note(*job_id, *step_id, find_rank_zero(*job_id, *step_id).value_or(RankZeroNode()));
+    const bool heterogeneous_job = parse_number<unsigned>(environment.get("SLURM_HET_SIZE").value_or("")).value_or(1) > 1;
+    const auto layout = load_step_layout(*job_id, *step_id, heterogeneous_job);
+    StepNote note = make_note(*job_id, *step_id, layout);
     note.port = port_for(outcome.settings, *job_id, *step_id);
     note.settings = settings_for_note(environment);
-    if (::setenv(std::string(note_variable).c_str(), write_note(note).c_str(), 1) != 0) {
+    if (!set_variable(note_variable, write_note(note))) {
         tell_user("srun could not pass on what it knows of the step: each node works it out alone");
     }
+    start_exchange(server, outcome.settings, host, layout, note);
     return 0;
 }
 

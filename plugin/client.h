@@ -3,8 +3,11 @@
 // srun leaves a note for the nodes.
 #pragma once
 
+#include "lib/exchange_server.h"
 #include "plugin/configuration.h"
 #include "plugin/host.h"
+
+#include <optional>
 
 namespace rdma_nccl {
 
@@ -16,7 +19,12 @@ int client_option(Configuration& configuration, const char* argument);
 /// on.
 int client_check(const Configuration& configuration);
 
-/// local_user_init, srun only: the note about head node, its address and a port.
-int client_leave_note(const Configuration& configuration, const Host& host);
+/// init_post_opt, srun only: takes a port for the exchange and publishes it. This early, because the variable reaches
+/// all components of a heterogeneous step only from here (srun.c, _launch_app, copies the environment for each).
+void client_open_exchange(const Configuration& configuration, std::optional<ExchangeServer>& server);
+
+/// local_user_init, srun only: the note about head node, its address and a port; the exchange starts, or is called off
+/// where there is nobody to talk to.
+int client_start_step(const Configuration& configuration, const Host& host, std::optional<ExchangeServer>& server);
 
 } // namespace rdma_nccl

@@ -12,14 +12,13 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::size_t largest_site_file = std::size_t{1} << 20;
-constexpr std::string_view prefix = "RDMA_NCCL_";
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 Pairs from_environment(const Environment& environment) {
     Pairs pairs;
     for (const auto& [name, value] : environment.all()) {
-        if (name.starts_with(prefix) && name != marker_variable && !value.empty()) {
+        if (is_settings_variable(name, value)) {
             pairs.emplace_back(name, value);
         }
     }

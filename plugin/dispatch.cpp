@@ -7,6 +7,7 @@
 #include "plugin/node.h"
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -25,9 +26,13 @@ namespace rdma_nccl {
 
 namespace {
 
+/// How long srun's end may wait for what the nodes say at theirs.
+constexpr std::chrono::seconds patience_with_last_reports(2);
+
 struct PluginState {
     Configuration configuration;
-    std::optional<NodeState> node;
+    std::optional<ExchangeServer> server; ///< in srun
+    std::optional<NodeState> node;        ///< in slurmstepd
 };
 
 /// One per process. Made at first use, emptied by slurm_spank_exit, never destroyed: a static destructor would run when
@@ -107,19 +112,37 @@ int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
 
 int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     using namespace rdma_nccl;
-    return guarded("init_post_opt", [] { return is_client() ? client_check(state().configuration) : 0; });
+    return guarded("init_post_opt", [] {
+        const int result = is_client() ? client_check(state().configuration) : 0;
+        if (result == 0 && Host::context() == Context::Srun) {
+            client_open_exchange(state().configuration, state().server);
+        }
+        return result;
+    });
 }
 
 int slurm_spank_local_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     using namespace rdma_nccl;
-    return guarded("local_user_init", [=] { return client_leave_note(state().configuration, Host(spank)); });
+    return guarded("local_user_init", [=] { return client_start_step(state().configuration, Host(spank), state().server); });
 }
 
 int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     using namespace rdma_nccl;
     return guarded("user_init", [=] {
         Host host(spank);
-        state().node = node_start(state().configuration, host);
+        if (auto node = node_start(state().configuration, host)) {
+            state().node.emplace(std::move(*node));
+        }
+        return 0;
+    });
+}
+
+int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
+    using namespace rdma_nccl;
+    return guarded("task_init_privileged", [] {
+        if (state().node) {
+            node_prepare_task(*state().node);
+        }
         return 0;
     });
 }
@@ -138,9 +161,25 @@ int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     return result;
 }
 
+int slurm_spank_task_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
+    using namespace rdma_nccl;
+    return guarded("task_exit", [] {
+        if (state().node) {
+            node_end_task(*state().node);
+        }
+        return 0;
+    });
+}
+
 int slurm_spank_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     using namespace rdma_nccl;
     return guarded("exit", [] {
+        if (state().server) {
+            state().server->finish(patience_with_last_reports);
+        }
+        if (state().node) {
+            node_end(*state().node);
+        }
         std::destroy_at(&state()); // an assignment would keep buffers, which are lost when Slurm unloads the plugin
         std::construct_at(&state());
         return 0;

@@ -44,6 +44,10 @@ std::optional<std::uint32_t> Host::step_id() const {
     return item<std::uint32_t>(spank_, S_JOB_STEPID);
 }
 
+std::optional<std::uint32_t> Host::node_count() const {
+    return item<std::uint32_t>(spank_, S_JOB_NNODES);
+}
+
 std::optional<std::uint32_t> Host::local_task_count() const {
     return item<std::uint32_t>(spank_, S_JOB_LOCAL_TASK_COUNT);
 }

@@ -24,6 +24,8 @@ public:
 
     [[nodiscard]] std::optional<std::uint32_t> job_id() const;
     [[nodiscard]] std::optional<std::uint32_t> step_id() const;
+    /// Of the step, or of this component of a heterogeneous one.
+    [[nodiscard]] std::optional<std::uint32_t> node_count() const;
     [[nodiscard]] std::optional<std::uint32_t> local_task_count() const;
     [[nodiscard]] std::optional<std::uint32_t> node_id() const;
     /// Global id of a local task, without the offset of a heterogeneous step.

@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/node.h"
 
+#include "lib/child.h"
+#include "lib/exchange_endpoint.h"
+#include "lib/exchange_report.h"
 #include "lib/format.h"
 #include "lib/report.h"
 #include "lib/text.h"
+#include "plugin/etc_hosts.h"
 #include "plugin/step_layout.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <grp.h>
 #include <initializer_list>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
 namespace {
+
+constexpr std::chrono::milliseconds patience_with_counters(1000);
+constexpr std::chrono::milliseconds patience_with_files(5000);
 
 void tell(const NodeState& state, std::string_view text) {
     tell_user(format_text("{}: {}", state.facts.host_name, text));
@@ -35,6 +45,17 @@ void mark(Host& host, const NodeState& state, const std::vector<Variable>& varia
     (void)host.set_variable(std::string(marker_variable), marker_value(state.facts.step.name(), variables));
 }
 
+/// A task 0; of a heterogeneous step every component has one.
+bool has_task_zero(const Host& host) {
+    const std::uint32_t tasks = host.local_task_count().value_or(0);
+    for (std::uint32_t local = 0; local < tasks; ++local) {
+        if (host.global_id(local) == 0U) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /// Whether task 0 of the step is on this node. In a heterogeneous step every component has a task 0 of its own here, so
 /// the name from the step layout decides, where node names are host names.
 bool hosts_rank_zero(const Host& host, const NodeFacts& facts) {
@@ -43,13 +64,7 @@ bool hosts_rank_zero(const Host& host, const NodeFacts& facts) {
     if (named && facts.step.note && facts.head_node.name != facts.host_name) {
         return false;
     }
-    const std::uint32_t tasks = host.local_task_count().value_or(0);
-    for (std::uint32_t local = 0; local < tasks; ++local) {
-        if (host.global_id(local) == 0U) {
-            return true;
-        }
-    }
-    return false;
+    return has_task_zero(host);
 }
 
 /// One line in the normal case, from the head node; a node with a problem of its own says so in one line too.
@@ -63,8 +78,11 @@ void report(const NodeState& state) {
         for (const auto& line : plan_lines(state.plan, state.facts.step, {})) {
             tell(state, line);
         }
-    } else if (state.has_rank_zero) {
+    } else if (state.has_rank_zero && !state.told_by_srun) {
         tell(state, plan_summary(state.plan, state.facts.step));
+    }
+    if (state.told_by_srun && !details) {
+        return;
     }
     if (details) {
         for (const auto& warning : state.warnings) {
@@ -84,6 +102,10 @@ void report(const NodeState& state) {
 bool asked_by_user(const Settings& settings) {
     const auto found = settings.given.find("enable");
     return found != settings.given.end() && found->second.origin >= Origin::Environment;
+}
+
+bool is_worth_a_warning(const NodeState& state) {
+    return asked_by_user(state.settings) || state.settings.strict || !state.facts.fabric.hcas.empty();
 }
 
 std::optional<unsigned> number(const Environment& environment, std::initializer_list<std::string_view> names) {
@@ -138,9 +160,127 @@ void add_missing_note(Environment& environment, const Step& step) {
     if (step.note) {
         return;
     }
-    if (const auto rank_zero = find_rank_zero(step.job_id, step.step_id)) {
-        environment.set(std::string(note_variable), write_note(make_note(step.job_id, step.step_id, *rank_zero)));
+    if (const auto layout = load_step_layout(step.job_id, step.step_id, false)) {
+        environment.set(std::string(note_variable), write_note(make_note(step.job_id, step.step_id, layout)));
     }
+}
+
+/// On the node where rank 0 may be: takes the ports, and makes them those of the plan.
+void hold_ports_of_step(NodeState& state, const Host& host, bool others_can_be_told) {
+    if (!state.settings.hold || !has_task_zero(host) || state.facts.step.job_id == 0) {
+        return;
+    }
+    const bool movable = others_can_be_told || state.facts.step.node_count == 1;
+    const auto range = state.settings.port_range ? *state.settings.port_range
+                                                 : default_port_range(state.facts.ephemeral_ports);
+    HeldPorts held = hold_ports(state.plan.port, state.facts.step.reserved_ports, range,
+                                movable ? BlockChoice::Movable : BlockChoice::Fixed);
+    state.sockets.held_ports = std::move(held.sockets);
+    state.facts.held_ports = std::move(held.block);
+    state.plan = make_plan(state.facts, state.settings);
+}
+
+ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<ExchangeEndpoint>& endpoint,
+                        bool noted) {
+    const auto& step = state.facts.step;
+    if (step.node_count < 2 || !state.settings.exchange) {
+        return {};
+    }
+    if (!endpoint) {
+        ExchangeResult result;
+        if (!noted) { // else srun had its reasons, and told them
+            result.failure = "the step's srun has no rdma-nccl plugin";
+        }
+        return result;
+    }
+    NodeReport own = make_report(state.facts, state.plan, node_name(host, state.facts));
+    own.job_id = host.job_id().value_or(step.job_id);
+    own.tasks = host.local_task_count().value_or(1);
+    own.step_nodes = step.node_count;
+    own.first_task = host.global_id(0).value_or(0);
+    for (std::uint32_t local = 1; local < own.tasks; ++local) {
+        own.first_task = std::min(own.first_task, host.global_id(local).value_or(own.first_task));
+    }
+    const bool with_task_zero = has_task_zero(host);
+    if (with_task_zero) {
+        own.block = state.plan.port;
+    }
+    if (!is_worth_a_warning(state)) {
+        own.warnings.clear();
+    }
+    own.warnings.insert(own.warnings.begin(), state.warnings.begin(), state.warnings.end());
+    return exchange_with_others(*endpoint, std::move(own), with_task_zero, state.settings, state.facts, state.sockets);
+}
+
+/// The plan as it is after the exchange, or without one; who has rank 0, and what there is to warn of.
+void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged) {
+    state.facts.agreement = exchanged.agreement;
+    state.facts.unequal_gpus = exchanged.unequal_gpus;
+    state.plan = make_plan(state.facts, state.settings);
+    state.has_rank_zero = exchanged.agreement ? has_task_zero(host) && exchanged.agreement->head_node ==
+                                                                           node_name(host, state.facts)
+                                              : hosts_rank_zero(host, state.facts);
+    if (!state.has_rank_zero) {
+        state.sockets.held_ports.clear();
+    }
+    if (is_worth_a_warning(state)) {
+        state.warnings.insert(state.warnings.end(), state.plan.warnings.begin(), state.plan.warnings.end());
+    }
+    if (state.settings.strict && !state.warnings.empty()) {
+        state.strict_fault = state.warnings.front();
+    }
+    if (exchanged.agreement) {
+        state.told_by_srun = true;
+        state.strict_fault = state.strict_fault ? state.strict_fault : exchanged.agreement->strict_fault;
+    } else if (exchanged.failure && !exchanged.told_by_srun && state.has_rank_zero) {
+        state.warnings.insert(state.warnings.begin(),
+                              format_text("{}: each node plans alone", *exchanged.failure));
+    }
+}
+
+/// hosts=file and hosts=mount.
+void write_hosts(NodeState& state, const Host& host, HostsTable hosts) {
+    if (state.settings.hosts == HostsChoice::Off) {
+        return;
+    }
+    const std::string node = node_name(host, state.facts);
+    if (hosts.empty() && state.facts.step.node_count == 1 && state.plan.head.address) {
+        const unsigned tasks = host.local_task_count().value_or(1);
+        const bool by_gpu = state.plan.layout.layout != Layout::Rank && state.plan.visible_gpus > 0;
+        hosts.push_back({node, *state.plan.head.address, by_gpu ? state.plan.visible_gpus : tasks});
+    }
+    if (hosts.empty()) {
+        state.warnings.emplace_back("hosts: there is no table, as the nodes have not agreed");
+        return;
+    }
+    if (state.settings.hosts == HostsChoice::Mount) {
+        state.etc_hosts = with_own_hosts(hosts);
+    }
+    auto files = write_hosts_files(hosts, state.facts.environment, state.facts.step.name(), node);
+    if (!files) {
+        state.warnings.push_back(files.error().message);
+        return;
+    }
+    state.hosts_files = std::move(*files);
+    const auto add = [&state](std::string_view name, std::string path) {
+        state.plan.variables.push_back(
+            {std::string(name), std::move(path), "exchange", "of this step", VariableAction::Set});
+    };
+    add(hosts_variable, state.hosts_files->hosts());
+    add(hostfile_variable, state.hosts_files->hostfile());
+}
+
+void start_counters(NodeState& state) {
+    const auto root = Root::open(state.settings.root);
+    if (!root || !state.sockets.srun) {
+        return;
+    }
+    std::vector<std::string> ports;
+    for (const auto* port : state.plan.fabric.used()) {
+        ports.push_back(format_text("{}:{}", port->hca, port->port));
+    }
+    const std::vector<std::string> netdevs = {state.plan.sockets.interface};
+    state.counters = read_counters(*root, ports, netdevs);
 }
 
 } // namespace
@@ -152,8 +292,11 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     }
     Environment environment = host.environment();
     const Step step = read_step(environment, {});
-    (void)host.unset_variable(std::string(note_variable)); // for us, not for the program or a step inside
-    const SettingsOutcome outcome = configuration.resolve(environment, step.note);
+    const auto endpoint = read_endpoint(environment.get(endpoint_variable).value_or(""));
+    for (const auto name : {note_variable, endpoint_variable}) { // for us, not for the program or a step inside
+        (void)host.unset_variable(std::string(name));
+    }
+    SettingsOutcome outcome = configuration.resolve(environment, step.note);
     if (!outcome.settings.enable) {
         return std::nullopt;
     }
@@ -163,25 +306,38 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         tell_user(facts.error().message + "; the step runs without rdma-nccl");
         return std::nullopt;
     }
-    NodeState state{outcome.settings, std::move(*facts), {}, false, outcome.errors, std::nullopt};
+    NodeState state;
+    state.settings = std::move(outcome.settings);
+    state.facts = std::move(*facts);
+    state.warnings = std::move(outcome.errors);
+    state.user = {::geteuid(), ::getegid()};
+    state.running_tasks = host.local_task_count().value_or(0);
     state.plan = make_plan(state.facts, state.settings);
     if (state.plan.leave_alone) {
         tell_log(state.plan.leave_alone_why);
         return std::nullopt;
     }
-    state.has_rank_zero = hosts_rank_zero(host, state.facts);
-    if (asked_by_user(state.settings) || state.settings.strict || !state.facts.fabric.hcas.empty()) {
-        state.warnings.insert(state.warnings.end(), state.plan.warnings.begin(), state.plan.warnings.end());
-    }
+    hold_ports_of_step(state, host, endpoint.has_value());
+    const auto exchanged = exchange(state, host, endpoint, step.note.has_value());
+    settle(state, host, exchanged);
+    write_hosts(state, host, exchanged.hosts);
     if (!apply_variables(host, state.plan.variables)) {
         state.warnings.emplace_back("Slurm refused to set a variable");
     }
     mark(host, state, state.plan.variables);
     report(state);
-    if (state.settings.strict && !state.warnings.empty()) {
-        state.strict_fault = state.warnings.front();
-    }
+    start_counters(state);
     return state;
+}
+
+void node_prepare_task(const NodeState& state) {
+    if (state.etc_hosts.empty()) {
+        return;
+    }
+    if (const auto mounted = mount_etc_hosts(state.etc_hosts); !mounted) {
+        tell(state, format_text("warning: hosts=mount: {}: the task sees the node's own /etc/hosts",
+                                mounted.error().message));
+    }
 }
 
 int node_start_task(const NodeState& state, Host& host) {
@@ -209,6 +365,38 @@ int node_start_task(const NodeState& state, Host& host) {
         tell(state, format_text("strict: the step is ended: {}", *fault));
     }
     return -1;
+}
+
+void node_end_task(NodeState& state) {
+    if (state.running_tasks > 0) {
+        --state.running_tasks;
+    }
+    if (state.running_tasks > 0 || !state.sockets.srun || !state.sockets.ours()) {
+        return;
+    }
+    // In a child, as a counter's file asks the driver: slurmstepd must not hang with it.
+    (void)run_in_child(patience_with_counters, [&state] {
+        if (const auto root = Root::open(state.settings.root)) {
+            auto counters = state.counters;
+            read_again(*root, counters);
+            (void)state.sockets.srun->send_counters(counters);
+        }
+    });
+    state.sockets.srun.reset();
+}
+
+void node_end(const NodeState& state) {
+    if (!state.hosts_files || !state.sockets.ours()) {
+        return;
+    }
+    // As the user, for good: what lies there may be changed by the user at any time.
+    (void)run_in_child(patience_with_files, [&state] {
+        if (::getuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(state.user.gid) != 0 ||
+                                ::setuid(state.user.uid) != 0)) {
+            return;
+        }
+        remove_hosts_files(*state.hosts_files);
+    });
 }
 
 } // namespace rdma_nccl

@@ -7,14 +7,21 @@
 #include "lib/plan.h"
 #include "plugin/configuration.h"
 #include "plugin/host.h"
+#include "plugin/node_exchange.h"
 
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace rdma_nccl {
 
 /// What user_init leaves for the tasks, which slurmstepd forks afterwards.
+struct StepUser {
+    uid_t uid = 0;
+    gid_t gid = 0;
+};
+
 struct NodeState {
     Settings settings;
     NodeFacts facts;
@@ -22,12 +29,28 @@ struct NodeState {
     bool has_rank_zero = false;              ///< as far as known before the tasks start
     std::vector<std::string> warnings;       ///< of settings and plan
     std::optional<std::string> strict_fault; ///< why task_init must fail the step
+    bool told_by_srun = false;               ///< srun has told summary and warnings, for all nodes at once
+    std::string etc_hosts;                   ///< hosts=mount: what the tasks shall see; else empty
+    std::optional<HostsFiles> hosts_files;   ///< hosts=file
+    StepSockets sockets;
+    std::vector<CounterReading> counters; ///< at the beginning
+    unsigned running_tasks = 0;
+    StepUser user;
 };
 
 /// user_init: nullopt when there is nothing to do (not asked for, a special step, another runtime's daemons).
 std::optional<NodeState> node_start(const Configuration& configuration, Host& host);
 
+/// task_init_privileged, as root in the task: hosts=mount.
+void node_prepare_task(const NodeState& state);
+
 /// task_init: 0, or -1 when the step must not run (strict).
 int node_start_task(const NodeState& state, Host& host);
+
+/// task_exit, as root: after the last task the counters go to srun.
+void node_end_task(NodeState& state);
+
+/// exit, as root: nothing that was written for the step stays.
+void node_end(const NodeState& state);
 
 } // namespace rdma_nccl

@@ -13,6 +13,10 @@ extern decltype(slurm_job_step_layout_get) slurm_job_step_layout_get __attribute
 extern decltype(slurm_job_step_layout_free) slurm_job_step_layout_free __attribute__((weak));
 extern decltype(slurm_load_node_single) slurm_load_node_single __attribute__((weak));
 extern decltype(slurm_free_node_info_msg) slurm_free_node_info_msg __attribute__((weak));
+extern decltype(slurm_load_job) slurm_load_job __attribute__((weak));
+extern decltype(slurm_free_job_info_msg) slurm_free_job_info_msg __attribute__((weak));
+extern decltype(slurm_load_ctl_conf) slurm_load_ctl_conf __attribute__((weak));
+extern decltype(slurm_free_ctl_conf) slurm_free_ctl_conf __attribute__((weak));
 // NOLINTEND(readability-redundant-declaration)
 }
 

@@ -5,42 +5,107 @@
 #include "lib/hostlist.h"
 #include "plugin/slurm_compat.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
-#include <vector>
+#include <span>
+#include <utility>
 
 namespace rdma_nccl {
 
 namespace {
 
-using StepLayout = std::unique_ptr<slurm_step_layout_t, decltype(&slurm_job_step_layout_free)>;
+using Layout = std::unique_ptr<slurm_step_layout_t, decltype(&slurm_job_step_layout_free)>;
 
-StepLayout load_layout(std::uint32_t job_id, std::uint32_t step_id) {
-    // The first component of a heterogeneous step has its own layout; any other step has none of that number.
-    for (const std::uint32_t component : {std::uint32_t{NO_VAL}, std::uint32_t{0}}) {
-        slurm_step_id_t id{};
-        id.job_id = job_id;
-        id.step_id = step_id;
-        id.step_het_comp = component;
-        if (auto* layout = slurm_job_step_layout_get(&id)) {
-            return {layout, slurm_job_step_layout_free};
-        }
-    }
-    return {nullptr, slurm_job_step_layout_free};
+Layout load_component(std::uint32_t job_id, std::uint32_t step_id, std::uint32_t component) {
+    slurm_step_id_t id{};
+    id.job_id = job_id;
+    id.step_id = step_id;
+    id.step_het_comp = component;
+    return {slurm_job_step_layout_get(&id), slurm_job_step_layout_free};
 }
 
-std::string name_of_rank_zero(const slurm_step_layout_t& layout) {
-    const auto nodes = expand_hostlist(layout.node_list == nullptr ? "" : layout.node_list);
-    if (!nodes || nodes->size() != layout.node_cnt || layout.tids == nullptr || layout.tasks == nullptr) {
-        return {};
+/// Adds the nodes of one component, whose ranks follow those of the ones before. False when the layout makes no sense.
+bool add_component(StepLayout& step, const slurm_step_layout_t& layout, unsigned component, std::uint32_t& next_rank) {
+    const auto names = expand_hostlist(layout.node_list == nullptr ? "" : layout.node_list);
+    if (!names || names->size() != layout.node_cnt || layout.tids == nullptr || layout.tasks == nullptr) {
+        return false;
     }
+    std::uint32_t count = 0;
     for (std::uint32_t node = 0; node < layout.node_cnt; ++node) {
-        for (std::uint32_t task = 0; task < layout.tasks[node]; ++task) {
-            if (layout.tids[node][task] == 0) {
-                return (*nodes)[node];
-            }
+        const std::span tasks(layout.tids[node], layout.tasks[node]);
+        if (tasks.empty()) {
+            continue;
+        }
+        const std::uint32_t first = *std::min_element(tasks.begin(), tasks.end());
+        step.nodes.push_back(
+            {(*names)[node], static_cast<unsigned>(tasks.size()), first, next_rank + first, component});
+        count += static_cast<std::uint32_t>(tasks.size());
+    }
+    next_rank += count;
+    return true;
+}
+
+/// The jobs of a heterogeneous one; `job_id` alone where Slurm does not say.
+std::vector<std::uint32_t> load_component_jobs(std::uint32_t job_id) {
+    job_info_msg_t* message = nullptr;
+    if (slurm_load_job == nullptr || slurm_free_job_info_msg == nullptr ||
+        slurm_load_job(&message, job_id, SHOW_ALL) != SLURM_SUCCESS || message == nullptr) {
+        return {job_id};
+    }
+    const std::unique_ptr<job_info_msg_t, decltype(&slurm_free_job_info_msg)> owner(message, slurm_free_job_info_msg);
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> by_offset; // and for one component only that one comes
+    std::uint32_t leader = 0;
+    for (std::uint32_t i = 0; i < message->record_count; ++i) {
+        const auto& record = message->job_array[i];
+        leader = record.het_job_id;
+        by_offset.emplace_back(record.het_job_offset, record.job_id);
+    }
+    if (by_offset.size() == 1 && leader != 0 && leader != job_id) {
+        return load_component_jobs(leader);
+    }
+    std::sort(by_offset.begin(), by_offset.end());
+    std::vector<std::uint32_t> jobs;
+    std::transform(by_offset.begin(), by_offset.end(), std::back_inserter(jobs),
+                   [](const auto& entry) { return entry.second; });
+    return jobs.empty() ? std::vector{job_id} : jobs;
+}
+
+/// A step over the components of a heterogeneous job: each has a layout of its own, under its own job.
+StepLayout load_job_components(std::uint32_t job_id, std::uint32_t step_id) {
+    StepLayout step;
+    std::uint32_t next_rank = 0;
+    const auto jobs = load_component_jobs(job_id);
+    for (unsigned component = 0; component < jobs.size(); ++component) {
+        if (jobs[component] == job_id) {
+            step.component = component;
+        }
+        const auto layout = load_component(jobs[component], step_id, NO_VAL);
+        if (layout && !add_component(step, *layout, component, next_rank)) {
+            return {};
         }
     }
-    return {};
+    return step;
+}
+
+/// A step of one job: of one layout, or of several components, numbered from 0 on.
+StepLayout load_step_components(std::uint32_t job_id, std::uint32_t step_id) {
+    constexpr unsigned most_components = 128; // MAX_HET_JOB_COMPS
+    StepLayout step;
+    std::uint32_t next_rank = 0;
+    if (const auto layout = load_component(job_id, step_id, NO_VAL)) {
+        return add_component(step, *layout, 0, next_rank) ? step : StepLayout();
+    }
+    for (unsigned component = 0; component < most_components; ++component) {
+        const auto layout = load_component(job_id, step_id, component);
+        if (!layout) {
+            break;
+        }
+        if (!add_component(step, *layout, component, next_rank)) {
+            return {};
+        }
+    }
+    return step;
 }
 
 std::string address_of(std::string& node) {
@@ -66,26 +131,32 @@ bool host_has_libslurm() {
 
 } // namespace
 
-std::optional<RankZeroNode> find_rank_zero(std::uint32_t job_id, std::uint32_t step_id) {
+std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
     if (!host_has_libslurm()) {
         return std::nullopt;
     }
-    const auto layout = load_layout(job_id, step_id);
-    std::string name = layout ? name_of_rank_zero(*layout) : std::string();
-    if (name.empty()) {
+    StepLayout step =
+        heterogeneous_job ? load_job_components(job_id, step_id) : load_step_components(job_id, step_id);
+    if (step.nodes.empty()) {
         return std::nullopt;
     }
-    std::string address = address_of(name);
-    return RankZeroNode{std::move(name), std::move(address)};
+    std::sort(step.nodes.begin(), step.nodes.end(),
+              [](const ExpectedNode& a, const ExpectedNode& b) { return a.first_rank < b.first_rank; });
+    std::string name = step.head().name;
+    step.head_address = address_of(name);
+    return step;
 }
 
-StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const RankZeroNode& rank_zero) {
+StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optional<StepLayout>& layout) {
     StepNote note;
     note.job_id = job_id;
     note.step_id = step_id;
-    note.head_node = rank_zero.name;
-    if (!rank_zero.address.empty()) {
-        for (const auto& address : resolve_host(rank_zero.address).addresses) {
+    if (!layout) {
+        return note;
+    }
+    note.head_node = layout->head().name;
+    if (!layout->head_address.empty()) {
+        for (const auto& address : resolve_host(layout->head_address).addresses) {
             if (address.is_routable()) {
                 note.head_address = address.text();
                 break;
@@ -93,6 +164,19 @@ StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const RankZeroNo
         }
     }
     return note;
+}
+
+std::optional<PortRange> load_srun_port_range() {
+    slurm_conf_t* conf = nullptr;
+    if (slurm_load_ctl_conf == nullptr || slurm_free_ctl_conf == nullptr ||
+        slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS || conf == nullptr) {
+        return std::nullopt;
+    }
+    const std::unique_ptr<slurm_conf_t, decltype(&slurm_free_ctl_conf)> owner(conf, slurm_free_ctl_conf);
+    if (conf->srun_port_range == nullptr || conf->srun_port_range[0] == 0) {
+        return std::nullopt;
+    }
+    return PortRange{conf->srun_port_range[0], conf->srun_port_range[1]};
 }
 
 } // namespace rdma_nccl

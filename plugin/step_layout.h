@@ -1,24 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
+// What slurmctld knows of a step, by a few RPCs in srun, whose number does not grow with the nodes.
 #pragma once
 
+#include "lib/exchange_plan.h"
+#include "lib/settings.h"
 #include "lib/step.h"
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace rdma_nccl {
 
-struct RankZeroNode {
-    std::string name;
-    std::string address; ///< NodeAddr, a name or a numeric address
+/// Exact also for arbitrary, heterogeneous and topology-aware layouts.
+struct StepLayout {
+    std::vector<ExpectedNode> nodes; ///< of all components, in the order of their first ranks
+    unsigned component = 0;          ///< the one that was asked about
+    std::string head_address;        ///< NodeAddr of rank 0's node, a name or a numeric address
+
+    [[nodiscard]] const ExpectedNode& head() const { return nodes.front(); }
 };
 
-/// Where the step layout puts rank 0, from slurmctld: two RPCs, in srun only, so their number does not grow with the
-/// nodes. nullopt when Slurm does not say. Exact also for arbitrary, heterogeneous and topology-aware layouts.
-std::optional<RankZeroNode> find_rank_zero(std::uint32_t job_id, std::uint32_t step_id);
+/// nullopt when Slurm does not say. `heterogeneous_job`: other components have jobs of their own, which are asked, too;
+/// whether they are part of the step is not certain then.
+std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
 
 /// A note that says so, with a numeric address that other nodes can use, if the node's resolves to one.
-StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const RankZeroNode& rank_zero);
+StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optional<StepLayout>& layout);
+
+/// SrunPortRange of slurm.conf; nullopt when it has none, or does not say.
+std::optional<PortRange> load_srun_port_range();
 
 } // namespace rdma_nccl

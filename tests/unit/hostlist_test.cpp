@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/hostlist.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace rdma_nccl {
@@ -21,6 +22,29 @@ TEST(Hostlist, RefusesNonsense) {
                             "n[1-60000],m[1-60000]", "n[1-300][1-300]", "[[1]]", "n[1-3]]"}) {
         EXPECT_FALSE(expand_hostlist(bad).has_value()) << bad;
     }
+}
+
+TEST(Hostlist, FoldsNames) {
+    EXPECT_EQ(fold_hostlist({"n03", "n17"}), "n[03,17]");
+    EXPECT_EQ(fold_hostlist({"n10", "n09", "n08", "n11", "n11"}), "n[08-11]");
+    EXPECT_EQ(fold_hostlist({"n8", "n9", "n10"}), "n[8-10]");
+    EXPECT_EQ(fold_hostlist({"n1", "n01"}), "n1,n01");
+    EXPECT_EQ(fold_hostlist({"r1n1-ib", "r1n2-ib", "r1n4-ib", "login"}), "r1n[1,2,4]-ib,login");
+    EXPECT_EQ(fold_hostlist({"n1"}), "n1");
+    EXPECT_EQ(fold_hostlist({"n0", "n1", "n2"}), "n[0-2]");
+    EXPECT_EQ(fold_hostlist({}), "");
+    EXPECT_EQ(fold_hostlist({"n99999999999999999999"}), "n99999999999999999999");
+}
+
+TEST(Hostlist, FoldedNamesExpandAgain) {
+    std::vector<std::string> names;
+    for (unsigned i = 0; i < 3000; i += 1 + i % 3) {
+        names.push_back("gpu" + std::string(i < 1000 ? "0" : "") + std::to_string(i + 100) + "-ib");
+    }
+    auto expanded = expand_hostlist(fold_hostlist(names)).value();
+    std::sort(names.begin(), names.end());
+    std::sort(expanded.begin(), expanded.end());
+    EXPECT_EQ(expanded, names);
 }
 
 TEST(TaskCounts, ExpandRepeats) {

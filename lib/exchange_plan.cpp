@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exchange_plan.h"
+
+#include "lib/format.h"
+#include "lib/hostlist.h"
+#include "lib/layout.h"
+#include "lib/report.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <set>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t most_candidates = 4;
+constexpr std::size_t most_fabric_candidates = 2;
+
+using Reports = std::span<const NodeReport>;
+
+std::optional<IpPrefix> network_of(const InterfaceAddress& entry) {
+    const auto network = IpPrefix::of(entry.address, entry.prefix_length);
+    return network && network->length() > 0 ? network : std::nullopt;
+}
+
+bool has_address_in(const NodeReport& report, const IpPrefix& network) {
+    return std::any_of(report.addresses.begin(), report.addresses.end(),
+                       [&](const auto& entry) { return network.contains(entry.address.address); });
+}
+
+bool is_common_network(Reports reports, const InterfaceAddress& entry) {
+    const auto network = network_of(entry);
+    return network && std::all_of(reports.begin(), reports.end(),
+                                  [&](const auto& report) { return has_address_in(report, *network); });
+}
+
+class Candidates {
+public:
+    void add(const IpAddress& address, std::string why) {
+        const bool known = std::any_of(list_.begin(), list_.end(),
+                                       [&](const auto& candidate) { return candidate.address == address; });
+        if (!known && list_.size() < most_candidates) {
+            list_.push_back({address, std::move(why)});
+        }
+    }
+    std::vector<HeadCandidate> take() { return std::move(list_); }
+
+private:
+    std::vector<HeadCandidate> list_;
+};
+
+void add_net_setting(Candidates& candidates, const NodeReport& head, const NetChoice& net) {
+    for (const auto& entry : head.addresses) {
+        if (!net.interface.empty() && entry.netdev == net.interface) {
+            candidates.add(entry.address.address, format_text("net={}", net.interface));
+        } else if (net.prefix && net.prefix->contains(entry.address.address)) {
+            candidates.add(entry.address.address, format_text("net={}", net.prefix->text()));
+        }
+    }
+}
+
+/// An address of the fabric that all nodes have one beside, before those that only routing can reach.
+void add_fabric(Candidates& candidates, Reports reports) {
+    std::size_t left = most_fabric_candidates;
+    for (const bool common : {true, false}) {
+        for (const auto& entry : reports.front().addresses) {
+            if (left > 0 && entry.fabric && is_common_network(reports, entry.address) == common) {
+                --left;
+                candidates.add(entry.address.address, format_text("on the fabric ({})", entry.netdev));
+            }
+        }
+    }
+}
+
+std::string error_text(int code) {
+    return std::strerror(code);
+}
+
+std::vector<std::string> names_of(Reports reports, const std::function<bool(std::size_t)>& wanted) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        if (wanted(i)) {
+            names.push_back(reports[i].node);
+        }
+    }
+    return names;
+}
+
+/// The errno of node i with a candidate; the head reaches itself.
+int result_of(std::span<const ReachResult> results, std::size_t i, std::size_t candidate) {
+    return i == 0 || candidate >= results[i].size() ? 0 : results[i][candidate];
+}
+
+void tell_unreached(HeadVerdict& verdict, Reports reports, std::span<const ReachResult> results,
+                    const HeadCandidate& candidate, std::size_t index, std::string_view instead) {
+    std::map<int, std::vector<std::string>> by_error;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        if (const int code = result_of(results, i, index); code != 0) {
+            by_error[code].push_back(reports[i].node);
+        }
+    }
+    for (auto& [code, nodes] : by_error) {
+        verdict.findings.push_back({std::move(nodes),
+                                    format_text("cannot connect to {} of {}, {}: {}{}", candidate.address.text(),
+                                                reports.front().node, candidate.why, error_text(code), instead),
+                                    true});
+    }
+}
+
+// --- Differences ---
+
+std::string count_text(std::size_t number, std::string_view noun) {
+    return format_text("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
+std::string port_name(const ReportedPort& port) {
+    return format_text("{}:{}", port.hca, port.port);
+}
+
+std::set<std::string> port_names(const NodeReport& report) {
+    std::set<std::string> names;
+    for (const auto& port : report.ports) {
+        names.insert(port_name(port));
+    }
+    return names;
+}
+
+/// The values that a node's ports have, each once: "RoCE", "100, 200 Gb/s"; "" for a node without ports.
+std::string port_values(const NodeReport& report, const std::function<std::string(const ReportedPort&)>& value) {
+    std::set<std::string> values;
+    for (const auto& port : report.ports) {
+        if (auto text = value(port); !text.empty()) {
+            values.insert(std::move(text));
+        }
+    }
+    std::string all;
+    for (const auto& text : values) {
+        all += (all.empty() ? "" : ", ") + text;
+    }
+    return all;
+}
+
+std::string link_layer_of(const ReportedPort& port) {
+    return port.link_layer == LinkLayer::InfiniBand ? "InfiniBand" : "RoCE";
+}
+
+std::string rate_of(const ReportedPort& port) {
+    return port.rate_gbps > 0 ? format_text("{:g} Gb/s", port.rate_gbps) : "";
+}
+
+std::string mtu_of(const ReportedPort& port) {
+    return port.mtu > 0 ? format_text("MTU {}", port.mtu) : "";
+}
+
+std::string gid_kind_of(const ReportedPort& port) {
+    if (!port.roce || !port.address) {
+        return "";
+    }
+    return format_text("RoCE v{} over {}", static_cast<int>(*port.roce),
+                       port.address->address.is_ipv4() ? "IPv4" : "IPv6");
+}
+
+std::string memlock_of(const NodeReport& report) {
+    return report.memlock_kib ? format_text("locked memory limited to {} KiB", *report.memlock_kib)
+                              : "locked memory unlimited";
+}
+
+/// One thing in which nodes may differ; a node for which `value` is empty has no part in it.
+struct Attribute {
+    std::function<std::string(const NodeReport&)> value;
+    bool fault = true;
+};
+
+std::vector<Attribute> attributes() {
+    const auto of_ports = [](std::string (*value)(const ReportedPort&)) {
+        return [value](const NodeReport& report) { return port_values(report, value); };
+    };
+    return {{[](const NodeReport& report) { return count_text(report.ports.size(), "HCA port") + " in use"; }},
+            {of_ports(link_layer_of)},
+            {of_ports(rate_of)},
+            {of_ports(mtu_of)},
+            {of_ports(gid_kind_of)},
+            {[](const NodeReport& report) { return count_text(report.gpus, "GPU"); }, false},
+            {memlock_of}};
+}
+
+/// What a node lacks of the ports of another, where it has no others: "without mlx5_3:1".
+std::string missing_ports(const NodeReport& report, const NodeReport& usual) {
+    constexpr std::size_t most_named = 4;
+    const auto own = port_names(report);
+    const auto all = port_names(usual);
+    std::vector<std::string> missing;
+    std::set_difference(all.begin(), all.end(), own.begin(), own.end(), std::back_inserter(missing));
+    if (missing.empty() || missing.size() > most_named || missing.size() + own.size() != all.size()) {
+        return "";
+    }
+    std::string text;
+    for (const auto& name : missing) {
+        text += (text.empty() ? "without " : ", ") + name;
+    }
+    return text;
+}
+
+/// A node's value and, for ports, which ones are missing: what is told together.
+std::string value_with_detail(const Attribute& attribute, const NodeReport& report, const NodeReport& usual,
+                              bool of_ports) {
+    const std::string value = attribute.value(report);
+    const std::string detail = of_ports ? missing_ports(report, usual) : "";
+    return detail.empty() ? value : format_text("{} ({})", value, detail);
+}
+
+void compare(std::vector<Finding>& findings, Reports reports, const Attribute& attribute, bool of_ports) {
+    std::map<std::string, std::vector<std::size_t>> nodes_by_value;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        if (auto value = attribute.value(reports[i]); !value.empty()) {
+            nodes_by_value[std::move(value)].push_back(i);
+        }
+    }
+    if (nodes_by_value.size() < 2) {
+        return;
+    }
+    // The usual value is the one of most nodes; of equally many, the one of the first node.
+    const auto usual = std::max_element(nodes_by_value.begin(), nodes_by_value.end(), [](const auto& a, const auto& b) {
+        return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
+                                                  : a.second.front() > b.second.front();
+    });
+    const std::size_t usual_count = usual->second.size();
+    const NodeReport& usual_node = reports[usual->second.front()];
+    std::map<std::string, std::vector<std::string>> told; // what is said, of which nodes
+    for (const auto& [value, nodes] : nodes_by_value) {
+        if (value == usual->first) {
+            continue;
+        }
+        for (const auto i : nodes) {
+            told[value_with_detail(attribute, reports[i], usual_node, of_ports)].push_back(reports[i].node);
+        }
+    }
+    for (auto& [value, nodes] : told) {
+        findings.push_back({std::move(nodes),
+                            format_text("{}; {} has {}", value,
+                                        usual_count == 1 ? usual_node.node : count_text(usual_count, "node"),
+                                        usual->first),
+                            attribute.fault});
+        if (usual_count > 1) {
+            auto& text = findings.back().text;
+            text.replace(text.rfind(" has "), 5, " have ");
+        }
+    }
+}
+
+// --- Answers ---
+
+/// The address of a node to write into a hosts file: on the network of the head's, else the first.
+std::optional<IpAddress> address_for_hosts(const NodeReport& report, const std::optional<IpAddress>& head) {
+    for (const auto& entry : report.addresses) {
+        const auto network = network_of(entry.address);
+        if (head && network && network->contains(*head)) {
+            return entry.address.address;
+        }
+    }
+    return report.addresses.empty() ? std::nullopt : std::optional(report.addresses.front().address.address);
+}
+
+HostsTable hosts_table(Reports reports, const std::optional<IpAddress>& head,
+                                   const std::vector<RankShare>& shares) {
+    HostsTable hosts;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        const auto address = i == 0 && head ? head : address_for_hosts(reports[i], head);
+        if (address) {
+            hosts.push_back({reports[i].node, *address, shares.empty() ? reports[i].tasks : shares[i].count});
+        }
+    }
+    return hosts;
+}
+
+unsigned total_tasks(Reports reports) {
+    unsigned total = 0;
+    for (const auto& report : reports) {
+        total += report.tasks;
+    }
+    return total;
+}
+
+std::string summary(Reports reports, const Agreement& first) {
+    std::string text = format_text("{} layout, {} on {}", layout_name(first.layout),
+                                   count_text(total_tasks(reports), "task"), count_text(reports.size(), "node"));
+    if (first.ranks) {
+        text += format_text(", {}", count_text(first.ranks->total, "rank"));
+    }
+    const auto head = first.head ? first.head : reports.front().plan_head;
+    const std::string port = first.block ? format_text("{}", first.block->first) : "none";
+    return text + format_text(", head {} ({}:{}), {}", first.head_node, head ? head->text() : "none", port,
+                              reports.front().fabric);
+}
+
+void append(std::vector<Finding>& target, std::vector<Finding> more) {
+    target.insert(target.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+std::optional<std::string> first_fault(const std::vector<Finding>& findings) {
+    const auto fault = std::find_if(findings.begin(), findings.end(), [](const auto& found) { return found.fault; });
+    return fault == findings.end() ? std::nullopt : std::optional(fault->line());
+}
+
+} // namespace
+
+std::optional<std::size_t> find_expected(std::span<const ExpectedNode> expected, const std::vector<bool>& taken,
+                                         const NodeReport& report) {
+    std::optional<std::size_t> by_name;
+    std::vector<std::size_t> by_tasks;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        const auto& node = expected[i];
+        if (taken[i]) {
+            continue;
+        }
+        const bool same_tasks = node.tasks == report.tasks && node.first_task == report.first_task;
+        const bool same_name = node.name == report.node;
+        if (same_tasks && same_name) {
+            return i;
+        }
+        if (same_tasks) {
+            by_tasks.push_back(i);
+        }
+        if (same_name && !by_name) {
+            by_name = i;
+        }
+    }
+    return by_tasks.size() == 1 ? std::optional(by_tasks.front()) : by_name;
+}
+
+std::vector<HeadCandidate> find_candidates(std::span<const NodeReport> reports, const Settings& settings,
+                                           const std::optional<IpAddress>& node_address) {
+    const NodeReport& head = reports.front();
+    Candidates candidates;
+    if (head.plan_head && head.plan_head_is_given) {
+        candidates.add(*head.plan_head, head.plan_head_why);
+        return candidates.take();
+    }
+    if (settings.net.is_auto()) {
+        add_fabric(candidates, reports);
+    } else {
+        add_net_setting(candidates, head, settings.net);
+    }
+    if (node_address && node_address->is_routable()) {
+        candidates.add(*node_address, "its address in Slurm");
+    }
+    if (head.plan_head && head.plan_head->is_routable()) {
+        candidates.add(*head.plan_head, head.plan_head_why);
+    }
+    return candidates.take();
+}
+
+std::string Finding::line() const {
+    return format_text("{}: {}", fold_hostlist(nodes), text);
+}
+
+HeadVerdict judge_reach(std::span<const HeadCandidate> candidates, std::span<const NodeReport> reports,
+                        std::span<const ReachResult> results) {
+    HeadVerdict verdict;
+    std::size_t best = 0;
+    std::size_t best_reached = 0;
+    for (std::size_t c = 0; c < candidates.size() && best_reached < reports.size(); ++c) {
+        std::size_t reached = 0;
+        for (std::size_t i = 0; i < reports.size(); ++i) {
+            reached += result_of(results, i, c) == 0 ? 1U : 0U;
+        }
+        if (reached > best_reached) {
+            best = c;
+            best_reached = reached;
+        }
+    }
+    if (candidates.empty()) {
+        return verdict;
+    }
+    verdict.chosen = candidates[best];
+    const std::string instead = format_text("; MASTER_ADDR is {}", candidates[best].address.text());
+    for (std::size_t c = 0; c <= best; ++c) {
+        // One that nobody reached is a network without routes between its parts: no fault of any node.
+        const auto reached = names_of(reports, [&](std::size_t i) { return i > 0 && result_of(results, i, c) == 0; });
+        if (c == best || !reached.empty()) {
+            tell_unreached(verdict, reports, results, candidates[c], c, c == best ? "" : instead);
+        }
+    }
+    return verdict;
+}
+
+std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
+    std::vector<Finding> findings;
+    std::map<std::string, std::vector<std::string>> warnings;
+    std::vector<std::string> order; // as the first node has them
+    for (const auto& report : reports) {
+        for (const auto& warning : report.warnings) {
+            auto& nodes = warnings[warning];
+            if (nodes.empty()) {
+                order.push_back(warning);
+            }
+            nodes.push_back(report.node);
+        }
+    }
+    for (const auto& warning : order) {
+        findings.push_back({warnings[warning], warning, true});
+    }
+    bool of_ports = true; // the first attribute
+    for (const auto& attribute : attributes()) {
+        compare(findings, reports, attribute, of_ports);
+        of_ports = false;
+    }
+    return findings;
+}
+
+std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeReport> reports,
+                                                        std::vector<Finding>& findings) {
+    // How many nodes have a port in a network.
+    std::map<std::string, std::set<std::size_t>> nodes_by_network;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        for (const auto& port : reports[i].ports) {
+            if (const auto network = port.address ? network_of(*port.address) : std::nullopt) {
+                nodes_by_network[network->text()].insert(i);
+            }
+        }
+    }
+    std::vector<std::vector<std::string>> lonely(reports.size());
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        bool any_neighbour = false;
+        std::vector<const ReportedPort*> alone;
+        for (const auto& port : reports[i].ports) {
+            const auto network = port.address ? network_of(*port.address) : std::nullopt;
+            const bool neighbour = !network || nodes_by_network[network->text()].size() > 1;
+            any_neighbour = any_neighbour || (network && neighbour);
+            if (!neighbour) {
+                alone.push_back(&port);
+            }
+        }
+        for (const auto* port : any_neighbour ? alone : std::vector<const ReportedPort*>()) {
+            lonely[i].push_back(port_name(*port));
+            findings.push_back({{reports[i].node},
+                                format_text("{} ({}): no other node has a port in that network: left out; give it an "
+                                            "address of its rail's network",
+                                            port_name(*port), network_of(*port->address)->text()),
+                                true});
+        }
+    }
+    return lonely;
+}
+
+Layout common_layout(std::span<const NodeReport> reports) {
+    const auto other = std::find_if(reports.begin(), reports.end(),
+                                    [](const auto& report) { return report.layout != Layout::Rank; });
+    return other == reports.end() ? Layout::Rank : other->layout;
+}
+
+std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout) {
+    const bool countable =
+        std::all_of(reports.begin(), reports.end(), [](const auto& report) { return report.gpus > 0; });
+    if (layout == Layout::Rank || !countable) {
+        return {};
+    }
+    std::vector<RankShare> shares;
+    unsigned next = 0;
+    for (const auto& report : reports) {
+        shares.push_back({next, report.gpus, 0});
+        next += report.gpus;
+    }
+    for (auto& share : shares) {
+        share.total = next;
+    }
+    return shares;
+}
+
+bool gpus_differ(std::span<const NodeReport> reports) {
+    return std::any_of(reports.begin(), reports.end(),
+                       [&](const auto& report) { return report.gpus != reports.front().gpus; });
+}
+
+ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadCandidate> candidates,
+                      std::span<const ReachResult> results, const Settings& settings) {
+    ExchangeOutcome outcome;
+    auto verdict = judge_reach(candidates, reports, results);
+    outcome.findings = std::move(verdict.findings);
+    append(outcome.findings, find_differences(reports));
+    const auto lonely = find_lonely_ports(reports, outcome.findings);
+
+    Agreement common;
+    common.head_node = reports.front().node;
+    common.layout = common_layout(reports);
+    common.block = reports.front().block;
+    if (verdict.chosen) {
+        common.head = verdict.chosen->address;
+        common.head_why = verdict.chosen->why;
+    }
+    if (settings.strict) {
+        common.strict_fault = first_fault(outcome.findings);
+    }
+    const auto shares = share_ranks(reports, common.layout);
+    if (settings.hosts != HostsChoice::Off) {
+        outcome.hosts = hosts_table(reports, common.head, shares);
+    }
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+        outcome.agreements.push_back(common);
+        outcome.agreements.back().left_out = lonely[i];
+        if (!shares.empty()) {
+            outcome.agreements.back().ranks = shares[i];
+        }
+    }
+    outcome.summary = summary(reports, outcome.agreements.front());
+    return outcome;
+}
+
+} // namespace rdma_nccl

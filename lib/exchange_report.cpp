@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exchange_report.h"
+
+#include "lib/report.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+const Port* find_port(const Fabric& fabric, const PortChoice& choice) {
+    const Hca* const hca = fabric.find_hca(choice.hca);
+    if (hca == nullptr) {
+        return nullptr;
+    }
+    const auto found = std::find_if(hca->ports.begin(), hca->ports.end(),
+                                    [&](const Port& port) { return port.number == choice.port; });
+    return found == hca->ports.end() ? nullptr : &*found;
+}
+
+/// An address of the interface with the length of its network; the whole address where the interface has no such one.
+InterfaceAddress with_length(const Netdev* netdev, const IpAddress& address) {
+    if (netdev != nullptr) {
+        const auto found = std::find_if(netdev->addresses.begin(), netdev->addresses.end(),
+                                        [&](const auto& own) { return own.address == address; });
+        if (found != netdev->addresses.end()) {
+            return *found;
+        }
+    }
+    return {address, address.is_ipv4() ? 32U : 128U};
+}
+
+ReportedPort report_port(const Fabric& fabric, const PortChoice& choice, const Port& port) {
+    ReportedPort result{choice.hca, choice.port, choice.link_layer, port.believable_rate_gbps(), 0, {}, {}};
+    const auto gid = std::find_if(port.gids.begin(), port.gids.end(),
+                                  [&](const Gid& entry) { return choice.gid_index == entry.index; });
+    if (gid != port.gids.end()) {
+        const Netdev* const netdev = fabric.find_netdev(gid->netdev);
+        result.mtu = netdev == nullptr ? 0 : netdev->mtu;
+        result.address = with_length(netdev, gid->value);
+        if (gid->type) {
+            result.roce = *gid->type == GidType::RoceV1 ? RoceVersion::V1 : RoceVersion::V2;
+        }
+    }
+    return result;
+}
+
+/// The interfaces of the ports in use.
+bool is_of_fabric(const Fabric& fabric, const FabricChoice& choice, const std::string& netdev) {
+    return std::any_of(fabric.hcas.begin(), fabric.hcas.end(), [&](const Hca& hca) {
+        return choice.uses(hca.name) && std::find(hca.netdevs.begin(), hca.netdevs.end(), netdev) != hca.netdevs.end();
+    });
+}
+
+} // namespace
+
+NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string node) {
+    NodeReport report;
+    report.node = std::move(node);
+    report.gpus = facts.visible_gpus;
+    report.layout = plan.layout.layout;
+    report.cpus = facts.allowed_cpus;
+    report.memlock_kib = facts.memlock_kib;
+    report.hcas = static_cast<unsigned>(facts.fabric.hcas.size());
+    for (const auto& hca : facts.fabric.hcas) {
+        report.active_ports += static_cast<unsigned>(std::count_if(
+            hca.ports.begin(), hca.ports.end(), [](const Port& port) { return port.state == "ACTIVE"; }));
+    }
+    report.fabric = fabric_summary(plan.fabric);
+    for (const auto* choice : plan.fabric.used()) {
+        if (const Port* const port = find_port(facts.fabric, *choice)) {
+            report.ports.push_back(report_port(facts.fabric, *choice, *port));
+        }
+    }
+    for (const auto& netdev : facts.fabric.netdevs) {
+        for (const auto& own : netdev.addresses) {
+            if (netdev.up && !netdev.loopback && own.address.is_routable()) {
+                report.addresses.push_back({netdev.name, own, is_of_fabric(facts.fabric, plan.fabric, netdev.name)});
+            }
+        }
+    }
+    report.plan_head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
+    report.plan_head_is_given = plan.users_head || plan.head.source == "setting";
+    report.plan_head_why = plan.users_head ? "MASTER_ADDR was set before" : plan.head.why;
+    report.warnings = plan.warnings;
+    return report;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exchange_rounds.h"
+
+#include "lib/exchange_reach.h"
+#include "lib/format.h"
+#include "lib/hostlist.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::seconds;
+
+constexpr seconds first_progress(2);
+constexpr std::chrono::milliseconds test_margin(2500); // beyond the nodes' own limit
+
+} // namespace
+
+ExchangeRounds::ExchangeRounds(ExchangeStep step, Tell tell, Send send, Clock::time_point now)
+    : step_(std::move(step)), tell_(std::move(tell)), send_(std::move(send)), start_(now),
+      next_progress_(now + first_progress), taken_(step_.nodes.size(), false) {}
+
+bool ExchangeRounds::take(int connection, NodeMessage message, Clock::time_point now) {
+    if (auto* const report = std::get_if<NodeReport>(&message)) {
+        return take_report(connection, std::move(*report), now);
+    }
+    if (auto* const result = std::get_if<ReachResult>(&message)) {
+        return take_result(connection, std::move(*result));
+    }
+    return take_counters(connection, std::move(std::get<std::vector<CounterReading>>(message)));
+}
+
+bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_point now) {
+    if (by_connection_.contains(connection)) {
+        return false;
+    }
+    if (stage_ != Stage::Gathering) {
+        send(connection, Disagreement{alone_why_.empty() ? "it came too late" : alone_why_, false});
+        return true;
+    }
+    if (nodes_.empty()) {
+        learn_size(report.step_nodes);
+    }
+    Node node{std::move(report), std::nullopt, std::nullopt, connection, false, false};
+    if (!step_.nodes.empty()) {
+        node.expected = find_expected(step_.nodes, taken_, node.report);
+        if (!node.expected) {
+            return false;
+        }
+        taken_[*node.expected] = true;
+    }
+    by_connection_[connection] = nodes_.size();
+    nodes_.push_back(std::move(node));
+    first_report_ = first_report_ ? first_report_ : now;
+    if (nodes_.size() == step_.node_count) {
+        start_test(now);
+    }
+    return true;
+}
+
+/// srun cannot tell whether the other components of a heterogeneous job have a part in this step; the nodes can.
+void ExchangeRounds::learn_size(unsigned step_nodes) {
+    if (step_nodes == 0 || step_nodes == step_.nodes.size()) {
+        return;
+    }
+    std::erase_if(step_.nodes, [this](const auto& node) { return node.component != step_.component; });
+    if (step_.nodes.size() != step_nodes) {
+        step_.nodes.clear();
+    }
+    for (auto& node : step_.nodes) {
+        node.first_rank = node.first_task;
+    }
+    taken_.assign(step_.nodes.size(), false);
+    step_.node_count = step_nodes;
+}
+
+void ExchangeRounds::start_test(Clock::time_point now) {
+    stage_ = Stage::Testing;
+    const auto rank_of = [this](const Node& node) {
+        return node.expected ? step_.nodes[*node.expected].first_rank : node.report.first_task;
+    };
+    std::stable_sort(nodes_.begin(), nodes_.end(),
+                     [&](const Node& a, const Node& b) { return rank_of(a) < rank_of(b); });
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        by_connection_[nodes_[i].connection] = i;
+    }
+    // The node of rank 0 says itself that it is; two that say so are parts of a heterogeneous step of unknown layout.
+    const bool several =
+        step_.nodes.empty() && nodes_.size() > 1 && nodes_[1].report.first_task == 0;
+    if (nodes_.front().report.first_task != 0 || several) {
+        answer_alone("Slurm does not tell which node has rank 0");
+        return;
+    }
+    const auto all = reports();
+    candidates_ = find_candidates(all, step_.settings, step_.head_address);
+    ReachTest test;
+    test.port = all.front().listener;
+    for (const auto& candidate : candidates_) {
+        test.addresses.push_back(candidate.address);
+    }
+    if (nodes_.size() == 1 || test.port == 0 || test.addresses.empty()) {
+        answer();
+        return;
+    }
+    results_missing_ = nodes_.size() - 1;
+    test_end_ = now + reach_patience + test_margin;
+    const auto message = share(test);
+    for (std::size_t i = 1; i < nodes_.size(); ++i) {
+        send_(nodes_[i].connection, message);
+    }
+}
+
+bool ExchangeRounds::take_result(int connection, ReachResult result) {
+    auto* const node = find(connection);
+    if (node == nullptr || node->result || stage_ == Stage::Gathering || result.size() != candidates_.size()) {
+        return false;
+    }
+    if (stage_ == Stage::Answered) {
+        return true;
+    }
+    node->result = std::move(result);
+    if (--results_missing_ == 0) {
+        answer();
+    }
+    return true;
+}
+
+bool ExchangeRounds::take_counters(int connection, std::vector<CounterReading> counters) {
+    auto* const node = find(connection);
+    if (node == nullptr || stage_ != Stage::Answered || node->has_counters) {
+        return false;
+    }
+    node->has_counters = true;
+    --running_;
+    counters_.push_back(std::move(counters));
+    return true;
+}
+
+void ExchangeRounds::answer() {
+    const auto all = reports();
+    std::vector<ReachResult> results;
+    for (const auto& node : nodes_) {
+        results.push_back(node.result.value_or(ReachResult(candidates_.size(), ETIMEDOUT)));
+    }
+    const bool tested = nodes_.size() > 1 && all.front().listener != 0;
+    if (!tested) {
+        results.assign(nodes_.size(), ReachResult());
+    }
+    const auto outcome = agree(all, candidates_, results, step_.settings);
+    if (step_.settings.verbose > 0) {
+        tell_(outcome.summary);
+        tell_findings(outcome.findings);
+    }
+    const auto hosts = outcome.hosts.empty() ? nullptr : share(outcome.hosts);
+    stage_ = Stage::Answered;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        if (hosts) {
+            send_(nodes_[i].connection, hosts);
+        }
+        send(nodes_[i].connection, outcome.agreements[i]);
+        nodes_[i].report = NodeReport(); // nothing needs it any more
+    }
+    running_ = nodes_.size();
+}
+
+void ExchangeRounds::answer_alone(const std::string& why) {
+    stage_ = Stage::Answered;
+    alone_why_ = why;
+    if (step_.settings.verbose > 0) {
+        tell_(format_text("warning: {}: each node plans alone", why));
+    }
+    const auto message = share(Disagreement{why, gpus_differ(reports())});
+    for (const auto& node : nodes_) {
+        if (!node.lost) {
+            send_(node.connection, message);
+            ++running_;
+        }
+    }
+}
+
+void ExchangeRounds::tell_findings(const std::vector<Finding>& findings) const {
+    constexpr std::size_t most_lines = 6;
+    const bool all = step_.settings.verbose >= 2;
+    for (std::size_t i = 0; i < findings.size(); ++i) {
+        if (i == most_lines && !all && findings.size() > most_lines + 1) {
+            tell_(format_text("and {} more warnings, see --rdma-nccl=verbose=2", findings.size() - i));
+            return;
+        }
+        const auto& found = findings[i];
+        tell_(format_text("{}: {}{}", fold_hostlist(found.nodes), found.fault ? "warning: " : "", found.text));
+    }
+}
+
+void ExchangeRounds::lose(int connection) {
+    auto* const node = find(connection);
+    if (node == nullptr || node->lost) {
+        return;
+    }
+    node->lost = true;
+    if (stage_ != Stage::Answered) {
+        answer_alone(format_text("{} was lost before the nodes of the step had agreed", node->report.node));
+    } else if (!node->has_counters) {
+        node->has_counters = true;
+        --running_;
+    }
+    by_connection_.erase(connection);
+}
+
+std::string ExchangeRounds::missing() const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+        if (!taken_[i]) {
+            names.push_back(step_.nodes[i].name);
+        }
+    }
+    constexpr std::size_t most_text = 400;
+    std::string text = fold_hostlist(std::move(names));
+    if (text.size() > most_text) {
+        text = text.substr(0, most_text) + "...";
+    }
+    return text;
+}
+
+void ExchangeRounds::tell_progress(Clock::time_point now) {
+    const auto waited = std::chrono::duration_cast<seconds>(now - start_).count();
+    next_progress_ = now + (waited < 10 ? seconds(8) : seconds(20));
+    if (step_.settings.verbose == 0) {
+        return;
+    }
+    if (stage_ == Stage::Testing) {
+        tell_(format_text("waiting for connection tests of {} of {} nodes ({} s)", results_missing_,
+                          step_.node_count, waited));
+        return;
+    }
+    const std::string names = missing();
+    tell_(format_text("waiting for {} of {} nodes{}{} ({} s)", step_.node_count - nodes_.size(), step_.node_count,
+                      names.empty() ? "" : ": ", names, waited));
+}
+
+void ExchangeRounds::pass_time(Clock::time_point now) {
+    if (stage_ == Stage::Testing && now >= test_end_) {
+        answer();
+    }
+    const seconds limit(step_.settings.exchange_seconds);
+    if (stage_ == Stage::Gathering && first_report_ && now >= *first_report_ + limit) {
+        const std::string names = missing();
+        answer_alone(format_text("{} of {} nodes did not report within {} s{}{}", step_.node_count - nodes_.size(),
+                                 step_.node_count, step_.settings.exchange_seconds, names.empty() ? "" : ": ", names));
+    }
+    if (stage_ != Stage::Answered && now >= next_progress_) {
+        tell_progress(now);
+    }
+}
+
+ExchangeRounds::Clock::time_point ExchangeRounds::next_time() const {
+    if (stage_ == Stage::Answered) {
+        return Clock::time_point::max();
+    }
+    auto next = next_progress_;
+    if (stage_ == Stage::Testing) {
+        next = std::min(next, test_end_);
+    } else if (first_report_) {
+        next = std::min(next, *first_report_ + seconds(step_.settings.exchange_seconds));
+    }
+    return next;
+}
+
+std::shared_ptr<const std::string> ExchangeRounds::share(const ServerMessage& message) {
+    return std::make_shared<const std::string>(write_message(message));
+}
+
+ExchangeRounds::Node* ExchangeRounds::find(int connection) {
+    const auto found = by_connection_.find(connection);
+    return found == by_connection_.end() ? nullptr : &nodes_[found->second];
+}
+
+std::vector<NodeReport> ExchangeRounds::reports() const {
+    std::vector<NodeReport> reports;
+    reports.reserve(nodes_.size());
+    std::transform(nodes_.begin(), nodes_.end(), std::back_inserter(reports),
+                   [](const Node& node) { return node.report; });
+    return reports;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of an exchange, without its sockets: all nodes report, all but the head try to reach it, all get an answer;
+// at the end of the step they send their counters. Whatever fails ends in an answer, too: "plan alone".
+#pragma once
+
+#include "lib/exchange_message.h"
+#include "lib/exchange_plan.h"
+#include "lib/settings.h"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// What srun knows of its step.
+struct ExchangeStep {
+    std::vector<ExpectedNode> nodes; ///< in the order of their ranks; empty: Slurm does not say
+    unsigned component = 0;          ///< srun's own of a heterogeneous step
+    std::size_t node_count = 0;      ///< how many reports make it complete; the nodes may know better
+    std::optional<IpAddress> head_address; ///< NodeAddr of rank 0's node
+    Settings settings;
+};
+
+class ExchangeRounds {
+public:
+    using Clock = std::chrono::steady_clock;
+    using Tell = std::function<void(std::string_view line)>;
+    /// A whole message for a connection.
+    using Send = std::function<void(int connection, std::shared_ptr<const std::string> message)>;
+
+    ExchangeRounds(ExchangeStep step, Tell tell, Send send, Clock::time_point now);
+
+    /// False when the message is not one that this connection may send now: the connection is to be closed.
+    bool take(int connection, NodeMessage message, Clock::time_point now);
+    /// The connection is gone.
+    void lose(int connection);
+    /// To be called at next_time() at the latest.
+    void pass_time(Clock::time_point now);
+    [[nodiscard]] Clock::time_point next_time() const;
+
+    [[nodiscard]] bool answered() const { return stage_ == Stage::Answered; }
+    /// Nodes that have an answer and have not sent their counters yet.
+    [[nodiscard]] std::size_t still_running() const { return running_; }
+    [[nodiscard]] const std::vector<std::vector<CounterReading>>& counters() const { return counters_; }
+
+private:
+    enum class Stage { Gathering, Testing, Answered };
+
+    struct Node {
+        NodeReport report;
+        std::optional<std::size_t> expected; ///< index in step_.nodes
+        std::optional<ReachResult> result;
+        int connection = -1;
+        bool lost = false;
+        bool has_counters = false;
+    };
+
+    bool take_report(int connection, NodeReport report, Clock::time_point now);
+    bool take_result(int connection, ReachResult result);
+    bool take_counters(int connection, std::vector<CounterReading> counters);
+    void learn_size(unsigned step_nodes);
+    void start_test(Clock::time_point now);
+    void answer();
+    void answer_alone(const std::string& why);
+    void tell_findings(const std::vector<Finding>& findings) const;
+    void tell_progress(Clock::time_point now);
+    void send(int connection, const ServerMessage& message) { send_(connection, share(message)); }
+    static std::shared_ptr<const std::string> share(const ServerMessage& message);
+    [[nodiscard]] std::string missing() const;
+    [[nodiscard]] Node* find(int connection);
+    [[nodiscard]] std::vector<NodeReport> reports() const;
+
+    ExchangeStep step_;
+    Tell tell_;
+    Send send_;
+    Clock::time_point start_;
+    std::optional<Clock::time_point> first_report_;
+    Clock::time_point next_progress_;
+    Clock::time_point test_end_;
+    Stage stage_ = Stage::Gathering;
+    std::vector<Node> nodes_; ///< in the order of their reports, then of their ranks
+    std::map<int, std::size_t> by_connection_;
+    std::vector<bool> taken_;
+    std::vector<HeadCandidate> candidates_;
+    std::size_t results_missing_ = 0;
+    std::size_t running_ = 0;
+    std::string alone_why_; ///< for nodes that come after the others were told so
+    std::vector<std::vector<CounterReading>> counters_;
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of a step's nodes for programs that want one (`hosts`): a hosts file (hosts(5)) and a DeepSpeed hostfile.
+#pragma once
+
+#include "lib/environment.h"
+#include "lib/exchange_values.h"
+#include "lib/result.h"
+
+#include <string>
+
+namespace rdma_nccl {
+
+/// "10.1.0.1\tn01" lines.
+std::string hosts_text(const HostsTable& hosts);
+
+/// "n01 slots=8" lines.
+std::string hostfile_text(const HostsTable& hosts);
+
+/// Where both were written, in a directory of this step and node alone.
+struct HostsFiles {
+    std::string directory;
+
+    [[nodiscard]] std::string hosts() const { return directory + "/hosts"; }
+    [[nodiscard]] std::string hostfile() const { return directory + "/hostfile"; }
+};
+
+/// Below the job's TMPDIR, or where that is not set or cannot be written to, `working_directory`, as
+/// rdma-nccl.JOB.STEP.NODE. To be called as the user. Nothing that is there is overwritten: a directory of that name
+/// makes it fail.
+Result<HostsFiles> write_hosts_files(const HostsTable& hosts, const Environment& environment, const std::string& step,
+                                     const std::string& node);
+
+/// As the user, too. What is not ours in the directory stays, and the directory with it.
+void remove_hosts_files(const HostsFiles& files);
+
+} // namespace rdma_nccl

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Holding a step's ports on its head node, so that nothing else takes them before the ranks listen there, or afterwards
+// (design section 5).
+#pragma once
+
+#include "lib/port.h"
+#include "lib/unique_fd.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Ports that are bound and do not listen. Each was bound without SO_REUSEADDR, so that it was nobody's, and got the
+/// option afterwards: from then on a program with SO_REUSEADDR can bind and listen there, while connect(2) and bind(2)
+/// to port 0 of any process pass them by, and a second holder gets EADDRINUSE. (inet_csk_get_port() and
+/// inet_csk_bind_conflict(), Linux net/ipv4/inet_connection_sock.c, 5.4 to 6.18.)
+struct HeldPorts {
+    std::vector<UniqueFd> sockets; ///< empty: nothing is held
+    PortBlock block;               ///< what to publish; its warnings say what could not be held
+};
+
+/// Whether another block may be taken when one is busy: only when the nodes can still be told.
+enum class BlockChoice { Fixed, Movable };
+
+/// Holds `wanted`, or where it is derived and may move, the next block of `range` of which all ports are free. Of ports
+/// that Slurm `reserved` the busy ones are passed over. The user's own MASTER_PORT is not touched.
+HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> reserved, const PortRange& range,
+                     BlockChoice choice);
+
+} // namespace rdma_nccl

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/tcp.h"
+
+#include "lib/format.h"
+#include "lib/socket_address.h"
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+void set_option(int socket, int level, int option, int value) {
+    (void)::setsockopt(socket, level, option, &value, sizeof value);
+}
+
+UniqueFd new_socket(int family) {
+    return UniqueFd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+tl::unexpected<Error> failed(std::string_view what, int code) {
+    return fail(format_text("{}: {}", what, std::strerror(code)), code);
+}
+
+Result<UniqueFd> bind_family(int family, std::uint16_t port, PortSharing sharing) {
+    UniqueFd socket = new_socket(family);
+    if (!socket) {
+        return failed("socket", errno);
+    }
+    if (family == AF_INET6) {
+        set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    }
+    if (sharing == PortSharing::Reuse) {
+        allow_reuse(socket.get());
+    }
+    const auto any = socket_address(IpAddress(), port, family);
+    if (::bind(socket.get(), any.get(), any.length) != 0) {
+        return failed(format_text("port {}", port), errno);
+    }
+    return socket;
+}
+
+} // namespace
+
+Result<UniqueFd> bind_port(std::uint16_t port, PortSharing sharing) {
+    auto socket = bind_family(AF_INET6, port, sharing);
+    const bool no_ipv6 =
+        !socket && (socket.error().os_error == EAFNOSUPPORT || socket.error().os_error == EADDRNOTAVAIL);
+    return no_ipv6 ? bind_family(AF_INET, port, sharing) : std::move(socket);
+}
+
+void allow_reuse(int socket) {
+    set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+}
+
+Result<UniqueFd> listen_on(std::uint16_t port, PortSharing sharing) {
+    auto socket = bind_port(port, sharing);
+    if (socket && ::listen(socket->get(), INT_MAX) != 0) {
+        return failed(format_text("listen on port {}", port), errno);
+    }
+    return socket;
+}
+
+std::uint16_t local_port(int socket) {
+    sockaddr_storage storage{};
+    socklen_t length = sizeof storage;
+    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
+        return 0;
+    }
+    // sin_port and sin6_port lie at the same place (RFC 3493 3.3, sockaddr_in), so one reading serves both.
+    sockaddr_in address{};
+    std::memcpy(&address, &storage, sizeof address);
+    return ntohs(address.sin_port);
+}
+
+Result<UniqueFd> start_connection(const IpAddress& address, std::uint16_t port) {
+    const int family = address.is_ipv4() ? AF_INET : AF_INET6;
+    UniqueFd socket = new_socket(family);
+    if (!socket) {
+        return failed("socket", errno);
+    }
+    const auto peer = socket_address(address, port, family);
+    if (::connect(socket.get(), peer.get(), peer.length) != 0 && errno != EINPROGRESS) {
+        return failed(address.text(), errno);
+    }
+    return socket;
+}
+
+int connection_error(int socket) {
+    int code = 0;
+    socklen_t length = sizeof code;
+    return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &length) == 0 ? code : errno;
+}
+
+void watch_connection(int socket) {
+    set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 60);
+    set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 6);
+}
+
+void close_without_trace(UniqueFd socket) {
+    const linger reset{1, 0};
+    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+}
+
+} // namespace rdma_nccl

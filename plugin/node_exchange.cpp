@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/node_exchange.h"
+
+#include "lib/format.h"
+
+#include <algorithm>
+#include <chrono>
+#include <unistd.h>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Clock = ExchangeClient::Clock;
+using std::chrono::seconds;
+
+/// srun listens before it launches the step: whoever does not reach it by now has a firewall in between.
+constexpr seconds most_to_connect(10);
+/// srun's own limit is told to all; the nodes' comes after it.
+constexpr seconds margin(8);
+
+} // namespace
+
+StepSockets::StepSockets() : process_(::getpid()) {}
+
+StepSockets::StepSockets(StepSockets&& other) noexcept
+    : held_ports(std::move(other.held_ports)), srun(std::move(other.srun)), process_(other.process_) {
+    other.held_ports.clear();
+    other.srun.reset();
+}
+
+StepSockets::~StepSockets() {
+    if (!ours()) {
+        forget();
+    }
+}
+
+bool StepSockets::ours() const {
+    return ::getpid() == process_;
+}
+
+void StepSockets::forget() {
+    for (auto& socket : held_ports) {
+        (void)socket.release();
+    }
+    if (srun) {
+        srun->forget();
+    }
+}
+
+std::string node_name(const Host& host, const NodeFacts& facts) {
+    if (auto name = facts.environment.get("SLURMD_NODENAME"); name && !name->empty()) {
+        return std::move(*name);
+    }
+    const auto& nodes = facts.step.nodes;
+    const bool listed = std::find(nodes.begin(), nodes.end(), facts.host_name) != nodes.end();
+    const auto index = host.node_id();
+    if (!listed && !facts.step.heterogeneous && index && *index < nodes.size()) {
+        return nodes[*index];
+    }
+    return facts.host_name;
+}
+
+ExchangeResult exchange_with_others(const ExchangeEndpoint& endpoint, NodeReport report, bool with_task_zero,
+                                    const Settings& settings, const NodeFacts& facts, StepSockets& sockets) {
+    ExchangeResult result;
+    const auto start = Clock::now();
+    const auto limit = seconds(endpoint.seconds);
+    std::optional<ReachListener> listener;
+    if (with_task_zero && report.block) {
+        if (auto opened = ReachListener::open(report.block->first, endpoint.secret)) {
+            listener = std::move(*opened);
+            report.listener = listener->port();
+        }
+    }
+    const auto launched_from = IpAddress::parse(facts.environment.get("SLURM_LAUNCH_NODE_IPADDR").value_or(""));
+    auto client = ExchangeClient::connect(endpoint, launched_from, start + std::min(limit, most_to_connect));
+    if (!client) {
+        result.failure = format_text("srun does not answer ({}); if a firewall is between, open SrunPortRange of "
+                                     "slurm.conf there, or give exchange=off",
+                                     client.error().message);
+        return result;
+    }
+    const std::size_t most = settings.hosts == HostsChoice::Off ? most_from_server : most_with_hosts;
+    auto answer = client->agree(report, std::move(listener), most, start + limit + margin);
+    if (!answer) {
+        result.failure = answer.error().message;
+        return result;
+    }
+    sockets.srun = std::move(*client);
+    if (auto* const agreed = std::get_if<ExchangeAnswer>(&*answer)) {
+        result.agreement = std::move(agreed->agreement);
+        result.hosts = std::move(agreed->hosts);
+    } else {
+        const auto& refused = std::get<Disagreement>(*answer);
+        result.failure = refused.why;
+        result.told_by_srun = true;
+        result.unequal_gpus = refused.unequal_gpus;
+    }
+    return result;
+}
+
+} // namespace rdma_nccl
