@@ -88,13 +88,26 @@ StepLayout load_job_components(std::uint32_t job_id, std::uint32_t step_id) {
     return step;
 }
 
+/// Asked for no component, slurmctld merges the layouts of all (slurm_step_layout_merge), and each has a task 0.
+bool is_merged(const StepLayout& step) {
+    return std::count_if(step.nodes.begin(), step.nodes.end(),
+                         [](const ExpectedNode& node) { return node.first_task == 0; }) > 1;
+}
+
 /// A step of one job: of one layout, or of several components, numbered from 0 on.
 StepLayout load_step_components(std::uint32_t job_id, std::uint32_t step_id) {
     constexpr unsigned most_components = 128; // MAX_HET_JOB_COMPS
     StepLayout step;
     std::uint32_t next_rank = 0;
     if (const auto layout = load_component(job_id, step_id, NO_VAL)) {
-        return add_component(step, *layout, 0, next_rank) ? step : StepLayout();
+        if (!add_component(step, *layout, 0, next_rank)) {
+            return {};
+        }
+        if (!is_merged(step)) {
+            return step;
+        }
+        step = {};
+        next_rank = 0;
     }
     for (unsigned component = 0; component < most_components; ++component) {
         const auto layout = load_component(job_id, step_id, component);

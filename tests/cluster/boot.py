@@ -137,8 +137,10 @@ def _run_init(state: State, cluster: Cluster, channel: socket.socket) -> None:
 
 def _listens(pid: int, port: int) -> bool:
     """Whether someone listens on a TCP port in that process's network namespace."""
-    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as file:
-        fields = [line.split() for line in file]
+    fields = []
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
+            fields += [line.split() for line in file]
     return any(field[1].endswith(f":{port:04X}") and field[3] == "0A" for field in fields)  # 0A: TCP_LISTEN
 
 
