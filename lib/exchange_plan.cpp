@@ -292,7 +292,7 @@ std::string summary(Reports reports, const Agreement& first) {
     }
     const auto head = first.head ? first.head : reports.front().plan_head;
     const std::string port = first.block ? format_text("{}", first.block->first) : "none";
-    return text + format_text(", head {} ({}:{}), {}", first.head_node, head ? head->text() : "none", port,
+    return text + format_text(", head {} ({}:{}), {}", first.head_node, head ? head->bracketed() : "none", port,
                               reports.front().fabric);
 }
 

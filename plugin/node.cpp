@@ -215,7 +215,8 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
 /// The plan as it is after the exchange, or without one; who has rank 0, and what there is to warn of.
 void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged) {
     state.facts.agreement = exchanged.agreement;
-    state.facts.unequal_gpus = exchanged.unequal_gpus;
+    const auto& note = state.facts.step.note;
+    state.facts.unequal_gpus = exchanged.unequal_gpus || (note && note->unequal_gpus);
     state.plan = make_plan(state.facts, state.settings);
     state.has_rank_zero = exchanged.agreement ? has_task_zero(host) && exchanged.agreement->head_node ==
                                                                            node_name(host, state.facts)

@@ -3,12 +3,15 @@
 
 #include "lib/head.h"
 #include "lib/hostlist.h"
+#include "lib/text.h"
 #include "plugin/slurm_compat.h"
 
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace rdma_nccl {
@@ -137,6 +140,21 @@ std::string address_of(std::string& node) {
     return {};
 }
 
+/// Of a node's "gpu:a100:4(IDX:0-3),nic:2(IDX:0-1)".
+unsigned count_gpus(std::string_view text) {
+    unsigned count = 0;
+    while (!text.empty()) {
+        const auto open = std::min(text.find('('), text.size());
+        const auto entry = text.substr(0, open);
+        if (entry == "gpu" || entry.starts_with("gpu:")) {
+            count += parse_number<unsigned>(entry.substr(entry.rfind(':') + 1)).value_or(1);
+        }
+        const auto end = text.find("),", open);
+        text = end == std::string_view::npos ? std::string_view() : text.substr(end + 2);
+    }
+    return count;
+}
+
 bool host_has_libslurm() {
     return slurm_job_step_layout_get != nullptr && slurm_job_step_layout_free != nullptr &&
            slurm_load_node_single != nullptr && slurm_free_node_info_msg != nullptr;
@@ -177,6 +195,24 @@ StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optio
         }
     }
     return note;
+}
+
+bool load_gpus_differ(std::uint32_t job_id) {
+    job_info_msg_t* message = nullptr;
+    if (slurm_load_job == nullptr || slurm_free_job_info_msg == nullptr ||
+        slurm_load_job(&message, job_id, SHOW_DETAIL) != SLURM_SUCCESS || message == nullptr) {
+        return false;
+    }
+    const std::unique_ptr<job_info_msg_t, decltype(&slurm_free_job_info_msg)> owner(message, slurm_free_job_info_msg);
+    std::set<unsigned> counts;
+    for (std::uint32_t i = 0; i < message->record_count; ++i) {
+        const auto& record = message->job_array[i];
+        for (std::uint32_t node = 0; record.gres_detail_str != nullptr && node < record.gres_detail_cnt; ++node) {
+            const char* const text = record.gres_detail_str[node];
+            counts.insert(count_gpus(text == nullptr ? "" : text));
+        }
+    }
+    return counts.size() > 1;
 }
 
 std::optional<PortRange> load_srun_port_range() {

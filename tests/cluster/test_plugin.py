@@ -9,8 +9,7 @@ import re
 import subprocess
 import unittest
 
-from cluster_test import CLUSTER, CONTRACT, PYTHON, Cluster, ClusterTest, main, show  # noqa: F401
-from cluster_test import CHECKOUT
+from cluster_test import CHECKOUT, CLUSTER, CONTRACT, PYTHON, ClusterTest, main, show
 
 DDP = os.path.join(CHECKOUT, "examples", "ddp.py")
 
