@@ -33,12 +33,18 @@ _PACKAGES = (
     "busybox-static ccache iproute2 iputils-ping kmod procps munge slurmctld slurmd slurm-client"
     " rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest"
 ).split()
+# A command after these words ends, with all that it started, when the process that started it does; and its mounts are
+# there for no one else. mmdebstrap left to itself goes on for minutes, and killed leaves /proc and /sys mounted.
+CONFINED = (
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"),
+)
 _EXPIRED = ("testing", "sid", "unstable")  # a mirror's copy of these is soon older than their Release files allow
 _NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 # libibverbs loads whatever is named there, each time a program starts; the guests' devices are Soft-RoCE.
 _OTHER_PROVIDERS = "find \"$1/etc/libibverbs.d\" -type f ! -name 'rxe.driver' -delete"
 # tests/vm/build-project mounts these; guests have the build folder on the same path.
-MOUNT_POINTS = ("mnt/source", "mnt/build", "mnt/ccache", "mnt/install")
+_MOUNT_POINTS = ("mnt/source", "mnt/build", "mnt/ccache", "mnt/install")
 
 
 class CannotBeHad(TestBedError):
@@ -107,7 +113,7 @@ def _recipe(suite: str) -> list[str]:
     if suite in _EXPIRED:
         command.append("--aptopt=Acquire::Check-Valid-Until false")
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in _NOT_UNPACKED]
-    command += ["--customize-hook=mkdir -p " + " ".join(f'"$1/{point}"' for point in MOUNT_POINTS)]
+    command += ["--customize-hook=mkdir -p " + " ".join(f'"$1/{point}"' for point in _MOUNT_POINTS)]
     command += [f'--customize-hook=chroot "$1" useradd --create-home {user}' for user in ("alice", "bob")]
     command.append(f"--customize-hook={_OTHER_PROVIDERS}")
     return [*command, f'--customize-hook={HOOK} "$1"', suite, "root", f"deb {_mirror()} {suite} main"]
@@ -131,7 +137,12 @@ def _make(image: Image, command: list[str]) -> None:
     try:
         os.makedirs(partial)
         result = subprocess.run(
-            command, text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL, cwd=partial
+            [*CONFINED, *command],
+            text=True,
+            capture_output=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd=partial,
         )
         if result.returncode != 0:
             raise TestBedError(f"the image of {image.suite} could not be made:\n{result.stderr.strip()}")
