@@ -97,7 +97,7 @@ def tail(state: State, name: str, lines: int = 25) -> str:
 
 def _keep(state: State, guests: list[Guest], shape: Shape, creator: socket.socket, owner_fd: int | None) -> None:
     watched = [creator.fileno()] + ([] if owner_fd is None else [owner_fd])
-    detach(state.path(_LOG), watched + [shape.image.use(), shape.kernel.use()])
+    detach(state.path(_LOG), watched + [shape.image.in_use, shape.kernel.in_use])
     switches = [_switch(state, guests, network) for network in range(shape.rails + 1)]
     running = {guest.name: _start(state, guest, shape) for guest in guests}
     processes = {name: Process.of(process.pid) for name, process in running.items()}
