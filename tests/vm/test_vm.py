@@ -8,37 +8,9 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
 
+from leftovers import eventually, host_state, processes_naming
 from testbed import PATIENCE, VM, LabTest
-
-
-def eventually(what) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while not what():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def processes_naming(text: str) -> list[str]:
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if int(pid) != os.getpid() and text.encode() in file.read():
-                    found.append(pid)
-        except OSError:
-            continue
-    return found
-
-
-def host_state() -> dict[str, object]:
-    """What a lab must not change outside of itself."""
-    with open("/proc/self/mountinfo", encoding="utf-8") as mounts, open("/proc/net/dev", encoding="ascii") as netdevs:
-        names = sorted(line.split(":")[0] for line in netdevs.readlines()[2:])
-        return {"mounts": len(mounts.readlines()), "netdevs": names}
 
 
 class Tool(LabTest):
