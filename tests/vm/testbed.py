@@ -41,7 +41,7 @@ class Lab:
         result = subprocess.run(command, text=True, capture_output=True, check=False)
         if result.returncode != 0:
             raise RuntimeError(result.stdout + result.stderr)
-        return result.stdout.split()[-1]
+        return result.stdout.rstrip("\n")
 
     def down(self) -> None:
         if self._ours:
