@@ -14,14 +14,19 @@ from testbed import PATIENCE, VM, LabTest
 
 
 class Tool(LabTest):
+    def command(self, name: str) -> list[str]:
+        return [VM, name, "--dir", self.lab.state.directory]
+
     def vm(self, *arguments: str) -> subprocess.CompletedProcess:
-        command = [VM, arguments[0], "--dir", self.lab.state.directory, *arguments[1:]]
+        command = [*self.command(arguments[0]), *arguments[1:]]
         return subprocess.run(command, text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL)
 
     def test_exec(self):
         script = "echo out; echo err >&2; exit 3"
         done = self.vm("exec", "n01", "--", "busybox", "sh", "-c", script)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "out\n", "err\n"))
+        done = subprocess.run([*self.command("exec"), "n01", "--", "busybox", "printf", r"\377\000"], capture_output=True)
+        self.assertEqual(done.stdout, b"\377\000")
         done = self.vm("exec", "--user", "alice", "all", "--", "id", "-un")
         self.assertEqual(sorted(done.stdout.splitlines()), ["n01: alice", "n02: alice"])
         self.assertEqual(self.vm("exec", "n01", "--", "busybox", "sh", "-c", "kill -9 $$").returncode, 137)
@@ -30,7 +35,7 @@ class Tool(LabTest):
 
     def test_interrupted_exec_ends_the_command(self):
         script = ["busybox", "sh", "-c", "echo $$; sleep 1000; :"]
-        command = [VM, "exec", "--dir", self.lab.state.directory, "n01", "--", *script]
+        command = [*self.command("exec"), "n01", "--", *script]
         with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as running:
             pid = running.stdout.readline().strip()
             running.send_signal(signal.SIGINT)
