@@ -22,7 +22,7 @@ from linux import Process, detach, die_with_parent, kill_and_wait
 from state import State, TestBedError
 from switch import Switch, port_path
 
-PATIENCE = 180  # seconds until all guests must be ready; 10 are usual
+_PATIENCE = 180  # seconds until all guests must be ready; 10 are usual
 _LOG = "log/keeper.log"
 
 
@@ -46,14 +46,14 @@ def _lay_out(state: State, guests: list[Guest]) -> None:
 
 
 def _await_guests(state: State, guests: list[Guest], keeper: Process) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + _PATIENCE
     while missing := [guest.name for guest in guests if not os.path.exists(state.path("lab", guest.name, "ready"))]:
         time.sleep(0.02)
         if not keeper.alive():
             raise TestBedError("the lab's keeper has ended" + tail(state, _LOG))
         gone = [name for name in missing if has_ended(state, name)]
         if gone or time.monotonic() > deadline:
-            names, what = (gone, "ended while booting") if gone else (missing, f"not ready after {PATIENCE} s")
+            names, what = (gone, "ended while booting") if gone else (missing, f"not ready after {_PATIENCE} s")
             logs = tail(state, f"log/{names[0]}.qemu") + tail(state, f"log/{names[0]}.console")
             raise TestBedError(f"{', '.join(names)}: {what}{logs}")
 
