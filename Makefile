@@ -110,7 +110,7 @@ $(examples): build/examples/%: build/obj/examples/%.o
 	$(program) $(LIBS)
 
 # --- Tests ----------------------------------------------------------------------------------------------------------
-tests: build/tests/unit $(if $(plugin),build/tests/spank) ## build the test programs
+tests: build/tests/unit build/tests/holder $(if $(plugin),build/tests/spank) ## build the test programs
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
@@ -120,6 +120,11 @@ build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/source
 build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plugin)
 	@mkdir -p $(@D)
 	$(program) -rdynamic $(GTEST_LIBS) -ldl $(LIBS)
+
+# What holds ports for tests/hold/hold-test.
+build/tests/holder: $(call objects,tests/hold) $(library) build/sources
+	@mkdir -p $(@D)
+	$(program) $(LIBS)
 
 $(call objects,tests/unit) $(call objects,tests/spank): | gtest
 gtest:
