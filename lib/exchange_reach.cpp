@@ -19,6 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_visitors = 4096; // beyond, they wait in the kernel's queue
+constexpr int most_at_a_time = 64;          // then those who are here get their turn
+constexpr std::chrono::seconds longest_visit(1);
 
 bool watch(int events, int socket) {
     epoll_event wanted{};
@@ -40,9 +42,7 @@ public:
     }
 
     [[nodiscard]] bool open() const { return static_cast<bool>(socket_); }
-    [[nodiscard]] pollfd waiting() const {
-        return {socket_.get(), static_cast<short>(said_ ? POLLIN : POLLOUT), 0};
-    }
+    [[nodiscard]] pollfd waiting() const { return {socket_.get(), static_cast<short>(said_ ? POLLIN : POLLOUT), 0}; }
     [[nodiscard]] int result() const { return result_; }
 
     void go_on(const Secret& secret) {
@@ -137,17 +137,33 @@ void ReachListener::serve() {
 }
 
 void ReachListener::take_visitors() {
-    while (visitors_.size() < most_visitors) {
+    for (int i = 0; i < most_at_a_time; ++i) {
+        if (visitors_.size() >= most_visitors && !make_room()) {
+            return;
+        }
         UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) {
+            if (errno == EMFILE || errno == ENFILE) {
+                (void)make_room();
+            }
             return;
         }
         const int number = socket.get();
         if (watch(events_.get(), number)) {
-            visitors_[number].socket = std::move(socket);
+            visitors_[number] = {std::move(socket), {}, Clock::now()};
         }
     }
-    dismiss(visitors_.begin()->first); // a place for the next one: whoever stays so long is none of ours
+}
+
+/// Whoever stays long is none of ours.
+bool ReachListener::make_room() {
+    const auto oldest = std::min_element(visitors_.begin(), visitors_.end(),
+                                         [](const auto& a, const auto& b) { return a.second.since < b.second.since; });
+    if (oldest == visitors_.end() || Clock::now() < oldest->second.since + longest_visit) {
+        return false;
+    }
+    dismiss(oldest->first);
+    return true;
 }
 
 void ReachListener::hear(int socket) {

@@ -37,11 +37,13 @@ private:
     struct Visitor {
         UniqueFd socket;
         std::string heard;
+        std::chrono::steady_clock::time_point since;
     };
 
     ReachListener(UniqueFd listener, UniqueFd events, const Secret& secret)
         : listener_(std::move(listener)), events_(std::move(events)), secret_(secret) {}
     void take_visitors();
+    bool make_room();
     void hear(int socket);
     void dismiss(int socket);
 
