@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/child.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
-bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& work) {
-    using Clock = std::chrono::steady_clock;
+std::optional<Child> Child::start(const std::function<void()>& work) {
     const pid_t pid = ::fork();
     if (pid < 0) {
-        return false;
+        return std::nullopt;
     }
     if (pid == 0) {
         try {
@@ -23,9 +24,26 @@ bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& 
         }
         ::_exit(0);
     }
+    return Child(pid);
+}
+
+Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+
+Child::~Child() {
+    (void)finish(std::chrono::milliseconds(0));
+}
+
+bool Child::finish(std::chrono::milliseconds limit) {
+    using Clock = std::chrono::steady_clock;
+    using std::chrono::microseconds;
+    constexpr std::chrono::milliseconds to_die(100);
+    const pid_t pid = std::exchange(pid_, -1);
+    if (pid < 0) {
+        return false;
+    }
     const auto deadline = Clock::now() + limit;
     bool killed = false;
-    for (auto pause = std::chrono::microseconds(200);; pause = std::min(pause * 2, std::chrono::microseconds(10000))) {
+    for (auto pause = microseconds(100);; pause = std::min(pause * 2, microseconds(10000))) {
         int status = 0;
         const pid_t ended = ::waitpid(pid, &status, WNOHANG);
         if (ended == pid || (ended < 0 && errno != EINTR)) {
@@ -34,11 +52,16 @@ bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& 
         if (!killed && Clock::now() >= deadline) {
             (void)::kill(pid, SIGKILL);
             killed = true;
-        } else if (killed && Clock::now() >= deadline + std::chrono::milliseconds(100)) {
+        } else if (killed && Clock::now() >= deadline + to_die) {
             return false; // asleep in a driver: whoever waits for this process's children then has it
         }
         std::this_thread::sleep_for(pause);
     }
+}
+
+bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& work) {
+    auto child = Child::start(work);
+    return child && child->finish(limit);
 }
 
 } // namespace rdma_nccl

@@ -3,12 +3,33 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
+#include <sys/types.h>
 
 namespace rdma_nccl {
 
-/// Does `work` in a child of this process that runs no program, and kills it after `limit`; for what may hang in a
-/// driver or a file system, or must not be done as this user. True when the child ended by itself, with `work` done.
-/// Nothing that `work` changes in memory is seen here.
+/// A child of this process that runs no program: for what may hang in a driver or a file system, or must not be done as
+/// this user. Nothing that it changes in memory is seen here.
+class Child {
+public:
+    /// Starts `work`; nullopt when there is no child to be had.
+    static std::optional<Child> start(const std::function<void()>& work);
+
+    Child(Child&& other) noexcept;
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+    Child& operator=(Child&&) = delete;
+    ~Child(); ///< finish() without patience
+
+    /// Waits, and kills it after `limit`. True when it has ended by itself, with its work done.
+    bool finish(std::chrono::milliseconds limit);
+
+private:
+    explicit Child(pid_t pid) : pid_(pid) {}
+    pid_t pid_; ///< -1: has ended
+};
+
+/// start() and finish().
 bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& work);
 
 } // namespace rdma_nccl

@@ -392,18 +392,25 @@ void node_end_task(NodeState& state) {
     if (state.running_tasks > 0 || !state.sockets.srun || !state.sockets.ours()) {
         return;
     }
-    // In a child, as a counter's file asks the driver: slurmstepd must not hang with it.
-    (void)run_in_child(patience_with_counters, [&state] {
+    // In a child, as a counter's file asks the driver: slurmstepd must not hang with it, nor srun wait for the news that
+    // the tasks have ended.
+    auto child = Child::start([&state] {
         if (const auto root = Root::open(state.settings.root)) {
             auto counters = state.counters;
             read_again(*root, counters);
             (void)state.sockets.srun->send_counters(counters);
         }
     });
+    if (child) {
+        state.last_report.emplace(std::move(*child));
+    }
     state.sockets.srun.reset();
 }
 
-void node_end(const NodeState& state) {
+void node_end(NodeState& state) {
+    if (state.last_report) {
+        (void)state.last_report->finish(patience_with_counters);
+    }
     if (!state.hosts_files || !state.sockets.ours()) {
         return;
     }

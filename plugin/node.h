@@ -3,6 +3,7 @@
 // Nothing here fails a step, unless the user asked for that with strict.
 #pragma once
 
+#include "lib/child.h"
 #include "lib/inspect.h"
 #include "lib/plan.h"
 #include "plugin/configuration.h"
@@ -36,6 +37,7 @@ struct NodeState {
     StepSockets sockets;
     std::vector<CounterReading> counters; ///< at the beginning
     unsigned running_tasks = 0;
+    std::optional<Child> last_report; ///< the counters on their way to srun
     StepUser user;
 };
 
@@ -52,6 +54,6 @@ int node_start_task(const NodeState& state, Host& host);
 void node_end_task(NodeState& state);
 
 /// exit, as root: nothing that was written for the step stays.
-void node_end(const NodeState& state);
+void node_end(NodeState& state);
 
 } // namespace rdma_nccl
