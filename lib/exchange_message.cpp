@@ -20,7 +20,7 @@ constexpr std::size_t longest_name = 255;
 constexpr std::size_t longest_text = 400;
 constexpr std::size_t most_items = 64; // of one list; hosts and counters have limits of their own
 constexpr std::size_t most_hosts = 65536;
-constexpr std::size_t most_counters = 1024;
+constexpr std::size_t most_counters = 256;
 
 constexpr std::string_view none = "-";
 
@@ -28,9 +28,10 @@ constexpr std::string_view none = "-";
 
 using Lines = std::string;
 
-/// A word: what would end one becomes '?'.
+/// A word: what would end one becomes '?', and a longer one than the reader takes is cut.
 std::string word(std::string_view text) {
-    std::string result = printable(text, longest_name);
+    constexpr std::size_t dots = 3;
+    std::string result = printable(text, text.size() > longest_name ? longest_name - dots : longest_name);
     std::replace(result.begin(), result.end(), ' ', '?');
     return result.empty() ? std::string(none) : result;
 }
