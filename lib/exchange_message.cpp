@@ -82,8 +82,8 @@ Lines write_body(const NodeReport& report) {
         out += format_text("address {} {} {}\n", word(entry.netdev), address_word(entry.address),
                            entry.fabric ? "fabric" : "other");
     });
-    if (report.plan_head) {
-        lines += format_text("plan-head {} {} {}\n", report.plan_head->text(),
+    if (report.plan_head || report.plan_head_is_given) {
+        lines += format_text("plan-head {} {} {}\n", report.plan_head ? report.plan_head->text() : std::string(none),
                              report.plan_head_is_given ? "given" : "found", text(report.plan_head_why));
     }
     if (report.block) {
@@ -207,6 +207,10 @@ public:
         const auto value = IpAddress::parse(word());
         good_ = good_ && value;
         return value.value_or(IpAddress());
+    }
+
+    std::optional<IpAddress> address_or_none() {
+        return rest_.substr(0, rest_.find(' ')) == none ? (word(), std::nullopt) : std::optional(address());
     }
 
     std::optional<InterfaceAddress> interface_address() {
@@ -338,7 +342,7 @@ constexpr std::pair<std::string_view, LineReader<NodeReport>> report_readers[] =
      }},
     {"plan-head",
      [](NodeReport& m, Words& w) {
-         m.plan_head = w.address();
+         m.plan_head = w.address_or_none();
          m.plan_head_is_given = w.word() == "given";
          m.plan_head_why = w.text();
      }},
