@@ -18,12 +18,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_visitors = 4096; // beyond, they wait in the kernel's queue
+constexpr std::size_t most_visitors = 4096; // beyond, the oldest has to go
+constexpr int listener_number = 0;          // in epoll's data; those of visitors come after
 
-bool watch(int events, int socket) {
+bool watch(int events, int socket, int number) {
     epoll_event wanted{};
     wanted.events = EPOLLIN;
-    wanted.data.fd = socket;
+    wanted.data.fd = number;
     return ::epoll_ctl(events, EPOLL_CTL_ADD, socket, &wanted) == 0;
 }
 
@@ -107,7 +108,7 @@ Result<ReachListener> ReachListener::open(std::uint16_t port, const Secret& secr
         return tl::unexpected(listener.error());
     }
     UniqueFd events(::epoll_create1(EPOLL_CLOEXEC));
-    if (!events || !watch(events.get(), listener->get())) {
+    if (!events || !watch(events.get(), listener->get(), listener_number)) {
         return fail("epoll", errno);
     }
     return ReachListener(std::move(*listener), std::move(events), secret);
@@ -127,35 +128,42 @@ void ReachListener::serve() {
     std::array<epoll_event, 64> ready{};
     const int count = ::epoll_wait(events_.get(), ready.data(), static_cast<int>(ready.size()), 0);
     for (int i = 0; i < count; ++i) {
-        const int socket = ready[static_cast<std::size_t>(i)].data.fd;
-        if (socket == listener_.get()) {
+        const int number = ready[static_cast<std::size_t>(i)].data.fd;
+        if (number == listener_number) {
             take_visitors();
         } else {
-            hear(socket);
+            hear(number);
         }
     }
 }
 
 void ReachListener::take_visitors() {
-    while (visitors_.size() < most_visitors) {
+    constexpr int most_at_a_time = 256; // then others get their turn
+    for (int i = 0; i < most_at_a_time; ++i) {
+        if (visitors_.size() >= most_visitors) {
+            dismiss(visitors_.begin()->first); // whoever stays so long is none of ours
+        }
         UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) {
+            if ((errno == EMFILE || errno == ENFILE) && !visitors_.empty()) {
+                dismiss(visitors_.begin()->first);
+            }
             return;
         }
-        const int number = socket.get();
-        if (watch(events_.get(), number)) {
+        const int number = next_number_++;
+        if (watch(events_.get(), socket.get(), number)) {
             visitors_[number].socket = std::move(socket);
         }
     }
-    dismiss(visitors_.begin()->first); // a place for the next one: whoever stays so long is none of ours
 }
 
-void ReachListener::hear(int socket) {
-    const auto found = visitors_.find(socket);
+void ReachListener::hear(int number) {
+    const auto found = visitors_.find(number);
     if (found == visitors_.end()) {
-        return;
+        return; // dismissed by an event before this one
     }
     auto& visitor = found->second;
+    const int socket = visitor.socket.get();
     std::array<char, sizeof(Token)> bytes{};
     const ssize_t count = ::recv(socket, bytes.data(), bytes.size(), 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -163,7 +171,7 @@ void ReachListener::hear(int socket) {
     }
     const std::size_t wanted = bytes.size() - std::min(bytes.size(), visitor.heard.size());
     if (count <= 0 || static_cast<std::size_t>(count) > wanted) {
-        dismiss(socket); // the peer has ended, or says more than the question
+        dismiss(number); // the peer has ended, or says more than the question
         return;
     }
     visitor.heard.append(bytes.data(), static_cast<std::size_t>(count));
@@ -173,13 +181,13 @@ void ReachListener::hear(int socket) {
     const auto answer = bytes_of(secret_.answer);
     if (!equal_in_constant_time(visitor.heard, secret_.question) ||
         ::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) {
-        dismiss(socket);
+        dismiss(number);
     }
     // Else the peer ends the connection, so that TIME_WAIT is on its side.
 }
 
-void ReachListener::dismiss(int socket) {
-    const auto found = visitors_.find(socket);
+void ReachListener::dismiss(int number) {
+    const auto found = visitors_.find(number);
     close_without_trace(std::move(found->second.socket));
     visitors_.erase(found);
 }
