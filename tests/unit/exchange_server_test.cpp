@@ -445,6 +445,7 @@ TEST_F(ExchangeServerTest, ManyStrangers) {
         }
     }
     std::vector<std::future<NodeEnd>> running;
+    EXPECT_FALSE(strangers.size() > 1500 && is_open(strangers.front())); // there is room for some of them only
     running.push_back(std::move(early));
     running.push_back(node(0));
     running.push_back(node(2));
@@ -478,7 +479,7 @@ TEST_F(ExchangeServerTest, StrangersMakeRoomWhenDescriptorsRunOut) {
     }
     ::close(ready[0]);
     start(1);
-    const test::DescriptorLimit limit(test::DescriptorLimit::so_many_more(8));
+    const test::DescriptorLimit limit(test::DescriptorLimit::so_many_more(3));
     ::close(ready[1]);
     int status = -1;
     const auto deadline = Clock::now() + 2 * most_wait;
