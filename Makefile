@@ -110,7 +110,7 @@ $(examples): build/examples/%: build/obj/examples/%.o
 	$(program) $(LIBS)
 
 # --- Tests ----------------------------------------------------------------------------------------------------------
-tests: build/tests/unit $(if $(plugin),build/tests/spank) ## build the test programs
+tests: build/tests/unit build/tests/holder $(if $(plugin),build/tests/spank) ## build the test programs
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
@@ -120,6 +120,15 @@ build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/source
 build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plugin)
 	@mkdir -p $(@D)
 	$(program) -rdynamic $(GTEST_LIBS) -ldl $(LIBS)
+
+# What holds ports for tests/hold/hold-test, and what `make bench` measures the exchange with.
+build/tests/holder: $(call objects,tests/hold) $(library) build/sources
+	@mkdir -p $(@D)
+	$(program) $(LIBS)
+
+build/tests/bench/exchange: $(call objects,tests/bench) $(library) build/sources
+	@mkdir -p $(@D)
+	$(program) $(LIBS)
 
 $(call objects,tests/unit) $(call objects,tests/spank): | gtest
 gtest:
@@ -150,7 +159,7 @@ check-vm: ## run the tests in virtual machines with Soft-RoCE and a real Slurm (
 	@env --default-signal $(srcdir)/tests/vm/check $(SUITES)
 
 bench: ## measure against the named peers
-	@$(MAKE) all
+	@$(MAKE) all build/tests/bench/exchange
 	@$(srcdir)/tests/bench/run
 
 demo: ## bring up a private Slurm of two nodes with the plugin, and run srun --rdma-nccl on it (as root)

@@ -25,6 +25,7 @@ constexpr int first_connection_id = 2;
 
 constexpr std::chrono::seconds patience_with_strangers(5);
 constexpr milliseconds pause_when_full(50);
+constexpr std::size_t more_strangers = 1024; // than nodes, which may all come before one of them has said a word
 
 bool control(int events, int operation, int descriptor, int id, unsigned wanted) {
     epoll_event event{};
@@ -49,10 +50,11 @@ Result<std::unique_ptr<ExchangeLoop>> ExchangeLoop::make(int listener, int stop,
 ExchangeLoop::ExchangeLoop(int listener, int stop, const Secret& secret, UniqueFd events, ExchangeStep step,
                            ExchangeRounds::Tell tell)
     : listener_(listener), stop_(stop), secret_(secret), events_(std::move(events)),
+      most_strangers_(step.node_count + more_strangers),
       rounds_(
           std::move(step), std::move(tell),
           [this](int id, std::shared_ptr<const std::string> message) { send(id, std::move(message)); }, Clock::now()),
-      most_strangers_(1024), next_id_(first_connection_id) {}
+      next_id_(first_connection_id) {}
 
 void ExchangeLoop::run() {
     while (!done()) {
@@ -253,8 +255,7 @@ void ExchangeLoop::watch_writing(int id, Connection& connection) {
     const bool wanted = !connection.out.empty();
     if (wanted != connection.wants_to_write) {
         connection.wants_to_write = wanted;
-        (void)control(events_.get(), EPOLL_CTL_MOD, connection.socket.get(), id,
-                      wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        (void)control(events_.get(), EPOLL_CTL_MOD, connection.socket.get(), id, wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
     }
 }
 

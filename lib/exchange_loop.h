@@ -67,8 +67,8 @@ private:
     int stop_;
     Secret secret_;
     UniqueFd events_;
-    ExchangeRounds rounds_;
     std::size_t most_strangers_;
+    ExchangeRounds rounds_;
     std::map<int, Connection> connections_; ///< by number, never used twice
     std::set<int> strangers_;               ///< who has not asked the question yet, the oldest first
     std::set<int> unsent_;                  ///< who has something to be written

@@ -73,10 +73,9 @@ Lines write_body(const NodeReport& report) {
     lines += format_text("memlock {}\n", word_or_none(report.memlock_kib));
     lines += format_text("hcas {} {}\nfabric {}\n", report.hcas, report.active_ports, text(report.fabric));
     write_limited(lines, report.ports, most_items, [](Lines& out, const ReportedPort& port) {
-        const auto roce = port.roce ? std::optional(static_cast<int>(*port.roce)) : std::nullopt;
-        out += format_text("port {} {} {} {} {} {} {}\n", word(port.hca), port.port,
-                           static_cast<int>(port.link_layer), port.rate_gbps, port.mtu, word_or_none(roce),
-                           address_word(port.address));
+        const std::string roce = port.roce ? format_text("{}", static_cast<int>(*port.roce)) : std::string(none);
+        out += format_text("port {} {} {} {} {} {} {}\n", word(port.hca), port.port, static_cast<int>(port.link_layer),
+                           port.rate_gbps, port.mtu, roce, address_word(port.address));
     });
     write_limited(lines, report.addresses, most_items, [](Lines& out, const ReportedAddress& entry) {
         out += format_text("address {} {} {}\n", word(entry.netdev), address_word(entry.address),

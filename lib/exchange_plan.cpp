@@ -292,7 +292,7 @@ std::string summary(Reports reports, const Agreement& first) {
     }
     const auto head = first.head ? first.head : reports.front().plan_head;
     const std::string port = first.block ? format_text("{}", first.block->first) : "none";
-    return text + format_text(", head {} ({}:{}), {}", first.head_node, head ? head->text() : "none", port,
+    return text + format_text(", head {} ({}:{}), {}", first.head_node, head ? head->bracketed() : "none", port,
                               reports.front().fabric);
 }
 
@@ -439,8 +439,8 @@ std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeRepo
         for (const auto* port : any_neighbour ? alone : std::vector<const ReportedPort*>()) {
             lonely[i].push_back(port_name(*port));
             findings.push_back({{reports[i].node},
-                                format_text("{} ({}): no other node has a port in that network: left out; give it an "
-                                            "address of its rail's network",
+                                format_text("{} ({}): no other node uses a port in that network, so it reaches none: "
+                                            "left out",
                                             port_name(*port), network_of(*port->address)->text()),
                                 true});
         }

@@ -18,13 +18,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_visitors = 4096; // beyond, the oldest has to go
-constexpr int listener_number = 0;          // in epoll's data; those of visitors come after
+constexpr std::size_t most_visitors = 4096; // beyond, they wait in the kernel's queue
+constexpr int most_at_a_time = 64;          // then those who are here get their turn
+constexpr std::chrono::seconds longest_visit(1);
 
-bool watch(int events, int socket, int number) {
+bool watch(int events, int socket) {
     epoll_event wanted{};
     wanted.events = EPOLLIN;
-    wanted.data.fd = number;
+    wanted.data.fd = socket;
     return ::epoll_ctl(events, EPOLL_CTL_ADD, socket, &wanted) == 0;
 }
 
@@ -41,9 +42,7 @@ public:
     }
 
     [[nodiscard]] bool open() const { return static_cast<bool>(socket_); }
-    [[nodiscard]] pollfd waiting() const {
-        return {socket_.get(), static_cast<short>(said_ ? POLLIN : POLLOUT), 0};
-    }
+    [[nodiscard]] pollfd waiting() const { return {socket_.get(), static_cast<short>(said_ ? POLLIN : POLLOUT), 0}; }
     [[nodiscard]] int result() const { return result_; }
 
     void go_on(const Secret& secret) {
@@ -108,7 +107,7 @@ Result<ReachListener> ReachListener::open(std::uint16_t port, const Secret& secr
         return tl::unexpected(listener.error());
     }
     UniqueFd events(::epoll_create1(EPOLL_CLOEXEC));
-    if (!events || !watch(events.get(), listener->get(), listener_number)) {
+    if (!events || !watch(events.get(), listener->get())) {
         return fail("epoll", errno);
     }
     return ReachListener(std::move(*listener), std::move(events), secret);
@@ -128,42 +127,51 @@ void ReachListener::serve() {
     std::array<epoll_event, 64> ready{};
     const int count = ::epoll_wait(events_.get(), ready.data(), static_cast<int>(ready.size()), 0);
     for (int i = 0; i < count; ++i) {
-        const int number = ready[static_cast<std::size_t>(i)].data.fd;
-        if (number == listener_number) {
+        const int socket = ready[static_cast<std::size_t>(i)].data.fd;
+        if (socket == listener_.get()) {
             take_visitors();
         } else {
-            hear(number);
+            hear(socket);
         }
     }
 }
 
 void ReachListener::take_visitors() {
-    constexpr int most_at_a_time = 256; // then others get their turn
     for (int i = 0; i < most_at_a_time; ++i) {
-        if (visitors_.size() >= most_visitors) {
-            dismiss(visitors_.begin()->first); // whoever stays so long is none of ours
+        if (visitors_.size() >= most_visitors && !make_room()) {
+            return;
         }
         UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) {
-            if ((errno == EMFILE || errno == ENFILE) && !visitors_.empty()) {
-                dismiss(visitors_.begin()->first);
+            if (errno == EMFILE || errno == ENFILE) {
+                (void)make_room();
             }
             return;
         }
-        const int number = next_number_++;
-        if (watch(events_.get(), socket.get(), number)) {
-            visitors_[number].socket = std::move(socket);
+        const int number = socket.get();
+        if (watch(events_.get(), number)) {
+            visitors_[number] = {std::move(socket), {}, Clock::now()};
         }
     }
 }
 
-void ReachListener::hear(int number) {
-    const auto found = visitors_.find(number);
+/// Whoever stays long is none of ours.
+bool ReachListener::make_room() {
+    const auto oldest = std::min_element(visitors_.begin(), visitors_.end(),
+                                         [](const auto& a, const auto& b) { return a.second.since < b.second.since; });
+    if (oldest == visitors_.end() || Clock::now() < oldest->second.since + longest_visit) {
+        return false;
+    }
+    dismiss(oldest->first);
+    return true;
+}
+
+void ReachListener::hear(int socket) {
+    const auto found = visitors_.find(socket);
     if (found == visitors_.end()) {
-        return; // dismissed by an event before this one
+        return;
     }
     auto& visitor = found->second;
-    const int socket = visitor.socket.get();
     std::array<char, sizeof(Token)> bytes{};
     const ssize_t count = ::recv(socket, bytes.data(), bytes.size(), 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -171,7 +179,7 @@ void ReachListener::hear(int number) {
     }
     const std::size_t wanted = bytes.size() - std::min(bytes.size(), visitor.heard.size());
     if (count <= 0 || static_cast<std::size_t>(count) > wanted) {
-        dismiss(number); // the peer has ended, or says more than the question
+        dismiss(socket); // the peer has ended, or says more than the question
         return;
     }
     visitor.heard.append(bytes.data(), static_cast<std::size_t>(count));
@@ -181,13 +189,13 @@ void ReachListener::hear(int number) {
     const auto answer = bytes_of(secret_.answer);
     if (!equal_in_constant_time(visitor.heard, secret_.question) ||
         ::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) {
-        dismiss(number);
+        dismiss(socket);
     }
     // Else the peer ends the connection, so that TIME_WAIT is on its side.
 }
 
-void ReachListener::dismiss(int number) {
-    const auto found = visitors_.find(number);
+void ReachListener::dismiss(int socket) {
+    const auto found = visitors_.find(socket);
     close_without_trace(std::move(found->second.socket));
     visitors_.erase(found);
 }

@@ -37,19 +37,20 @@ private:
     struct Visitor {
         UniqueFd socket;
         std::string heard;
+        std::chrono::steady_clock::time_point since;
     };
 
     ReachListener(UniqueFd listener, UniqueFd events, const Secret& secret)
         : listener_(std::move(listener)), events_(std::move(events)), secret_(secret) {}
     void take_visitors();
-    void hear(int number);
-    void dismiss(int number);
+    bool make_room();
+    void hear(int socket);
+    void dismiss(int socket);
 
     UniqueFd listener_;
     UniqueFd events_; ///< epoll
     Secret secret_;
-    std::map<int, Visitor> visitors_; ///< by number, never used twice: the oldest first
-    int next_number_ = 1;
+    std::map<int, Visitor> visitors_;
 };
 
 /// How long a test may take: a lost SYN is sent again after one second (RFC 6298).

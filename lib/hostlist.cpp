@@ -122,7 +122,7 @@ std::string fold_numbers(const std::vector<unsigned>& numbers, std::size_t width
         }
         text += format_text("{}{:0{}}", text.empty() ? "" : ",", numbers[first], width);
         if (last > first) {
-            text += format_text("{}{:0{}}", last == first + 1 ? "," : "-", numbers[last], width);
+            text += format_text("-{:0{}}", numbers[last], width);
         }
         first = last + 1;
     }

@@ -57,7 +57,7 @@ Result<HostsFiles> write_hosts_files(const HostsTable& hosts, const Environment&
     std::array<char, 4096> here{};
     const bool known = ::getcwd(here.data(), here.size()) != nullptr;
     Result<HostsFiles> files = fail("hosts=file: no directory to write to: set TMPDIR");
-    for (const auto& base : {environment.get("TMPDIR").value_or(""), std::string(known ? here.data() : "")}) {
+    for (const auto& base : {environment.get("TMPDIR").value_or("/tmp"), std::string(known ? here.data() : "")}) {
         if (!base.starts_with('/')) {
             continue;
         }

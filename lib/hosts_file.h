@@ -24,7 +24,7 @@ struct HostsFiles {
     [[nodiscard]] std::string hostfile() const { return directory + "/hostfile"; }
 };
 
-/// Below the job's TMPDIR, or where that is not set or cannot be written to, `working_directory`, as
+/// Below the job's TMPDIR (/tmp when it has none), or where that cannot be written to, the working directory, as
 /// rdma-nccl.JOB.STEP.NODE. To be called as the user. Nothing that is there is overwritten: a directory of that name
 /// makes it fail.
 Result<HostsFiles> write_hosts_files(const HostsTable& hosts, const Environment& environment, const std::string& step,

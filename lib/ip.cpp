@@ -85,6 +85,10 @@ bool IpAddress::is_routable() const {
     return !is_zero() && !is_loopback() && !is_link_local() && !is_multicast();
 }
 
+std::string IpAddress::bracketed() const {
+    return is_ipv4() ? text() : "[" + text() + "]";
+}
+
 std::string IpAddress::text() const {
     std::array<char, INET6_ADDRSTRLEN> buffer{};
     if (is_ipv4()) {

@@ -36,6 +36,9 @@ public:
     /// "10.0.0.1" or RFC 5952 text of an IPv6 address.
     [[nodiscard]] std::string text() const;
 
+    /// The same where a colon and a port follow: "[fd00::1]".
+    [[nodiscard]] std::string bracketed() const;
+
     friend auto operator<=>(const IpAddress&,
                             const IpAddress&) = default; // NOLINT(modernize-use-nullptr): clang-tidy 14
 

@@ -14,9 +14,9 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::array<std::string_view, 4> rank_variables = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
-constexpr std::array<std::string_view, 7> pet_variables = {"PET_NNODES",      "PET_NPROC_PER_NODE", "PET_NODE_RANK",
+constexpr std::array<std::string_view, 8> pet_variables = {"PET_NNODES",      "PET_NPROC_PER_NODE", "PET_NODE_RANK",
                                                            "PET_MASTER_ADDR", "PET_MASTER_PORT",    "PET_RDZV_BACKEND",
-                                                           "PET_RDZV_ID"};
+                                                           "PET_RDZV_ID",     "PET_RDZV_CONF"};
 
 void append(std::vector<std::string>& target, const std::vector<std::string>& more) {
     target.insert(target.end(), more.begin(), more.end());
@@ -272,6 +272,13 @@ std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const E
     variables.force("GROUP_RANK", number(node_rank), "slurm", "as NODE_RANK");
     if (!rank_layout) {
         variables.set("PET_NODE_RANK", number(node_rank), "slurm", "as NODE_RANK");
+        // torchrun's c10d rendezvous hosts its store on the node whose host name resolves to the endpoint, and an address
+        // of the fabric does not look so (_matches_machine_hostname in torch/distributed/elastic, 1.13 to 2.8).
+        if (task.rank == 0) {
+            variables.set("PET_RDZV_CONF", "is_host=1", "slurm", "this node hosts the rendezvous, also with c10d");
+        } else {
+            (void)variables.forbid("PET_RDZV_CONF", "another node hosts the rendezvous");
+        }
     }
     if (plan.layout.layout == Layout::Pod) {
         variables.force("RANK", number(node_rank), "slurm", "node rank: pod layout");

@@ -88,7 +88,7 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
         if (held.sockets = hold_block(first, busy); !held.sockets.empty()) {
             held.block.first = first;
             held.block.second = static_cast<std::uint16_t>(first + 1);
-            held.block.why = format_text("{}, {} blocks further as port {} is in use", wanted.why, i, first_busy);
+            held.block.why = format_text("{}, moved on as port {} is in use", wanted.why, first_busy);
             return held;
         }
     }

@@ -45,7 +45,10 @@ std::string hca_summary(const FabricChoice& fabric) {
 
 std::string head_text(const Plan& plan) {
     const auto* port = find_variable(plan.variables, "MASTER_PORT");
-    const std::string address = plan.master_address();
+    std::string address = plan.master_address();
+    if (const auto numeric = IpAddress::parse(address)) {
+        address = numeric->bracketed();
+    }
     return format_text("{}:{}", address.empty() ? "none" : address, port == nullptr ? "none" : port->value);
 }
 

@@ -70,13 +70,14 @@ private:
 } // namespace
 
 std::string write_note(const StepNote& note) {
-    return format_text("{};job={};step={};head={};addr={};port={};set={}", note_version, note.job_id, note.step_id,
-                       note.head_node, note.head_address, note.port, note.settings);
+    return format_text("{};job={};step={};head={};addr={};port={};set={};gpus={}", note_version, note.job_id,
+                       note.step_id, note.head_node, note.head_address, note.port, note.settings,
+                       note.unequal_gpus ? "unequal" : "");
 }
 
 std::optional<StepNote> read_note(std::string_view text) {
     const auto fields = split(text.substr(0, longest_note), ';');
-    if (fields.size() != 7 || fields[0] != note_version) {
+    if (fields.size() != 8 || fields[0] != note_version) {
         return std::nullopt;
     }
     const auto field = [&fields](std::size_t i, std::string_view key) -> std::optional<std::string_view> {
@@ -89,10 +90,12 @@ std::optional<StepNote> read_note(std::string_view text) {
     const auto address = field(4, "addr");
     const auto port = parse_number<std::uint16_t>(field(5, "port").value_or(""));
     const auto settings = field(6, "set");
-    if (!job || !step || !head || !address || !port || !settings) {
+    const auto gpus = field(7, "gpus");
+    if (!job || !step || !head || !address || !port || !settings || !gpus) {
         return std::nullopt;
     }
-    return StepNote{*job, *step, std::string(*head), std::string(*address), *port, std::string(*settings)};
+    return StepNote{*job, *step, std::string(*head), std::string(*address), *port, std::string(*settings),
+                    *gpus == "unequal"};
 }
 
 std::string Step::name() const {

@@ -24,6 +24,7 @@ struct StepNote {
     std::uint16_t port = 0;   ///< first port of the derived block; 0: none
     /// Settings of srun's environment as option text; absent where they reach the node by themselves.
     std::string settings;
+    bool unequal_gpus = false; ///< Slurm gave the nodes different numbers of GPUs; told only with exchange=off
 };
 inline constexpr std::string_view note_variable = "SLURM_RDMA_NCCL_NOTE";
 

@@ -129,6 +129,7 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
     StepNote note = make_note(*job_id, *step_id, layout);
     note.port = port_for(outcome.settings, *job_id, *step_id);
     note.settings = settings_for_note(environment);
+    note.unequal_gpus = !outcome.settings.exchange && load_gpus_differ(*job_id);
     if (!set_variable(note_variable, write_note(note))) {
         tell_user("srun could not pass on what it knows of the step: each node works it out alone");
     }

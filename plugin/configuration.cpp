@@ -52,6 +52,14 @@ std::optional<std::string> read_site_file(const std::string& path, std::vector<s
     return std::nullopt;
 }
 
+/// What `srun -Q` asks for: srun exports its log level, 3 for information (srun_job.c, _set_umask_env).
+void heed_quiet(Settings& settings, const Environment& environment) {
+    constexpr int information = 3;
+    if (parse_number<int>(environment.get("SRUN_DEBUG").value_or("")).value_or(information) < information) {
+        settings.verbose = 0;
+    }
+}
+
 } // namespace
 
 void Configuration::take_arguments(int count, char* const* arguments) {
@@ -83,6 +91,7 @@ SettingsOutcome Configuration::resolve(const Environment& environment, const std
     sources.environment.insert(sources.environment.end(), own.begin(), own.end()); // srun --export=RDMA_NCCL_X=... wins
     sources.option = option_;
     SettingsOutcome outcome = resolve_settings(sources);
+    heed_quiet(outcome.settings, environment);
     outcome.warnings.insert(outcome.warnings.begin(), file_warnings.begin(), file_warnings.end());
     return outcome;
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <grp.h>
 #include <initializer_list>
+#include <span>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -81,19 +82,18 @@ void report(const NodeState& state) {
     } else if (state.has_rank_zero && !state.told_by_srun) {
         tell(state, plan_summary(state.plan, state.facts.step));
     }
-    if (state.told_by_srun && !details) {
-        return;
-    }
+    const std::span own_warnings(state.warnings.begin() + static_cast<std::ptrdiff_t>(state.told_warnings),
+                                 state.warnings.end());
     if (details) {
-        for (const auto& warning : state.warnings) {
+        for (const auto& warning : own_warnings) {
             tell(state, "warning: " + warning);
         }
         for (const auto& note : state.plan.notes) {
             tell(state, "note: " + note);
         }
-    } else if (!state.warnings.empty()) {
-        const std::size_t more = state.warnings.size() - 1;
-        tell(state, format_text("warning: {}{}", state.warnings.front(),
+    } else if (!own_warnings.empty()) {
+        const std::size_t more = own_warnings.size() - 1;
+        tell(state, format_text("warning: {}{}", own_warnings.front(),
                                 more == 0 ? "" : format_text(" (and {} more, see --rdma-nccl=verbose=3)", more)));
     }
 }
@@ -215,7 +215,8 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
 /// The plan as it is after the exchange, or without one; who has rank 0, and what there is to warn of.
 void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged) {
     state.facts.agreement = exchanged.agreement;
-    state.facts.unequal_gpus = exchanged.unequal_gpus;
+    const auto& note = state.facts.step.note;
+    state.facts.unequal_gpus = exchanged.unequal_gpus || (note && note->unequal_gpus);
     state.plan = make_plan(state.facts, state.settings);
     state.has_rank_zero = exchanged.agreement ? has_task_zero(host) && exchanged.agreement->head_node ==
                                                                            node_name(host, state.facts)
@@ -231,6 +232,7 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged)
     }
     if (exchanged.agreement) {
         state.told_by_srun = true;
+        state.told_warnings = state.warnings.size();
         state.strict_fault = state.strict_fault ? state.strict_fault : exchanged.agreement->strict_fault;
     } else if (exchanged.failure && !exchanged.told_by_srun && state.has_rank_zero) {
         state.warnings.insert(state.warnings.begin(),

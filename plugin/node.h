@@ -29,7 +29,8 @@ struct NodeState {
     bool has_rank_zero = false;              ///< as far as known before the tasks start
     std::vector<std::string> warnings;       ///< of settings and plan
     std::optional<std::string> strict_fault; ///< why task_init must fail the step
-    bool told_by_srun = false;               ///< srun has told summary and warnings, for all nodes at once
+    bool told_by_srun = false;               ///< srun has told the summary, for all nodes at once
+    std::size_t told_warnings = 0;           ///< and so many of the warnings, from the first on
     std::string etc_hosts;                   ///< hosts=mount: what the tasks shall see; else empty
     std::optional<HostsFiles> hosts_files;   ///< hosts=file
     StepSockets sockets;

@@ -3,12 +3,15 @@
 
 #include "lib/head.h"
 #include "lib/hostlist.h"
+#include "lib/text.h"
 #include "plugin/slurm_compat.h"
 
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace rdma_nccl {
@@ -88,13 +91,26 @@ StepLayout load_job_components(std::uint32_t job_id, std::uint32_t step_id) {
     return step;
 }
 
+/// Asked for no component, slurmctld merges the layouts of all (slurm_step_layout_merge), and each has a task 0.
+bool is_merged(const StepLayout& step) {
+    return std::count_if(step.nodes.begin(), step.nodes.end(),
+                         [](const ExpectedNode& node) { return node.first_task == 0; }) > 1;
+}
+
 /// A step of one job: of one layout, or of several components, numbered from 0 on.
 StepLayout load_step_components(std::uint32_t job_id, std::uint32_t step_id) {
     constexpr unsigned most_components = 128; // MAX_HET_JOB_COMPS
     StepLayout step;
     std::uint32_t next_rank = 0;
     if (const auto layout = load_component(job_id, step_id, NO_VAL)) {
-        return add_component(step, *layout, 0, next_rank) ? step : StepLayout();
+        if (!add_component(step, *layout, 0, next_rank)) {
+            return {};
+        }
+        if (!is_merged(step)) {
+            return step;
+        }
+        step = {};
+        next_rank = 0;
     }
     for (unsigned component = 0; component < most_components; ++component) {
         const auto layout = load_component(job_id, step_id, component);
@@ -122,6 +138,21 @@ std::string address_of(std::string& node) {
         }
     }
     return {};
+}
+
+/// Of a node's "gpu:a100:4(IDX:0-3),nic:2(IDX:0-1)".
+unsigned count_gpus(std::string_view text) {
+    unsigned count = 0;
+    while (!text.empty()) {
+        const auto open = std::min(text.find('('), text.size());
+        const auto entry = text.substr(0, open);
+        if (entry == "gpu" || entry.starts_with("gpu:")) {
+            count += parse_number<unsigned>(entry.substr(entry.rfind(':') + 1)).value_or(1);
+        }
+        const auto end = text.find("),", open);
+        text = end == std::string_view::npos ? std::string_view() : text.substr(end + 2);
+    }
+    return count;
 }
 
 bool host_has_libslurm() {
@@ -164,6 +195,24 @@ StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optio
         }
     }
     return note;
+}
+
+bool load_gpus_differ(std::uint32_t job_id) {
+    job_info_msg_t* message = nullptr;
+    if (slurm_load_job == nullptr || slurm_free_job_info_msg == nullptr ||
+        slurm_load_job(&message, job_id, SHOW_DETAIL) != SLURM_SUCCESS || message == nullptr) {
+        return false;
+    }
+    const std::unique_ptr<job_info_msg_t, decltype(&slurm_free_job_info_msg)> owner(message, slurm_free_job_info_msg);
+    std::set<unsigned> counts;
+    for (std::uint32_t i = 0; i < message->record_count; ++i) {
+        const auto& record = message->job_array[i];
+        for (std::uint32_t node = 0; record.gres_detail_str != nullptr && node < record.gres_detail_cnt; ++node) {
+            const char* const text = record.gres_detail_str[node];
+            counts.insert(count_gpus(text == nullptr ? "" : text));
+        }
+    }
+    return counts.size() > 1;
 }
 
 std::optional<PortRange> load_srun_port_range() {

@@ -29,6 +29,9 @@ std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t s
 /// A note that says so, with a numeric address that other nodes can use, if the node's resolves to one.
 StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optional<StepLayout>& layout);
 
+/// Whether Slurm gave the nodes of this job different numbers of GPUs; false when it does not say.
+bool load_gpus_differ(std::uint32_t job_id);
+
 /// SrunPortRange of slurm.conf; nullopt when it has none, or does not say.
 std::optional<PortRange> load_srun_port_range();
 

@@ -47,7 +47,8 @@ public:
 
     Result<WorldPlan> plan() {
         for (const auto part : {&Planner::check_tasks, &Planner::plan_ranks, &Planner::plan_nodes,
-                                &Planner::plan_node_rank, &Planner::plan_address, &Planner::plan_port}) {
+                                &Planner::plan_agreed_ranks, &Planner::plan_node_rank, &Planner::plan_address,
+                                &Planner::plan_port}) {
             if (auto done = (this->*part)(); !done) {
                 return tl::unexpected(done.error());
             }
@@ -92,6 +93,8 @@ private:
         const auto found =
             find({options_.nproc_per_node, "--nproc-per-node", "PET_NPROC_PER_NODE", std::string_view{}});
         const std::string word = found ? found->text : "gpu";
+        // The plugin's own number is the node's GPUs, too.
+        by_gpus_ = !found || word == "gpu" || (found->level == Level::Pet && environment_.ours().contains(found->name));
         if (word == "gpu" || word == "auto") {
             return plan_ranks_by_gpus(word == "auto");
         }
@@ -114,6 +117,7 @@ private:
             plan_.warnings.push_back(format_text("{}: {}", gpus.source, gpus.note));
         }
         if (!gpus.ids.empty()) {
+            by_gpus_ = true;
             plan_.ranks_per_node = {static_cast<unsigned>(gpus.ids.size()), gpus.source};
         } else if (or_cpus) {
             plan_.ranks_per_node = {inquiry_.allowed_cpus(), "the CPUs of the affinity mask, as no GPU is visible"};
@@ -164,6 +168,31 @@ private:
                             "on this node only; srun --ntasks-per-node=1 rdma-nccl run ... uses all",
                             step_.node_count));
         }
+    }
+
+    /// Nodes may have different numbers of GPUs: then only all of them together know which ranks are whose.
+    Result<void> plan_agreed_ranks() {
+        const auto text = environment_.get(ranks_variable);
+        if (!text || !by_gpus_ || !in_step_ || plan_.nodes.value != step_.node_count || plan_.nodes.value == 1) {
+            return {};
+        }
+        if (*text == "unequal") {
+            return fail("the nodes of this step have different numbers of GPUs, and have not agreed on who starts which "
+                        "ranks: give -n N for the same number on every node, or let the nodes agree (--rdma-nccl "
+                        "without exchange=off)");
+        }
+        const auto parts = split(*text, ':');
+        const auto number = [&parts](std::size_t i) { return parse_number<unsigned>(parts[i]).value_or(0); };
+        if (parts.size() != 3 || number(1) == 0 || number(2) < number(1) || number(0) > number(2) - number(1)) {
+            return fail(format_text("{}=\"{}\" is not FIRST:COUNT:TOTAL; unset it", ranks_variable, printable(*text)));
+        }
+        if (number(1) != plan_.ranks_per_node.value) {
+            return fail(format_text("{} ranks are to start here ({}), but the nodes of the step agreed on {} for this "
+                                    "node: set CUDA_VISIBLE_DEVICES before srun, or give -n N",
+                                    plan_.ranks_per_node.value, plan_.ranks_per_node.source, number(1)));
+        }
+        plan_.agreed = RankShare{number(0), number(1), number(2)};
+        return {};
     }
 
     Result<void> plan_node_rank() {
@@ -252,6 +281,7 @@ private:
     const WorldInquiry& inquiry_;
     Step step_;
     bool in_step_;
+    bool by_gpus_ = false; ///< the number of ranks is that of the GPUs
     Level weakest_ = Level::Step; ///< places weaker than this one are not asked
     WorldPlan plan_;
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lib/environment.h"
+#include "lib/exchange_values.h"
 #include "lib/gpu_list.h"
 #include "lib/result.h"
 #include "lib/step.h"
@@ -11,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,7 @@ struct Sourced {
     std::string source;
 };
 
-/// Every node has the same number of ranks; nodes with different numbers are not planned for yet.
+/// Every node has the same number of ranks, or what the nodes of a step have agreed on (RDMA_NCCL_RANKS).
 struct WorldPlan {
     Sourced<unsigned> ranks_per_node;
     Sourced<unsigned> nodes;
@@ -31,10 +33,13 @@ struct WorldPlan {
     Sourced<std::string> master_addr; ///< without the brackets of an IPv6 address
     Sourced<std::uint16_t> master_port;
     std::string run_id; ///< TORCHELASTIC_RUN_ID, the same on all nodes
+    std::optional<RankShare> agreed; ///< where ranks follow from GPUs, of which nodes may have different numbers
     std::vector<std::string> warnings;
 
-    [[nodiscard]] unsigned world_size() const { return nodes.value * ranks_per_node.value; }
-    [[nodiscard]] unsigned first_rank() const { return node_rank.value * ranks_per_node.value; }
+    [[nodiscard]] unsigned world_size() const { return agreed ? agreed->total : nodes.value * ranks_per_node.value; }
+    [[nodiscard]] unsigned first_rank() const {
+        return agreed ? agreed->first : node_rank.value * ranks_per_node.value;
+    }
 };
 
 /// Each is called at most once, and only where its answer is needed.

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+from keep import new_keeper
 from layout import Cluster
 from linux import (
     CLONE_NEWIPC,
@@ -45,23 +46,8 @@ _PATIENCE = 60  # seconds for any one thing to happen
 
 def bring_up(state: State, cluster: Cluster, owner: int | None) -> None:
     """Returns when all nodes are idle. When it fails, nothing of the cluster runs any more."""
-    owner_fd = None if owner is None else _open_owner(owner)
-    ours, theirs = socket.socketpair()
-    keeper = os.fork()
-    if keeper == 0:
-        ours.close()
-        try:
-            _keep(state, cluster, theirs, owner_fd)
-        finally:
-            os._exit(1)
-    theirs.close()
-    try:
-        _await_boot(state, ours)
-    except BaseException:
-        ours.close()  # which tells the keeper to clean up
-        os.waitpid(keeper, 0)
-        raise
-    ours.send(b".")  # from here on the keeper does without us
+    with new_keeper(lambda creator, watched: _keep(state, cluster, creator, watched), owner) as (_, keeper):
+        _await_boot(state, keeper)
 
 
 def _await_boot(state: State, channel: socket.socket) -> None:
@@ -75,13 +61,6 @@ def _await_boot(state: State, channel: socket.socket) -> None:
         raise TestBedError(result["error"] + _log_tails(state))
 
 
-def _open_owner(pid: int) -> int:
-    try:
-        return os.pidfd_open(pid)
-    except OSError as error:
-        raise TestBedError(f"--owner {pid}: {error.strerror}") from None
-
-
 def _log_tails(state: State) -> str:
     text = ""
     for name in sorted(os.listdir(state.make("log"))):
@@ -91,28 +70,26 @@ def _log_tails(state: State) -> str:
     return text
 
 
-def _keep(state: State, cluster: Cluster, channel: socket.socket, owner_fd: int | None) -> None:
-    """The keeper. It ends with init; it ends init when the owner or, before all is up, the caller is gone."""
-    detach(state.path("log/cluster.log"), [channel.fileno()] + ([] if owner_fd is None else [owner_fd]))
+def _keep(state: State, cluster: Cluster, creator: socket.socket, watched: list[int]) -> None:
+    """The keeper. It ends with init; it ends init when the owner or, before all is up, the creator is gone."""
+    detach(state.path("log/cluster.log"), watched)
     unshare(CLONE_NEWPID)  # for children; the first of them is process 1
     pid = os.fork()
     if pid == 0:
-        _run_init(state, cluster, channel)  # never returns
+        _run_init(state, cluster, creator)  # never returns
     init = Process.of(pid)
     state.write_processes([init, Process.of(os.getpid())])
     init_fd = os.pidfd_open(pid)
     poll = select.poll()
-    poll.register(init_fd, select.POLLIN)
-    poll.register(channel, select.POLLIN)
-    if owner_fd is not None:
-        poll.register(owner_fd, select.POLLIN)
+    for descriptor in (init_fd, *watched):
+        poll.register(descriptor, select.POLLIN)
     while True:
         ready = {descriptor for descriptor, _ in poll.poll()}
         if init_fd in ready:
             os._exit(0)
-        if channel.fileno() in ready and channel.recv(1) == b".":
-            poll.unregister(channel)
-            channel.close()
+        if creator.fileno() in ready and creator.recv(1) == b".":
+            poll.unregister(creator)
+            creator.close()
             continue
         kill_and_wait(init)
         state.remove()
@@ -137,8 +114,10 @@ def _run_init(state: State, cluster: Cluster, channel: socket.socket) -> None:
 
 def _listens(pid: int, port: int) -> bool:
     """Whether someone listens on a TCP port in that process's network namespace."""
-    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as file:
-        fields = [line.split() for line in file]
+    fields = []
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
+            fields += [line.split() for line in file]
     return any(field[1].endswith(f":{port:04X}") and field[3] == "0A" for field in fields)  # 0A: TCP_LISTEN
 
 

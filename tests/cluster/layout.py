@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data"))
 
@@ -31,13 +32,13 @@ class Member:
     @property
     def management(self) -> Netdev:
         for netdev in self.machine.netdevs:
-            if netdev.network == MANAGEMENT and netdev.ipv4:
+            if netdev.network == MANAGEMENT and (netdev.ipv4 or netdev.ipv6):
                 return netdev
-        raise TestBedError(f"{self.name}: its fabric has no netdev with an IPv4 address on the network {MANAGEMENT}")
+        raise TestBedError(f"{self.name}: its fabric has no netdev with an address on the network {MANAGEMENT}")
 
     @property
     def address(self) -> str:
-        return str(self.management.ipv4.ip)
+        return str((self.management.ipv4 or self.management.ipv6).ip)
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class Cluster:
     @property
     def members(self) -> tuple[Member, ...]:
         return (self.login, *self.nodes)
+
+    @property
+    def ipv6(self) -> bool:
+        """Whether Slurm itself uses IPv6: when no node has an IPv4 address on its network."""
+        return self.login.management.ipv4 is None
 
     @property
     def networks(self) -> list[str]:
@@ -64,10 +70,19 @@ def make_cluster(count: int, fabrics: list[str], gpus: list[int]) -> Cluster:
         nodes = [_node(index, _of_node(fabrics, index), _of_node(gpus, index)) for index in range(count)]
     except DescriptionError as error:
         raise TestBedError(str(error)) from None
-    cluster = Cluster(login, tuple(nodes))
-    for member in cluster.members:
-        _ = member.address  # every member has one
-    return cluster
+    families = {node.management.ipv4 is None for node in nodes}
+    if len(families) > 1:
+        raise TestBedError("--fabric: some nodes have IPv4 on the management network, others have not")
+    if families == {True}:
+        login = _on_ipv6(login)
+    return Cluster(login, tuple(nodes))
+
+
+def _on_ipv6(login: Member) -> Member:
+    """On the network that the descriptions of IPv6-only machines have for management."""
+    address = ipaddress.IPv6Interface("2001:db8:60::1/64")
+    netdevs = tuple(replace(netdev, ipv4s=(), ipv6s=(address,)) for netdev in login.machine.netdevs)
+    return replace(login, machine=replace(login.machine, netdevs=netdevs))
 
 
 def _of_node(values: list, index: int):

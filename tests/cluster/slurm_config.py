@@ -94,6 +94,7 @@ def _slurm_conf(state: State, cluster: Cluster, options: SlurmOptions) -> str:
         "WaitTime=0",
         "UnkillableStepTimeout=60",
         "SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0,bf_interval=2",
+        *(["CommunicationParameters=EnableIPv6,DisableIPv4"] if cluster.ipv6 else []),
         *options.extra_lines,
         *[_node_line(node, options.real_cpus) for node in cluster.nodes],
         "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:16",

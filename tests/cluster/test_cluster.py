@@ -11,26 +11,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
+sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "common"))
+
+from leftovers import eventually, host_state, processes_naming  # noqa: E402
+
 CLUSTER = os.path.join(HERE, "cluster")
 MKTREE = os.path.join(os.path.dirname(HERE), "data", "mktree")
-PATIENCE = 60  # seconds, for what must happen at some time
 
 
 def cluster(*arguments: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run([CLUSTER, *arguments], text=True, capture_output=True, check=False, **options)
-
-
-def eventually(what) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while not what():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def read(*names: str) -> str:
@@ -38,31 +32,9 @@ def read(*names: str) -> str:
         return file.read()
 
 
-def host_state() -> dict[str, object]:
-    """What a cluster must not change outside of itself."""
-    return {
-        "mounts": len(read("/proc/self/mountinfo").splitlines()),
-        "netdevs": sorted(line.split(":")[0] for line in read("/proc/net/dev").splitlines()),
-        "named namespaces": os.path.exists("/run/netns") and os.listdir("/run/netns"),
-        "slurm's cgroups": [path for path, _, _ in os.walk("/sys/fs/cgroup") if "slurm" in path],
-        "devices": [name for name in os.listdir("/dev") if name.startswith("nvidia")],
-    }
-
-
 def own_processes(state: str) -> list[int]:
     """The pids of a cluster's process 1 and of its keeper."""
     return [process["pid"] for process in json.loads(read(state, "keeper.json"))["processes"]]
-
-
-def processes_naming(text: str) -> list[str]:
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if int(pid) != os.getpid() and text in read("/proc", pid, "cmdline"):
-                found.append(pid)
-        except OSError:
-            continue
-    return found
 
 
 class OneCluster(unittest.TestCase):

@@ -106,6 +106,16 @@ def kill_and_wait(process: Process, seconds: float = 20) -> None:
         os.close(descriptor)
 
 
+def raise_when_ended() -> None:
+    """From here on SIGTERM and SIGHUP clean up, as SIGINT does: they raise SystemExit."""
+
+    def end(number: int, _frame) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+
+
 def detach(log: str, kept: list[int]) -> None:
     """Makes this process a daemon: of the open files only those in `kept` stay, and the log as output."""
     os.setsid()

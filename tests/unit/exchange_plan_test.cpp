@@ -348,8 +348,9 @@ TEST(ExchangeLonelyPorts, AreLeftOut) {
     std::vector<Finding> findings;
     const auto lonely = find_lonely_ports(reports, findings);
     EXPECT_EQ(lonely, (std::vector<Texts>{{}, {"mlx5_1:1"}, {}}));
-    EXPECT_EQ(lines(findings), (Texts{"n02: mlx5_1:1 (10.77.0.0/24): no other node has a port in that network: left "
-                                      "out; give it an address of its rail's network"}));
+    EXPECT_EQ(lines(findings),
+              (Texts{"n02: mlx5_1:1 (10.77.0.0/24): no other node uses a port in that network, so it reaches none: "
+                     "left out"}));
 }
 
 TEST(ExchangeLonelyPorts, ANeighbourOnAnotherRailWillDo) {

@@ -29,7 +29,7 @@ TEST(Hostlist, FoldsNames) {
     EXPECT_EQ(fold_hostlist({"n10", "n09", "n08", "n11", "n11"}), "n[08-11]");
     EXPECT_EQ(fold_hostlist({"n8", "n9", "n10"}), "n[8-10]");
     EXPECT_EQ(fold_hostlist({"n1", "n01"}), "n1,n01");
-    EXPECT_EQ(fold_hostlist({"r1n1-ib", "r1n2-ib", "r1n4-ib", "login"}), "r1n[1,2,4]-ib,login");
+    EXPECT_EQ(fold_hostlist({"r1n1-ib", "r1n2-ib", "r1n4-ib", "login"}), "r1n[1-2,4]-ib,login");
     EXPECT_EQ(fold_hostlist({"n1"}), "n1");
     EXPECT_EQ(fold_hostlist({"n0", "n1", "n2"}), "n[0-2]");
     EXPECT_EQ(fold_hostlist({}), "");

@@ -53,9 +53,9 @@ def qemu_command(guest: Guest, shape: Shape, state: State) -> list[str]:
     command = ["qemu-system-x86_64", "-name", guest.name, "-machine", "q35", "-accel", shape.accelerator]
     command += ["-cpu", "host" if shape.accelerator == "kvm" else "max", "-smp", "1", "-m", str(_MEMORY_MIB)]
     command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-    command += ["-chardev", f"file,id=console,path={state.path('log', guest.name + '.console')}"]
+    command += ["-chardev", f"file,id=console,path={_escaped(state.path('log', guest.name + '.console'))}"]
     command += ["-serial", "chardev:console"]
-    command += ["-chardev", f"socket,id=control,path={control_path(state, guest.name)},server=on,wait=off"]
+    command += ["-chardev", f"socket,id=control,path={_escaped(control_path(state, guest.name))},server=on,wait=off"]
     command += ["-serial", "chardev:control"]
     command += ["-kernel", shape.kernel.kernel, "-initrd", shape.kernel.initramfs]
     command += ["-append", _kernel_command_line(guest, shape)]
@@ -104,7 +104,8 @@ def _escaped(path: str) -> str:
 
 
 def _interface(guest: Guest, network: int, state: State) -> list[str]:
-    ours, theirs = port_path(state.directory, network, guest.number), port_path(state.directory, network)
+    ours = _escaped(port_path(state.directory, network, guest.number))
+    theirs = _escaped(port_path(state.directory, network))
     mtu = f",host_mtu={RAIL_MTU}" if network != MANAGEMENT else ""
     return [
         "-netdev",

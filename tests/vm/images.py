@@ -33,12 +33,18 @@ _PACKAGES = (
     "busybox-static ccache iproute2 iputils-ping kmod procps munge slurmctld slurmd slurm-client"
     " rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest"
 ).split()
+# A command after these words ends, with all that it started, when the process that started it does; and its mounts are
+# there for no one else. mmdebstrap left to itself goes on for minutes, and killed leaves /proc and /sys mounted.
+CONFINED = (
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"),
+)
 _EXPIRED = ("testing", "sid", "unstable")  # a mirror's copy of these is soon older than their Release files allow
 _NOT_UNPACKED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 # libibverbs loads whatever is named there, each time a program starts; the guests' devices are Soft-RoCE.
 _OTHER_PROVIDERS = "find \"$1/etc/libibverbs.d\" -type f ! -name 'rxe.driver' -delete"
 # tests/vm/build-project mounts these; guests have the build folder on the same path.
-MOUNT_POINTS = ("mnt/source", "mnt/build", "mnt/ccache", "mnt/install")
+_MOUNT_POINTS = ("mnt/source", "mnt/build", "mnt/ccache", "mnt/install")
 
 
 class CannotBeHad(TestBedError):
@@ -49,6 +55,7 @@ class CannotBeHad(TestBedError):
 class Image:
     suite: str
     directory: str
+    in_use: int  # a descriptor; as long as it is open, here or in a child, nobody removes the image
 
     def path(self, *names: str) -> str:
         return os.path.join(self.directory, *names)
@@ -69,12 +76,6 @@ class Image:
     def modules(self) -> str:
         return os.path.realpath(self.path("root", "lib", "modules"))
 
-    def use(self) -> int:
-        """A descriptor; as long as it is open, nobody removes the image."""
-        descriptor = os.open(self.path("lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        return descriptor
-
 
 def cache_directory(*names: str) -> str:
     """$VM_CACHE, or the user's cache directory. sudo keeps neither: then it is root's."""
@@ -89,13 +90,19 @@ def cache_directory(*names: str) -> str:
 def get_image(suite: str) -> Image:
     """Makes it when it is not there; who else wants the same one meanwhile waits."""
     command = _recipe(suite)
-    image = Image(suite, os.path.join(cache_directory(), f"{suite}-{_digest(command)}"))
+    directory = os.path.join(cache_directory(), f"{suite}-{_digest(command)}")
     with open(cache_directory() + f"/{suite}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(image.directory):
-            _make(image, command)
-        _remove_others(image)
-    return image
+        if not os.path.exists(directory):
+            _make(suite, directory, command)
+        _remove_others(suite, directory)
+        in_use = _open_lock(directory)
+        fcntl.flock(in_use, fcntl.LOCK_SH)
+    return Image(suite, directory, in_use)
+
+
+def _open_lock(directory: str) -> int:
+    return os.open(os.path.join(directory, "lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 def _recipe(suite: str) -> list[str]:
@@ -107,7 +114,7 @@ def _recipe(suite: str) -> list[str]:
     if suite in _EXPIRED:
         command.append("--aptopt=Acquire::Check-Valid-Until false")
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in _NOT_UNPACKED]
-    command += ["--customize-hook=mkdir -p " + " ".join(f'"$1/{point}"' for point in MOUNT_POINTS)]
+    command += ["--customize-hook=mkdir -p " + " ".join(f'"$1/{point}"' for point in _MOUNT_POINTS)]
     command += [f'--customize-hook=chroot "$1" useradd --create-home {user}' for user in ("alice", "bob")]
     command.append(f"--customize-hook={_OTHER_PROVIDERS}")
     return [*command, f'--customize-hook={HOOK} "$1"', suite, "root", f"deb {_mirror()} {suite} main"]
@@ -122,20 +129,25 @@ def _digest(command: list[str]) -> str:
     return digest.hexdigest()[:10]
 
 
-def _make(image: Image, command: list[str]) -> None:
+def _make(suite: str, directory: str, command: list[str]) -> None:
     if shutil.which(command[0]) is None:
         raise CannotBeHad(f"{command[0]} is not installed; `make deps-vm` as root installs what virtual machines need")
-    _ask_mirror(image.suite)
-    print(f"vm: making the image of {image.suite} in {image.directory}", file=sys.stderr, flush=True)
-    partial = f"{image.directory}.{os.getpid()}"
+    _ask_mirror(suite)
+    print(f"vm: making the image of {suite} in {directory}", file=sys.stderr, flush=True)
+    partial = f"{directory}.{os.getpid()}"
     try:
         os.makedirs(partial)
         result = subprocess.run(
-            command, text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL, cwd=partial
+            [*CONFINED, *command],
+            text=True,
+            capture_output=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd=partial,
         )
         if result.returncode != 0:
-            raise TestBedError(f"the image of {image.suite} could not be made:\n{result.stderr.strip()}")
-        os.rename(partial, image.directory)
+            raise TestBedError(f"the image of {suite} could not be made:\n{result.stderr.strip()}")
+        os.rename(partial, directory)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -163,12 +175,12 @@ def _mirror() -> str:
     return "http://deb.debian.org/debian"
 
 
-def _remove_others(image: Image) -> None:
+def _remove_others(suite: str, directory: str) -> None:
     """Images of the suite by older recipes that nobody uses, and what an interrupted run left."""
-    for path in glob.glob(os.path.join(cache_directory(), f"{image.suite}-*")):
-        if path == image.directory:
+    for path in glob.glob(os.path.join(cache_directory(), f"{suite}-*")):
+        if path == directory:
             continue
-        lock = os.open(os.path.join(path, "lock"), os.O_RDONLY | os.O_CREAT, 0o644)
+        lock = _open_lock(path)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path)

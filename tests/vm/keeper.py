@@ -13,43 +13,25 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 
 from guest import MANAGEMENT, Guest, Shape, qemu_command
 from images import GUEST
+from keep import new_keeper
 from linux import Process, detach, die_with_parent, kill_and_wait
 from state import State, TestBedError
 from switch import Switch, port_path
 
-PATIENCE = 180  # seconds until all guests must be ready; 10 are usual
+_PATIENCE = 180  # seconds until all guests must be ready; 10 are usual
 _LOG = "log/keeper.log"
 
 
 def bring_up(state: State, guests: list[Guest], shape: Shape, owner: int | None) -> None:
     """Returns when all guests take commands. When it fails, nothing of the lab runs any more."""
     _lay_out(state, guests)
-    owner_fd = None if owner is None else _open_owner(owner)
-    ours, theirs = socket.socketpair()
-    keeper = os.fork()
-    if keeper == 0:
-        ours.close()
-        try:
-            _keep(state, guests, shape, theirs, owner_fd)
-        except BaseException as error:
-            print(f"keeper: {error!r}", file=sys.stderr, flush=True)
-        finally:
-            os._exit(1)
-    theirs.close()
-    try:
-        _await_guests(state, guests, Process.of(keeper))
-    except BaseException:
-        ours.close()  # which tells the keeper to end
-        os.waitpid(keeper, 0)
-        raise
-    state.write_machines({guest.name: {"address": guest.address(MANAGEMENT)} for guest in guests})
-    ours.send(b".")  # from here on the keeper does without us
-    ours.close()
+    with new_keeper(lambda creator, watched: _keep(state, guests, shape, creator, watched), owner) as (pid, _):
+        _await_guests(state, guests, Process.of(pid))
+        state.write_machines({guest.name: {"address": guest.address(MANAGEMENT)} for guest in guests})
 
 
 def _lay_out(state: State, guests: list[Guest]) -> None:
@@ -63,22 +45,15 @@ def _lay_out(state: State, guests: list[Guest]) -> None:
     state.text("lab/hosts", "\n".join(lines) + "\n")
 
 
-def _open_owner(pid: int) -> int:
-    try:
-        return os.pidfd_open(pid)
-    except OSError as error:
-        raise TestBedError(f"--owner {pid}: {error.strerror}") from None
-
-
 def _await_guests(state: State, guests: list[Guest], keeper: Process) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + _PATIENCE
     while missing := [guest.name for guest in guests if not os.path.exists(state.path("lab", guest.name, "ready"))]:
         time.sleep(0.02)
         if not keeper.alive():
             raise TestBedError("the lab's keeper has ended" + tail(state, _LOG))
         gone = [name for name in missing if has_ended(state, name)]
         if gone or time.monotonic() > deadline:
-            names, what = (gone, "ended while booting") if gone else (missing, f"not ready after {PATIENCE} s")
+            names, what = (gone, "ended while booting") if gone else (missing, f"not ready after {_PATIENCE} s")
             logs = tail(state, f"log/{names[0]}.qemu") + tail(state, f"log/{names[0]}.console")
             raise TestBedError(f"{', '.join(names)}: {what}{logs}")
 
@@ -95,9 +70,8 @@ def tail(state: State, name: str, lines: int = 25) -> str:
         return ""
 
 
-def _keep(state: State, guests: list[Guest], shape: Shape, creator: socket.socket, owner_fd: int | None) -> None:
-    watched = [creator.fileno()] + ([] if owner_fd is None else [owner_fd])
-    detach(state.path(_LOG), watched + [shape.image.use(), shape.kernel.use()])
+def _keep(state: State, guests: list[Guest], shape: Shape, creator: socket.socket, watched: list[int]) -> None:
+    detach(state.path(_LOG), watched + [shape.image.in_use, shape.kernel.in_use])
     switches = [_switch(state, guests, network) for network in range(shape.rails + 1)]
     running = {guest.name: _start(state, guest, shape) for guest in guests}
     processes = {name: Process.of(process.pid) for name, process in running.items()}

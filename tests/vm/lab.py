@@ -10,6 +10,8 @@ import shutil
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from guest import control_path
@@ -41,18 +43,26 @@ class Command:
         self._base = state.path("lab", node, str(number))
         self._number = number
 
+    def output(self, ending: str, begin: int = 0) -> bytes:
+        """Of the file with this ending, what there is from this byte on."""
+        try:
+            with open(f"{self._base}.{ending}", "rb") as file:
+                file.seek(begin)
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
     @property
     def out(self) -> str:
-        return _read(self._base + ".out")
+        return self.output("out").decode(errors="replace")
 
     @property
     def err(self) -> str:
-        return _read(self._base + ".err")
+        return self.output("err").decode(errors="replace")
 
     def status(self) -> int | None:
         """The exit status, as a shell has it; None while the command runs."""
-        text = _read(self._base + ".status")
-        if text:
+        if text := self.output("status"):
             return int(text)
         _fail_when_gone(self._state, self.node)
         return None
@@ -93,8 +103,8 @@ def put(state: State, node: str, source: str, target: str) -> None:
     inbox = state.make("lab", "inbox")
     name = os.path.basename(os.path.abspath(source))
     passing = os.path.join(inbox, f"{os.getpid()}-{name}")
-    (shutil.copytree if os.path.isdir(source) else shutil.copy)(source, passing)
     try:
+        (shutil.copytree if os.path.isdir(source) else shutil.copy)(source, passing)
         copy = ["cp", "-rT", f"/lab/inbox/{os.path.basename(passing)}", target]
         if target.endswith("/"):
             copy[-1] += name
@@ -102,7 +112,10 @@ def put(state: State, node: str, source: str, target: str) -> None:
         if result.status != 0:
             raise TestBedError(f"{node}: {result.err.strip()}")
     finally:
-        shutil.rmtree(passing) if os.path.isdir(passing) else os.unlink(passing)
+        if os.path.isdir(passing):
+            shutil.rmtree(passing)
+        elif os.path.exists(passing):
+            os.unlink(passing)
 
 
 def _write_command(state: State, node: str, texts: list[str]) -> int:
@@ -141,19 +154,14 @@ def _fail_when_gone(state: State, node: str) -> None:
         raise GuestGone(f"{node} has ended" + tail(state, f"log/{node}.console"))
 
 
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-
-
-def stream(commands: list[Command], prefix: bool) -> int:
+def stream(starting: Iterator[Command], prefix: bool) -> int:
     """Shows what the commands write as it comes; the greatest of their exit statuses. Interrupted, it kills them."""
+    commands: list[Command] = []
     shown: dict[tuple[Command, str], int] = {}
     worst = 0
     try:
+        for command in starting:
+            commands.append(command)
         for command in commands:
             while (status := command.status()) is None:
                 for each in commands:
@@ -164,21 +172,21 @@ def stream(commands: list[Command], prefix: bool) -> int:
             _show_new(each, shown, prefix, final=True)
     except BaseException:
         for command in commands:
-            command.kill()
+            with suppress(TestBedError):  # its guest is gone; those of others may not be
+                command.kill()
         raise
     return worst
 
 
 def _show_new(command: Command, shown: dict, prefix: bool, final: bool = False) -> None:
-    for name, stream_ in (("out", sys.stdout), ("err", sys.stderr)):
-        text = getattr(command, name)
-        begin = shown.get((command, name), 0)
-        end = len(text) if final or not prefix else text.rfind("\n") + 1  # whole lines, when several share the output
-        if end <= begin:
-            continue
-        new = text[begin:end]
-        shown[command, name] = end
+    """Whole lines, when several share the output; all there is, as it is, when not."""
+    for ending, stream_ in (("out", sys.stdout.buffer), ("err", sys.stderr.buffer)):
+        begin = shown.get((command, ending), 0)
+        new = command.output(ending, begin)
+        if prefix and not final:
+            new = new[: new.rfind(b"\n") + 1]
+        shown[command, ending] = begin + len(new)
         if prefix:
-            new = "".join(f"{command.node}: {line}\n" for line in new.splitlines())
+            new = b"".join(b"%s: %s\n" % (command.node.encode(), line) for line in new.splitlines())
         stream_.write(new)
         stream_.flush()

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
-from images import CHECKOUT, HERE, Image, cache_directory, get_image
+from images import CHECKOUT, CONFINED, HERE, Image, cache_directory, get_image
 from state import TestBedError
 
 _BUILD = os.path.join(HERE, "build-project")
@@ -43,19 +43,26 @@ def build_project(image: Image, destination: str | None = None) -> str:
 
 def _forget_other_image(folder: str, image: Image) -> None:
     """What was configured with another image's compiler and Slurm is configured again."""
-    note = os.path.join(folder, "image")
     name = os.path.basename(image.directory)
-    if not os.path.exists(note) or open(note, encoding="ascii").read() != name:
+    with open(os.path.join(folder, "image"), "a+", encoding="ascii") as note:
+        note.seek(0)
+        if note.read() == name:
+            return
         shutil.rmtree(os.path.join(folder, "build"), ignore_errors=True)
         if os.path.exists(os.path.join(folder, "config.mk")):
             os.unlink(os.path.join(folder, "config.mk"))
-        with open(note, "w", encoding="ascii") as file:
-            file.write(name)
+        note.truncate(0)
+        note.write(name)
 
 
 def _run(*command: str) -> None:
     result = subprocess.run(
-        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, stdin=subprocess.DEVNULL
+        [*CONFINED, *command],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     if result.returncode != 0:
         raise TestBedError(f"{' '.join(command)}: exit status {result.returncode}\n{result.stdout[-4000:]}")
@@ -65,6 +72,5 @@ def run_inside(image: Image, tree: str, *arguments: str) -> subprocess.Completed
     """The command as built for that suite, with `--root` a tree of some machine, on this machine's own kernel."""
     mounts = 'mount --bind "$1" "$0/mnt/source"; mount --bind "$2" "$0/mnt/build"'
     script = mounts + '; exec chroot "$0" /mnt/build/build/rdma-nccl "${@:3}" --root /mnt/source'
-    command = ["unshare", "--mount", "--propagation", "private", "bash", "-euc", script]
-    command += [image.root, tree, build_folder(image.suite), *arguments]
+    command = [*CONFINED, "bash", "-euc", script, image.root, tree, build_folder(image.suite), *arguments]
     return subprocess.run(command, text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL)

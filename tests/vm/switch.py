@@ -14,7 +14,7 @@ import struct
 
 _PATIENCE_US = 20_000  # for a guest that is slow
 _BURST = 64  # frames of one network before the next one's turn
-_BUFFER = 4 << 20
+_BUFFER = 4 << 20  # or what net.core.wmem_max allows
 _LONGEST_FRAME = 65600  # with segmentation offload
 _BROADCAST = 1  # the first byte's lowest bit: to a group of stations
 

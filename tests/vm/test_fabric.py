@@ -86,6 +86,7 @@ class Fabric(FabricTest):
             states = {(hca["name"], ports[hca["name"]]["state"], hca["netdevs"][0]) for hca in answer["hcas"]}
             links = re.findall(r"^link (\S+)/1 state (\S+) .*netdev (\S+)", self.lab.good(node, "rdma", "link"), re.M)
             self.assertEqual(states, set(links))
+        # Of one node, the last.
         lines = self.lab.good(node, "rdma-nccl", "gids", "--show-gids").splitlines()
         rows = [line.split("\t") for line in lines if line.startswith("mlx5_")]
         shown = {(row[0], int(row[2])): (row[3].strip(), row[-1].strip()) for row in rows}

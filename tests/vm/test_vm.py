@@ -8,48 +8,25 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
 
+from leftovers import eventually, host_state, processes_naming
 from testbed import PATIENCE, VM, LabTest
 
 
-def eventually(what) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while not what():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def processes_naming(text: str) -> list[str]:
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if int(pid) != os.getpid() and text.encode() in file.read():
-                    found.append(pid)
-        except OSError:
-            continue
-    return found
-
-
-def host_state() -> dict[str, object]:
-    """What a lab must not change outside of itself."""
-    with open("/proc/self/mountinfo", encoding="utf-8") as mounts, open("/proc/net/dev", encoding="ascii") as netdevs:
-        names = sorted(line.split(":")[0] for line in netdevs.readlines()[2:])
-        return {"mounts": len(mounts.readlines()), "netdevs": names}
-
-
 class Tool(LabTest):
+    def command(self, name: str) -> list[str]:
+        return [VM, name, "--dir", self.lab.state.directory]
+
     def vm(self, *arguments: str) -> subprocess.CompletedProcess:
-        command = [VM, arguments[0], "--dir", self.lab.state.directory, *arguments[1:]]
+        command = [*self.command(arguments[0]), *arguments[1:]]
         return subprocess.run(command, text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL)
 
     def test_exec(self):
         script = "echo out; echo err >&2; exit 3"
         done = self.vm("exec", "n01", "--", "busybox", "sh", "-c", script)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "out\n", "err\n"))
+        done = subprocess.run([*self.command("exec"), "n01", "--", "busybox", "printf", r"\377\000"], capture_output=True)
+        self.assertEqual(done.stdout, b"\377\000")
         done = self.vm("exec", "--user", "alice", "all", "--", "id", "-un")
         self.assertEqual(sorted(done.stdout.splitlines()), ["n01: alice", "n02: alice"])
         self.assertEqual(self.vm("exec", "n01", "--", "busybox", "sh", "-c", "kill -9 $$").returncode, 137)
@@ -58,7 +35,7 @@ class Tool(LabTest):
 
     def test_interrupted_exec_ends_the_command(self):
         script = ["busybox", "sh", "-c", "echo $$; sleep 1000; :"]
-        command = [VM, "exec", "--dir", self.lab.state.directory, "n01", "--", *script]
+        command = [*self.command("exec"), "n01", "--", *script]
         with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as running:
             pid = running.stdout.readline().strip()
             running.send_signal(signal.SIGINT)

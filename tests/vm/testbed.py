@@ -41,7 +41,7 @@ class Lab:
         result = subprocess.run(command, text=True, capture_output=True, check=False)
         if result.returncode != 0:
             raise RuntimeError(result.stdout + result.stderr)
-        return result.stdout.split()[-1]
+        return result.stdout.rstrip("\n")
 
     def down(self) -> None:
         if self._ours:
@@ -126,7 +126,8 @@ def _transfer(lab: Lab, server: End, client: End, program: list[str], gid: str, 
     serving = lab.start(server.node, *command(server))
     if lab.run(server.node, "lab-agent", "await-port", port, str(SOON)).status != 0:
         serving.kill()
-        return Transfer(False, f"the server does not listen:\n{serving.out}{serving.err}")
+        serving.wait_after_kill()
+        raise AssertionError(f"the server does not listen:\n{serving.out}{serving.err}")  # nothing was tried
     asking = lab.start(client.node, *command(client), lab.state.machines()[server.node]["address"])
     statuses = [_end(asking, seconds), _end(serving, 2)]
     text = f"client: {statuses[0]}\n{asking.out}{asking.err}server: {statuses[1]}\n{serving.out}{serving.err}"

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests in a private Slurm share: a cluster for a test class, commands in it, and what they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CHECKOUT = os.path.dirname(os.path.dirname(HERE))
+CLUSTER = os.path.join(HERE, "cluster")
+PYTHON = "/usr/bin/python3"  # Debian's, which Debian's torch is for
+TIME_LIMIT = 120  # seconds for one command in the cluster
+
+CONTRACT = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT")
+
+
+def build_directory() -> str:
+    """The first argument of the test program, where that is a directory."""
+    given = len(sys.argv) > 1 and os.path.isdir(sys.argv[1])
+    return os.path.abspath(sys.argv[1]) if given else os.path.join(CHECKOUT, "build")
+
+
+BUILD = build_directory()
+
+
+class Cluster:
+    """A private cluster for one test class; goes down with this process."""
+
+    def __init__(self, *arguments: str):
+        command = [CLUSTER, "up", "--owner", str(os.getpid()), "--plugin", os.path.join(BUILD, "rdma_nccl.so")]
+        command += ["--bin", os.path.join(BUILD, "rdma-nccl"), "--bin", os.path.join(BUILD, "examples", "pi")]
+        result = subprocess.run([*command, *arguments], text=True, capture_output=True, check=False)
+        if result.returncode != 0:
+            raise RuntimeError(result.stdout + result.stderr)
+        self.dir = result.stdout.split()[0]
+
+    def down(self) -> None:
+        subprocess.run([CLUSTER, "down", "--dir", self.dir], check=True)
+
+    def run(self, *command: str, user: str = "alice", node: str = "login", **variables: str):
+        where = [CLUSTER, "exec", "--dir", self.dir, "--user", user, "--node", node, "--"]
+        if variables:
+            where += ["env", *(f"{name}={value}" for name, value in variables.items())]
+        return subprocess.run(
+            [*where, *command], text=True, capture_output=True, check=False, timeout=TIME_LIMIT, stdin=subprocess.DEVNULL
+        )
+
+
+class ClusterTest(unittest.TestCase):
+    arguments: list[str] = []
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(*cls.arguments)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.down()
+
+    def tearDown(self):
+        """Whatever a test did, no node may be drained or down."""
+        states = self.cluster.run("sinfo", "--noheader", "--Node", "--Format=StateLong", user="root").stdout.split()
+        bad = [state for state in states if re.match("drain|down|fail|unknown", state)]
+        self.assertEqual(bad, [], "a node is out of service")
+
+    def good(self, *command: str, **options) -> str:
+        result = self.cluster.run(*command, **options)
+        self.assertEqual(result.returncode, 0, f"{command}:\n{result.stdout}{result.stderr}")
+        return result.stdout
+
+    def ranks(self, output: str) -> list[dict[str, str]]:
+        """Lines of A=B words, sorted by RANK where there is one."""
+        lines = [dict(word.split("=", 1) for word in line.split()) for line in output.splitlines()]
+        return sorted(lines, key=lambda line: int(line.get("RANK") or 0))
+
+
+def show(*names: str) -> list[str]:
+    """A command that prints these variables, and the host name as HOST, on one line."""
+    text = " ".join(f"{name}=${{{name}-}}" for name in names)
+    return ["bash", "-c", f"echo HOST=$(hostname) {text}"]
+
+
+def main() -> None:
+    if os.geteuid() != 0:
+        print("needs root, for network namespaces")
+        sys.exit(77)
+    if len(sys.argv) > 1 and os.path.isdir(sys.argv[1]):
+        del sys.argv[1]
+    unittest.main(module="__main__")

@@ -1,0 +1,435 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the exchange in a real Slurm: usage: test_exchange.py BUILD_DIR [TEST...]. As root."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+
+from cluster_test import CLUSTER, CONTRACT, PYTHON, ClusterTest, main, show
+
+SUMMARY = re.compile(r"(?m)^rdma-nccl: (\w+) layout, (\d+) tasks? on (\d+) nodes?(?:, (\d+) ranks?)?, head (\w+) \((.*):(\d+)\), (.*)$")
+
+# Prints whether the port after MASTER_PORT's block, and those in it, are bound on this host: what holds them is not us.
+BOUND = """
+import errno, os, socket
+first = int(os.environ["MASTER_PORT"])
+states = []
+for port in range(first, first + 4):
+    with socket.socket() as probe:
+        try:
+            probe.bind(("", port))
+            states.append("free")
+        except OSError as error:
+            states.append(errno.errorcode[error.errno])
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("", port))
+        listener.listen()
+print(os.environ["SLURM_PROCID"], first, *states)
+"""
+
+
+class ExchangeTest(ClusterTest):
+    def step(self, *command: str, **options) -> tuple[str, str]:
+        """Output and messages of a command that must succeed."""
+        result = self.cluster.run(*command, **options)
+        self.assertEqual(result.returncode, 0, f"{command}:\n{result.stdout}{result.stderr}")
+        return result.stdout, result.stderr
+
+    def start(self, *command: str, node: str = "login", user: str = "alice") -> subprocess.Popen:
+        where = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", user, "--node", node, "--"]
+        return subprocess.Popen([*where, *command], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def file(self, name: str, *lines: str) -> str:
+        path = os.path.join(self.cluster.dir, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(line + "\n" for line in lines))
+        return path
+
+    def leftovers(self) -> list[str]:
+        """Files of ours that no step needs any more."""
+        directories = ("/tmp", "/run", os.path.join(self.cluster.dir, "home/alice"))
+        return [f"{d}/{name}" for d in directories if os.path.isdir(d) for name in os.listdir(d)
+                if re.match(r"rdma-nccl(\.\d+\.\d+|-hosts)", name)]
+
+
+class UnequalNodes(ExchangeTest):
+    """Nodes with 4, 2 and 1 GPUs (mission row M4), and one more."""
+
+    arguments = ["--nodes", "4", "--gpus", "4,2,1,1"]
+
+    def test_ranks_follow_the_gpus(self):
+        output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl", "rdma-nccl", "run",
+                                     *show("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+        found = [(line["HOST"], int(line["RANK"]), int(line["LOCAL_RANK"]), line["LOCAL_WORLD_SIZE"])
+                 for line in self.ranks(re.sub(r"(?m)^\[[^]]*\] ?", "", output))]
+        wanted = [("n01", rank, rank, "4") for rank in range(4)] + [("n02", 4, 0, "2"), ("n02", 5, 1, "2"), ("n03", 6, 0, "1")]
+        self.assertEqual(found, wanted)
+        self.assertIn("WORLD_SIZE=7", output)
+        self.assertRegex(messages, r"node layout, 3 tasks on 3 nodes, 7 ranks, head n01 \(25\.11\.128\.2:")
+        self.assertIn("rdma-nccl: n02: 2 GPUs; n01 has 4 GPUs", messages)
+
+    def test_a_program_meets_over_unequal_nodes(self):
+        output, _ = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl", "rdma-nccl", "run", "pi")
+        self.assertRegex(output, r"from 7 ranks on 3 nodes \(n01: 4, n02: 2, n03: 1\)")
+
+    def test_without_the_exchange_unequal_nodes_are_refused(self):
+        command = ["srun", "-N3", "--ntasks-per-node=1", "--gpus=7", "--rdma-nccl=exchange=off", "rdma-nccl", "run"]
+        result = self.cluster.run(*command, "true")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("the nodes of this step have different numbers of GPUs", result.stderr)
+        self.assertIn("give -n N", result.stderr)
+        output, _ = self.step(*command, "-n", "2", "pi")
+        self.assertIn("from 6 ranks on 3 nodes", output)
+
+    def test_hosts_files(self):
+        script = "cat $RDMA_NCCL_HOSTS $RDMA_NCCL_HOSTFILE; stat -c '%U %a' $RDMA_NCCL_HOSTS"
+        output, _ = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=hosts=file", "bash", "-c",
+                              f"[ $SLURM_PROCID != 2 ] || {{ {script}; }}")
+        self.assertEqual(output.splitlines(), ["25.11.128.2\tn01", "25.11.128.3\tn02", "25.11.128.4\tn03",
+                                               "n01 slots=4", "n02 slots=2", "n03 slots=1", "alice 644"])
+        self.assertEqual(self.leftovers(), [])
+
+    def test_a_step_inside_a_step_with_hosts_files(self):
+        """RDMA_NCCL_HOSTS is the name of a setting, too."""
+        output = self.good("salloc", "-Q", "-N2", "--ntasks-per-node=2", "srun", "--overlap", "-N1", "-n1",
+                           "--rdma-nccl=hosts=file", "bash", "-c",
+                           "srun --overlap -N2 -n2 --rdma-nccl bash -c 'echo inner $RDMA_NCCL_HOSTS'")
+        self.assertEqual(output.splitlines(), ["inner", "inner"])
+
+    def test_a_hosts_file_that_cannot_be_written_is_said(self):
+        result = self.cluster.run("srun", "-N2", "--rdma-nccl=hosts=file", "--chdir=/proc", "true", TMPDIR="/proc")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"rdma-nccl: n01: warning: hosts=file: /proc/rdma-nccl\S+: ")
+
+    def test_mounted_hosts(self):
+        refused = self.cluster.run("srun", "-N2", "--rdma-nccl=hosts=mount", "true")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("hosts=mount is not allowed here", refused.stderr)
+        conf = os.path.join(self.cluster.dir, "etc/rdma-nccl.conf")
+        with open(conf, encoding="utf-8") as file:
+            before = file.read()
+        try:
+            self.file("etc/rdma-nccl.conf", "hosts_mount=on")
+            output, _ = self.step("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=hosts=mount", "bash", "-c",
+                                  "getent hosts n01; grep -c rdma-nccl /etc/hosts; head -1 /etc/hosts")
+        finally:
+            self.file("etc/rdma-nccl.conf", before)
+        lines = output.splitlines()
+        self.assertEqual(sum(bool(re.match(r"25\.11\.128\.2 +n01", line)) for line in lines), 2)
+        self.assertEqual(lines.count("127.0.0.1 localhost"), 2)
+        self.assertNotIn("rdma-nccl", self.good("cat", "/etc/hosts", node="n01"))
+        self.assertEqual(self.leftovers(), [])
+
+
+class Agreement(ExchangeTest):
+    """Equal nodes."""
+
+    arguments = ["--nodes", "4", "--gpus", "4"]
+
+    def test_the_head_is_on_the_fabric(self):
+        output, messages = self.step("srun", "-N2", "--ntasks-per-node=2", "--rdma-nccl", *show(*CONTRACT, "GLOO_SOCKET_IFNAME"))
+        self.assertEqual({(line["MASTER_ADDR"], line["GLOO_SOCKET_IFNAME"]) for line in self.ranks(output)}, {("25.11.128.2", "eth1")})
+        self.assertEqual(len(messages.splitlines()), 1, messages)
+        self.assertRegex(messages, SUMMARY)
+
+    def test_net_moves_the_head(self):
+        for net, address in (("eth0", "10.0.60.3"), ("25.11.128.64/27", "25.11.128.66"), ("eth5", "25.11.128.130")):
+            output, _ = self.step("srun", "-N2", f"--rdma-nccl=net={net}", "bash", "-c", "echo $MASTER_ADDR")
+            self.assertEqual(set(output.split()), {address}, net)
+
+    def test_quiet(self):
+        for command in (["srun", "-Q", "-N2", "--rdma-nccl"], ["srun", "-N2", "--rdma-nccl=verbose=0"]):
+            self.assertEqual(self.step(*command, "true"), ("", ""))
+
+    def test_export_none(self):
+        output, _ = self.step("srun", "--export=NONE", "-N2", "--rdma-nccl", "/bin/bash", "-c", "echo $MASTER_ADDR")
+        self.assertEqual(output.split(), ["25.11.128.2"] * 2)
+
+    def test_nothing_of_the_exchange_reaches_the_program(self):
+        output, _ = self.step("srun", "-N2", "--rdma-nccl", "env")
+        self.assertNotRegex(output, "SLURM_RDMA_NCCL")
+        self.assertEqual(self.good("srun", "-N2", "--rdma-nccl", "bash", "-c", "ls -l /proc/self/fd | grep -c socket || true").split(),
+                         ["0", "0"])
+
+    def test_the_block_is_held_until_the_step_ends(self):
+        output, _ = self.step("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=port=23456", PYTHON, "-c", BOUND)
+        self.assertEqual(sorted(output.splitlines()), ["0 23456 " + " ".join(["EADDRINUSE"] * 4), "1 23456 " + " ".join(["free"] * 4)])
+        output, _ = self.step("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=port=23456,hold=off", PYTHON, "-c", BOUND)
+        self.assertEqual({" ".join(line.split()[2:]) for line in output.splitlines()}, {" ".join(["free"] * 4)})
+
+    def test_a_busy_block_is_passed_over(self):
+        """Without ports from Slurm: the derived block is taken, so another one is published."""
+        command = ["srun", "--resv-ports=0", "-N2", "--ntasks-per-node=1", "--rdma-nccl=port_range=24000-24015"]
+        busy = self.start(PYTHON, "-c", "import socket, time\nheld = []\nfor port in (24001, 24005, 24010):\n"
+                          "    s = socket.socket(); s.bind(('', port)); s.listen(); held.append(s)\nprint('ready', flush=True)\n"
+                          "time.sleep(60)", node="n01")
+        try:
+            self.assertEqual(busy.stdout.readline(), "ready\n")
+            output, _ = self.step(*command, "bash", "-c", "echo $MASTER_PORT $JAX_COORDINATOR_ADDRESS")
+        finally:
+            busy.kill()
+            busy.communicate()
+        self.assertEqual(set(output.splitlines()), {"24012 25.11.128.2:24013"})
+
+    def test_fifty_steps_at_once(self):
+        script = ("for i in $(seq 50); do srun --overlap --resv-ports=0 -N2 -n2 --rdma-nccl=layout=rank,port_range=24000-24399 "
+                  "bash -c 'echo $SLURM_STEP_ID $RANK $MASTER_PORT; sleep 3' & done; wait")
+        output = self.good("salloc", "-Q", "-N2", "--ntasks-per-node=2", "bash", "-c", script)
+        ports = {}
+        for step, _, port in (line.split() for line in output.splitlines()):
+            ports.setdefault(step, set()).add(port)
+        self.assertEqual(len(ports), 50)
+        self.assertTrue(all(len(own) == 1 for own in ports.values()), "nodes of one step have different ports")
+        self.assertEqual(len(set().union(*ports.values())), 50)
+
+    def test_steps_on_a_subset(self):
+        output = self.good("salloc", "-Q", "-N4", "--ntasks-per-node=1", "bash", "-c",
+                           "for n in n02,n03 n04,n01; do srun --overlap -N2 -n2 -w $n --rdma-nccl=layout=rank "
+                           "bash -c 'echo $(hostname) $RANK $MASTER_ADDR'; done")
+        self.assertEqual(sorted(output.splitlines()), ["n01 0 25.11.128.2", "n02 0 25.11.128.3", "n03 1 25.11.128.3", "n04 1 25.11.128.2"])
+
+    def test_arbitrary_distribution(self):
+        hosts = self.file("hosts", "n03", "n01", "n01", "n02")
+        output, messages = self.step("srun", "-n4", "-m", "arbitrary", "--rdma-nccl", *show(*CONTRACT), user="root", SLURM_HOSTFILE=hosts)
+        lines = self.ranks(output)
+        self.assertEqual([line["HOST"] for line in lines], ["n03", "n01", "n01", "n02"])
+        self.assertEqual({line["MASTER_ADDR"] for line in lines}, {"25.11.128.4"})
+        self.assertIn("head n03 (25.11.128.4:", messages)
+        self.assertNotIn("warning", messages)
+
+    def test_heterogeneous_steps(self):
+        pi = ["--rdma-nccl=layout=rank", "-n1", "-w", "n02", "pi", ":", "-n2", "-w", "n01", "pi"]
+        for command in (["salloc", "-Q", "-N2", "--ntasks-per-node=2", "srun", *pi], ["srun", *pi]):
+            output, messages = self.step(*command)
+            self.assertRegex(output, r"from 3 ranks on 2 nodes \(n01: 2, n02: 1\)")
+            self.assertIn("rank layout, 3 tasks on 2 nodes, head n02 (25.11.128.3:", messages)
+            self.assertNotIn("warning", messages)
+
+    def test_one_component_of_a_heterogeneous_job(self):
+        output = self.good("salloc", "-Q", "-N1", "-w", "n02", ":", "-N2", "-w", "n03,n04", "bash", "-c",
+                           "srun --het-group=1 --rdma-nccl=layout=rank bash -c 'echo $RANK $WORLD_SIZE $MASTER_ADDR'")
+        self.assertEqual(sorted(output.splitlines()), ["0 2 25.11.128.4", "1 2 25.11.128.4"])
+
+    def job(self, name: str, *options: str) -> list[str]:
+        """What the tasks of a batch job printed; of all runs and all tasks of an array."""
+        output = f"{self.cluster.dir}/{name}-%a-%A.out"
+        script = self.file(f"{name}.sh", "#!/bin/bash", "#SBATCH --rdma-nccl=layout=rank",
+                           "srun bash -c 'echo $SLURM_ARRAY_TASK_ID:${SLURM_RESTART_COUNT-0} $RANK/$WORLD_SIZE $MASTER_ADDR'",
+                           "if [ $1 = again ] && [ ${SLURM_RESTART_COUNT:-0} = 0 ]; then",
+                           "    scontrol requeue $SLURM_JOB_ID; sleep 60", "fi")
+        command = ["sbatch", "--parsable", "--requeue", "--open-mode=append", "-N2", "--ntasks-per-node=1", "-o", output, *options[1:]]
+        job = self.good(*command, script, options[0], user="root").strip()
+        deadline = time.monotonic() + 90
+        while self.good("squeue", "--noheader", "-j", job, user="root").strip() and time.monotonic() < deadline:
+            # A job that was requeued waits two minutes, for its credential to expire, unless it is told not to.
+            self.cluster.run("scontrol", "update", f"jobid={job}", "StartTime=now", user="root")
+            time.sleep(0.5)
+        lines = []
+        for found in os.listdir(self.cluster.dir):
+            if found.startswith(f"{name}-"):
+                with open(os.path.join(self.cluster.dir, found), encoding="utf-8") as file:
+                    lines += [line for line in file.read().splitlines() if re.match(r"\d*:\d", line)]
+        return sorted(lines)
+
+    def test_array(self):
+        lines = self.job("array", "once", "-a", "1-3")
+        self.assertEqual([line.split()[:2] for line in lines], [[f"{task}:0", f"{rank}/2"] for task in "123" for rank in "01"])
+        self.assertTrue(all(line.split()[2].startswith("25.11.128.") for line in lines), lines)
+
+    def test_requeue(self):
+        lines = self.job("requeued", "again")
+        self.assertEqual([line.split()[:2] for line in lines], [[f":{run}", f"{rank}/2"] for run in "01" for rank in "01"])
+
+    def test_srun_of_another_user_cannot_join(self):
+        """The variable with the secret is seen by nobody but the step's own slurmstepd."""
+        step = self.start("srun", "-N2", "--rdma-nccl", "sleep", "5")
+        time.sleep(1)
+        found = self.cluster.run("bash", "-c", "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep SLURM_RDMA_NCCL", user="bob")
+        self.assertEqual(found.stdout, "")
+        step.communicate(timeout=60)
+
+    def test_strangers_at_the_port(self):
+        """Whoever connects to srun's ports while a step starts, and says nothing, or nonsense, changes nothing."""
+        noise = self.start("bash", "-c", "end=$((SECONDS + 6)); while ((SECONDS < end)); do for port in $(ss -Hltn | awk '{sub(/.*:/, \"\", $4); "
+                           "print $4}' | sort -u); do (exec 3<>/dev/tcp/127.0.0.1/$port && head -c 3000 /dev/urandom >&3) 2>/dev/null; done; done",
+                           user="bob")
+        for _ in range(5):
+            _, messages = self.step("srun", "-N4", "--rdma-nccl", "true")
+            self.assertRegex(messages, SUMMARY)
+            self.assertNotIn("warning", messages)
+        noise.communicate(timeout=60)
+
+
+class Trouble(ExchangeTest):
+    """What goes wrong between nodes."""
+
+    arguments = ["--nodes", "3", "--gpus", "2"]
+
+    def on_node(self, node: str, *command: str) -> None:
+        self.good(*command, user="root", node=node)
+
+    def test_an_unreachable_fabric_address_on_one_node(self):
+        self.on_node("n02", "ip", "route", "add", "unreachable", "25.11.128.2/32")
+        try:
+            output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank", "bash", "-c", "echo $MASTER_ADDR")
+        finally:
+            self.on_node("n02", "ip", "route", "del", "unreachable", "25.11.128.2/32")
+        self.assertEqual(set(output.split()), {"25.11.128.34"})
+        self.assertIn("rdma-nccl: n02: warning: cannot connect to 25.11.128.2 of n01, on the fabric (eth1): No route to host; "
+                      "MASTER_ADDR is 25.11.128.34", messages)
+
+    def test_no_fabric_address_can_be_reached(self):
+        self.on_node("n02", "ip", "route", "add", "unreachable", "25.11.128.2/32")
+        self.on_node("n02", "ip", "route", "add", "unreachable", "25.11.128.34/32")
+        try:
+            output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank", "bash", "-c", "echo $MASTER_ADDR")
+        finally:
+            self.on_node("n02", "ip", "route", "del", "unreachable", "25.11.128.2/32")
+            self.on_node("n02", "ip", "route", "del", "unreachable", "25.11.128.34/32")
+        self.assertEqual(set(output.split()), {"10.0.60.3"})
+        self.assertIn("cannot connect to 25.11.128.34 of n01", messages)
+
+    def test_a_node_that_does_not_come_in_time(self):
+        hang = self.slow_node("n03")
+        try:
+            output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,exchange=3", "bash", "-c",
+                                         "echo $MASTER_ADDR")
+        finally:
+            hang.communicate()
+        self.assertEqual(output.split(), ["10.0.60.3"] * 3)
+        self.assertIn("rdma-nccl: waiting for 1 of 3 nodes: n03 (2 s)", messages)
+        self.assertIn("rdma-nccl: warning: 1 of 3 nodes did not report within 3 s: n03: each node plans alone", messages)
+        self.assertEqual(messages.count("each node plans alone"), 1, messages)
+
+    def test_differences_are_told_once_and_end_a_strict_step(self):
+        port = os.path.join("root/sys/class/infiniband/mlx5_3/ports/1/state")
+        self.on_node("n02", "bash", "-c", f"echo '1: DOWN' > {self.cluster.dir}/{port}")
+        try:
+            _, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl", "true")
+            strict = self.cluster.run("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=strict", "echo", "ran")
+        finally:
+            self.on_node("n02", "bash", "-c", f"echo '4: ACTIVE' > {self.cluster.dir}/{port}")
+        self.assertEqual(messages.count("7 HCA ports in use (without mlx5_3:1); 2 nodes have 8 HCA ports in use"), 1, messages)
+        self.assertRegex(messages, r"(?m)^rdma-nccl: n02: warning: 7 HCA ports")
+        self.assertEqual((strict.returncode, strict.stdout), (1, ""))
+        self.assertIn("strict: the step is ended: n02: ", strict.stderr)
+
+    def test_the_same_warning_of_all_nodes_is_one_line(self):
+        _, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=hca=mlx5_77+mlx5_1", "true")
+        self.assertEqual(messages.count("no HCA mlx5_77 on this node"), 1)
+        self.assertIn("rdma-nccl: n[01-03]: warning: ", messages)
+
+    def slow_node(self, node: str) -> subprocess.Popen:
+        """Something on `node` that takes as long to open as this process lives (see test_plugin.py)."""
+        from test_plugin import HANG
+        state = os.path.join(self.cluster.dir, "root/sys/class/infiniband/mlx5_3/ports/1/state")
+        where = [CLUSTER, "exec", "--dir", self.cluster.dir, "--node", node, "--"]
+        hang = subprocess.Popen([*where, PYTHON, "-c", HANG, state], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if hang.stdout.readline() != "ready\n":
+            hang.communicate()
+            self.skipTest("no fanotify permission events here, which make a node slow")
+        return hang
+
+    def test_a_slurmstepd_that_is_killed_in_the_middle(self):
+        hang = self.slow_node("n02")
+        try:
+            step = self.start("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl", "true")
+            time.sleep(1.5)
+            # There is one process table for all nodes of a cluster, but a network for each.
+            kill = r"pkill -KILL --ns $$ --nslist net -f 'slurmstepd: \[[0-9]+\.[0-9]+\]'"
+            self.good("bash", "-c", kill, user="root", node="n03")
+            told = step.stderr.readline()
+        finally:
+            hang.communicate()
+        self.assertEqual(told, "rdma-nccl: warning: n03 was lost before the nodes of the step had agreed: each node plans alone\n")
+        # Slurm itself waits for tasks of a slurmstepd that is gone, with and without us.
+        self.settle()
+        step.communicate(timeout=60)
+
+    def test_an_srun_that_is_killed(self):
+        hang = self.slow_node("n02")
+        try:
+            step = self.start("bash", "-c", "echo $$ >&2; exec srun -N3 --ntasks-per-node=1 --rdma-nccl sleep 1000")
+            time.sleep(1.5)
+            self.good("pkill", "-KILL", "-x", "srun")
+            step.communicate(timeout=60)
+        finally:
+            hang.communicate()
+        self.settle()
+        self.assertEqual(self.leftovers(), [])
+
+    def test_a_signal_while_nodes_wait(self):
+        hang = self.slow_node("n02")
+        try:
+            step = self.start("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl", "sleep", "1000")
+            time.sleep(1.5)
+            for _ in range(20):  # the second within a second counts
+                self.cluster.run("pkill", "-INT", "-x", "srun")
+                if step.poll() is not None:
+                    break
+                time.sleep(0.3)
+            step.communicate(timeout=60)
+        finally:
+            hang.communicate()
+        self.settle()
+
+    def settle(self) -> None:
+        """No job is left, and nobody of it lives."""
+        self.good("scancel", "--user=alice")
+        deadline = time.monotonic() + 60
+        while self.good("squeue", "--noheader", user="root").strip() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        self.assertEqual(self.good("squeue", "--noheader", user="root"), "")
+        self.assertEqual(self.cluster.run("pgrep", "-fa", r"slurmstepd: \[|sleep 1000", user="root").stdout, "")
+        self.assertIn("head n01", self.step("srun", "-N3", "--rdma-nccl", "true")[1])
+
+    def test_exchange_off(self):
+        output, messages = self.step("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=layout=rank,exchange=off", "bash", "-c", "echo $MASTER_ADDR")
+        self.assertEqual(output.split(), ["10.0.60.3"] * 3)
+        self.assertRegex(messages, r"\Ardma-nccl: n01: rank layout, 3 tasks on 3 nodes, head n01 \(10\.0\.60\.3:\d+\), .*\n\Z")
+
+    def test_the_end_waits_for_nobody(self):
+        """Counters of nodes that are gone do not hold up srun."""
+        step = self.start("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl", "sleep", "2")
+        time.sleep(1)
+        started = time.monotonic()
+        step.communicate(timeout=30)
+        self.assertEqual(step.returncode, 0)
+        self.assertLess(time.monotonic() - started, 30)
+
+
+class OnlyIpv6(ExchangeTest):
+    """Nodes, and a Slurm, without IPv4."""
+
+    arguments = ["--fabric", "bnxt-ipv6"]
+
+    def test_they_meet(self):
+        output, messages = self.step("srun", "-N2", "--ntasks-per-node=2", "--rdma-nccl", "pi")
+        self.assertIn("from 4 ranks on 2 nodes", output)
+        self.assertIn("head n01 ([fd93:16d3:59b6::5]:", messages)
+
+    def test_net(self):
+        output, _ = self.step("srun", "-N2", "--rdma-nccl=net=2001:db8:60::/64", "bash", "-c", "echo $MASTER_ADDR $PET_MASTER_ADDR")
+        self.assertEqual(set(output.splitlines()), {"2001:db8:60::5 [2001:db8:60::5]"})
+
+
+class PortRange(ExchangeTest):
+    arguments = ["--slurm-conf", "SrunPortRange=41000-41040"]
+
+    def test_srun_keeps_to_the_range(self):
+        step = self.start("srun", "-N2", "--rdma-nccl", "sleep", "3")
+        time.sleep(1.5)
+        ports = {int(line.split()[3].rpartition(":")[2]) for line in
+                 self.good("ss", "-Hltnp", user="root").splitlines() if '"srun"' in line}
+        step.communicate(timeout=30)
+        self.assertGreater(len(ports), 1)
+        self.assertTrue(all(41000 <= port <= 41040 for port in ports), ports)
+
+
+if __name__ == "__main__":
+    main()
