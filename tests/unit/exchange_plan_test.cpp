@@ -211,7 +211,7 @@ TEST_F(ExchangeReachVerdict, NodesWithTheSameErrorAreToldTogether) {
     EXPECT_EQ(verdict.chosen, candidates_[2]);
     // Of the second, which nobody reached, there is nothing to tell.
     EXPECT_EQ(lines(verdict.findings),
-              (Texts{"n[02,03]: cannot connect to 10.1.0.1 of n01, on the fabric (eth0): Connection timed out; "
+              (Texts{"n[02-03]: cannot connect to 10.1.0.1 of n01, on the fabric (eth0): Connection timed out; "
                      "MASTER_ADDR is 10.9.0.1"}));
 }
 
@@ -234,7 +234,7 @@ TEST_F(ExchangeReachVerdict, OfSeveralThatNotAllReachTheOneThatMostDo) {
     const auto verdict = judge({{}, {0, 0, ETIMEDOUT}, {ETIMEDOUT, 0, 0}, {ETIMEDOUT, ETIMEDOUT, 0}});
     EXPECT_EQ(verdict.chosen, candidates_[1]); // two of the others, as the third; the first of them
     EXPECT_EQ(lines(verdict.findings),
-              (Texts{"n[03,04]: cannot connect to 10.1.0.1 of n01, on the fabric (eth0): Connection timed out; "
+              (Texts{"n[03-04]: cannot connect to 10.1.0.1 of n01, on the fabric (eth0): Connection timed out; "
                      "MASTER_ADDR is 10.2.0.1",
                      "n04: cannot connect to 10.2.0.1 of n01, on the fabric (eth1): Connection timed out"}));
 }
@@ -271,7 +271,7 @@ TEST(ExchangeDifferences, MissingPortsAreNamed) {
     reports[3].ports.pop_back();
     reports[1].ports[1].hca = "mlx5_7"; // as many: no difference in numbers
     EXPECT_EQ(lines(find_differences(reports)),
-              (Texts{"n[03,04]: 1 HCA port in use (without mlx5_1:1); 2 nodes have 2 HCA ports in use"}));
+              (Texts{"n[03-04]: 1 HCA port in use (without mlx5_1:1); 2 nodes have 2 HCA ports in use"}));
     reports[3].ports[0].hca = "mlx5_9"; // has another in its place: what is missing cannot be said
     EXPECT_EQ(lines(find_differences(reports)),
               (Texts{"n04: 1 HCA port in use; 2 nodes have 2 HCA ports in use",
@@ -337,7 +337,7 @@ TEST(ExchangeDifferences, WarningsOfSeveralNodesAreToldOnce) {
     reports[0].warnings = {"second"};
     reports[1].warnings = {"first", "second"};
     reports[2].warnings = {"first", "second", "third"};
-    EXPECT_EQ(lines(find_differences(reports)), (Texts{"n[01-03]: second", "n[02,03]: first", "n03: third"}));
+    EXPECT_EQ(lines(find_differences(reports)), (Texts{"n[01-03]: second", "n[02-03]: first", "n03: third"}));
 }
 
 // --- Ports that nobody can reach ---

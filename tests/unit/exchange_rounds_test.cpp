@@ -169,7 +169,7 @@ TEST_F(ExchangeRoundsTest, WhoIsMissingIsToldAfterTwoSeconds) {
     pass(milliseconds(1999));
     EXPECT_TRUE(told_.empty());
     pass(milliseconds(1));
-    EXPECT_EQ(told_, (Texts{"waiting for 3 of 4 nodes: n[01,03,04] (2 s)"}));
+    EXPECT_EQ(told_, (Texts{"waiting for 3 of 4 nodes: n[01,03-04] (2 s)"}));
     pass(milliseconds(1));
     EXPECT_EQ(told_.size(), 1U);
     EXPECT_TRUE(report(3));
@@ -230,7 +230,7 @@ TEST_F(ExchangeRoundsTest, AReportAfterThatHearsWhy) {
     ASSERT_EQ(sent_.size(), 1U);
     EXPECT_EQ(sent_[0].first, 11);
     EXPECT_EQ(test::from_server<Disagreement>(sent_[0].second).why,
-              "2 of 3 nodes did not report within 60 s: n[02,03]");
+              "2 of 3 nodes did not report within 60 s: n[02-03]");
     agree();
     EXPECT_TRUE(rounds_->take(20, fabric_report(1), now_));
     ASSERT_EQ(sent_.size(), 1U);

@@ -47,11 +47,9 @@ protected:
     }
     ~HostsFile() override { fs::current_path(before_); }
 
-    [[nodiscard]] Result<HostsFiles> write(const std::string& temporary) const {
+    [[nodiscard]] static Result<HostsFiles> write(const std::string& temporary) {
         Environment environment;
-        if (!temporary.empty()) {
-            environment.set("TMPDIR", temporary);
-        }
+        environment.set("TMPDIR", temporary);
         return write_hosts_files(hosts, environment, "7.0", "n01");
     }
 
@@ -71,13 +69,23 @@ TEST_F(HostsFile, LiesInTheJobsTemporaryDirectory) {
 }
 
 TEST_F(HostsFile, ElseInTheWorkingDirectory) {
-    for (const auto& temporary : {std::string(), std::string("relative"), tree_.at("/none").string()}) {
+    for (const auto& temporary : {std::string("relative"), tree_.at("/none").string()}) {
         const auto files = write(temporary);
         ASSERT_TRUE(files) << files.error().message;
         EXPECT_EQ(files->directory, tree_.at("/work/rdma-nccl.7.0.n01").string());
         EXPECT_EQ(content(files->hosts()), hosts_of_two);
         remove_hosts_files(*files);
     }
+}
+
+TEST_F(HostsFile, WithoutTmpdirItIsTmp) {
+    Environment environment;
+    const std::string step = "test" + std::to_string(::getpid());
+    const auto files = write_hosts_files(hosts, environment, step, "n01");
+    ASSERT_TRUE(files) << files.error().message;
+    EXPECT_EQ(files->directory, "/tmp/rdma-nccl." + step + ".n01");
+    remove_hosts_files(*files);
+    EXPECT_FALSE(fs::exists(files->directory));
 }
 
 TEST_F(HostsFile, NothingThatIsThereIsOverwritten) {

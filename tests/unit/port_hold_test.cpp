@@ -79,7 +79,7 @@ TEST_F(PortHold, ASecondHolderGetsTheNextBlock) {
     ASSERT_EQ(second.sockets.size(), 4U);
     EXPECT_EQ(second.block.first, first_ + 4);
     EXPECT_EQ(second.block.second, first_ + 5);
-    EXPECT_EQ(second.block.why, "of job 7, step 0, 1 blocks further as port " + std::to_string(first_) + " is in use");
+    EXPECT_EQ(second.block.why, "of job 7, step 0, moved on as port " + std::to_string(first_) + " is in use");
     EXPECT_TRUE(second.block.warnings.empty());
 }
 
