@@ -145,8 +145,9 @@ Lines write_body(const HostsTable& hosts) {
 }
 
 Lines write_body(const Disagreement& disagreement) {
-    return format_text("alone\nwhy {}\ngpus {}\n", text(disagreement.why),
-                       disagreement.unequal_gpus ? "unequal" : "equal");
+    return format_text("alone\nwhy {}\ngpus {}\nhead {} {}\n", text(disagreement.why),
+                       disagreement.unequal_gpus ? "unequal" : "equal", word(disagreement.head_node),
+                       disagreement.head ? disagreement.head->text() : none);
 }
 
 std::string with_length(const std::string& body) {
@@ -408,6 +409,11 @@ constexpr std::pair<std::string_view, LineReader<HostsTable>> hosts_readers[] = 
 constexpr std::pair<std::string_view, LineReader<Disagreement>> disagreement_readers[] = {
     {"why", [](Disagreement& m, Words& w) { m.why = w.text(); }},
     {"gpus", [](Disagreement& m, Words& w) { m.unequal_gpus = w.word() == "unequal"; }},
+    {"head",
+     [](Disagreement& m, Words& w) {
+         m.head_node = w.name();
+         m.head = IpAddress::parse(w.word());
+     }},
 };
 
 tl::unexpected<Error> unknown(std::string_view name) {

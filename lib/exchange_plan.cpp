@@ -352,6 +352,11 @@ std::vector<HeadCandidate> find_candidates(std::span<const NodeReport> reports, 
     if (head.plan_head && head.plan_head->is_routable()) {
         candidates.add(*head.plan_head, head.plan_head_why);
     }
+    for (const auto& entry : head.addresses) {
+        if (!entry.fabric && settings.net.is_auto()) {
+            candidates.add(entry.address.address, format_text("its address on {}", entry.netdev));
+        }
+    }
     return candidates.take();
 }
 

@@ -39,7 +39,7 @@ bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_
         return false;
     }
     if (stage_ != Stage::Gathering) {
-        send(connection, Disagreement{alone_why_.empty() ? "it came too late" : alone_why_, false});
+        send(connection, disagreement(alone_why_.empty() ? "it came too late" : alone_why_));
         return true;
     }
     if (nodes_.empty()) {
@@ -174,13 +174,19 @@ void ExchangeRounds::answer_alone(const std::string& why) {
     if (step_.settings.verbose > 0) {
         tell_(format_text("warning: {}: each node plans alone", why));
     }
-    const auto message = share(Disagreement{why, gpus_differ(reports())});
+    const auto message = share(disagreement(why));
     for (const auto& node : nodes_) {
         if (!node.lost) {
             send_(node.connection, message);
             ++running_;
         }
     }
+}
+
+Disagreement ExchangeRounds::disagreement(std::string why) const {
+    const bool known = !step_.nodes.empty();
+    return {std::move(why), !nodes_.empty() && gpus_differ(reports()), known ? step_.nodes.front().name : "",
+            known ? step_.head_address : std::nullopt};
 }
 
 void ExchangeRounds::tell_findings(const std::vector<Finding>& findings) const {

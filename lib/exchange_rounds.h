@@ -68,6 +68,7 @@ private:
     void start_test(Clock::time_point now);
     void answer();
     void answer_alone(const std::string& why);
+    [[nodiscard]] Disagreement disagreement(std::string why) const;
     void tell_findings(const std::vector<Finding>& findings) const;
     void tell_progress(Clock::time_point now);
     void send(int connection, const ServerMessage& message) { send_(connection, share(message)); }

@@ -72,18 +72,20 @@ Result<ExchangeServer> ExchangeServer::open(const std::optional<PortRange>& rang
     return ExchangeServer(std::move(*socket), std::move(stop), std::move(endpoint));
 }
 
-Result<void> ExchangeServer::start(ExchangeStep step, ExchangeRounds::Tell tell) {
+Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeRounds::Tell tell) {
     if (::listen(socket_.get(), INT_MAX) != 0) {
         return fail(format_text("listen on port {}: {}", endpoint_.port, std::strerror(errno)), errno);
     }
-    auto loop = ExchangeLoop::make(socket_.get(), stop_.get(), endpoint_.secret, std::move(step), tell);
-    if (!loop) {
-        return tl::unexpected(loop.error());
-    }
     const SignalsBlocked blocked;
-    thread_ = std::thread([loop = std::move(*loop), tell] {
+    thread_ = std::thread([listener = socket_.get(), stop = stop_.get(), secret = endpoint_.secret,
+                           know = std::move(know), tell = std::move(tell)] {
         try {
-            loop->run();
+            const auto loop = ExchangeLoop::make(listener, stop, secret, know(), tell);
+            if (loop) {
+                (*loop)->run();
+            } else {
+                tell(format_text("warning: {}: each node plans alone", loop.error().message));
+            }
         } catch (const std::exception& fault) {
             tell(format_text("fault in the exchange: {}; each node plans alone", fault.what()));
         }

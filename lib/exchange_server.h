@@ -11,6 +11,7 @@
 #include "lib/unique_fd.h"
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -31,8 +32,9 @@ public:
 
     [[nodiscard]] const ExchangeEndpoint& endpoint() const { return endpoint_; }
 
-    /// Listens, and starts the thread. `tell` is called in it.
-    Result<void> start(ExchangeStep step, ExchangeRounds::Tell tell);
+    /// Listens, and starts the thread. `know` is called first in it: to ask Slurm takes time, which the nodes need anyway
+    /// until they report. Then `tell`, for each line to say.
+    Result<void> start(std::function<ExchangeStep()> know, ExchangeRounds::Tell tell);
 
     /// Ends the thread as soon as all nodes have sent their counters or are gone, at the latest after `patience`.
     void finish(std::chrono::milliseconds patience);

@@ -114,6 +114,8 @@ using HostsTable = std::vector<HostEntry>;
 struct Disagreement {
     std::string why;
     bool unequal_gpus = false; ///< as far as nodes have reported: their ranks cannot be numbered without agreement
+    std::string head_node;     ///< what srun knows of it from Slurm; empty: nothing
+    std::optional<IpAddress> head;
 };
 
 /// A counter at the beginning and at the end of the step, as the kernel gives it.

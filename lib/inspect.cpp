@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/inspect.h"
 
+#include "lib/exchange_endpoint.h"
 #include "lib/gpu_list.h"
 #include "lib/port.h"
 #include "lib/text.h"
@@ -80,6 +81,16 @@ void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds
     facts.ephemeral_ports = read_ephemeral_range(root);
 }
 
+void find_head(NodeFacts& facts, const Settings& settings) {
+    facts.head_node = find_head_node(facts.step);
+    facts.head_resolution = std::nullopt;
+    const auto name = name_to_resolve(settings, facts.step, facts.head_node);
+    const bool wanted = !facts.head_is_to_be_agreed || !settings.head.is_auto();
+    if (name && wanted && !facts.environment.get_users("MASTER_ADDR")) {
+        facts.head_resolution = resolve_host(*name);
+    }
+}
+
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program, std::chrono::milliseconds patience) {
     const auto root = Root::open(settings.root);
@@ -90,7 +101,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.host_name = own_host_name();
     facts.environment = environment;
     facts.step = read_step(environment, std::move(program));
-    facts.head_node = find_head_node(facts.step);
+    facts.head_is_to_be_agreed = !environment.get(endpoint_variable).value_or("").empty();
     facts.program = classify_program(facts.step.program);
     inspect_files(*root, facts, patience);
     const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
@@ -98,10 +109,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.visible_gpus_source = gpus.source;
     facts.allowed_cpus = count_allowed_cpus();
     facts.memlock_kib = read_memlock(environment);
-    if (const auto name = name_to_resolve(settings, facts.step, facts.head_node);
-        name && !environment.get_users("MASTER_ADDR")) {
-        facts.head_resolution = resolve_host(*name);
-    }
+    find_head(facts, settings);
     return facts;
 }
 

@@ -34,6 +34,7 @@ struct NodeFacts {
     std::string visible_gpus_source; ///< "CUDA_VISIBLE_DEVICES", ...
     unsigned allowed_cpus = 1;       ///< CPUs of this process's affinity mask
     std::optional<std::uint64_t> memlock_kib; ///< RLIMIT_MEMLOCK that the tasks get; absent: unlimited
+    bool head_is_to_be_agreed = false; ///< srun offers an exchange: nothing is asked about the head before
     std::optional<PortBlock> held_ports;      ///< by this node, for the step
     std::optional<Agreement> agreement;       ///< with the other nodes of the step
     bool unequal_gpus = false;                ///< no agreement, and nodes have different numbers of GPUs
@@ -44,6 +45,9 @@ struct NodeFacts {
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program,
                                std::chrono::milliseconds patience = std::chrono::milliseconds(0));
+
+/// Who is the head, and its addresses by the resolver where they are needed, from facts.step.
+void find_head(NodeFacts& facts, const Settings& settings);
 
 /// The files of the node, from an open root: what of NodeFacts comes from files at all.
 void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds patience);

@@ -229,7 +229,8 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
 
     append(plan.warnings, facts.step.problems);
     append(plan.warnings, plan.layout.warnings);
-    if (!plan.users_head && facts.step.job_id != 0) {
+    const bool asked_later = facts.head_is_to_be_agreed && !facts.agreement && settings.head.is_auto();
+    if (!plan.users_head && facts.step.job_id != 0 && !asked_later) {
         append(plan.warnings, plan.head.warnings);
         if (plan.head.address && !plan.head_node.certain && facts.step.node_count > 1 && settings.head.is_auto()) {
             plan.warnings.push_back(

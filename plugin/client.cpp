@@ -9,6 +9,7 @@
 #include "lib/text.h"
 #include "plugin/step_layout.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -45,28 +46,52 @@ void call_off(std::optional<ExchangeServer>& server) {
     (void)::unsetenv(std::string(endpoint_variable).c_str());
 }
 
-void start_exchange(std::optional<ExchangeServer>& server, const Settings& settings, const Host& host,
-                    const std::optional<StepLayout>& layout, const StepNote& note) {
-    if (!server) {
-        return;
+/// `srun A : B` inside of one job, of whose other components nothing shows here but the colon.
+bool has_components() {
+    constexpr std::size_t longest = std::size_t{1} << 20;
+    const auto root = Root::open("/");
+    const auto words = root ? root->read("/proc/self/cmdline", longest) : fail("");
+    if (!words) {
+        return false;
     }
+    const auto parts = split(*words, '\0');
+    return std::find(parts.begin(), parts.end(), ":") != parts.end();
+}
+
+/// What the exchange has to know of the step; asks Slurm.
+ExchangeStep know_step(const Settings& settings, std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job,
+                       std::uint32_t node_count) {
     ExchangeStep step;
     step.settings = settings;
-    step.node_count = layout ? layout->nodes.size() : host.node_count().value_or(0);
-    const bool daemons = classify_program(host.program()).kind == ProgramKind::RuntimeDaemon; // nodes leave them alone
-    if (step.node_count < 2 || daemons) {
-        call_off(server);
-        return;
-    }
-    if (layout) {
+    step.node_count = node_count;
+    if (const auto layout = load_step_layout(job_id, step_id, heterogeneous_job)) {
         step.nodes = layout->nodes;
         step.component = layout->component;
+        step.node_count = step.nodes.size();
+        step.head_address = IpAddress::parse(make_note(job_id, step_id, layout).head_address);
     }
-    step.head_address = IpAddress::parse(note.head_address);
-    if (const auto started = server->start(std::move(step), tell_user); !started) {
+    return step;
+}
+
+/// False when the nodes have to do without: there is one only, or it cannot start.
+bool start_exchange(std::optional<ExchangeServer>& server, const Settings& settings, const Host& host,
+                    bool heterogeneous_job) {
+    const auto node_count = host.node_count().value_or(0);
+    const bool daemons = classify_program(host.program()).kind == ProgramKind::RuntimeDaemon; // nodes leave them alone
+    const bool alone = node_count == 1 && !heterogeneous_job && !has_components();
+    if (!server || daemons || alone) {
+        call_off(server);
+        return false;
+    }
+    const auto know = [settings, job_id = *host.job_id(), step_id = *host.step_id(), heterogeneous_job, node_count] {
+        return know_step(settings, job_id, step_id, heterogeneous_job, node_count);
+    };
+    if (const auto started = server->start(know, tell_user); !started) {
         tell_user(format_text("warning: {}: each node plans alone", started.error().message));
         call_off(server);
+        return false;
     }
+    return true;
 }
 
 } // namespace
@@ -101,7 +126,7 @@ void client_open_exchange(const Configuration& configuration, std::optional<Exch
     if (!settings.enable || !settings.exchange) {
         return;
     }
-    auto opened = ExchangeServer::open(load_srun_port_range(), settings.exchange_seconds);
+    auto opened = ExchangeServer::open(srun_port_range(), settings.exchange_seconds);
     if (!opened) {
         tell_user(format_text("warning: {}: each node plans alone", opened.error().message));
         return;
@@ -125,15 +150,17 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
         }
     }
     const bool heterogeneous_job = parse_number<unsigned>(environment.get("SLURM_HET_SIZE").value_or("")).value_or(1) > 1;
-    const auto layout = load_step_layout(*job_id, *step_id, heterogeneous_job);
-    StepNote note = make_note(*job_id, *step_id, layout);
+    const bool exchanging = start_exchange(server, outcome.settings, host, heterogeneous_job);
+    StepNote note{*job_id, *step_id, "", "", 0, "", false};
+    if (!exchanging) {
+        note = make_note(*job_id, *step_id, load_step_layout(*job_id, *step_id, heterogeneous_job));
+        note.unequal_gpus = host.node_count().value_or(1) > 1 && load_gpus_differ(*job_id);
+    }
     note.port = port_for(outcome.settings, *job_id, *step_id);
     note.settings = settings_for_note(environment);
-    note.unequal_gpus = !outcome.settings.exchange && load_gpus_differ(*job_id);
     if (!set_variable(note_variable, write_note(note))) {
         tell_user("srun could not pass on what it knows of the step: each node works it out alone");
     }
-    start_exchange(server, outcome.settings, host, layout, note);
     return 0;
 }
 

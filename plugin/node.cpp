@@ -212,11 +212,25 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
     return exchange_with_others(*endpoint, std::move(own), with_task_zero, state.settings, state.facts, state.sockets);
 }
 
+/// Without agreement: the head as srun told it, or as this node can find out.
+void plan_head_alone(NodeState& state, const ExchangeResult& exchanged) {
+    auto& facts = state.facts;
+    facts.head_is_to_be_agreed = false;
+    if (facts.step.note && !exchanged.head_node.empty()) {
+        facts.step.note->head_node = exchanged.head_node;
+        facts.step.note->head_address = exchanged.head ? exchanged.head->text() : "";
+    }
+    find_head(facts, state.settings);
+}
+
 /// The plan as it is after the exchange, or without one; who has rank 0, and what there is to warn of.
 void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged) {
     state.facts.agreement = exchanged.agreement;
-    const auto& note = state.facts.step.note;
+    const auto note = state.facts.step.note;
     state.facts.unequal_gpus = exchanged.unequal_gpus || (note && note->unequal_gpus);
+    if (exchanged.failure) {
+        plan_head_alone(state, exchanged);
+    }
     state.plan = make_plan(state.facts, state.settings);
     state.has_rank_zero = exchanged.agreement ? has_task_zero(host) && exchanged.agreement->head_node ==
                                                                            node_name(host, state.facts)
@@ -302,7 +316,9 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     if (!outcome.settings.enable) {
         return std::nullopt;
     }
-    add_missing_note(environment, step);
+    if (!endpoint) {
+        add_missing_note(environment, step);
+    }
     auto facts = inspect_node(outcome.settings, environment, host.program(), usual_patience);
     if (!facts) {
         tell_user(facts.error().message + "; the step runs without rdma-nccl");

@@ -93,8 +93,10 @@ ExchangeResult exchange_with_others(const ExchangeEndpoint& endpoint, NodeReport
         result.agreement = std::move(agreed->agreement);
         result.hosts = std::move(agreed->hosts);
     } else {
-        const auto& refused = std::get<Disagreement>(*answer);
+        auto& refused = std::get<Disagreement>(*answer);
         result.failure = refused.why;
+        result.head_node = std::move(refused.head_node);
+        result.head = refused.head;
         result.told_by_srun = true;
         result.unequal_gpus = refused.unequal_gpus;
     }

@@ -46,6 +46,8 @@ struct ExchangeResult {
     std::optional<std::string> failure; ///< why there is no agreement; absent also where none was wanted
     bool told_by_srun = false;          ///< the failure
     bool unequal_gpus = false;
+    std::string head_node;             ///< without agreement: what srun knows from Slurm
+    std::optional<IpAddress> head;
 };
 
 /// Reports this node and waits for the answer. `with_task_zero`: it also answers the others' connection tests.

@@ -215,17 +215,12 @@ bool load_gpus_differ(std::uint32_t job_id) {
     return counts.size() > 1;
 }
 
-std::optional<PortRange> load_srun_port_range() {
-    slurm_conf_t* conf = nullptr;
-    if (slurm_load_ctl_conf == nullptr || slurm_free_ctl_conf == nullptr ||
-        slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS || conf == nullptr) {
+std::optional<PortRange> srun_port_range() {
+    const std::uint16_t* const range = slurm_get_srun_port_range == nullptr ? nullptr : slurm_get_srun_port_range();
+    if (range == nullptr || range[0] == 0 || range[1] < range[0]) {
         return std::nullopt;
     }
-    const std::unique_ptr<slurm_conf_t, decltype(&slurm_free_ctl_conf)> owner(conf, slurm_free_ctl_conf);
-    if (conf->srun_port_range == nullptr || conf->srun_port_range[0] == 0) {
-        return std::nullopt;
-    }
-    return PortRange{conf->srun_port_range[0], conf->srun_port_range[1]};
+    return PortRange{range[0], range[1]};
 }
 
 } // namespace rdma_nccl

@@ -33,6 +33,6 @@ StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optio
 bool load_gpus_differ(std::uint32_t job_id);
 
 /// SrunPortRange of slurm.conf; nullopt when it has none, or does not say.
-std::optional<PortRange> load_srun_port_range();
+std::optional<PortRange> srun_port_range();
 
 } // namespace rdma_nccl

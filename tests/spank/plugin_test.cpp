@@ -42,7 +42,7 @@ class PluginTest : public ::testing::Test {
 protected:
     PluginTest() {
         write_machine(tree);
-        slurm.plugin_arguments = {"conf=/nonexistent/rdma-nccl.conf", "root=" + tree.path().string()};
+        slurm.plugin_arguments = {"conf=/nonexistent/rdma-nccl.conf", "root=" + tree.path().string(), "exchange=off"};
         slurm.step.nodes = {"n01", "n02"};
         slurm.step.node_count = 2;
         slurm.step.task_count = 4;

@@ -142,9 +142,12 @@ TEST(ExchangeMessage, HostsAndDisagreementsSurvive) {
     EXPECT_EQ(through(hosts), hosts);
     EXPECT_EQ(through(HostsTable()), HostsTable());
     for (const bool unequal : {true, false}) {
-        const auto again = through(Disagreement{"n02 was lost", unequal});
+        const auto head = unequal ? std::nullopt : std::optional(ip("10.0.0.1"));
+        const auto again = through(Disagreement{"n02 was lost", unequal, unequal ? "" : "n01", head});
         EXPECT_EQ(again.why, "n02 was lost");
         EXPECT_EQ(again.unequal_gpus, unequal);
+        EXPECT_EQ(again.head_node, unequal ? "" : "n01");
+        EXPECT_EQ(again.head, head);
     }
 }
 

@@ -165,6 +165,14 @@ TEST(ExchangeCandidates, WithoutAFabricSlurmsAddress) {
     EXPECT_EQ(texts(find_candidates(reports, {}, std::nullopt)), Texts());
 }
 
+TEST(ExchangeCandidates, BesideTheFabricLast) {
+    auto reports = fabric_reports(2);
+    reports[0].addresses.push_back({"eno1", ip("192.168.0.1", 24), false});
+    EXPECT_EQ(texts(find_candidates(reports, {}, ip("10.9.0.1"))),
+              (Texts{"10.1.0.1 on the fabric (eth0)", "10.2.0.1 on the fabric (eth1)", "10.9.0.1 its address in Slurm",
+                     "192.168.0.1 its address on eno1"}));
+}
+
 TEST(ExchangeCandidates, Ipv6) {
     Reports reports = {plain_report(0), plain_report(1)};
     for (unsigned i = 0; i < 2; ++i) {
