@@ -221,7 +221,7 @@ Result<void> ExchangeClient::wait(std::optional<ReachListener>& listener, Clock:
         if (ready < 0 && errno != EINTR) {
             return fail(format_text("poll: {}", std::strerror(errno)), errno);
         }
-        if (ready == 0 && Clock::now() >= deadline) {
+        if (Clock::now() >= deadline) { // also where there is always something to do
             return fail("srun did not answer in time", ETIMEDOUT);
         }
         if (waiting[1].revents != 0) {
@@ -240,7 +240,8 @@ Result<std::optional<ExchangeClient::Answer>> ExchangeClient::heed(const std::st
         return tl::unexpected(message.error());
     }
     if (const auto* const test = std::get_if<ReachTest>(&*message)) {
-        if (!send(try_to_reach(*test, secret_), deadline)) {
+        const milliseconds left(milliseconds_until(deadline));
+        if (!send(try_to_reach(*test, secret_, std::min(left, reach_patience)), deadline)) {
             return fail("srun has closed the connection");
         }
     } else if (auto* const table = std::get_if<HostsTable>(&*message)) {

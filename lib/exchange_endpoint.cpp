@@ -79,7 +79,7 @@ std::string write_endpoint(const ExchangeEndpoint& endpoint) {
 }
 
 std::optional<ExchangeEndpoint> read_endpoint(std::string_view text) {
-    const auto fields = split(text.substr(0, longest_endpoint), ';');
+    const auto fields = split(text.size() > longest_endpoint ? std::string_view() : text, ';');
     if (fields.size() != 6 || fields[0] != version) {
         return std::nullopt;
     }

@@ -67,6 +67,9 @@ bool ExchangeLoop::done() const {
 }
 
 int ExchangeLoop::time_to_wait() const {
+    if (!unsent_.empty()) {
+        return 0; // a write has failed, and the others were told so
+    }
     auto next = rounds_.next_time();
     if (end_) {
         next = std::min(next, *end_);

@@ -20,7 +20,7 @@ constexpr std::size_t longest_name = 255;
 constexpr std::size_t longest_text = 400;
 constexpr std::size_t most_items = 64; // of one list; hosts and counters have limits of their own
 constexpr std::size_t most_hosts = 65536;
-constexpr std::size_t most_counters = 1024;
+constexpr std::size_t most_counters = 256;
 
 constexpr std::string_view none = "-";
 
@@ -28,9 +28,10 @@ constexpr std::string_view none = "-";
 
 using Lines = std::string;
 
-/// A word: what would end one becomes '?'.
+/// A word: what would end one becomes '?', and a longer one than the reader takes is cut.
 std::string word(std::string_view text) {
-    std::string result = printable(text, longest_name);
+    constexpr std::size_t dots = 3;
+    std::string result = printable(text, text.size() > longest_name ? longest_name - dots : longest_name);
     std::replace(result.begin(), result.end(), ' ', '?');
     return result.empty() ? std::string(none) : result;
 }
@@ -80,8 +81,8 @@ Lines write_body(const NodeReport& report) {
         out += format_text("address {} {} {}\n", word(entry.netdev), address_word(entry.address),
                            entry.fabric ? "fabric" : "other");
     });
-    if (report.plan_head) {
-        lines += format_text("plan-head {} {} {}\n", report.plan_head->text(),
+    if (report.plan_head || report.plan_head_is_given) {
+        lines += format_text("plan-head {} {} {}\n", report.plan_head ? report.plan_head->text() : std::string(none),
                              report.plan_head_is_given ? "given" : "found", text(report.plan_head_why));
     }
     if (report.block) {
@@ -206,6 +207,10 @@ public:
         const auto value = IpAddress::parse(word());
         good_ = good_ && value;
         return value.value_or(IpAddress());
+    }
+
+    std::optional<IpAddress> address_or_none() {
+        return rest_.substr(0, rest_.find(' ')) == none ? (word(), std::nullopt) : std::optional(address());
     }
 
     std::optional<InterfaceAddress> interface_address() {
@@ -337,7 +342,7 @@ constexpr std::pair<std::string_view, LineReader<NodeReport>> report_readers[] =
      }},
     {"plan-head",
      [](NodeReport& m, Words& w) {
-         m.plan_head = w.address();
+         m.plan_head = w.address_or_none();
          m.plan_head_is_given = w.word() == "given";
          m.plan_head_why = w.text();
      }},

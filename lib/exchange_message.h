@@ -19,9 +19,10 @@ namespace rdma_nccl {
 using NodeMessage = std::variant<NodeReport, ReachResult, std::vector<CounterReading>>;
 using ServerMessage = std::variant<ReachTest, HostsTable, Agreement, Disagreement>;
 
-/// What srun takes from a node at most, and a node from srun: without and with the hosts table.
-inline constexpr std::size_t most_from_node = std::size_t{32} << 10;
-inline constexpr std::size_t most_from_server = std::size_t{16} << 10;
+/// What srun takes from a node at most, and a node from srun: without and with the hosts table. No message that is
+/// written is longer.
+inline constexpr std::size_t most_from_node = std::size_t{128} << 10;
+inline constexpr std::size_t most_from_server = std::size_t{32} << 10;
 inline constexpr std::size_t most_with_hosts = std::size_t{8} << 20;
 
 /// With the length in front.

@@ -335,8 +335,10 @@ std::vector<HeadCandidate> find_candidates(std::span<const NodeReport> reports, 
                                            const std::optional<IpAddress>& node_address) {
     const NodeReport& head = reports.front();
     Candidates candidates;
-    if (head.plan_head && head.plan_head_is_given) {
-        candidates.add(*head.plan_head, head.plan_head_why);
+    if (head.plan_head_is_given) {
+        if (head.plan_head) { // else a name that the user's program resolves
+            candidates.add(*head.plan_head, head.plan_head_why);
+        }
         return candidates.take();
     }
     if (settings.net.is_auto()) {

@@ -29,8 +29,9 @@ std::optional<std::size_t> find_expected(std::span<const ExpectedNode> expected,
                                          const NodeReport& report);
 
 /// The addresses of the head node, reports[0], that the others shall try, best first, at most four:
-/// the one that was given (head=, MASTER_ADDR); else those of the `net` setting; else those on the fabric, the networks
-/// before others in which every node has an address; else `node_address` (NodeAddr); else what it has beside the fabric.
+/// the one that was given (head=, MASTER_ADDR; none when that is a name, which only the user's program resolves); else
+/// those of the `net` setting; else those on the fabric, the networks before others in which every node has an address;
+/// else `node_address` (NodeAddr); else what it has beside the fabric.
 std::vector<HeadCandidate> find_candidates(std::span<const NodeReport> reports, const Settings& settings,
                                            const std::optional<IpAddress>& node_address);
 

@@ -116,7 +116,8 @@ void ExchangeRounds::start_test(Clock::time_point now) {
 
 bool ExchangeRounds::take_result(int connection, ReachResult result) {
     auto* const node = find(connection);
-    if (node == nullptr || node->result || stage_ == Stage::Gathering || result.size() != candidates_.size()) {
+    const bool asked = node != nullptr && stage_ != Stage::Gathering && node != &nodes_.front(); // the head is not
+    if (!asked || node->result || result.size() != candidates_.size()) {
         return false;
     }
     if (stage_ == Stage::Answered) {

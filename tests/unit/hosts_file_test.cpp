@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hosts_file.h"
+
+#include "lib/child.h"
+#include "tests/unit/exchange_nodes.h"
+#include "tests/unit/tree.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sstream>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+namespace {
+
+namespace fs = std::filesystem;
+using test::ip;
+
+const HostsTable hosts = {{"n01", ip("10.0.0.1"), 8}, {"n02", ip("fd00::2"), 1}};
+const std::string hosts_of_two = "10.0.0.1\tn01\nfd00::2\tn02\n";
+const std::string hostfile_of_two = "n01 slots=8\nn02 slots=1\n";
+
+std::string content(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+TEST(HostsText, OneLineForEachNode) {
+    EXPECT_EQ(hosts_text(hosts), hosts_of_two);
+    EXPECT_EQ(hostfile_text(hosts), hostfile_of_two);
+    EXPECT_EQ(hosts_text({}), "");
+    EXPECT_EQ(hostfile_text({}), "");
+}
+
+/// The working directory is one of the test's.
+class HostsFile : public testing::Test {
+protected:
+    HostsFile() : before_(fs::current_path()) {
+        tree_.directory("/tmp").directory("/work");
+        fs::current_path(tree_.at("/work"));
+    }
+    ~HostsFile() override { fs::current_path(before_); }
+
+    [[nodiscard]] static Result<HostsFiles> write(const std::string& temporary) {
+        Environment environment;
+        environment.set("TMPDIR", temporary);
+        return write_hosts_files(hosts, environment, "7.0", "n01");
+    }
+
+    fs::path before_;
+    test::Tree tree_;
+};
+
+TEST_F(HostsFile, LiesInTheJobsTemporaryDirectory) {
+    const auto files = write(tree_.at("/tmp"));
+    ASSERT_TRUE(files) << files.error().message;
+    EXPECT_EQ(files->directory, tree_.at("/tmp/rdma-nccl.7.0.n01").string());
+    EXPECT_EQ(content(files->hosts()), hosts_of_two);
+    EXPECT_EQ(content(files->hostfile()), hostfile_of_two);
+    remove_hosts_files(*files);
+    EXPECT_TRUE(fs::is_empty(tree_.at("/tmp")));
+    remove_hosts_files(*files); // again: nothing happens
+}
+
+TEST_F(HostsFile, ElseInTheWorkingDirectory) {
+    for (const auto& temporary : {std::string("relative"), tree_.at("/none").string()}) {
+        const auto files = write(temporary);
+        ASSERT_TRUE(files) << files.error().message;
+        EXPECT_EQ(files->directory, tree_.at("/work/rdma-nccl.7.0.n01").string());
+        EXPECT_EQ(content(files->hosts()), hosts_of_two);
+        remove_hosts_files(*files);
+    }
+}
+
+TEST_F(HostsFile, WithoutTmpdirItIsTmp) {
+    Environment environment;
+    const std::string step = "test" + std::to_string(::getpid());
+    const auto files = write_hosts_files(hosts, environment, step, "n01");
+    ASSERT_TRUE(files) << files.error().message;
+    EXPECT_EQ(files->directory, "/tmp/rdma-nccl." + step + ".n01");
+    remove_hosts_files(*files);
+    EXPECT_FALSE(fs::exists(files->directory));
+}
+
+TEST_F(HostsFile, NothingThatIsThereIsOverwritten) {
+    tree_.file("/tmp/rdma-nccl.7.0.n01/hosts", "of another\n").link("/work/rdma-nccl.7.0.n01", "../tmp/elsewhere");
+    const auto files = write(tree_.at("/tmp"));
+    ASSERT_FALSE(files);
+    EXPECT_EQ(files.error().os_error, EEXIST);
+    EXPECT_NE(files.error().message.find("/rdma-nccl.7.0.n01: File exists"), std::string::npos);
+    EXPECT_EQ(content(tree_.at("/tmp/rdma-nccl.7.0.n01/hosts")), "of another\n");
+    EXPECT_FALSE(fs::exists(tree_.at("/tmp/elsewhere")));
+}
+
+TEST_F(HostsFile, WhatOthersPutThereStays) {
+    const auto files = write(tree_.at("/tmp"));
+    ASSERT_TRUE(files);
+    tree_.file("/tmp/rdma-nccl.7.0.n01/notes", "of the user\n");
+    remove_hosts_files(*files);
+    EXPECT_FALSE(fs::exists(files->hosts()));
+    EXPECT_EQ(content(tree_.at("/tmp/rdma-nccl.7.0.n01/notes")), "of the user\n");
+}
+
+/// `work` beside a file system of this size at /tmp of the tree, in a mount namespace of its own; false without one.
+bool with_small_disk(const std::string& mountpoint, const char* size, bool& mounted,
+                     const std::function<bool()>& work) {
+    int pipe[2] = {-1, -1};
+    if (::pipe(pipe) != 0) {
+        return false;
+    }
+    const bool good = run_in_child(std::chrono::seconds(30), [&] {
+        const bool ready = ::unshare(CLONE_NEWNS) == 0 &&
+                           ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                           ::mount("none", mountpoint.c_str(), "tmpfs", 0, size) == 0;
+        (void)!::write(pipe[1], &ready, sizeof ready);
+        ::_exit(ready && work() ? 0 : 1);
+    });
+    mounted = false;
+    ::close(pipe[1]);
+    (void)!::read(pipe[0], &mounted, sizeof mounted);
+    ::close(pipe[0]);
+    return good;
+}
+
+TEST_F(HostsFile, OnAFullDiskNothingIsLeft) {
+    if (::geteuid() != 0) {
+        GTEST_SKIP() << "a mount namespace needs root";
+    }
+    const auto place = tree_.at("/tmp").string();
+    bool mounted = false;
+    const bool good = with_small_disk(place, "size=4k,nr_inodes=8", mounted, [&] {
+        const HostsTable many(2000, {"n01", ip("10.0.0.1"), 8}); // more than a page
+        Environment environment;
+        environment.set("TMPDIR", place);
+        const auto files = write_hosts_files(many, environment, "7.0", "n01");
+        return !files && files.error().os_error == ENOSPC && fs::is_empty(place) && fs::is_empty(tree_.at("/work"));
+    });
+    if (!mounted) {
+        GTEST_SKIP() << "this machine does not let root make mount namespaces";
+    }
+    EXPECT_TRUE(good);
+}
+
+} // namespace
+} // namespace rdma_nccl
