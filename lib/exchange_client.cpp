@@ -75,7 +75,8 @@ private:
     }
 
     void note(const IpAddress& address, std::string_view why) {
-        failures_ += format_text("{}{} port {}: {}", failures_.empty() ? "" : "; ", address.text(), endpoint_.port, why);
+        failures_ +=
+            format_text("{}{} port {}: {}", failures_.empty() ? "" : "; ", address.text(), endpoint_.port, why);
     }
 
     std::optional<UniqueFd> wait(Clock::time_point deadline) {
@@ -129,8 +130,7 @@ private:
             return count == 0 ? "srun has ended, or another program listens there" : std::strerror(errno);
         }
         attempt.heard.append(bytes.data(), static_cast<std::size_t>(count));
-        if (attempt.heard.size() == bytes.size() &&
-            !equal_in_constant_time(attempt.heard, endpoint_.secret.answer)) {
+        if (attempt.heard.size() == bytes.size() && !equal_in_constant_time(attempt.heard, endpoint_.secret.answer)) {
             return "another program listens there";
         }
         return std::nullopt;

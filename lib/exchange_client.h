@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node's side of the exchange. It waits in the calling thread, within limits, and trusts what it hears no more than any
-// other input.
+// A node's side of the exchange. It waits in the calling thread, within limits, and trusts what it hears no more than
+// any other input.
 #pragma once
 
 #include "lib/exchange_endpoint.h"

@@ -67,8 +67,8 @@ void write_limited(Lines& lines, const Range& items, std::size_t most, const aut
 
 Lines write_body(const NodeReport& report) {
     Lines lines = "report\n";
-    lines += format_text("node {}\njob {}\nfirst-task {}\ntasks {}\nstep-nodes {}\n", word(report.node),
-                         report.job_id, report.first_task, report.tasks, report.step_nodes);
+    lines += format_text("node {}\njob {}\nfirst-task {}\ntasks {}\nstep-nodes {}\n", word(report.node), report.job_id,
+                         report.first_task, report.tasks, report.step_nodes);
     lines += format_text("gpus {}\nlayout {}\ncpus {}\n", report.gpus, layout_name(report.layout), report.cpus);
     lines += format_text("memlock {}\n", word_or_none(report.memlock_kib));
     lines += format_text("hcas {} {}\nfabric {}\n", report.hcas, report.active_ports, text(report.fabric));
@@ -116,8 +116,8 @@ Lines write_body(const ReachTest& test) {
 }
 
 Lines write_body(const Agreement& agreement) {
-    Lines lines = format_text("agreed\nhead-node {}\nlayout {}\n", word(agreement.head_node),
-                              layout_name(agreement.layout));
+    Lines lines =
+        format_text("agreed\nhead-node {}\nlayout {}\n", word(agreement.head_node), layout_name(agreement.layout));
     if (agreement.head) {
         lines += format_text("head {} {}\n", agreement.head->text(), text(agreement.head_why));
     }
@@ -125,8 +125,8 @@ Lines write_body(const Agreement& agreement) {
         write_block(lines, *agreement.block);
     }
     if (agreement.ranks) {
-        lines += format_text("ranks {} {} {}\n", agreement.ranks->first, agreement.ranks->count,
-                             agreement.ranks->total);
+        lines +=
+            format_text("ranks {} {} {}\n", agreement.ranks->first, agreement.ranks->count, agreement.ranks->total);
     }
     write_limited(lines, agreement.left_out, most_items,
                   [](Lines& out, const std::string& port) { out += format_text("left-out {}\n", word(port)); });
@@ -248,10 +248,9 @@ constexpr std::array layouts = {std::pair<std::string_view, Layout>{"rank", Layo
 constexpr std::array link_layers = {std::pair<std::string_view, LinkLayer>{"0", LinkLayer::Unknown},
                                     std::pair<std::string_view, LinkLayer>{"1", LinkLayer::InfiniBand},
                                     std::pair<std::string_view, LinkLayer>{"2", LinkLayer::Ethernet}};
-constexpr std::array roce_versions = {
-    std::pair<std::string_view, std::optional<RoceVersion>>{none, std::nullopt},
-    std::pair<std::string_view, std::optional<RoceVersion>>{"1", RoceVersion::V1},
-    std::pair<std::string_view, std::optional<RoceVersion>>{"2", RoceVersion::V2}};
+constexpr std::array roce_versions = {std::pair<std::string_view, std::optional<RoceVersion>>{none, std::nullopt},
+                                      std::pair<std::string_view, std::optional<RoceVersion>>{"1", RoceVersion::V1},
+                                      std::pair<std::string_view, std::optional<RoceVersion>>{"2", RoceVersion::V2}};
 
 PortBlock read_block(Words& words) {
     PortBlock block;

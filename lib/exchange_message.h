@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchange's messages as bytes. A message is text: its name, then a line "key words..." for each value; unknown keys
-// are passed over, so that a newer side may say more. On the wire a message follows its length, four bytes, the highest
-// first. Whatever comes in is checked as input from a stranger: counts, lengths and characters have limits.
+// The exchange's messages as bytes. A message is text: its name, then a line "key words..." for each value; unknown
+// keys are passed over, so that a newer side may say more. On the wire a message follows its length, four bytes, the
+// highest first. Whatever comes in is checked as input from a stranger: counts, lengths and characters have limits.
 #pragma once
 
 #include "lib/exchange_values.h"

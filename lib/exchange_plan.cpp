@@ -26,6 +26,11 @@ std::optional<IpPrefix> network_of(const InterfaceAddress& entry) {
     return network && network->length() > 0 ? network : std::nullopt;
 }
 
+/// A link to a router, which says nothing about who else can be reached.
+bool is_point_to_point(const IpPrefix& network) {
+    return network.length() >= (network.address().is_ipv4() ? 31U : 127U);
+}
+
 bool has_address_in(const NodeReport& report, const IpPrefix& network) {
     return std::any_of(report.addresses.begin(), report.addresses.end(),
                        [&](const auto& entry) { return network.contains(entry.address.address); });
@@ -239,11 +244,11 @@ void compare(std::vector<Finding>& findings, Reports reports, const Attribute& a
         }
     }
     for (auto& [value, nodes] : told) {
-        findings.push_back({std::move(nodes),
-                            format_text("{}; {} has {}", value,
-                                        usual_count == 1 ? usual_node.node : count_text(usual_count, "node"),
-                                        usual->first),
-                            attribute.fault});
+        findings.push_back(
+            {std::move(nodes),
+             format_text("{}; {} has {}", value, usual_count == 1 ? usual_node.node : count_text(usual_count, "node"),
+                         usual->first),
+             attribute.fault});
         if (usual_count > 1) {
             auto& text = findings.back().text;
             text.replace(text.rfind(" has "), 5, " have ");
@@ -264,8 +269,7 @@ std::optional<IpAddress> address_for_hosts(const NodeReport& report, const std::
     return report.addresses.empty() ? std::nullopt : std::optional(report.addresses.front().address.address);
 }
 
-HostsTable hosts_table(Reports reports, const std::optional<IpAddress>& head,
-                                   const std::vector<RankShare>& shares) {
+HostsTable hosts_table(Reports reports, const std::optional<IpAddress>& head, const std::vector<RankShare>& shares) {
     HostsTable hosts;
     for (std::size_t i = 0; i < reports.size(); ++i) {
         const auto address = i == 0 && head ? head : address_for_hosts(reports[i], head);
@@ -431,17 +435,23 @@ std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeRepo
     }
     std::vector<std::vector<std::string>> lonely(reports.size());
     for (std::size_t i = 0; i < reports.size(); ++i) {
-        bool any_neighbour = false;
+        std::size_t neighbours = 0;
         std::vector<const ReportedPort*> alone;
         for (const auto& port : reports[i].ports) {
             const auto network = port.address ? network_of(*port.address) : std::nullopt;
-            const bool neighbour = !network || nodes_by_network[network->text()].size() > 1;
-            any_neighbour = any_neighbour || (network && neighbour);
-            if (!neighbour) {
+            if (!network || is_point_to_point(*network)) {
+                continue;
+            }
+            if (nodes_by_network[network->text()].size() > 1) {
+                ++neighbours;
+            } else {
                 alone.push_back(&port);
             }
         }
-        for (const auto* port : any_neighbour ? alone : std::vector<const ReportedPort*>()) {
+        if (alone.size() > neighbours) {
+            continue; // rails that are routed, beside a network that is not
+        }
+        for (const auto* port : alone) {
             lonely[i].push_back(port_name(*port));
             findings.push_back({{reports[i].node},
                                 format_text("{} ({}): no other node uses a port in that network, so it reaches none: "
@@ -454,8 +464,8 @@ std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeRepo
 }
 
 Layout common_layout(std::span<const NodeReport> reports) {
-    const auto other = std::find_if(reports.begin(), reports.end(),
-                                    [](const auto& report) { return report.layout != Layout::Rank; });
+    const auto other =
+        std::find_if(reports.begin(), reports.end(), [](const auto& report) { return report.layout != Layout::Rank; });
     return other == reports.end() ? Layout::Rank : other->layout;
 }
 

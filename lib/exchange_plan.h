@@ -23,8 +23,8 @@ struct ExpectedNode {
     unsigned component = 0;       ///< of a heterogeneous step
 };
 
-/// Which of `expected` a report is of, among those not `taken` yet: the one with its name, tasks and first task; else the
-/// only one with these tasks (host and node names may differ); else one with its name. nullopt: none.
+/// Which of `expected` a report is of, among those not `taken` yet: the one with its name, tasks and first task; else
+/// the only one with these tasks (host and node names may differ); else one with its name. nullopt: none.
 std::optional<std::size_t> find_expected(std::span<const ExpectedNode> expected, const std::vector<bool>& taken,
                                          const NodeReport& report);
 
@@ -58,8 +58,8 @@ HeadVerdict judge_reach(std::span<const HeadCandidate> candidates, std::span<con
 /// Warnings of the nodes, the same ones together, and what differs between them.
 std::vector<Finding> find_differences(std::span<const NodeReport> reports);
 
-/// Ports that no other node can reach because none has a port in their network, by node; empty where the network is
-/// routed (no port of the node has such a neighbour) or the step has one node.
+/// Ports that no other node can reach because none has a port in their network, by node. None of a node that has more
+/// such ports than others: its rails are routed. A network of two addresses, a link to a router, says nothing.
 std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeReport> reports,
                                                         std::vector<Finding>& findings);
 

@@ -64,8 +64,8 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     report.memlock_kib = facts.memlock_kib;
     report.hcas = static_cast<unsigned>(facts.fabric.hcas.size());
     for (const auto& hca : facts.fabric.hcas) {
-        report.active_ports += static_cast<unsigned>(std::count_if(
-            hca.ports.begin(), hca.ports.end(), [](const Port& port) { return port.state == "ACTIVE"; }));
+        report.active_ports += static_cast<unsigned>(
+            std::count_if(hca.ports.begin(), hca.ports.end(), [](const Port& port) { return port.state == "ACTIVE"; }));
     }
     report.fabric = fabric_summary(plan.fabric);
     for (const auto* choice : plan.fabric.used()) {

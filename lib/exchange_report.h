@@ -7,8 +7,8 @@
 
 namespace rdma_nccl {
 
-/// What a node tells the others: its facts, and the plan that it made alone. `node`: Slurm's name of it. Block, listener
-/// and the tasks' numbers are the caller's to add.
+/// What a node tells the others: its facts, and the plan that it made alone. `node`: Slurm's name of it. Block,
+/// listener and the tasks' numbers are the caller's to add.
 NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string node);
 
 } // namespace rdma_nccl

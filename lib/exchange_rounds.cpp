@@ -89,8 +89,7 @@ void ExchangeRounds::start_test(Clock::time_point now) {
         by_connection_[nodes_[i].connection] = i;
     }
     // The node of rank 0 says itself that it is; two that say so are parts of a heterogeneous step of unknown layout.
-    const bool several =
-        step_.nodes.empty() && nodes_.size() > 1 && nodes_[1].report.first_task == 0;
+    const bool several = step_.nodes.empty() && nodes_.size() > 1 && nodes_[1].report.first_task == 0;
     if (nodes_.front().report.first_task != 0 || several) {
         answer_alone("Slurm does not tell which node has rank 0");
         return;
@@ -239,8 +238,8 @@ void ExchangeRounds::tell_progress(Clock::time_point now) {
         return;
     }
     if (stage_ == Stage::Testing) {
-        tell_(format_text("waiting for connection tests of {} of {} nodes ({} s)", results_missing_,
-                          step_.node_count, waited));
+        tell_(format_text("waiting for connection tests of {} of {} nodes ({} s)", results_missing_, step_.node_count,
+                          waited));
         return;
     }
     const std::string names = missing();

@@ -20,9 +20,9 @@ namespace rdma_nccl {
 
 /// What srun knows of its step.
 struct ExchangeStep {
-    std::vector<ExpectedNode> nodes; ///< in the order of their ranks; empty: Slurm does not say
-    unsigned component = 0;          ///< srun's own of a heterogeneous step
-    std::size_t node_count = 0;      ///< how many reports make it complete; the nodes may know better
+    std::vector<ExpectedNode> nodes;       ///< in the order of their ranks; empty: Slurm does not say
+    unsigned component = 0;                ///< srun's own of a heterogeneous step
+    std::size_t node_count = 0;            ///< how many reports make it complete; the nodes may know better
     std::optional<IpAddress> head_address; ///< NodeAddr of rank 0's node
     Settings settings;
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// srun's side of the exchange: one thread with one event loop (epoll), in which all signals are blocked. What comes over
-// the network costs little and ends nothing: a connection is closed without a word unless the secret's question is its
-// first sixteen bytes, within five seconds; messages have limits; of those who have not shown it, the oldest make room.
+// srun's side of the exchange: one thread with one event loop (epoll), in which all signals are blocked. What comes
+// over the network costs little and ends nothing: a connection is closed without a word unless the secret's question is
+// its first sixteen bytes, within five seconds; messages have limits; of those who have not shown it, the oldest make
+// room.
 #pragma once
 
 #include "lib/exchange_endpoint.h"
@@ -32,8 +33,8 @@ public:
 
     [[nodiscard]] const ExchangeEndpoint& endpoint() const { return endpoint_; }
 
-    /// Listens, and starts the thread. `know` is called first in it: to ask Slurm takes time, which the nodes need anyway
-    /// until they report. Then `tell`, for each line to say.
+    /// Listens, and starts the thread. `know` is called first in it: to ask Slurm takes time, which the nodes need
+    /// anyway until they report. Then `tell`, for each line to say.
     Result<void> start(std::function<ExchangeStep()> know, ExchangeRounds::Tell tell);
 
     /// Ends the thread as soon as all nodes have sent their counters or are gone, at the latest after `patience`.

@@ -55,9 +55,9 @@ struct NodeReport {
     std::optional<IpAddress> plan_head; ///< MASTER_ADDR of its own plan
     bool plan_head_is_given = false;    ///< by head= or the user's MASTER_ADDR; a name there is no plan_head
     std::string plan_head_why;
-    std::optional<PortBlock> block;       ///< of the node with task 0: held, unless hold=off
-    std::uint16_t listener = 0;           ///< where it answers connection tests; 0: nowhere
-    std::vector<std::string> warnings;    ///< of its plan
+    std::optional<PortBlock> block;    ///< of the node with task 0: held, unless hold=off
+    std::uint16_t listener = 0;        ///< where it answers connection tests; 0: nowhere
+    std::vector<std::string> warnings; ///< of its plan
 };
 
 /// An address of the head node that the others shall try.

@@ -70,8 +70,8 @@ Result<HostsFiles> write_hosts_files(const HostsTable& hosts, const Environment&
     if (!files) {
         return files;
     }
-    for (const auto& [path, text] : {std::pair(files->hosts(), hosts_text(hosts)),
-                                     std::pair(files->hostfile(), hostfile_text(hosts))}) {
+    for (const auto& [path, text] :
+         {std::pair(files->hosts(), hosts_text(hosts)), std::pair(files->hostfile(), hostfile_text(hosts))}) {
         if (auto written = write_new_file(path, text); !written) {
             remove_hosts_files(*files);
             return tl::unexpected(written.error());

@@ -31,10 +31,10 @@ struct NodeFacts {
     NcclConf nccl_conf;
     std::optional<PortRange> ephemeral_ports;
     unsigned visible_gpus = 0;
-    std::string visible_gpus_source; ///< "CUDA_VISIBLE_DEVICES", ...
-    unsigned allowed_cpus = 1;       ///< CPUs of this process's affinity mask
+    std::string visible_gpus_source;          ///< "CUDA_VISIBLE_DEVICES", ...
+    unsigned allowed_cpus = 1;                ///< CPUs of this process's affinity mask
     std::optional<std::uint64_t> memlock_kib; ///< RLIMIT_MEMLOCK that the tasks get; absent: unlimited
-    bool head_is_to_be_agreed = false; ///< srun offers an exchange: nothing is asked about the head before
+    bool head_is_to_be_agreed = false;        ///< srun offers an exchange: nothing is asked about the head before
     std::optional<PortBlock> held_ports;      ///< by this node, for the step
     std::optional<Agreement> agreement;       ///< with the other nodes of the step
     bool unequal_gpus = false;                ///< no agreement, and nodes have different numbers of GPUs

@@ -208,8 +208,8 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     plan.visible_gpus = facts.visible_gpus;
     plan.visible_gpus_source = facts.visible_gpus_source;
     plan.layout = choose_layout(settings, facts.step, facts.program, facts.visible_gpus);
-    plan.fabric = choose_fabric(facts.fabric, settings,
-                                facts.agreement ? facts.agreement->left_out : std::vector<std::string>());
+    plan.fabric =
+        choose_fabric(facts.fabric, settings, facts.agreement ? facts.agreement->left_out : std::vector<std::string>());
     model_told(facts, settings, plan.fabric);
     plan.head_node = facts.head_node;
     plan.users_head = facts.environment.get_users("MASTER_ADDR");
@@ -273,8 +273,8 @@ std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const E
     variables.force("GROUP_RANK", number(node_rank), "slurm", "as NODE_RANK");
     if (!rank_layout) {
         variables.set("PET_NODE_RANK", number(node_rank), "slurm", "as NODE_RANK");
-        // torchrun's c10d rendezvous hosts its store on the node whose host name resolves to the endpoint, and an address
-        // of the fabric does not look so (_matches_machine_hostname in torch/distributed/elastic, 1.13 to 2.8).
+        // torchrun's c10d rendezvous hosts its store on the node whose host name resolves to the endpoint, and an
+        // address of the fabric does not look so (_matches_machine_hostname in torch/distributed/elastic, 1.13 to 2.8).
         if (task.rank == 0) {
             variables.set("PET_RDZV_CONF", "is_host=1", "slurm", "this node hosts the rendezvous, also with c10d");
         } else {

@@ -83,8 +83,7 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
     const unsigned blocks = static_cast<unsigned>(range.last - range.first + 1) / port_block_size;
     const unsigned start = wanted.first < range.first ? 0U : (wanted.first - range.first) / port_block_size;
     for (unsigned i = 1; movable && i < std::min(blocks, most_tries); ++i) {
-        const auto first =
-            static_cast<std::uint16_t>(range.first + ((start + i) % blocks) * port_block_size);
+        const auto first = static_cast<std::uint16_t>(range.first + ((start + i) % blocks) * port_block_size);
         if (held.sockets = hold_block(first, busy); !held.sockets.empty()) {
             held.block.first = first;
             held.block.second = static_cast<std::uint16_t>(first + 1);
@@ -92,9 +91,9 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
             return held;
         }
     }
-    held.block.warnings.push_back(
-        format_text("port {} is in use on this node, so rank 0 may not be able to listen: {}", first_busy,
-                    wanted.source == "setting" ? "give another port=" : "give port=N"));
+    held.block.warnings.push_back(format_text("port {} is in use on this node, so rank 0 may not be able to listen: {}",
+                                              first_busy,
+                                              wanted.source == "setting" ? "give another port=" : "give port=N"));
     return held;
 }
 

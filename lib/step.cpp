@@ -94,8 +94,8 @@ std::optional<StepNote> read_note(std::string_view text) {
     if (!job || !step || !head || !address || !port || !settings || !gpus) {
         return std::nullopt;
     }
-    return StepNote{*job, *step, std::string(*head), std::string(*address), *port, std::string(*settings),
-                    *gpus == "unequal"};
+    return StepNote{
+        *job, *step, std::string(*head), std::string(*address), *port, std::string(*settings), *gpus == "unequal"};
 }
 
 std::string Step::name() const {

@@ -149,7 +149,8 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
             tell_user(warning);
         }
     }
-    const bool heterogeneous_job = parse_number<unsigned>(environment.get("SLURM_HET_SIZE").value_or("")).value_or(1) > 1;
+    const bool heterogeneous_job =
+        parse_number<unsigned>(environment.get("SLURM_HET_SIZE").value_or("")).value_or(1) > 1;
     const bool exchanging = start_exchange(server, outcome.settings, host, heterogeneous_job);
     StepNote note{*job_id, *step_id, "", "", 0, "", false};
     if (!exchanging) {

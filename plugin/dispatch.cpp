@@ -123,7 +123,8 @@ int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[])
 
 int slurm_spank_local_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     using namespace rdma_nccl;
-    return guarded("local_user_init", [=] { return client_start_step(state().configuration, Host(spank), state().server); });
+    return guarded("local_user_init",
+                   [=] { return client_start_step(state().configuration, Host(spank), state().server); });
 }
 
 int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {

@@ -171,8 +171,8 @@ void hold_ports_of_step(NodeState& state, const Host& host, bool others_can_be_t
         return;
     }
     const bool movable = others_can_be_told || state.facts.step.node_count == 1;
-    const auto range = state.settings.port_range ? *state.settings.port_range
-                                                 : default_port_range(state.facts.ephemeral_ports);
+    const auto range =
+        state.settings.port_range ? *state.settings.port_range : default_port_range(state.facts.ephemeral_ports);
     HeldPorts held = hold_ports(state.plan.port, state.facts.step.reserved_ports, range,
                                 movable ? BlockChoice::Movable : BlockChoice::Fixed);
     state.sockets.held_ports = std::move(held.sockets);
@@ -232,9 +232,9 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged)
         plan_head_alone(state, exchanged);
     }
     state.plan = make_plan(state.facts, state.settings);
-    state.has_rank_zero = exchanged.agreement ? has_task_zero(host) && exchanged.agreement->head_node ==
-                                                                           node_name(host, state.facts)
-                                              : hosts_rank_zero(host, state.facts);
+    state.has_rank_zero = exchanged.agreement
+                              ? has_task_zero(host) && exchanged.agreement->head_node == node_name(host, state.facts)
+                              : hosts_rank_zero(host, state.facts);
     if (!state.has_rank_zero) {
         state.sockets.held_ports.clear();
     }
@@ -249,8 +249,7 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged)
         state.told_warnings = state.warnings.size();
         state.strict_fault = state.strict_fault ? state.strict_fault : exchanged.agreement->strict_fault;
     } else if (exchanged.failure && !exchanged.told_by_srun && state.has_rank_zero) {
-        state.warnings.insert(state.warnings.begin(),
-                              format_text("{}: each node plans alone", *exchanged.failure));
+        state.warnings.insert(state.warnings.begin(), format_text("{}: each node plans alone", *exchanged.failure));
     }
 }
 
@@ -353,8 +352,8 @@ void node_prepare_task(const NodeState& state) {
         return;
     }
     if (const auto mounted = mount_etc_hosts(state.etc_hosts); !mounted) {
-        tell(state, format_text("warning: hosts=mount: {}: the task sees the node's own /etc/hosts",
-                                mounted.error().message));
+        tell(state,
+             format_text("warning: hosts=mount: {}: the task sees the node's own /etc/hosts", mounted.error().message));
     }
 }
 
@@ -392,8 +391,8 @@ void node_end_task(NodeState& state) {
     if (state.running_tasks > 0 || !state.sockets.srun || !state.sockets.ours()) {
         return;
     }
-    // In a child, as a counter's file asks the driver: slurmstepd must not hang with it, nor srun wait for the news that
-    // the tasks have ended.
+    // In a child, as a counter's file asks the driver: slurmstepd must not hang with it, nor srun wait for the news
+    // that the tasks have ended.
     auto child = Child::start([&state] {
         if (const auto root = Root::open(state.settings.root)) {
             auto counters = state.counters;
@@ -416,8 +415,8 @@ void node_end(NodeState& state) {
     }
     // As the user, for good: what lies there may be changed by the user at any time.
     (void)run_in_child(patience_with_files, [&state] {
-        if (::getuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(state.user.gid) != 0 ||
-                                ::setuid(state.user.uid) != 0)) {
+        if (::getuid() == 0 &&
+            (::setgroups(0, nullptr) != 0 || ::setgid(state.user.gid) != 0 || ::setuid(state.user.uid) != 0)) {
             return;
         }
         remove_hosts_files(*state.hosts_files);

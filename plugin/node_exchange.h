@@ -46,7 +46,7 @@ struct ExchangeResult {
     std::optional<std::string> failure; ///< why there is no agreement; absent also where none was wanted
     bool told_by_srun = false;          ///< the failure
     bool unequal_gpus = false;
-    std::string head_node;             ///< without agreement: what srun knows from Slurm
+    std::string head_node; ///< without agreement: what srun knows from Slurm
     std::optional<IpAddress> head;
 };
 

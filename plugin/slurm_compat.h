@@ -17,8 +17,8 @@ extern decltype(slurm_load_job) slurm_load_job __attribute__((weak));
 extern decltype(slurm_free_job_info_msg) slurm_free_job_info_msg __attribute__((weak));
 // NOLINTEND(readability-redundant-declaration)
 
-// SrunPortRange as slurm.conf has it, first and last port, or null; in libslurm, but in no public header (20.11 to 26.05:
-// slurm_protocol_api.c). To ask slurmctld for all of slurm.conf would cost each step a millisecond or more.
+// SrunPortRange as slurm.conf has it, first and last port, or null; in libslurm, but in no public header (20.11
+// to 26.05: slurm_protocol_api.c). To ask slurmctld for all of slurm.conf would cost each step a millisecond or more.
 extern uint16_t* slurm_get_srun_port_range() __attribute__((weak));
 }
 

@@ -166,8 +166,7 @@ std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t s
     if (!host_has_libslurm()) {
         return std::nullopt;
     }
-    StepLayout step =
-        heterogeneous_job ? load_job_components(job_id, step_id) : load_step_components(job_id, step_id);
+    StepLayout step = heterogeneous_job ? load_job_components(job_id, step_id) : load_step_components(job_id, step_id);
     if (step.nodes.empty()) {
         return std::nullopt;
     }

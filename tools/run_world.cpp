@@ -46,9 +46,9 @@ public:
           in_step_(environment.get("SLURM_STEP_NODELIST").has_value() && step_.step_id < first_special_step) {}
 
     Result<WorldPlan> plan() {
-        for (const auto part : {&Planner::check_tasks, &Planner::plan_ranks, &Planner::plan_nodes,
-                                &Planner::plan_agreed_ranks, &Planner::plan_node_rank, &Planner::plan_address,
-                                &Planner::plan_port}) {
+        for (const auto part :
+             {&Planner::check_tasks, &Planner::plan_ranks, &Planner::plan_nodes, &Planner::plan_agreed_ranks,
+              &Planner::plan_node_rank, &Planner::plan_address, &Planner::plan_port}) {
             if (auto done = (this->*part)(); !done) {
                 return tl::unexpected(done.error());
             }
@@ -177,9 +177,10 @@ private:
             return {};
         }
         if (*text == "unequal") {
-            return fail("the nodes of this step have different numbers of GPUs, and have not agreed on who starts which "
-                        "ranks: give -n N for the same number on every node, or let the nodes agree (--rdma-nccl "
-                        "without exchange=off)");
+            return fail(
+                "the nodes of this step have different numbers of GPUs, and have not agreed on who starts which "
+                "ranks: give -n N for the same number on every node, or let the nodes agree (--rdma-nccl "
+                "without exchange=off)");
         }
         const auto parts = split(*text, ':');
         const auto number = [&parts](std::size_t i) { return parse_number<unsigned>(parts[i]).value_or(0); };
@@ -281,7 +282,7 @@ private:
     const WorldInquiry& inquiry_;
     Step step_;
     bool in_step_;
-    bool by_gpus_ = false; ///< the number of ranks is that of the GPUs
+    bool by_gpus_ = false;        ///< the number of ranks is that of the GPUs
     Level weakest_ = Level::Step; ///< places weaker than this one are not asked
     WorldPlan plan_;
 };

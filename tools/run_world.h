@@ -32,7 +32,7 @@ struct WorldPlan {
     Sourced<unsigned> node_rank;
     Sourced<std::string> master_addr; ///< without the brackets of an IPv6 address
     Sourced<std::uint16_t> master_port;
-    std::string run_id; ///< TORCHELASTIC_RUN_ID, the same on all nodes
+    std::string run_id;              ///< TORCHELASTIC_RUN_ID, the same on all nodes
     std::optional<RankShare> agreed; ///< where ranks follow from GPUs, of which nodes may have different numbers
     std::vector<std::string> warnings;
 

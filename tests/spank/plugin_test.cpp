@@ -172,7 +172,7 @@ TEST_F(PluginTest, BadOptionsAreRefusedWithACaret) {
     EXPECT_EQ(slurm.srun("root=/tmp"), -1);
     EXPECT_TRUE(said("root can be set by the site only")) << slurm.messages();
     EXPECT_EQ(slurm.srun("hosts=mount"), -1);
-    EXPECT_TRUE(said("hosts=mount is not available in this version")) << slurm.messages();
+    EXPECT_TRUE(said("hosts=mount is not allowed here")) << slurm.messages();
     EXPECT_EQ(slurm.srun("hosts=off,exchange,hold=on,bind=auto"), 0);
 }
 
@@ -211,7 +211,8 @@ TEST_F(PluginTest, MalformedPlugstackArgumentsAreSaidOnceAndIgnored) {
 
 TEST_F(PluginTest, TheSiteFileIsTheWeakestPlace) {
     tree.file("/site.conf", "# ours\nport = 23000\ngid = 5 # of all HCAs\nnonsense = 1\nNCCL_IB_TIMEOUT = 20\n");
-    slurm.plugin_arguments = {"conf=" + tree.path().string() + "/site.conf", "root=" + tree.path().string(), "gid=3"};
+    slurm.plugin_arguments = {"conf=" + tree.path().string() + "/site.conf", "root=" + tree.path().string(), "gid=3",
+                              "exchange=off"};
     run("port=24000");
     EXPECT_EQ(value(0, "MASTER_PORT"), "24000");
     EXPECT_EQ(value(0, "NCCL_IB_GID_INDEX"), "3");
@@ -429,6 +430,40 @@ TEST_P(EachSpankCallFails, AndTheStepRuns) {
 INSTANTIATE_TEST_SUITE_P(All, EachSpankCallFails,
                          ::testing::Values("spank_get_item", "spank_setenv", "spank_unsetenv", "spank_option_register",
                                            "spank_context", "slurm_job_step_layout_get", "slurm_load_node_single"));
+
+// srun is gone, or behind a firewall: one warning, from the node of rank 0, and the plan of the node alone.
+TEST_F(PluginTest, AnExchangeThatCannotBeReached) {
+    slurm.plugin_arguments.pop_back(); // exchange=off
+    EXPECT_EQ(slurm.srun("exchange=off"), 0);
+    for (const auto& [name, value] : slurm.left_by_srun()) {
+        slurm.step.environment[name] = value;
+    }
+    const std::string tokens = std::string(32, '0') + ";" + std::string(32, '1');
+    for (const auto& endpoint : {"1;1;" + tokens + ";5;127.0.0.1", std::string("1;nonsense"), std::string()}) {
+        slurm.step.environment["SLURM_RDMA_NCCL_EXCHANGE"] = endpoint;
+        slurm.clear_messages();
+        slurm.slurmstepd(bare);
+        EXPECT_EQ(value(0, "MASTER_ADDR"), "10.1.0.5") << endpoint;
+        EXPECT_EQ(value(0, "WORLD_SIZE"), "4") << endpoint;
+        EXPECT_EQ(value(0, "SLURM_RDMA_NCCL_EXCHANGE"), "(unset)");
+        EXPECT_EQ(said("warning: srun does not answer (127.0.0.1 port 1: Connection refused"),
+                  endpoint.find("127") != std::string::npos)
+            << slurm.messages();
+        EXPECT_EQ(slurm.tasks().at(0).result, 0);
+    }
+}
+
+// The steps of a site that are started by something else than srun with the plugin.
+TEST_F(PluginTest, NoSrunSide) {
+    slurm.plugin_arguments.pop_back();
+    slurm.slurmstepd(bare);
+    EXPECT_TRUE(said("warning: the step's srun has no rdma-nccl plugin: each node plans alone")) << slurm.messages();
+    slurm.clear_messages();
+    slurm.step.node_id = 1;
+    slurm.step.global_ids = {2, 3};
+    slurm.slurmstepd(bare);
+    EXPECT_FALSE(said("warning: the step's srun")) << slurm.messages();
+}
 
 } // namespace
 } // namespace rdma_nccl::test

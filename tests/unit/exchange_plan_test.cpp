@@ -382,6 +382,22 @@ TEST(ExchangeLonelyPorts, NotWhereTheNetworkIsRouted) {
     EXPECT_TRUE(findings.empty());
 }
 
+// Rails that are routed beside a network that all nodes share, as for storage: the rails stay.
+TEST(ExchangeLonelyPorts, RoutedRailsBesideASharedNetwork) {
+    for (const unsigned length : {31U, 26U}) {
+        auto reports = fabric_reports(2);
+        for (unsigned i = 0; i < 2; ++i) {
+            reports[i].ports.push_back(reports[i].ports[0]); // the shared one, last
+            for (unsigned rail = 0; rail < 2; ++rail) {
+                reports[i].ports[rail].address = ip("10." + std::to_string(10 * i + rail) + ".0.1", length);
+            }
+        }
+        std::vector<Finding> findings;
+        EXPECT_EQ(find_lonely_ports(reports, findings), std::vector<Texts>(2)) << length;
+        EXPECT_TRUE(findings.empty());
+    }
+}
+
 TEST(ExchangeLonelyPorts, NotOneOfOneNodeOrWithoutAnAddress) {
     std::vector<Finding> findings;
     EXPECT_EQ(find_lonely_ports(fabric_reports(1), findings), std::vector<Texts>(1));

@@ -139,11 +139,19 @@ TEST(Settings, BadValuesAreRefused) {
 }
 
 TEST(Settings, KeysOfLaterVersionsTakeTheirDefaultOnly) {
-    EXPECT_EQ(error_of("exchange=on,hosts=off,bind=auto,spawn=off,verify=summary,hold=on"), "(none)");
-    for (const char* text :
-         {"exchange=off", "exchange=30", "hosts=file", "bind=cpu", "spawn", "verify=full", "hold=off"}) {
+    EXPECT_EQ(error_of("bind=auto,spawn=off,verify=summary"), "(none)");
+    for (const char* text : {"bind=cpu", "spawn", "verify=full"}) {
         EXPECT_NE(error_of(text).find("is not available in this version"), std::string::npos) << text;
     }
+}
+
+TEST(Settings, OfTheExchange) {
+    EXPECT_EQ(error_of("exchange=on,hosts=off,hold=on"), "(none)");
+    EXPECT_EQ(error_of("exchange=30,hosts=file,hold=off"), "(none)");
+    for (const char* bad : {"exchange=0", "exchange=501", "exchange=soon", "hosts=on", "hold=2", "hosts_mount=on"}) {
+        EXPECT_NE(error_of(bad), "(none)") << bad;
+    }
+    EXPECT_NE(error_of("hosts=mount").find("the site has to set hosts_mount=on"), std::string::npos);
 }
 
 TEST(Settings, SiteKeysAreTheSitesOnly) {
