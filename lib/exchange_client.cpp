@@ -143,6 +143,10 @@ private:
     std::string failures_;
 };
 
+tl::unexpected<Error> not_sent(Clock::time_point deadline) {
+    return fail(Clock::now() >= deadline ? "srun did not answer in time" : "srun has closed the connection");
+}
+
 } // namespace
 
 Result<ExchangeClient> ExchangeClient::connect(const ExchangeEndpoint& endpoint, const std::optional<IpAddress>& first,
@@ -184,7 +188,7 @@ std::optional<std::string> ExchangeClient::receive(std::size_t most) {
 Result<ExchangeClient::Answer> ExchangeClient::agree(const NodeReport& report, std::optional<ReachListener> listener,
                                                      std::size_t most, Clock::time_point deadline) {
     if (!send(report, deadline)) {
-        return fail("srun has closed the connection");
+        return not_sent(deadline);
     }
     MessageStream stream(most);
     HostsTable hosts;
@@ -242,7 +246,7 @@ Result<std::optional<ExchangeClient::Answer>> ExchangeClient::heed(const std::st
     if (const auto* const test = std::get_if<ReachTest>(&*message)) {
         const milliseconds left(milliseconds_until(deadline));
         if (!send(try_to_reach(*test, secret_, std::min(left, reach_patience)), deadline)) {
-            return fail("srun has closed the connection");
+            return not_sent(deadline);
         }
     } else if (auto* const table = std::get_if<HostsTable>(&*message)) {
         hosts = std::move(*table);

@@ -3,9 +3,11 @@
 
 #include "lib/environment.h"
 #include "lib/step.h"
+#include "lib/tcp.h"
 #include "tests/spank/fake_slurm.h"
 #include "tests/unit/tree.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <string>
@@ -42,7 +44,8 @@ class PluginTest : public ::testing::Test {
 protected:
     PluginTest() {
         write_machine(tree);
-        slurm.plugin_arguments = {"conf=/nonexistent/rdma-nccl.conf", "root=" + tree.path().string(), "exchange=off"};
+        slurm.plugin_arguments = {"conf=/nonexistent/rdma-nccl.conf", "root=" + tree.path().string(), "hold=off",
+                                  "exchange=off"};
         slurm.step.nodes = {"n01", "n02"};
         slurm.step.node_count = 2;
         slurm.step.task_count = 4;
@@ -212,7 +215,7 @@ TEST_F(PluginTest, MalformedPlugstackArgumentsAreSaidOnceAndIgnored) {
 TEST_F(PluginTest, TheSiteFileIsTheWeakestPlace) {
     tree.file("/site.conf", "# ours\nport = 23000\ngid = 5 # of all HCAs\nnonsense = 1\nNCCL_IB_TIMEOUT = 20\n");
     slurm.plugin_arguments = {"conf=" + tree.path().string() + "/site.conf", "root=" + tree.path().string(), "gid=3",
-                              "exchange=off"};
+                              "hold=off", "exchange=off"};
     run("port=24000");
     EXPECT_EQ(value(0, "MASTER_PORT"), "24000");
     EXPECT_EQ(value(0, "NCCL_IB_GID_INDEX"), "3");
@@ -451,6 +454,17 @@ TEST_F(PluginTest, AnExchangeThatCannotBeReached) {
             << slurm.messages();
         EXPECT_EQ(slurm.tasks().at(0).result, 0);
     }
+}
+
+// Ports of the step's node are bound while it runs, and a busy one is said where it cannot be another.
+TEST_F(PluginTest, PortsAreHeld) {
+    slurm.plugin_arguments.erase(slurm.plugin_arguments.begin() + 2); // hold=off
+    const auto listener = listen_on(0, PortSharing::Alone);
+    ASSERT_TRUE(listener.has_value());
+    const std::string port = std::to_string(std::min<int>(local_port(listener->get()), 65532));
+    run(("port=" + port).c_str());
+    EXPECT_TRUE(said("warning: port " + port + " is in use on this node")) << slurm.messages();
+    EXPECT_EQ(value(0, "MASTER_PORT"), port);
 }
 
 // The steps of a site that are started by something else than srun with the plugin.
