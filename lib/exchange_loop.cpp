@@ -208,7 +208,7 @@ bool ExchangeLoop::read(int id, Connection& connection) {
     return read_messages(id, connection);
 }
 
-bool ExchangeLoop::read_question(Connection& connection, std::string_view bytes) {
+bool ExchangeLoop::read_question(Connection& connection, std::string_view bytes) const {
     connection.heard += bytes;
     if (connection.heard.size() < sizeof(Token)) {
         return true;

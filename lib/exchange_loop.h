@@ -56,9 +56,9 @@ private:
     void close_strangers();
     void handle(int id, unsigned events);
     bool read(int id, Connection& connection);
-    bool read_question(Connection& connection, std::string_view bytes);
+    bool read_question(Connection& connection, std::string_view bytes) const;
     bool read_messages(int id, Connection& connection);
-    bool write(Connection& connection);
+    static bool write(Connection& connection);
     void watch_writing(int id, Connection& connection);
     void send(int id, std::shared_ptr<const std::string> message);
     void close(int id);

@@ -292,7 +292,7 @@ Result<Message> read_lines(std::string_view what, std::string_view lines, LineRe
         Words words(rest.value_or(""));
         found->second(message, words);
         if (!words.good()) {
-            return fail(format_text("the line \"{}\" of a message \"{}\" is malformed", printable(line), what));
+            return fail(format_text(R"(the line "{}" of a message "{}" is malformed)", printable(line), what));
         }
     }
     return Message(std::move(message));

@@ -411,9 +411,9 @@ std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
             nodes.push_back(report.node);
         }
     }
-    for (const auto& warning : order) {
-        findings.push_back({warnings[warning], warning, true});
-    }
+    std::transform(order.begin(), order.end(), std::back_inserter(findings), [&warnings](const std::string& warning) {
+        return Finding{warnings[warning], warning, true};
+    });
     bool of_ports = true; // the first attribute
     for (const auto& attribute : attributes()) {
         compare(findings, reports, attribute, of_ports);

@@ -67,7 +67,7 @@ Result<void> mount_etc_hosts(const std::string& text) {
     }
     const bool ready = write_all(file.get(), text) && ::fchmod(file.get(), 0644) == 0 &&
                        ::mount(path.data(), etc_hosts, nullptr, MS_BIND, nullptr) == 0;
-    const auto result = ready ? Result<void>() : Result<void>(failed(etc_hosts));
+    auto result = ready ? Result<void>() : Result<void>(failed(etc_hosts));
     (void)::unlink(path.data());
     return result;
 }

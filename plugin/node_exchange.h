@@ -22,7 +22,7 @@ namespace rdma_nccl {
 class StepSockets {
 public:
     StepSockets();
-    StepSockets(StepSockets&&) noexcept;
+    StepSockets(StepSockets&& other) noexcept;
     StepSockets& operator=(StepSockets&&) = delete;
     StepSockets(const StepSockets&) = delete;
     StepSockets& operator=(const StepSockets&) = delete;
