@@ -4,20 +4,53 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace rdma_nccl {
 
-std::optional<Child> Child::start(const std::function<void()>& work) {
+namespace {
+
+void close_from_to(unsigned first, unsigned last) noexcept {
+    if (first > last) {
+        return;
+    }
+    if (::syscall(SYS_close_range, first, last, 0U) == 0) {
+        return;
+    }
+    const auto most = static_cast<unsigned>(std::max(::getdtablesize(), 0)); // before Linux 5.9
+    for (unsigned fd = first; fd <= last && fd < most; ++fd) {
+        (void)::close(static_cast<int>(fd));
+    }
+}
+
+} // namespace
+
+void close_all_but(std::span<const int> keep) {
+    std::vector<int> sorted(keep.begin(), keep.end());
+    std::sort(sorted.begin(), sorted.end());
+    unsigned next = 3;
+    for (const int fd : sorted) {
+        if (fd >= static_cast<int>(next)) {
+            close_from_to(next, static_cast<unsigned>(fd) - 1);
+            next = static_cast<unsigned>(fd) + 1;
+        }
+    }
+    close_from_to(next, ~0U);
+}
+
+std::optional<Child> Child::start(const std::function<void()>& work, std::span<const int> keep) {
     const pid_t pid = ::fork();
     if (pid < 0) {
         return std::nullopt;
     }
     if (pid == 0) {
         try {
+            close_all_but(keep);
             work();
         } catch (...) {
             ::_exit(1);

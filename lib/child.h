@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <span>
 #include <sys/types.h>
 
 namespace rdma_nccl {
@@ -12,8 +13,9 @@ namespace rdma_nccl {
 /// this user. Nothing that it changes in memory is seen here.
 class Child {
 public:
-    /// Starts `work`; nullopt when there is no child to be had.
-    static std::optional<Child> start(const std::function<void()>& work);
+    /// Starts `work`; nullopt when there is no child to be had. Of this process's descriptors it has 0 to 2 and those
+    /// of `keep`: one that hangs must not keep a pipe of a task open.
+    static std::optional<Child> start(const std::function<void()>& work, std::span<const int> keep = {});
 
     Child(Child&& other) noexcept;
     Child(const Child&) = delete;
@@ -28,6 +30,9 @@ private:
     explicit Child(pid_t pid) : pid_(pid) {}
     pid_t pid_; ///< -1: has ended
 };
+
+/// Closes all descriptors from 3 on but these: for a child that runs no program.
+void close_all_but(std::span<const int> keep);
 
 /// start() and finish().
 bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& work);

@@ -35,23 +35,29 @@ struct Attempt {
 
 class Connector {
 public:
-    Connector(const ExchangeEndpoint& endpoint, const std::optional<IpAddress>& first) : endpoint_(endpoint) {
-        if (first) {
-            addresses_.push_back(*first);
-        }
-        for (const auto& address : endpoint.addresses) {
-            if (address != first) {
-                addresses_.push_back(address);
-            }
-        }
+    explicit Connector(const ExchangeEndpoint& endpoint)
+        : endpoint_(endpoint), addresses_(endpoint.addresses.begin(), endpoint.addresses.end()) {
+        // An address that this node has, too, is srun's only where srun runs here: of container bridges all hosts have
+        // the same. Who listens there would hear the secret's question.
+        const auto own = own_addresses();
+        std::stable_partition(addresses_.begin(), addresses_.end(), [&own](const IpAddress& address) {
+            return std::find(own.begin(), own.end(), address) == own.end();
+        });
     }
 
-    Result<UniqueFd> connect(Clock::time_point deadline) {
-        while (Clock::now() < deadline && !(attempts_.empty() && addresses_.empty())) {
+    /// A connection has to stand before `connected`, and to be answered before `deadline`: srun may have to wait for
+    /// slurmctld first.
+    Result<UniqueFd> connect(Clock::time_point connected, Clock::time_point deadline) {
+        const auto is_asked = [](const Attempt& attempt) { return attempt.asked; };
+        while (!(attempts_.empty() && addresses_.empty())) {
+            const bool any_asked = std::any_of(attempts_.begin(), attempts_.end(), is_asked);
+            if (Clock::now() >= (any_asked ? deadline : connected)) {
+                break;
+            }
             if (!addresses_.empty() && (attempts_.empty() || Clock::now() >= next_)) {
                 start_next();
             }
-            if (auto socket = wait(deadline)) {
+            if (auto socket = wait(any_asked ? deadline : connected)) {
                 return std::move(*socket);
             }
         }
@@ -149,9 +155,9 @@ tl::unexpected<Error> not_sent(Clock::time_point deadline) {
 
 } // namespace
 
-Result<ExchangeClient> ExchangeClient::connect(const ExchangeEndpoint& endpoint, const std::optional<IpAddress>& first,
+Result<ExchangeClient> ExchangeClient::connect(const ExchangeEndpoint& endpoint, Clock::time_point connected,
                                                Clock::time_point deadline) {
-    auto socket = Connector(endpoint, first).connect(deadline);
+    auto socket = Connector(endpoint).connect(std::min(connected, deadline), deadline);
     if (!socket) {
         return tl::unexpected(socket.error());
     }

@@ -27,10 +27,10 @@ public:
     using Clock = std::chrono::steady_clock;
     using Answer = std::variant<ExchangeAnswer, Disagreement>;
 
-    /// To the first of srun's addresses that answers with the secret: `first` before the endpoint's own, each a quarter
-    /// of a second after the one before, or as soon as that one has failed (as RFC 8305 does). The error names the
-    /// addresses and why.
-    static Result<ExchangeClient> connect(const ExchangeEndpoint& endpoint, const std::optional<IpAddress>& first,
+    /// To the first of srun's addresses that answers with the secret: each a quarter of a second after the one before,
+    /// or as soon as that one has failed (as RFC 8305 does). A connection has to stand before `connected`, and the
+    /// answer to come before `deadline`. The error names the addresses and why.
+    static Result<ExchangeClient> connect(const ExchangeEndpoint& endpoint, Clock::time_point connected,
                                           Clock::time_point deadline);
 
     /// Reports, and does what srun asks for until it has its answer: serves `listener` (the head node), or tries to
@@ -40,6 +40,8 @@ public:
 
     /// At the end of the step; does not wait: false when the connection does not take it at once.
     bool send_counters(const std::vector<CounterReading>& counters);
+
+    [[nodiscard]] int descriptor() const { return socket_.get(); }
 
     /// Forgets the socket without closing it: its number is of another process.
     void forget() { (void)socket_.release(); }

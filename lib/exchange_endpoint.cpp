@@ -2,6 +2,7 @@
 #include "lib/exchange_endpoint.h"
 
 #include "lib/format.h"
+#include "lib/settings.h"
 #include "lib/socket_address.h"
 #include "lib/text.h"
 
@@ -87,7 +88,7 @@ std::optional<ExchangeEndpoint> read_endpoint(std::string_view text) {
     const auto question = from_hex(fields[2]);
     const auto answer = from_hex(fields[3]);
     const auto seconds = parse_number<unsigned>(fields[4]);
-    if (!port || *port == 0 || !question || !answer || !seconds) {
+    if (!port || *port == 0 || !question || !answer || !seconds || *seconds == 0 || *seconds > most_exchange_seconds) {
         return std::nullopt;
     }
     ExchangeEndpoint endpoint{{}, *port, {*question, *answer}, *seconds};

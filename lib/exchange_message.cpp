@@ -282,7 +282,10 @@ using LineReaders = std::span<const std::pair<std::string_view, LineReader<T>>>;
 template<typename Message, typename T>
 Result<Message> read_lines(std::string_view what, std::string_view lines, LineReaders<T> readers) {
     T message{};
-    for (const auto line : split(lines, '\n')) {
+    for (auto left = std::optional(lines);
+         left;) { // not all lines at once: a vector of them can be larger than they are
+        const auto [line, more] = split_once(*left, '\n');
+        left = more;
         const auto [key, rest] = split_once(line, ' ');
         const auto found = std::find_if(readers.begin(), readers.end(),
                                         [key = key](const auto& reader) { return reader.first == key; });

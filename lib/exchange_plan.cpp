@@ -7,6 +7,7 @@
 #include "lib/report.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -69,10 +70,16 @@ void add_net_setting(Candidates& candidates, const NodeReport& head, const NetCh
 
 /// An address of the fabric that all nodes have one beside, before those that only routing can reach.
 void add_fabric(Candidates& candidates, Reports reports) {
+    // A node without the fabric cannot reach it by routing either, and would try until it times out.
+    const bool all_have_it = std::all_of(reports.begin(), reports.end(), [](const NodeReport& report) {
+        return std::any_of(report.addresses.begin(), report.addresses.end(),
+                           [](const auto& own) { return own.fabric; });
+    });
     std::size_t left = most_fabric_candidates;
     for (const bool common : {true, false}) {
         for (const auto& entry : reports.front().addresses) {
-            if (left > 0 && entry.fabric && is_common_network(reports, entry.address) == common) {
+            if (left > 0 && (common || all_have_it) && entry.fabric &&
+                is_common_network(reports, entry.address) == common) {
                 --left;
                 candidates.add(entry.address.address, format_text("on the fabric ({})", entry.netdev));
             }
@@ -81,7 +88,7 @@ void add_fabric(Candidates& candidates, Reports reports) {
 }
 
 std::string error_text(int code) {
-    return std::strerror(code);
+    return code == EPROTO ? "another program listens there" : std::strerror(code);
 }
 
 std::vector<std::string> names_of(Reports reports, const std::function<bool(std::size_t)>& wanted) {
@@ -108,10 +115,12 @@ void tell_unreached(HeadVerdict& verdict, Reports reports, std::span<const Reach
         }
     }
     for (auto& [code, nodes] : by_error) {
-        verdict.findings.push_back({std::move(nodes),
-                                    format_text("cannot connect to {} of {}, {}: {}{}", candidate.address.text(),
-                                                reports.front().node, candidate.why, error_text(code), instead),
-                                    true});
+        const auto& head = reports.front();
+        const std::string what = head.plan_head_is_given
+                                     ? format_text("{} ({})", candidate.address.text(), candidate.why)
+                                     : format_text("{} of {}, {}", candidate.address.text(), head.node, candidate.why);
+        verdict.findings.push_back(
+            {std::move(nodes), format_text("cannot connect to {}: {}{}", what, error_text(code), instead), true});
     }
 }
 
@@ -271,10 +280,15 @@ std::optional<IpAddress> address_for_hosts(const NodeReport& report, const std::
 
 HostsTable hosts_table(Reports reports, const std::optional<IpAddress>& head, const std::vector<RankShare>& shares) {
     HostsTable hosts;
+    std::map<std::string, std::size_t> by_name; // a node twice: two components of a heterogeneous step
     for (std::size_t i = 0; i < reports.size(); ++i) {
         const auto address = i == 0 && head ? head : address_for_hosts(reports[i], head);
-        if (address) {
-            hosts.push_back({reports[i].node, *address, shares.empty() ? reports[i].tasks : shares[i].count});
+        const unsigned slots = shares.empty() ? reports[i].tasks : shares[i].count;
+        const auto [known, is_new] = by_name.emplace(reports[i].node, hosts.size());
+        if (!is_new && known->second < hosts.size()) {
+            hosts[known->second].slots += slots;
+        } else if (address) {
+            hosts.push_back({reports[i].node, *address, slots});
         }
     }
     return hosts;
@@ -296,8 +310,10 @@ std::string summary(Reports reports, const Agreement& first) {
     }
     const auto head = first.head ? first.head : reports.front().plan_head;
     const std::string port = first.block ? format_text("{}", first.block->first) : "none";
-    return text + format_text(", head {} ({}:{}), {}", first.head_node, head ? head->bracketed() : "none", port,
-                              reports.front().fabric);
+    const std::string address = head                                 ? head->bracketed()
+                                : reports.front().plan_head_is_given ? "MASTER_ADDR as set"
+                                                                     : "none";
+    return text + format_text(", head {} ({}:{}), {}", first.head_node, address, port, reports.front().fabric);
 }
 
 void append(std::vector<Finding>& target, std::vector<Finding> more) {
@@ -388,11 +404,15 @@ HeadVerdict judge_reach(std::span<const HeadCandidate> candidates, std::span<con
     }
     verdict.chosen = candidates[best];
     const std::string instead = format_text("; MASTER_ADDR is {}", candidates[best].address.text());
+    const std::string helpless =
+        format_text("; MASTER_ADDR is {} all the same, as {}: check routes and firewalls, or give net= or head=",
+                    candidates[best].address.text(),
+                    candidates.size() == 1 ? "there is no other" : "no address is reached by all nodes");
     for (std::size_t c = 0; c <= best; ++c) {
         // One that nobody reached is a network without routes between its parts: no fault of any node.
         const auto reached = names_of(reports, [&](std::size_t i) { return i > 0 && result_of(results, i, c) == 0; });
         if (c == best || !reached.empty()) {
-            tell_unreached(verdict, reports, results, candidates[c], c, c == best ? "" : instead);
+            tell_unreached(verdict, reports, results, candidates[c], c, c == best ? helpless : instead);
         }
     }
     return verdict;

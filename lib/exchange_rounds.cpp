@@ -16,7 +16,19 @@ namespace {
 using std::chrono::seconds;
 
 constexpr seconds first_progress(2);
+constexpr seconds launch_limit(600);                   // of Slurm: slurm_step_launch_wait_start(), step_launch.c
 constexpr std::chrono::milliseconds test_margin(2500); // beyond the nodes' own limit
+
+/// What has moved, as the kernel counts it: "mlx5_1/1/port_xmit_data 1048576, eth1/tx_bytes 5321".
+std::string counters_text(const std::vector<CounterReading>& counters) {
+    std::string text;
+    for (const auto& counter : counters) {
+        if (counter.after != counter.before) {
+            text += format_text("{}{} {}", text.empty() ? "" : ", ", counter.name, counter.after - counter.before);
+        }
+    }
+    return text.empty() ? "nothing moved" : text;
+}
 
 } // namespace
 
@@ -45,13 +57,14 @@ bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_
     if (nodes_.empty()) {
         learn_size(report.step_nodes);
     }
-    Node node{std::move(report), std::nullopt, std::nullopt, connection, false, false};
+    Node node{report.node, std::move(report), std::nullopt, std::nullopt, connection, false, false};
     if (!step_.nodes.empty()) {
         node.expected = find_expected(step_.nodes, taken_, node.report);
         if (!node.expected) {
             return false;
         }
         taken_[*node.expected] = true;
+        node.name = node.report.node = step_.nodes[*node.expected].name;
     }
     by_connection_[connection] = nodes_.size();
     nodes_.push_back(std::move(node));
@@ -136,7 +149,9 @@ bool ExchangeRounds::take_counters(int connection, std::vector<CounterReading> c
     }
     node->has_counters = true;
     --running_;
-    counters_.push_back(std::move(counters));
+    if (step_.settings.verbose >= 3) {
+        tell_(format_text("{}: counters of the step: {}", node->name, counters_text(counters)));
+    }
     return true;
 }
 
@@ -208,7 +223,7 @@ void ExchangeRounds::lose(int connection) {
     }
     node->lost = true;
     if (stage_ != Stage::Answered) {
-        answer_alone(format_text("{} was lost before the nodes of the step had agreed", node->report.node));
+        answer_alone(format_text("{} was lost before the nodes of the step had agreed", node->name));
     } else if (!node->has_counters) {
         node->has_counters = true;
         --running_;
@@ -233,7 +248,7 @@ std::string ExchangeRounds::missing() const {
 
 void ExchangeRounds::tell_progress(Clock::time_point now) {
     const auto waited = std::chrono::duration_cast<seconds>(now - start_).count();
-    next_progress_ = now + (waited < 10 ? seconds(8) : seconds(20));
+    next_progress_ = now + seconds(waited < 10 ? 8 : waited + 10); // 2, 10, 30, 70, 150, ... seconds after the start
     if (step_.settings.verbose == 0) {
         return;
     }
@@ -243,8 +258,10 @@ void ExchangeRounds::tell_progress(Clock::time_point now) {
         return;
     }
     const std::string names = missing();
-    tell_(format_text("waiting for {} of {} nodes{}{} ({} s)", step_.node_count - nodes_.size(), step_.node_count,
-                      names.empty() ? "" : ": ", names, waited));
+    const bool hint = !first_report_ && waited >= 30;
+    tell_(format_text("waiting for {} of {} nodes{}{} ({} s){}", step_.node_count - nodes_.size(), step_.node_count,
+                      names.empty() ? "" : ": ", names, waited,
+                      hint ? "; is the plugin installed there, and may they connect to srun (SrunPortRange)?" : ""));
 }
 
 void ExchangeRounds::pass_time(Clock::time_point now) {
@@ -254,8 +271,14 @@ void ExchangeRounds::pass_time(Clock::time_point now) {
     const seconds limit(step_.settings.exchange_seconds);
     if (stage_ == Stage::Gathering && first_report_ && now >= *first_report_ + limit) {
         const std::string names = missing();
-        answer_alone(format_text("{} of {} nodes did not report within {} s{}{}", step_.node_count - nodes_.size(),
-                                 step_.node_count, step_.settings.exchange_seconds, names.empty() ? "" : ": ", names));
+        answer_alone(format_text("{} of {} nodes did not report within {} s{}{} (no plugin there? a slow prolog needs "
+                                 "a greater exchange=)",
+                                 step_.node_count - nodes_.size(), step_.node_count, step_.settings.exchange_seconds,
+                                 names.empty() ? "" : ": ", names));
+    }
+    if (stage_ == Stage::Gathering && !first_report_ && now >= start_ + launch_limit) {
+        stage_ = Stage::Answered; // their prologs may take long, but Slurm itself gives up by now
+        alone_why_ = "it came too late";
     }
     if (stage_ != Stage::Answered && now >= next_progress_) {
         tell_progress(now);

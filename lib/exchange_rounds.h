@@ -47,12 +47,12 @@ public:
     [[nodiscard]] bool answered() const { return stage_ == Stage::Answered; }
     /// Nodes that have an answer and have not sent their counters yet.
     [[nodiscard]] std::size_t still_running() const { return running_; }
-    [[nodiscard]] const std::vector<std::vector<CounterReading>>& counters() const { return counters_; }
 
 private:
     enum class Stage { Gathering, Testing, Answered };
 
     struct Node {
+        std::string name;
         NodeReport report;
         std::optional<std::size_t> expected; ///< index in step_.nodes
         std::optional<ReachResult> result;
@@ -92,7 +92,6 @@ private:
     std::size_t results_missing_ = 0;
     std::size_t running_ = 0;
     std::string alone_why_; ///< for nodes that come after the others were told so
-    std::vector<std::vector<CounterReading>> counters_;
 };
 
 } // namespace rdma_nccl

@@ -21,9 +21,9 @@ namespace rdma_nccl {
 namespace {
 
 /// A port of the range, from a random place on, so that many sruns on a login node do not try the same ones.
-Result<UniqueFd> bind_in(const PortRange& range, const Secret& secret) {
+Result<UniqueFd> bind_in(const PortRange& range, const Token& random) {
     const unsigned count = range.last - range.first + 1U;
-    const unsigned start = (secret.question[0] * 256U + secret.question[1]) % count;
+    const unsigned start = (random[0] * 256U + random[1]) % count;
     for (unsigned i = 0; i < count; ++i) {
         auto socket = bind_port(static_cast<std::uint16_t>(range.first + (start + i) % count), PortSharing::Alone);
         if (socket || socket.error().os_error != EADDRINUSE) {
@@ -53,14 +53,15 @@ private:
 
 Result<ExchangeServer> ExchangeServer::open(const std::optional<PortRange>& range, unsigned seconds) {
     const auto secret = random_secret();
-    if (!secret) {
+    const auto place = random_secret(); // the port must not tell of the secret
+    if (!secret || !place) {
         return fail("the kernel gives no random bytes (getrandom)", errno);
     }
     ExchangeEndpoint endpoint{own_addresses(), 0, *secret, seconds};
     if (endpoint.addresses.empty()) {
         return fail("this host has no address that nodes could connect to");
     }
-    auto socket = range ? bind_in(*range, *secret) : bind_port(0, PortSharing::Alone);
+    auto socket = range ? bind_in(*range, place->question) : bind_port(0, PortSharing::Alone);
     if (!socket) {
         return tl::unexpected(socket.error());
     }

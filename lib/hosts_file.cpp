@@ -61,7 +61,7 @@ Result<HostsFiles> write_hosts_files(const HostsTable& hosts, const Environment&
         if (!base.starts_with('/')) {
             continue;
         }
-        files = HostsFiles{format_text("{}/rdma-nccl.{}.{}", base, step, node)};
+        files = HostsFiles{format_text("{}/rdma-nccl.{}.{}.{}", base, step, node, ::getpid())};
         if (::mkdir(files->directory.c_str(), 0755) == 0) {
             break;
         }

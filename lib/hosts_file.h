@@ -25,8 +25,8 @@ struct HostsFiles {
 };
 
 /// Below the job's TMPDIR (/tmp when it has none), or where that cannot be written to, the working directory, as
-/// rdma-nccl.JOB.STEP.NODE. To be called as the user. Nothing that is there is overwritten: a directory of that name
-/// makes it fail.
+/// rdma-nccl.JOB.STEP.NODE.PID. To be called as the user. Nothing that is there is overwritten: a directory of that
+/// name makes it fail.
 Result<HostsFiles> write_hosts_files(const HostsTable& hosts, const Environment& environment, const std::string& step,
                                      const std::string& node);
 

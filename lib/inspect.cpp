@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/inspect.h"
 
-#include "lib/exchange_endpoint.h"
 #include "lib/gpu_list.h"
 #include "lib/port.h"
 #include "lib/text.h"
@@ -81,8 +80,7 @@ void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds
     facts.ephemeral_ports = read_ephemeral_range(root);
 }
 
-void find_head(NodeFacts& facts, const Settings& settings) {
-    facts.head_node = find_head_node(facts.step);
+void resolve_head(NodeFacts& facts, const Settings& settings) {
     facts.head_resolution = std::nullopt;
     const auto name = name_to_resolve(settings, facts.step, facts.head_node);
     const bool wanted = !facts.head_is_to_be_agreed || !settings.head.is_auto();
@@ -92,7 +90,8 @@ void find_head(NodeFacts& facts, const Settings& settings) {
 }
 
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
-                               std::vector<std::string> program, std::chrono::milliseconds patience) {
+                               std::vector<std::string> program, std::chrono::milliseconds patience,
+                               bool head_is_to_be_agreed) {
     const auto root = Root::open(settings.root);
     if (!root) {
         return tl::unexpected(root.error());
@@ -101,7 +100,8 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.host_name = own_host_name();
     facts.environment = environment;
     facts.step = read_step(environment, std::move(program));
-    facts.head_is_to_be_agreed = !environment.get(endpoint_variable).value_or("").empty();
+    facts.head_is_to_be_agreed = head_is_to_be_agreed;
+    facts.head_node = find_head_node(facts.step);
     facts.program = classify_program(facts.step.program);
     inspect_files(*root, facts, patience);
     const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
@@ -109,7 +109,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.visible_gpus_source = gpus.source;
     facts.allowed_cpus = count_allowed_cpus();
     facts.memlock_kib = read_memlock(environment);
-    find_head(facts, settings);
+    resolve_head(facts, settings);
     return facts;
 }
 

@@ -41,13 +41,15 @@ struct NodeFacts {
 };
 
 /// Reads the node below `settings.root`. Fails only when that directory cannot be opened. With `patience` above 0, a
-/// device that does not answer for so long is left alone (lib/silent_devices.h).
+/// device that does not answer for so long is left alone (lib/silent_devices.h). `head_is_to_be_agreed`: the nodes of
+/// the step will agree on it, so nothing is asked about it.
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program,
-                               std::chrono::milliseconds patience = std::chrono::milliseconds(0));
+                               std::chrono::milliseconds patience = std::chrono::milliseconds(0),
+                               bool head_is_to_be_agreed = false);
 
-/// Who is the head, and its addresses by the resolver where they are needed, from facts.step.
-void find_head(NodeFacts& facts, const Settings& settings);
+/// The addresses of facts.head_node by the resolver, where they are needed.
+void resolve_head(NodeFacts& facts, const Settings& settings);
 
 /// The files of the node, from an open root: what of NodeFacts comes from files at all.
 void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds patience);

@@ -229,10 +229,14 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
 
     append(plan.warnings, facts.step.problems);
     append(plan.warnings, plan.layout.warnings);
-    const bool asked_later = facts.head_is_to_be_agreed && !facts.agreement && settings.head.is_auto();
-    if (!plan.users_head && facts.step.job_id != 0 && !asked_later) {
+    const bool asked_later = facts.head_is_to_be_agreed && !facts.agreement;
+    if (asked_later && !plan.head.address && !plan.head.warnings.empty()) {
+        plan.head.warnings.pop_back(); // that there is no address: the nodes will agree on one
+    }
+    if (!plan.users_head && facts.step.job_id != 0) {
         append(plan.warnings, plan.head.warnings);
-        if (plan.head.address && !plan.head_node.certain && facts.step.node_count > 1 && settings.head.is_auto()) {
+        if (!asked_later && plan.head.address && !plan.head_node.certain && facts.step.node_count > 1 &&
+            settings.head.is_auto()) {
             plan.warnings.push_back(
                 format_text("rank 0 may run on another node than {} ({}): give head=NAME if ranks do not meet",
                             plan.head_node.name, plan.head_node.why));

@@ -21,11 +21,24 @@ UniqueFd hold_port(std::uint16_t port) {
     return std::move(*socket);
 }
 
+/// One that cannot be another: also where connections of an earlier step are in TIME_WAIT, in which a program with
+/// SO_REUSEADDR can listen.
+UniqueFd hold_chosen_port(std::uint16_t port) {
+    if (auto socket = hold_port(port)) {
+        return socket;
+    }
+    if (!listen_on(port, PortSharing::Reuse)) {
+        return {};
+    }
+    auto socket = bind_port(port, PortSharing::Reuse);
+    return socket ? std::move(*socket) : UniqueFd();
+}
+
 /// The ports from `first` on, all or none; `busy` is the first that could not be had.
-std::vector<UniqueFd> hold_block(std::uint16_t first, std::uint16_t& busy) {
+std::vector<UniqueFd> hold_block(std::uint16_t first, std::uint16_t& busy, UniqueFd (*hold)(std::uint16_t)) {
     std::vector<UniqueFd> sockets;
     for (unsigned port = first; port < first + port_block_size && port <= 65535; ++port) {
-        sockets.push_back(hold_port(static_cast<std::uint16_t>(port)));
+        sockets.push_back(hold(static_cast<std::uint16_t>(port)));
         if (!sockets.back()) {
             busy = static_cast<std::uint16_t>(port);
             return {};
@@ -34,23 +47,27 @@ std::vector<UniqueFd> hold_block(std::uint16_t first, std::uint16_t& busy) {
     return sockets;
 }
 
-HeldPorts hold_reserved(const PortBlock& wanted, std::span<const std::uint16_t> reserved) {
+HeldPorts hold_reserved(const PortBlock& wanted, std::span<const std::uint16_t> reserved, BlockChoice choice) {
     HeldPorts held{{}, wanted};
     std::vector<std::uint16_t> ports;
     for (const auto port : reserved) {
         if (ports.size() == port_block_size) {
             break;
         }
-        if (auto socket = hold_port(port)) {
+        if (auto socket = choice == BlockChoice::Fixed ? hold_chosen_port(port) : hold_port(port)) {
             ports.push_back(port);
             held.sockets.push_back(std::move(socket));
         }
     }
-    if (ports.empty()) {
+    const bool first_is_free = !ports.empty() && ports.front() == wanted.first;
+    if (ports.empty() || (choice == BlockChoice::Fixed && !first_is_free)) {
         held.block.warnings.push_back(format_text(
             "port {}, which Slurm reserved for this step, is in use on this node: is a process of an earlier step "
             "left? MpiParams' range must lie outside of net.ipv4.ip_local_port_range",
             wanted.first));
+        return held;
+    }
+    if (choice == BlockChoice::Fixed) {
         return held;
     }
     held.block.first = ports.front();
@@ -69,22 +86,22 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
         return {{}, wanted};
     }
     if (wanted.source == "slurm") {
-        return hold_reserved(wanted, reserved);
+        return hold_reserved(wanted, reserved, choice);
     }
     std::uint16_t busy = 0;
-    HeldPorts held{hold_block(wanted.first, busy), wanted};
+    const bool movable = choice == BlockChoice::Movable && wanted.source == "derived";
+    HeldPorts held{hold_block(wanted.first, busy, wanted.source == "setting" ? hold_chosen_port : hold_port), wanted};
     if (!held.sockets.empty()) {
         return held;
     }
     const std::uint16_t first_busy = busy;
-    const bool movable = choice == BlockChoice::Movable && wanted.source == "derived";
     // A block further on, and from the range's end on at its beginning.
     constexpr unsigned most_tries = 256;
     const unsigned blocks = static_cast<unsigned>(range.last - range.first + 1) / port_block_size;
     const unsigned start = wanted.first < range.first ? 0U : (wanted.first - range.first) / port_block_size;
     for (unsigned i = 1; movable && i < std::min(blocks, most_tries); ++i) {
         const auto first = static_cast<std::uint16_t>(range.first + ((start + i) % blocks) * port_block_size);
-        if (held.sockets = hold_block(first, busy); !held.sockets.empty()) {
+        if (held.sockets = hold_block(first, busy, hold_port); !held.sockets.empty()) {
             held.block.first = first;
             held.block.second = static_cast<std::uint16_t>(first + 1);
             held.block.why = format_text("{}, moved on as port {} is in use", wanted.why, first_busy);

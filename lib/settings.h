@@ -56,6 +56,9 @@ struct TuningValues {
     unsigned nsocks_perthread = 8;
 };
 
+/// The longest that nodes may wait for each other: Slurm gives up a launch after 600 s (step_launch.c).
+inline constexpr unsigned most_exchange_seconds = 500;
+
 /// Where a value came from, weakest first.
 enum class Origin { Default, SiteFile, Plugstack, Environment, Option };
 
@@ -67,7 +70,7 @@ struct Settings {
     std::optional<std::uint16_t> port;
     std::optional<PortRange> port_range;
     bool exchange = true;
-    unsigned exchange_seconds = 60; ///< how long the nodes wait for each other
+    unsigned exchange_seconds = 30; ///< how long the nodes wait for each other; UnkillableStepTimeout is 60
     bool hold = true;
     HostsChoice hosts = HostsChoice::Off;
     bool hosts_mount_allowed = false; ///< the site's `hosts_mount`

@@ -146,15 +146,15 @@ Problem set_port_range(Settings& s, std::string_view v) {
 }
 
 Problem set_exchange(Settings& s, std::string_view v) {
-    constexpr unsigned most_seconds = 500; // Slurm gives up a launch after 600 (step_launch.c)
     if (v == "on" || v == "off") {
         s.exchange = v == "on";
         s.exchange_seconds = Settings().exchange_seconds;
         return std::nullopt;
     }
     const auto seconds = parse_number<unsigned>(v);
-    if (!seconds || *seconds < 1 || *seconds > most_seconds) {
-        return format_text("expected on, off, or how many seconds nodes wait for each other, 1 to {}", most_seconds);
+    if (!seconds || *seconds < 1 || *seconds > most_exchange_seconds) {
+        return format_text("expected on, off, or how many seconds nodes wait for each other, 1 to {}",
+                           most_exchange_seconds);
     }
     s.exchange = true;
     s.exchange_seconds = *seconds;

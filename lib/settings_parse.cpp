@@ -206,6 +206,7 @@ SettingsOutcome resolve_settings(const SettingsSources& sources) {
             format_text("{}: hosts=mount is not allowed here: the site has to set hosts_mount=on in rdma-nccl.conf; "
                         "hosts=file writes the table into a file",
                         outcome.settings.given.at("hosts").place));
+        outcome.settings.hosts = HostsChoice::Off; // whoever goes on in spite of the error must not mount
     }
     return outcome;
 }

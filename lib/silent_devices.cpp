@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/silent_devices.h"
 
+#include "lib/child.h"
 #include "lib/format.h"
 #include "lib/unique_fd.h"
 
@@ -12,7 +13,6 @@
 #include <fcntl.h>
 #include <optional>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -56,29 +56,6 @@ std::vector<Question> questions(const Root& root) {
     ::_exit(0);
 }
 
-void close_from_to(unsigned first, unsigned last) noexcept {
-    if (first > last) {
-        return;
-    }
-    if (::syscall(SYS_close_range, first, last, 0U) == 0) {
-        return;
-    }
-    const auto most = static_cast<unsigned>(std::max(::getdtablesize(), 0)); // before Linux 5.9
-    for (unsigned fd = first; fd <= last && fd < most; ++fd) {
-        (void)::close(static_cast<int>(fd));
-    }
-}
-
-/// Everything from 3 on but these two is closed: a child that hangs must not keep a pipe of a task open.
-void close_others(int one, int other) noexcept {
-    const auto low = static_cast<unsigned>(std::min(one, other));
-    const auto high = static_cast<unsigned>(std::max(one, other));
-    constexpr unsigned first = 3;
-    close_from_to(first, low - 1);
-    close_from_to(std::max(low + 1, first), high - 1);
-    close_from_to(std::max(high + 1, first), ~0U);
-}
-
 /// The child that asks, ended at the latest when this goes.
 class Asker {
 public:
@@ -110,7 +87,7 @@ Result<Asker> Asker::start(const Root& root, const std::vector<Question>& all, s
         return fail(format_text("fork: {}", std::strerror(errno)), errno);
     }
     if (pid == 0) {
-        close_others(writer.get(), root.descriptor());
+        close_all_but(std::array{writer.get(), root.descriptor()});
         ask(root, all, next, writer.get());
     }
     return Asker(pid, std::move(reader));

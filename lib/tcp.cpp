@@ -40,7 +40,8 @@ Result<UniqueFd> bind_family(int family, std::uint16_t port, PortSharing sharing
     }
     const auto any = socket_address(IpAddress(), port, family);
     if (::bind(socket.get(), any.get(), any.length) != 0) {
-        return failed(format_text("port {}", port), errno);
+        const int code = errno;
+        return failed(format_text("port {}", port), code);
     }
     return socket;
 }
@@ -61,7 +62,8 @@ void allow_reuse(int socket) {
 Result<UniqueFd> listen_on(std::uint16_t port, PortSharing sharing) {
     auto socket = bind_port(port, sharing);
     if (socket && ::listen(socket->get(), INT_MAX) != 0) {
-        return failed(format_text("listen on port {}", port), errno);
+        const int code = errno;
+        return failed(format_text("listen on port {}", port), code);
     }
     return socket;
 }
@@ -86,7 +88,8 @@ Result<UniqueFd> start_connection(const IpAddress& address, std::uint16_t port) 
     }
     const auto peer = socket_address(address, port, family);
     if (::connect(socket.get(), peer.get(), peer.length) != 0 && errno != EINPROGRESS) {
-        return failed(address.text(), errno);
+        const int code = errno;
+        return failed(address.text(), code);
     }
     return socket;
 }

@@ -151,16 +151,19 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
     }
     const bool heterogeneous_job =
         parse_number<unsigned>(environment.get("SLURM_HET_SIZE").value_or("")).value_or(1) > 1;
-    const bool exchanging = start_exchange(server, outcome.settings, host, heterogeneous_job);
-    StepNote note{*job_id, *step_id, "", "", 0, "", false};
-    if (!exchanging) {
-        note = make_note(*job_id, *step_id, load_step_layout(*job_id, *step_id, heterogeneous_job));
+    const auto leave_note = [&](StepNote note) {
+        note.port = port_for(outcome.settings, *job_id, *step_id);
+        note.settings = settings_for_note(environment);
+        if (!set_variable(note_variable, write_note(note))) {
+            tell_user("srun could not pass on what it knows of the step: each node works it out alone");
+        }
+    };
+    // Before the exchange starts: its thread reads the environment, which must not change then.
+    leave_note({*job_id, *step_id, "", "", 0, "", false});
+    if (!start_exchange(server, outcome.settings, host, heterogeneous_job)) {
+        auto note = make_note(*job_id, *step_id, load_step_layout(*job_id, *step_id, heterogeneous_job));
         note.unequal_gpus = host.node_count().value_or(1) > 1 && load_gpus_differ(*job_id);
-    }
-    note.port = port_for(outcome.settings, *job_id, *step_id);
-    note.settings = settings_for_note(environment);
-    if (!set_variable(note_variable, write_note(note))) {
-        tell_user("srun could not pass on what it knows of the step: each node works it out alone");
+        leave_note(std::move(note));
     }
     return 0;
 }

@@ -42,14 +42,13 @@ bool write_all(int file, const std::string& text) {
 } // namespace
 
 std::string with_own_hosts(const HostsTable& hosts) {
-    std::string text;
-    if (const auto root = Root::open("/")) {
-        text = root->read(etc_hosts, longest_hosts).value_or("");
+    const auto root = Root::open("/");
+    const auto own = root ? root->read(etc_hosts, longest_hosts) : fail("");
+    if (!own || own->empty()) {
+        return "";
     }
-    if (!text.empty() && text.back() != '\n') {
-        text += '\n';
-    }
-    return text + "# the nodes of this step, by rdma-nccl\n" + hosts_text(hosts);
+    return "# the nodes of this step, by rdma-nccl\n" + hosts_text(hosts) + "# the node's own\n" + *own +
+           (own->back() == '\n' ? "" : "\n");
 }
 
 Result<void> mount_etc_hosts(const std::string& text) {

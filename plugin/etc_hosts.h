@@ -9,7 +9,8 @@
 
 namespace rdma_nccl {
 
-/// The node's /etc/hosts with the table behind it: what the node knows about a name comes first.
+/// The table, and the node's /etc/hosts behind it: for the step's nodes the table comes first. "" when it cannot be
+/// read, or is longer than 1 MiB.
 std::string with_own_hosts(const HostsTable& hosts);
 
 /// Makes /etc/hosts of this process, and of what it starts, one with this text: a mount namespace of its own

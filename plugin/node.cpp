@@ -11,11 +11,12 @@
 #include "plugin/step_layout.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <grp.h>
 #include <initializer_list>
-#include <span>
+#include <iterator>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -82,8 +83,11 @@ void report(const NodeState& state) {
     } else if (state.has_rank_zero && !state.told_by_srun) {
         tell(state, plan_summary(state.plan, state.facts.step));
     }
-    const std::span own_warnings(state.warnings.begin() + static_cast<std::ptrdiff_t>(state.told_warnings),
-                                 state.warnings.end());
+    std::vector<std::string> own_warnings; // srun has told the others, of all nodes together
+    std::copy_if(state.warnings.begin(), state.warnings.end(), std::back_inserter(own_warnings),
+                 [&told = state.told_warnings](const std::string& warning) {
+                     return std::find(told.begin(), told.end(), warning) == told.end();
+                 });
     if (details) {
         for (const auto& warning : own_warnings) {
             tell(state, "warning: " + warning);
@@ -165,30 +169,45 @@ void add_missing_note(Environment& environment, const Step& step) {
     }
 }
 
-/// On the node where rank 0 may be: takes the ports, and makes them those of the plan.
-void hold_ports_of_step(NodeState& state, const Host& host, bool others_can_be_told) {
+/// On the node where rank 0 may be: takes the ports, and makes them those of the plan. What could not be held is the
+/// head's matter only, so it is kept apart until it is known who that is.
+void hold_ports_of_step(NodeState& state, const Host& host, BlockChoice choice) {
     if (!state.settings.hold || !has_task_zero(host) || state.facts.step.job_id == 0) {
         return;
     }
-    const bool movable = others_can_be_told || state.facts.step.node_count == 1;
     const auto range =
         state.settings.port_range ? *state.settings.port_range : default_port_range(state.facts.ephemeral_ports);
-    HeldPorts held = hold_ports(state.plan.port, state.facts.step.reserved_ports, range,
-                                movable ? BlockChoice::Movable : BlockChoice::Fixed);
+    const auto wanted = state.plan.port;
+    HeldPorts held = hold_ports(wanted, state.facts.step.reserved_ports, range, choice);
+    state.port_warnings.assign(held.block.warnings.begin() + static_cast<std::ptrdiff_t>(wanted.warnings.size()),
+                               held.block.warnings.end());
+    held.block.warnings = wanted.warnings;
     state.sockets.held_ports = std::move(held.sockets);
     state.facts.held_ports = std::move(held.block);
     state.plan = make_plan(state.facts, state.settings);
 }
 
+void release_ports(NodeState& state) {
+    state.sockets.held_ports.clear();
+    state.facts.held_ports.reset();
+    state.port_warnings.clear();
+}
+
+/// The node with task 0 knows its own name; the others cannot tell which it is before the nodes have agreed.
+void name_own_head(NodeState& state, const Host& host) {
+    if (has_task_zero(host) && !state.settings.head.suffix.empty()) {
+        state.facts.head_node = {node_name(host, state.facts), "has task 0", true};
+        resolve_head(state.facts, state.settings);
+        state.plan = make_plan(state.facts, state.settings);
+    }
+}
+
 ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<ExchangeEndpoint>& endpoint,
                         bool noted) {
     const auto& step = state.facts.step;
-    if (step.node_count < 2 || !state.settings.exchange) {
-        return {};
-    }
     if (!endpoint) {
         ExchangeResult result;
-        if (!noted) { // else srun had its reasons, and told them
+        if (step.node_count > 1 && state.settings.exchange && !noted) { // else srun had its reasons, and told them
             result.failure = "the step's srun has no rdma-nccl plugin";
         }
         return result;
@@ -209,34 +228,53 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
         own.warnings.clear();
     }
     own.warnings.insert(own.warnings.begin(), state.warnings.begin(), state.warnings.end());
-    return exchange_with_others(*endpoint, std::move(own), with_task_zero, state.settings, state.facts, state.sockets);
+    const auto reported = own.warnings;
+    auto result = exchange_with_others(*endpoint, std::move(own), with_task_zero, state.settings, state.sockets);
+    if (result.agreement) {
+        state.told_warnings = reported;
+    }
+    return result;
 }
 
-/// Without agreement: the head as srun told it, or as this node can find out.
+/// Without agreement the head is as srun or Slurm tell it.
 void plan_head_alone(NodeState& state, const ExchangeResult& exchanged) {
     auto& facts = state.facts;
     facts.head_is_to_be_agreed = false;
-    if (facts.step.note && !exchanged.head_node.empty()) {
-        facts.step.note->head_node = exchanged.head_node;
-        facts.step.note->head_address = exchanged.head ? exchanged.head->text() : "";
+    auto& note = facts.step.note;
+    if (!exchanged.head_node.empty()) {
+        note = note.value_or(StepNote{facts.step.job_id, facts.step.step_id, "", "", 0, "", false});
+        note->head_node = exchanged.head_node;
+        note->head_address = exchanged.head ? exchanged.head->text() : "";
+    } else if (!note || note->head_node.empty()) {
+        const auto known = make_note(facts.step.job_id, facts.step.step_id,
+                                     load_step_layout(facts.step.job_id, facts.step.step_id, facts.step.heterogeneous));
+        note = note.value_or(known);
+        note->head_node = known.head_node;
+        note->head_address = known.head_address;
     }
-    find_head(facts, state.settings);
+    facts.head_node = find_head_node(facts.step);
+    resolve_head(facts, state.settings);
 }
 
 /// The plan as it is after the exchange, or without one; who has rank 0, and what there is to warn of.
-void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged) {
-    state.facts.agreement = exchanged.agreement;
+void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged, bool was_offered) {
     const auto note = state.facts.step.note;
+    state.facts.agreement = exchanged.agreement;
     state.facts.unequal_gpus = exchanged.unequal_gpus || (note && note->unequal_gpus);
-    if (exchanged.failure) {
+    if (was_offered && !exchanged.agreement) {
+        // The others take the ports that every node can work out, so this one may not have moved on.
+        release_ports(state);
         plan_head_alone(state, exchanged);
+        state.plan = make_plan(state.facts, state.settings);
+        hold_ports_of_step(state, host, BlockChoice::Fixed);
     }
     state.plan = make_plan(state.facts, state.settings);
     state.has_rank_zero = exchanged.agreement
                               ? has_task_zero(host) && exchanged.agreement->head_node == node_name(host, state.facts)
                               : hosts_rank_zero(host, state.facts);
     if (!state.has_rank_zero) {
-        state.sockets.held_ports.clear();
+        release_ports(state);
+        state.plan = make_plan(state.facts, state.settings);
     }
     if (is_worth_a_warning(state)) {
         state.warnings.insert(state.warnings.end(), state.plan.warnings.begin(), state.plan.warnings.end());
@@ -244,11 +282,14 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged)
     if (state.settings.strict && !state.warnings.empty()) {
         state.strict_fault = state.warnings.front();
     }
+    state.warnings.insert(state.warnings.begin(), state.port_warnings.begin(), state.port_warnings.end());
     if (exchanged.agreement) {
         state.told_by_srun = true;
-        state.told_warnings = state.warnings.size();
         state.strict_fault = state.strict_fault ? state.strict_fault : exchanged.agreement->strict_fault;
-    } else if (exchanged.failure && !exchanged.told_by_srun && state.has_rank_zero) {
+    } else if (exchanged.failure) {
+        state.strict_fault = state.strict_fault.value_or(*exchanged.failure);
+    }
+    if (exchanged.failure && !exchanged.told_by_srun && state.has_rank_zero) {
         state.warnings.insert(state.warnings.begin(), format_text("{}: each node plans alone", *exchanged.failure));
     }
 }
@@ -265,10 +306,12 @@ void write_hosts(NodeState& state, const Host& host, HostsTable hosts) {
         hosts.push_back({node, *state.plan.head.address, by_gpu ? state.plan.visible_gpus : tasks});
     }
     if (hosts.empty()) {
-        state.warnings.emplace_back("hosts: there is no table, as the nodes have not agreed");
+        if (state.has_rank_zero) {
+            state.warnings.emplace_back("hosts: there is no table, as the nodes have not agreed");
+        }
         return;
     }
-    if (state.settings.hosts == HostsChoice::Mount) {
+    if (state.settings.hosts == HostsChoice::Mount && state.settings.hosts_mount_allowed) {
         state.etc_hosts = with_own_hosts(hosts);
     }
     auto files = write_hosts_files(hosts, state.facts.environment, state.facts.step.name(), node);
@@ -307,7 +350,6 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     }
     Environment environment = host.environment();
     const Step step = read_step(environment, {});
-    const auto endpoint = read_endpoint(environment.get(endpoint_variable).value_or(""));
     for (const auto name : {note_variable, endpoint_variable}) { // for us, not for the program or a step inside
         (void)host.unset_variable(std::string(name));
     }
@@ -315,10 +357,12 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     if (!outcome.settings.enable) {
         return std::nullopt;
     }
+    const auto offered = read_endpoint(environment.get(endpoint_variable).value_or(""));
+    const auto endpoint = outcome.settings.exchange ? offered : std::nullopt;
     if (!endpoint) {
         add_missing_note(environment, step);
     }
-    auto facts = inspect_node(outcome.settings, environment, host.program(), usual_patience);
+    auto facts = inspect_node(outcome.settings, environment, host.program(), usual_patience, endpoint.has_value());
     if (!facts) {
         tell_user(facts.error().message + "; the step runs without rdma-nccl");
         return std::nullopt;
@@ -334,9 +378,13 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         tell_log(state.plan.leave_alone_why);
         return std::nullopt;
     }
-    hold_ports_of_step(state, host, endpoint.has_value());
+    const bool movable = endpoint || state.facts.step.node_count == 1;
+    hold_ports_of_step(state, host, movable ? BlockChoice::Movable : BlockChoice::Fixed);
+    if (endpoint) {
+        name_own_head(state, host);
+    }
     const auto exchanged = exchange(state, host, endpoint, step.note.has_value());
-    settle(state, host, exchanged);
+    settle(state, host, exchanged, endpoint.has_value());
     write_hosts(state, host, exchanged.hosts);
     if (!apply_variables(host, state.plan.variables)) {
         state.warnings.emplace_back("Slurm refused to set a variable");
@@ -378,7 +426,8 @@ int node_start_task(const NodeState& state, Host& host) {
     if (!state.settings.strict || !fault) {
         return 0;
     }
-    if (task.local_rank == 0) {
+    if (task.local_rank == 0 &&
+        (!state.told_by_srun || state.has_rank_zero)) { // else the reason is known, from all nodes
         tell(state, format_text("strict: the step is ended: {}", *fault));
     }
     return -1;
@@ -391,15 +440,18 @@ void node_end_task(NodeState& state) {
     if (state.running_tasks > 0 || !state.sockets.srun || !state.sockets.ours()) {
         return;
     }
+    const int srun = state.sockets.srun->descriptor();
     // In a child, as a counter's file asks the driver: slurmstepd must not hang with it, nor srun wait for the news
     // that the tasks have ended.
-    auto child = Child::start([&state] {
-        if (const auto root = Root::open(state.settings.root)) {
-            auto counters = state.counters;
-            read_again(*root, counters);
-            (void)state.sockets.srun->send_counters(counters);
-        }
-    });
+    auto child = Child::start(
+        [&state] {
+            if (const auto root = Root::open(state.settings.root)) {
+                auto counters = state.counters;
+                read_again(*root, counters);
+                (void)state.sockets.srun->send_counters(counters);
+            }
+        },
+        std::array{srun});
     if (child) {
         state.last_report.emplace(std::move(*child));
     }

@@ -31,7 +31,8 @@ struct NodeState {
     std::vector<std::string> warnings;       ///< of settings and plan
     std::optional<std::string> strict_fault; ///< why task_init must fail the step
     bool told_by_srun = false;               ///< srun has told the summary, for all nodes at once
-    std::size_t told_warnings = 0;           ///< and so many of the warnings, from the first on
+    std::vector<std::string> told_warnings;  ///< and these warnings
+    std::vector<std::string> port_warnings;  ///< what could not be held
     std::string etc_hosts;                   ///< hosts=mount: what the tasks shall see; else empty
     std::optional<HostsFiles> hosts_files;   ///< hosts=file
     StepSockets sockets;

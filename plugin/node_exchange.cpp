@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <unistd.h>
 #include <utility>
 
@@ -50,8 +51,10 @@ void StepSockets::forget() {
 }
 
 std::string node_name(const Host& host, const NodeFacts& facts) {
-    if (auto name = facts.environment.get("SLURMD_NODENAME"); name && !name->empty()) {
-        return std::move(*name);
+    // slurmstepd's own (slurmstepd.c, 22.05): that of the step's environment is of the node where srun runs, as in a
+    // batch script, until the tasks start.
+    if (const char* const name = std::getenv("SLURMD_NODENAME"); name != nullptr && *name != '\0') {
+        return name;
     }
     const auto& nodes = facts.step.nodes;
     const bool listed = std::find(nodes.begin(), nodes.end(), facts.host_name) != nodes.end();
@@ -63,7 +66,7 @@ std::string node_name(const Host& host, const NodeFacts& facts) {
 }
 
 ExchangeResult exchange_with_others(const ExchangeEndpoint& endpoint, NodeReport report, bool with_task_zero,
-                                    const Settings& settings, const NodeFacts& facts, StepSockets& sockets) {
+                                    const Settings& settings, StepSockets& sockets) {
     ExchangeResult result;
     const auto start = Clock::now();
     const auto limit = seconds(endpoint.seconds);
@@ -74,8 +77,7 @@ ExchangeResult exchange_with_others(const ExchangeEndpoint& endpoint, NodeReport
             report.listener = listener->port();
         }
     }
-    const auto launched_from = IpAddress::parse(facts.environment.get("SLURM_LAUNCH_NODE_IPADDR").value_or(""));
-    auto client = ExchangeClient::connect(endpoint, launched_from, start + std::min(limit, most_to_connect));
+    auto client = ExchangeClient::connect(endpoint, start + most_to_connect, start + limit);
     if (!client) {
         result.failure = format_text("srun does not answer ({}); if a firewall is between, open SrunPortRange of "
                                      "slurm.conf there, or give exchange=off",

@@ -52,7 +52,7 @@ struct ExchangeResult {
 
 /// Reports this node and waits for the answer. `with_task_zero`: it also answers the others' connection tests.
 ExchangeResult exchange_with_others(const ExchangeEndpoint& endpoint, NodeReport report, bool with_task_zero,
-                                    const Settings& settings, const NodeFacts& facts, StepSockets& sockets);
+                                    const Settings& settings, StepSockets& sockets);
 
 /// Slurm's name of this node.
 std::string node_name(const Host& host, const NodeFacts& facts);

@@ -261,7 +261,7 @@ private:
             listener = std::move(*opened);
             report.listener = listener->port();
         }
-        auto client = ExchangeClient::connect(endpoint, std::nullopt, deadline);
+        auto client = ExchangeClient::connect(endpoint, deadline, deadline);
         if (!client) {
             return client.error().message;
         }

@@ -94,6 +94,21 @@ class UnequalNodes(ExchangeTest):
                                                "n01 slots=4", "n02 slots=2", "n03 slots=1", "alice 644"])
         self.assertEqual(self.leftovers(), [])
 
+    def test_steps_of_a_batch_job_name_the_right_nodes(self):
+        """In a batch script the environment is of the batch node, SLURMD_NODENAME too."""
+        script = self.file("table.sh", "#!/bin/bash", "#SBATCH --rdma-nccl=hosts=file -N3 --ntasks-per-node=1",
+                           "srun bash -c '[ $SLURM_PROCID != 2 ] || cat $RDMA_NCCL_HOSTS $RDMA_NCCL_HOSTFILE' 2>&1",
+                           "RDMA_NCCL_HOSTS=mount srun --rdma-nccl true 2>&1",
+                           "srun --rdma-nccl --export=ALL,RDMA_NCCL_HOSTS=mount grep -c rdma-nccl /etc/hosts 2>/dev/null")
+        output = self.file("table.out")
+        self.cluster.run("sbatch", "--wait", "-o", output, script, user="root")  # grep -c of nothing ends with 1
+        with open(output, encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("25.11.128.2\tn01\n25.11.128.3\tn02\n25.11.128.4\tn03\nn01 slots=4\nn02 slots=2\nn03 slots=1\n", text)
+        self.assertIn("rdma-nccl: n02: 2 GPUs; n01 has 4 GPUs", text)
+        self.assertIn("hosts=mount is not allowed here", text)
+        self.assertEqual(text.splitlines()[-3:], ["0"] * 3, "mounted without the site's leave")
+
     def test_a_step_inside_a_step_with_hosts_files(self):
         """RDMA_NCCL_HOSTS is the name of a setting, too."""
         output = self.good("salloc", "-Q", "-N2", "--ntasks-per-node=2", "srun", "--overlap", "-N1", "-n1",
@@ -116,7 +131,7 @@ class UnequalNodes(ExchangeTest):
         try:
             self.file("etc/rdma-nccl.conf", "hosts_mount=on")
             output, _ = self.step("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=hosts=mount", "bash", "-c",
-                                  "getent hosts n01; grep -c rdma-nccl /etc/hosts; head -1 /etc/hosts")
+                                  "getent hosts n01; grep -c rdma-nccl /etc/hosts; tail -1 /etc/hosts")
         finally:
             self.file("etc/rdma-nccl.conf", before)
         lines = output.splitlines()
@@ -129,7 +144,13 @@ class UnequalNodes(ExchangeTest):
 class Agreement(ExchangeTest):
     """Equal nodes."""
 
-    arguments = ["--nodes", "4", "--gpus", "4"]
+    arguments = ["--nodes", "8", "--gpus", "4"]
+
+    def test_eight_nodes(self):
+        output, messages = self.step("srun", "-N8", "--ntasks-per-node=2", "--rdma-nccl=verbose=3", "pi")
+        self.assertIn("from 16 ranks on 8 nodes", output)
+        self.assertIn("rank layout, 16 tasks on 8 nodes, head n01 (25.11.128.2:", messages)
+        self.assertEqual(len(re.findall(r"(?m)^rdma-nccl: n0\d: counters of the step: .*", messages)), 8, messages[-2000:])
 
     def test_the_head_is_on_the_fabric(self):
         output, messages = self.step("srun", "-N2", "--ntasks-per-node=2", "--rdma-nccl", *show(*CONTRACT, "GLOO_SOCKET_IFNAME"))
@@ -303,8 +324,17 @@ class Trouble(ExchangeTest):
             hang.communicate()
         self.assertEqual(output.split(), ["10.0.60.3"] * 3)
         self.assertIn("rdma-nccl: waiting for 1 of 3 nodes: n03 (2 s)", messages)
-        self.assertIn("rdma-nccl: warning: 1 of 3 nodes did not report within 3 s: n03: each node plans alone", messages)
+        self.assertIn("rdma-nccl: warning: 1 of 3 nodes did not report within 3 s: n03 (no plugin there?", messages)
         self.assertEqual(messages.count("each node plans alone"), 1, messages)
+        strict = self.slow_strict_step()
+        self.assertEqual((strict.returncode, strict.stdout), (1, ""), strict.stderr)
+
+    def slow_strict_step(self):
+        hang = self.slow_node("n03")
+        try:
+            return self.cluster.run("srun", "-N3", "--ntasks-per-node=1", "--rdma-nccl=strict,exchange=1", "echo", "ran")
+        finally:
+            hang.communicate()
 
     def test_differences_are_told_once_and_end_a_strict_step(self):
         port = os.path.join("root/sys/class/infiniband/mlx5_3/ports/1/state")

@@ -103,7 +103,7 @@ NodeEnd take_part(const ExchangeEndpoint& endpoint, unsigned index, Clock::durat
         report.listener = listener->port();
         report.block = PortBlock{29400, 29401, "derived", "of job 7", {}};
     }
-    auto client = ExchangeClient::connect(endpoint, std::nullopt, Clock::now() + limit);
+    auto client = ExchangeClient::connect(endpoint, Clock::now() + limit, Clock::now() + limit);
     if (!client) {
         end.error = client.error().message;
         return end;
@@ -701,7 +701,7 @@ TEST(ExchangeClientTest, AVisitorThatCannotBeTakenDoesNotKeepTheHead) {
         (void)is_ended(socket);
     });
     answer.set_value(srun.endpoint().secret.answer);
-    auto client = ExchangeClient::connect(srun.endpoint(), std::nullopt, Clock::now() + most_wait).value();
+    auto client = ExchangeClient::connect(srun.endpoint(), Clock::now() + most_wait, Clock::now() + most_wait).value();
     auto listener = ReachListener::open(0, srun.endpoint().secret).value();
     const auto visitor = connect_to(listener.port());
     std::optional<test::DescriptorLimit> limit;
