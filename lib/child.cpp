@@ -92,8 +92,8 @@ bool Child::finish(std::chrono::milliseconds limit) {
     }
 }
 
-bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& work) {
-    auto child = Child::start(work);
+bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& work, std::span<const int> keep) {
+    auto child = Child::start(work, keep);
     return child && child->finish(limit);
 }
 

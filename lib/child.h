@@ -35,6 +35,6 @@ private:
 void close_all_but(std::span<const int> keep);
 
 /// start() and finish().
-bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& work);
+bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& work, std::span<const int> keep = {});
 
 } // namespace rdma_nccl

@@ -236,8 +236,8 @@ class Agreement(ExchangeTest):
                            "srun --het-group=1 --rdma-nccl=layout=rank bash -c 'echo $RANK $WORLD_SIZE $MASTER_ADDR'")
         self.assertEqual(sorted(output.splitlines()), ["0 2 25.11.128.4", "1 2 25.11.128.4"])
 
-    def job(self, name: str, *options: str) -> list[str]:
-        """What the tasks of a batch job printed; of all runs and all tasks of an array."""
+    def job(self, name: str, wanted: int, *options: str) -> list[str]:
+        """The lines that the tasks of a batch job printed, `wanted` of all runs and all tasks of an array."""
         output = f"{self.cluster.dir}/{name}-%a-%A.out"
         script = self.file(f"{name}.sh", "#!/bin/bash", "#SBATCH --rdma-nccl=layout=rank",
                            "srun bash -c 'echo $SLURM_ARRAY_TASK_ID:${SLURM_RESTART_COUNT-0} $RANK/$WORLD_SIZE $MASTER_ADDR'",
@@ -246,24 +246,29 @@ class Agreement(ExchangeTest):
         command = ["sbatch", "--parsable", "--requeue", "--open-mode=append", "-N2", "--ntasks-per-node=1", "-o", output, *options[1:]]
         job = self.good(*command, script, options[0], user="root").strip()
         deadline = time.monotonic() + 90
-        while self.good("squeue", "--noheader", "-j", job, user="root").strip() and time.monotonic() < deadline:
+        lines: list[str] = []
+        while len(lines) < wanted and time.monotonic() < deadline:
+            time.sleep(0.5)
             # A job that was requeued waits two minutes, for its credential to expire, unless it is told not to.
             self.cluster.run("scontrol", "update", f"jobid={job}", "StartTime=now", user="root")
-            time.sleep(0.5)
+            lines = self.lines_of(name)
+        return sorted(lines)
+
+    def lines_of(self, name: str) -> list[str]:
         lines = []
         for found in os.listdir(self.cluster.dir):
             if found.startswith(f"{name}-"):
                 with open(os.path.join(self.cluster.dir, found), encoding="utf-8") as file:
                     lines += [line for line in file.read().splitlines() if re.match(r"\d*:\d", line)]
-        return sorted(lines)
+        return lines
 
     def test_array(self):
-        lines = self.job("array", "once", "-a", "1-3")
+        lines = self.job("array", 6, "once", "-a", "1-3")
         self.assertEqual([line.split()[:2] for line in lines], [[f"{task}:0", f"{rank}/2"] for task in "123" for rank in "01"])
         self.assertTrue(all(line.split()[2].startswith("25.11.128.") for line in lines), lines)
 
     def test_requeue(self):
-        lines = self.job("requeued", "again")
+        lines = self.job("requeued", 4, "again")
         self.assertEqual([line.split()[:2] for line in lines], [[f":{run}", f"{rank}/2"] for run in "01" for rank in "01"])
 
     def test_srun_of_another_user_cannot_join(self):

@@ -37,9 +37,13 @@ TEST(ExchangeEndpoint, IsWrittenAndReadAgain) {
     auto many = example();
     many.secret = random_secret().value();
     many.port = 65535;
-    many.seconds = 4294967295U;
+    many.seconds = 500;
     many.addresses.assign(8, ip("1111:2222:3333:4444:5555:6666:7777:8888"));
     EXPECT_EQ(read_endpoint(write_endpoint(many)), many);
+    many.seconds = 501; // no node may be made to wait for longer
+    EXPECT_EQ(read_endpoint(write_endpoint(many)), std::nullopt);
+    many.seconds = 0;
+    EXPECT_EQ(read_endpoint(write_endpoint(many)), std::nullopt);
 }
 
 TEST(ExchangeEndpoint, MalformedTextIsRefused) {

@@ -53,6 +53,8 @@ protected:
         return write_hosts_files(hosts, environment, "7.0", "n01");
     }
 
+    /// Of this process's directory.
+    std::string own_name = "rdma-nccl.7.0.n01." + std::to_string(::getpid());
     fs::path before_;
     test::Tree tree_;
 };
@@ -60,7 +62,7 @@ protected:
 TEST_F(HostsFile, LiesInTheJobsTemporaryDirectory) {
     const auto files = write(tree_.at("/tmp"));
     ASSERT_TRUE(files) << files.error().message;
-    EXPECT_EQ(files->directory, tree_.at("/tmp/rdma-nccl.7.0.n01").string());
+    EXPECT_EQ(files->directory, tree_.at("/tmp/" + own_name).string());
     EXPECT_EQ(content(files->hosts()), hosts_of_two);
     EXPECT_EQ(content(files->hostfile()), hostfile_of_two);
     remove_hosts_files(*files);
@@ -72,7 +74,7 @@ TEST_F(HostsFile, ElseInTheWorkingDirectory) {
     for (const auto& temporary : {std::string("relative"), tree_.at("/none").string()}) {
         const auto files = write(temporary);
         ASSERT_TRUE(files) << files.error().message;
-        EXPECT_EQ(files->directory, tree_.at("/work/rdma-nccl.7.0.n01").string());
+        EXPECT_EQ(files->directory, tree_.at("/work/" + own_name).string());
         EXPECT_EQ(content(files->hosts()), hosts_of_two);
         remove_hosts_files(*files);
     }
@@ -83,28 +85,28 @@ TEST_F(HostsFile, WithoutTmpdirItIsTmp) {
     const std::string step = "test" + std::to_string(::getpid());
     const auto files = write_hosts_files(hosts, environment, step, "n01");
     ASSERT_TRUE(files) << files.error().message;
-    EXPECT_EQ(files->directory, "/tmp/rdma-nccl." + step + ".n01");
+    EXPECT_EQ(files->directory, "/tmp/rdma-nccl." + step + ".n01." + std::to_string(::getpid()));
     remove_hosts_files(*files);
     EXPECT_FALSE(fs::exists(files->directory));
 }
 
 TEST_F(HostsFile, NothingThatIsThereIsOverwritten) {
-    tree_.file("/tmp/rdma-nccl.7.0.n01/hosts", "of another\n").link("/work/rdma-nccl.7.0.n01", "../tmp/elsewhere");
+    tree_.file("/tmp/" + own_name + "/hosts", "of another\n").link("/work/" + own_name, "../tmp/elsewhere");
     const auto files = write(tree_.at("/tmp"));
     ASSERT_FALSE(files);
     EXPECT_EQ(files.error().os_error, EEXIST);
-    EXPECT_NE(files.error().message.find("/rdma-nccl.7.0.n01: File exists"), std::string::npos);
-    EXPECT_EQ(content(tree_.at("/tmp/rdma-nccl.7.0.n01/hosts")), "of another\n");
+    EXPECT_NE(files.error().message.find("/" + own_name + ": File exists"), std::string::npos);
+    EXPECT_EQ(content(tree_.at("/tmp/" + own_name + "/hosts")), "of another\n");
     EXPECT_FALSE(fs::exists(tree_.at("/tmp/elsewhere")));
 }
 
 TEST_F(HostsFile, WhatOthersPutThereStays) {
     const auto files = write(tree_.at("/tmp"));
     ASSERT_TRUE(files);
-    tree_.file("/tmp/rdma-nccl.7.0.n01/notes", "of the user\n");
+    tree_.file("/tmp/" + own_name + "/notes", "of the user\n");
     remove_hosts_files(*files);
     EXPECT_FALSE(fs::exists(files->hosts()));
-    EXPECT_EQ(content(tree_.at("/tmp/rdma-nccl.7.0.n01/notes")), "of the user\n");
+    EXPECT_EQ(content(tree_.at("/tmp/" + own_name + "/notes")), "of the user\n");
 }
 
 /// `work` beside a file system of this size at /tmp of the tree, in a mount namespace of its own; false without one.

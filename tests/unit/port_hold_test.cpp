@@ -144,20 +144,20 @@ TEST_F(PortHold, ReservedPortsWithoutTheBusyOnes) {
     const std::vector<std::uint16_t> reserved = {first_, plus(first_, 1), plus(first_, 2), plus(first_, 5),
                                                  plus(first_, 6)};
     {
-        const auto held = hold_ports(wanted, reserved, range, BlockChoice::Fixed);
+        const auto held = hold_ports(wanted, reserved, range, BlockChoice::Movable);
         EXPECT_EQ(held.sockets.size(), 4U); // no more than a block
         EXPECT_EQ(held.block, wanted);
     }
     const auto busy = bind_port(first_, PortSharing::Alone);
     {
-        const auto held = hold_ports(wanted, reserved, range, BlockChoice::Fixed);
+        const auto held = hold_ports(wanted, reserved, range, BlockChoice::Movable);
         EXPECT_EQ(held.sockets.size(), 4U);
         EXPECT_EQ(held.block.first, first_ + 1);
         EXPECT_EQ(held.block.second, first_ + 2);
         EXPECT_EQ(held.block.why, "of SLURM_STEP_RESV_PORTS; " + std::to_string(first_) + " is in use");
         EXPECT_TRUE(held.block.warnings.empty());
     }
-    const auto one = hold_ports(wanted, std::vector{first_, plus(first_, 6)}, range, BlockChoice::Fixed);
+    const auto one = hold_ports(wanted, std::vector{first_, plus(first_, 6)}, range, BlockChoice::Movable);
     EXPECT_EQ(one.block.first, first_ + 6);
     EXPECT_FALSE(one.block.second);
     const auto none = hold_ports(wanted, std::vector{first_}, range, BlockChoice::Movable);
