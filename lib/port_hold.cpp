@@ -21,24 +21,11 @@ UniqueFd hold_port(std::uint16_t port) {
     return std::move(*socket);
 }
 
-/// One that cannot be another: also where connections of an earlier step are in TIME_WAIT, in which a program with
-/// SO_REUSEADDR can listen.
-UniqueFd hold_chosen_port(std::uint16_t port) {
-    if (auto socket = hold_port(port)) {
-        return socket;
-    }
-    if (!listen_on(port, PortSharing::Reuse)) {
-        return {};
-    }
-    auto socket = bind_port(port, PortSharing::Reuse);
-    return socket ? std::move(*socket) : UniqueFd();
-}
-
 /// The ports from `first` on, all or none; `busy` is the first that could not be had.
-std::vector<UniqueFd> hold_block(std::uint16_t first, std::uint16_t& busy, UniqueFd (*hold)(std::uint16_t)) {
+std::vector<UniqueFd> hold_block(std::uint16_t first, std::uint16_t& busy) {
     std::vector<UniqueFd> sockets;
     for (unsigned port = first; port < first + port_block_size && port <= 65535; ++port) {
-        sockets.push_back(hold(static_cast<std::uint16_t>(port)));
+        sockets.push_back(hold_port(static_cast<std::uint16_t>(port)));
         if (!sockets.back()) {
             busy = static_cast<std::uint16_t>(port);
             return {};
@@ -54,7 +41,7 @@ HeldPorts hold_reserved(const PortBlock& wanted, std::span<const std::uint16_t> 
         if (ports.size() == port_block_size) {
             break;
         }
-        if (auto socket = choice == BlockChoice::Fixed ? hold_chosen_port(port) : hold_port(port)) {
+        if (auto socket = hold_port(port)) {
             ports.push_back(port);
             held.sockets.push_back(std::move(socket));
         }
@@ -90,7 +77,7 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
     }
     std::uint16_t busy = 0;
     const bool movable = choice == BlockChoice::Movable && wanted.source == "derived";
-    HeldPorts held{hold_block(wanted.first, busy, wanted.source == "setting" ? hold_chosen_port : hold_port), wanted};
+    HeldPorts held{hold_block(wanted.first, busy), wanted};
     if (!held.sockets.empty()) {
         return held;
     }
@@ -101,16 +88,16 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
     const unsigned start = wanted.first < range.first ? 0U : (wanted.first - range.first) / port_block_size;
     for (unsigned i = 1; movable && i < std::min(blocks, most_tries); ++i) {
         const auto first = static_cast<std::uint16_t>(range.first + ((start + i) % blocks) * port_block_size);
-        if (held.sockets = hold_block(first, busy, hold_port); !held.sockets.empty()) {
+        if (held.sockets = hold_block(first, busy); !held.sockets.empty()) {
             held.block.first = first;
             held.block.second = static_cast<std::uint16_t>(first + 1);
             held.block.why = format_text("{}, moved on as port {} is in use", wanted.why, first_busy);
             return held;
         }
     }
-    held.block.warnings.push_back(format_text("port {} is in use on this node, so rank 0 may not be able to listen: {}",
-                                              first_busy,
-                                              wanted.source == "setting" ? "give another port=" : "give port=N"));
+    held.block.warnings.push_back(format_text(
+        "port {} is in use on this node, or was until a minute ago, so rank 0 may not be able to listen: {}",
+        first_busy, wanted.source == "setting" ? "give another port=" : "give port=N"));
     return held;
 }
 
