@@ -322,7 +322,7 @@ class UnequalNodes(ClusterTest):
     def test_strict_ends_the_step(self):
         result = self.cluster.run("srun", "-N3", "--ntasks-per-node=2", "--kill-on-bad-exit=1", "--rdma-nccl=strict", "sleep", "60")
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("rdma-nccl: n03: strict: the step is ended: no RDMA device", result.stderr)
+        self.assertIn("rdma-nccl: n01: strict: the step is ended: n03: no RDMA device", result.stderr)
 
     def test_an_absurd_sysfs(self):
         """Wrong types, binary garbage and 100,000 GIDs: a warning at most, and the step runs."""
