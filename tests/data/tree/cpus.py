@@ -46,6 +46,8 @@ CPU_MODELS = {
     "Xeon 8480C": CpuModel(INTEL, 6, 143, 8, "Intel(R) Xeon(R) Platinum 8480C", 48, 32, 2048, 107520),
     "Xeon 8581C": CpuModel(INTEL, 6, 207, 2, "INTEL(R) XEON(R) PLATINUM 8581C CPU @ 2.30GHz", 48, 32, 2048, 266240),
     "Core i7-12700H": CpuModel(INTEL, 6, 154, 3, "12th Gen Intel(R) Core(TM) i7-12700H", 48, 32, 1280, 24576),
+    "QEMU": CpuModel(AMD, 15, 107, 1, "QEMU Virtual CPU version 2.5+", 64, 64, 512, 16384),
     "Grace": CpuModel(ARM, 0xD4F, 0, 0, "", 64, 64, 1024, 116736),
+    "Neoverse N1": CpuModel(ARM, 0xD0C, 3, 1, "", 64, 64, 1024, 32768),
     "Kunpeng 920": CpuModel(HISILICON, 0xD01, 1, 0, "", 64, 64, 512, 32768, 32),
 }
