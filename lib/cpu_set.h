@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A set of CPU numbers as a value, without a limit of 1,024 as cpu_set_t has it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// More than Linux supports (CONFIG_NR_CPUS is at most 8,192).
+inline constexpr unsigned most_cpus = 8192;
+
+class CpuSet {
+public:
+    CpuSet() = default;
+    /// CPU n is bit n % 64 of word n / 64.
+    explicit CpuSet(std::span<const std::uint64_t> words) : words_(words.begin(), words.end()) { trim(); }
+    /// The CPUs first to last, both included.
+    static CpuSet range(unsigned first, unsigned last);
+    /// The kernel's list format, "0-3,8,10-11"; also with a stride, "0-7:2/4" (lib/bitmap.c). "" is the empty set;
+    /// nullopt for what is none, or names CPU 8,192 or more.
+    static std::optional<CpuSet> parse_list(std::string_view text);
+    /// A mask in hexadecimal, "0xff" or "ffffffff,00000000" (Slurm's and the kernel's).
+    static std::optional<CpuSet> parse_mask(std::string_view text);
+
+    /// Ignores numbers from most_cpus on.
+    void add(unsigned cpu);
+    void remove(unsigned cpu);
+    [[nodiscard]] bool contains(unsigned cpu) const;
+    [[nodiscard]] bool contains(const CpuSet& other) const;
+    [[nodiscard]] bool intersects(const CpuSet& other) const;
+    [[nodiscard]] bool empty() const { return words_.empty(); }
+    [[nodiscard]] std::size_t size() const;
+    /// The lowest; nullopt when empty.
+    [[nodiscard]] std::optional<unsigned> first() const;
+    /// The lowest above `cpu`.
+    [[nodiscard]] std::optional<unsigned> next(unsigned cpu) const;
+    [[nodiscard]] std::vector<unsigned> cpus() const;
+    /// The kernel's list format; "" when empty.
+    [[nodiscard]] std::string list() const;
+
+    [[nodiscard]] std::span<const std::uint64_t> words() const { return words_; }
+
+    CpuSet& operator|=(const CpuSet& other);
+    CpuSet& operator&=(const CpuSet& other);
+    CpuSet& operator-=(const CpuSet& other);
+    friend CpuSet operator|(CpuSet a, const CpuSet& b) { return a |= b; }
+    friend CpuSet operator&(CpuSet a, const CpuSet& b) { return a &= b; }
+    friend CpuSet operator-(CpuSet a, const CpuSet& b) { return a -= b; }
+    friend bool operator==(const CpuSet&, const CpuSet&) = default;
+
+private:
+    [[nodiscard]] std::uint64_t word(std::size_t index) const { return index < words_.size() ? words_[index] : 0; }
+    [[nodiscard]] std::optional<unsigned> at_or_above(unsigned cpu) const;
+    void trim();
+
+    std::vector<std::uint64_t> words_; ///< the last one is never 0, so that equal sets are equal vectors
+};
+
+} // namespace rdma_nccl
