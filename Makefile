@@ -103,7 +103,7 @@ build/rdma_nccl.so: $(call objects,plugin) $(library) $(srcdir)/plugin/rdma_nccl
 		-Wl,--version-script=$(srcdir)/plugin/rdma_nccl.map -o $@ $(filter %.o %.a,$^) $(LIBS)
 
 build/rdma-nccl: build/obj/tools/main.o $(commands) $(library) build/sources
-	$(program) $(own_cxx_library) $(HWLOC_LIBS) $(LIBS)
+	$(program) $(own_cxx_library) $(LIBS)
 
 $(examples): build/examples/%: build/obj/examples/%.o
 	@mkdir -p $(@D)
@@ -114,7 +114,7 @@ tests: build/tests/unit build/tests/holder $(if $(plugin),build/tests/spank) ## 
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
-	$(program) $(GTEST_LIBS) $(HWLOC_LIBS) $(LIBS)
+	$(program) $(GTEST_LIBS) $(LIBS)
 
 # The fake SPANK host defines spank_* itself; -rdynamic shows them to the plugin that it loads.
 build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plugin)

@@ -3,6 +3,7 @@
 // Layout of the files: kernel Documentation/ABI/stable/sysfs-class-infiniband, testing/sysfs-class-net.
 #pragma once
 
+#include "lib/cpu_set.h"
 #include "lib/ip.h"
 #include "lib/result.h"
 #include "lib/root.h"
@@ -70,6 +71,7 @@ struct Hca {
     std::string pci;               ///< "0000:53:00.0", empty without a PCI parent
     std::string pci_path;          ///< /sys/devices/... of the PCI function
     std::optional<int> numa_node;  ///< absent when unknown (-1)
+    CpuSet local_cpus;             ///< near to it; empty when unknown
     std::string physical_function; ///< PCI address of the PF, empty unless this is a VF
     std::string node_guid;
     std::string system_image_guid;
@@ -114,6 +116,7 @@ struct Gpu {
     std::string pci_path;
     std::string vendor; ///< "nvidia", "amd"
     std::optional<int> numa_node;
+    CpuSet local_cpus;             ///< near to it; empty when unknown
     std::optional<unsigned> minor; ///< /dev/nvidiaN, from /proc/driver/nvidia/gpus/PCI/information
     std::string uuid;
 };

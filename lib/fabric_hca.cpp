@@ -178,10 +178,8 @@ void read_parent(const Root& root, const std::string& path, Hca& hca) {
     if (const auto physical_function = root.resolve(path + "/device/physfn")) {
         hca.physical_function = printable(base_name(*physical_function), 40);
     }
-    const int numa_node = parse_number<int>(root.read(path + "/device/numa_node").value_or("")).value_or(-1);
-    if (numa_node >= 0) {
-        hca.numa_node = numa_node;
-    }
+    hca.numa_node = read_numa_node(root, path + "/device");
+    hca.local_cpus = read_local_cpus(root, path + "/device");
     for (const auto& name : root.list(path + "/device/net").value_or(std::vector<std::string>{})) {
         if (is_netdev_name(name)) {
             hca.netdevs.push_back(name);

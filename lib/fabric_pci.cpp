@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric_pci.h"
 
+#include "lib/format.h"
 #include "lib/text.h"
 
 #include <algorithm>
@@ -55,11 +56,37 @@ std::string pci_function_path(std::string_view sysfs_path) {
     return std::string(sysfs_path);
 }
 
+std::optional<int> read_numa_node(const Root& root, std::string_view directory) {
+    const auto text = root.read(format_text("{}/numa_node", directory), 64);
+    const auto number = parse_number<int>(text.value_or(""));
+    return number && *number >= 0 ? number : std::nullopt;
+}
+
+CpuSet read_local_cpus(const Root& root, std::string_view directory) {
+    return CpuSet::parse_list(root.read(format_text("{}/local_cpulist", directory)).value_or("")).value_or(CpuSet());
+}
+
 std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b) {
     const auto a = ancestors(path_a);
     const auto b = ancestors(path_b);
     const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
     return static_cast<std::size_t>(differ.first - a.begin());
+}
+
+std::optional<unsigned> switches_between(std::string_view path_a, std::string_view path_b) {
+    const std::size_t common = common_pci_ancestors(path_a, path_b);
+    if (common < 2) {
+        return std::nullopt;
+    }
+    const std::size_t below_a = ancestors(path_a).size() - common;
+    const std::size_t below_b = ancestors(path_b).size() - common;
+    if (below_a == 0 && below_b == 0) {
+        return 0;
+    }
+    // The first switch is the one they meet in: its upstream port is common, its downstream ports begin what is below.
+    // Each further one adds two ports.
+    const auto further = [](std::size_t below) { return below == 0 ? 0 : (below - 1) / 2; };
+    return static_cast<unsigned>(1 + further(below_a) + further(below_b));
 }
 
 std::string root_port_of(std::string_view path) {

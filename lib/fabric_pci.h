@@ -5,7 +5,11 @@
 // bridge.
 #pragma once
 
+#include "lib/cpu_set.h"
+#include "lib/root.h"
+
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,8 +22,17 @@ bool is_pci_address(std::string_view text);
 /// carries it. Empty when there is none.
 std::string pci_function_path(std::string_view sysfs_path);
 
+/// numa_node of a PCI function's directory; nullopt where the kernel does not know (-1).
+std::optional<int> read_numa_node(const Root& root, std::string_view directory);
+/// local_cpulist there: the CPUs of its NUMA node, all where that is not known; empty when unreadable.
+CpuSet read_local_cpus(const Root& root, std::string_view directory);
+
 /// How many of host bridge, root port and switch ports stand above both functions; 0: other host bridges, or unknown.
 std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b);
+
+/// How many PCIe switches stand between two functions below the same root port; 0 on the same link (functions of one
+/// card). nullopt when they meet at the host bridge or above, or one path is unknown.
+std::optional<unsigned> switches_between(std::string_view path_a, std::string_view path_b);
 
 /// The path down to the root port that the function hangs on; for one directly on the host bridge, down to that. Empty
 /// when there is none.

@@ -25,13 +25,6 @@ bool may_be_gpu(std::string_view pci_class) {
     return kind == "0x0300" || kind == "0x0302" || kind == "0x0380" || kind == "0x1200";
 }
 
-std::string vendor_name(std::string_view vendor) {
-    if (vendor == nvidia) {
-        return "nvidia";
-    }
-    return vendor == amd ? "amd" : "";
-}
-
 std::optional<Gpu> read_gpu(const Root& root, const std::string& address) {
     const std::string path = format_text("{}/{}", pci_directory, address);
     const auto pci_class = root.read(path + "/class", short_file);
@@ -39,26 +32,33 @@ std::optional<Gpu> read_gpu(const Root& root, const std::string& address) {
         return std::nullopt;
     }
     Gpu gpu;
-    gpu.vendor = vendor_name(root.read(path + "/vendor", short_file).value_or(""));
+    gpu.vendor = gpu_vendor(*pci_class, root.read(path + "/vendor", short_file).value_or(""));
     if (gpu.vendor.empty()) {
         return std::nullopt;
     }
     gpu.pci = address;
     gpu.pci_path = root.resolve(path).value_or("");
-    const int numa_node = parse_number<int>(root.read(path + "/numa_node", short_file).value_or("")).value_or(-1);
-    if (numa_node >= 0) {
-        gpu.numa_node = numa_node;
-    }
+    gpu.numa_node = read_numa_node(root, path);
+    gpu.local_cpus = read_local_cpus(root, path);
     if (gpu.vendor == "nvidia") {
         const auto text = root.read(format_text("/proc/driver/nvidia/gpus/{}/information", address));
         const auto information = parse_nvidia_information(text.value_or(""));
         gpu.minor = information.minor;
         gpu.uuid = information.uuid;
+    } else if (const auto id = root.read(path + "/unique_id", short_file)) {
+        gpu.uuid = "GPU-" + printable(*id, 36); // as ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES name it
     }
     return gpu;
 }
 
 } // namespace
+
+std::string gpu_vendor(std::string_view pci_class, std::string_view vendor) {
+    if (!may_be_gpu(pci_class)) {
+        return "";
+    }
+    return vendor == nvidia ? "nvidia" : vendor == amd ? "amd" : "";
+}
 
 NvidiaInformation parse_nvidia_information(std::string_view text) {
     NvidiaInformation information;

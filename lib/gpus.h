@@ -13,6 +13,9 @@ namespace rdma_nccl {
 /// The GPUs of NVIDIA and AMD on the PCI bus, by PCI address. NVIDIA's minor number and UUID come from its driver.
 std::vector<Gpu> read_gpus(const Root& root, Notes& notes);
 
+/// "nvidia" or "amd" for a PCI class ("0x030200") and vendor ("0x10de") that a GPU of theirs may have; else "".
+std::string gpu_vendor(std::string_view pci_class, std::string_view vendor);
+
 /// proc/driver/nvidia/gpus/PCI/information: lines of "Name: value".
 struct NvidiaInformation {
     std::optional<unsigned> minor;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hwloc_devices.h"
+
+#ifdef HAVE_HWLOC
+
+#include "lib/format.h"
+#include "lib/gpus.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <span>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// What is near to a device, from the first object above it that is no device.
+struct Nearness {
+    CpuSet cpus;
+    std::optional<int> numa_node;
+};
+
+Nearness nearness(const HwlocLibrary& hwloc, hwloc_obj_t object) {
+    while (object != nullptr && object->cpuset == nullptr) {
+        object = object->parent;
+    }
+    Nearness near;
+    if (object == nullptr) {
+        return near;
+    }
+    for (int cpu = hwloc.bitmap_next(object->cpuset, -1); cpu >= 0; cpu = hwloc.bitmap_next(object->cpuset, cpu)) {
+        near.cpus.add(static_cast<unsigned>(cpu));
+    }
+    const int node = hwloc.bitmap_next(object->nodeset, -1);
+    if (node >= 0 && hwloc.bitmap_next(object->nodeset, node) < 0) {
+        near.numa_node = node;
+    }
+    return near;
+}
+
+std::string pci_address(const decltype(hwloc_obj_attr_u::pcidev)& pci) {
+    return format_text("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, static_cast<unsigned>(pci.bus),
+                       static_cast<unsigned>(pci.dev), static_cast<unsigned>(pci.func));
+}
+
+/// "/sys/devices/pci0000:50/0000:50:01.0/0000:53:00.0" of a PCI device or bridge.
+std::string pci_path(hwloc_obj_t object) {
+    std::string path;
+    for (; object != nullptr; object = object->parent) {
+        if (object->type == HWLOC_OBJ_PCI_DEVICE) {
+            path = "/" + pci_address(object->attr->pcidev) + path;
+        } else if (object->type == HWLOC_OBJ_BRIDGE && object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI) {
+            path = "/" + pci_address(object->attr->bridge.upstream.pci) + path;
+        } else if (object->type == HWLOC_OBJ_BRIDGE) {
+            const auto& bus = object->attr->bridge.downstream.pci;
+            path = format_text("/pci{:04x}:{:02x}", bus.domain, static_cast<unsigned>(bus.secondary_bus)) + path;
+        }
+    }
+    return "/sys/devices" + path;
+}
+
+void add_gpu(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
+    const auto& pci = object->attr->pcidev;
+    const auto vendor = gpu_vendor(format_text("0x{:04x}00", static_cast<unsigned>(pci.class_id)),
+                                   format_text("0x{:04x}", static_cast<unsigned>(pci.vendor_id)));
+    if (!vendor.empty()) {
+        const auto near = nearness(hwloc, object);
+        Gpu gpu;
+        gpu.pci = pci_address(pci);
+        gpu.pci_path = pci_path(object);
+        gpu.vendor = vendor;
+        gpu.numa_node = near.numa_node;
+        gpu.local_cpus = near.cpus;
+        fabric.gpus.push_back(std::move(gpu));
+    }
+}
+
+std::span<const hwloc_info_s> infos(hwloc_obj_t object) {
+#if HWLOC_API_VERSION >= 0x00030000
+    return {object->infos.array, object->infos.count};
+#else
+    return {object->infos, object->infos_count};
+#endif
+}
+
+std::optional<std::string> info(hwloc_obj_t object, std::string_view name) {
+    for (const auto& entry : infos(object)) {
+        if (entry.name == name) {
+            return entry.value;
+        }
+    }
+    return std::nullopt;
+}
+
+bool is_open_fabrics(hwloc_obj_t object) {
+#if HWLOC_API_VERSION >= 0x00030000
+    return (object->attr->osdev.types & HWLOC_OBJ_OSDEV_OPENFABRICS) != 0;
+#else
+    return object->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+#endif
+}
+
+/// hwloc notes PortNState where it could read it: 4 is ACTIVE (IB_PORT_ACTIVE, rdma/ib_verbs.h).
+std::vector<Port> ports_of(hwloc_obj_t object) {
+    constexpr unsigned most_ports = 64;
+    std::vector<Port> ports;
+    for (unsigned number = 1; number <= most_ports; ++number) {
+        const auto state = info(object, format_text("Port{}State", number));
+        if (!state) {
+            break;
+        }
+        Port port;
+        port.number = number;
+        port.state = *state == "4" ? "ACTIVE" : "DOWN";
+        ports.push_back(std::move(port));
+    }
+    return ports;
+}
+
+void add_hca(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
+    if (object->name == nullptr || !is_open_fabrics(object)) {
+        return;
+    }
+    const auto near = nearness(hwloc, object);
+    Hca hca;
+    hca.name = printable(object->name, 64);
+    if (object->parent != nullptr && object->parent->type == HWLOC_OBJ_PCI_DEVICE) {
+        hca.pci = pci_address(object->parent->attr->pcidev);
+        hca.pci_path = pci_path(object->parent);
+    }
+    hca.numa_node = near.numa_node;
+    hca.local_cpus = near.cpus;
+    hca.node_guid = info(object, "NodeGUID").value_or("");
+    hca.ports = ports_of(object);
+    fabric.hcas.push_back(std::move(hca));
+}
+
+} // namespace
+
+Fabric read_hwloc_devices(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
+    Fabric fabric;
+    const auto each = [&](int depth, auto add) {
+        for (unsigned i = 0; i < hwloc.get_nbobjs_by_depth(topology, depth); ++i) {
+            add(hwloc, hwloc.get_obj_by_depth(topology, depth, i), fabric);
+        }
+    };
+    each(HWLOC_TYPE_DEPTH_PCI_DEVICE, add_gpu);
+    each(HWLOC_TYPE_DEPTH_OS_DEVICE, add_hca);
+    const auto by_name = [](const auto& a, const auto& b) { return a.pci < b.pci; };
+    std::sort(fabric.gpus.begin(), fabric.gpus.end(), by_name);
+    std::sort(fabric.hcas.begin(), fabric.hcas.end(), [](const Hca& a, const Hca& b) {
+        return a.name.size() != b.name.size() ? a.name.size() < b.name.size() : a.name < b.name;
+    });
+    return fabric;
+}
+
+} // namespace rdma_nccl
+
+#endif

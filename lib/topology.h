@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine's CPUs and memory as plain values: what hwloc tells, without hwloc's types. PCI devices are in
+// lib/fabric.h.
+#pragma once
+
+#include "lib/cpu_set.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// A physical core. Where the machine shows no cores (some containers), each CPU stands for one.
+struct Core {
+    CpuSet cpus;                       ///< its hardware threads
+    unsigned package = 0;              ///< number in the tree, from 0
+    std::optional<unsigned> numa_node; ///< as the kernel numbers it
+    unsigned l3 = 0;                   ///< number of the last-level cache in the tree, from 0
+};
+
+struct NumaNode {
+    unsigned number = 0; ///< as the kernel numbers it
+    CpuSet cpus;         ///< that it is near to; of memory of a GPU or CXL perhaps those of the machine
+    std::uint64_t memory_mib = 0;
+    unsigned package = 0; ///< the nearest; 0 where it belongs to none
+    bool special = false; ///< no core's own: a device's memory, or high-bandwidth memory; never preferred unasked
+};
+
+struct Topology {
+    std::vector<Core> cores; ///< in the order of the tree: neighbours share caches
+    std::vector<NumaNode> numa_nodes;
+    unsigned packages = 1;
+    std::string source; ///< "hwloc 2.9.0", a file's name
+
+    /// All CPUs that are online.
+    [[nodiscard]] CpuSet cpus() const;
+    /// nullptr when there is none of that number.
+    [[nodiscard]] const NumaNode* find_numa_node(unsigned number) const;
+    /// The core of a CPU; nullptr when there is none.
+    [[nodiscard]] const Core* core_of(unsigned cpu) const;
+    /// The CPUs of all packages that have one of `cpus`.
+    [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const;
+    /// How many cores have a CPU in the set.
+    [[nodiscard]] std::size_t count_cores(const CpuSet& cpus) const;
+};
+
+} // namespace rdma_nccl
