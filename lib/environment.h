@@ -23,6 +23,10 @@ inline constexpr std::string_view ranks_variable = "RDMA_NCCL_RANKS";
 inline constexpr std::string_view hosts_variable = "RDMA_NCCL_HOSTS";
 inline constexpr std::string_view hostfile_variable = "RDMA_NCCL_HOSTFILE";
 
+/// The CPUs that Slurm gave the tasks of this node, before they were bound: "0-15" where all have the same, else one
+/// list per task, "0-1/2-3". What the plan of their places was made from.
+inline constexpr std::string_view masks_variable = "RDMA_NCCL_CPUS";
+
 /// RDMA_NCCL_<KEY> of a user, and not one of ours. RDMA_NCCL_HOSTS is both: ours is a path, which no setting is.
 bool is_settings_variable(std::string_view name, std::string_view value);
 

@@ -108,6 +108,22 @@ std::optional<VisibleGpus> find_granted(const Environment& environment) {
 
 } // namespace
 
+std::optional<std::vector<unsigned>> granted_gpus(const Environment& environment) {
+    for (const std::string_view name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+        const auto text = environment.get(name);
+        const auto ids = text ? expand_indices(*text) : std::nullopt;
+        if (!ids) {
+            continue;
+        }
+        std::vector<unsigned> numbers;
+        for (const auto& id : *ids) {
+            numbers.push_back(parse_number<unsigned>(id).value_or(0));
+        }
+        return numbers;
+    }
+    return std::nullopt;
+}
+
 VisibleGpus find_visible_gpus(const Environment& environment, const std::function<std::size_t()>& count_node_gpus) {
     // HIP's list counts within ROCR's, so it is the one that tells how many a process sees.
     for (const std::string_view name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,8 @@ struct VisibleGpus {
 /// `count_node_gpus` gives (called only then). Set but empty counts as set for the variables of CUDA and ROCm: no GPU.
 /// An index is not compared with the number of GPUs there are, which a copied or emulated node does not tell.
 VisibleGpus find_visible_gpus(const Environment& environment, const std::function<std::size_t()>& count_node_gpus);
+
+/// The GPUs that Slurm granted on this node, by Slurm's numbers (SLURM_STEP_GPUS, SLURM_JOB_GPUS); nullopt without.
+std::optional<std::vector<unsigned>> granted_gpus(const Environment& environment);
 
 } // namespace rdma_nccl

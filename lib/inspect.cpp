@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/inspect.h"
 
+#include "lib/binding.h"
 #include "lib/gpu_list.h"
 #include "lib/port.h"
 #include "lib/text.h"
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <pwd.h>
-#include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -37,37 +35,10 @@ std::string home_directory() {
     return found->pw_dir;
 }
 
-/// What set_user_limits() of slurmstepd leaves the tasks: the soft limit of the shell that submitted, which travels as
-/// SLURM_RLIMIT_MEMLOCK (with a U in front when --propagate asked for it), within the hard limit here.
-std::optional<std::uint64_t> read_memlock(const Environment& environment) {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) {
-        return std::nullopt;
-    }
-    rlim_t soft = limit.rlim_cur;
-    const std::string text = environment.get("SLURM_RLIMIT_MEMLOCK").value_or("");
-    const std::string_view digits = std::string_view(text).substr(text.starts_with('U') ? 1 : 0);
-    if (const auto propagated = parse_number<std::uint64_t>(digits)) {
-        soft = std::min<rlim_t>(*propagated, limit.rlim_max);
-    }
-    return soft == RLIM_INFINITY ? std::nullopt : std::optional<std::uint64_t>(soft / 1024);
-}
-
 } // namespace
 
 unsigned count_allowed_cpus() {
-    // A mask too small for the machine is refused with EINVAL; 8,192 CPUs are more than Linux supports
-    // (CONFIG_NR_CPUS).
-    constexpr std::size_t most_cpus = 8192;
-    struct Free {
-        void operator()(cpu_set_t* set) const { CPU_FREE(set); }
-    };
-    const std::unique_ptr<cpu_set_t, Free> set(CPU_ALLOC(most_cpus));
-    const std::size_t size = CPU_ALLOC_SIZE(most_cpus);
-    if (!set || ::sched_getaffinity(0, size, set.get()) != 0) {
-        return 1;
-    }
-    return static_cast<unsigned>(std::max(CPU_COUNT_S(size, set.get()), 1));
+    return std::max(static_cast<unsigned>(read_affinity().size()), 1U);
 }
 
 void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds patience) {
@@ -107,8 +78,8 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
     facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
     facts.visible_gpus_source = gpus.source;
+    facts.visible_gpu_ids = gpus.ids;
     facts.allowed_cpus = count_allowed_cpus();
-    facts.memlock_kib = read_memlock(environment);
     resolve_head(facts, settings);
     return facts;
 }

@@ -6,6 +6,7 @@
 #include "lib/exchange_values.h"
 #include "lib/fabric.h"
 #include "lib/head.h"
+#include "lib/limits.h"
 #include "lib/nccl_conf.h"
 #include "lib/program.h"
 #include "lib/root.h"
@@ -13,7 +14,6 @@
 #include "lib/step.h"
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +32,9 @@ struct NodeFacts {
     std::optional<PortRange> ephemeral_ports;
     unsigned visible_gpus = 0;
     std::string visible_gpus_source;          ///< "CUDA_VISIBLE_DEVICES", ...
+    std::vector<std::string> visible_gpu_ids; ///< as the source names them
     unsigned allowed_cpus = 1;                ///< CPUs of this process's affinity mask
-    std::optional<std::uint64_t> memlock_kib; ///< RLIMIT_MEMLOCK that the tasks get; absent: unlimited
+    Limits limits;                            ///< of the tasks; read by slurmstepd alone, who can tell
     bool head_is_to_be_agreed = false;        ///< srun offers an exchange: nothing is asked about the head before
     std::optional<PortBlock> held_ports;      ///< by this node, for the step
     std::optional<Agreement> agreement;       ///< with the other nodes of the step

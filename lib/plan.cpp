@@ -2,6 +2,7 @@
 #include "lib/plan.h"
 
 #include "lib/format.h"
+#include "lib/node_placement.h"
 #include "lib/plan_nccl.h"
 #include "lib/text.h"
 #include "lib/users_nccl.h"
@@ -251,10 +252,12 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     append(plan.warnings, judge_users_nccl(facts, plan.fabric));
     append(plan.warnings, own.warnings);
     plan.variables = plan_variables(plan, facts, settings);
+    append(plan.warnings, judge_limits(facts.limits, !plan.fabric.used().empty(), facts.step.task_count));
     return plan;
 }
 
-std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment) {
+std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment,
+                                const NodePlacement* placed) {
     static const NcclConf no_conf; // none of these belongs to NCCL
     VariableList variables(environment, no_conf);
     const auto number = [](unsigned value) { return format_text("{}", value); };
@@ -267,7 +270,7 @@ std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const E
         variables.force("WORLD_SIZE", number(task.task_count), "slurm", "tasks of the step");
         variables.force("LOCAL_RANK", number(task.local_rank), "slurm", "SLURM_LOCALID");
         variables.force("LOCAL_WORLD_SIZE", number(task.local_tasks), "slurm", "tasks on this node");
-        if (plan.visible_gpus > 0) {
+        if (plan.visible_gpus > 0 && placed == nullptr) {
             variables.set("JAX_LOCAL_DEVICE_IDS", number(task.local_rank % plan.visible_gpus), "slurm",
                           "as LOCAL_RANK");
         }
@@ -288,7 +291,12 @@ std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const E
     if (plan.layout.layout == Layout::Pod) {
         variables.force("RANK", number(node_rank), "slurm", "node rank: pod layout");
     }
-    add_threads(variables, plan, task);
+    if (placed != nullptr && rank_layout) {
+        add_placement(variables, *placed, task, plan);
+    }
+    if (find_variable(variables.list(), "OMP_NUM_THREADS") == nullptr) {
+        add_threads(variables, plan, task);
+    }
     return variables.take();
 }
 

@@ -53,7 +53,10 @@ struct TaskFacts {
     unsigned cpus_per_task = 0; ///< SLURM_CPUS_PER_TASK, 0 when not asked for
 };
 
-/// The variables that differ from task to task.
-std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment);
+struct NodePlacement;
+
+/// The variables that differ from task to task. `placed`: where the ranks are put, in rank layout.
+std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment,
+                                const NodePlacement* placed = nullptr);
 
 } // namespace rdma_nccl

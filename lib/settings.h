@@ -31,6 +31,8 @@ struct HeadChoice {
 };
 
 enum class HostsChoice { Off, File, Mount };
+/// `bind`: auto is CpuAndMemory, where Slurm left something open.
+enum class BindChoice { Auto, Off, Cpu, CpuAndMemory };
 
 struct PortRange {
     std::uint16_t first = 0;
@@ -81,6 +83,8 @@ struct Settings {
     RoceVersion roce = RoceVersion::V2;
     bool tuning = true;
     TuningValues tuning_values;
+    BindChoice bind = BindChoice::Auto;
+    bool raise_memlock = false;
     bool strict = false;
     std::string root = "/";
     unsigned verbose = 1;

@@ -248,6 +248,19 @@ Problem set_tuning(Settings& s, std::string_view v) {
     return set_switch(s.tuning, v);
 }
 
+Problem set_bind(Settings& s, std::string_view v) {
+    static constexpr std::array words = {
+        Word<BindChoice>{"auto", BindChoice::Auto}, Word<BindChoice>{"on", BindChoice::Auto},
+        Word<BindChoice>{"off", BindChoice::Off}, Word<BindChoice>{"cpu", BindChoice::Cpu},
+        Word<BindChoice>{"cpu+mem", BindChoice::CpuAndMemory}};
+    return set_word(s.bind, v, words);
+}
+
+Problem set_memlock(Settings& s, std::string_view v) {
+    static constexpr std::array words = {Word<bool>{"keep", false}, Word<bool>{"raise", true}};
+    return set_word(s.raise_memlock, v, words);
+}
+
 Problem set_strict(Settings& s, std::string_view v) {
     return set_switch(s.strict, v);
 }
@@ -292,10 +305,9 @@ constexpr std::array keys = {
     SettingsKey{"roce", "2, 1", "RoCE version of the GID", false, set_roce},
     SettingsKey{"tuning", "on, off", "set NCCL_IB_TIMEOUT, NCCL_IB_QPS_PER_CONNECTION and the socket threads", false,
                 set_tuning},
-    SettingsKey{"bind", "auto, off, cpu, cpu+mem", "bind ranks to the CPUs and memory near their GPU", false, nullptr,
-                "auto"},
+    SettingsKey{"bind", "auto, off, cpu, cpu+mem", "bind ranks to the CPUs and memory near their GPU", false, set_bind},
     SettingsKey{"spawn", "off, on", "put rdma-nccl run in front of the program", false, nullptr, "off"},
-    SettingsKey{"memlock", "keep, raise", "raise RLIMIT_MEMLOCK for the tasks", true, nullptr, "keep"},
+    SettingsKey{"memlock", "keep, raise", "raise RLIMIT_MEMLOCK for the tasks", true, set_memlock},
     SettingsKey{"verify", "summary, off, full", "say at the end whether RDMA was used", false, nullptr, "summary"},
     SettingsKey{"strict", "off, on", "turn warnings about RDMA into failure of the step", false, set_strict},
     SettingsKey{"root", "/, DIR", "read /sys, /proc and /etc below DIR", true, set_root},

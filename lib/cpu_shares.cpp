@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cpu_shares.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// As many cores near its GPU are enough for a rank: its own thread, NCCL's proxy and a few data loaders.
+constexpr std::size_t enough_cores = 4;
+
+/// The least that is handed out: a core's allowed threads, or a single thread.
+struct Unit {
+    CpuSet cpus;
+    const Core* core;
+};
+
+std::vector<Unit> units_of(const Topology& topology, const CpuSet& common, std::size_t ranks) {
+    std::vector<Unit> cores;
+    std::vector<Unit> threads;
+    for (const auto& core : topology.cores) {
+        const CpuSet allowed = core.cpus & common;
+        if (allowed.empty()) {
+            continue;
+        }
+        cores.push_back({allowed, &core});
+        for (const unsigned cpu : allowed.cpus()) {
+            threads.push_back({CpuSet::range(cpu, cpu), &core});
+        }
+    }
+    return cores.size() >= ranks ? cores : threads;
+}
+
+/// Units which are equally near to everything: of one NUMA node, and near to the same GPUs.
+struct Domain {
+    std::vector<const Unit*> units; ///< in the order of the tree
+    std::size_t free = 0;           ///< not promised to a rank
+};
+
+std::vector<Domain> domains_of(const std::vector<Unit>& units, std::span<const RankDevices> ranks) {
+    using Kind = std::tuple<unsigned, std::optional<unsigned>, std::vector<bool>>;
+    std::vector<Kind> kinds;
+    std::vector<Domain> domains;
+    for (const auto& unit : units) {
+        std::vector<bool> near;
+        for (const auto& rank : ranks) {
+            near.push_back(rank.gpu && rank.gpu->cpus.intersects(unit.cpus));
+        }
+        const Kind kind(unit.core->package, unit.core->numa_node, std::move(near));
+        const auto found = std::find(kinds.begin(), kinds.end(), kind);
+        const auto index = static_cast<std::size_t>(found - kinds.begin());
+        if (found == kinds.end()) {
+            kinds.push_back(kind);
+            domains.emplace_back();
+        }
+        domains[index].units.push_back(&unit);
+        ++domains[index].free;
+    }
+    return domains;
+}
+
+class Sharing {
+public:
+    Sharing(const Topology& topology, const std::vector<Unit>& units, std::span<const RankDevices> ranks)
+        : topology_(topology), domains_(domains_of(units, ranks)), fair_(units.size() / ranks.size()),
+          wanted_(std::clamp<std::size_t>(fair_, 1, enough_cores)) {
+        for (const auto& devices : ranks) {
+            Rank rank;
+            rank.promised.resize(domains_.size());
+            for (const auto& domain : domains_) {
+                rank.gpu.push_back(distance(devices.gpu, domain));
+                rank.hca.push_back(distance(devices.hca, domain));
+            }
+            rank.nearest = *std::min_element(rank.gpu.begin(), rank.gpu.end());
+            ranks_.push_back(std::move(rank));
+        }
+        choose_homes(units.size());
+    }
+
+    std::vector<CpuSet> share() {
+        // First what each rank needs, near ones before those that must go farther; then what is left nearby.
+        for (std::size_t round = 0; round < wanted_; ++round) {
+            for (const bool far : {false, true}) {
+                for (auto& rank : ranks_) {
+                    if (rank.total <= round) {
+                        (void)promise(rank, far);
+                    }
+                }
+            }
+        }
+        for (bool any = true; any;) {
+            any = false;
+            for (auto& rank : ranks_) {
+                any = promise(rank, false) || any;
+            }
+        }
+        return hand_out();
+    }
+
+private:
+    struct Rank {
+        std::vector<Distance> gpu; ///< to each domain
+        std::vector<Distance> hca;
+        Distance nearest = Distance::Unknown; ///< the least of `gpu`
+        std::size_t home = 0;                 ///< the domain it takes from first
+        std::vector<std::size_t> promised;    ///< units of each domain
+        std::size_t total = 0;
+    };
+
+    [[nodiscard]] Distance distance(const std::optional<Place>& device, const Domain& domain) const {
+        return device ? distance_to_cpus(*device, domain.units.front()->cpus, topology_) : Distance::Unknown;
+    }
+
+    /// Among the domains at its GPU, that at its HCA, then that with the most room. A rank that is near to nothing
+    /// takes what its number says: neighbours stay together.
+    void choose_homes(std::size_t units) {
+        std::vector<std::size_t> homes(domains_.size());
+        for (std::size_t number = 0; number < ranks_.size(); ++number) {
+            auto& rank = ranks_[number];
+            const bool anywhere = rank.nearest == Distance::Unknown &&
+                                  std::all_of(rank.hca.begin(), rank.hca.end(),
+                                              [](Distance distance) { return distance == Distance::Unknown; });
+            if (anywhere) {
+                rank.home = domain_of_unit(number * units / ranks_.size());
+                continue;
+            }
+            const auto crowd = [&](std::size_t d) {
+                return static_cast<double>(homes[d]) / static_cast<double>(domains_[d].units.size());
+            };
+            for (std::size_t d = 1; d < domains_.size(); ++d) {
+                if (std::tuple(rank.gpu[d], rank.hca[d], crowd(d)) <
+                    std::tuple(rank.gpu[rank.home], rank.hca[rank.home], crowd(rank.home))) {
+                    rank.home = d;
+                }
+            }
+            ++homes[rank.home];
+        }
+    }
+
+    [[nodiscard]] std::size_t domain_of_unit(std::size_t number) const {
+        std::size_t d = 0;
+        while (number >= domains_[d].units.size()) {
+            number -= domains_[d].units.size();
+            ++d;
+        }
+        return d;
+    }
+
+    /// One unit more for a rank: from its home, else from the nearest domain that has one; without `far`, only from
+    /// those as near to its GPU as can be.
+    bool promise(Rank& rank, bool far) {
+        std::optional<std::size_t> best;
+        for (std::size_t d = 0; d < domains_.size(); ++d) {
+            const bool allowed = domains_[d].free > 0 && (far || rank.gpu[d] == rank.nearest);
+            if (allowed && (!best || key(rank, d) < key(rank, *best))) {
+                best = d;
+            }
+        }
+        if (!best) {
+            return false;
+        }
+        --domains_[*best].free;
+        ++rank.promised[*best];
+        ++rank.total;
+        return true;
+    }
+    static std::tuple<bool, Distance, Distance, std::size_t> key(const Rank& rank, std::size_t d) {
+        return {d != rank.home, rank.gpu[d], rank.hca[d], d};
+    }
+
+    /// Each domain in runs of neighbours.
+    std::vector<CpuSet> hand_out() {
+        std::vector<CpuSet> shares(ranks_.size());
+        for (std::size_t d = 0; d < domains_.size(); ++d) {
+            auto unit = domains_[d].units.begin();
+            for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+                for (std::size_t i = 0; i < ranks_[rank].promised[d]; ++i) {
+                    shares[rank] |= (*unit++)->cpus;
+                }
+            }
+        }
+        return shares;
+    }
+
+    const Topology& topology_;
+    std::vector<Domain> domains_;
+    std::vector<Rank> ranks_;
+    std::size_t fair_;
+    std::size_t wanted_;
+};
+
+} // namespace
+
+std::vector<CpuSet> share_cpus(const Topology& topology, const CpuSet& common, std::span<const RankDevices> ranks) {
+    const auto units = units_of(topology, common, ranks.size());
+    if (ranks.empty() || units.size() < ranks.size()) {
+        return {};
+    }
+    return Sharing(topology, units, ranks).share();
+}
+
+} // namespace rdma_nccl
