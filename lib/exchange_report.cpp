@@ -61,7 +61,7 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     report.gpus = facts.visible_gpus;
     report.layout = plan.layout.layout;
     report.cpus = facts.allowed_cpus;
-    report.memlock_kib = facts.memlock_kib;
+    report.memlock_kib = facts.limits.memlock_kib;
     report.hcas = static_cast<unsigned>(facts.fabric.hcas.size());
     for (const auto& hca : facts.fabric.hcas) {
         report.active_ports += static_cast<unsigned>(

@@ -148,6 +148,16 @@ int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*ar
     });
 }
 
+int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {
+    using namespace rdma_nccl;
+    return guarded("task_post_fork", [=] {
+        if (state().node) {
+            node_note_task(*state().node, Host(spank));
+        }
+        return 0;
+    });
+}
+
 int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     using namespace rdma_nccl;
     const int result = guarded("task_init", [=] {

@@ -68,6 +68,16 @@ std::optional<std::uint32_t> Host::task_local_id() const {
     return item<int>(spank_, S_TASK_ID);
 }
 
+std::optional<pid_t> Host::task_pid() const {
+    pid_t pid = 0;
+    return spank_get_item(spank_, S_TASK_PID, &pid) == ESPANK_SUCCESS ? std::optional(pid) : std::nullopt;
+}
+
+std::string Host::step_cores() const {
+    char* text = nullptr;
+    return spank_get_item(spank_, S_STEP_ALLOC_CORES, &text) == ESPANK_SUCCESS && text != nullptr ? text : "";
+}
+
 Environment Host::environment() const {
     char** entries = nullptr;
     if (spank_get_item(spank_, S_JOB_ENV, &entries) != ESPANK_SUCCESS) {

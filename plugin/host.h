@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <vector>
 
 namespace rdma_nccl {
@@ -33,6 +34,10 @@ public:
     /// Of the task that the callback is for.
     [[nodiscard]] std::optional<std::uint32_t> task_global_id() const;
     [[nodiscard]] std::optional<std::uint32_t> task_local_id() const;
+    [[nodiscard]] std::optional<pid_t> task_pid() const;
+    /// The cores of this node that the step was given, by the numbers of slurmctld: socket by socket, "0-3,8"; empty
+    /// where Slurm does not say.
+    [[nodiscard]] std::string step_cores() const;
 
     /// A copy: Slurm replaces its own array between callbacks.
     [[nodiscard]] Environment environment() const;

@@ -5,9 +5,11 @@
 #include "lib/exchange_endpoint.h"
 #include "lib/exchange_report.h"
 #include "lib/format.h"
+#include "lib/placement_report.h"
 #include "lib/report.h"
 #include "lib/text.h"
 #include "plugin/etc_hosts.h"
+#include "plugin/node_bind.h"
 #include "plugin/step_layout.h"
 
 #include <algorithm>
@@ -156,6 +158,29 @@ void tell_task_details(const NodeState& state, const TaskFacts& task, const std:
         text += format_text(" {}={}", variable.name, variable.value);
     }
     tell(state, format_text("task {}:{}", task.rank, text));
+}
+
+/// What concerns all tasks alike, once: from task 0. Who asked for details of all nodes gets each task's place, too.
+void tell_placement(const NodeState& state, const TaskFacts& task, const Environment& now,
+                    const std::optional<NodePlacement>& placed) {
+    if (task.rank == 0 && state.settings.verbose >= 1 && is_worth_a_warning(state)) {
+        for (const auto& warning : judge_placement(state, task, now, placed)) {
+            tell(state, "warning: " + warning);
+        }
+    }
+    if (!placed || state.settings.verbose < 2) {
+        return;
+    }
+    const auto& ranks = placed->placement.ranks;
+    if (state.settings.verbose >= 3) {
+        tell(state,
+             format_text("task {}: {}", task.rank, rank_text(*placed, state.facts.fabric, ranks.at(placed->own))));
+    } else if (task.rank == 0) {
+        tell(state, format_text("places: {}", binding_why(*placed)));
+        for (const auto& line : placement_lines(*placed, state.facts.fabric)) {
+            tell(state, line);
+        }
+    }
 }
 
 /// srun's note reaches the nodes of one component of a heterogeneous step only (srun.c, _launch_one_app). A node
@@ -373,6 +398,10 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     state.warnings = std::move(outcome.errors);
     state.user = {::geteuid(), ::getegid()};
     state.running_tasks = host.local_task_count().value_or(0);
+    state.facts.limits = read_limits(environment);
+    if (state.settings.raise_memlock) {
+        state.facts.limits.memlock_kib.reset();
+    }
     state.plan = make_plan(state.facts, state.settings);
     if (state.plan.leave_alone) {
         tell_log(state.plan.leave_alone_why);
@@ -385,6 +414,11 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     }
     const auto exchanged = exchange(state, host, endpoint, step.note.has_value());
     settle(state, host, exchanged, endpoint.has_value());
+    prepare_placement(state, host);
+    if (state.settings.raise_memlock) {
+        // After task_init, Slurm puts the limit of the shell that submitted over the one that we raise (ulimits.c).
+        (void)host.unset_variable("SLURM_RLIMIT_MEMLOCK");
+    }
     write_hosts(state, host, exchanged.hosts);
     if (!apply_variables(host, state.plan.variables)) {
         state.warnings.emplace_back("Slurm refused to set a variable");
@@ -396,6 +430,11 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
 }
 
 void node_prepare_task(const NodeState& state) {
+    if (state.settings.raise_memlock) {
+        if (const auto raised = raise_memlock(); !raised) {
+            tell(state, format_text("warning: memlock=raise: {}", raised.error().message));
+        }
+    }
     if (state.etc_hosts.empty()) {
         return;
     }
@@ -405,10 +444,26 @@ void node_prepare_task(const NodeState& state) {
     }
 }
 
+void node_note_task(NodeState& state, const Host& host) {
+    const auto local_id = host.task_local_id();
+    const auto pid = host.task_pid();
+    if (state.masks && local_id && pid) {
+        state.masks->record(*local_id, *pid);
+    }
+}
+
 int node_start_task(const NodeState& state, Host& host) {
     const Environment now = host.environment();
     const TaskFacts task = task_facts(state, host, now);
-    const auto variables = plan_task(state.plan, task, state.facts.environment);
+    const auto placed = place_task(state, task, now);
+    if (placed) {
+        bind_task(state, *placed);
+    }
+    auto variables = plan_task(state.plan, task, state.facts.environment, placed ? &*placed : nullptr);
+    if (placed && placed->binds_cpus) {
+        variables.push_back({std::string(masks_variable), write_masks(placed->masks), "slurm",
+                             "the CPUs that Slurm gave the tasks", VariableAction::Set});
+    }
     auto all = state.plan.variables;
     all.insert(all.end(), variables.begin(), variables.end());
     // Once more for all: a container plugin may have put its image's variables over ours meanwhile
@@ -416,6 +471,7 @@ int node_start_task(const NodeState& state, Host& host) {
     (void)apply_variables(host, all);
     mark(host, state, all);
     tell_task_details(state, task, variables);
+    tell_placement(state, task, now, placed);
     auto fault = state.strict_fault;
     if (task.rank == 0) {
         if (const auto wrong = verify_rank_zero(state)) {

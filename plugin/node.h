@@ -6,9 +6,11 @@
 #include "lib/child.h"
 #include "lib/inspect.h"
 #include "lib/plan.h"
+#include "lib/topology.h"
 #include "plugin/configuration.h"
 #include "plugin/host.h"
 #include "plugin/node_exchange.h"
+#include "plugin/task_masks.h"
 
 #include <optional>
 #include <string>
@@ -38,6 +40,9 @@ struct NodeState {
     StepSockets sockets;
     std::vector<CounterReading> counters; ///< at the beginning
     unsigned running_tasks = 0;
+    std::optional<TaskMasks> masks; ///< in rank layout, where the tasks are to be placed
+    std::optional<Topology> topology;
+    CpuSet step_cpus;                 ///< of the cores that Slurm gave the step; empty when not known
     std::optional<Child> last_report; ///< the counters on their way to srun
     StepUser user;
 };
@@ -45,8 +50,11 @@ struct NodeState {
 /// user_init: nullopt when there is nothing to do (not asked for, a special step, another runtime's daemons).
 std::optional<NodeState> node_start(const Configuration& configuration, Host& host);
 
-/// task_init_privileged, as root in the task: hosts=mount.
+/// task_init_privileged, as root in the task: hosts=mount, memlock=raise.
 void node_prepare_task(const NodeState& state);
+
+/// task_post_fork, as root in slurmstepd: the task is bound by now, and waits for the others to be.
+void node_note_task(NodeState& state, const Host& host);
 
 /// task_init: 0, or -1 when the step must not run (strict).
 int node_start_task(const NodeState& state, Host& host);

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/node_bind.h"
+
+#include "lib/binding.h"
+#include "lib/format.h"
+#include "lib/hwloc_topology.h"
+#include "lib/placement_report.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Slurm numbers cores socket by socket, as the tree does. A node that is configured with other cores than it has
+/// cannot be understood so.
+CpuSet cpus_of_cores(const std::string& list, const Topology& topology) {
+    CpuSet cpus;
+    const auto numbers = CpuSet::parse_list(list);
+    for (const unsigned core : numbers ? numbers->cpus() : std::vector<unsigned>()) {
+        if (core >= topology.cores.size()) {
+            return {};
+        }
+        cpus |= topology.cores[core].cpus;
+    }
+    return cpus;
+}
+
+/// What Slurm lets the tasks use. Without cpusets and task/affinity a mask is all of the machine, other jobs' cores
+/// too: then the cores of the step stand in its place.
+std::vector<CpuSet> allowed_masks(const NodeState& state) {
+    auto masks = state.masks->all();
+    for (auto& mask : masks) {
+        if (const CpuSet own = mask & state.step_cpus; !own.empty()) {
+            mask = own;
+        }
+    }
+    return masks;
+}
+
+} // namespace
+
+void prepare_placement(NodeState& state, const Host& host) {
+    if (state.plan.layout.layout != Layout::Rank) {
+        return;
+    }
+    state.masks = TaskMasks::create(host.local_task_count().value_or(0));
+    if (state.settings.bind == BindChoice::Off) {
+        return;
+    }
+    const auto root = Root::open(state.settings.root);
+    auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
+    if (!topology) {
+        tell_log("ranks are not bound: " + topology.error().message);
+        state.plan.notes.push_back("ranks are not bound: " + topology.error().message);
+        return;
+    }
+    state.step_cpus = cpus_of_cores(host.step_cores(), *topology);
+    state.topology = std::move(*topology);
+}
+
+std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts& task, const Environment& now) {
+    if (!state.masks) {
+        return std::nullopt;
+    }
+    auto masks = allowed_masks(state);
+    if (task.local_rank >= masks.size()) {
+        return std::nullopt;
+    }
+    return place_ranks(state.facts, state.plan, state.settings.bind, state.topology.value_or(Topology()),
+                       std::move(masks), view_of_task(task.local_rank, now, state.facts));
+}
+
+void bind_task(const NodeState& state, const NodePlacement& placed) {
+    const auto& rank = placed.placement.ranks.at(placed.own);
+    if (!placed.binds_cpus) {
+        return;
+    }
+    Binding binding;
+    if (rank.cpus != read_affinity()) {
+        binding.cpus = rank.cpus;
+    }
+    if (placed.binds_memory) {
+        binding.memory_node = rank.memory_node;
+    }
+    if (const auto bound = bind_self(binding); !bound) {
+        tell_user(format_text("{}: warning: a task {}", state.facts.host_name, bound.error().message));
+    }
+}
+
+std::vector<std::string> judge_placement(const NodeState& state, const TaskFacts& task, const Environment& now,
+                                         const std::optional<NodePlacement>& placed) {
+    std::vector<std::string> warnings;
+    const auto view = view_of_task(task.local_rank, now, state.facts);
+    if (auto isolation = judge_isolation(state.facts, view.gpus, task.local_tasks)) {
+        warnings.push_back(std::move(*isolation));
+    }
+    const bool by_task = state.plan.layout.layout == Layout::Rank;
+    const std::size_t ranks = by_task ? task.local_tasks : state.plan.visible_gpus;
+    CpuSet cpus;
+    if (by_task && state.masks) {
+        for (const auto& mask : state.masks->all()) {
+            cpus |= mask;
+        }
+    } else {
+        cpus = read_affinity();
+    }
+    const std::size_t cores = state.topology ? state.topology->count_cores(cpus) : cpus.size();
+    if (auto scarce = judge_cpus(now, ranks, cores)) {
+        warnings.push_back(std::move(*scarce));
+    } else if (placed) {
+        warnings.insert(warnings.end(), placed->placement.warnings.begin(), placed->placement.warnings.end());
+    }
+    return warnings;
+}
+
+} // namespace rdma_nccl
