@@ -43,17 +43,18 @@ public:
 private:
     bool find_place(std::size_t device, std::vector<bool>& tried) {
         for (const std::size_t hca : nearest_[device]) {
+            if (users_[hca].size() < capacity_) {
+                users_[hca].push_back(device);
+                hca_of_[device] = hca;
+                return true;
+            }
+        }
+        for (const std::size_t hca : nearest_[device]) {
             if (tried[hca]) {
                 continue;
             }
             tried[hca] = true;
-            auto& users = users_[hca];
-            if (users.size() < capacity_) {
-                users.push_back(device);
-                hca_of_[device] = hca;
-                return true;
-            }
-            for (auto& user : users) {
+            for (auto& user : users_[hca]) {
                 if (find_place(user, tried)) {
                     user = device;
                     hca_of_[device] = hca;

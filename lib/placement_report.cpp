@@ -79,7 +79,7 @@ std::string binding_why(const NodePlacement& node) {
         return "fewer CPUs than ranks: left in common";
     }
     if (!any(CpuSource::Shared)) {
-        return "Slurm gave each task its own CPUs: kept";
+        return "each rank has CPUs of its own: kept";
     }
     return any(CpuSource::Slurm) ? "what tasks had in common is shared out, own CPUs are kept"
                                  : "the tasks had their CPUs in common: shared out, near the GPUs";

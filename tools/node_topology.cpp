@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/node_topology.h"
+
+#include "lib/binding.h"
+#include "lib/format.h"
+#include "lib/placement_report.h"
+#include "lib/text.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t most_ranks = 4096;
+
+std::optional<unsigned> number(const Environment& environment, std::string_view name) {
+    return parse_number<unsigned>(environment.get(name).value_or(""));
+}
+
+bool in_step_of_plugin(const NodeFacts& facts) {
+    return facts.environment.get("SLURM_STEP_ID") && facts.environment.marked_step() == facts.step.name();
+}
+
+/// Tasks of this node where they are the ranks; else one rank per GPU.
+std::size_t count_ranks(const NodeFacts& facts, const Plan& plan) {
+    const auto node = number(facts.environment, "SLURM_NODEID");
+    const auto& counts = facts.step.tasks_per_node;
+    if (plan.layout.layout == Layout::Rank && facts.step.job_id != 0) {
+        return node && *node < counts.size() ? counts[*node] : facts.step.most_tasks_per_node();
+    }
+    return std::max(facts.visible_gpus, 1U);
+}
+
+/// The CPUs that ranks may have, by the strongest that tells.
+Result<std::vector<CpuSet>> find_masks(NodeTopology& node, bool live, const RanksWanted& wanted, std::size_t ranks) {
+    if (!wanted.cpus.empty()) {
+        auto masks = read_masks(wanted.cpus, ranks);
+        if (!masks) {
+            return fail(format_text("--cpus \"{}\": a list of CPUs as 0-15,32 is wanted, or one for each of the {} "
+                                    "ranks with / between",
+                                    printable(wanted.cpus), ranks));
+        }
+        node.masks_source = "--cpus";
+        return *masks;
+    }
+    if (in_step_of_plugin(node.facts) && node.plan.layout.layout == Layout::Rank) {
+        if (auto masks = read_masks(node.facts.environment.get(masks_variable).value_or(""), ranks)) {
+            node.masks_source = "Slurm, as the plugin saw them";
+            return *masks;
+        }
+    }
+    node.masks_source = live ? "the affinity mask of this process" : "all CPUs of the machine";
+    return std::vector<CpuSet>(ranks, live ? read_affinity() : node.topology.cpus());
+}
+
+Result<NodeTopology> place(NodeTopology node, bool live, BindChoice bind, const RanksWanted& wanted) {
+    const std::size_t ranks = wanted.ranks.value_or(count_ranks(node.facts, node.plan));
+    if (ranks < 1 || ranks > most_ranks) {
+        return fail(format_text("--ranks {}: a number from 1 to {} is wanted", ranks, most_ranks));
+    }
+    auto masks = find_masks(node, live, wanted, ranks);
+    if (!masks) {
+        return tl::unexpected(masks.error());
+    }
+    std::optional<TaskView> own;
+    const auto local_rank = number(node.facts.environment, "SLURM_LOCALID");
+    if (in_step_of_plugin(node.facts) && node.plan.layout.layout == Layout::Rank && local_rank && *local_rank < ranks) {
+        own.emplace(view_of_task(*local_rank, node.facts.environment, node.facts));
+    }
+    node.placed = place_ranks(node.facts, node.plan, bind, node.topology, std::move(*masks), own);
+    return node;
+}
+
+/// hwloc's file says which ports are active, and no more.
+FabricChoice choose_active_ports(const Fabric& fabric) {
+    FabricChoice choice;
+    for (const auto& hca : fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            PortChoice entry;
+            entry.hca = hca.name;
+            entry.port = port.number;
+            entry.rule = port.state == "ACTIVE" ? PortRule::Used : PortRule::NotActive;
+            choice.ports.push_back(std::move(entry));
+        }
+    }
+    return choice;
+}
+
+} // namespace
+
+Result<NodeTopology> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
+                                const RanksWanted& wanted) {
+    NodeTopology node{facts, plan, {}, {}, {}, {}};
+    const auto root = Root::open(settings.root);
+    auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
+    if (topology) {
+        node.topology = std::move(*topology);
+    } else {
+        node.problem = topology.error().message;
+    }
+    const bool live = root && root->path() == "/";
+    // The plugin leaves no masks where it was told to bind nothing.
+    const bool plugin_binds = !in_step_of_plugin(facts) || plan.layout.layout != Layout::Rank ||
+                              facts.environment.get(masks_variable) || !wanted.cpus.empty();
+    return place(std::move(node), live, plugin_binds ? settings.bind : BindChoice::Off, wanted);
+}
+
+Result<NodeTopology> place_by_xml(const std::string& path, BindChoice bind, const RanksWanted& wanted) {
+    auto machine = read_topology_xml(path);
+    if (!machine) {
+        return tl::unexpected(machine.error());
+    }
+    NodeTopology node;
+    node.topology = std::move(machine->topology);
+    node.facts.fabric = std::move(machine->fabric);
+    const auto gpus = find_visible_gpus({}, [&] { return node.facts.fabric.gpus.size(); });
+    node.facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
+    node.facts.visible_gpu_ids = gpus.ids;
+    node.facts.visible_gpus_source = gpus.source;
+    node.plan.layout.layout = Layout::Rank;
+    node.plan.visible_gpus = node.facts.visible_gpus;
+    node.plan.fabric = choose_active_ports(node.facts.fabric);
+    return place(std::move(node), false, bind, wanted);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine that a subcommand looks at, and the places of its ranks: what `topo` shows and `explain` explains.
+#pragma once
+
+#include "lib/hwloc_topology.h"
+#include "lib/node_placement.h"
+#include "lib/result.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// What the options say about the ranks; absent: as the step or the machine tells.
+struct RanksWanted {
+    std::optional<std::size_t> ranks;
+    std::string cpus; ///< "0-15", or one list for each rank, "0-7/8-15"; empty: as allowed
+};
+
+/// Everything that a place follows from, and the places.
+struct NodeTopology {
+    NodeFacts facts;
+    Plan plan;
+    Topology topology;
+    std::optional<std::string> problem; ///< why there is no topology
+    NodePlacement placed;
+    std::string masks_source; ///< where the CPUs of the ranks are from
+};
+
+/// Places the ranks of the step that this process is in, else as many as the node has GPUs. In a step that the plugin
+/// has set up it comes to the plugin's own plan.
+Result<NodeTopology> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
+                                const RanksWanted& wanted = {});
+
+/// The same for a machine that is known by an XML file of hwloc's: all its active ports are taken as used.
+Result<NodeTopology> place_by_xml(const std::string& path, BindChoice bind, const RanksWanted& wanted);
+
+} // namespace rdma_nccl

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/topo.h"
+
+#include "lib/format.h"
+#include "lib/root.h"
+#include "lib/text.h"
+#include "tools/node_plan.h"
+#include "tools/print.h"
+#include "tools/settings_options.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr int exit_usage = 2;
+constexpr int exit_cannot_tell = 3;
+
+struct TopoOptions {
+    SettingsOptions settings;
+    RanksWanted ranks;
+    std::string xml;
+    std::string svg;
+    bool json = false;
+};
+
+struct Shown {
+    NodeTopology node;
+    std::string host;
+};
+
+Result<Shown> look_at(const TopoOptions& options, const Settings& settings) {
+    if (!options.xml.empty()) {
+        return place_by_xml(options.xml, settings.bind, options.ranks).map([&](NodeTopology node) {
+            return Shown{std::move(node), std::string(base_name(options.xml))};
+        });
+    }
+    const auto root = Root::open(settings.root);
+    const auto node = root ? plan_node(options.settings, settings, usual_patience) : tl::unexpected(root.error());
+    if (!node) {
+        return tl::unexpected(node.error());
+    }
+    return place_here(node->facts, node->plan, settings, options.ranks).map([&](NodeTopology placed) {
+        return Shown{std::move(placed), host_name_of(*root)};
+    });
+}
+
+/// A file that is there is replaced: the user named it for this.
+Result<void> write_file(const std::string& path, const std::string& text) {
+    const std::unique_ptr<FILE, int (*)(FILE*)> file(
+        std::fopen(path.c_str(), "we"), [](FILE* open) { return open == nullptr ? 0 : std::fclose(open); });
+    if (!file || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() || std::fflush(file.get()) != 0) {
+        return fail(format_text("--svg {}: {}", printable(path), ::strerror(errno)), errno);
+    }
+    return {};
+}
+
+int run_topo(const TopoOptions& options) {
+    const auto settings = settings_from(options.settings);
+    if (!settings) {
+        print_error(settings.error().message);
+        return exit_usage;
+    }
+    const auto shown = look_at(options, *settings);
+    if (!shown) {
+        print_error(shown.error().message);
+        return exit_cannot_tell;
+    }
+    const auto& [node, host] = *shown;
+    if (!options.svg.empty()) {
+        if (const auto written = write_file(options.svg, topo_svg(node, host)); !written) {
+            print_error(written.error().message);
+            return exit_cannot_tell;
+        }
+    }
+    if (options.json) {
+        print_out(topo_json(node, host).dump(2) + "\n");
+    } else if (options.svg.empty()) {
+        print_out(topo_text(node, host));
+    }
+    return node.problem ? exit_cannot_tell : node.placed.placement.warnings.empty() ? 0 : 1;
+}
+
+} // namespace
+
+void add_topo_command(CLI::App& app, int& exit_code) {
+    auto options = std::make_shared<TopoOptions>();
+    auto* command = app.add_subcommand("topo", "GPUs, HCAs and CPUs, their distances, and where the ranks belong");
+    auto* json = command->add_flag("--json", options->json, "print JSON");
+    command->add_option("--svg", options->svg, "write a picture for a browser to FILE")
+        ->type_name("FILE")
+        ->check(not_empty())
+        ->excludes(json);
+    command
+        ->add_option("--ranks", options->ranks.ranks,
+                     "places for N ranks (default: the tasks of this step on this node, else one per GPU)")
+        ->type_name("N");
+    command
+        ->add_option("--cpus", options->ranks.cpus,
+                     "as if Slurm had given these CPUs: 0-15, or one list for each rank, 0-7/8-15")
+        ->type_name("LIST")
+        ->check(not_empty());
+    command->add_option("--xml", options->xml, "another machine, by a topology of hwloc's (lstopo FILE.xml)")
+        ->type_name("FILE")
+        ->check(not_empty());
+    add_settings_options(*command, options->settings);
+    command->callback([options, &exit_code] { exit_code = run_topo(*options); });
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// rdma-nccl topo: GPUs, HCAs and CPUs of this node, how far they are from each other, and where its ranks belong
+// (design section 8).
+#pragma once
+
+#include "tools/node_topology.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace rdma_nccl {
+
+/// For people: NUMA nodes, GPUs with their nearest HCAs, distances, ranks, warnings. ASCII.
+std::string topo_text(const NodeTopology& node, const std::string& host);
+
+/// The ranks alone, as a table; also in `explain`.
+std::string ranks_table(const NodeTopology& node, std::string_view indent);
+
+/// For programs, schema 1:
+/// {"schema","host","source","problem","packages","cores","cpus","numa_nodes":[{"number","cpus",
+/// "memory_mib","package","special"}],"gpus":[{"id","pci","vendor","numa_node","cpus","nearest_hcas","distance"}],
+/// "hcas":[{"port","pci","numa_node","cpus"}],"distances":[[...]],"tells_nearness","ranks":[{"local_rank","gpus",
+/// "mask","cpus","cores","threads","source","memory_node","gpu_to_cpus","hcas","to_hca"}],"gpu_order","binds_cpus",
+/// "binds_memory","why","warnings","notes"}. Distances are distance_name()s; distances[i][j] is from GPU i to HCA j.
+nlohmann::ordered_json topo_json(const NodeTopology& node, const std::string& host);
+
+/// A picture: packages, NUMA nodes with their cores, PCIe switches, GPUs, HCAs, and the ranks' places in colours; for a
+/// browser, light and dark, without anything from elsewhere.
+std::string topo_svg(const NodeTopology& node, const std::string& host);
+
+/// Registers the subcommand. Ends with 0; 1: with warnings; 3: the machine cannot be read.
+void add_topo_command(CLI::App& app, int& exit_code);
+
+} // namespace rdma_nccl

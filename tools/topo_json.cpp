@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/placement_report.h"
+#include "tools/json.h"
+#include "tools/topo.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template<typename T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json();
+}
+
+Json numa_json(const Topology& topology) {
+    auto list = Json::array();
+    for (const auto& node : topology.numa_nodes) {
+        list.push_back({{"number", node.number},
+                        {"cpus", node.cpus.list()},
+                        {"memory_mib", node.memory_mib},
+                        {"package", node.package},
+                        {"special", node.special}});
+    }
+    return list;
+}
+
+Json names(const NodePlacement& placed, const std::vector<std::size_t>& hcas) {
+    auto list = Json::array();
+    for (const auto hca : hcas) {
+        list.push_back(json_ascii(placed.ports.at(hca)));
+    }
+    return list;
+}
+
+Json gpus_json(const NodeTopology& node) {
+    auto list = Json::array();
+    for (std::size_t i = 0; i < node.placed.gpus.size(); ++i) {
+        const auto& position = node.placed.gpus[i];
+        const Gpu* gpu = position ? &node.facts.fabric.gpus.at(*position) : nullptr;
+        const auto& row = node.placed.placement.gpu_to_hca.at(i);
+        std::vector<std::size_t> nearest;
+        for (std::size_t hca = 0; hca < row.size(); ++hca) {
+            if (row[hca] == *std::min_element(row.begin(), row.end())) {
+                nearest.push_back(hca);
+            }
+        }
+        list.push_back({{"id", json_ascii(node.placed.gpu_ids.at(i))},
+                        {"pci", gpu == nullptr ? Json() : Json(gpu->pci)},
+                        {"vendor", gpu == nullptr ? Json() : Json(gpu->vendor)},
+                        {"numa_node", gpu == nullptr ? Json() : or_null(gpu->numa_node)},
+                        {"cpus", gpu == nullptr ? "" : place_of(*gpu, node.topology).cpus.list()},
+                        {"nearest_hcas", names(node.placed, nearest)},
+                        {"distance", nearest.empty() ? "unknown" : distance_name(row[nearest.front()])}});
+    }
+    return list;
+}
+
+Json hcas_json(const NodeTopology& node) {
+    auto list = Json::array();
+    for (const auto* port : node.plan.fabric.used()) {
+        const auto* hca = node.facts.fabric.find_hca(port->hca);
+        list.push_back({{"port", json_ascii(port->hca + ":" + std::to_string(port->port))},
+                        {"pci", hca == nullptr || hca->pci.empty() ? Json() : Json(hca->pci)},
+                        {"numa_node", hca == nullptr ? Json() : or_null(hca->numa_node)},
+                        {"cpus", hca == nullptr ? "" : place_of(*hca, node.topology).cpus.list()}});
+    }
+    return list;
+}
+
+Json distances_json(const DistanceTable& distances) {
+    auto table = Json::array();
+    for (const auto& row : distances) {
+        auto list = Json::array();
+        for (const auto distance : row) {
+            list.push_back(distance_name(distance));
+        }
+        table.push_back(std::move(list));
+    }
+    return table;
+}
+
+std::string_view source_name(CpuSource source) {
+    return source == CpuSource::Slurm ? "slurm" : source == CpuSource::Shared ? "shared" : "scarce";
+}
+
+Json ranks_json(const NodePlacement& placed) {
+    auto list = Json::array();
+    for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
+        const auto& rank = placed.placement.ranks[i];
+        auto gpus = Json::array();
+        for (const auto gpu : rank.gpus) {
+            gpus.push_back(json_ascii(placed.gpu_ids.at(gpu)));
+        }
+        list.push_back({{"local_rank", i},
+                        {"gpus", std::move(gpus)},
+                        {"mask", i < placed.masks.size() ? placed.masks[i].list() : ""},
+                        {"cpus", rank.cpus.list()},
+                        {"cores", rank.cores},
+                        {"threads", rank.threads()},
+                        {"source", source_name(rank.source)},
+                        {"memory_node", or_null(rank.memory_node)},
+                        {"gpu_to_cpus", distance_name(rank.gpu_to_cpus)},
+                        {"hcas", names(placed, rank.hcas)},
+                        {"to_hca", distance_name(rank.to_hca)}});
+    }
+    return list;
+}
+
+Json texts_json(const std::vector<std::string>& texts) {
+    auto list = Json::array();
+    for (const auto& text : texts) {
+        list.push_back(json_ascii(text));
+    }
+    return list;
+}
+
+Json order_json(const NodePlacement& placed) {
+    auto order = Json::array();
+    for (const auto gpu : placed.placement.gpu_order) {
+        order.push_back(json_ascii(placed.gpu_ids.at(gpu)));
+    }
+    return order;
+}
+
+} // namespace
+
+nlohmann::ordered_json topo_json(const NodeTopology& node, const std::string& host) {
+    const auto& placed = node.placed;
+    const auto& topology = node.topology;
+    return {{"schema", 1},
+            {"host", json_ascii(host)},
+            {"source", json_ascii(topology.source)},
+            {"problem", node.problem ? Json(json_ascii(*node.problem)) : Json()},
+            {"packages", topology.packages},
+            {"cores", topology.cores.size()},
+            {"cpus", topology.cpus().list()},
+            {"numa_nodes", numa_json(topology)},
+            {"gpus", gpus_json(node)},
+            {"hcas", hcas_json(node)},
+            {"distances", distances_json(placed.placement.gpu_to_hca)},
+            {"tells_nearness", placed.placement.tells_nearness},
+            {"ranks", ranks_json(placed)},
+            {"gpu_order", order_json(placed)},
+            {"binds_cpus", placed.binds_cpus},
+            {"binds_memory", placed.binds_memory},
+            {"why", binding_why(placed)},
+            {"warnings", texts_json(placed.placement.warnings)},
+            {"notes", texts_json(placed.placement.notes)}};
+}
+
+} // namespace rdma_nccl

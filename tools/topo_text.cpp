@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/format.h"
+#include "lib/placement_report.h"
+#include "lib/text.h"
+#include "tools/table.h"
+#include "tools/topo.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view indent = "  ";
+
+std::string count(std::size_t number, std::string_view what) {
+    return format_text("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+std::string or_dash(std::string text) {
+    return text.empty() ? "-" : std::move(text);
+}
+
+template<typename T>
+std::string number_text(const std::optional<T>& number) {
+    return number ? format_text("{}", *number) : "-";
+}
+
+std::string heading(const NodeTopology& node, const std::string& host) {
+    if (node.problem) {
+        return format_text("host {}: {}\n", or_dash(printable(host)), *node.problem);
+    }
+    const auto& topology = node.topology;
+    return format_text("host {}: {}, {}, {} ({})\n", or_dash(printable(host)), count(topology.packages, "package"),
+                       count(topology.cores.size(), "core"), count(topology.cpus().size(), "CPU"),
+                       printable(topology.source));
+}
+
+std::string numa_table(const Topology& topology) {
+    std::vector<TableRow> rows = {{"NUMA NODE", "PACKAGE", "CPUS", "MEMORY"}};
+    for (const auto& node : topology.numa_nodes) {
+        const double gib = static_cast<double>(node.memory_mib) / 1024;
+        const std::string memory = gib >= 10 ? format_text("{:.0f} GiB", gib) : format_text("{:.1f} GiB", gib);
+        rows.push_back({format_text("{}", node.number), node.special ? "-" : format_text("{}", node.package),
+                        node.special ? "none of its own" : or_dash(node.cpus.list()), memory});
+    }
+    return aligned_table(rows, indent);
+}
+
+const Gpu* gpu_at(const NodeTopology& node, std::size_t i) {
+    const auto& position = node.placed.gpus.at(i);
+    return position ? &node.facts.fabric.gpus.at(*position) : nullptr;
+}
+
+/// The nearest HCAs of a row of distances: all that are equally near.
+std::string nearest_text(const NodePlacement& placed, const std::vector<Distance>& row) {
+    if (row.empty() || !placed.placement.tells_nearness) {
+        return "-";
+    }
+    const auto least = *std::min_element(row.begin(), row.end());
+    std::string names;
+    for (std::size_t hca = 0; hca < row.size(); ++hca) {
+        if (row[hca] == least) {
+            names += (names.empty() ? "" : ",") + placed.ports.at(hca);
+        }
+    }
+    return names;
+}
+
+std::string gpu_table(const NodeTopology& node) {
+    const auto& placed = node.placed;
+    std::vector<TableRow> rows = {{"GPU", "PCI", "NUMA", "CPUS", "NEAREST HCAS", "THROUGH"}};
+    for (std::size_t i = 0; i < placed.gpus.size(); ++i) {
+        const auto* gpu = gpu_at(node, i);
+        const auto& row = placed.placement.gpu_to_hca.at(i);
+        const std::string through = row.empty() || !placed.placement.tells_nearness
+                                        ? "-"
+                                        : std::string(distance_text(*std::min_element(row.begin(), row.end())));
+        rows.push_back({printable(placed.gpu_ids.at(i), 16), gpu == nullptr ? "-" : gpu->pci,
+                        gpu == nullptr ? "-" : number_text(gpu->numa_node),
+                        gpu == nullptr ? "-" : or_dash(place_of(*gpu, node.topology).cpus.list()),
+                        nearest_text(placed, row), through});
+    }
+    return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
+}
+
+std::string distance_table(const NodePlacement& placed) {
+    TableRow head = {""};
+    head.insert(head.end(), placed.ports.begin(), placed.ports.end());
+    std::vector<TableRow> rows = {head};
+    for (std::size_t i = 0; i < placed.gpus.size(); ++i) {
+        TableRow row = {format_text("GPU{}", printable(placed.gpu_ids.at(i), 16))};
+        for (const auto distance : placed.placement.gpu_to_hca.at(i)) {
+            row.emplace_back(distance_word(distance));
+        }
+        rows.push_back(std::move(row));
+    }
+    return aligned_table(rows, indent) +
+           "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
+           "  PKG: another NUMA node of the package, SYS: another package\n";
+}
+
+std::string lines(std::string_view title, const std::vector<std::string>& texts) {
+    std::string text;
+    for (const auto& line : texts) {
+        text += format_text("{}: {}\n", title, line);
+    }
+    return text;
+}
+
+std::string gpus_of(const NodePlacement& placed, const RankPlacement& rank) {
+    std::string text;
+    for (const auto gpu : rank.gpus) {
+        text += (text.empty() ? "" : ",") + printable(placed.gpu_ids.at(gpu), 16);
+    }
+    return or_dash(std::move(text));
+}
+
+} // namespace
+
+std::string ranks_table(const NodeTopology& node, std::string_view table_indent) {
+    const auto& placed = node.placed;
+    std::vector<TableRow> rows = {{"LOCAL RANK", "GPU", "CPUS", "CORES", "THREADS", "MEMORY", "HCA", "THROUGH"}};
+    for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
+        const auto& rank = placed.placement.ranks[i];
+        rows.push_back({format_text("{}", i), gpus_of(placed, rank), or_dash(rank.cpus.list()),
+                        format_text("{}", rank.cores), placed.binds_cpus ? format_text("{}", rank.threads()) : "-",
+                        placed.binds_memory ? number_text(rank.memory_node) : "-",
+                        rank.hcas.empty() ? "-" : placed.ports.at(rank.hcas.front()),
+                        rank.hcas.empty() ? "-" : std::string(distance_text(rank.to_hca))});
+    }
+    return aligned_table(rows, table_indent);
+}
+
+std::string topo_text(const NodeTopology& node, const std::string& host) {
+    const auto& placed = node.placed;
+    std::string text = heading(node, host);
+    if (!node.problem) {
+        text += "\nNUMA nodes\n" + numa_table(node.topology);
+    }
+    text += "\nGPUs\n" + gpu_table(node);
+    if (!placed.ports.empty() && !placed.gpus.empty()) {
+        text += "\ndistances from GPUs to HCAs\n" + distance_table(placed);
+    }
+    text += format_text("\nranks: {} ({})\n", binding_why(placed), node.masks_source) + ranks_table(node, indent);
+    if (!placed.placement.gpu_order.empty()) {
+        std::string order;
+        for (const auto gpu : placed.placement.gpu_order) {
+            order += (order.empty() ? "" : ",") + placed.gpu_ids.at(gpu);
+        }
+        text += format_text("  {}={} makes LOCAL_RANK's GPU the near one\n", placed.order_variable, order);
+    }
+    return text + lines("warning", placed.placement.warnings) + lines("note", placed.placement.notes);
+}
+
+} // namespace rdma_nccl
