@@ -8,8 +8,9 @@ namespace rdma_nccl {
 
 namespace {
 
-/// As many cores near its GPU are enough for a rank: its own thread, NCCL's proxy and a few data loaders.
-constexpr std::size_t enough_cores = 4;
+/// As many cores near its GPU do for a rank, for its own thread and NCCL's proxy: only with fewer it takes farther
+/// ones.
+constexpr std::size_t enough_cores = 2;
 
 /// The least that is handed out: a core's allowed threads, or a single thread.
 struct Unit {
@@ -37,10 +38,12 @@ std::vector<Unit> units_of(const Topology& topology, const CpuSet& common, std::
 struct Domain {
     std::vector<const Unit*> units; ///< in the order of the tree
     std::size_t free = 0;           ///< not promised to a rank
+
+    [[nodiscard]] unsigned package() const { return units.front()->core->package; }
 };
 
 std::vector<Domain> domains_of(const std::vector<Unit>& units, std::span<const RankDevices> ranks) {
-    using Kind = std::tuple<unsigned, std::optional<unsigned>, std::vector<bool>>;
+    using Kind = std::tuple<std::optional<unsigned>, unsigned, std::vector<bool>>;
     std::vector<Kind> kinds;
     std::vector<Domain> domains;
     for (const auto& unit : units) {
@@ -48,7 +51,9 @@ std::vector<Domain> domains_of(const std::vector<Unit>& units, std::span<const R
         for (const auto& rank : ranks) {
             near.push_back(rank.gpu && rank.gpu->cpus.intersects(unit.cpus));
         }
-        const Kind kind(unit.core->package, unit.core->numa_node, std::move(near));
+        // Some virtual machines show a package for each core: the NUMA node says more, where there is one.
+        const auto& node = unit.core->numa_node;
+        const Kind kind(node, node ? 0 : unit.core->package, std::move(near));
         const auto found = std::find(kinds.begin(), kinds.end(), kind);
         const auto index = static_cast<std::size_t>(found - kinds.begin());
         if (found == kinds.end()) {
@@ -74,6 +79,10 @@ public:
                 rank.hca.push_back(distance(devices.hca, domain));
             }
             rank.nearest = *std::min_element(rank.gpu.begin(), rank.gpu.end());
+            if (rank.nearest == Distance::Unknown) { // no GPU, or one of which nothing is known
+                rank.gpu = rank.hca;
+                rank.nearest = *std::min_element(rank.gpu.begin(), rank.gpu.end());
+            }
             ranks_.push_back(std::move(rank));
         }
         choose_homes(units.size());
@@ -119,10 +128,7 @@ private:
         std::vector<std::size_t> homes(domains_.size());
         for (std::size_t number = 0; number < ranks_.size(); ++number) {
             auto& rank = ranks_[number];
-            const bool anywhere = rank.nearest == Distance::Unknown &&
-                                  std::all_of(rank.hca.begin(), rank.hca.end(),
-                                              [](Distance distance) { return distance == Distance::Unknown; });
-            if (anywhere) {
+            if (rank.nearest == Distance::Unknown) {
                 rank.home = domain_of_unit(number * units / ranks_.size());
                 continue;
             }
@@ -149,11 +155,13 @@ private:
     }
 
     /// One unit more for a rank: from its home, else from the nearest domain that has one; without `far`, only from
-    /// those as near to its GPU as can be.
+    /// those as near to its GPU as can be, or where nothing is known, from the same package.
     bool promise(Rank& rank, bool far) {
         std::optional<std::size_t> best;
         for (std::size_t d = 0; d < domains_.size(); ++d) {
-            const bool allowed = domains_[d].free > 0 && (far || rank.gpu[d] == rank.nearest);
+            const bool near = rank.nearest == Distance::Unknown ? domains_[d].package() == domains_[rank.home].package()
+                                                                : rank.gpu[d] == rank.nearest;
+            const bool allowed = domains_[d].free > 0 && (far || near);
             if (allowed && (!best || key(rank, d) < key(rank, *best))) {
                 best = d;
             }

@@ -14,28 +14,20 @@ namespace rdma_nccl {
 
 namespace {
 
-/// What is near to a device, from the first object above it that is no device.
-struct Nearness {
-    CpuSet cpus;
-    std::optional<int> numa_node;
-};
-
-Nearness nearness(const HwlocLibrary& hwloc, hwloc_obj_t object) {
+/// Of the first object above that is no device.
+CpuSet near_cpus(const HwlocLibrary& hwloc, hwloc_obj_t object) {
     while (object != nullptr && object->cpuset == nullptr) {
         object = object->parent;
     }
-    Nearness near;
+    CpuSet cpus;
     if (object == nullptr) {
-        return near;
+        return cpus;
     }
-    for (int cpu = hwloc.bitmap_next(object->cpuset, -1); cpu >= 0; cpu = hwloc.bitmap_next(object->cpuset, cpu)) {
-        near.cpus.add(static_cast<unsigned>(cpu));
+    for (int cpu = hwloc.bitmap_next(object->cpuset, -1); cpu >= 0 && static_cast<unsigned>(cpu) < most_cpus;
+         cpu = hwloc.bitmap_next(object->cpuset, cpu)) {
+        cpus.add(static_cast<unsigned>(cpu));
     }
-    const int node = hwloc.bitmap_next(object->nodeset, -1);
-    if (node >= 0 && hwloc.bitmap_next(object->nodeset, node) < 0) {
-        near.numa_node = node;
-    }
-    return near;
+    return cpus;
 }
 
 std::string pci_address(const decltype(hwloc_obj_attr_u::pcidev)& pci) {
@@ -64,13 +56,11 @@ void add_gpu(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
     const auto vendor = gpu_vendor(format_text("0x{:04x}00", static_cast<unsigned>(pci.class_id)),
                                    format_text("0x{:04x}", static_cast<unsigned>(pci.vendor_id)));
     if (!vendor.empty()) {
-        const auto near = nearness(hwloc, object);
         Gpu gpu;
         gpu.pci = pci_address(pci);
         gpu.pci_path = pci_path(object);
         gpu.vendor = vendor;
-        gpu.numa_node = near.numa_node;
-        gpu.local_cpus = near.cpus;
+        gpu.local_cpus = near_cpus(hwloc, object);
         fabric.gpus.push_back(std::move(gpu));
     }
 }
@@ -121,15 +111,13 @@ void add_hca(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
     if (object->name == nullptr || !is_open_fabrics(object)) {
         return;
     }
-    const auto near = nearness(hwloc, object);
     Hca hca;
     hca.name = printable(object->name, 64);
     if (object->parent != nullptr && object->parent->type == HWLOC_OBJ_PCI_DEVICE) {
         hca.pci = pci_address(object->parent->attr->pcidev);
         hca.pci_path = pci_path(object->parent);
     }
-    hca.numa_node = near.numa_node;
-    hca.local_cpus = near.cpus;
+    hca.local_cpus = near_cpus(hwloc, object);
     hca.node_guid = info(object, "NodeGUID").value_or("");
     hca.ports = ports_of(object);
     fabric.hcas.push_back(std::move(hca));

@@ -182,6 +182,15 @@ Topology to_topology(const HwlocLibrary& hwloc, hwloc_topology_t raw) {
     return topology;
 }
 
+std::optional<int> node_of(const Topology& topology, const CpuSet& cpus) {
+    for (const auto& node : topology.numa_nodes) {
+        if (!node.special && node.cpus == cpus) {
+            return static_cast<int>(node.number);
+        }
+    }
+    return std::nullopt;
+}
+
 Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const Root& root, Devices devices) {
     if (root.path() != "/" && root.exists(topology_file)) {
         return load(hwloc, devices, root.path() + std::string(topology_file));
@@ -215,6 +224,12 @@ Result<XmlMachine> read_topology_xml(const std::string& path) {
     return load(*hwloc, Devices::Read, path).map([&](const HwlocTopology& loaded) {
         XmlMachine machine{to_topology(*hwloc, loaded.get()), read_hwloc_devices(*hwloc, loaded.get())};
         machine.topology.source = path;
+        for (auto& gpu : machine.fabric.gpus) {
+            gpu.numa_node = node_of(machine.topology, gpu.local_cpus);
+        }
+        for (auto& hca : machine.fabric.hcas) {
+            hca.numa_node = node_of(machine.topology, hca.local_cpus);
+        }
         return machine;
     });
 }

@@ -39,6 +39,9 @@ std::string heading(const NodeTopology& node, const std::string& host) {
 std::string numa_table(const Topology& topology) {
     std::vector<TableRow> rows = {{"NUMA NODE", "PACKAGE", "CPUS", "MEMORY"}};
     for (const auto& node : topology.numa_nodes) {
+        if (node.special && node.memory_mib == 0) {
+            continue; // kept by a driver for memory that may come
+        }
         const double gib = static_cast<double>(node.memory_mib) / 1024;
         const std::string memory = gib >= 10 ? format_text("{:.0f} GiB", gib) : format_text("{:.1f} GiB", gib);
         rows.push_back({format_text("{}", node.number), node.special ? "-" : format_text("{}", node.package),
