@@ -107,10 +107,21 @@ def _node_line(node: Member, real_cpus: bool) -> str:
     cpus = f"CPUs={len(os.sched_getaffinity(0))}"
     if not real_cpus:
         # Steps that ask for no binding get none: Slurm cannot bind to cores that do not exist.
-        cpus = f"Sockets={machine.packages} CoresPerSocket={machine.cores_per_package} ThreadsPerCore=1 CpuBind=none"
+        cpus = f"{_shape(node)} CpuBind=none"
     gres = f" Gres=gpu:a100:{node.gpu_count}" if node.gpu_count else ""
-    memory = f"RealMemory={machine.memory_gib << 10}"
+    memory = f"RealMemory={machine.processors.memory_kib >> 10}"
     return f"NodeName={node.name} NodeAddr={node.address} {cpus} {memory}{gres} State=UNKNOWN"
+
+
+def _shape(node: Member) -> str:
+    """Slurm knows only machines that are even; of others it gets to know how many CPUs they have."""
+    processors = node.machine.processors
+    count = len(processors.cpus)
+    sockets = len({cpu.package for cpu in processors.cpus})
+    cores = len({(cpu.package, cpu.core) for cpu in processors.cpus})
+    if cores % sockets or count % cores:
+        return f"CPUs={count}"
+    return f"Sockets={sockets} CoresPerSocket={cores // sockets} ThreadsPerCore={count // cores}"
 
 
 def _gres_line(node: Member) -> str:

@@ -7,13 +7,36 @@ from dataclasses import dataclass
 
 GID_TYPES = {1: "IB/RoCE v1", 2: "RoCE v2"}
 
-# PCI vendor, device, class and driver of a GPU.
-GPUS = {
-    "nvidia": ("0x10de", "0x20b2", "0x030200"),
-    "amdgpu": ("0x1002", "0x74a1", "0x120000"),
-}
 BRIDGE_IDS = ("0x1000", "0xc010")
 ETHERNET_CLASS, INFINIBAND_CLASS = "0x020000", "0x020700"
+
+
+@dataclass(frozen=True)
+class GpuModel:
+    name: str
+    device: str
+    pci_class: str = "0x030200"
+    driver: str = "nvidia"
+
+    @property
+    def ids(self) -> tuple[str, str]:
+        return {"nvidia": "0x10de", "amdgpu": "0x1002"}[self.driver], self.device
+
+
+# By what a description calls them; the first of a driver is what it has without a model.
+GPU_MODELS = {
+    "A100": GpuModel("NVIDIA A100-SXM4-80GB", "0x20b2"),
+    "A100 PCIe": GpuModel("NVIDIA A100 80GB PCIe", "0x20b5"),
+    "V100": GpuModel("Tesla V100-SXM2-32GB", "0x1db5"),
+    "H100": GpuModel("NVIDIA H100 80GB HBM3", "0x2330"),
+    "H200": GpuModel("NVIDIA H200", "0x2335"),
+    "L40S": GpuModel("NVIDIA L40S", "0x26b9"),
+    "GH200": GpuModel("NVIDIA GH200 120GB", "0x2342"),
+    "GB200": GpuModel("NVIDIA GB200", "0x2941"),
+    "RTX 3060": GpuModel("NVIDIA GeForce RTX 3060 Laptop GPU", "0x2520", "0x030000"),
+    "MI300X": GpuModel("AMD Instinct MI300X", "0x74a1", "0x120000", "amdgpu"),
+    "MI250X": GpuModel("AMD Instinct MI250X", "0x7408", "0x038000", "amdgpu"),
+}
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import json
 import os
 import uuid
 
-from .drivers import GPUS
+from .drivers import GPU_MODELS, GpuModel
 from .netdevs import NetdevBuilder
 from .places import Places
+from .processors import processors_of
 from .rdma import RdmaBuilder
 from .repeat import expanded
 from .values import DefaultRoute, DescriptionError, Gpu, Machine, Netdev
@@ -20,7 +21,8 @@ __all__ = ["DescriptionError", "Machine", "Netdev", "descriptions", "machine_of"
 FABRIC_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fabric")
 
 _KEYS = set(
-    "about packages cores_per_package memory_gib root_buses vm_bus oui default_route netdevs gids table_length hcas "
+    "about cpu packages cores_per_package threads_per_core efficient_cores cores_per_l3 cpu_numbering offline_cpus "
+    "numa_nodes memory_gib memory_nodes distances root_buses vm_bus oui default_route netdevs gids table_length hcas "
     "gpus dev_infiniband files".split()
 )
 
@@ -61,9 +63,7 @@ def _machine(description: dict, index: int, host: str, gpu_count: int | None) ->
     rdma = RdmaBuilder(description, places, netdevs, oui, index)
     return Machine(
         host=host,
-        packages=description["packages"],
-        cores_per_package=description["cores_per_package"],
-        memory_gib=description["memory_gib"],
+        processors=processors_of(description),
         netdevs=tuple(netdev for netdev in netdevs.values() if not netdev.elsewhere),
         hcas=rdma.hcas(expanded(description["hcas"])),
         gpus=_gpus(places, host, expanded(description["gpus"]), gpu_count),
@@ -84,9 +84,15 @@ def _gpus(places: Places, host: str, entries: list, count: int | None) -> tuple[
     gpus = []
     for minor, entry in enumerate(entries[:count]):
         entry = {"pci": entry} if isinstance(entry, str) else entry
-        driver = entry.get("driver", "nvidia")
-        vendor, device, pci_class = GPUS[driver]
-        function = places.function(entry["pci"], (vendor, device), entry.get("class", pci_class), driver)
+        model = _gpu_model(entry)
+        function = places.function(entry["pci"], model.ids, entry.get("class", model.pci_class), model.driver)
         name = "GPU-" + str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}/{function.address}"))
-        gpus.append(Gpu(minor, function, name))
+        gpus.append(Gpu(minor, function, name, model.name))
     return tuple(gpus)
+
+
+def _gpu_model(entry: dict) -> GpuModel:
+    if "model" in entry:
+        return GPU_MODELS[entry["model"]]
+    driver = entry.get("driver", "nvidia")
+    return next(model for model in GPU_MODELS.values() if model.driver == driver)

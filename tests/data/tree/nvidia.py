@@ -6,8 +6,6 @@ from __future__ import annotations
 from .files import Tree
 from .values import Machine
 
-_MODEL = "NVIDIA A100-SXM4-80GB"
-
 
 def write_nvidia(tree: Tree, machine: Machine) -> None:
     gpus = [gpu for gpu in machine.gpus if gpu.function.driver == "nvidia"]
@@ -18,10 +16,14 @@ def write_nvidia(tree: Tree, machine: Machine) -> None:
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  525.85.12  Sat Jan 28 02:10:06 UTC 2023",
     )
     for gpu in gpus:
+        directory = f"proc/driver/nvidia/gpus/{gpu.function.address}"
         tree.write(
-            f"proc/driver/nvidia/gpus/{gpu.function.address}/information",
-            f"Model: \t\t {_MODEL}\nIRQ:   \t\t {100 + gpu.minor}\nGPU UUID: \t {gpu.uuid}\n"
+            f"{directory}/information",
+            f"Model: \t\t {gpu.model}\nIRQ:   \t\t {100 + gpu.minor}\nGPU UUID: \t {gpu.uuid}\n"
             f"Video BIOS: \t 92.00.36.00.01\nBus Type: \t PCIe\nDMA Size: \t 47 bits\nDMA Mask: \t 0x7fffffffffff\n"
             f"Bus Location: \t {gpu.function.address}\nDevice Minor: \t {gpu.minor}\n"
             "GPU Firmware: \t N/A\nGPU Excluded:\t No",
         )
+        for node in machine.processors.nodes:
+            if node.gpu == gpu.minor and node.memory_kib:
+                tree.write(f"{directory}/numa_status", f"Node: {node.number}\nStatus: online")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from .cpu import cpulist, cpumap
+from .cpuset import cpulist, cpumap
 from .files import Tree
 from .drivers import BRIDGE_IDS
 from .values import Function, Machine
@@ -58,9 +58,7 @@ def _link_virtual(tree: Tree, functions: list[Function]) -> None:
 
 def _write_function(tree: Tree, machine: Machine, function: Function, below: list[tuple[str, ...]]) -> None:
     directory = function.directory
-    is_told = function.numa_node >= 0
-    cores = machine.cores_per_package if is_told else machine.cpus
-    first = function.numa_node * cores if is_told else 0
+    local = machine.processors.local(function.numa_node)
     tree.attributes(
         directory,
         {
@@ -72,8 +70,8 @@ def _write_function(tree: Tree, machine: Machine, function: Function, below: lis
             "revision": "0x00",
             "enable": 1,
             "numa_node": function.numa_node,
-            "local_cpulist": cpulist(first, cores),
-            "local_cpus": cpumap(machine, first, cores),
+            "local_cpulist": cpulist(local),
+            "local_cpus": cpumap(local, len(machine.processors.cpus)),
             "current_link_speed": "16.0 GT/s PCIe",
             "max_link_speed": "16.0 GT/s PCIe",
             "current_link_width": _WIDTH,

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from .cpus import CpuModel
 
 
 class DescriptionError(Exception):
@@ -119,6 +122,7 @@ class Gpu:
     minor: int
     function: Function
     uuid: str
+    model: str
 
 
 @dataclass(frozen=True)
@@ -128,21 +132,59 @@ class DefaultRoute:
 
 
 @dataclass(frozen=True)
+class Cpu:
+    number: int
+    package: int
+    core: int  # in its package
+    node: int | None
+    l3: int  # in its package
+    l2: int  # in its package
+    is_efficient: bool
+    is_online: bool
+
+
+@dataclass(frozen=True)
+class NumaNode:
+    number: int
+    package: int | None  # None: of no CPUs
+    memory_kib: int
+    near: int | None = None  # the node that one without CPUs is attached to
+    gpu: int | None = None  # the GPU whose memory it is
+
+
+@dataclass(frozen=True)
+class Processors:
+    model: CpuModel
+    has_caches: bool
+    has_efficient: bool  # cores besides the usual ones, as the last ones of each package
+    cpus: tuple[Cpu, ...]  # those that are present, by number
+    nodes: tuple[NumaNode, ...]  # none: of a kernel without NUMA
+    distances: tuple[tuple[int, ...], ...]
+    memory_kib: int
+
+    @property
+    def online(self) -> frozenset[int]:
+        return self.numbers(lambda cpu: True)
+
+    def numbers(self, is_wanted: Callable[[Cpu], bool]) -> frozenset[int]:
+        """Of the CPUs online."""
+        return frozenset(cpu.number for cpu in self.cpus if cpu.is_online and is_wanted(cpu))
+
+    def local(self, node: int) -> frozenset[int]:
+        """The CPUs near a device with this numa_node: all when it is -1, none when the node has no CPUs."""
+        return self.online if node < 0 else self.numbers(lambda cpu: cpu.node == node)
+
+
+@dataclass(frozen=True)
 class Machine:
     host: str
-    packages: int  # one NUMA node each
-    cores_per_package: int
-    memory_gib: int
+    processors: Processors
     netdevs: tuple[Netdev, ...]  # those of its network namespace
     hcas: tuple[Hca, ...]
     gpus: tuple[Gpu, ...]
     default_routes: tuple[DefaultRoute, ...]
     dev_infiniband: bool
     changes: dict[str, str | dict | None]  # by path: see changes.py
-
-    @property
-    def cpus(self) -> int:
-        return self.packages * self.cores_per_package
 
     @property
     def default_netdev(self) -> str | None:
