@@ -33,7 +33,7 @@ long get_mempolicy(int& mode, NodeMask& nodes) {
 }
 long set_mempolicy(int mode, const NodeMask& nodes) {
     // The kernel takes one bit less than it is told (get_nodes in mm/mempolicy.c).
-    return ::syscall(SYS_set_mempolicy, mode, nodes.data(), static_cast<unsigned long>(most_nodes));
+    return ::syscall(SYS_set_mempolicy, mode, nodes.data(), static_cast<unsigned long>(most_nodes) + 1);
 }
 
 Result<void> set_affinity(const CpuSet& cpus) {
