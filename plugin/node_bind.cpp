@@ -26,13 +26,13 @@ CpuSet cpus_of_cores(const std::string& list, const Topology& topology) {
     return cpus;
 }
 
-/// What Slurm lets the tasks use. Without cpusets and task/affinity a mask is all of the machine, other jobs' cores
-/// too: then the cores of the step stand in its place.
+/// What Slurm lets the tasks use. Without cpusets and task/affinity a mask is more than the step was given, other jobs'
+/// cores too: then the cores of the step stand in its place.
 std::vector<CpuSet> allowed_masks(const NodeState& state) {
     auto masks = state.masks->all();
     for (auto& mask : masks) {
-        if (const CpuSet own = mask & state.step_cpus; !own.empty()) {
-            mask = own;
+        if (!state.step_cpus.empty() && mask.contains(state.step_cpus)) {
+            mask = state.step_cpus;
         }
     }
     return masks;

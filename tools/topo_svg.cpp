@@ -3,7 +3,7 @@
 
 namespace rdma_nccl {
 
-std::string topo_svg(const NodeTopology& /*node*/, const std::string& /*host*/) {
+std::string topo_svg(const NodePlan& /*node*/, const std::string& /*host*/) {
     return "";
 }
 
