@@ -25,6 +25,14 @@ Topology four_nodes() {
     return topology;
 }
 
+std::vector<std::string> cpu_lists(const Placement& placement) {
+    std::vector<std::string> lists;
+    for (const auto& rank : placement.ranks) {
+        lists.push_back(rank.cpus.list());
+    }
+    return lists;
+}
+
 } // namespace
 
 TEST(PlacementEdges, GpuOfUnknownPlaceIsNoBetterThanAKnownOne) {
@@ -35,6 +43,24 @@ TEST(PlacementEdges, GpuOfUnknownPlaceIsNoBetterThanAKnownOne) {
     const std::vector<CpuSet> open(2, topology.cpus());
     const PlacementFacts facts{topology, {first, second, unknown, unknown}, {}, open, {}, true, true};
     EXPECT_EQ(plan_placement(facts).gpu_order, GpuNumbers());
+}
+
+TEST(PlacementEdges, WhoHasNoCpusAtItsGpuLeavesThoseOfOthersAlone) {
+    const Topology topology = four_nodes();
+    const Place allowed{"", cpus(8, 15)};
+    const Place not_allowed{"", cpus(16, 23)};
+    const Place gone{"", cpus(24, 31)};
+    // Nodes 0 and 1 of the machine; the first two GPUs are at the other nodes.
+    const std::vector<CpuSet> open(4, cpus(0, 15));
+    const PlacementFacts facts{topology, {not_allowed, gone, allowed, allowed}, {}, open, {}, false, true};
+    EXPECT_EQ(cpu_lists(plan_placement(facts)), (std::vector<std::string>{"0-3", "4-7", "8-11", "12-15"}));
+}
+
+TEST(PlacementEdges, RanksNearToNothingHaveRunsOfCores) {
+    const Topology topology = four_nodes();
+    const std::vector<CpuSet> open(6, topology.cpus());
+    EXPECT_EQ(cpu_lists(plan_placement({topology, {}, {}, open, {}, false, true})),
+              (std::vector<std::string>{"0-5", "6-10", "11-15", "16-21", "22-26", "27-31"}));
 }
 
 } // namespace rdma_nccl
