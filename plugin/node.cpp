@@ -172,6 +172,9 @@ void tell_placement(const NodeState& state, const TaskFacts& task, const Environ
         return;
     }
     const auto& ranks = placed->placement.ranks;
+    for (const auto& note : task.local_rank == 0 ? placed->placement.notes : std::vector<std::string>()) {
+        tell(state, "note: " + note);
+    }
     if (state.settings.verbose >= 3) {
         tell(state,
              format_text("task {}: {}", task.rank, rank_text(*placed, state.facts.fabric, ranks.at(placed->own))));

@@ -72,18 +72,7 @@ std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts&
 }
 
 void bind_task(const NodeState& state, const NodePlacement& placed) {
-    const auto& rank = placed.placement.ranks.at(placed.own);
-    if (!placed.binds_cpus) {
-        return;
-    }
-    Binding binding;
-    if (rank.cpus != read_affinity()) {
-        binding.cpus = rank.cpus;
-    }
-    if (placed.binds_memory) {
-        binding.memory_node = rank.memory_node;
-    }
-    if (const auto bound = bind_self(binding); !bound) {
+    if (const auto bound = bind_self(binding_of(placed, placed.own)); !bound) {
         tell_user(format_text("{}: warning: a task {}", state.facts.host_name, bound.error().message));
     }
 }

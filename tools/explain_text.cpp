@@ -232,6 +232,9 @@ std::string places_text(const NodePlan& node) {
     for (const auto& warning : places.placed.placement.warnings) {
         text += format_text("  warning: {}\n", warning);
     }
+    for (const auto& note : places.placed.placement.notes) {
+        text += format_text("  note: {}\n", note);
+    }
     return text;
 }
 
