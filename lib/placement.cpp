@@ -27,8 +27,9 @@ std::vector<std::vector<unsigned>> costs_of(const PlacementFacts& facts) {
     for (const auto& mask : facts.masks) {
         auto& row = costs.emplace_back();
         for (const auto& gpu : facts.gpus) {
-            const Distance distance = distance_to_cpus(gpu, mask, facts.topology);
-            row.push_back(distance == Distance::Unknown ? 0 : static_cast<unsigned>(distance));
+            // A GPU of which nothing is known is no reason to change the order: it counts as a far one.
+            const Distance distance = std::min(distance_to_cpus(gpu, mask, facts.topology), Distance::Other);
+            row.push_back(static_cast<unsigned>(distance));
         }
     }
     return costs;

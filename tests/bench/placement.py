@@ -50,18 +50,18 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
-HEADER = f"{'machine':<18}{'method':<24}{'GPU-CPU':>8}{'GPU-HCA':>8}{'ranks/HCA':>10}{'overlap':>9}{'idle':>7}{'cores':>9}"
+def row(machine: str, method: str, *cells: str) -> str:
+    return f"{machine:<18}{method:<24}" + "".join(f"{cell:>10}" for cell in cells)
 
 
-def row(machine: str, method: str, worth: Worth | str) -> str:
-    start = f"{machine:<18}{method:<24}"
+HEADER = row("machine", "method", "GPU-CPU", "GPU-HCA", "ranks/HCA", "overlap", "idle", "cores")
+
+
+def cells_of(worth: Worth | str) -> list[str]:
     if isinstance(worth, str):
-        return f"{start}({worth})"
-    cores = f"{worth.least_cores}-{worth.most_cores}"
-    return (
-        f"{start}{number(worth.gpu_cpu):>8}{number(worth.gpu_hca):>8}{number(worth.ranks_per_hca):>10}{worth.overlap:>9.0%}"
-        f"{worth.idle_cores:>7}{cores:>9}"
-    )
+        return [f"  ({worth})"]
+    numbers = [number(value) for value in (worth.gpu_cpu, worth.gpu_hca, worth.ranks_per_hca)]
+    return [*numbers, f"{worth.overlap:.0%}", f"{worth.idle_cores}", f"{worth.least_cores}-{worth.most_cores}"]
 
 
 def verdict(metric: str, peer: str, table: dict[str, dict[str, Worth | str]]) -> str:
@@ -80,7 +80,7 @@ def bench_placement_peers(folder: str) -> None:
         machine = read_machine(COMMAND, name)
         table[name] = compare(COMMAND, machine, len(machine.gpus) or 8)
         for method, worth in table[name].items():
-            print(row(name, method, worth), flush=True)
+            print(row(name, method, *cells_of(worth)), flush=True)
     for metric, text in METRICS.items():
         for peer in PEERS:
             print(f"{text} beside {peer}: {verdict(metric, peer, table)}", flush=True)
