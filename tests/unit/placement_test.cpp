@@ -104,6 +104,11 @@ TEST(Placement, ThoseThatFindNoRoomAtTheirGpuGoFartherOff) {
     EXPECT_EQ(placement.ranks[2].gpu_to_cpus, Distance::Other);
 }
 
+TEST(Placement, NobodyTakesTheOnlyCoreNearToAnothersGpu) {
+    // Two ranks want the one core of node 0; who goes farther leaves that of node 1 to rank 2.
+    EXPECT_EQ(shares(make({.packages = 3, .cores = 1}), {0, 0, 1}, all_open(3, "0-2")), (Lists{"0", "2", "1"}));
+}
+
 TEST(Placement, ManyNumaNodesOfASocketGoByTheGpus) {
     // As in a DGX A100 with NPS4: GPUs on nodes 3, 3, 1, 1, 7, 7, 5, 5.
     EXPECT_EQ(shares(make({.nodes = 4, .cores = 4}), {3, 3, 1, 1, 7, 7, 5, 5}, all_open(8, "0-31")),
