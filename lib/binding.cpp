@@ -33,7 +33,7 @@ long get_mempolicy(int& mode, NodeMask& nodes) {
 }
 long set_mempolicy(int mode, const NodeMask& nodes) {
     // The kernel takes one bit less than it is told (get_nodes in mm/mempolicy.c).
-    return ::syscall(SYS_set_mempolicy, mode, nodes.data(), static_cast<unsigned long>(most_nodes));
+    return ::syscall(SYS_set_mempolicy, mode, nodes.data(), static_cast<unsigned long>(most_nodes) + 1);
 }
 
 Result<void> set_affinity(const CpuSet& cpus) {
@@ -122,7 +122,8 @@ std::optional<MemoryPolicy> read_memory_policy() {
 }
 
 Result<void> bind_self(const Binding& binding) {
-    const auto cpus = binding.cpus.empty() ? Result<void>() : set_affinity(binding.cpus);
+    const bool there = binding.cpus.empty() || binding.cpus == read_affinity();
+    const auto cpus = there ? Result<void>() : set_affinity(binding.cpus);
     const auto memory = binding.memory_node ? prefer_memory(*binding.memory_node) : Result<void>();
     return cpus ? memory : cpus;
 }

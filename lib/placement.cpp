@@ -153,6 +153,21 @@ private:
         }
     }
 
+    /// With room for others; where that leaves too little, without.
+    [[nodiscard]] std::vector<CpuSet> share_beside_others(const CpuSet& common,
+                                                          const std::vector<RankDevices>& devices) const {
+        auto all = devices;
+        for (const auto& other : facts_.others) {
+            all.push_back({other, std::nullopt});
+        }
+        auto shares = share_cpus(facts_.topology, common, all);
+        if (shares.empty()) {
+            return share_cpus(facts_.topology, common, devices);
+        }
+        shares.resize(devices.size());
+        return shares;
+    }
+
     void share(const std::vector<std::size_t>& group) {
         std::vector<RankDevices> devices;
         for (const auto number : group) {
@@ -167,15 +182,15 @@ private:
             devices.push_back(std::move(wanted));
         }
         const CpuSet& common = facts_.masks[group.front()];
-        const auto shares = share_cpus(facts_.topology, common, devices);
+        auto shares = share_beside_others(common, devices);
         for (std::size_t i = 0; i < group.size(); ++i) {
             auto& rank = placement_.ranks[group[i]];
             rank.source = shares.empty() ? CpuSource::Scarce : CpuSource::Shared;
             rank.cpus = shares.empty() ? common : shares[i];
         }
         if (shares.empty() && !common.empty()) {
-            placement_.warnings.push_back(format_text("{} share {} CPU{} ({})", ranks_text(group), common.size(),
-                                                      common.size() == 1 ? "" : "s", common.list()));
+            placement_.notes.push_back(format_text("{} share {} CPU{} ({})", ranks_text(group), common.size(),
+                                                   common.size() == 1 ? "" : "s", common.list()));
         }
     }
 

@@ -58,8 +58,8 @@ std::string distances_of_gpu(const NodePlacement& placed, std::size_t gpu) {
 }
 
 /// A GPU that ranks can see, by its position among them.
-Part visible_gpu(const NodeTopology& node, std::size_t number) {
-    const auto& placed = node.placed;
+Part visible_gpu(const NodePlan& node, std::size_t number) {
+    const auto& placed = node.places.placed;
     Part part{PartKind::Gpu, gpu_name(placed.gpu_ids.at(number)), "", "", {}, true, {}, {}};
     for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
         const auto& gpus = placed.placement.ranks[i].gpus;
@@ -71,7 +71,7 @@ Part visible_gpu(const NodeTopology& node, std::size_t number) {
     const Gpu* gpu = position ? &node.facts.fabric.gpus.at(*position) : nullptr;
     part.detail = gpu == nullptr ? "" : gpu->pci;
     part.hint = format_text("{}, {}, {}{}", part.label, or_unknown(part.detail),
-                            near_text(gpu == nullptr ? CpuSet() : place_of(*gpu, node.topology).cpus),
+                            near_text(gpu == nullptr ? CpuSet() : place_of(*gpu, node.places.topology).cpus),
                             distances_of_gpu(placed, number));
     return part;
 }
@@ -95,8 +95,8 @@ std::string distances_of_port(const NodePlacement& placed, std::size_t port) {
     return distance_lines(names);
 }
 
-Part hca_part(const NodeTopology& node, const Hca& hca) {
-    const auto& placed = node.placed;
+Part hca_part(const NodePlan& node, const Hca& hca) {
+    const auto& placed = node.places.placed;
     const auto ports = ports_of(placed, hca.name);
     Part part{PartKind::Hca, hca.name, hca.pci, "", {}, !ports.empty(), {}, {}};
     for (std::size_t i = 0; i < ports.size(); ++i) {
@@ -109,7 +109,7 @@ Part hca_part(const NodeTopology& node, const Hca& hca) {
         }
     }
     part.hint =
-        format_text("{}, {}, {}", part.label, or_unknown(hca.pci), near_text(place_of(hca, node.topology).cpus));
+        format_text("{}, {}, {}", part.label, or_unknown(hca.pci), near_text(place_of(hca, node.places.topology).cpus));
     part.hint += part.used ? distances_of_port(placed, ports.front())
                            : "\nnot used: " + printable(node.plan.fabric.reason_for(hca.name), 160);
     return part;
@@ -123,14 +123,14 @@ Device device(const Place& place, const Topology& topology, Part part) {
     return made;
 }
 
-std::vector<Device> find_devices(const NodeTopology& node) {
+std::vector<Device> find_devices(const NodePlan& node) {
     std::vector<Device> devices;
     const auto& fabric = node.facts.fabric;
     std::vector<bool> seen(fabric.gpus.size());
-    for (std::size_t i = 0; i < node.placed.gpus.size(); ++i) {
-        const auto& position = node.placed.gpus[i];
-        const auto place = position ? place_of(fabric.gpus.at(*position), node.topology) : Place();
-        devices.push_back(device(place, node.topology, visible_gpu(node, i)));
+    for (std::size_t i = 0; i < node.places.placed.gpus.size(); ++i) {
+        const auto& position = node.places.placed.gpus[i];
+        const auto place = position ? place_of(fabric.gpus.at(*position), node.places.topology) : Place();
+        devices.push_back(device(place, node.places.topology, visible_gpu(node, i)));
         if (position) {
             seen[*position] = true;
         }
@@ -139,11 +139,11 @@ std::vector<Device> find_devices(const NodeTopology& node) {
         if (!seen[i]) {
             const auto& gpu = fabric.gpus[i];
             Part part{PartKind::Gpu, "GPU", gpu.pci, gpu.pci + ": the ranks do not see it", {}, false, {}, {}};
-            devices.push_back(device(place_of(gpu, node.topology), node.topology, std::move(part)));
+            devices.push_back(device(place_of(gpu, node.places.topology), node.places.topology, std::move(part)));
         }
     }
     for (const auto& hca : fabric.hcas) {
-        devices.push_back(device(place_of(hca, node.topology), node.topology, hca_part(node, hca)));
+        devices.push_back(device(place_of(hca, node.places.topology), node.places.topology, hca_part(node, hca)));
     }
     std::stable_sort(devices.begin(), devices.end(), [](const Device& a, const Device& b) { return a.path < b.path; });
     for (auto& each : devices) {
@@ -201,7 +201,7 @@ std::vector<Part> parts_below(std::span<const Device> devices, std::size_t depth
 
 } // namespace
 
-std::vector<DeviceTree> device_trees(const NodeTopology& node) {
+std::vector<DeviceTree> device_trees(const NodePlan& node) {
     const auto devices = find_devices(node);
     std::span<const Device> rest(devices);
     std::vector<DeviceTree> trees;

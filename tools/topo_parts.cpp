@@ -31,9 +31,9 @@ std::vector<std::size_t> ranks_on(const NodePlacement& placed, const CpuSet& cpu
     return ranks;
 }
 
-Part core_part(const NodeTopology& node, const Core& core) {
+Part core_part(const NodePlan& node, const Core& core) {
     Part part = make_part(PartKind::Core, "");
-    part.ranks = ranks_on(node.placed, core.cpus);
+    part.ranks = ranks_on(node.places.placed, core.cpus);
     part.hint = format_text("CPU{} {}, package {}", core.cpus.size() == 1 ? "" : "s", core.cpus.list(), core.package);
     if (!part.ranks.empty()) {
         part.hint += format_text("\nlocal rank{} {}", part.ranks.size() == 1 ? "" : "s",
@@ -43,7 +43,7 @@ Part core_part(const NodeTopology& node, const Core& core) {
 }
 
 /// By last-level cache; where nearly each core has its own, all in one.
-std::vector<Part> cache_parts(const NodeTopology& node, const std::vector<const Core*>& cores) {
+std::vector<Part> cache_parts(const NodePlan& node, const std::vector<const Core*>& cores) {
     const auto differ = [](const Core& a, const Core& b) { return a.package != b.package || a.l3 != b.l3; };
     std::size_t caches = 1;
     for (std::size_t i = 1; i < cores.size(); ++i) {
@@ -102,13 +102,13 @@ void sort_by_kind(std::vector<Part>& parts) {
 
 using NumaNumber = std::optional<unsigned>;
 
-Part numa_part(const NodeTopology& node, const NumaNumber& number, const std::vector<const Core*>& cores,
+Part numa_part(const NodePlan& node, const NumaNumber& number, const std::vector<const Core*>& cores,
                std::vector<DeviceTree>& trees) {
     CpuSet cpus;
     for (const auto* core : cores) {
         cpus |= core->cpus;
     }
-    const auto* numa = number ? node.topology.find_numa_node(*number) : nullptr;
+    const auto* numa = number ? node.places.topology.find_numa_node(*number) : nullptr;
     Part part = make_part(PartKind::Numa, number ? format_text("NUMA node {}", *number) : "no NUMA node",
                           format_text("{}CPUs {}",
                                       numa == nullptr         ? ""
@@ -117,7 +117,7 @@ Part numa_part(const NodeTopology& node, const NumaNumber& number, const std::ve
                                       printable(cpus.list(), 24)));
     part.hint = format_text("{}, {}, CPUs {}", part.label, count(cores.size(), "core"), printable(cpus.list(), 160));
     part.parts = cache_parts(node, cores);
-    add_shares(node.placed, cpus, part.parts);
+    add_shares(node.places.placed, cpus, part.parts);
     take_near(trees, cpus, part.parts);
     sort_by_kind(part.parts);
     return part;
@@ -151,12 +151,12 @@ Part memory_part(const NumaNode& numa) {
     return part;
 }
 
-Part package_part(const NodeTopology& node, const std::vector<unsigned>& group, unsigned lead,
+Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsigned lead,
                   std::vector<DeviceTree>& trees) {
     std::map<NumaNumber, std::vector<const Core*>> cores;
     CpuSet cpus;
     std::size_t number = 0;
-    for (const auto& core : node.topology.cores) {
+    for (const auto& core : node.places.topology.cores) {
         if (group[core.package] == lead) {
             cores[core.numa_node].push_back(&core);
             cpus |= core.cpus;
@@ -177,7 +177,7 @@ Part package_part(const NodeTopology& node, const std::vector<unsigned>& group, 
     for (const auto& [numa, members] : cores) {
         part.parts.push_back(numa_part(node, numa, members, trees));
     }
-    for (const auto& numa : node.topology.numa_nodes) {
+    for (const auto& numa : node.places.topology.numa_nodes) {
         const bool here = numa.package < group.size() && group[numa.package] == lead;
         if (here && numa.memory_mib > 0 && !cores.contains(numa.number)) {
             part.parts.push_back(memory_part(numa));
@@ -198,12 +198,12 @@ std::string number_list(const std::vector<std::size_t>& numbers) {
     return text;
 }
 
-Part machine_parts(const NodeTopology& node) {
+Part machine_parts(const NodePlan& node) {
     auto trees = device_trees(node);
-    const auto group = group_packages(node.topology);
+    const auto group = group_packages(node.places.topology);
     Part machine;
     for (unsigned i = 0; i < group.size(); ++i) {
-        if (group[i] == i && std::any_of(node.topology.cores.begin(), node.topology.cores.end(),
+        if (group[i] == i && std::any_of(node.places.topology.cores.begin(), node.places.topology.cores.end(),
                                          [&](const Core& core) { return group[core.package] == i; })) {
             machine.parts.push_back(package_part(node, group, i, trees));
         }

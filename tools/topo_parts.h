@@ -3,7 +3,7 @@
 // Texts are as the machine tells them; who draws them escapes them.
 #pragma once
 
-#include "tools/node_topology.h"
+#include "tools/node_plan.h"
 
 #include <cstddef>
 #include <string>
@@ -48,7 +48,7 @@ struct Part {
 };
 
 /// The whole machine; without areas.
-Part machine_parts(const NodeTopology& node);
+Part machine_parts(const NodePlan& node);
 
 /// A tree of PCI, or a device without one, and the CPUs near to it.
 struct DeviceTree {
@@ -57,7 +57,7 @@ struct DeviceTree {
 };
 
 /// Host bridges with what is below them. A switch with one thing below it decides nothing and is left out.
-std::vector<DeviceTree> device_trees(const NodeTopology& node);
+std::vector<DeviceTree> device_trees(const NodePlan& node);
 
 /// "0,1,5"
 std::string number_list(const std::vector<std::size_t>& numbers);

@@ -250,11 +250,11 @@ std::string lines_picture(const std::vector<Line>& lines, int y) {
     return text;
 }
 
-std::vector<Line> head_lines(const NodeTopology& node, int width) {
+std::vector<Line> head_lines(const NodePlan& node, int width) {
     std::vector<Line> lines;
-    const auto& topology = node.topology;
-    if (node.problem) {
-        add_wrapped(lines, "warning", "CPUs not known: " + *node.problem, width);
+    const auto& topology = node.places.topology;
+    if (node.places.problem) {
+        add_wrapped(lines, "warning", "CPUs not known: " + *node.places.problem, width);
     } else {
         add_wrapped(lines, "soft",
                     format_text("packages: {}, cores: {}, CPUs: {}, GPUs: {}, HCAs: {}", topology.packages,
@@ -269,13 +269,14 @@ std::vector<Line> head_lines(const NodeTopology& node, int width) {
     return lines;
 }
 
-std::vector<Line> foot_lines(const NodeTopology& node, int width) {
+std::vector<Line> foot_lines(const NodePlan& node, int width) {
     std::vector<Line> lines;
-    add_wrapped(lines, "soft", format_text("{} ({})", binding_why(node.placed), node.masks_source), width);
-    for (const auto& warning : node.placed.placement.warnings) {
+    add_wrapped(lines, "soft", format_text("{} ({})", binding_why(node.places.placed), node.places.masks_source),
+                width);
+    for (const auto& warning : node.places.placed.placement.warnings) {
         add_wrapped(lines, "warning", "warning: " + warning, width);
     }
-    for (const auto& note : node.placed.placement.notes) {
+    for (const auto& note : node.places.placed.placement.notes) {
         add_wrapped(lines, "soft", "note: " + note, width);
     }
     return lines;
@@ -283,8 +284,8 @@ std::vector<Line> foot_lines(const NodeTopology& node, int width) {
 
 } // namespace
 
-std::string topo_svg(const NodeTopology& node, const std::string& host) {
-    auto table = rank_table(node.placed);
+std::string topo_svg(const NodePlan& node, const std::string& host) {
+    auto table = rank_table(node.places.placed);
     Part machine = machine_parts(node);
     lay_out(machine, most_width);
     const int width = std::max({machine.area.width, table.columns.back(), least_width});

@@ -14,9 +14,9 @@ namespace rdma_nccl {
 namespace {
 
 /// Two packages of 8 cores with two threads; in each a switch with two GPUs and two HCAs.
-NodeTopology machine(std::size_t ranks = 4, std::size_t gpus = 4) {
-    NodeTopology node;
-    node.topology.packages = 2;
+NodePlan machine(std::size_t ranks = 4, std::size_t gpus = 4) {
+    NodePlan node;
+    node.places.topology.packages = 2;
     for (unsigned i = 0; i < 16; ++i) {
         Core core;
         core.cpus.add(i);
@@ -24,11 +24,11 @@ NodeTopology machine(std::size_t ranks = 4, std::size_t gpus = 4) {
         core.package = i / 8;
         core.numa_node = i / 8;
         core.l3 = i / 8;
-        node.topology.cores.push_back(core);
+        node.places.topology.cores.push_back(core);
     }
     for (unsigned i = 0; i < 2; ++i) {
         NumaNode numa{i, CpuSet::range(8 * i, 8 * i + 7) | CpuSet::range(8 * i + 16, 8 * i + 23), 65536, i, false};
-        node.topology.numa_nodes.push_back(numa);
+        node.places.topology.numa_nodes.push_back(numa);
     }
     for (unsigned i = 0; i < 4; ++i) {
         const auto above =
@@ -53,8 +53,8 @@ NodeTopology machine(std::size_t ranks = 4, std::size_t gpus = 4) {
     }
     node.facts.visible_gpus = static_cast<unsigned>(gpus);
     node.plan.visible_gpus = node.facts.visible_gpus;
-    node.placed = place_ranks(node.facts, node.plan, BindChoice::Auto, node.topology,
-                              std::vector<CpuSet>(ranks, node.topology.cpus()));
+    node.places.placed = place_ranks(node.facts, node.plan, BindChoice::Auto, node.places.topology,
+                                     std::vector<CpuSet>(ranks, node.places.topology.cpus()));
     return node;
 }
 
@@ -125,18 +125,18 @@ TEST(TopoSvg, HostileNamesStayText) {
     auto node = machine();
     const std::string hostile = "</text><script>\"a'&\x01\xff";
     node.facts.fabric.hcas[0].name = hostile;
-    node.placed.ports[0] = hostile + ":1";
+    node.places.placed.ports[0] = hostile + ":1";
     node.facts.fabric.gpus[1].pci = hostile;
-    node.placed.gpu_ids[0] = hostile;
-    node.topology.source = hostile;
-    node.masks_source = hostile;
-    node.placed.placement.warnings.push_back(hostile + std::string(5000, 'x'));
+    node.places.placed.gpu_ids[0] = hostile;
+    node.places.topology.source = hostile;
+    node.places.masks_source = hostile;
+    node.places.placed.placement.warnings.push_back(hostile + std::string(5000, 'x'));
     const auto svg = topo_svg(node, hostile + std::string(5000, 'y'));
     EXPECT_EQ(problem_of(svg), "");
     EXPECT_EQ(count(svg, "<script"), 0U);
     EXPECT_EQ(count(svg, std::string(100, 'y')), 0U);
     EXPECT_EQ(count(svg, "\x01") + count(svg, "\xff"), 0U);
-    node.problem = hostile;
+    node.places.problem = hostile;
     EXPECT_EQ(problem_of(topo_svg(node, hostile)), "");
 }
 
@@ -144,7 +144,8 @@ TEST(TopoSvg, UnusedHcasArePale) {
     auto node = machine();
     node.plan.fabric.ports[3].rule = PortRule::NotActive;
     node.plan.fabric.ports[3].reason = "is DOWN";
-    node.placed = place_ranks(node.facts, node.plan, BindChoice::Auto, node.topology, node.placed.masks);
+    node.places.placed =
+        place_ranks(node.facts, node.plan, BindChoice::Auto, node.places.topology, node.places.placed.masks);
     const auto svg = topo_svg(node, "n");
     EXPECT_EQ(problem_of(svg), "");
     EXPECT_EQ(count(svg, "class=\"soft\" text-anchor=\"middle\">mlx5_3</text>"), 1U);
@@ -155,7 +156,7 @@ TEST(TopoSvg, UnusedHcasArePale) {
 TEST(TopoSvg, DevicesWithoutAPlaceHaveABoxOfTheirOwn) {
     auto node = machine();
     node.facts.fabric.gpus[2] = Gpu();
-    node.placed.gpus[3] = std::nullopt; // visible, but none of the known ones
+    node.places.placed.gpus[3] = std::nullopt; // visible, but none of the known ones
     const auto svg = topo_svg(node, "n");
     EXPECT_EQ(problem_of(svg), "");
     const auto elsewhere = svg.find(">Place not known<");
@@ -176,13 +177,13 @@ TEST(TopoSvg, ManyRanks) {
 TEST(TopoSvg, NoGpusNoTopologyNothing) {
     EXPECT_EQ(problem_of(topo_svg(machine(2, 0), "n")), "");
     auto node = machine();
-    node.topology = Topology();
-    node.problem = "hwloc is not there";
+    node.places.topology = Topology();
+    node.places.problem = "hwloc is not there";
     const auto svg = topo_svg(node, "n");
     EXPECT_EQ(problem_of(svg), "");
     EXPECT_EQ(count(svg, "hwloc is not there"), 1U);
     EXPECT_EQ(count(svg, ">GPU 0</text>"), 1U);
-    EXPECT_EQ(problem_of(topo_svg(NodeTopology(), "")), "");
+    EXPECT_EQ(problem_of(topo_svg(NodePlan(), "")), "");
 }
 
 bool inside(const Area& inner, const Area& outer) {

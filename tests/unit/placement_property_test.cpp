@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What holds for any placement, on thousands of machines that nobody has thought of.
+#include "tests/fuzz/placement_check.h"
+#include "tests/fuzz/placement_machine.h"
+
+#include <gtest/gtest.h>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+
+namespace rdma_nccl {
+namespace {
+
+constexpr unsigned machines = 3000;
+
+fuzz::PlacedRanks random_machine(unsigned seed) {
+    std::mt19937 random(seed);
+    return fuzz::MachineMaker([&random](std::size_t count) { return random() % count; }).make();
+}
+
+TEST(PlacementProperties, HoldForAnyRanksOnAnyMachine) {
+    for (unsigned seed = 0; seed < machines; ++seed) {
+        const auto machine = random_machine(seed);
+        ASSERT_EQ(fuzz::find_fault(machine.facts()), "") << "seed " << seed;
+    }
+}
+
+/// What a machine is a case of.
+std::set<std::string> kinds_of(const fuzz::PlacedRanks& machine, const Placement& placement) {
+    std::set<std::string> kinds;
+    const auto note = [&kinds](bool is, const char* kind) {
+        if (is) {
+            kinds.insert(kind);
+        }
+    };
+    note(!placement.gpu_order.empty(), "reordered");
+    for (const auto& rank : placement.ranks) {
+        const bool shared = rank.source == CpuSource::Shared;
+        note(shared, "shared");
+        note(rank.source == CpuSource::Scarce, "scarce");
+        note(shared && rank.gpu_to_cpus == Distance::Other, "far");
+        note(shared && rank.cpus.size() == 1 && machine.topology.core_of(*rank.cpus.first())->cpus.size() > 1,
+             "threads");
+        note(!rank.memory_node, "without memory");
+    }
+    return kinds;
+}
+
+/// Else the properties above might hold because nothing happens.
+TEST(PlacementProperties, AreAskedOfMachinesOfAllKinds) {
+    std::map<std::string, unsigned> seen;
+    for (unsigned seed = 0; seed < machines; ++seed) {
+        const auto machine = random_machine(seed);
+        const auto placement = plan_placement(machine.facts());
+        for (const auto& kind : kinds_of(machine, placement)) {
+            ++seen[kind];
+        }
+    }
+    for (const auto* const kind : {"shared", "scarce", "reordered", "threads", "far", "without memory"}) {
+        EXPECT_GT(seen[kind], machines / 50) << kind;
+    }
+}
+
+} // namespace
+} // namespace rdma_nccl
