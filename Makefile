@@ -121,12 +121,14 @@ build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plug
 	@mkdir -p $(@D)
 	$(program) -rdynamic $(GTEST_LIBS) -ldl $(LIBS)
 
-# What holds ports for tests/hold/hold-test, and what `make bench` measures the exchange with.
+# What holds ports for tests/hold/hold-test.
 build/tests/holder: $(call objects,tests/hold) $(library) build/sources
 	@mkdir -p $(@D)
 	$(program) $(LIBS)
 
-build/tests/bench/exchange: $(call objects,tests/bench) $(library) build/sources
+# What `make bench` measures with: a program for each tests/bench/*.cpp.
+bench_programs := $(patsubst %.cpp,build/%,$(call sources,tests/bench))
+$(bench_programs): build/%: build/obj/%.o $(library) build/sources
 	@mkdir -p $(@D)
 	$(program) $(LIBS)
 
@@ -159,7 +161,7 @@ check-vm: ## run the tests in virtual machines with Soft-RoCE and a real Slurm (
 	@env --default-signal $(srcdir)/tests/vm/check $(SUITES)
 
 bench: ## measure against the named peers
-	@$(MAKE) all build/tests/bench/exchange
+	@$(MAKE) all $(bench_programs)
 	@$(srcdir)/tests/bench/run
 
 demo: ## bring up a private Slurm of two nodes with the plugin, and run srun --rdma-nccl on it (as root)

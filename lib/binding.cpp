@@ -122,7 +122,8 @@ std::optional<MemoryPolicy> read_memory_policy() {
 }
 
 Result<void> bind_self(const Binding& binding) {
-    const auto cpus = binding.cpus.empty() ? Result<void>() : set_affinity(binding.cpus);
+    const bool there = binding.cpus.empty() || binding.cpus == read_affinity();
+    const auto cpus = there ? Result<void>() : set_affinity(binding.cpus);
     const auto memory = binding.memory_node ? prefer_memory(*binding.memory_node) : Result<void>();
     return cpus ? memory : cpus;
 }

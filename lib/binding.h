@@ -31,8 +31,9 @@ struct Binding {
     std::optional<unsigned> memory_node; ///< preferred, not forced: allocations go elsewhere when it is full
 };
 
-/// Binds the calling thread, and what it will execute. A memory policy that somebody has set stays. Fails with what
-/// could not be done, after it has done the rest; that the kernel really took it is read back.
+/// Binds the calling thread, and what it will execute, where it is not so already. A memory policy that somebody has
+/// set stays. Fails with what could not be done, after it has done the rest; that the kernel really took it is read
+/// back.
 Result<void> bind_self(const Binding& binding);
 
 } // namespace rdma_nccl

@@ -2,6 +2,7 @@
 #include "lib/cpu_shares.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 namespace rdma_nccl {
@@ -42,8 +43,22 @@ struct Domain {
     [[nodiscard]] unsigned package() const { return units.front()->core->package; }
 };
 
-std::vector<Domain> domains_of(const std::vector<Unit>& units, std::span<const RankDevices> ranks) {
+bool is_known(const std::optional<Place>& device) {
+    return device && !device->cpus.empty();
+}
+
+/// Some virtual machines show a package for each core: the NUMA node says more there. Where no rank is near to
+/// anything, the larger one of both: ranks then have runs of neighbours, not a piece of each node.
+bool prefers_nodes(const Topology& topology, std::span<const RankDevices> ranks) {
+    const bool any_near = std::any_of(ranks.begin(), ranks.end(),
+                                      [](const RankDevices& rank) { return is_known(rank.gpu) || is_known(rank.hca); });
+    return any_near || topology.packages > topology.numa_nodes.size();
+}
+
+std::vector<Domain> domains_of(const Topology& topology, const std::vector<Unit>& units,
+                               std::span<const RankDevices> ranks) {
     using Kind = std::tuple<std::optional<unsigned>, unsigned, std::vector<bool>>;
+    const bool by_node = prefers_nodes(topology, ranks);
     std::vector<Kind> kinds;
     std::vector<Domain> domains;
     for (const auto& unit : units) {
@@ -51,8 +66,7 @@ std::vector<Domain> domains_of(const std::vector<Unit>& units, std::span<const R
         for (const auto& rank : ranks) {
             near.push_back(rank.gpu && rank.gpu->cpus.intersects(unit.cpus));
         }
-        // Some virtual machines show a package for each core: the NUMA node says more, where there is one.
-        const auto& node = unit.core->numa_node;
+        const auto node = by_node ? unit.core->numa_node : std::nullopt;
         const Kind kind(node, node ? 0 : unit.core->package, std::move(near));
         const auto found = std::find(kinds.begin(), kinds.end(), kind);
         const auto index = static_cast<std::size_t>(found - kinds.begin());
@@ -69,7 +83,7 @@ std::vector<Domain> domains_of(const std::vector<Unit>& units, std::span<const R
 class Sharing {
 public:
     Sharing(const Topology& topology, const std::vector<Unit>& units, std::span<const RankDevices> ranks)
-        : topology_(topology), domains_(domains_of(units, ranks)), fair_(units.size() / ranks.size()),
+        : topology_(topology), domains_(domains_of(topology, units, ranks)), fair_(units.size() / ranks.size()),
           wanted_(std::clamp<std::size_t>(fair_, 1, enough_cores)) {
         for (const auto& devices : ranks) {
             Rank rank;
@@ -122,11 +136,21 @@ private:
         return device ? distance_to_cpus(*device, domain.units.front()->cpus, topology_) : Distance::Unknown;
     }
 
-    /// Among the domains at its GPU, that at its HCA, then that with the most room. A rank that is near to nothing
-    /// takes what its number says: neighbours stay together.
+    /// Ranks by the distance to the nearest CPUs that are left to them.
+    [[nodiscard]] std::vector<std::size_t> nearest_first() const {
+        std::vector<std::size_t> order(ranks_.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(),
+                         [this](std::size_t a, std::size_t b) { return ranks_[a].nearest < ranks_[b].nearest; });
+        return order;
+    }
+
+    /// Among the domains at its GPU, that at its HCA, then that with the most room: those whose own domain is there
+    /// choose before those that only look for room. A rank that is near to nothing takes what its number says:
+    /// neighbours stay together.
     void choose_homes(std::size_t units) {
         std::vector<std::size_t> homes(domains_.size());
-        for (std::size_t number = 0; number < ranks_.size(); ++number) {
+        for (const std::size_t number : nearest_first()) {
             auto& rank = ranks_[number];
             if (rank.nearest == Distance::Unknown) {
                 rank.home = domain_of_unit(number * units / ranks_.size());

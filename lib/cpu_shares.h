@@ -18,8 +18,8 @@ struct RankDevices {
 };
 
 /// CPUs for each rank, out of `common`; each rank at least one core, or one hardware thread where there are fewer cores
-/// than ranks. A rank stays at its GPU when there is room: with four cores there, or as many as its fair part of all,
-/// it takes no farther ones. Empty when there are fewer CPUs than ranks.
+/// than ranks. A rank stays at its GPU when there is room: with two cores there, or one where that is its fair part of
+/// all, it takes no farther ones. Empty when there are fewer CPUs than ranks.
 std::vector<CpuSet> share_cpus(const Topology& topology, const CpuSet& common, std::span<const RankDevices> ranks);
 
 } // namespace rdma_nccl

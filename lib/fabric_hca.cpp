@@ -213,6 +213,15 @@ Hca read_hca(const Root& root, const std::string& name, const Directory& directo
 
 } // namespace
 
+Hca read_hca_place(const Root& root, const std::string& name) {
+    Hca hca;
+    hca.name = name;
+    if (is_device_name(name)) {
+        read_parent(root, format_text("{}/{}", class_directory, name), hca);
+    }
+    return hca;
+}
+
 std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& notes) {
     auto names = root.list(class_directory);
     if (!names) {

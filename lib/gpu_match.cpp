@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/gpu_match.h"
 
+#include "lib/format.h"
 #include "lib/text.h"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <string_view>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -95,6 +98,18 @@ std::vector<std::optional<std::size_t>> match_gpus(const VisibleGpus& visible, c
         }
     }
     return matches;
+}
+
+std::vector<std::size_t> openable_gpus(std::span<const Gpu> gpus) {
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+        // Not opened: that wakes a GPU, which takes a second.
+        const std::string file = gpus[i].minor ? format_text("/dev/nvidia{}", *gpus[i].minor) : "";
+        if (!file.empty() && ::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) == 0) {
+            positions.push_back(i);
+        }
+    }
+    return positions;
 }
 
 } // namespace rdma_nccl

@@ -61,9 +61,9 @@ Result<void> raise_memlock() {
     return {};
 }
 
-std::vector<std::string> judge_limits(const Limits& limits, bool uses_rdma, unsigned ranks) {
+std::vector<std::string> judge_limits(const Limits& limits, bool judge_memlock, unsigned ranks) {
     std::vector<std::string> warnings;
-    if (uses_rdma && limits.memlock_kib && *limits.memlock_kib < enough_memlock_kib) {
+    if (judge_memlock && limits.memlock_kib && *limits.memlock_kib < enough_memlock_kib) {
         warnings.push_back(
             format_text("locked memory is limited to {} KiB, RDMA needs more: LimitMEMLOCK=infinity for "
                         "slurmd and PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, or memlock=raise "

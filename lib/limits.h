@@ -26,7 +26,7 @@ Limits read_limits(const Environment& environment);
 /// Soft and hard limit of locked memory to unlimited; for root only.
 Result<void> raise_memlock();
 
-/// What to do about limits that are too low for ranks with RDMA; `ranks`: of the whole step.
-std::vector<std::string> judge_limits(const Limits& limits, bool uses_rdma, unsigned ranks);
+/// What to do about limits that are too low; that of locked memory matters to RDMA only. `ranks`: of the whole step.
+std::vector<std::string> judge_limits(const Limits& limits, bool judge_memlock, unsigned ranks);
 
 } // namespace rdma_nccl

@@ -102,6 +102,16 @@ std::size_t isolate(PlacementFacts& facts, std::size_t rank, const GpuNumbers& o
     return part;
 }
 
+std::vector<Place> places_of_others(const NodeFacts& facts, const Positions& gpus, const Topology& topology) {
+    std::vector<Place> places;
+    for (std::size_t i = 0; i < facts.fabric.gpus.size() && !gpus.empty(); ++i) {
+        if (std::find(gpus.begin(), gpus.end(), std::optional(i)) == gpus.end()) {
+            places.push_back(place_of(facts.fabric.gpus[i], topology));
+        }
+    }
+    return places;
+}
+
 /// The positions of the task's GPUs in the step's list.
 GpuNumbers numbers_of(const Positions& seen, const Positions& all) {
     GpuNumbers numbers;
@@ -155,7 +165,8 @@ std::string NodePlacement::ports_of(const RankPlacement& rank) const {
 }
 
 TaskView view_of_task(unsigned local_rank, const Environment& environment, const NodeFacts& facts) {
-    return {local_rank, environment, find_visible_gpus(environment, [&] { return facts.fabric.gpus.size(); })};
+    return {local_rank, environment, find_visible_gpus(environment, [&] { return facts.fabric.gpus.size(); }),
+            openable_gpus(facts.fabric.gpus)};
 }
 
 NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice bind, const Topology& topology,
@@ -180,17 +191,34 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
     }
     if (own && own->gpus.ids.size() < node.gpu_ids.size()) {
         const auto own_numbering = find_numbering(own->gpus, own->environment);
-        const auto seen = match_gpus(own->gpus, own->environment, own_numbering, facts.fabric.gpus);
+        const auto seen = own->openable.size() == own->gpus.ids.size()
+                              ? Positions(own->openable.begin(), own->openable.end())
+                              : match_gpus(own->gpus, own->environment, own_numbering, facts.fabric.gpus);
         node.seen_gpus = own->gpus.ids.size();
         node.own = isolate(wanted, own->local_rank, numbers_of(seen, node.gpus));
     } else {
         node.own = own ? own->local_rank : 0;
         wanted.may_reorder = can_bind && may_reorder(facts, plan, node);
     }
+    if (facts.step.job_id == 0) { // outside of Slurm, nothing keeps two jobs of a node apart
+        wanted.others = places_of_others(facts, node.gpus, topology);
+    }
     node.placement = plan_placement(wanted);
     node.binds_cpus = can_bind;
     node.binds_memory = can_bind && bind != BindChoice::Cpu;
     return node;
+}
+
+Binding binding_of(const NodePlacement& node, std::size_t rank_number) {
+    const auto& rank = node.placement.ranks.at(rank_number);
+    Binding binding;
+    if (node.binds_cpus && rank.source != CpuSource::Scarce) {
+        binding.cpus = rank.cpus;
+    }
+    if (node.binds_memory) {
+        binding.memory_node = rank.memory_node;
+    }
+    return binding;
 }
 
 void add_placement(VariableList& variables, const NodePlacement& node, const TaskFacts& task, const Plan& plan) {

@@ -2,6 +2,7 @@
 // The placement of a node's ranks, from what was read of the node and decided on its fabric.
 #pragma once
 
+#include "lib/binding.h"
 #include "lib/gpu_list.h"
 #include "lib/inspect.h"
 #include "lib/placement.h"
@@ -18,8 +19,11 @@ struct TaskView {
     unsigned local_rank = 0;
     const Environment& environment;
     VisibleGpus gpus;
+    /// Positions of the GPUs whose device files it may open. Below Slurm's device cgroup every task that sees one GPU
+    /// has CUDA_VISIBLE_DEVICES=0 and SLURM_STEP_GPUS=0, whatever GPU that is (22.05, 24.11).
+    std::vector<std::size_t> openable;
 };
-/// `facts`: of the node, for where the task's own environment does not tell.
+/// Of the calling process. `facts`: of the node, for where the task's own environment does not tell.
 TaskView view_of_task(unsigned local_rank, const Environment& environment, const NodeFacts& facts);
 
 /// A Placement, and what its numbers stand for.
@@ -43,6 +47,9 @@ struct NodePlacement {
 /// one. Without a topology (hwloc is missing) nothing is bound, but HCAs still have their distances by PCI.
 NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice bind, const Topology& topology,
                           std::vector<CpuSet> masks, const std::optional<TaskView>& own = {});
+
+/// What is to be bound of a rank; nothing where there are fewer CPUs than ranks, or it has its CPUs already.
+Binding binding_of(const NodePlacement& node, std::size_t rank);
 
 /// The variables of a rank (with `seen_gpus`: of the task that asked) that follow from its place: UCX_NET_DEVICES and
 /// NVSHMEM_HCA_LIST nearest first, OMP_NUM_THREADS, JAX_LOCAL_DEVICE_IDS, and CUDA_VISIBLE_DEVICES where the order

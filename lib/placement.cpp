@@ -27,8 +27,9 @@ std::vector<std::vector<unsigned>> costs_of(const PlacementFacts& facts) {
     for (const auto& mask : facts.masks) {
         auto& row = costs.emplace_back();
         for (const auto& gpu : facts.gpus) {
-            const Distance distance = distance_to_cpus(gpu, mask, facts.topology);
-            row.push_back(distance == Distance::Unknown ? 0 : static_cast<unsigned>(distance));
+            // A GPU of which nothing is known is no reason to change the order: it counts as a far one.
+            const Distance distance = std::min(distance_to_cpus(gpu, mask, facts.topology), Distance::Other);
+            row.push_back(static_cast<unsigned>(distance));
         }
     }
     return costs;
@@ -153,6 +154,21 @@ private:
         }
     }
 
+    /// With room for others; where that leaves too little, without.
+    [[nodiscard]] std::vector<CpuSet> share_beside_others(const CpuSet& common,
+                                                          const std::vector<RankDevices>& devices) const {
+        auto all = devices;
+        for (const auto& other : facts_.others) {
+            all.push_back({other, std::nullopt});
+        }
+        auto shares = share_cpus(facts_.topology, common, all);
+        if (shares.empty()) {
+            return share_cpus(facts_.topology, common, devices);
+        }
+        shares.resize(devices.size());
+        return shares;
+    }
+
     void share(const std::vector<std::size_t>& group) {
         std::vector<RankDevices> devices;
         for (const auto number : group) {
@@ -167,15 +183,15 @@ private:
             devices.push_back(std::move(wanted));
         }
         const CpuSet& common = facts_.masks[group.front()];
-        const auto shares = share_cpus(facts_.topology, common, devices);
+        auto shares = share_beside_others(common, devices);
         for (std::size_t i = 0; i < group.size(); ++i) {
             auto& rank = placement_.ranks[group[i]];
             rank.source = shares.empty() ? CpuSource::Scarce : CpuSource::Shared;
             rank.cpus = shares.empty() ? common : shares[i];
         }
         if (shares.empty() && !common.empty()) {
-            placement_.warnings.push_back(format_text("{} share {} CPU{} ({})", ranks_text(group), common.size(),
-                                                      common.size() == 1 ? "" : "s", common.list()));
+            placement_.notes.push_back(format_text("{} share {} CPU{} ({})", ranks_text(group), common.size(),
+                                                   common.size() == 1 ? "" : "s", common.list()));
         }
     }
 

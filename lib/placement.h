@@ -28,6 +28,8 @@ struct PlacementFacts {
     std::vector<GpuNumbers> own_gpus;
     bool may_reorder = false; ///< the order of the GPUs is nobody's choice, and can still be changed
     bool may_share = true;    ///< ranks with the same CPUs get a part each
+    /// GPUs that others may use at the same time: room is left for a rank at each.
+    std::vector<Place> others = {};
 };
 
 /// How a rank came to its CPUs.

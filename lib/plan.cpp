@@ -252,7 +252,9 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     append(plan.warnings, judge_users_nccl(facts, plan.fabric));
     append(plan.warnings, own.warnings);
     plan.variables = plan_variables(plan, facts, settings);
-    append(plan.warnings, judge_limits(facts.limits, !plan.fabric.used().empty(), facts.step.task_count));
+    append(plan.warnings,
+           judge_limits(facts.limits, !plan.fabric.used().empty() && settings.memlock != MemlockChoice::Ignore,
+                        facts.step.task_count));
     return plan;
 }
 

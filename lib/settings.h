@@ -31,6 +31,8 @@ struct HeadChoice {
 };
 
 enum class HostsChoice { Off, File, Mount };
+/// `memlock`: Ignore keeps the limit, too, and does not warn of a low one.
+enum class MemlockChoice { Keep, Raise, Ignore };
 /// `bind`: auto is CpuAndMemory, where Slurm left something open.
 enum class BindChoice { Auto, Off, Cpu, CpuAndMemory };
 
@@ -84,7 +86,7 @@ struct Settings {
     bool tuning = true;
     TuningValues tuning_values;
     BindChoice bind = BindChoice::Auto;
-    bool raise_memlock = false;
+    MemlockChoice memlock = MemlockChoice::Keep;
     bool strict = false;
     std::string root = "/";
     unsigned verbose = 1;

@@ -257,8 +257,10 @@ Problem set_bind(Settings& s, std::string_view v) {
 }
 
 Problem set_memlock(Settings& s, std::string_view v) {
-    static constexpr std::array words = {Word<bool>{"keep", false}, Word<bool>{"raise", true}};
-    return set_word(s.raise_memlock, v, words);
+    static constexpr std::array words = {Word<MemlockChoice>{"keep", MemlockChoice::Keep},
+                                         Word<MemlockChoice>{"raise", MemlockChoice::Raise},
+                                         Word<MemlockChoice>{"ignore", MemlockChoice::Ignore}};
+    return set_word(s.memlock, v, words);
 }
 
 Problem set_strict(Settings& s, std::string_view v) {
@@ -307,7 +309,8 @@ constexpr std::array keys = {
                 set_tuning},
     SettingsKey{"bind", "auto, off, cpu, cpu+mem", "bind ranks to the CPUs and memory near their GPU", false, set_bind},
     SettingsKey{"spawn", "off, on", "put rdma-nccl run in front of the program", false, nullptr, "off"},
-    SettingsKey{"memlock", "keep, raise", "raise RLIMIT_MEMLOCK for the tasks", true, set_memlock},
+    SettingsKey{"memlock", "keep, raise, ignore", "raise RLIMIT_MEMLOCK for the tasks, or do not warn of a low one",
+                true, set_memlock},
     SettingsKey{"verify", "summary, off, full", "say at the end whether RDMA was used", false, nullptr, "summary"},
     SettingsKey{"strict", "off, on", "turn warnings about RDMA into failure of the step", false, set_strict},
     SettingsKey{"root", "/, DIR", "read /sys, /proc and /etc below DIR", true, set_root},

@@ -43,7 +43,11 @@ bool set_variable(std::string_view name, const std::string& value) {
 
 void call_off(std::optional<ExchangeServer>& server) {
     server.reset();
-    (void)::unsetenv(std::string(endpoint_variable).c_str());
+    // Emptied, not removed: srun has copied its environment for the step by now, and lays over that copy what is set.
+    const std::string name(endpoint_variable);
+    if (::getenv(name.c_str()) != nullptr) {
+        (void)::setenv(name.c_str(), "", 1);
+    }
 }
 
 /// `srun A : B` inside of one job, of whose other components nothing shows here but the colon.

@@ -172,6 +172,9 @@ void tell_placement(const NodeState& state, const TaskFacts& task, const Environ
         return;
     }
     const auto& ranks = placed->placement.ranks;
+    for (const auto& note : task.local_rank == 0 ? placed->placement.notes : std::vector<std::string>()) {
+        tell(state, "note: " + note);
+    }
     if (state.settings.verbose >= 3) {
         tell(state,
              format_text("task {}: {}", task.rank, rank_text(*placed, state.facts.fabric, ranks.at(placed->own))));
@@ -399,7 +402,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     state.user = {::geteuid(), ::getegid()};
     state.running_tasks = host.local_task_count().value_or(0);
     state.facts.limits = read_limits(environment);
-    if (state.settings.raise_memlock) {
+    if (state.settings.memlock == MemlockChoice::Raise) {
         state.facts.limits.memlock_kib.reset();
     }
     state.plan = make_plan(state.facts, state.settings);
@@ -415,7 +418,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     const auto exchanged = exchange(state, host, endpoint, step.note.has_value());
     settle(state, host, exchanged, endpoint.has_value());
     prepare_placement(state, host);
-    if (state.settings.raise_memlock) {
+    if (state.settings.memlock == MemlockChoice::Raise) {
         // After task_init, Slurm puts the limit of the shell that submitted over the one that we raise (ulimits.c).
         (void)host.unset_variable("SLURM_RLIMIT_MEMLOCK");
     }
@@ -430,7 +433,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
 }
 
 void node_prepare_task(const NodeState& state) {
-    if (state.settings.raise_memlock) {
+    if (state.settings.memlock == MemlockChoice::Raise) {
         if (const auto raised = raise_memlock(); !raised) {
             tell(state, format_text("warning: memlock=raise: {}", raised.error().message));
         }

@@ -26,13 +26,13 @@ CpuSet cpus_of_cores(const std::string& list, const Topology& topology) {
     return cpus;
 }
 
-/// What Slurm lets the tasks use. Without cpusets and task/affinity a mask is all of the machine, other jobs' cores
-/// too: then the cores of the step stand in its place.
+/// What Slurm lets the tasks use. Without cpusets and task/affinity a mask is more than the step was given, other jobs'
+/// cores too: then the cores of the step stand in its place.
 std::vector<CpuSet> allowed_masks(const NodeState& state) {
     auto masks = state.masks->all();
     for (auto& mask : masks) {
-        if (const CpuSet own = mask & state.step_cpus; !own.empty()) {
-            mask = own;
+        if (!state.step_cpus.empty() && mask.contains(state.step_cpus)) {
+            mask = state.step_cpus;
         }
     }
     return masks;
@@ -72,18 +72,7 @@ std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts&
 }
 
 void bind_task(const NodeState& state, const NodePlacement& placed) {
-    const auto& rank = placed.placement.ranks.at(placed.own);
-    if (!placed.binds_cpus) {
-        return;
-    }
-    Binding binding;
-    if (rank.cpus != read_affinity()) {
-        binding.cpus = rank.cpus;
-    }
-    if (placed.binds_memory) {
-        binding.memory_node = rank.memory_node;
-    }
-    if (const auto bound = bind_self(binding); !bound) {
+    if (const auto bound = bind_self(binding_of(placed, placed.own)); !bound) {
         tell_user(format_text("{}: warning: a task {}", state.facts.host_name, bound.error().message));
     }
 }

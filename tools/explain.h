@@ -15,7 +15,7 @@ namespace rdma_nccl {
 std::string explain_text(const NodePlan& node, const std::string& host);
 
 /// The same for programs, schema 1: {"schema","host","settings":[{"key","value","source"}],"step","fabric":{"hcas",
-/// "netdevs","gpus"},"decisions":[{"what","decision","why","rejected":[{"what","rule","why"}]}],"variables":[{"name",
+/// "netdevs","gpus"},"decisions":[{"what","decision","why","rejected":[{"what","rule","why"}]}],"places","variables":[{"name",
 /// "action","value","source","why"}],"warnings":[],"notes":[]}. All strings are ASCII.
 nlohmann::ordered_json explain_json(const NodePlan& node, const std::string& host);
 

@@ -3,6 +3,7 @@
 #include "tools/explain.h"
 #include "tools/gids.h"
 #include "tools/json.h"
+#include "tools/topo.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -126,6 +127,7 @@ nlohmann::ordered_json explain_json(const NodePlan& node, const std::string& hos
             {"step", step_json(node.facts)},
             {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", gpus_json(fabric)}}},
             {"decisions", decisions_json(node)},
+            {"places", places_json(node)},
             {"variables", variables_json(node.variables)},
             {"warnings", texts_json(node.plan.warnings)},
             {"notes", texts_json(notes_of(node))}};

@@ -4,10 +4,12 @@
 #include "lib/fabric_parse.h"
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
+#include "lib/placement_report.h"
 #include "lib/text.h"
 #include "tools/decision.h"
 #include "tools/explain.h"
 #include "tools/table.h"
+#include "tools/topo.h"
 
 #include <algorithm>
 
@@ -216,6 +218,26 @@ std::string variables_text(const std::vector<Variable>& variables) {
     return text.empty() ? "  none\n" : text;
 }
 
+/// Where the ranks of this node belong; the machine itself is `topo`'s.
+std::string places_text(const NodePlan& node) {
+    if (node.plan.leave_alone) {
+        return "";
+    }
+    const auto& places = node.places;
+    if (places.problem) {
+        return format_text("\nplaces\n  ranks are not bound: {}\n", *places.problem);
+    }
+    std::string text = format_text("\nplaces: {} ({})\n{}", binding_why(places.placed), places.masks_source,
+                                   ranks_table(node, indent));
+    for (const auto& warning : places.placed.placement.warnings) {
+        text += format_text("  warning: {}\n", warning);
+    }
+    for (const auto& note : places.placed.placement.notes) {
+        text += format_text("  note: {}\n", note);
+    }
+    return text;
+}
+
 std::string lines_text(const std::vector<std::string>& lines) {
     std::string text;
     for (const auto& line : lines) {
@@ -235,6 +257,7 @@ std::string explain_text(const NodePlan& node, const std::string& host) {
     text += "\nGPUs\n" + gpus_text(fabric);
     text += "\ninterfaces\n" + netdevs_text(fabric);
     text += "\ndecisions\n" + decisions_text(node);
+    text += places_text(node);
     text += "\nvariables\n" + variables_text(node.variables);
     text += "\nwarnings\n" + lines_text(node.plan.warnings);
     if (const auto notes = notes_of(node); !notes.empty()) {

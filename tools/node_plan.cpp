@@ -81,19 +81,25 @@ int NodePlan::exit_code() const {
     return plan.fabric.used().empty() ? 2 : plan.warnings.empty() ? 0 : 1;
 }
 
-Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings,
-                           std::chrono::milliseconds patience) {
+Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings, std::chrono::milliseconds patience,
+                           const RanksWanted& ranks) {
     auto environment = Environment::from(environ);
     restore_note(environment);
     auto facts = inspect_node(settings, environment, {}, patience);
     if (!facts) {
         return tl::unexpected(facts.error());
     }
-    NodePlan node{settings, std::move(*facts), {}, {}};
+    NodePlan node{settings, std::move(*facts), {}, {}, {}};
     node.plan = make_plan(node.facts, settings);
     node.variables = node.plan.variables;
+    auto places = place_here(node.facts, node.plan, settings, ranks);
+    if (!places) {
+        return tl::unexpected(places.error());
+    }
+    node.places = std::move(*places);
     if (const auto task = current_task(node.facts)) {
-        const auto more = plan_task(node.plan, *task, node.facts.environment);
+        const bool placed = task->local_rank < node.places.placed.placement.ranks.size();
+        const auto more = plan_task(node.plan, *task, node.facts.environment, placed ? &node.places.placed : nullptr);
         node.variables.insert(node.variables.end(), more.begin(), more.end());
     }
     if (!options.set) {

@@ -4,6 +4,7 @@
 
 #include "lib/inspect.h"
 #include "lib/plan.h"
+#include "tools/places.h"
 #include "tools/settings_options.h"
 
 #include <string>
@@ -16,6 +17,7 @@ struct NodePlan {
     NodeFacts facts;
     Plan plan;
     std::vector<Variable> variables; ///< of the plan, and of the task where this is one
+    Places places;
 
     /// 0: good; 1: with warnings; 2: there are HCAs but none is usable; 3: there is none.
     [[nodiscard]] int exit_code() const;
@@ -24,7 +26,8 @@ struct NodePlan {
 /// Reads the node and plans. Inside a step that the plugin has set up, the plugin's values stand, unless `options` has
 /// settings of its own: who gives some wants to see what they do. `patience` as in inspect_node().
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings,
-                           std::chrono::milliseconds patience = std::chrono::milliseconds(0));
+                           std::chrono::milliseconds patience = std::chrono::milliseconds(0),
+                           const RanksWanted& ranks = {});
 
 /// The host name as the root says: of a copied machine, that machine's.
 std::string host_name_of(const Root& root);

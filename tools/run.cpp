@@ -13,10 +13,12 @@
 #include "tools/run_job.h"
 #include "tools/run_message.h"
 #include "tools/run_options.h"
+#include "tools/run_places.h"
 #include "tools/run_port.h"
 #include "tools/run_program.h"
 #include "tools/run_worker.h"
 #include "tools/run_world.h"
+#include "tools/settings_options.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -109,14 +111,40 @@ std::optional<PrivateDirectory> make_error_directory(const Environment& environm
     return std::move(*directory);
 }
 
-int run_ranks(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
-              const Command& command) {
+int run_ranks(const RunOptions& options, const Environment& environment, const WorldPlan& plan, const Command& command,
+              const std::optional<NodePlacement>& placed) {
     const auto directory = options.torchelastic_environment ? make_error_directory(environment) : std::nullopt;
     const WorkerSettings worker{count_allowed_cpus(), options.torchelastic_environment,
-                                directory ? directory->path() : ""};
+                                directory ? directory->path() : "", placed ? &*placed : nullptr};
     const Job job{plan, command, worker, environment, options.shutdown_timeout, node_name()};
     const BlockedSignals signals;
     return run_guarded(signals, [&](int guard_fd) { return run_job(job, signals, guard_fd); });
+}
+
+/// As all subcommands have them, `--bind` before RDMA_NCCL_BIND and the site file.
+Result<Settings> settings_of(const RunOptions& options) {
+    SettingsOptions wanted;
+    wanted.root = options.root;
+    if (options.bind) {
+        wanted.set = "bind=" + *options.bind;
+    }
+    return settings_from(wanted);
+}
+
+std::optional<NodePlacement> find_places(const Root& root, const Environment& environment, BindChoice bind,
+                                         const WorldPlan& plan) {
+    std::string problem;
+    auto placed = place_run(root, environment, bind, plan.ranks_per_node.value, problem);
+    if (!problem.empty()) {
+        print_error("warning: ranks are not bound: " + problem);
+    }
+    if (placed && environment.marked_step().empty()) { // else the plugin has said it, for the whole step
+        const auto cores = placed->placement.ranks.front().source == CpuSource::Scarce ? 1 : count_allowed_cpus();
+        if (const auto scarce = judge_cpus(environment, plan.ranks_per_node.value, cores)) {
+            print_error("warning: " + *scarce);
+        }
+    }
+    return placed;
 }
 
 } // namespace
@@ -136,7 +164,11 @@ int run_command(const std::vector<std::string>& arguments) {
     }
     const auto& options = parsed->options;
     const auto environment = Environment::from(environ);
-    const auto root = Root::open(options.root);
+    const auto settings = settings_of(options);
+    if (!settings) {
+        return complain(settings.error(), exit_usage);
+    }
+    const auto root = Root::open(settings->root);
     if (!root) {
         return complain(root.error(), exit_usage);
     }
@@ -152,7 +184,7 @@ int run_command(const std::vector<std::string>& arguments) {
     if (!command) {
         return complain(command.error(), exit_code_for_exec_error(command.error().os_error));
     }
-    return run_ranks(options, environment, *plan, *command);
+    return run_ranks(options, environment, *plan, *command, find_places(*root, environment, settings->bind, *plan));
 }
 
 } // namespace rdma_nccl

@@ -56,8 +56,9 @@ public:
 private:
     void start_ranks() {
         for (unsigned i = 0; i < job_.plan.ranks_per_node.value && policy_.phase() == Phase::Running; ++i) {
-            const auto started =
-                processes_.start(job_.command, worker_environment(job_.plan, i, job_.worker, job_.environment));
+            const auto binding = job_.worker.placed == nullptr ? Binding() : binding_of(*job_.worker.placed, i);
+            const auto started = processes_.start(
+                job_.command, worker_environment(job_.plan, i, job_.worker, job_.environment), binding);
             if (!started) {
                 print_error(format_text("rank {} (local {}) on {}: {}; ending the other {}", job_.plan.first_rank() + i,
                                         i, job_.node, started.error().message,

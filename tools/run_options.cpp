@@ -66,7 +66,10 @@ public:
             "do not give the ranks TORCHELASTIC_* (Lightning then keeps its Slurm requeue)");
         add_value("--shutdown-timeout,--shutdown_timeout", timeout_, "SECONDS",
                   "time between the end signal and SIGKILL (default: 30)");
-        app_.add_option("--root", options.root, "find the GPUs below this directory (default: /)")
+        add_value("--bind", options.bind, "WHAT",
+                  "auto, off, cpu or cpu+mem: put each rank on CPUs and memory near its GPU (default: auto, or "
+                  "RDMA_NCCL_BIND)");
+        app_.add_option("--root", options.root, "find GPUs and CPUs below this directory (default: /)")
             ->type_name("DIR")
             ->take_last();
     }

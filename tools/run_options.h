@@ -22,8 +22,9 @@ struct RunOptions {
     bool no_python = false; ///< run the program as it is, even a *.py
     bool torchelastic_environment = true;
     std::chrono::milliseconds shutdown_timeout{30000}; ///< between the end signal and SIGKILL
-    std::string root = "/";
-    std::vector<std::string> program; ///< with its arguments; never empty
+    std::optional<std::string> bind;                   ///< as typed; absent: as the settings say
+    std::string root;                                  ///< empty: the site's, else "/"
+    std::vector<std::string> program;                  ///< with its arguments; never empty
 };
 
 struct ParsedRunOptions {

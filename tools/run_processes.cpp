@@ -72,10 +72,11 @@ bool ProcessSet::watch(int fd, std::size_t key, std::uint32_t what) const {
     return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::string>& environment) {
+Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::string>& environment,
+                                const Binding& binding) {
     const std::size_t index = ranks_.size();
-    auto pid = spawn(
-        {command, environment, index, index == 0 ? STDIN_FILENO : null_.get(), report_write_.get(), signals_, files_});
+    auto pid = spawn({command, environment, index, index == 0 ? STDIN_FILENO : null_.get(), report_write_.get(),
+                      signals_, files_, binding});
     if (!pid) {
         return pid;
     }

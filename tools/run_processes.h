@@ -40,7 +40,8 @@ public:
     static Result<ProcessSet> create(const BlockedSignals& signals, int guard_fd, bool use_pidfds = true);
 
     /// The first rank started gets the launcher's stdin, the others /dev/null.
-    Result<pid_t> start(const Command& command, const std::vector<std::string>& environment);
+    Result<pid_t> start(const Command& command, const std::vector<std::string>& environment,
+                        const Binding& binding = {});
 
     /// Waits until something happened or the time has come. Reaps all children that ended, those too that are no ranks.
     Result<Events> wait(std::optional<Time> until);

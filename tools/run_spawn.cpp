@@ -2,6 +2,7 @@
 #include "tools/run_spawn.h"
 
 #include "lib/format.h"
+#include "tools/print.h"
 
 #include <cerrno>
 #include <csignal>
@@ -38,6 +39,9 @@ void execute_script(const Command& command, const std::vector<char*>& environmen
         ::_exit(128 + SIGKILL); // it died before prctl(): nobody would ever send that signal
     }
     ::setpgid(0, 0);
+    if (const auto bound = bind_self(request.binding); !bound) {
+        print_error(format_text("warning: local rank {} {}", request.index, bound.error().message));
+    }
     const bool stdin_ok = request.stdin_fd == STDIN_FILENO || ::dup2(request.stdin_fd, STDIN_FILENO) >= 0;
     request.files.restore();
     request.signals.restore();

@@ -2,6 +2,7 @@
 // Starting one rank.
 #pragma once
 
+#include "lib/binding.h"
 #include "lib/result.h"
 #include "tools/run_program.h"
 #include "tools/run_signals.h"
@@ -39,6 +40,7 @@ struct SpawnRequest {
     int report_fd = -1;                          ///< close-on-exec
     const BlockedSignals& signals;
     const FileLimit& files;
+    const Binding& binding; ///< before it executes; what cannot be done of it is said, and the rank runs
 };
 
 /// Forks and executes. The rank leads a process group of its own, and gets SIGKILL when the calling thread ends: the

@@ -51,6 +51,16 @@ void add_torchelastic(Variables& variables, const WorldPlan& plan, unsigned loca
     }
 }
 
+/// The plugin's list of ports is for the whole node; each rank has its own nearest first.
+void add_place(Variables& variables, const NodePlacement& placed, unsigned local_rank, const Environment& base) {
+    const auto& rank = placed.placement.ranks.at(local_rank);
+    for (const char* name : {"UCX_NET_DEVICES", "NVSHMEM_HCA_LIST"}) {
+        if (!rank.hcas.empty() && base.ours().contains(name)) {
+            variables.emplace_back(name, placed.ports_of(rank));
+        }
+    }
+}
+
 } // namespace
 
 Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
@@ -67,7 +77,13 @@ Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const Wor
         }
     };
     set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-    set_default("OMP_NUM_THREADS", std::to_string(std::max(1U, settings.allowed_cpus / plan.ranks_per_node.value)));
+    if (settings.placed != nullptr) {
+        add_place(variables, *settings.placed, local_rank, base);
+    }
+    const std::size_t share = std::max(1U, settings.allowed_cpus / plan.ranks_per_node.value);
+    set_default(
+        "OMP_NUM_THREADS",
+        std::to_string(settings.placed != nullptr ? settings.placed->placement.ranks.at(local_rank).threads() : share));
     set_default("JAX_LOCAL_DEVICE_IDS", std::to_string(local_rank));
     return variables;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lib/environment.h"
+#include "lib/node_placement.h"
 #include "tools/run_world.h"
 
 #include <string>
@@ -14,9 +15,10 @@
 namespace rdma_nccl {
 
 struct WorkerSettings {
-    unsigned allowed_cpus = 1;        ///< CPUs of the affinity mask that all ranks of the node share
-    bool torchelastic = true;         ///< with TORCHELASTIC_*
-    std::string error_directory = {}; ///< for TORCHELASTIC_ERROR_FILE; empty: leave that out
+    unsigned allowed_cpus = 1;             ///< CPUs of the affinity mask that all ranks of the node share
+    bool torchelastic = true;              ///< with TORCHELASTIC_*
+    std::string error_directory = {};      ///< for TORCHELASTIC_ERROR_FILE; empty: leave that out
+    const NodePlacement* placed = nullptr; ///< where the ranks are put; nullptr: where they will
 };
 
 /// What a rank gets beyond what the launcher got. `base` is the launcher's environment: values of the user in it stay

@@ -30,23 +30,27 @@ struct TopoOptions {
 };
 
 struct Shown {
-    NodeTopology node;
+    NodePlan node;
     std::string host;
 };
 
+Result<Shown> look_at_xml(const TopoOptions& options, const Settings& settings) {
+    return place_by_xml(options.xml, settings.bind, options.ranks).map([&](XmlPlaces xml) {
+        NodePlan node{settings, std::move(xml.facts), std::move(xml.plan), {}, std::move(xml.places)};
+        return Shown{std::move(node), std::string(base_name(options.xml))};
+    });
+}
+
 Result<Shown> look_at(const TopoOptions& options, const Settings& settings) {
     if (!options.xml.empty()) {
-        return place_by_xml(options.xml, settings.bind, options.ranks).map([&](NodeTopology node) {
-            return Shown{std::move(node), std::string(base_name(options.xml))};
-        });
+        return look_at_xml(options, settings);
     }
     const auto root = Root::open(settings.root);
-    const auto node = root ? plan_node(options.settings, settings, usual_patience) : tl::unexpected(root.error());
-    if (!node) {
-        return tl::unexpected(node.error());
+    if (!root) {
+        return tl::unexpected(root.error());
     }
-    return place_here(node->facts, node->plan, settings, options.ranks).map([&](NodeTopology placed) {
-        return Shown{std::move(placed), host_name_of(*root)};
+    return plan_node(options.settings, settings, usual_patience, options.ranks).map([&](NodePlan node) {
+        return Shown{std::move(node), host_name_of(*root)};
     });
 }
 
@@ -83,7 +87,7 @@ int run_topo(const TopoOptions& options) {
     } else if (options.svg.empty()) {
         print_out(topo_text(node, host));
     }
-    return node.problem ? exit_cannot_tell : node.placed.placement.warnings.empty() ? 0 : 1;
+    return node.places.problem ? exit_cannot_tell : node.places.placed.placement.warnings.empty() ? 0 : 1;
 }
 
 } // namespace

@@ -3,19 +3,23 @@
 // (design section 8).
 #pragma once
 
-#include "tools/node_topology.h"
+#include "tools/node_plan.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace rdma_nccl {
 
 /// For people: NUMA nodes, GPUs with their nearest HCAs, distances, ranks, warnings. ASCII.
-std::string topo_text(const NodeTopology& node, const std::string& host);
+std::string topo_text(const NodePlan& node, const std::string& host);
+
+/// "512 GiB", "1.5 GiB".
+std::string memory_text(std::uint64_t mib);
 
 /// The ranks alone, as a table; also in `explain`.
-std::string ranks_table(const NodeTopology& node, std::string_view indent);
+std::string ranks_table(const NodePlan& node, std::string_view indent);
 
 /// For programs, schema 1:
 /// {"schema","host","source","problem","packages","cores","cpus","numa_nodes":[{"number","cpus",
@@ -23,11 +27,14 @@ std::string ranks_table(const NodeTopology& node, std::string_view indent);
 /// "hcas":[{"port","pci","numa_node","cpus"}],"distances":[[...]],"tells_nearness","ranks":[{"local_rank","gpus",
 /// "mask","cpus","cores","threads","source","memory_node","gpu_to_cpus","hcas","to_hca"}],"gpu_order","binds_cpus",
 /// "binds_memory","why","warnings","notes"}. Distances are distance_name()s; distances[i][j] is from GPU i to HCA j.
-nlohmann::ordered_json topo_json(const NodeTopology& node, const std::string& host);
+nlohmann::ordered_json topo_json(const NodePlan& node, const std::string& host);
+
+/// The ranks alone, also in `explain`: {"source","why","ranks","gpu_order","warnings"}.
+nlohmann::ordered_json places_json(const NodePlan& node);
 
 /// A picture: packages, NUMA nodes with their cores, PCIe switches, GPUs, HCAs, and the ranks' places in colours; for a
 /// browser, light and dark, without anything from elsewhere.
-std::string topo_svg(const NodeTopology& node, const std::string& host);
+std::string topo_svg(const NodePlan& node, const std::string& host);
 
 /// Registers the subcommand. Ends with 0; 1: with warnings; 3: the machine cannot be read.
 void add_topo_command(CLI::App& app, int& exit_code);

@@ -37,37 +37,37 @@ Json names(const NodePlacement& placed, const std::vector<std::size_t>& hcas) {
     return list;
 }
 
-Json gpus_json(const NodeTopology& node) {
+Json gpus_json(const NodePlan& node) {
     auto list = Json::array();
-    for (std::size_t i = 0; i < node.placed.gpus.size(); ++i) {
-        const auto& position = node.placed.gpus[i];
+    for (std::size_t i = 0; i < node.places.placed.gpus.size(); ++i) {
+        const auto& position = node.places.placed.gpus[i];
         const Gpu* gpu = position ? &node.facts.fabric.gpus.at(*position) : nullptr;
-        const auto& row = node.placed.placement.gpu_to_hca.at(i);
+        const auto& row = node.places.placed.placement.gpu_to_hca.at(i);
         std::vector<std::size_t> nearest;
         for (std::size_t hca = 0; hca < row.size(); ++hca) {
             if (row[hca] == *std::min_element(row.begin(), row.end())) {
                 nearest.push_back(hca);
             }
         }
-        list.push_back({{"id", json_ascii(node.placed.gpu_ids.at(i))},
+        list.push_back({{"id", json_ascii(node.places.placed.gpu_ids.at(i))},
                         {"pci", gpu == nullptr ? Json() : Json(gpu->pci)},
                         {"vendor", gpu == nullptr ? Json() : Json(gpu->vendor)},
                         {"numa_node", gpu == nullptr ? Json() : or_null(gpu->numa_node)},
-                        {"cpus", gpu == nullptr ? "" : place_of(*gpu, node.topology).cpus.list()},
-                        {"nearest_hcas", names(node.placed, nearest)},
+                        {"cpus", gpu == nullptr ? "" : place_of(*gpu, node.places.topology).cpus.list()},
+                        {"nearest_hcas", names(node.places.placed, nearest)},
                         {"distance", nearest.empty() ? "unknown" : distance_name(row[nearest.front()])}});
     }
     return list;
 }
 
-Json hcas_json(const NodeTopology& node) {
+Json hcas_json(const NodePlan& node) {
     auto list = Json::array();
     for (const auto* port : node.plan.fabric.used()) {
         const auto* hca = node.facts.fabric.find_hca(port->hca);
         list.push_back({{"port", json_ascii(port->hca + ":" + std::to_string(port->port))},
                         {"pci", hca == nullptr || hca->pci.empty() ? Json() : Json(hca->pci)},
                         {"numa_node", hca == nullptr ? Json() : or_null(hca->numa_node)},
-                        {"cpus", hca == nullptr ? "" : place_of(*hca, node.topology).cpus.list()}});
+                        {"cpus", hca == nullptr ? "" : place_of(*hca, node.places.topology).cpus.list()}});
     }
     return list;
 }
@@ -129,13 +129,22 @@ Json order_json(const NodePlacement& placed) {
 
 } // namespace
 
-nlohmann::ordered_json topo_json(const NodeTopology& node, const std::string& host) {
-    const auto& placed = node.placed;
-    const auto& topology = node.topology;
+nlohmann::ordered_json places_json(const NodePlan& node) {
+    const auto& placed = node.places.placed;
+    return {{"source", json_ascii(node.places.masks_source)},
+            {"why", binding_why(placed)},
+            {"ranks", ranks_json(placed)},
+            {"gpu_order", order_json(placed)},
+            {"warnings", texts_json(placed.placement.warnings)}};
+}
+
+nlohmann::ordered_json topo_json(const NodePlan& node, const std::string& host) {
+    const auto& placed = node.places.placed;
+    const auto& topology = node.places.topology;
     return {{"schema", 1},
             {"host", json_ascii(host)},
             {"source", json_ascii(topology.source)},
-            {"problem", node.problem ? Json(json_ascii(*node.problem)) : Json()},
+            {"problem", node.places.problem ? Json(json_ascii(*node.places.problem)) : Json()},
             {"packages", topology.packages},
             {"cores", topology.cores.size()},
             {"cpus", topology.cpus().list()},

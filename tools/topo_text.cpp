@@ -26,11 +26,11 @@ std::string number_text(const std::optional<T>& number) {
     return number ? format_text("{}", *number) : "-";
 }
 
-std::string heading(const NodeTopology& node, const std::string& host) {
-    if (node.problem) {
-        return format_text("host {}: {}\n", or_dash(printable(host)), *node.problem);
+std::string heading(const NodePlan& node, const std::string& host) {
+    if (node.places.problem) {
+        return format_text("host {}: {}\n", or_dash(printable(host)), *node.places.problem);
     }
-    const auto& topology = node.topology;
+    const auto& topology = node.places.topology;
     return format_text("host {}: {}, {}, {} ({})\n", or_dash(printable(host)), count(topology.packages, "package"),
                        count(topology.cores.size(), "core"), count(topology.cpus().size(), "CPU"),
                        printable(topology.source));
@@ -42,16 +42,14 @@ std::string numa_table(const Topology& topology) {
         if (node.special && node.memory_mib == 0) {
             continue; // kept by a driver for memory that may come
         }
-        const double gib = static_cast<double>(node.memory_mib) / 1024;
-        const std::string memory = gib >= 10 ? format_text("{:.0f} GiB", gib) : format_text("{:.1f} GiB", gib);
         rows.push_back({format_text("{}", node.number), node.special ? "-" : format_text("{}", node.package),
-                        node.special ? "none of its own" : or_dash(node.cpus.list()), memory});
+                        node.special ? "none of its own" : or_dash(node.cpus.list()), memory_text(node.memory_mib)});
     }
     return aligned_table(rows, indent);
 }
 
-const Gpu* gpu_at(const NodeTopology& node, std::size_t i) {
-    const auto& position = node.placed.gpus.at(i);
+const Gpu* gpu_at(const NodePlan& node, std::size_t i) {
+    const auto& position = node.places.placed.gpus.at(i);
     return position ? &node.facts.fabric.gpus.at(*position) : nullptr;
 }
 
@@ -70,8 +68,8 @@ std::string nearest_text(const NodePlacement& placed, const std::vector<Distance
     return names;
 }
 
-std::string gpu_table(const NodeTopology& node) {
-    const auto& placed = node.placed;
+std::string gpu_table(const NodePlan& node) {
+    const auto& placed = node.places.placed;
     std::vector<TableRow> rows = {{"GPU", "PCI", "NUMA", "CPUS", "NEAREST HCAS", "THROUGH"}};
     for (std::size_t i = 0; i < placed.gpus.size(); ++i) {
         const auto* gpu = gpu_at(node, i);
@@ -81,7 +79,7 @@ std::string gpu_table(const NodeTopology& node) {
                                         : std::string(distance_text(*std::min_element(row.begin(), row.end())));
         rows.push_back({printable(placed.gpu_ids.at(i), 16), gpu == nullptr ? "-" : gpu->pci,
                         gpu == nullptr ? "-" : number_text(gpu->numa_node),
-                        gpu == nullptr ? "-" : or_dash(place_of(*gpu, node.topology).cpus.list()),
+                        gpu == nullptr ? "-" : or_dash(place_of(*gpu, node.places.topology).cpus.list()),
                         nearest_text(placed, row), through});
     }
     return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
@@ -121,8 +119,13 @@ std::string gpus_of(const NodePlacement& placed, const RankPlacement& rank) {
 
 } // namespace
 
-std::string ranks_table(const NodeTopology& node, std::string_view table_indent) {
-    const auto& placed = node.placed;
+std::string memory_text(std::uint64_t mib) {
+    const double gib = static_cast<double>(mib) / 1024;
+    return gib >= 10 ? format_text("{:.0f} GiB", gib) : format_text("{:.1f} GiB", gib);
+}
+
+std::string ranks_table(const NodePlan& node, std::string_view table_indent) {
+    const auto& placed = node.places.placed;
     std::vector<TableRow> rows = {{"LOCAL RANK", "GPU", "CPUS", "CORES", "THREADS", "MEMORY", "HCA", "THROUGH"}};
     for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
         const auto& rank = placed.placement.ranks[i];
@@ -135,17 +138,18 @@ std::string ranks_table(const NodeTopology& node, std::string_view table_indent)
     return aligned_table(rows, table_indent);
 }
 
-std::string topo_text(const NodeTopology& node, const std::string& host) {
-    const auto& placed = node.placed;
+std::string topo_text(const NodePlan& node, const std::string& host) {
+    const auto& placed = node.places.placed;
     std::string text = heading(node, host);
-    if (!node.problem) {
-        text += "\nNUMA nodes\n" + numa_table(node.topology);
+    if (!node.places.problem) {
+        text += "\nNUMA nodes\n" + numa_table(node.places.topology);
     }
     text += "\nGPUs\n" + gpu_table(node);
     if (!placed.ports.empty() && !placed.gpus.empty()) {
         text += "\ndistances from GPUs to HCAs\n" + distance_table(placed);
     }
-    text += format_text("\nranks: {} ({})\n", binding_why(placed), node.masks_source) + ranks_table(node, indent);
+    text +=
+        format_text("\nranks: {} ({})\n", binding_why(placed), node.places.masks_source) + ranks_table(node, indent);
     if (!placed.placement.gpu_order.empty()) {
         std::string order;
         for (const auto gpu : placed.placement.gpu_order) {

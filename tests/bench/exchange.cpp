@@ -136,12 +136,13 @@ void be_srun(const Child& parent, unsigned nodes) {
     unsigned lines = 0;
     const long kib = peak_kib();
     const double cpu = cpu_seconds();
-    if (!server->start(std::move(step), [&lines](std::string_view line) {
-            ++lines;
-            if (std::getenv("VERBOSE") != nullptr) {
-                std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
-            }
-        })) {
+    const auto tell = [&lines](std::string_view line) {
+        ++lines;
+        if (std::getenv("VERBOSE") != nullptr) {
+            std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+        }
+    };
+    if (!server->start([&step] { return step; }, tell)) {
         give_up("the server does not start");
     }
     parent.write(server->endpoint().port);

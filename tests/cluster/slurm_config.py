@@ -135,7 +135,8 @@ def _plugstack_conf(state: State, plugstack: Plugstack) -> str:
     lines = []
     if plugstack.plugin:
         copy = shutil.copy(plugstack.plugin, state.path("lib"))
-        settings = f"root={state.path('root')} conf={state.path('etc/rdma-nccl.conf')}"
+        # Whoever starts a cluster may have a low limit of locked memory, and no right to raise it.
+        settings = f"root={state.path('root')} conf={state.path('etc/rdma-nccl.conf')} memlock=ignore"
         lines.append(f"optional {copy} {settings} {plugstack.arguments}".rstrip())
     lines.append(f"include {state.path('etc/plugstack.conf.d')}/*")
     return "\n".join(lines) + "\n"

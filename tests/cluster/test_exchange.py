@@ -161,6 +161,12 @@ class Agreement(ExchangeTest):
         self.assertIn("rank layout, 16 tasks on 8 nodes, head n01 (25.11.128.2:", messages)
         self.assertEqual(len(re.findall(r"(?m)^rdma-nccl: n0\d: counters of the step: .*", messages)), 8, messages[-2000:])
 
+    def test_one_node_has_nobody_to_ask(self):
+        for option in ("--ntasks-per-node=2", "--ntasks-per-node=1"):
+            _, messages = self.step("srun", "-N1", option, "--rdma-nccl", "true")
+            self.assertEqual(len(messages.splitlines()), 1, messages)
+            self.assertRegex(messages, r"^rdma-nccl: n01: (rank|node) layout")
+
     def test_the_head_is_on_the_fabric(self):
         output, messages = self.step("srun", "-N2", "--ntasks-per-node=2", "--rdma-nccl", *show(*CONTRACT, "GLOO_SOCKET_IFNAME"))
         self.assertEqual({(line["MASTER_ADDR"], line["GLOO_SOCKET_IFNAME"]) for line in self.ranks(output)}, {("25.11.128.2", "eth1")})

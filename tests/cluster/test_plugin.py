@@ -218,7 +218,7 @@ class TwoNodes(ClusterTest):
             for option, variables, message in (
                 ("--rdma-nccl=layuot=rank", {}, 'unknown key "layuot"; did you mean layout?'),
                 ("--rdma-nccl=port=99999", {}, "port: expected auto or a port from 1024 to 65532"),
-                ("--rdma-nccl=gid=3,bind=cpu", {}, "bind=cpu is not available in this version"),
+                ("--rdma-nccl=gid=3,bind=gpu", {}, "bind: expected "),
                 ("--rdma-nccl", {"RDMA_NCCL_GID": "many"}, "gid: expected auto or a GID index from 0 to 255"),
             ):
                 result = self.cluster.run(command[0], option, *command[1:], *([] if command[0] == "sbatch" else ["true"]), **variables)

@@ -45,7 +45,7 @@ protected:
     PluginTest() {
         write_machine(tree);
         slurm.plugin_arguments = {"conf=/nonexistent/rdma-nccl.conf", "root=" + tree.path().string(), "hold=off",
-                                  "exchange=off"};
+                                  "memlock=ignore", "exchange=off"};
         slurm.step.nodes = {"n01", "n02"};
         slurm.step.node_count = 2;
         slurm.step.task_count = 4;

@@ -139,10 +139,18 @@ TEST(Settings, BadValuesAreRefused) {
 }
 
 TEST(Settings, KeysOfLaterVersionsTakeTheirDefaultOnly) {
-    EXPECT_EQ(error_of("bind=auto,spawn=off,verify=summary"), "(none)");
-    for (const char* text : {"bind=cpu", "spawn", "verify=full"}) {
+    EXPECT_EQ(error_of("spawn=off,verify=summary"), "(none)");
+    for (const char* text : {"spawn", "verify=full"}) {
         EXPECT_NE(error_of(text).find("is not available in this version"), std::string::npos) << text;
     }
+}
+
+TEST(Settings, OfPlacement) {
+    for (const char* good : {"bind", "bind=auto", "bind=off", "bind=cpu", "bind=cpu+mem"}) {
+        EXPECT_EQ(error_of(good), "(none)") << good;
+    }
+    EXPECT_NE(error_of("bind=gpu").find("expected"), std::string::npos);
+    EXPECT_NE(error_of("bind=cpu+gpu"), "(none)");
 }
 
 TEST(Settings, OfTheExchange) {

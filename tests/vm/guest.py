@@ -12,7 +12,8 @@ from switch import port_path
 
 MANAGEMENT = 0  # the network that Slurm uses: eth0; rail R is network R, eth<R>
 RAIL_MTU = 9000
-_MEMORY_MIB = 1024
+_MEMORY_MIB = 1024  # of each socket
+_DISTANCE = 21  # from one socket's memory to the other's, as tests/data/mktree has it
 # Quiet and quick: nothing in the guest is worth protecting from itself.
 _KERNEL = (
     "console=ttyS0 quiet panic=-1 mitigations=off nokaslr nopti no5lvl cryptomgr.notests apparmor=0 audit=0"
@@ -21,11 +22,30 @@ _KERNEL = (
 
 
 @dataclass(frozen=True)
+class Processors:
+    """A guest's CPUs. Each socket is a NUMA node with memory of its own."""
+
+    sockets: int
+    cores: int  # of a socket
+    threads: int  # of a core
+
+    @property
+    def per_socket(self) -> int:
+        return self.cores * self.threads
+
+
+# With two CPUs on two cores, two guests take twice as long to boot, and latency grows tenfold.
+ONE_CPU = Processors(1, 1, 1)
+TWO_SOCKETS = Processors(2, 4, 2)
+
+
+@dataclass(frozen=True)
 class Shape:
     """What all guests of a lab have in common. `kernel`: the image that the kernel is of."""
 
     image: Image
     kernel: Image
+    processors: Processors
     rails: int
     accelerator: str
     install: str | None  # a tree to lay over the root
@@ -49,9 +69,9 @@ class Guest:
 
 
 def qemu_command(guest: Guest, shape: Shape, state: State) -> list[str]:
-    # One CPU: with two on two cores, two guests take twice as long to boot, and latency grows tenfold.
-    command = ["qemu-system-x86_64", "-name", guest.name, "-machine", "q35", "-accel", shape.accelerator]
-    command += ["-cpu", "host" if shape.accelerator == "kvm" else "max", "-smp", "1", "-m", str(_MEMORY_MIB)]
+    command = ["qemu-system-x86_64", "-name", guest.name, "-machine", "q35"]
+    command += _kvm() if shape.accelerator == "kvm" else _emulation()
+    command += _processors(shape.processors)
     command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     command += ["-chardev", f"file,id=console,path={_escaped(state.path('log', guest.name + '.console'))}"]
     command += ["-serial", "chardev:console"]
@@ -65,6 +85,29 @@ def qemu_command(guest: Guest, shape: Shape, state: State) -> list[str]:
     for network in range(shape.rails + 1):
         command += _interface(guest, network, state)
     return command
+
+
+def _kvm() -> list[str]:
+    return ["-accel", "kvm", "-cpu", "host"]
+
+
+def _emulation() -> list[str]:
+    """All CPUs in one thread: in threads of their own they now and then run into the kernel's int3 where it patches its
+    code. And not an AMD: those have no TOPOEXT here, without which the kernel takes threads for cores."""
+    return ["-accel", "tcg,thread=single", "-cpu", "max,vendor=GenuineIntel"]
+
+
+def _processors(processors: Processors) -> list[str]:
+    """The threads of a core are neighbours, and so are the cores of a socket."""
+    sockets, each = processors.sockets, processors.per_socket
+    count = f"{sockets * each},sockets={sockets},cores={processors.cores},threads={processors.threads}"
+    options = ["-smp", count, "-m", str(_MEMORY_MIB * sockets)]
+    for node in range(sockets):
+        options += ["-object", f"memory-backend-ram,id=memory{node},size={_MEMORY_MIB}M"]
+        options += ["-numa", f"node,nodeid={node},cpus={node * each}-{(node + 1) * each - 1},memdev=memory{node}"]
+        for other in range(node):
+            options += ["-numa", f"dist,src={other},dst={node},val={_DISTANCE}"]
+    return options
 
 
 def control_path(state: State, name: str) -> str:

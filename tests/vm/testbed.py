@@ -25,12 +25,12 @@ PRELUDE = 'ip() { /sbin/ip "$@"; }\ntc() { /sbin/tc "$@"; }\nNUMBER=${HOSTNAME#n
 
 
 class Lab:
-    """Two guests with Slurm, of a suite. They go down with this process; $VM_LAB names some that are up instead."""
+    """Guests with Slurm, of a suite. They go down with this process; $VM_LAB names some that are up instead."""
 
-    def __init__(self, suite: str):
+    def __init__(self, suite: str, options: tuple[str, ...] = ()):
         self.suite = suite
         self._ours = "VM_LAB" not in os.environ
-        directory = self._up("--suite", suite, "--slurm") if self._ours else os.environ["VM_LAB"]
+        directory = self._up("--suite", suite, "--slurm", *options) if self._ours else os.environ["VM_LAB"]
         self.state = State.find("vm", directory)
         self.nodes = list(self.state.machines())
         self.changed = True  # since the last reset of the fabric
@@ -152,6 +152,7 @@ class LabTest(unittest.TestCase):
     """A test with the lab, which is as after boot when it begins."""
 
     lab: Lab
+    options: tuple[str, ...] = ()  # of `vm up`, for the lab that these tests need
 
     def setUp(self):
         began = time.monotonic()

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine that a subcommand looks at, and the places of its ranks: what `topo` shows and `explain` explains.
+// Where the ranks of the node that a subcommand looks at belong.
 #pragma once
 
-#include "lib/hwloc_topology.h"
 #include "lib/node_placement.h"
 #include "lib/result.h"
+#include "lib/topology.h"
 
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -19,10 +18,7 @@ struct RanksWanted {
     std::string cpus; ///< "0-15", or one list for each rank, "0-7/8-15"; empty: as allowed
 };
 
-/// Everything that a place follows from, and the places.
-struct NodeTopology {
-    NodeFacts facts;
-    Plan plan;
+struct Places {
     Topology topology;
     std::optional<std::string> problem; ///< why there is no topology
     NodePlacement placed;
@@ -31,10 +27,15 @@ struct NodeTopology {
 
 /// Places the ranks of the step that this process is in, else as many as the node has GPUs. In a step that the plugin
 /// has set up it comes to the plugin's own plan.
-Result<NodeTopology> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
-                                const RanksWanted& wanted = {});
+Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
+                          const RanksWanted& wanted = {});
 
-/// The same for a machine that is known by an XML file of hwloc's: all its active ports are taken as used.
-Result<NodeTopology> place_by_xml(const std::string& path, BindChoice bind, const RanksWanted& wanted);
+/// A machine that is known by an XML file of hwloc's: all its active ports are taken as used.
+struct XmlPlaces {
+    NodeFacts facts;
+    Plan plan;
+    Places places;
+};
+Result<XmlPlaces> place_by_xml(const std::string& path, BindChoice bind, const RanksWanted& wanted);
 
 } // namespace rdma_nccl

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/node_topology.h"
+#include "tools/places.h"
 
 #include "lib/binding.h"
 #include "lib/format.h"
+#include "lib/hwloc_topology.h"
 #include "lib/placement_report.h"
 #include "lib/text.h"
 
@@ -33,7 +34,8 @@ std::size_t count_ranks(const NodeFacts& facts, const Plan& plan) {
 }
 
 /// The CPUs that ranks may have, by the strongest that tells.
-Result<std::vector<CpuSet>> find_masks(NodeTopology& node, bool live, const RanksWanted& wanted, std::size_t ranks) {
+Result<std::vector<CpuSet>> find_masks(const NodeFacts& facts, const Plan& plan, Places& places,
+                                       const CpuSet& otherwise, const RanksWanted& wanted, std::size_t ranks) {
     if (!wanted.cpus.empty()) {
         auto masks = read_masks(wanted.cpus, ranks);
         if (!masks) {
@@ -41,35 +43,40 @@ Result<std::vector<CpuSet>> find_masks(NodeTopology& node, bool live, const Rank
                                     "ranks with / between",
                                     printable(wanted.cpus), ranks));
         }
-        node.masks_source = "--cpus";
+        places.masks_source = "--cpus";
         return *masks;
     }
-    if (in_step_of_plugin(node.facts) && node.plan.layout.layout == Layout::Rank) {
-        if (auto masks = read_masks(node.facts.environment.get(masks_variable).value_or(""), ranks)) {
-            node.masks_source = "Slurm, as the plugin saw them";
+    if (in_step_of_plugin(facts) && plan.layout.layout == Layout::Rank) {
+        if (auto masks = read_masks(facts.environment.get(masks_variable).value_or(""), ranks)) {
+            places.masks_source = "Slurm, as the plugin saw them";
             return *masks;
         }
     }
-    node.masks_source = live ? "the affinity mask of this process" : "all CPUs of the machine";
-    return std::vector<CpuSet>(ranks, live ? read_affinity() : node.topology.cpus());
+    return std::vector<CpuSet>(ranks, otherwise);
 }
 
-Result<NodeTopology> place(NodeTopology node, bool live, BindChoice bind, const RanksWanted& wanted) {
-    const std::size_t ranks = wanted.ranks.value_or(count_ranks(node.facts, node.plan));
+/// `otherwise`: the CPUs where nobody tells others; places.masks_source says which these are.
+Result<Places> place(Places places, const NodeFacts& facts, const Plan& plan, BindChoice bind, const CpuSet& otherwise,
+                     const RanksWanted& wanted) {
+    const std::size_t ranks = wanted.ranks.value_or(count_ranks(facts, plan));
     if (ranks < 1 || ranks > most_ranks) {
         return fail(format_text("--ranks {}: a number from 1 to {} is wanted", ranks, most_ranks));
     }
-    auto masks = find_masks(node, live, wanted, ranks);
+    auto masks = find_masks(facts, plan, places, otherwise, wanted, ranks);
     if (!masks) {
         return tl::unexpected(masks.error());
     }
     std::optional<TaskView> own;
-    const auto local_rank = number(node.facts.environment, "SLURM_LOCALID");
-    if (in_step_of_plugin(node.facts) && node.plan.layout.layout == Layout::Rank && local_rank && *local_rank < ranks) {
-        own.emplace(view_of_task(*local_rank, node.facts.environment, node.facts));
+    const auto local_rank = number(facts.environment, "SLURM_LOCALID");
+    if (in_step_of_plugin(facts) && plan.layout.layout == Layout::Rank && local_rank && *local_rank < ranks) {
+        own.emplace(view_of_task(*local_rank, facts.environment, facts));
     }
-    node.placed = place_ranks(node.facts, node.plan, bind, node.topology, std::move(*masks), own);
-    return node;
+    Plan of_tasks = plan;
+    if (wanted.cpus.find('/') != std::string::npos) {
+        of_tasks.layout.layout = Layout::Rank; // only tasks have CPUs of their own
+    }
+    places.placed = place_ranks(facts, of_tasks, bind, places.topology, std::move(*masks), own);
+    return places;
 }
 
 /// hwloc's file says which ports are active, and no more.
@@ -89,30 +96,36 @@ FabricChoice choose_active_ports(const Fabric& fabric) {
 
 } // namespace
 
-Result<NodeTopology> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
-                                const RanksWanted& wanted) {
-    NodeTopology node{facts, plan, {}, {}, {}, {}};
+Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
+                          const RanksWanted& wanted) {
+    Places places;
     const auto root = Root::open(settings.root);
     auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
     if (topology) {
-        node.topology = std::move(*topology);
+        places.topology = std::move(*topology);
     } else {
-        node.problem = topology.error().message;
+        places.problem = topology.error().message;
     }
-    const bool live = root && root->path() == "/";
+    // A site may emulate devices below a root of its own; the CPUs are this machine's then.
+    const auto given = settings.given.find("root");
+    const bool live =
+        root && (root->path() == "/" || (given != settings.given.end() && given->second.origin <= Origin::Plugstack));
+    places.masks_source = live ? "the affinity mask of this process" : "all CPUs of the machine";
     // The plugin leaves no masks where it was told to bind nothing.
     const bool plugin_binds = !in_step_of_plugin(facts) || plan.layout.layout != Layout::Rank ||
                               facts.environment.get(masks_variable) || !wanted.cpus.empty();
-    return place(std::move(node), live, plugin_binds ? settings.bind : BindChoice::Off, wanted);
+    const CpuSet otherwise = live ? read_affinity() : places.topology.cpus();
+    return place(std::move(places), facts, plan, plugin_binds ? settings.bind : BindChoice::Off, otherwise, wanted);
 }
 
-Result<NodeTopology> place_by_xml(const std::string& path, BindChoice bind, const RanksWanted& wanted) {
+Result<XmlPlaces> place_by_xml(const std::string& path, BindChoice bind, const RanksWanted& wanted) {
     auto machine = read_topology_xml(path);
     if (!machine) {
         return tl::unexpected(machine.error());
     }
-    NodeTopology node;
-    node.topology = std::move(machine->topology);
+    XmlPlaces node;
+    node.places.topology = std::move(machine->topology);
+    node.places.masks_source = "all CPUs of the machine";
     node.facts.fabric = std::move(machine->fabric);
     const auto gpus = find_visible_gpus({}, [&] { return node.facts.fabric.gpus.size(); });
     node.facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
@@ -121,7 +134,13 @@ Result<NodeTopology> place_by_xml(const std::string& path, BindChoice bind, cons
     node.plan.layout.layout = Layout::Rank;
     node.plan.visible_gpus = node.facts.visible_gpus;
     node.plan.fabric = choose_active_ports(node.facts.fabric);
-    return place(std::move(node), false, bind, wanted);
+    const CpuSet all = node.places.topology.cpus();
+    auto places = place(std::move(node.places), node.facts, node.plan, bind, all, wanted);
+    if (!places) {
+        return tl::unexpected(places.error());
+    }
+    node.places = std::move(*places);
+    return node;
 }
 
 } // namespace rdma_nccl
