@@ -124,7 +124,7 @@ private:
             require(placement_.ranks[rank].source == source, "shared where it can be", rank);
             require(source == CpuSource::Shared || cpus(rank) == mask, "what is not shared stays as it is", rank);
         }
-        require(source != CpuSource::Scarce || !placement_.warnings.empty(), "a warning where CPUs are scarce");
+        require(source != CpuSource::Scarce || !placement_.notes.empty(), "a note where CPUs are scarce");
         if (source == CpuSource::Shared) {
             check_shares(group, mask);
         }
