@@ -124,7 +124,8 @@ std::string svg_box(const Area& area, int radius, std::string_view style) {
 }
 
 std::string svg_group(std::string_view hint, std::string_view content) {
-    return format_text("<g><title>{}</title>\n{}</g>\n", xml_text(hint), content);
+    constexpr std::size_t longest_hint = 2000;
+    return format_text("<g><title>{}</title>\n{}</g>\n", xml_text(hint.substr(0, longest_hint)), content);
 }
 
 std::string svg_head(int width, int height, std::string_view title) {

@@ -127,7 +127,7 @@ TEST(TopoSvg, HostileNamesStayText) {
     node.facts.fabric.hcas[0].name = hostile;
     node.places.placed.ports[0] = hostile + ":1";
     node.facts.fabric.gpus[1].pci = hostile;
-    node.places.placed.gpu_ids[0] = hostile;
+    node.places.placed.gpu_ids[0] = hostile + std::string(5000, 'z');
     node.places.topology.source = hostile;
     node.places.masks_source = hostile;
     node.places.placed.placement.warnings.push_back(hostile + std::string(5000, 'x'));
@@ -135,6 +135,7 @@ TEST(TopoSvg, HostileNamesStayText) {
     EXPECT_EQ(problem_of(svg), "");
     EXPECT_EQ(count(svg, "<script"), 0U);
     EXPECT_EQ(count(svg, std::string(100, 'y')), 0U);
+    EXPECT_EQ(count(svg, std::string(2000, 'z')), 0U);
     EXPECT_EQ(count(svg, "\x01") + count(svg, "\xff"), 0U);
     node.places.problem = hostile;
     EXPECT_EQ(problem_of(topo_svg(node, hostile)), "");
