@@ -72,11 +72,16 @@ std::optional<CpuSet> CpuSet::parse_mask(std::string_view text) {
         text.remove_prefix(2);
     }
     CpuSet set;
-    unsigned cpu = 0; // of the lowest bit of the next digit
+    unsigned group = 0; // the first CPU of the group of 32 bits that the next digit is of
+    unsigned cpu = 0;   // of the lowest bit of the next digit
     bool any = false;
     for (auto digit = text.rbegin(); digit != text.rend(); ++digit) {
         if (*digit == ',') {
-            cpu = (cpu + 31) / 32 * 32; // the kernel's groups are of 32 bits
+            group += 32; // also after an empty one, as hwloc writes a group of zeros
+            if (cpu > group) {
+                return std::nullopt;
+            }
+            cpu = group;
             continue;
         }
         const auto value = parse_number<unsigned>(std::string_view(&*digit, 1), 16);

@@ -5,7 +5,6 @@
 #include "lib/text.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -25,9 +24,9 @@ bool is_host_bridge(std::string_view text) {
     return bus && is_hex(domain, 4, 8) && is_hex(*bus, 2, 2);
 }
 
-/// Host bridge, root port and switch ports above the function. What stands before the first host bridge (an ACPI or
-/// VMBus node of a virtual machine) is common to everything and says nothing.
-std::vector<std::string_view> ancestors(std::string_view path) {
+} // namespace
+
+std::vector<std::string_view> pci_ancestors(std::string_view path) {
     auto parts = split(path, '/');
     parts.erase(parts.begin(), std::find_if(parts.begin(), parts.end(), is_host_bridge));
     if (!parts.empty()) {
@@ -35,8 +34,6 @@ std::vector<std::string_view> ancestors(std::string_view path) {
     }
     return parts;
 }
-
-} // namespace
 
 bool is_pci_address(std::string_view text) {
     const auto parts = split(text, ':');
@@ -67,8 +64,8 @@ CpuSet read_local_cpus(const Root& root, std::string_view directory) {
 }
 
 std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b) {
-    const auto a = ancestors(path_a);
-    const auto b = ancestors(path_b);
+    const auto a = pci_ancestors(path_a);
+    const auto b = pci_ancestors(path_b);
     const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
     return static_cast<std::size_t>(differ.first - a.begin());
 }
@@ -78,8 +75,8 @@ std::optional<unsigned> switches_between(std::string_view path_a, std::string_vi
     if (common < 2) {
         return std::nullopt;
     }
-    const std::size_t below_a = ancestors(path_a).size() - common;
-    const std::size_t below_b = ancestors(path_b).size() - common;
+    const std::size_t below_a = pci_ancestors(path_a).size() - common;
+    const std::size_t below_b = pci_ancestors(path_b).size() - common;
     if (below_a == 0 && below_b == 0) {
         return 0;
     }
@@ -91,7 +88,7 @@ std::optional<unsigned> switches_between(std::string_view path_a, std::string_vi
 
 std::string root_port_of(std::string_view path) {
     std::string joined;
-    const auto above = ancestors(path);
+    const auto above = pci_ancestors(path);
     for (std::size_t i = 0; i < above.size() && i < 2; ++i) {
         joined += "/" + std::string(above[i]);
     }

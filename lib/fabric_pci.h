@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -26,6 +27,10 @@ std::string pci_function_path(std::string_view sysfs_path);
 std::optional<int> read_numa_node(const Root& root, std::string_view directory);
 /// local_cpulist there: the CPUs of its NUMA node, all where that is not known; empty when unreadable.
 CpuSet read_local_cpus(const Root& root, std::string_view directory);
+
+/// Host bridge, root port and switch ports above the function, parts of `path`. What stands before the first host
+/// bridge (an ACPI or VMBus node of a virtual machine) is common to everything and says nothing.
+std::vector<std::string_view> pci_ancestors(std::string_view path);
 
 /// How many of host bridge, root port and switch ports stand above both functions; 0: other host bridges, or unknown.
 std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b);

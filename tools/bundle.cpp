@@ -2,6 +2,7 @@
 #include "tools/bundle.h"
 
 #include "lib/format.h"
+#include "lib/hwloc_topology.h"
 #include "lib/netdev_addresses.h"
 #include "lib/text.h"
 #include "tools/beneath.h"
@@ -20,7 +21,7 @@ constexpr std::string_view readme = R"(What `rdma-nccl explain --save` read on a
 
     rdma-nccl explain --root DIR --conf DIR/etc/rdma-nccl.conf     (DIR: this directory)
 
-explain.txt and explain.json are what it said there. sys/ and proc/ hold the files that it read, and the names beside
+explain.txt and explain.json are what it said there. topology.xml is hwloc's picture of the machine (lstopo -i). sys/ and proc/ hold the files that it read, and the names beside
 them as empty files; a directory in a file's place stands for a file that could not be read. dev/ tells which device files
 were there. Of NCCL's configuration files only lines of NCCL_ variables are kept. There are host names, network and
 hardware addresses in it, and the values of the variables named in explain.txt.
@@ -53,6 +54,11 @@ Result<bool> write_own_files(const Beneath& target, const NodePlan& node, const 
                                      {"explain.txt", explain_text(node, host)},
                                      {"explain.json", explain_json(node, host).dump(2) + "\n"}}) {
         done = done ? target.write_file(name, text) : done;
+    }
+    const auto machine = Root::open(node.settings.root);
+    const auto topology = machine ? export_topology(*machine) : tl::unexpected(machine.error());
+    if (done && topology) { // without hwloc, the copy has no places either
+        done = target.write_file(topology_file.substr(1), *topology);
     }
     return done;
 }

@@ -71,7 +71,11 @@ Result<Places> place(Places places, const NodeFacts& facts, const Plan& plan, Bi
     if (in_step_of_plugin(facts) && plan.layout.layout == Layout::Rank && local_rank && *local_rank < ranks) {
         own.emplace(view_of_task(*local_rank, facts.environment, facts));
     }
-    places.placed = place_ranks(facts, plan, bind, places.topology, std::move(*masks), own);
+    Plan of_tasks = plan;
+    if (wanted.cpus.find('/') != std::string::npos) {
+        of_tasks.layout.layout = Layout::Rank; // only tasks have CPUs of their own
+    }
+    places.placed = place_ranks(facts, of_tasks, bind, places.topology, std::move(*masks), own);
     return places;
 }
 
@@ -102,7 +106,10 @@ Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settin
     } else {
         places.problem = topology.error().message;
     }
-    const bool live = root && root->path() == "/";
+    // A site may emulate devices below a root of its own; the CPUs are this machine's then.
+    const auto given = settings.given.find("root");
+    const bool live =
+        root && (root->path() == "/" || (given != settings.given.end() && given->second.origin <= Origin::Plugstack));
     places.masks_source = live ? "the affinity mask of this process" : "all CPUs of the machine";
     // The plugin leaves no masks where it was told to bind nothing.
     const bool plugin_binds = !in_step_of_plugin(facts) || plan.layout.layout != Layout::Rank ||

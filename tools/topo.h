@@ -6,6 +6,7 @@
 #include "tools/node_plan.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -13,6 +14,9 @@ namespace rdma_nccl {
 
 /// For people: NUMA nodes, GPUs with their nearest HCAs, distances, ranks, warnings. ASCII.
 std::string topo_text(const NodePlan& node, const std::string& host);
+
+/// "512 GiB", "1.5 GiB".
+std::string memory_text(std::uint64_t mib);
 
 /// The ranks alone, as a table; also in `explain`.
 std::string ranks_table(const NodePlan& node, std::string_view indent);

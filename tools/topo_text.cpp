@@ -42,10 +42,8 @@ std::string numa_table(const Topology& topology) {
         if (node.special && node.memory_mib == 0) {
             continue; // kept by a driver for memory that may come
         }
-        const double gib = static_cast<double>(node.memory_mib) / 1024;
-        const std::string memory = gib >= 10 ? format_text("{:.0f} GiB", gib) : format_text("{:.1f} GiB", gib);
         rows.push_back({format_text("{}", node.number), node.special ? "-" : format_text("{}", node.package),
-                        node.special ? "none of its own" : or_dash(node.cpus.list()), memory});
+                        node.special ? "none of its own" : or_dash(node.cpus.list()), memory_text(node.memory_mib)});
     }
     return aligned_table(rows, indent);
 }
@@ -120,6 +118,11 @@ std::string gpus_of(const NodePlacement& placed, const RankPlacement& rank) {
 }
 
 } // namespace
+
+std::string memory_text(std::uint64_t mib) {
+    const double gib = static_cast<double>(mib) / 1024;
+    return gib >= 10 ? format_text("{:.0f} GiB", gib) : format_text("{:.1f} GiB", gib);
+}
 
 std::string ranks_table(const NodePlan& node, std::string_view table_indent) {
     const auto& placed = node.places.placed;

@@ -124,7 +124,7 @@ private:
             require(placement_.ranks[rank].source == source, "shared where it can be", rank);
             require(source == CpuSource::Shared || cpus(rank) == mask, "what is not shared stays as it is", rank);
         }
-        require(source != CpuSource::Scarce || !placement_.warnings.empty(), "a warning where CPUs are scarce");
+        require(source != CpuSource::Scarce || !placement_.notes.empty(), "a note where CPUs are scarce");
         if (source == CpuSource::Shared) {
             check_shares(group, mask);
         }
@@ -144,6 +144,36 @@ private:
             check_nearness(rank, units, taken, group.size());
         }
         check_fairness(group, units);
+        check_first_cores(group, units);
+    }
+
+    /// Who has no core near to its GPU finds all of them with ranks to whose GPUs these are as near as can be.
+    void check_first_cores(const Group& group, const std::vector<CpuSet>& units) {
+        for (const auto rank : group) {
+            const auto near = near_units(rank, units);
+            const auto is_own = [&](const CpuSet& unit) { return cpus(rank).intersects(unit); };
+            for (const auto other : std::none_of(near.begin(), near.end(), is_own) ? group : Group()) {
+                const auto others = near_units(other, units);
+                for (const auto& unit : near) {
+                    const bool far = std::find(others.begin(), others.end(), unit) == others.end();
+                    require(others.empty() || !far || !cpus(other).intersects(unit),
+                            "a core near to the GPU of a rank that has none is nobody's far one", other);
+                }
+            }
+        }
+    }
+
+    /// Those at the least distance from the rank's GPU; none where its place is not known.
+    [[nodiscard]] std::vector<CpuSet> near_units(std::size_t rank, const std::vector<CpuSet>& units) const {
+        const auto* gpu = gpu_of(rank);
+        if (gpu == nullptr || gpu->cpus.empty()) {
+            return {};
+        }
+        std::map<Distance, std::vector<CpuSet>> by_distance;
+        for (const auto& unit : units) {
+            by_distance[distance_to_cpus(*gpu, unit, facts_.topology)].push_back(unit);
+        }
+        return by_distance.begin()->second;
     }
 
     /// What is handed out as a whole: the allowed threads of a core, single ones where there are fewer cores than
@@ -165,25 +195,17 @@ private:
 
     /// Far cores are for who has too few near ones, after all near ones are given away.
     void check_nearness(std::size_t rank, const std::vector<CpuSet>& units, const CpuSet& taken, std::size_t ranks) {
-        const auto* gpu = gpu_of(rank);
-        if (gpu == nullptr || gpu->cpus.empty()) {
-            return;
+        const auto near = near_units(rank, units);
+        const auto count_own = [&](const std::vector<CpuSet>& of) {
+            return static_cast<std::size_t>(
+                std::count_if(of.begin(), of.end(), [&](const CpuSet& unit) { return cpus(rank).intersects(unit); }));
+        };
+        for (const auto& unit : near) {
+            require(taken.intersects(unit), "no core near to its GPU is left over", rank);
         }
-        const auto distance = [&](const CpuSet& unit) { return distance_to_cpus(*gpu, unit, facts_.topology); };
-        Distance nearest = Distance::Unknown;
-        for (const auto& unit : units) {
-            nearest = std::min(nearest, distance(unit));
-        }
-        std::size_t own = 0;
-        bool has_far = false;
-        for (const auto& unit : units) {
-            const bool near = distance(unit) == nearest;
-            require(!near || taken.intersects(unit), "no core near to its GPU is left over", rank);
-            own += static_cast<std::size_t>(cpus(rank).intersects(unit));
-            has_far = has_far || (!near && cpus(rank).intersects(unit));
-        }
+        const std::size_t own = count_own(units);
         const std::size_t enough = std::clamp<std::size_t>(units.size() / ranks, 1, 2);
-        require(!has_far || own <= enough, "no more far cores than it needs", rank);
+        require(near.empty() || own == count_own(near) || own <= enough, "no more far cores than it needs", rank);
     }
 
     /// Every rank has two cores if there are so many; ranks at the same places have as many as each other.

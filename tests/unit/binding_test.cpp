@@ -2,6 +2,8 @@
 // On this machine's own CPUs, in threads, so that the test program itself stays where it is.
 #include "lib/binding.h"
 
+#include <cerrno>
+#include <functional>
 #include <gtest/gtest.h>
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>

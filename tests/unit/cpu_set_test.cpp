@@ -95,11 +95,13 @@ TEST(CpuSet, ReadsMasks) {
     EXPECT_EQ(mask_of("80000000000000000"), "67");
     EXPECT_EQ(mask_of("ffffffff,00000000"), "32-63");
     EXPECT_EQ(mask_of("1,00000000,00000002"), "1,64");
-    EXPECT_EQ(mask_of("1,2"), "1,32"); // each group is of 32 bits, however many digits it has
+    EXPECT_EQ(mask_of("1,2"), "1,32");                        // each group is of 32 bits, however many digits it has
+    EXPECT_EQ(mask_of("0xffffffff,,ffffffff"), "0-31,64-95"); // an empty group is one of zeros
+    EXPECT_EQ(mask_of("1,,"), "64");
 }
 
 TEST(CpuSet, TakesNoGarbageForAMask) {
-    for (const auto* const text : {"", "0x", "x", "0xg", "-1", "f f", ",", "0x1-2"}) {
+    for (const auto* const text : {"", "0x", "x", "0xg", "-1", "f f", ",", "0x1-2", "1,100000000"}) {
         EXPECT_EQ(mask_of(text), "none") << text;
     }
 }

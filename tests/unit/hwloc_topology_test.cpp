@@ -7,8 +7,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
+#include <iterator>
+#include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 
 namespace rdma_nccl {
@@ -22,6 +27,11 @@ XmlMachine machine(const std::string& name) {
         throw std::runtime_error(read.error().message);
     }
     return std::move(*read);
+}
+
+std::string text_of(const std::string& name) {
+    std::ifstream file("tests/data/topology/" + name + ".xml");
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 /// "2x56x2, 2 NUMA nodes, 8 GPUs, 11 HCAs", as the table in the README has it.
@@ -100,6 +110,34 @@ TEST(HwlocTopology, MemoryOfDevicesIsSpecial) {
     EXPECT_EQ(plain, (std::set<unsigned>{0, 1, 2, 3}));
 }
 
+void replace(std::string& text, const std::string& from, const std::string& to) {
+    const auto at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+}
+
+TEST(HwlocTopology, MemoryThatIsNearToTheWholeMachineIsSpecial) {
+    // As a CXL expander may be: a third NUMA node, which no package has for itself.
+    std::string text = text_of("two-gpus");
+    for (int i = 0; i < 3; ++i) {
+        replace(text, "nodeset=\"0x00000003\"", "nodeset=\"0x00000007\"");
+    }
+    replace(text, "  <object type=\"Package\"",
+            "  <object type=\"NUMANode\" os_index=\"2\" cpuset=\"0xffffffff,0xffffffff,0xffffffff,0xffffffff\" "
+            "complete_cpuset=\"0xffffffff,0xffffffff,0xffffffff,0xffffffff\" nodeset=\"0x00000004\" "
+            "complete_nodeset=\"0x00000004\" gp_index=\"999\" local_memory=\"1073741824\"/>\n"
+            "  <object type=\"Package\"");
+    test::Tree tree;
+    tree.file("/cxl.xml", text);
+    const auto read = read_topology_xml(tree.at("/cxl.xml").string());
+    ASSERT_TRUE(read) << read.error().message;
+    ASSERT_EQ(read->topology.numa_nodes.size(), 3U);
+    EXPECT_EQ(read->topology.numa_nodes[2].cpus.size(), 128U);
+    EXPECT_TRUE(read->topology.numa_nodes[2].special);
+    EXPECT_FALSE(read->topology.numa_nodes[0].special);
+    EXPECT_EQ(read->topology.core_of(0)->numa_node, 0U);
+}
+
 TEST(HwlocTopology, GpusOfADgxA100AreOnTheNodesThatItsTableTells) {
     std::vector<int> nodes;
     for (const auto& gpu : machine("dgx-a100").fabric.gpus) {
@@ -125,8 +163,7 @@ std::string complaints(const std::function<void()>& run) {
 
 TEST(HwlocTopology, FilesThatAreNoneAreAnErrorThatNamesThem) {
     test::Tree tree;
-    const std::string whole =
-        Root::open("/")->read(std::filesystem::absolute("tests/data/topology/one-gpu.xml").string(), 1 << 20).value();
+    const std::string whole = text_of("one-gpu");
     tree.file("/empty.xml", "").file("/text.xml", "no topology\n").file("/other.xml", "<?xml version=\"1.0\"?><a/>\n");
     tree.file("/half.xml", whole.substr(0, whole.size() / 2)).directory("/directory.xml");
     for (const auto* const name :
@@ -141,8 +178,7 @@ TEST(HwlocTopology, FilesThatAreNoneAreAnErrorThatNamesThem) {
 
 TEST(HwlocTopology, ADamagedFileIsAnErrorOrATopologyNeverACrash) {
     test::Tree tree;
-    const std::string whole =
-        Root::open("/")->read(std::filesystem::absolute("tests/data/topology/one-gpu.xml").string(), 1 << 20).value();
+    const std::string whole = text_of("one-gpu");
     std::size_t errors = 0;
     for (std::size_t i = 1; i <= 40; ++i) {
         std::string damaged = whole;

@@ -104,6 +104,11 @@ TEST(Placement, ThoseThatFindNoRoomAtTheirGpuGoFartherOff) {
     EXPECT_EQ(placement.ranks[2].gpu_to_cpus, Distance::Other);
 }
 
+TEST(Placement, NobodyTakesTheOnlyCoreNearToAnothersGpu) {
+    // Two ranks want the one core of node 0; who goes farther leaves that of node 1 to rank 2.
+    EXPECT_EQ(shares(make({.packages = 3, .cores = 1}), {0, 0, 1}, all_open(3, "0-2")), (Lists{"0", "2", "1"}));
+}
+
 TEST(Placement, ManyNumaNodesOfASocketGoByTheGpus) {
     // As in a DGX A100 with NPS4: GPUs on nodes 3, 3, 1, 1, 7, 7, 5, 5.
     EXPECT_EQ(shares(make({.nodes = 4, .cores = 4}), {3, 3, 1, 1, 7, 7, 5, 5}, all_open(8, "0-31")),
@@ -139,9 +144,9 @@ TEST(Placement, FewerCpusThanRanksStayInCommon) {
     EXPECT_EQ(cpus_of(placement), (Lists{"0-1", "0-1", "0-1"}));
     EXPECT_EQ(placement.ranks[0].source, CpuSource::Scarce);
     EXPECT_EQ(placement.ranks[0].threads(), 1U);
-    EXPECT_EQ(placement.warnings, Lists{"ranks 0 to 2 share 2 CPUs (0-1)"});
-    EXPECT_EQ(plan_placement(facts_of(make({}), {0, 0}, {"3", "3"})).warnings, Lists{"ranks 0 to 1 share 1 CPU (3)"});
-    EXPECT_EQ(plan_placement(facts_of(make({}), {0, 0, 0}, {"3", "4", "3"})).warnings,
+    EXPECT_EQ(placement.notes, Lists{"ranks 0 to 2 share 2 CPUs (0-1)"});
+    EXPECT_EQ(plan_placement(facts_of(make({}), {0, 0}, {"3", "3"})).notes, Lists{"ranks 0 to 1 share 1 CPU (3)"});
+    EXPECT_EQ(plan_placement(facts_of(make({}), {0, 0, 0}, {"3", "4", "3"})).notes,
               Lists{"ranks 0, 2 share 1 CPU (3)"});
 }
 
@@ -168,6 +173,22 @@ TEST(Placement, TheHcaDecidesBetweenPlacesThatAreEquallyNear) {
     facts.gpus = {{"", cpus("0-7")}, {"", cpus("0-7")}};
     facts.hcas = devices_on(topology, {1, 0});
     EXPECT_EQ(cpus_of(plan_placement(facts)), (Lists{"4-7", "0-3"}));
+}
+
+TEST(Placement, RanksSpreadOverPlacesThatAreEquallyNear) {
+    const Topology topology = make({.packages = 1, .nodes = 2, .cores = 4});
+    auto facts = facts_of(topology, {}, all_open(2, "0-7"));
+    facts.gpus = {{"", cpus("0-7")}, {"", cpus("0-7")}};
+    EXPECT_EQ(cpus_of(plan_placement(facts)), (Lists{"0-3", "4-7"}));
+}
+
+TEST(Placement, RoomIsLeftForOthersAtTheirGpus) {
+    const Topology topology = make({});
+    auto facts = facts_of(topology, {0, 0}, all_open(2, "0-15"));
+    facts.others = devices_on(topology, {0, 0});
+    EXPECT_EQ(cpus_of(plan_placement(facts)), (Lists{"0-1", "2-3"}));
+    facts.masks = {cpus("0-1"), cpus("0-1")};
+    EXPECT_EQ(cpus_of(plan_placement(facts)), (Lists{"0", "1"})); // no room: the others' matters less
 }
 
 TEST(Placement, OwnCpusAreKept) {

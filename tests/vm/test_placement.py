@@ -7,6 +7,7 @@ A test reads: options of srun, and then for each task in the order of ranks wher
 
 from __future__ import annotations
 
+import json
 import time
 
 from testbed import PATIENCE, LabTest, on_each_suite
@@ -30,6 +31,7 @@ HALF = ("--ntasks=4", "--gpus-per-node=4", "--cpus-per-task=2")
 
 BLOCK = "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15"
 CYCLIC = "0-1 8-9 2-3 10-11 4-5 12-13 6-7 14-15"
+BACKWARDS_CPUS = "14-15 12-13 10-11 8-9 6-7 4-5 2-3 0-1"
 BACKWARDS = "mask_cpu:0xc000,0x3000,0xc00,0x300,0xc0,0x30,0xc,0x3"
 
 
@@ -41,17 +43,19 @@ class OnTwoSockets(LabTest):
         super().setUp()
         self.lab.good("n01", "/lab/guest/await-idle", "1")
 
-    def start_tasks(self, names: str, *options: str, then: str = ""):
+    def start_tasks(self, names: str, *options: str, then: str = "", launcher: tuple[str, ...] = ()):
         """Each says where it may run, and what these variables are."""
         shown = "".join(f" {name}=${{{name}-}}" for name in names.split())
         script = f'{WHERE}{shown}"\n{then}'
-        return self.lab.start("n01", "srun", *options, *SHELL, script, user="alice")
+        return self.lab.start("n01", "srun", *options, *launcher, *SHELL, script, user="alice")
 
-    def tasks(self, *options: str, names: str = "") -> list[dict[str, str]]:
-        step = self.start_tasks(names, *options)
-        done = step.wait(PATIENCE)
+    def tasks(self, *options: str, names: str = "", launcher: tuple[str, ...] = ()) -> list[dict[str, str]]:
+        return told(self.step(*options, names=names, launcher=launcher).out)
+
+    def step(self, *options: str, names: str = "", launcher: tuple[str, ...] = ()):
+        done = self.start_tasks(names, *options, launcher=launcher).wait(PATIENCE)
         self.assertEqual(done.status, 0, f"{options}:\n{done.out}{done.err}")
-        return told(done.out)
+        return done
 
     def await_tasks(self, step, count: int) -> None:
         """Until so many have said where they are."""
@@ -70,6 +74,10 @@ def told(output: str) -> list[dict[str, str]]:
     """Of each task, in the order of ranks."""
     tasks = [dict(word.split("=", 1) for word in line.split()) for line in output.splitlines()]
     return sorted(tasks, key=lambda task: int(task["rank"]))
+
+
+def socket_of(cpus: str) -> int:
+    return int(cpus.split("-")[0].split(",")[0]) // 8
 
 
 class Placement(OnTwoSockets):
@@ -169,6 +177,121 @@ class Placement(OnTwoSockets):
             self.assertEqual(done.out.split(), expected, done.err)
 
 
+class Bound(OnTwoSockets):
+    """With --rdma-nccl: what Slurm gave a task of its own stays, what tasks have in common is shared out."""
+
+    def bound(self, *options: str, setting: str = "", names: str = "") -> list[dict[str, str]]:
+        return self.tasks(*options, f"--rdma-nccl{setting}", names=f"CUDA_VISIBLE_DEVICES UCX_NET_DEVICES LOCAL_RANK {names}")
+
+    def assert_placed(self, cpus: str, order: str, *options: str) -> None:
+        """CPUs and order of the GPUs as said; memory of each task's own socket, and the HCA of its GPU first."""
+        tasks = self.bound(*options)
+        self.assertEqual([task["cpus"] for task in tasks], cpus.split(), options)
+        self.assertEqual({task["CUDA_VISIBLE_DEVICES"] for task in tasks}, {order}, options)
+        for rank, task in enumerate(tasks):
+            self.assertEqual(task["policy"], f"prefer:{socket_of(task['cpus'])}", task)
+            gpu = int(order.split(",")[rank])
+            self.assertEqual(task["UCX_NET_DEVICES"].split(",")[0], f"mlx5_{gpu // 2}:1", task)
+
+    @on_each_suite
+    def test_own_cpus_stay_and_gpus_follow(self):
+        """Slurm deals the sockets out in turn; LOCAL_RANK's GPU is on the rank's socket all the same."""
+        self.assert_placed(CYCLIC, "0,4,2,6,1,5,3,7", *EIGHT, "--cpus-per-task=2")
+        self.assert_placed(BLOCK, "0,1,2,3,4,5,6,7", *EIGHT, "--cpus-per-task=2", "--distribution=block:block")
+        self.assert_placed("0-3 8-11 4-7 12-15", "0,4,2,5,1,3,6,7", "-n4", "--gpus-per-node=8", "--cpus-per-task=4")
+
+    @on_each_suite
+    def test_common_cpus_are_shared_out(self):
+        """A core each at its GPU, both threads of it."""
+        self.assert_placed(BLOCK, "0,1,2,3,4,5,6,7", *EIGHT, "--exclusive", "--cpu-bind=none")
+        self.assert_placed(CYCLIC, "0,4,2,6,1,5,3,7", *EIGHT, "--exclusive", "--cpu-bind=sockets")
+
+    def test_given_masks(self):
+        tasks = self.bound(*EIGHT, "--exclusive", f"--cpu-bind={BACKWARDS}")
+        self.assertEqual([task["cpus"] for task in tasks], BACKWARDS_CPUS.split())
+        order = tasks[0]["CUDA_VISIBLE_DEVICES"].split(",")
+        self.assertEqual(sorted(order), list("01234567"))
+        for rank, task in enumerate(tasks):
+            self.assertEqual(int(order[rank]) // 4, socket_of(task["cpus"]), task)
+
+    def test_one_thread_per_core(self):
+        self.assert_placed("0 8 2 10 4 12 6 14", "0,4,2,6,1,5,3,7", *EIGHT, "--hint=nomultithread")
+
+    @on_each_suite
+    def test_ranks_of_one_task(self):
+        """`rdma-nccl run` binds what it starts."""
+        names = "UCX_NET_DEVICES LOCAL_RANK OMP_NUM_THREADS"
+        options = (*ONE, "--cpus-per-task=16", "--rdma-nccl")
+        ranks = self.tasks(*options, names=names, launcher=("rdma-nccl", "run", "--no-python"))
+        ranks.sort(key=lambda rank: int(rank["LOCAL_RANK"]))
+        self.assertEqual([rank["cpus"] for rank in ranks], BLOCK.split())
+        self.assertEqual([rank["policy"] for rank in ranks], ["prefer:0"] * 4 + ["prefer:1"] * 4)
+        self.assertEqual([rank["UCX_NET_DEVICES"].split(",")[0] for rank in ranks], [f"mlx5_{i // 2}:1" for i in range(8)])
+        self.assertEqual({rank["OMP_NUM_THREADS"] for rank in ranks}, {"1"})
+
+    @on_each_suite
+    def test_half_a_node(self):
+        """Two jobs: each stays within its own."""
+        first = self.start_tasks("CUDA_VISIBLE_DEVICES", *HALF, "--rdma-nccl", then="sleep 1000")
+        self.addCleanup(first.wait_after_kill)
+        self.addCleanup(lambda: self.lab.good("n01", "scancel", "--user=alice"))
+        self.await_tasks(first, 4)
+        self.assertEqual([task["cpus"] for task in told(first.out)], BLOCK.split()[:4])
+        self.assert_placed(BLOCK[16:], "4,5,6,7", *HALF)
+
+    def test_tasks_with_gpus_of_their_own(self):
+        """Their CPUs are near to their GPUs where Slurm left them open; what the isolation costs is said once."""
+        done = self.step("-n8", "--gpus-per-task=1", "--exclusive", "--cpu-bind=none", "--rdma-nccl",
+                         names="CUDA_VISIBLE_DEVICES UCX_NET_DEVICES JAX_LOCAL_DEVICE_IDS")
+        tasks = told(done.out)
+        self.assertEqual([task["cpus"] for task in tasks], BLOCK.split())
+        self.assertEqual([task["CUDA_VISIBLE_DEVICES"] for task in tasks], list("01234567"))
+        self.assertEqual([task["UCX_NET_DEVICES"].split(",")[0] for task in tasks], [f"mlx5_{i // 2}:1" for i in range(8)])
+        self.assertEqual({task["JAX_LOCAL_DEVICE_IDS"] for task in tasks}, {"0"})
+        self.assertEqual(done.err.count("each task sees 1 of the node's 8 GPUs"), 1, done.err)
+        self.assertIn("--gpus-per-node=8 --gpu-bind=none", done.err)
+
+    def test_bind(self):
+        """off: nothing; cpu: no memory policy. What the user asked of Slurm's memory binding stays."""
+        options = (*EIGHT, "--exclusive", "--cpu-bind=none")
+        self.assertEqual({(task["cpus"], task["policy"]) for task in self.bound(*options, setting="=bind=off")}, {("0-15", "default")})
+        tasks = self.bound(*options, setting="=bind=cpu")
+        self.assertEqual([(task["cpus"], task["policy"]) for task in tasks], [(cpus, "default") for cpus in BLOCK.split()])
+        tasks = self.bound(*EIGHT, "--cpus-per-task=2", "--mem-bind=local")
+        self.assertEqual([task["policy"] for task in tasks], ["bind:0", "bind:1"] * 4)
+
+    @on_each_suite
+    def test_explain_says_the_same(self):
+        """Each task's own `rdma-nccl explain` has the plan that the plugin carried out."""
+        for options in ((*EIGHT, "--cpus-per-task=2"), (*EIGHT, "--exclusive", "--cpu-bind=none")):
+            cpus = [task["cpus"] for task in self.bound(*options)]
+            out = self.lab.good("n01", "srun", *options, "--rdma-nccl", "sh", "-c",
+                                '[ $SLURM_PROCID != 5 ] || rdma-nccl explain --json', user="alice")
+            places = json.loads(out)["places"]
+            self.assertEqual([rank["cpus"] for rank in places["ranks"]], cpus)
+            self.assertEqual(places["source"], "Slurm, as the plugin saw them")
+
+    @on_each_suite
+    def test_one_core_for_eight_ranks_is_explained(self):
+        done = self.step(*ONE, "--exclusive", "--rdma-nccl")
+        self.assertIn("8 ranks on", done.err)
+        self.assertIn("the step has 2 of the job's 16 CPUs", done.err)
+        self.assertIn("SRUN_CPUS_PER_TASK", done.err)
+
+    @on_each_suite
+    def test_locked_memory_is_raised(self):
+        """Above what the shell that submitted allows, soft and hard; without the setting, the low limit is said."""
+        limited = 'ulimit -l 1000; exec srun --rdma-nccl busybox sh -c "ulimit -S -l; ulimit -H -l"'
+        low = self.lab.run("n01", "busybox", "sh", "-c", limited, user="alice")
+        self.assertEqual(low.out.split(), ["1000", "unlimited"], low.err)
+        self.assertIn("locked memory is limited to 1000 KiB", low.err)
+        self.addCleanup(self.lab.good, "n01", "sed", "-i", "/^memlock/d", "/etc/rdma-nccl.conf")
+        self.lab.good("n01", "sh", "-c", "echo memlock = raise >> /etc/rdma-nccl.conf")
+        raised = self.lab.run("n01", "busybox", "sh", "-c", limited, user="alice")
+        self.assertEqual(raised.out.split(), ["unlimited", "unlimited"], raised.err)
+        self.assertNotIn("locked memory", raised.err)
+
+
 class Confined(OnTwoSockets):
     """Where Slurm's cgroups confine steps, as on most sites."""
 
@@ -184,3 +307,15 @@ class Confined(OnTwoSockets):
         self.assertEqual({task["devices"] for task in tasks}, {"0123"})
         self.assertEqual({task["cpus"] for task in tasks}, {"0-7"})
         self.assertEqual({task["mems"] for task in tasks}, {"0-1"})
+
+    @on_each_suite
+    def test_bound(self):
+        """Which GPU a task has, only its device file tells: all of them are told 0."""
+        names = "CUDA_VISIBLE_DEVICES UCX_NET_DEVICES"
+        tasks = self.tasks("-n8", "--gpus-per-task=1", "--exclusive", "--cpu-bind=none", "--rdma-nccl", names=names)
+        self.assertEqual({task["CUDA_VISIBLE_DEVICES"] for task in tasks}, {"0"})
+        self.assertEqual([task["cpus"] for task in tasks], BLOCK.split())
+        self.assertEqual([task["UCX_NET_DEVICES"].split(",")[0] for task in tasks], [f"mlx5_{i // 2}:1" for i in range(8)])
+        tasks = self.tasks(*HALF, "--cpu-bind=none", "--rdma-nccl", names=names)
+        self.assertEqual([task["cpus"] for task in tasks], BLOCK.split()[:4])
+        self.assertEqual({task["policy"] for task in tasks}, {"prefer:0"})
