@@ -230,9 +230,9 @@ void add_placement(VariableList& variables, const NodePlacement& node, const Tas
         variables.set("NVSHMEM_HCA_LIST", ports, "placement", why);
     }
     if (node.binds_cpus && rank.cores > 0) {
-        const std::size_t most = task.cpus_per_task > 0 ? task.cpus_per_task : rank.cores;
-        variables.set("OMP_NUM_THREADS", format_text("{}", std::min(rank.threads(), most)), "placement",
-                      cpus_why(rank));
+        const bool limited = task.cpus_per_task > 0 && task.cpus_per_task < rank.threads();
+        variables.set("OMP_NUM_THREADS", format_text("{}", limited ? task.cpus_per_task : rank.threads()), "placement",
+                      limited ? "SLURM_CPUS_PER_TASK" : cpus_why(rank));
     }
     if (!node.placement.gpu_order.empty()) {
         std::string order;

@@ -74,6 +74,9 @@ std::map<std::string, std::vector<std::size_t>> groups_of(const std::vector<CpuS
 
 /// "ranks 0 to 7", "ranks 0, 3"
 std::string ranks_text(const std::vector<std::size_t>& ranks) {
+    if (ranks.size() == 1) {
+        return format_text("rank {}", ranks.front());
+    }
     if (ranks.back() - ranks.front() + 1 == ranks.size()) {
         return format_text("ranks {} to {}", ranks.front(), ranks.back());
     }
@@ -109,6 +112,7 @@ public:
             finish(rank);
         }
         order_other_hcas();
+        note_far_ranks();
         compare_counts();
         return std::move(placement_);
     }
@@ -230,6 +234,19 @@ private:
             }
         }
         return std::nullopt;
+    }
+
+    void note_far_ranks() {
+        std::vector<std::size_t> far;
+        for (std::size_t rank = 0; rank < placement_.ranks.size(); ++rank) {
+            const Distance distance = placement_.ranks[rank].gpu_to_cpus;
+            if (distance == Distance::SamePackage || distance == Distance::Other) {
+                far.push_back(rank);
+            }
+        }
+        if (!far.empty()) {
+            placement_.notes.push_back(format_text("{}: not all of the CPUs are near the GPU", ranks_text(far)));
+        }
     }
 
     void compare_counts() {

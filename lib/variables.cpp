@@ -52,6 +52,18 @@ const Variable* find_variable(const std::vector<Variable>& list, std::string_vie
     return found == list.end() ? nullptr : &*found;
 }
 
+void override_variables(std::vector<Variable>& list, std::vector<Variable> more) {
+    for (auto& variable : more) {
+        const auto same = std::find_if(list.begin(), list.end(),
+                                       [&](const Variable& earlier) { return earlier.name == variable.name; });
+        if (same == list.end()) {
+            list.push_back(std::move(variable));
+        } else {
+            *same = std::move(variable);
+        }
+    }
+}
+
 std::string marker_value(std::string_view step, const std::vector<Variable>& list) {
     std::string text = "@" + std::string(step);
     for (const auto& variable : list) {

@@ -57,6 +57,9 @@ private:
 /// nullptr when the list has none of that name.
 const Variable* find_variable(const std::vector<Variable>& list, std::string_view name);
 
+/// Adds `more`; what is in both lists is as `more` has it.
+void override_variables(std::vector<Variable>& list, std::vector<Variable> more);
+
 /// The value of the marker variable for these: the step ("JOB.STEP"), names and hashes of what is Set.
 std::string marker_value(std::string_view step, const std::vector<Variable>& list);
 

@@ -468,7 +468,7 @@ int node_start_task(const NodeState& state, Host& host) {
                              "the CPUs that Slurm gave the tasks", VariableAction::Set});
     }
     auto all = state.plan.variables;
-    all.insert(all.end(), variables.begin(), variables.end());
+    override_variables(all, variables);
     // Once more for all: a container plugin may have put its image's variables over ours meanwhile
     // (facts/launchers.md 4.5).
     (void)apply_variables(host, all);

@@ -99,8 +99,8 @@ Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& setti
     node.places = std::move(*places);
     if (const auto task = current_task(node.facts)) {
         const bool placed = task->local_rank < node.places.placed.placement.ranks.size();
-        const auto more = plan_task(node.plan, *task, node.facts.environment, placed ? &node.places.placed : nullptr);
-        node.variables.insert(node.variables.end(), more.begin(), more.end());
+        override_variables(node.variables,
+                           plan_task(node.plan, *task, node.facts.environment, placed ? &node.places.placed : nullptr));
     }
     if (!options.set) {
         take_plugins_values(node.variables, node.facts);

@@ -24,7 +24,7 @@ TEST(RunOptions, Defaults) {
     EXPECT_FALSE(options.module || options.no_python);
     EXPECT_TRUE(options.torchelastic_environment);
     EXPECT_EQ(options.shutdown_timeout.count(), 30000);
-    EXPECT_EQ(options.root, "/");
+    EXPECT_EQ(options.root, "");
 }
 
 TEST(RunOptions, TorchrunsNames) {
