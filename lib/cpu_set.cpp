@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 
 namespace rdma_nccl {
 
@@ -75,8 +76,8 @@ std::optional<CpuSet> CpuSet::parse_mask(std::string_view text) {
     unsigned group = 0; // the first CPU of the group of 32 bits that the next digit is of
     unsigned cpu = 0;   // of the lowest bit of the next digit
     bool any = false;
-    for (auto digit = text.rbegin(); digit != text.rend(); ++digit) {
-        if (*digit == ',') {
+    for (const char digit : std::views::reverse(text)) {
+        if (digit == ',') {
             group += 32; // also after an empty one, as hwloc writes a group of zeros
             if (cpu > group) {
                 return std::nullopt;
@@ -84,7 +85,7 @@ std::optional<CpuSet> CpuSet::parse_mask(std::string_view text) {
             cpu = group;
             continue;
         }
-        const auto value = parse_number<unsigned>(std::string_view(&*digit, 1), 16);
+        const auto value = parse_number<unsigned>(std::string_view(&digit, 1), 16);
         if (!value || (*value != 0 && cpu + 4 > most_cpus)) {
             return std::nullopt;
         }

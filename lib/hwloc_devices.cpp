@@ -40,12 +40,12 @@ std::string pci_path(hwloc_obj_t object) {
     std::string path;
     for (; object != nullptr; object = object->parent) {
         if (object->type == HWLOC_OBJ_PCI_DEVICE) {
-            path = "/" + pci_address(object->attr->pcidev) + path;
+            path.insert(0, "/" + pci_address(object->attr->pcidev));
         } else if (object->type == HWLOC_OBJ_BRIDGE && object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI) {
-            path = "/" + pci_address(object->attr->bridge.upstream.pci) + path;
+            path.insert(0, "/" + pci_address(object->attr->bridge.upstream.pci));
         } else if (object->type == HWLOC_OBJ_BRIDGE) {
             const auto& bus = object->attr->bridge.downstream.pci;
-            path = format_text("/pci{:04x}:{:02x}", bus.domain, static_cast<unsigned>(bus.secondary_bus)) + path;
+            path.insert(0, format_text("/pci{:04x}:{:02x}", bus.domain, static_cast<unsigned>(bus.secondary_bus)));
         }
     }
     return "/sys/devices" + path;
