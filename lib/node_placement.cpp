@@ -266,15 +266,15 @@ std::optional<std::string> judge_isolation(const NodeFacts& facts, const Visible
         seen.ids.size(), count, seen.source, count);
 }
 
-std::optional<std::string> judge_cpus(const Environment& environment, std::size_t ranks, std::size_t cores) {
+std::optional<std::string> judge_cpus(const Environment& environment, std::size_t ranks, std::size_t cpus) {
     const auto step = parse_number<unsigned>(environment.get("SLURM_CPUS_ON_NODE").value_or(""));
     const auto job = least_count(environment.get("SLURM_JOB_CPUS_PER_NODE").value_or(""));
-    if (!step || !job || *job <= *step || ranks < 1 || cores >= 2 * ranks) {
+    if (!step || !job || *job <= *step || ranks < 1 || cpus >= 2 * ranks) {
         return std::nullopt;
     }
-    return format_text("{} rank{} on {} core{}: the step has {} of the job's {} CPUs on a node, as srun does not take "
+    return format_text("{} rank{} on {} CPU{}: the step has {} of the job's {} CPUs on a node, as srun does not take "
                        "over --cpus-per-task of the job; give it to srun, or export SRUN_CPUS_PER_TASK before",
-                       ranks, ranks == 1 ? "" : "s", cores, cores == 1 ? "" : "s", *step, *job);
+                       ranks, ranks == 1 ? "" : "s", cpus, cpus == 1 ? "" : "s", *step, *job);
 }
 
 } // namespace rdma_nccl

@@ -62,6 +62,6 @@ std::optional<std::string> judge_isolation(const NodeFacts& facts, const Visible
 
 /// Why many ranks share few CPUs although the job has more: srun does not take over --cpus-per-task (since Slurm
 /// 22.05). nullopt where that is not so.
-std::optional<std::string> judge_cpus(const Environment& environment, std::size_t ranks, std::size_t cores);
+std::optional<std::string> judge_cpus(const Environment& environment, std::size_t ranks, std::size_t cpus);
 
 } // namespace rdma_nccl

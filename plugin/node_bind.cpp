@@ -94,8 +94,7 @@ std::vector<std::string> judge_placement(const NodeState& state, const TaskFacts
     } else {
         cpus = read_affinity();
     }
-    const std::size_t cores = state.topology ? state.topology->count_cores(cpus) : cpus.size();
-    if (auto scarce = judge_cpus(now, ranks, cores)) {
+    if (auto scarce = judge_cpus(now, ranks, cpus.size())) {
         warnings.push_back(std::move(*scarce));
     } else if (placed) {
         warnings.insert(warnings.end(), placed->placement.warnings.begin(), placed->placement.warnings.end());

@@ -139,8 +139,7 @@ std::optional<NodePlacement> find_places(const Root& root, const Environment& en
         print_error("warning: ranks are not bound: " + problem);
     }
     if (placed && environment.marked_step().empty()) { // else the plugin has said it, for the whole step
-        const auto cores = placed->placement.ranks.front().source == CpuSource::Scarce ? 1 : count_allowed_cpus();
-        if (const auto scarce = judge_cpus(environment, plan.ranks_per_node.value, cores)) {
+        if (const auto scarce = judge_cpus(environment, plan.ranks_per_node.value, count_allowed_cpus())) {
             print_error("warning: " + *scarce);
         }
     }

@@ -341,8 +341,8 @@ std::optional<std::string> judge(const std::string& step, const std::string& job
 TEST(JudgeCpus, WarnsOfAStepThatHasFewOfTheJobsCpus) {
     const auto warning = judge("4", "64(x2)", 4, 2);
     ASSERT_TRUE(warning);
-    EXPECT_EQ(warning->find("4 ranks on 2 cores: the step has 4 of the job's 64 CPUs on a node, "), 0U) << *warning;
-    EXPECT_EQ(judge("2", "64,32(x3)", 1, 1)->find("1 rank on 1 core: the step has 2 of the job's 32 CPUs"), 0U);
+    EXPECT_EQ(warning->find("4 ranks on 2 CPUs: the step has 4 of the job's 64 CPUs on a node, "), 0U) << *warning;
+    EXPECT_EQ(judge("2", "64,32(x3)", 1, 1)->find("1 rank on 1 CPU: the step has 2 of the job's 32 CPUs"), 0U);
 }
 
 TEST(JudgeCpus, IsSilentWhereThereAreEnoughOrNoMoreCanBeHad) {
