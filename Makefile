@@ -143,7 +143,7 @@ fuzz: $(fuzzers) ## build the fuzz tests (clang++)
 
 build/obj/for-fuzz/%.o: $(srcdir)/%.cpp build/flags
 	@mkdir -p $(@D)
-	$(call say,FUZZ,$*.cpp)$(FUZZ_CXX) $(cppflags) -std=c++20 -O1 -g -fsanitize=fuzzer-no-link,address -MMD -MP -c -o $@ $<
+	$(call say,FUZZ,$*.cpp)$(FUZZ_CXX) $(cppflags) -std=c++20 -O1 -gline-tables-only -fsanitize=fuzzer-no-link,address -MMD -MP -c -o $@ $<
 
 $(fuzzers): build/tests/fuzz/%: build/obj/for-fuzz/tests/fuzz/%.o $(fuzz_library)
 	@mkdir -p $(@D)

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <ranges>
 
 namespace rdma_nccl {
 
@@ -76,7 +75,8 @@ std::optional<CpuSet> CpuSet::parse_mask(std::string_view text) {
     unsigned group = 0; // the first CPU of the group of 32 bits that the next digit is of
     unsigned cpu = 0;   // of the lowest bit of the next digit
     bool any = false;
-    for (const char digit : std::views::reverse(text)) {
+    for (std::size_t left = text.size(); left > 0; --left) {
+        const char digit = text[left - 1];
         if (digit == ',') {
             group += 32; // also after an empty one, as hwloc writes a group of zeros
             if (cpu > group) {

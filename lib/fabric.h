@@ -117,6 +117,7 @@ struct Gpu {
     std::string vendor; ///< "nvidia", "amd"
     std::optional<int> numa_node;
     CpuSet local_cpus;             ///< near to it; empty when unknown
+    std::string device_file;       ///< "/dev/nvidia3", "/dev/dri/renderD131"; empty when unknown
     std::optional<unsigned> minor; ///< /dev/nvidiaN, from /proc/driver/nvidia/gpus/PCI/information
     std::string uuid;
 };

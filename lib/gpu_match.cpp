@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/gpu_match.h"
 
-#include "lib/format.h"
 #include "lib/text.h"
 
 #include <algorithm>
@@ -104,7 +103,7 @@ std::vector<std::size_t> openable_gpus(std::span<const Gpu> gpus) {
     std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
         // Not opened: that wakes a GPU, which takes a second.
-        const std::string file = gpus[i].minor ? format_text("/dev/nvidia{}", *gpus[i].minor) : "";
+        const std::string& file = gpus[i].device_file;
         if (!file.empty() && ::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) == 0) {
             positions.push_back(i);
         }

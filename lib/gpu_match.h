@@ -27,8 +27,7 @@ GpuNumbering find_numbering(const VisibleGpus& visible, const Environment& envir
 std::vector<std::optional<std::size_t>> match_gpus(const VisibleGpus& visible, const Environment& environment,
                                                    GpuNumbering numbering, std::span<const Gpu> gpus);
 
-/// The positions of the GPUs that this process may open: /dev/nvidiaN, by the mode of the file and the device cgroup.
-/// Of AMD's, nothing is known.
+/// The positions of the GPUs that this process may open, by the mode of the device file and the device cgroup.
 std::vector<std::size_t> openable_gpus(std::span<const Gpu> gpus);
 
 } // namespace rdma_nccl

@@ -25,6 +25,17 @@ bool may_be_gpu(std::string_view pci_class) {
     return kind == "0x0300" || kind == "0x0302" || kind == "0x0380" || kind == "0x1200";
 }
 
+void read_amd(const Root& root, const std::string& path, Gpu& gpu) {
+    if (const auto id = root.read(path + "/unique_id", short_file)) {
+        gpu.uuid = "GPU-" + printable(*id, 36); // as ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES name it
+    }
+    for (const auto& name : root.list(path + "/drm").value_or(std::vector<std::string>{})) {
+        if (name.starts_with("renderD") && parse_number<unsigned>(name.substr(7))) {
+            gpu.device_file = "/dev/dri/" + name;
+        }
+    }
+}
+
 std::optional<Gpu> read_gpu(const Root& root, const std::string& address) {
     const std::string path = format_text("{}/{}", pci_directory, address);
     const auto pci_class = root.read(path + "/class", short_file);
@@ -45,8 +56,9 @@ std::optional<Gpu> read_gpu(const Root& root, const std::string& address) {
         const auto information = parse_nvidia_information(text.value_or(""));
         gpu.minor = information.minor;
         gpu.uuid = information.uuid;
-    } else if (const auto id = root.read(path + "/unique_id", short_file)) {
-        gpu.uuid = "GPU-" + printable(*id, 36); // as ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES name it
+        gpu.device_file = gpu.minor ? format_text("/dev/nvidia{}", *gpu.minor) : "";
+    } else {
+        read_amd(root, path, gpu);
     }
     return gpu;
 }

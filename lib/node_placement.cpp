@@ -54,20 +54,25 @@ std::string order_variable(const NodeFacts& facts, const Positions& gpus) {
     return amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
 }
 
+bool is_listed(const NodeFacts& facts) {
+    return facts.environment.get("CUDA_VISIBLE_DEVICES") || facts.environment.get("HIP_VISIBLE_DEVICES") ||
+           facts.environment.get("ROCR_VISIBLE_DEVICES");
+}
+
 /// Slurm's own order means nothing, and so does none at all, if to name all GPUs changes nothing; any other was
 /// somebody's choice.
 bool may_reorder(const NodeFacts& facts, const Plan& plan, const NodePlacement& node) {
     const bool slurms = facts.environment.get("SLURM_STEP_GPUS") || facts.environment.get("SLURM_GPUS_ON_NODE");
-    const bool listed = facts.environment.get(node.order_variable).has_value();
+    // The ids must be those of the variable that is to be changed: HIP's count within ROCR's.
+    const bool listed = facts.visible_gpus_source.starts_with(node.order_variable + "=");
     return plan.layout.layout == Layout::Rank && ascends(node.gpu_ids) &&
-           (listed ? slurms : node.gpu_ids.size() == facts.fabric.gpus.size());
+           (listed ? slurms : !is_listed(facts) && node.gpu_ids.size() == facts.fabric.gpus.size());
 }
 
 /// Where only the number of the GPUs is known, and it is not that of all, they may be any.
 bool are_told(const NodeFacts& facts) {
-    const bool named = facts.environment.get("CUDA_VISIBLE_DEVICES") || facts.environment.get("HIP_VISIBLE_DEVICES") ||
-                       facts.environment.get("ROCR_VISIBLE_DEVICES") || granted_gpus(facts.environment);
-    return named || facts.visible_gpu_ids.size() == facts.fabric.gpus.size();
+    return is_listed(facts) || granted_gpus(facts.environment) ||
+           facts.visible_gpu_ids.size() == facts.fabric.gpus.size();
 }
 
 bool knows(const std::vector<CpuSet>& masks) {
@@ -77,10 +82,10 @@ bool knows(const std::vector<CpuSet>& masks) {
 /// A task that sees only some GPUs knows nothing of its neighbours'. Where all have the same CPUs, these are shared out
 /// as if each part of the node's GPUs, of the size of its own, had a rank: neighbours come to disjoint parts, too. Else
 /// nobody gets other CPUs. Returns where the task finds itself.
-std::size_t isolate(PlacementFacts& facts, std::size_t rank, const GpuNumbers& own) {
+std::size_t isolate(PlacementFacts& facts, std::size_t rank, const GpuNumbers& own, bool distinct) {
     const std::size_t part = own.empty() ? 0 : own.front() / own.size();
     const std::size_t parts = own.empty() ? 0 : facts.gpus.size() / own.size();
-    bool is_a_part = part < parts && facts.masks.size() <= parts;
+    bool is_a_part = distinct && part < parts && facts.masks.size() <= parts;
     for (std::size_t i = 0; i < own.size(); ++i) {
         is_a_part = is_a_part && own[i] == part * own.size() + i;
     }
@@ -110,6 +115,24 @@ std::vector<Place> places_of_others(const NodeFacts& facts, const Positions& gpu
         }
     }
     return places;
+}
+
+/// Device files tell for sure, where they are kept apart.
+Positions seen_gpus(const TaskView& own, std::span<const Gpu> gpus) {
+    if (own.openable.size() == own.gpus.ids.size()) {
+        return {own.openable.begin(), own.openable.end()};
+    }
+    return match_gpus(own.gpus, own.environment, find_numbering(own.gpus, own.environment), gpus);
+}
+
+/// Several parts of one GPU (MIG) are no GPUs of their own.
+bool are_distinct(const Positions& gpus) {
+    for (auto gpu = gpus.begin(); gpu != gpus.end(); ++gpu) {
+        if (*gpu && std::find(gpu + 1, gpus.end(), *gpu) != gpus.end()) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /// The positions of the task's GPUs in the step's list.
@@ -190,12 +213,9 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
         wanted.hcas.push_back(std::move(port.place));
     }
     if (own && own->gpus.ids.size() < node.gpu_ids.size()) {
-        const auto own_numbering = find_numbering(own->gpus, own->environment);
-        const auto seen = own->openable.size() == own->gpus.ids.size()
-                              ? Positions(own->openable.begin(), own->openable.end())
-                              : match_gpus(own->gpus, own->environment, own_numbering, facts.fabric.gpus);
         node.seen_gpus = own->gpus.ids.size();
-        node.own = isolate(wanted, own->local_rank, numbers_of(seen, node.gpus));
+        node.own = isolate(wanted, own->local_rank, numbers_of(seen_gpus(*own, facts.fabric.gpus), node.gpus),
+                           are_distinct(node.gpus));
     } else {
         node.own = own ? own->local_rank : 0;
         wanted.may_reorder = can_bind && may_reorder(facts, plan, node);
@@ -204,6 +224,12 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
         wanted.others = places_of_others(facts, node.gpus, topology);
     }
     node.placement = plan_placement(wanted);
+    if (!is_listed(facts) && !granted_gpus(facts.environment)) {
+        // GPUs that are just there are not asked for: a program that uses none may have as many ranks as it likes.
+        auto& placement = node.placement;
+        placement.notes.insert(placement.notes.begin(), placement.warnings.begin(), placement.warnings.end());
+        placement.warnings.clear();
+    }
     node.binds_cpus = can_bind;
     node.binds_memory = can_bind && bind != BindChoice::Cpu;
     return node;
@@ -242,7 +268,7 @@ void add_placement(VariableList& variables, const NodePlacement& node, const Tas
         variables.force(node.order_variable, order, "placement",
                         "the same GPUs in the order of the CPUs that Slurm gave the tasks");
     }
-    if (plan.layout.layout == Layout::Rank && !node.gpu_ids.empty()) {
+    if (plan.layout.layout == Layout::Rank && !node.gpu_ids.empty() && node.seen_gpus != std::size_t{0}) {
         std::string ids = format_text("{}", task.local_rank % node.gpu_ids.size());
         if (node.seen_gpus) {
             ids.clear();
@@ -269,7 +295,9 @@ std::optional<std::string> judge_isolation(const NodeFacts& facts, const Visible
 std::optional<std::string> judge_cpus(const Environment& environment, std::size_t ranks, std::size_t cpus) {
     const auto step = parse_number<unsigned>(environment.get("SLURM_CPUS_ON_NODE").value_or(""));
     const auto job = least_count(environment.get("SLURM_JOB_CPUS_PER_NODE").value_or(""));
-    if (!step || !job || *job <= *step || ranks < 1 || cpus >= 2 * ranks) {
+    // Who gave --cpus-per-task to srun got what was asked for; a value that is more than the step has is the job's.
+    const auto asked = parse_number<unsigned>(environment.get("SLURM_CPUS_PER_TASK").value_or(""));
+    if (!step || !job || *job <= *step || ranks < 1 || cpus >= 2 * ranks || asked.value_or(*step + 1) <= *step) {
         return std::nullopt;
     }
     return format_text("{} rank{} on {} CPU{}: the step has {} of the job's {} CPUs on a node, as srun does not take "

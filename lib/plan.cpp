@@ -122,6 +122,9 @@ void forbid_other_layout(VariableList& variables, Plan& plan) {
 void remove_left_over(VariableList& variables, const Plan& plan, const Environment& environment) {
     const auto by_task = plan_task(plan, TaskFacts(), environment);
     for (const auto& name : environment.ours()) {
+        if (name.ends_with("_VISIBLE_DEVICES")) {
+            continue; // ours was an order of the same GPUs: without it there would be more of them
+        }
         if (find_variable(variables.list(), name) == nullptr && find_variable(by_task, name) == nullptr) {
             (void)variables.forbid(name, "left from an outer step");
         }
@@ -136,6 +139,14 @@ void add_gpus(VariableList& variables, const Plan& plan) {
             ids += format_text("{}{}", i == 0 ? "" : ",", i);
         }
         variables.set("JAX_LOCAL_DEVICE_IDS", ids, plan.visible_gpus_source, "all visible GPUs");
+    }
+}
+
+/// For `rdma-nccl run`, which binds what it starts, and does not see the options of srun.
+void add_binding(VariableList& variables, const Plan& plan, const Settings& settings) {
+    const auto given = settings.given.find("bind");
+    if (plan.layout.layout != Layout::Rank && settings.bind != BindChoice::Auto && given != settings.given.end()) {
+        variables.set("RDMA_NCCL_BIND", given->second.text, given->second.place, "for rdma-nccl run");
     }
 }
 
@@ -159,6 +170,7 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     }
     add_nccl(variables, plan, facts, settings);
     add_gpus(variables, plan);
+    add_binding(variables, plan, settings);
     remove_left_over(variables, plan, facts.environment);
     return variables.take();
 }
@@ -176,6 +188,15 @@ void take_agreement(Plan& plan, const Agreement& agreement) {
         plan.layout = {agreement.layout, "as another node of the step has it", {}};
     }
     plan.ranks = agreement.ranks;
+}
+
+/// Locked memory is RDMA's; what else is low does not end a strict step.
+void judge_node_limits(Plan& plan, const NodeFacts& facts, const Settings& settings) {
+    const bool by_task = plan.layout.layout == Layout::Rank;
+    const unsigned ranks = facts.step.task_count * (by_task ? 1 : std::max(plan.visible_gpus, 1U));
+    const bool rdma = !plan.fabric.used().empty() && settings.memlock != MemlockChoice::Ignore;
+    append(plan.warnings, judge_limits({facts.limits.memlock_kib, {}, {}}, rdma, ranks));
+    append(plan.notes, judge_limits({{}, facts.limits.open_files, facts.limits.shm_mib}, false, ranks));
 }
 
 /// As many threads as a rank has CPUs of its own: the task's mask, or its share of the node where tasks are not bound.
@@ -252,9 +273,7 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     append(plan.warnings, judge_users_nccl(facts, plan.fabric));
     append(plan.warnings, own.warnings);
     plan.variables = plan_variables(plan, facts, settings);
-    append(plan.warnings,
-           judge_limits(facts.limits, !plan.fabric.used().empty() && settings.memlock != MemlockChoice::Ignore,
-                        facts.step.task_count));
+    judge_node_limits(plan, facts, settings);
     return plan;
 }
 

@@ -402,7 +402,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     state.user = {::geteuid(), ::getegid()};
     state.running_tasks = host.local_task_count().value_or(0);
     state.facts.limits = read_limits(environment);
-    if (state.settings.memlock == MemlockChoice::Raise) {
+    if (state.settings.memlock != MemlockChoice::Keep) {
         state.facts.limits.memlock_kib.reset();
     }
     state.plan = make_plan(state.facts, state.settings);
@@ -460,7 +460,7 @@ int node_start_task(const NodeState& state, Host& host) {
     const TaskFacts task = task_facts(state, host, now);
     const auto placed = place_task(state, task, now);
     if (placed) {
-        bind_task(state, *placed);
+        bind_task(state, task, *placed);
     }
     auto variables = plan_task(state.plan, task, state.facts.environment, placed ? &*placed : nullptr);
     if (placed && placed->binds_cpus) {

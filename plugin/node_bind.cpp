@@ -45,9 +45,6 @@ void prepare_placement(NodeState& state, const Host& host) {
         return;
     }
     state.masks = TaskMasks::create(host.local_task_count().value_or(0));
-    if (state.settings.bind == BindChoice::Off) {
-        return;
-    }
     const auto root = Root::open(state.settings.root);
     auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
     if (!topology) {
@@ -67,13 +64,18 @@ std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts&
     if (task.local_rank >= masks.size()) {
         return std::nullopt;
     }
-    return place_ranks(state.facts, state.plan, state.settings.bind, state.topology.value_or(Topology()),
-                       std::move(masks), view_of_task(task.local_rank, now, state.facts));
+    // Another plugin may have bound the task since Slurm did: then that is what somebody wants.
+    const bool as_slurm_left_it = state.masks->all()[task.local_rank] == read_affinity();
+    return place_ranks(state.facts, state.plan, as_slurm_left_it ? state.settings.bind : BindChoice::Off,
+                       state.topology.value_or(Topology()), std::move(masks),
+                       view_of_task(task.local_rank, now, state.facts));
 }
 
-void bind_task(const NodeState& state, const NodePlacement& placed) {
-    if (const auto bound = bind_self(binding_of(placed, placed.own)); !bound) {
-        tell_user(format_text("{}: warning: a task {}", state.facts.host_name, bound.error().message));
+void bind_task(const NodeState& state, const TaskFacts& task, const NodePlacement& placed) {
+    const auto bound = bind_self(binding_of(placed, placed.own));
+    const unsigned verbose = state.settings.verbose;
+    if (!bound && (verbose >= 3 || (verbose >= 1 && task.local_rank == 0))) { // the others have the same trouble
+        tell_user(format_text("{}: warning: rank {} {}", state.facts.host_name, task.rank, bound.error().message));
     }
 }
 
@@ -88,13 +90,14 @@ std::vector<std::string> judge_placement(const NodeState& state, const TaskFacts
     const std::size_t ranks = by_task ? task.local_tasks : state.plan.visible_gpus;
     CpuSet cpus;
     if (by_task && state.masks) {
-        for (const auto& mask : state.masks->all()) {
+        for (const auto& mask : allowed_masks(state)) {
             cpus |= mask;
         }
     } else {
         cpus = read_affinity();
     }
-    if (auto scarce = judge_cpus(now, ranks, cpus.size())) {
+    auto scarce = state.facts.visible_gpus > 0 ? judge_cpus(now, ranks, cpus.size()) : std::nullopt;
+    if (scarce) {
         warnings.push_back(std::move(*scarce));
     } else if (placed) {
         warnings.insert(warnings.end(), placed->placement.warnings.begin(), placed->placement.warnings.end());

@@ -16,7 +16,7 @@ void prepare_placement(NodeState& state, const Host& host);
 std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts& task, const Environment& now);
 
 /// Binds the task, and tells what could not be done.
-void bind_task(const NodeState& state, const NodePlacement& placed);
+void bind_task(const NodeState& state, const TaskFacts& task, const NodePlacement& placed);
 
 /// What to say of the tasks' CPUs and GPUs, once for the step; from its task 0.
 std::vector<std::string> judge_placement(const NodeState& state, const TaskFacts& task, const Environment& now,

@@ -35,7 +35,8 @@ std::size_t count_ranks(const NodeFacts& facts, const Plan& plan) {
 
 /// The CPUs that ranks may have, by the strongest that tells.
 Result<std::vector<CpuSet>> find_masks(const NodeFacts& facts, const Plan& plan, Places& places,
-                                       const CpuSet& otherwise, const RanksWanted& wanted, std::size_t ranks) {
+                                       const CpuSet& otherwise, bool live, const RanksWanted& wanted,
+                                       std::size_t ranks) {
     if (!wanted.cpus.empty()) {
         auto masks = read_masks(wanted.cpus, ranks);
         if (!masks) {
@@ -52,17 +53,24 @@ Result<std::vector<CpuSet>> find_masks(const NodeFacts& facts, const Plan& plan,
             return *masks;
         }
     }
+    const auto own = number(facts.environment, "SLURM_LOCALID");
+    const bool is_task = facts.environment.get("SLURM_STEP_ID") && plan.layout.layout == Layout::Rank && ranks > 1;
+    if (is_task && live && own && *own < ranks) {
+        std::vector<CpuSet> masks(ranks); // of the other tasks nothing is known here
+        masks[*own] = otherwise;
+        return masks;
+    }
     return std::vector<CpuSet>(ranks, otherwise);
 }
 
 /// `otherwise`: the CPUs where nobody tells others; places.masks_source says which these are.
 Result<Places> place(Places places, const NodeFacts& facts, const Plan& plan, BindChoice bind, const CpuSet& otherwise,
-                     const RanksWanted& wanted) {
+                     bool live, const RanksWanted& wanted) {
     const std::size_t ranks = wanted.ranks.value_or(count_ranks(facts, plan));
     if (ranks < 1 || ranks > most_ranks) {
         return fail(format_text("--ranks {}: a number from 1 to {} is wanted", ranks, most_ranks));
     }
-    auto masks = find_masks(facts, plan, places, otherwise, wanted, ranks);
+    auto masks = find_masks(facts, plan, places, otherwise, live, wanted, ranks);
     if (!masks) {
         return tl::unexpected(masks.error());
     }
@@ -115,7 +123,8 @@ Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settin
     const bool plugin_binds = !in_step_of_plugin(facts) || plan.layout.layout != Layout::Rank ||
                               facts.environment.get(masks_variable) || !wanted.cpus.empty();
     const CpuSet otherwise = live ? read_affinity() : places.topology.cpus();
-    return place(std::move(places), facts, plan, plugin_binds ? settings.bind : BindChoice::Off, otherwise, wanted);
+    return place(std::move(places), facts, plan, plugin_binds ? settings.bind : BindChoice::Off, otherwise, live,
+                 wanted);
 }
 
 Result<XmlPlaces> place_by_xml(const std::string& path, BindChoice bind, const RanksWanted& wanted) {
@@ -135,7 +144,7 @@ Result<XmlPlaces> place_by_xml(const std::string& path, BindChoice bind, const R
     node.plan.visible_gpus = node.facts.visible_gpus;
     node.plan.fabric = choose_active_ports(node.facts.fabric);
     const CpuSet all = node.places.topology.cpus();
-    auto places = place(std::move(node.places), node.facts, node.plan, bind, all, wanted);
+    auto places = place(std::move(node.places), node.facts, node.plan, bind, all, false, wanted);
     if (!places) {
         return tl::unexpected(places.error());
     }

@@ -163,9 +163,14 @@ int run_command(const std::vector<std::string>& arguments) {
     }
     const auto& options = parsed->options;
     const auto environment = Environment::from(environ);
-    const auto settings = settings_of(options);
-    if (!settings) {
+    auto settings = settings_of(options);
+    if (!settings && options.bind) {
         return complain(settings.error(), exit_usage);
+    }
+    if (!settings) { // of srun's settings only the binding matters here
+        print_error("warning: " + settings.error().message);
+        settings = Settings();
+        settings->root = options.root.empty() ? "/" : options.root;
     }
     const auto root = Root::open(settings->root);
     if (!root) {

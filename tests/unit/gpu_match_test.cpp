@@ -15,6 +15,7 @@ Gpu nvidia(std::optional<unsigned> minor, const std::string& uuid) {
     Gpu gpu;
     gpu.vendor = "nvidia";
     gpu.minor = minor;
+    gpu.device_file = minor ? "/dev/nvidia" + std::to_string(*minor) : "";
     gpu.uuid = uuid;
     return gpu;
 }
