@@ -183,6 +183,20 @@ TEST(NodePlacement, AmdsOrderIsRocrs) {
     EXPECT_EQ(value_of(facts, node, "ROCR_VISIBLE_DEVICES"), "2,1,0,3");
 }
 
+TEST(NodePlacement, RocrsOrderIsNotChangedByHipsNumbers) {
+    auto facts = node_of({"ROCR_VISIBLE_DEVICES=0,1,2,3", "HIP_VISIBLE_DEVICES=0,1,2,3", "SLURM_STEP_GPUS=0-3"});
+    for (auto& gpu : facts.fabric.gpus) {
+        gpu.vendor = "amd";
+    }
+    const auto node = place(facts, masks_of({"0-3", "8-11", "4-7", "12-15"}));
+    EXPECT_TRUE(node.placement.gpu_order.empty()) << "HIP's 0 to 3 count within ROCR's list";
+}
+
+TEST(NodePlacement, GpusThatNobodyAskedForAreNoReasonToWarn) {
+    EXPECT_TRUE(place(node_of({}), all_open(8)).placement.warnings.empty());
+    EXPECT_FALSE(place(node_of({"SLURM_STEP_GPUS=0-3"}), all_open(8)).placement.warnings.empty());
+}
+
 TEST(NodePlacement, WhereOnlyANumberOfGpusIsKnownTheyMayBeAny) {
     const auto some = place(node_of({"SLURM_GPUS_ON_NODE=2"}), all_open(2));
     EXPECT_EQ(some.gpus, (std::vector<std::optional<std::size_t>>{std::nullopt, std::nullopt}));
@@ -343,6 +357,16 @@ TEST(JudgeCpus, WarnsOfAStepThatHasFewOfTheJobsCpus) {
     ASSERT_TRUE(warning);
     EXPECT_EQ(warning->find("4 ranks on 2 CPUs: the step has 4 of the job's 64 CPUs on a node, "), 0U) << *warning;
     EXPECT_EQ(judge("2", "64,32(x3)", 1, 1)->find("1 rank on 1 CPU: the step has 2 of the job's 32 CPUs"), 0U);
+}
+
+TEST(JudgeCpus, IsSilentWhereSrunGotWhatItWasAskedFor) {
+    const auto judge_asked = [](const std::string& per_task) {
+        return judge_cpus(
+            Environment(Texts{"SLURM_CPUS_ON_NODE=1", "SLURM_JOB_CPUS_PER_NODE=64", "SLURM_CPUS_PER_TASK=" + per_task}),
+            1, 1);
+    };
+    EXPECT_FALSE(judge_asked("1")) << "srun -c1 --exact, one of many";
+    EXPECT_TRUE(judge_asked("64")) << "the job's own, which srun did not take over";
 }
 
 TEST(JudgeCpus, IsSilentWhereThereAreEnoughOrNoMoreCanBeHad) {

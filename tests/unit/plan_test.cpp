@@ -278,5 +278,38 @@ TEST(Plan, ASitesTuningValueNamesItsLine) {
     EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_QPS_PER_CONNECTION")->source, "default");
 }
 
+TEST(Plan, TellsRdmaNcclRunHowToBind) {
+    auto facts = two_nodes();
+    facts.step.tasks_per_node = {1, 1};
+    Settings settings;
+    settings.layout = Layout::Node;
+    EXPECT_EQ(find_variable(make_plan(facts, settings).variables, "RDMA_NCCL_BIND"), nullptr);
+    settings.bind = BindChoice::Off;
+    settings.given["bind"] = {"off", Origin::Option, "--rdma-nccl"};
+    const auto plan = make_plan(facts, settings);
+    ASSERT_NE(find_variable(plan.variables, "RDMA_NCCL_BIND"), nullptr);
+    EXPECT_EQ(find_variable(plan.variables, "RDMA_NCCL_BIND")->value, "off");
+}
+
+TEST(Plan, OnlyTheLimitThatRdmaNeedsIsAWarning) {
+    auto facts = two_nodes();
+    facts.limits = {8192, 16, 1};
+    const auto plan = make_plan(facts, Settings());
+    EXPECT_EQ(plan.warnings.size(), 1U);
+    EXPECT_NE(plan.warnings.at(0).find("locked memory is limited to 8192 KiB"), std::string::npos);
+    EXPECT_EQ(plan.notes.size(), 2U);
+    Settings ignore;
+    ignore.memlock = MemlockChoice::Ignore;
+    EXPECT_TRUE(make_plan(facts, ignore).warnings.empty());
+}
+
+TEST(Plan, AnOrderOfTheGpusIsNoLeftOver) {
+    auto facts = two_nodes();
+    facts.environment = Environment(std::vector<std::string>{
+        "CUDA_VISIBLE_DEVICES=2,0,1,3", "RDMA_NCCL_SET=@11.0," + marker_entry("CUDA_VISIBLE_DEVICES", "2,0,1,3")});
+    ASSERT_TRUE(facts.environment.ours().contains("CUDA_VISIBLE_DEVICES"));
+    EXPECT_EQ(find_variable(make_plan(facts, Settings()).variables, "CUDA_VISIBLE_DEVICES"), nullptr);
+}
+
 } // namespace
 } // namespace rdma_nccl
