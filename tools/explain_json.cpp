@@ -14,14 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json texts_json(const std::vector<std::string>& texts) {
-    auto list = Json::array();
-    for (const auto& text : texts) {
-        list.push_back(json_ascii(text));
-    }
-    return list;
-}
-
 Json settings_json(const Settings& settings) {
     auto list = Json::array();
     for (const auto& [key, given] : settings.given) {

@@ -17,14 +17,6 @@ Json or_null(const std::optional<Number>& number) {
     return number ? Json(*number) : Json();
 }
 
-Json texts_json(const std::vector<std::string>& texts) {
-    Json list = Json::array();
-    for (const auto& text : texts) {
-        list.emplace_back(json_ascii(text));
-    }
-    return list;
-}
-
 Json gid_json(const Port& port, const GidView& view) {
     const auto& gid = view.gid;
     return {{"index", gid.index},

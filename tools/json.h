@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -12,5 +13,8 @@ nlohmann::json json_text(std::string_view text);
 
 /// The text itself, made safe as json_text() does.
 std::string json_ascii(std::string_view text);
+
+/// An array of such strings.
+nlohmann::ordered_json texts_json(const std::vector<std::string>& texts);
 
 } // namespace rdma_nccl

@@ -111,14 +111,6 @@ Json ranks_json(const NodePlacement& placed) {
     return list;
 }
 
-Json texts_json(const std::vector<std::string>& texts) {
-    auto list = Json::array();
-    for (const auto& text : texts) {
-        list.push_back(json_ascii(text));
-    }
-    return list;
-}
-
 Json order_json(const NodePlacement& placed) {
     auto order = Json::array();
     for (const auto gpu : placed.placement.gpu_order) {
