@@ -266,10 +266,15 @@ class Agreement(ExchangeTest):
         deadline = time.monotonic() + 90
         lines: list[str] = []
         while len(lines) < wanted and time.monotonic() < deadline:
-            time.sleep(0.5)
-            # A job that was requeued waits two minutes, for its credential to expire, unless it is told not to.
-            self.cluster.run("scontrol", "update", f"jobid={job}", "StartTime=now", user="root")
+            # A job that was requeued waits two minutes, for its credential to expire, unless it is told not to. But in
+            # the second of its revocation slurmd still refuses the new one (slurm_cred.c compares whole seconds): so
+            # not before the first run's lines are two seconds old.
+            time.sleep(2)
+            if lines:
+                self.cluster.run("scontrol", "update", f"jobid={job}", "StartTime=now", user="root")
             lines = self.lines_of(name)
+        if len(lines) < wanted:
+            self.fail(f"{len(lines)} of {wanted} lines; {self.cluster.run('scontrol', 'show', 'job', job).stdout}")
         return sorted(lines)
 
     def lines_of(self, name: str) -> list[str]:
