@@ -181,13 +181,10 @@ check-format: ## say which C++ is not in the project's format
 # An object is newer than its source and every header it includes, so it stands for all of them: only what changed is
 # looked at again. Most of the time goes to the analyzer that follows paths through the code: it gets an eighth of its
 # usual budget. The tests do without clang-tidy: the compiler's warnings and the sanitizers watch them.
-budget := -Xclang -analyzer-config -Xclang max-nodes=28000
-linted := $(patsubst %.cpp,build/lint/%.ok,$(filter-out tests/%,$(everything)))
-lint: $(linted) ## look for likely mistakes (clang-tidy); only in what changed
-$(linted): build/lint/%.ok: build/obj/%.o $(srcdir)/.clang-tidy
-	@mkdir -p $(@D)
-	$(call say,LINT,$*.cpp)clang-tidy --quiet $(srcdir)/$*.cpp -- \
-		-std=c++20 -Wall -Wextra $(cppflags) $(budget) 2> $@.log || { cat $@.log; exit 1; }
+tidy_flags = -std=c++20 -Wall -Wextra $(cppflags) -Xclang -analyzer-config -Xclang max-nodes=28000
+lint: build/lint.ok ## look for likely mistakes (clang-tidy); only in what changed
+build/lint.ok: $(patsubst %.cpp,build/obj/%.o,$(filter-out tests/%,$(everything))) $(srcdir)/.clang-tidy
+	@$(srcdir)/build-aux/lint $(patsubst build/obj/%.o,$(srcdir)/%.cpp,$(filter %.o,$(if $(filter %.clang-tidy,$?),$^,$?))) -- $(tidy_flags)
 	@touch $@
 
 # --- Install --------------------------------------------------------------------------------------------------------
