@@ -136,9 +136,11 @@ $(call objects,tests/unit) $(call objects,tests/spank): | gtest
 gtest:
 	@[ -n "$(HAVE_GTEST)" ] || { echo "configure found no GoogleTest: 'sudo make deps-check' installs it"; exit 1; }
 
-# One libFuzzer program for each tests/fuzz/*.cpp. The library is compiled again for it, with the fuzzer's probes in.
+# One libFuzzer program for each tests/fuzz/*.cpp. The library is compiled again for it, with the fuzzer's probes in, and
+# of the command what reads text of strangers.
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
-fuzz_library := $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(call sources,lib))
+fuzz_tools := $(addprefix tools/,run_failure_words.cpp run_message.cpp run_report.cpp run_report_json.cpp run_time.cpp)
+fuzz_library := $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(call sources,lib) $(fuzz_tools))
 fuzz: $(fuzzers) ## build the fuzz tests (clang++)
 
 build/obj/for-fuzz/%.o: $(srcdir)/%.cpp build/flags

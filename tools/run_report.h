@@ -4,6 +4,7 @@
 
 #include "lib/result.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,14 +20,15 @@ struct RankFailure {
     unsigned node_rank = 0;
     unsigned rank = 0;
     unsigned local_rank = 0;
-    unsigned attempt = 0; ///< 0: the first start
+    unsigned attempt = 0;       ///< 0: the first start
+    unsigned most_attempts = 1; ///< 1 + --max-restarts
     pid_t pid = 0;
     std::string program;
     int code = 0;              ///< as a shell has it: 128 + n for signal n
     std::optional<int> signal; ///< that ended it
     bool core_dumped = false;
     std::optional<int> exec_error; ///< it was never executed: errno
-    bool out_of_memory = false;    ///< the kernel killed for want of memory in its cgroup (memory.events, oom_kill)
+    bool out_of_memory = false;    ///< the kernel killed for want of memory in its cgroup (OutOfMemoryWatch)
     std::string gpu_pci;
     std::string gpu_uuid;
     std::vector<std::string> hcas;       ///< nearest first
@@ -34,16 +36,27 @@ struct RankFailure {
     std::string traceback;               ///< of error.json (py_callstack)
     std::vector<std::string> last_lines; ///< of its stderr
     std::int64_t time_us = 0;            ///< wall clock of its node, microseconds since 1970
+
+    friend bool operator==(const RankFailure&, const RankFailure&) = default;
 };
 
-/// The first failure with all that is known, then a line for each of the others. Ends with a newline.
+/// How it ended, in words: "killed by signal 9 (Killed), out of memory in its cgroup".
+std::string describe_end(const RankFailure& failure);
+/// What to do where the kind of end tells it; else empty.
+std::string advice_for(const RankFailure& failure);
+
+/// The first failure with all that is known, then a line for each of the others, by time; more than 16 are counted.
+/// Ends with a newline; the first line is to stand behind "rdma-nccl: ". Nothing in it can steer a terminal.
 std::string report_text(const RankFailure& first, std::span<const RankFailure> others);
 
 /// {"schema": ..., "first": {...}, "others": [...]}: what --json writes.
 std::string report_json(const RankFailure& first, std::span<const RankFailure> others);
 
-/// One failure as JSON on one line, at most 64 KiB (texts are shortened, the end of a traceback is kept), and back;
-/// the text comes from another node and is checked as input from a stranger.
+/// How long write_failure()'s text is at most, and read_failure()'s may be.
+inline constexpr std::size_t most_failure_text = 64 << 10;
+
+/// One failure as JSON on one line of ASCII, without the newline (texts are shortened to fit, the end of a traceback is
+/// kept), and back; the text comes from another node and is checked as input from a stranger.
 std::string write_failure(const RankFailure& failure);
 Result<RankFailure> read_failure(std::string_view text);
 
@@ -52,17 +65,22 @@ Result<RankFailure> read_failure(std::string_view text);
 /// torch, a string in older ones and in NVRx.
 void read_error_file(const std::string& path, RankFailure& failure);
 
-/// Counts of oom_kill (cgroup v2 memory.events; v1 memory.oom_control) in the cgroup of this process, before and after.
+/// Counts the kernel's kills for want of memory in the cgroup of this process and what lies below it, up to Slurm's
+/// step: oom_kill of memory.events (cgroup v2, Documentation/admin-guide/cgroup-v2.rst; counts all that lies below) or
+/// of memory.oom_control (v1, cgroup-v1/memory.rst, from Linux 4.13 on). The kernel counts before it sends SIGKILL, so
+/// who has seen a process die sees its count.
 class OutOfMemoryWatch {
 public:
+    /// Files are read below `root`.
     explicit OutOfMemoryWatch(std::string root = "/");
-    /// Whether the kernel has killed for want of memory since the last call, or since the beginning.
+    /// Whether the kernel has killed since the last call, or since the beginning.
     bool happened();
 
 private:
-    [[nodiscard]] std::optional<std::uint64_t> count() const;
-    std::vector<std::string> files_;
-    std::optional<std::uint64_t> last_;
+    [[nodiscard]] std::uint64_t count() const;
+    std::string root_;
+    std::vector<std::string> files_; ///< those that are there
+    std::uint64_t last_ = 0;
 };
 
 } // namespace rdma_nccl
