@@ -6,6 +6,7 @@
 #include "lib/root.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
@@ -15,13 +16,19 @@ struct PreflightQuestion {
     const Environment& environment;
     unsigned ranks = 1; ///< of this node
     unsigned world_size = 1;
+    std::string master_addr;       ///< of the world
     std::vector<std::string> gpus; ///< device files of the ranks' GPUs ("/dev/nvidia0"); empty: unknown or none
 };
 
 /// Warnings that say what is wrong and what to do: locked memory, open files, /dev/shm too small; other processes of
 /// this user that hold the GPUs, /dev/shm/nccl-* that belong to no process; http_proxy and its like, which a rendezvous
-/// by gRPC or HTTP goes through; ports of HCAs that NCCL_IB_HCA names and that are not ACTIVE. Limits are judged only
-/// where the plugin has not done it (RDMA_NCCL_SET).
+/// by gRPC or HTTP goes through; HCAs that NCCL_IB_HCA or UCX_NET_DEVICES name and that are not there or not ACTIVE.
+/// Limits are those of this process (to be asked before it changes its own), judged only on the live machine and where
+/// the plugin has not done it (RDMA_NCCL_SET).
 std::vector<std::string> preflight(const PreflightQuestion& question);
+
+/// Whether no_proxy keeps connections to this host from the proxy: host names, suffixes, networks, "*", joined by
+/// commas (as curl, Python, Go and gRPC read it).
+bool no_proxy_covers(std::string_view no_proxy, std::string_view host);
 
 } // namespace rdma_nccl

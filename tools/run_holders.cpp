@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_holders.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <ctime>
+#include <dirent.h>
+#include <fcntl.h>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view shm = "/dev/shm";
+constexpr std::string_view segment_prefix = "nccl-";
+
+struct CloseDirectory {
+    void operator()(DIR* directory) const { ::closedir(directory); }
+};
+using OpenDirectory = std::unique_ptr<DIR, CloseDirectory>;
+
+/// Thousands of processes with dozens of files each: straight system calls, no path is looked up twice.
+OpenDirectory open_directory(int parent, const char* name) {
+    const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    OpenDirectory directory(fd < 0 ? nullptr : ::fdopendir(fd));
+    if (!directory && fd >= 0) {
+        ::close(fd);
+    }
+    return directory;
+}
+
+template<typename Visit>
+void for_each_entry(const OpenDirectory& directory, Visit visit) {
+    if (!directory) {
+        return;
+    }
+    while (const auto* const entry = ::readdir(directory.get())) {
+        visit(static_cast<const char*>(entry->d_name));
+    }
+}
+
+std::optional<pid_t> parent_of(const Root& root, pid_t pid) {
+    const auto stat = root.read(format_text("/proc/{}/stat", pid), 4096).value_or("");
+    const auto behind_name = stat.rfind(')'); // the name may hold anything
+    if (behind_name == std::string::npos) {
+        return std::nullopt;
+    }
+    const auto fields = split_words(std::string_view(stat).substr(behind_name + 1));
+    return fields.size() > 1 ? parse_number<pid_t>(fields[1]) : std::nullopt;
+}
+
+std::set<pid_t> self_and_ancestors(const Root& root) {
+    std::set<pid_t> found;
+    for (std::optional<pid_t> pid = ::getpid(); pid && *pid > 0 && found.insert(*pid).second;) {
+        pid = parent_of(root, *pid);
+    }
+    return found;
+}
+
+/// Calls with the pid and its open directory in /proc.
+void for_each_process_of_user(const Root& root, const std::function<void(pid_t, int)>& visit) {
+    const auto proc = open_directory(root.descriptor(), "proc");
+    const auto user = ::geteuid();
+    for_each_entry(proc, [&](const char* name) {
+        const auto pid = parse_number<pid_t>(name);
+        struct stat status {};
+        if (!pid || ::fstatat(::dirfd(proc.get()), name, &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_uid != user) {
+            return;
+        }
+        if (const auto directory = open_directory(::dirfd(proc.get()), name)) {
+            visit(*pid, ::dirfd(directory.get()));
+        }
+    });
+}
+
+/// What its descriptors are links to, until `visit` says that it is enough.
+void for_each_open_file(int process, const std::function<bool(std::string_view)>& visit) {
+    const auto descriptors = open_directory(process, "fd");
+    bool enough = false;
+    for_each_entry(descriptors, [&](const char* name) {
+        std::array<char, 256> target{};
+        const auto size = enough || name[0] == '.'
+                              ? -1
+                              : ::readlinkat(::dirfd(descriptors.get()), name, target.data(), target.size());
+        enough = enough || (size > 0 && visit({target.data(), static_cast<std::size_t>(size)}));
+    });
+}
+
+/// The names of the segments in a process's map of memory; lines end in the path, which "(deleted)" may follow.
+void erase_mapped(const Root& root, pid_t pid, std::set<std::string, std::less<>>& names) {
+    constexpr std::size_t most = 16 << 20;
+    const auto maps = root.read(format_text("/proc/{}/maps", pid), most).value_or("");
+    const std::string wanted = format_text("{}/{}", shm, segment_prefix);
+    for (auto at = maps.find(wanted); at != std::string::npos; at = maps.find(wanted, at + 1)) {
+        const auto start = at + shm.size() + 1;
+        const auto found = names.find(std::string_view(maps).substr(start, maps.find_first_of(" \n", start) - start));
+        if (found != names.end()) {
+            names.erase(found);
+        }
+    }
+}
+
+void erase_used(const Root& root, std::set<std::string, std::less<>>& names) {
+    for_each_process_of_user(root, [&](pid_t pid, int process) {
+        if (names.empty()) {
+            return;
+        }
+        for_each_open_file(process, [&](std::string_view file) {
+            if (file.starts_with(shm)) {
+                if (const auto found = names.find(base_name(file)); found != names.end()) {
+                    names.erase(found);
+                }
+            }
+            return names.empty();
+        });
+        erase_mapped(root, pid, names);
+    });
+}
+
+} // namespace
+
+std::string process_name(const Root& root, pid_t pid) {
+    return printable(root.read(format_text("/proc/{}/comm", pid), 64).value_or(""));
+}
+
+std::vector<pid_t> holders_of(const Root& root, std::span<const std::string> device_files) {
+    std::vector<pid_t> holders;
+    if (device_files.empty()) {
+        return holders;
+    }
+    const auto ours = self_and_ancestors(root);
+    for_each_process_of_user(root, [&](pid_t pid, int process) {
+        if (ours.contains(pid)) {
+            return;
+        }
+        bool holds = false;
+        for_each_open_file(process, [&](std::string_view file) {
+            holds = std::find(device_files.begin(), device_files.end(), file) != device_files.end();
+            return holds;
+        });
+        if (holds && !process_name(root, pid).starts_with("nvidia-")) {
+            holders.push_back(pid);
+        }
+    });
+    std::sort(holders.begin(), holders.end());
+    return holders;
+}
+
+LeftSegments find_left_segments(const Root& root) {
+    constexpr std::time_t new_seconds = 60; ///< who makes one maps it a moment later
+    const auto directory = open_directory(root.descriptor(), "dev/shm");
+    const auto size_of = [&directory](const char* name, std::time_t before) -> std::optional<std::uint64_t> {
+        struct stat status {};
+        const bool ours = ::fstatat(::dirfd(directory.get()), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                          S_ISREG(status.st_mode) && status.st_uid == ::geteuid() && status.st_mtime < before;
+        return ours ? std::optional(static_cast<std::uint64_t>(status.st_blocks) * 512) : std::nullopt;
+    };
+    const auto before = std::time(nullptr) - new_seconds;
+    LeftSegments left;
+    std::set<std::string, std::less<>> unused;
+    std::size_t all = 0;
+    for_each_entry(directory, [&](const char* name) {
+        if (std::string_view(name).starts_with(segment_prefix)) {
+            ++all;
+            if (size_of(name, before)) {
+                unused.emplace(name);
+            }
+        }
+    });
+    if (!unused.empty()) {
+        erase_used(root, unused);
+    }
+    for (const auto& name : unused) {
+        left.bytes += size_of(name.c_str(), before).value_or(0);
+        left.names.push_back(name);
+    }
+    left.others = all > unused.size();
+    return left;
+}
+
+} // namespace rdma_nccl
