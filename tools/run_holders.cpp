@@ -3,19 +3,17 @@
 
 #include "lib/format.h"
 #include "lib/text.h"
+#include "lib/unique_fd.h"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <ctime>
-#include <dirent.h>
 #include <fcntl.h>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -25,28 +23,34 @@ namespace {
 constexpr std::string_view shm = "/dev/shm";
 constexpr std::string_view segment_prefix = "nccl-";
 
-struct CloseDirectory {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-};
-using OpenDirectory = std::unique_ptr<DIR, CloseDirectory>;
-
-/// Thousands of processes with dozens of files each: straight system calls, no path is looked up twice.
-OpenDirectory open_directory(int parent, const char* name) {
-    const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    OpenDirectory directory(fd < 0 ? nullptr : ::fdopendir(fd));
-    if (!directory && fd >= 0) {
-        ::close(fd);
-    }
-    return directory;
+UniqueFd open_directory(int parent, const char* name) {
+    return UniqueFd(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
 }
 
+/// The names in a directory until `visit` says that it is enough. getdents64(2) itself: there are thousands of small
+/// directories, and opendir(3) allocates 32 KiB for each.
 template<typename Visit>
-void for_each_entry(const OpenDirectory& directory, Visit visit) {
-    if (!directory) {
-        return;
-    }
-    while (const auto* const entry = ::readdir(directory.get())) {
-        visit(static_cast<const char*>(entry->d_name));
+void for_each_name(const UniqueFd& directory, Visit visit) {
+    struct Entry { // linux_dirent64
+        std::uint64_t inode;
+        std::int64_t offset;
+        std::uint16_t length;
+        std::uint8_t type;
+        char name[]; // NOLINT: the kernel's
+    };
+    alignas(Entry) std::array<char, 8192> buffer; // NOLINT(*-member-init): filled first
+    for (;;) {
+        const auto size = directory ? ::syscall(SYS_getdents64, directory.get(), buffer.data(), buffer.size()) : -1;
+        if (size <= 0) {
+            return;
+        }
+        for (long at = 0; at < size;) {
+            const auto* const entry = reinterpret_cast<const Entry*>(buffer.data() + at);
+            at += entry->length;
+            if (!visit(static_cast<const char*>(entry->name))) {
+                return;
+            }
+        }
     }
 }
 
@@ -68,32 +72,28 @@ std::set<pid_t> self_and_ancestors(const Root& root) {
     return found;
 }
 
-/// Calls with the pid and its open directory in /proc.
-void for_each_process_of_user(const Root& root, const std::function<void(pid_t, int)>& visit) {
+/// Calls with each pid, and its open directory of descriptors where it may be read.
+template<typename Visit>
+void for_each_process_of_user(const Root& root, Visit visit) {
     const auto proc = open_directory(root.descriptor(), "proc");
     const auto user = ::geteuid();
-    for_each_entry(proc, [&](const char* name) {
+    for_each_name(proc, [&](const char* name) {
         const auto pid = parse_number<pid_t>(name);
         struct stat status {};
-        if (!pid || ::fstatat(::dirfd(proc.get()), name, &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_uid != user) {
-            return;
+        if (pid && ::fstatat(proc.get(), name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_uid == user) {
+            visit(*pid, open_directory(proc.get(), format_text("{}/fd", name).c_str()));
         }
-        if (const auto directory = open_directory(::dirfd(proc.get()), name)) {
-            visit(*pid, ::dirfd(directory.get()));
-        }
+        return true;
     });
 }
 
-/// What its descriptors are links to, until `visit` says that it is enough.
-void for_each_open_file(int process, const std::function<bool(std::string_view)>& visit) {
-    const auto descriptors = open_directory(process, "fd");
-    bool enough = false;
-    for_each_entry(descriptors, [&](const char* name) {
-        std::array<char, 256> target{};
-        const auto size = enough || name[0] == '.'
-                              ? -1
-                              : ::readlinkat(::dirfd(descriptors.get()), name, target.data(), target.size());
-        enough = enough || (size > 0 && visit({target.data(), static_cast<std::size_t>(size)}));
+/// What descriptors are links to, until `visit` says that it is enough.
+template<typename Visit>
+void for_each_open_file(const UniqueFd& descriptors, Visit visit) {
+    for_each_name(descriptors, [&](const char* name) {
+        std::array<char, 256> target; // NOLINT(*-member-init): filled first
+        const auto size = ::readlinkat(descriptors.get(), name, target.data(), target.size());
+        return size <= 0 || visit(std::string_view(target.data(), static_cast<std::size_t>(size)));
     });
 }
 
@@ -112,17 +112,17 @@ void erase_mapped(const Root& root, pid_t pid, std::set<std::string, std::less<>
 }
 
 void erase_used(const Root& root, std::set<std::string, std::less<>>& names) {
-    for_each_process_of_user(root, [&](pid_t pid, int process) {
+    for_each_process_of_user(root, [&](pid_t pid, const UniqueFd& descriptors) {
         if (names.empty()) {
             return;
         }
-        for_each_open_file(process, [&](std::string_view file) {
+        for_each_open_file(descriptors, [&](std::string_view file) {
             if (file.starts_with(shm)) {
                 if (const auto found = names.find(base_name(file)); found != names.end()) {
                     names.erase(found);
                 }
             }
-            return names.empty();
+            return !names.empty();
         });
         erase_mapped(root, pid, names);
     });
@@ -140,14 +140,14 @@ std::vector<pid_t> holders_of(const Root& root, std::span<const std::string> dev
         return holders;
     }
     const auto ours = self_and_ancestors(root);
-    for_each_process_of_user(root, [&](pid_t pid, int process) {
+    for_each_process_of_user(root, [&](pid_t pid, const UniqueFd& descriptors) {
         if (ours.contains(pid)) {
             return;
         }
         bool holds = false;
-        for_each_open_file(process, [&](std::string_view file) {
+        for_each_open_file(descriptors, [&](std::string_view file) {
             holds = std::find(device_files.begin(), device_files.end(), file) != device_files.end();
-            return holds;
+            return !holds;
         });
         if (holds && !process_name(root, pid).starts_with("nvidia-")) {
             holders.push_back(pid);
@@ -162,7 +162,7 @@ LeftSegments find_left_segments(const Root& root) {
     const auto directory = open_directory(root.descriptor(), "dev/shm");
     const auto size_of = [&directory](const char* name, std::time_t before) -> std::optional<std::uint64_t> {
         struct stat status {};
-        const bool ours = ::fstatat(::dirfd(directory.get()), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        const bool ours = ::fstatat(directory.get(), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                           S_ISREG(status.st_mode) && status.st_uid == ::geteuid() && status.st_mtime < before;
         return ours ? std::optional(static_cast<std::uint64_t>(status.st_blocks) * 512) : std::nullopt;
     };
@@ -170,13 +170,14 @@ LeftSegments find_left_segments(const Root& root) {
     LeftSegments left;
     std::set<std::string, std::less<>> unused;
     std::size_t all = 0;
-    for_each_entry(directory, [&](const char* name) {
+    for_each_name(directory, [&](const char* name) {
         if (std::string_view(name).starts_with(segment_prefix)) {
             ++all;
             if (size_of(name, before)) {
                 unused.emplace(name);
             }
         }
+        return true;
     });
     if (!unused.empty()) {
         erase_used(root, unused);
