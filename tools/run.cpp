@@ -111,12 +111,18 @@ std::optional<PrivateDirectory> make_error_directory(const Environment& environm
     return std::move(*directory);
 }
 
-int run_ranks(const RunOptions& options, const Environment& environment, const WorldPlan& plan, const Command& command,
-              const std::optional<NodePlacement>& placed) {
+int run_ranks(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
+              const RankCommands& commands, const std::optional<NodePlacement>& placed) {
     const auto directory = options.torchelastic_environment ? make_error_directory(environment) : std::nullopt;
-    const WorkerSettings worker{count_allowed_cpus(), options.torchelastic_environment,
-                                directory ? directory->path() : "", placed ? &*placed : nullptr};
-    const Job job{plan, command, worker, environment, options.shutdown_timeout, node_name()};
+    const WorkerSettings worker{count_allowed_cpus(),
+                                options.torchelastic_environment,
+                                directory ? directory->path() : "",
+                                placed ? &*placed : nullptr,
+                                options.role,
+                                0,
+                                options.max_restarts,
+                                options.virtual_local_rank};
+    const Job job{plan, commands, worker, environment, options.shutdown_timeout, node_name()};
     const BlockedSignals signals;
     return run_guarded(signals, [&](int guard_fd) { return run_job(job, signals, guard_fd); });
 }
@@ -154,7 +160,8 @@ void add_run_command(CLI::App& app) {
 
 int run_command(const std::vector<std::string>& arguments) {
     fill_standard_descriptors();
-    const auto parsed = parse_run_options(arguments);
+    const auto environment = Environment::from(environ);
+    const auto parsed = parse_run_options(arguments, environment);
     if (!parsed) {
         return complain(parsed.error(), exit_usage);
     }
@@ -162,7 +169,6 @@ int run_command(const std::vector<std::string>& arguments) {
         return std::fputs(parsed->help->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
     }
     const auto& options = parsed->options;
-    const auto environment = Environment::from(environ);
     auto settings = settings_of(options);
     if (!settings && options.bind) {
         return complain(settings.error(), exit_usage);
@@ -181,14 +187,23 @@ int run_command(const std::vector<std::string>& arguments) {
     if (!plan) {
         return complain(plan.error(), exit_usage);
     }
+    if (plan->node_rank.value == 0) { // once in the world
+        for (const auto* const notes : {&options.notes, &plan->notes}) {
+            for (const auto& note : *notes) {
+                print_error("note: " + note);
+            }
+        }
+    }
     for (const auto& warning : plan->warnings) {
         print_error("warning: " + warning);
     }
-    const auto command = find_program(options, environment);
-    if (!command) {
-        return complain(command.error(), exit_code_for_exec_error(command.error().os_error));
+    const auto commands =
+        find_commands(options, environment, plan->world_size(), plan->first_rank(), plan->ranks_per_node.value);
+    if (!commands) {
+        const auto& error = commands.error();
+        return complain(error, error.os_error == 0 ? exit_usage : exit_code_for_exec_error(error.os_error));
     }
-    return run_ranks(options, environment, *plan, *command, find_places(*root, environment, settings->bind, *plan));
+    return run_ranks(options, environment, *plan, *commands, find_places(*root, environment, settings->bind, *plan));
 }
 
 } // namespace rdma_nccl

@@ -58,7 +58,7 @@ private:
         for (unsigned i = 0; i < job_.plan.ranks_per_node.value && policy_.phase() == Phase::Running; ++i) {
             const auto binding = job_.worker.placed == nullptr ? Binding() : binding_of(*job_.worker.placed, i);
             const auto started = processes_.start(
-                job_.command, worker_environment(job_.plan, i, job_.worker, job_.environment), binding);
+                job_.commands.of(i), worker_environment(job_.plan, i, job_.worker, job_.environment), binding);
             if (!started) {
                 print_error(format_text("rank {} (local {}) on {}: {}; ending the other {}", job_.plan.first_rank() + i,
                                         i, job_.node, started.error().message,
@@ -181,7 +181,8 @@ private:
 std::string describe_failure(const Job& job, const RankExit& rank_exit, std::size_t others) {
     std::string what;
     if (rank_exit.exec_error) {
-        what = format_text("cannot execute {}: {}", job.command.file, ::strerror(*rank_exit.exec_error));
+        what = format_text("cannot execute {}: {}", job.commands.of(rank_exit.index).file,
+                           ::strerror(*rank_exit.exec_error));
         if (*rank_exit.exec_error == ENOENT) {
             what += " (the interpreter named in its first line or its ELF header)";
         }

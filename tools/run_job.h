@@ -16,7 +16,7 @@ namespace rdma_nccl {
 
 struct Job {
     const WorldPlan& plan;
-    const Command& command;
+    const RankCommands& commands;
     const WorkerSettings& worker;
     const Environment& environment; ///< of the launcher
     std::chrono::milliseconds grace{};

@@ -3,13 +3,13 @@
 
 #include "lib/format.h"
 #include "lib/text.h"
+#include "tools/run_option_table.h"
+#include "tools/run_option_values.h"
+#include "tools/run_rank_programs.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
 #include <span>
 #include <string_view>
 
@@ -17,182 +17,215 @@ namespace rdma_nccl {
 
 namespace {
 
-using std::chrono::milliseconds;
+using Takes = OptionEntry::Takes;
+using Words = std::span<const std::string>;
 
-constexpr double longest_timeout_s = 1e6;
-
-/// Options of torchrun that this version lacks: named as such, because scripts bring them along.
-constexpr std::array<std::string_view, 24> later_options = {"rdzv-backend",
-                                                            "rdzv-endpoint",
-                                                            "rdzv-id",
-                                                            "rdzv-conf",
-                                                            "standalone",
-                                                            "max-restarts",
-                                                            "monitor-interval",
-                                                            "start-method",
-                                                            "event-log-handler",
-                                                            "role",
-                                                            "run-path",
-                                                            "log-dir",
-                                                            "r",
-                                                            "redirects",
-                                                            "t",
-                                                            "tee",
-                                                            "local-ranks-filter",
-                                                            "duplicate-stdout-filters",
-                                                            "duplicate-stderr-filters",
-                                                            "local-addr",
-                                                            "logs-specs",
-                                                            "numa-binding",
-                                                            "signals-to-handle",
-                                                            "virtual-local-rank"};
-
-/// The CLI11 description of the options, which store into `options`; timeout is checked after parsing.
-class RunCommandLine {
-public:
-    explicit RunCommandLine(RunOptions& options) {
-        app_.name("rdma-nccl run");
-        add_value("-n,--nproc-per-node,--nproc_per_node", options.nproc_per_node, "N",
-                  "ranks on this node: a number, gpu, auto or cpu (default: one per visible GPU)");
-        add_value("--nnodes", options.nnodes, "N", "number of nodes");
-        add_value("--node-rank,--node_rank", options.node_rank, "N", "rank of this node, 0 to nnodes - 1");
-        add_value("--master-addr,--master_addr", options.master_addr, "ADDR", "name or address of node 0");
-        add_value("--master-port,--master_port", options.master_port, "PORT",
-                  "port on node 0 for the rendezvous of the ranks");
-        app_.add_flag("--no-python,--no_python", options.no_python, "execute PROGRAM as it is, even a *.py");
-        app_.add_flag("-m,--module", options.module, "PROGRAM is a Python module (python -u -m PROGRAM)");
-        app_.add_flag_callback(
-            "--no-torchelastic-env", [&options] { options.torchelastic_environment = false; },
-            "do not give the ranks TORCHELASTIC_* (Lightning then keeps its Slurm requeue)");
-        add_value("--shutdown-timeout,--shutdown_timeout", timeout_, "SECONDS",
-                  "time between the end signal and SIGKILL (default: 30)");
-        add_value("--bind", options.bind, "WHAT",
-                  "auto, off, cpu or cpu+mem: put each rank on CPUs and memory near its GPU (default: auto, or "
-                  "RDMA_NCCL_BIND)");
-        app_.add_option("--root", options.root, "find GPUs and CPUs below this directory (default: /)")
-            ->type_name("DIR")
-            ->take_last();
-    }
-
-    CLI::App& app() { return app_; }
-    /// PROGRAM is no positional of CLI11's, see count_own_words().
-    [[nodiscard]] std::string help() const {
-        constexpr std::string_view options_only = "[OPTIONS]";
-        std::string text = app_.help();
-        if (const auto place = text.find(options_only); place != std::string::npos) {
-            text.insert(place + options_only.size(), " [--] PROGRAM [ARGS...]");
+/// CLI11 writes the help only. It cannot be trusted with words that it does not know: it takes those apart that look
+/// like lists ("[1,2]") or like a subcommand.
+std::string help_text() {
+    CLI::App app{"Starts one rank per GPU on this node and ends them together.\n"
+                 "Values not given come from PET_* (torchrun's variables), NNODES, NODE_RANK, MASTER_ADDR and "
+                 "MASTER_PORT, then from Slurm's step; else the world is this node alone. torchrun's options that mean "
+                 "nothing in a fixed world are taken and ignored; see rdma-nccl-run(1)."};
+    app.name("rdma-nccl run");
+    std::string value;
+    for (const auto& entry : option_table()) {
+        const auto names = entry.letters.empty() ? format_text("--{}", entry.name)
+                                                 : format_text("-{},--{}", entry.letters, entry.name);
+        const std::string help(entry.help);
+        auto* const option = entry.type.empty() ? app.add_flag(names, help) : app.add_option(names, value, help);
+        option->group(std::string(entry.group));
+        if (!entry.type.empty()) {
+            option->type_name(std::string(entry.type));
         }
-        return text;
     }
-    [[nodiscard]] const std::optional<std::string>& timeout() const { return timeout_; }
-
-private:
-    void add_value(const std::string& names, std::optional<std::string>& value, const std::string& type,
-                   const std::string& text) {
-        // The last one counts, as with argparse: scripts add to a command line's end.
-        app_.add_option(names, value, text)->type_name(type)->take_last();
+    constexpr std::string_view options_only = "[OPTIONS]";
+    std::string text = app.help();
+    if (const auto place = text.find(options_only); place != std::string::npos) {
+        text.insert(place + options_only.size(), " [--] PROGRAM [ARGS...]");
     }
-
-    CLI::App app_{"Starts one rank per GPU on this node and ends them together.\n"
-                  "Values not given come from PET_* (torchrun's variables), NNODES, NODE_RANK, MASTER_ADDR and "
-                  "MASTER_PORT, then from Slurm's step; else the world is this node alone."};
-    std::optional<std::string> timeout_;
-};
+    return text;
+}
 
 bool is_option(std::string_view word) {
     return word.size() > 1 && word.front() == '-';
 }
 
-/// The option's own part of a word: "--nnodes=2" gives "--nnodes", "-n4" gives "-n".
-std::string option_name(std::string_view word) {
-    return std::string(word.starts_with("--") ? split_once(word, '=').key : word.substr(0, 2));
+/// A word as the option that it names: "--log_dir=x" gives "--log-dir" and "x", "-r3" gives "-r" and "3".
+struct OptionWord {
+    std::string name;
+    std::optional<std::string_view> value;
+};
+
+OptionWord read_word(std::string_view word) {
+    if (word.starts_with("--")) {
+        const auto [name, value] = split_once(word, '=');
+        OptionWord read{std::string(name), value};
+        std::replace(read.name.begin(), read.name.end(), '_', '-');
+        return read;
+    }
+    OptionWord read{std::string(word.substr(0, 2)), std::nullopt};
+    if (word.size() > 2) {
+        read.value = word.substr(word[2] == '=' ? 3 : 2);
+    }
+    return read;
 }
 
-std::string unknown_option(const std::string& name, const CLI::App& app) {
-    std::string plain(name.substr(name.find_first_not_of('-')));
-    std::replace(plain.begin(), plain.end(), '_', '-');
-    if (std::find(later_options.begin(), later_options.end(), plain) != later_options.end()) {
-        return format_text("torchrun's option {} is not available in this version of rdma-nccl run", name);
+/// By its name or letter, or by the start of a name that no other of torchrun's options has (argparse, allow_abbrev).
+const OptionEntry* find_entry(std::string_view name) {
+    const auto table = option_table();
+    const std::string_view plain = name.substr(name.starts_with("--") ? 2 : 1);
+    const auto is_it = [&](const OptionEntry& each) {
+        return name.starts_with("--") ? each.name == plain : !each.letters.empty() && each.letters == plain;
+    };
+    if (const auto found = std::find_if(table.begin(), table.end(), is_it); found != table.end()) {
+        return &*found;
     }
+    const auto may_be = [&](const OptionEntry& each) {
+        return name.starts_with("--") && each.of == OptionEntry::Of::Torchrun && each.name.starts_with(plain);
+    };
+    const auto found = std::find_if(table.begin(), table.end(), may_be);
+    return found == table.end() || std::count_if(table.begin(), table.end(), may_be) > 1 ? nullptr : &*found;
+}
+
+std::string unknown_option(const std::string& name) {
     std::vector<std::string> names;
-    for (const auto* option : app.get_options()) {
-        for (const auto& long_name : option->get_lnames()) {
-            names.push_back("--" + long_name);
-        }
+    for (const auto& entry : option_table()) {
+        names.push_back(format_text("--{}", entry.name));
     }
     const auto nearest = nearest_word(name, {names.begin(), names.end()});
     return format_text("unknown option {}{}; options of the program stand behind its name", printable(name),
                        nearest ? format_text(" (did you mean {}?)", *nearest) : "");
 }
 
-/// The number of words at the start that are the launcher's own: CLI11 cannot be trusted with the program's, as it
-/// takes those apart that look like lists ("[1,2]") or like a subcommand.
-Result<std::size_t> count_own_words(const std::vector<std::string>& arguments, const CLI::App& app) {
-    std::size_t i = 0;
-    while (i < arguments.size() && arguments[i] != "--" && is_option(arguments[i])) {
-        const auto name = option_name(arguments[i]);
-        const auto* const option = app.get_option_no_throw(name);
-        if (option == nullptr) {
-            return fail(unknown_option(name, app));
+/// The launcher's own words, and those behind them.
+struct CommandLine {
+    std::map<const OptionEntry*, GivenOption> given; ///< the last of each, as scripts add to a command line's end
+    bool help = false;
+    Words rest;
+};
+
+Result<CommandLine> read_command_line(Words words) {
+    CommandLine line;
+    while (!words.empty() && words.front() != "--" && is_option(words.front())) {
+        auto [name, value] = read_word(words.front());
+        words = words.subspan(1);
+        if (name == "--help" || name == "-h") {
+            line.help = true;
+            continue;
         }
-        const bool takes_value = option->get_items_expected_min() > 0;
-        const bool has_value = arguments[i].size() > name.size();
-        i += takes_value && !has_value ? 2 : 1;
+        const auto* const entry = find_entry(name);
+        if (entry == nullptr) {
+            return fail(unknown_option(name));
+        }
+        if (entry->takes == Takes::Nothing && value) {
+            return fail(format_text("option {} takes no value", name));
+        }
+        if (entry->takes == Takes::Value && !value) {
+            if (words.empty()) {
+                return fail(format_text("option {} needs a value", name));
+            }
+            value = words.front();
+            words = words.subspan(1);
+        }
+        line.given[entry] = {format_text("--{}", entry->name), std::string(value.value_or("1"))};
     }
-    if (i > arguments.size()) {
-        return fail(format_text("option {} needs a value", arguments.back()));
-    }
-    return i;
+    line.rest = words.subspan(!words.empty() && words.front() == "--" ? 1 : 0);
+    return line;
 }
 
-Result<milliseconds> parse_timeout(const std::string& text) {
-    double seconds = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, seconds);
-    if (error != std::errc{} || stop != end || !(seconds >= 0 && seconds <= longest_timeout_s)) {
-        return fail(format_text("--shutdown-timeout \"{}\": seconds are wanted, 0 to {}", printable(text),
-                                static_cast<long>(longest_timeout_s)));
+/// What torchrun, too, takes from elsewhere than its own command line and PET_*.
+Result<void> add_torchruns_variables(RunOptions& options, const CommandLine& line, const Environment& environment) {
+    const auto has = [&line](std::string_view name) { return line.given.contains(find_entry(name)); };
+    if (const auto timeout = environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+        timeout && !timeout->empty() && !has("--shutdown-timeout")) {
+        const auto seconds = parse_seconds(*timeout, 0);
+        if (!seconds) {
+            return fail(
+                format_text("TORCH_ELASTIC_SHUTDOWN_TIMEOUT \"{}\": {}", printable(*timeout), seconds.error().message));
+        }
+        options.shutdown_timeout = *seconds;
     }
-    return milliseconds(std::lround(seconds * 1000));
+    if (const auto text = environment.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+        text && !text->empty() && !has("--prefix")) {
+        options.output.prefix = prefix_of_template(*text);
+    }
+    return {};
+}
+
+Result<void> store_options(RunOptions& options, const CommandLine& line, const Environment& environment) {
+    OptionTarget target{options, {}};
+    for (const auto& entry : option_table()) {
+        const auto found = line.given.find(&entry);
+        GivenOption given;
+        if (found != line.given.end()) {
+            given = found->second;
+        } else if (entry.reads_pet) {
+            given = {entry.pet_variable(), environment.get(entry.pet_variable()).value_or("")};
+            if (given.text.empty()) {
+                continue;
+            }
+        } else {
+            continue;
+        }
+        if (auto stored = entry.store(target, given); !stored) {
+            return stored;
+        }
+    }
+    if (!target.meaningless.empty()) {
+        std::string names;
+        for (const auto& name : target.meaningless) {
+            names += (names.empty() ? "" : ", ") + name;
+        }
+        options.notes.push_back(names + ": no meaning in a fixed world, ignored");
+    }
+    return {};
+}
+
+Result<void> check_together(const RunOptions& options) {
+    if (options.module && options.no_python) {
+        return fail("--module and --no-python exclude each other");
+    }
+    if (options.module && options.run_path) {
+        return fail("--module and --run-path exclude each other");
+    }
+    if (options.hang_kill && !options.hang_after) {
+        return fail("--hang-action kill does nothing without --hang-timeout SECONDS");
+    }
+    return {};
+}
+
+Result<void> store_programs(RunOptions& options, Words words) {
+    if (words.empty()) {
+        return fail("no program to run: rdma-nccl run [OPTIONS] [--] PROGRAM [ARGS...]");
+    }
+    auto programs = split_programs(words, options.programs.empty() ? std::vector<RankRange>()
+                                                                   : std::move(options.programs.front().ranks));
+    if (!programs) {
+        return tl::unexpected(programs.error());
+    }
+    options.programs = std::move(*programs);
+    return {};
 }
 
 } // namespace
 
-Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& arguments) {
+Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& arguments, const Environment& environment) {
+    const auto line = read_command_line(arguments);
+    if (!line) {
+        return tl::unexpected(line.error());
+    }
     ParsedRunOptions parsed;
-    RunOptions& options = parsed.options;
-    RunCommandLine line(options);
-    const auto own = count_own_words(arguments, line.app());
-    if (!own) {
-        return tl::unexpected(own.error());
-    }
-    auto program = std::span(arguments).subspan(*own);
-    if (!program.empty() && program.front() == "--") {
-        program = program.subspan(1);
-    }
-    options.program.assign(program.begin(), program.end());
-    try {
-        // CLI11 wants the words from last to first.
-        line.app().parse(
-            std::vector<std::string>(arguments.rend() - static_cast<std::ptrdiff_t>(*own), arguments.rend()));
-    } catch (const CLI::CallForHelp&) {
-        parsed.help = line.help();
+    if (line->help) {
+        parsed.help = help_text();
         return parsed;
-    } catch (const CLI::ParseError& error) {
-        return fail(error.what());
     }
-    if (line.timeout()) {
-        const auto timeout = parse_timeout(*line.timeout());
-        if (!timeout) {
-            return tl::unexpected(timeout.error());
-        }
-        options.shutdown_timeout = *timeout;
-    }
-    if (options.module && options.no_python) {
-        return fail("--module and --no-python exclude each other");
-    }
-    if (options.program.empty()) {
-        return fail("no program to run: rdma-nccl run [OPTIONS] [--] PROGRAM [ARGS...]");
+    const auto done = add_torchruns_variables(parsed.options, *line, environment)
+                          .and_then([&] { return store_options(parsed.options, *line, environment); })
+                          .and_then([&] { return check_together(parsed.options); })
+                          .and_then([&] { return store_programs(parsed.options, line->rest); });
+    if (!done) {
+        return tl::unexpected(done.error());
     }
     return parsed;
 }

@@ -2,57 +2,76 @@
 // The command line of `rdma-nccl run`: torchrun's names for torchrun's things.
 #pragma once
 
+#include "lib/environment.h"
 #include "lib/result.h"
 #include "tools/run_output_options.h"
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
 
-/// One program of several in a world (`--rank 0-7 ./a : ./b`).
+/// Global ranks, first to last.
+using RankRange = std::pair<unsigned, unsigned>;
+
+/// One program of several in a world (`--rank 0-7 ./a : ./b`), or the only one.
 struct RankProgram {
-    std::vector<std::pair<unsigned, unsigned>> ranks; ///< global, first and last; empty: those that no other names
-    std::vector<std::string> program;                 ///< with its arguments; never empty
+    std::vector<RankRange> ranks;     ///< empty: those that no other program has
+    std::vector<std::string> program; ///< with its arguments; never empty
 };
 
-/// Values as typed; what they mean, and what holds where one is absent, is decided by plan_world().
+/// torchrun's --rdzv-endpoint: where the launchers would meet.
+struct RdzvEndpoint {
+    std::string host; ///< without the brackets of an IPv6 address
+    std::optional<std::uint16_t> port;
+    std::string source; ///< "--rdzv-endpoint" or "PET_RDZV_ENDPOINT"
+};
+
+enum class DryRun { Off, Text, Json };
+
+/// Those values are kept as typed whose meaning depends on the step: plan_world() decides it, and what holds where one
+/// is absent.
 struct RunOptions {
     std::optional<std::string> nproc_per_node;
     std::optional<std::string> nnodes;
     std::optional<std::string> node_rank;
     std::optional<std::string> master_addr;
     std::optional<std::string> master_port;
-    bool module = false;    ///< the program is a Python module
-    bool no_python = false; ///< run the program as it is, even a *.py
-    bool torchelastic_environment = true;
-    std::chrono::milliseconds shutdown_timeout{30000}; ///< between the end signal and SIGKILL
-    std::optional<std::string> bind;                   ///< as typed; absent: as the settings say
-    std::string root;                                  ///< empty: the site's, else "/"
-    std::vector<std::string> program;                  ///< with its arguments; never empty
-    std::vector<RankProgram> others;                   ///< beside `program`, which is then for the ranks left over
-
+    std::string rdzv_backend = "static";
+    std::optional<RdzvEndpoint> rdzv_endpoint;
     std::optional<std::string> rdzv_id;
+    bool standalone = false; ///< this node is a world of its own, whatever the step is
+
+    bool module = false;               ///< the programs are Python modules
+    bool no_python = false;            ///< execute the programs as they are, even a *.py
+    bool run_path = false;             ///< the programs are Python files, whatever their names
+    std::vector<RankProgram> programs; ///< one or more; at most one without ranks
     std::string role = "default";
-    bool standalone = false;         ///< this node is a world of its own, whatever the step is
     bool virtual_local_rank = false; ///< every rank sees its one GPU as the first
-    unsigned max_restarts = 0;
-    int no_restart_code = 93;     ///< a rank that ends with this is not started again
-    std::map<int, int> on_signal; ///< instead of ending the job or being passed on, a signal becomes another
-    std::set<int> end_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    bool torchelastic_environment = true;
+    std::optional<std::string> bind; ///< as typed; absent: as the settings say
+    std::string root;                ///< empty: the site's, else "/"
     OutputOptions output;
-    std::string report_file; ///< for the failure report as JSON; empty: none
-    bool dry_run = false;
-    bool preflight = true;
+
+    std::set<int> end_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    std::map<int, int> on_signal; ///< instead of ending the job or being passed on, a signal becomes another
+    std::chrono::milliseconds shutdown_timeout{30000}; ///< between the end signal and SIGKILL
+    unsigned max_restarts = 0;
+    int no_restart_code = 93;                       ///< a rank that ends with this is not started again
     std::chrono::seconds node_timeout{15};          ///< silence after which a node counts as lost
     std::optional<std::chrono::seconds> hang_after; ///< absent: no hang watch
     bool hang_kill = false;                         ///< end the job that hangs, not just tell
-    std::vector<std::string> notes;                 ///< options that have no meaning here, in one line each
+    std::string report_file;                        ///< for the failure report as JSON; empty: none
+    bool preflight = true;
+    DryRun dry_run = DryRun::Off;
+    std::vector<std::string> notes; ///< about options that mean nothing here, or not quite what they say; a line each
 };
 
 struct ParsedRunOptions {
@@ -61,7 +80,13 @@ struct ParsedRunOptions {
 };
 
 /// `arguments` are those behind the word "run". Options end at "--" or at the first word that is none: that is PROGRAM,
-/// and everything behind it is the program's, however it looks.
-Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& arguments);
+/// and everything behind it is the program's, however it looks; but where --rank is given, a word ":" ends a program's
+/// arguments, the next program follows ([--rank RANGES] [--] PROGRAM [ARGS...]), and an argument of two or more colons
+/// stands for itself with one colon less.
+///
+/// As in torchrun, a long option may be cut short where that is no other of torchrun's, and one that is not on the
+/// command line is taken from PET_<OPTION> in `environment`, where that is set and not empty. Fails with a message that
+/// names the option or variable, its value and what is valid.
+Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& arguments, const Environment& environment);
 
 } // namespace rdma_nccl

@@ -3,7 +3,9 @@
 
 #include "lib/format.h"
 #include "lib/text.h"
+#include "tools/run_rank_programs.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 #include <sys/stat.h>
@@ -74,12 +76,12 @@ Result<std::string> find_python(const Environment& environment) {
 
 } // namespace
 
-Result<Command> find_program(const RunOptions& options, const Environment& environment) {
-    const std::string& name = options.program.front();
-    const bool is_python = options.module || (!options.no_python && name.ends_with(".py"));
-    if (!is_python) {
-        return find_executable(name, environment).map([&options](std::string file) {
-            return Command{std::move(file), options.program};
+Result<Command> find_program(const RankProgram& program, const RunOptions& options, const Environment& environment) {
+    const std::string& name = program.program.front();
+    const bool is_file = options.run_path || (!options.no_python && name.ends_with(".py"));
+    if (!options.module && !is_file) {
+        return find_executable(name, environment).map([&program](std::string file) {
+            return Command{std::move(file), program.program};
         });
     }
     if (const int error = options.module ? 0 : access_error(name, R_OK); error != 0) {
@@ -94,8 +96,28 @@ Result<Command> find_program(const RunOptions& options, const Environment& envir
     if (options.module) {
         command.arguments.emplace_back("-m");
     }
-    command.arguments.insert(command.arguments.end(), options.program.begin(), options.program.end());
+    command.arguments.insert(command.arguments.end(), program.program.begin(), program.program.end());
     return command;
+}
+
+Result<RankCommands> find_commands(const RunOptions& options, const Environment& environment, unsigned world_size,
+                                   unsigned first_rank, unsigned ranks) {
+    const auto assigned = assign_programs(options.programs, world_size, first_rank, ranks);
+    if (!assigned) {
+        return tl::unexpected(assigned.error());
+    }
+    std::vector<Command> commands(options.programs.size());
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+        if (std::find(assigned->begin(), assigned->end(), i) == assigned->end()) {
+            continue; // for other nodes, and perhaps only there
+        }
+        auto command = find_program(options.programs[i], options, environment);
+        if (!command) {
+            return tl::unexpected(command.error());
+        }
+        commands[i] = std::move(*command);
+    }
+    return RankCommands(std::move(commands), *assigned);
 }
 
 int exit_code_for_exec_error(int os_error) {

@@ -2,6 +2,7 @@
 #include "tools/run_worker.h"
 
 #include "lib/format.h"
+#include "lib/text.h"
 
 #include <algorithm>
 
@@ -18,19 +19,24 @@ bool is_dropped(std::string_view name) {
     return name.starts_with("PET_") || name.starts_with("TORCHELASTIC_");
 }
 
-void add_ranks(Variables& variables, const WorldPlan& plan, unsigned local_rank) {
+/// The number by which the rank finds its GPU among those that it sees.
+std::string visible_number(unsigned local_rank, const WorkerSettings& settings) {
+    return std::to_string(settings.virtual_local_rank ? 0 : local_rank);
+}
+
+void add_ranks(Variables& variables, const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings) {
     const auto rank = std::to_string(plan.first_rank() + local_rank);
     const auto world_size = std::to_string(plan.world_size());
     const auto node_rank = std::to_string(plan.node_rank.value);
     const auto nodes = std::to_string(plan.nodes.value);
     variables.insert(variables.end(), {{"RANK", rank},
-                                       {"LOCAL_RANK", std::to_string(local_rank)},
+                                       {"LOCAL_RANK", visible_number(local_rank, settings)},
                                        {"WORLD_SIZE", world_size},
                                        {"LOCAL_WORLD_SIZE", std::to_string(plan.ranks_per_node.value)},
                                        {"GROUP_RANK", node_rank},
                                        {"GROUP_WORLD_SIZE", nodes},
                                        {"ROLE_RANK", rank},
-                                       {"ROLE_NAME", "default"},
+                                       {"ROLE_NAME", settings.role},
                                        {"ROLE_WORLD_SIZE", world_size},
                                        {"NODE_RANK", node_rank},
                                        {"NNODES", nodes},
@@ -39,16 +45,24 @@ void add_ranks(Variables& variables, const WorldPlan& plan, unsigned local_rank)
 }
 
 void add_torchelastic(Variables& variables, const WorldPlan& plan, unsigned local_rank,
-                      const std::string& error_directory) {
-    variables.insert(variables.end(), {{"TORCHELASTIC_RESTART_COUNT", "0"},
-                                       {"TORCHELASTIC_MAX_RESTARTS", "0"},
+                      const WorkerSettings& settings) {
+    variables.insert(variables.end(), {{"TORCHELASTIC_RESTART_COUNT", std::to_string(settings.attempt)},
+                                       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(settings.max_restarts)},
                                        {"TORCHELASTIC_RUN_ID", plan.run_id},
                                        // "True" would promise a store of the launcher's at MASTER_ADDR:MASTER_PORT, and
                                        // rank 0 would wait for it instead of opening its own.
                                        {"TORCHELASTIC_USE_AGENT_STORE", "False"}});
-    if (!error_directory.empty()) {
-        variables.emplace_back("TORCHELASTIC_ERROR_FILE", format_text("{}/{}.json", error_directory, local_rank));
+    if (!settings.error_directory.empty()) {
+        variables.emplace_back("TORCHELASTIC_ERROR_FILE",
+                               format_text("{}/{}.json", settings.error_directory, local_rank));
     }
+}
+
+/// As torchrun: the n-th of the list, or GPU n where there is none; that there is an n-th, plan_world() has checked.
+void add_only_gpu(Variables& variables, unsigned local_rank, const Environment& base) {
+    const auto list = base.get("CUDA_VISIBLE_DEVICES");
+    variables.emplace_back("CUDA_VISIBLE_DEVICES",
+                           list ? std::string(trim(split(*list, ',').at(local_rank))) : std::to_string(local_rank));
 }
 
 /// The plugin's list of ports is for the whole node; each rank has its own nearest first.
@@ -66,9 +80,12 @@ void add_place(Variables& variables, const NodePlacement& placed, unsigned local
 Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
                            const Environment& base) {
     Variables variables;
-    add_ranks(variables, plan, local_rank);
+    add_ranks(variables, plan, local_rank, settings);
     if (settings.torchelastic) {
-        add_torchelastic(variables, plan, local_rank, settings.error_directory);
+        add_torchelastic(variables, plan, local_rank, settings);
+    }
+    if (settings.virtual_local_rank) {
+        add_only_gpu(variables, local_rank, base);
     }
     // get_users(): the plugin's values are for the task that this launcher is, not for each of its ranks.
     const auto set_default = [&](const char* name, std::string value) {
@@ -84,7 +101,7 @@ Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const Wor
     set_default(
         "OMP_NUM_THREADS",
         std::to_string(settings.placed != nullptr ? settings.placed->placement.ranks.at(local_rank).threads() : share));
-    set_default("JAX_LOCAL_DEVICE_IDS", std::to_string(local_rank));
+    set_default("JAX_LOCAL_DEVICE_IDS", visible_number(local_rank, settings));
     return variables;
 }
 

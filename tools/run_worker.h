@@ -19,6 +19,10 @@ struct WorkerSettings {
     bool torchelastic = true;              ///< with TORCHELASTIC_*
     std::string error_directory = {};      ///< for TORCHELASTIC_ERROR_FILE; empty: leave that out
     const NodePlacement* placed = nullptr; ///< where the ranks are put; nullptr: where they will
+    std::string role = "default";
+    unsigned attempt = 0; ///< how often the ranks were started before
+    unsigned max_restarts = 0;
+    bool virtual_local_rank = false; ///< LOCAL_RANK is 0, and CUDA_VISIBLE_DEVICES the rank's one GPU
 };
 
 /// What a rank gets beyond what the launcher got. `base` is the launcher's environment: values of the user in it stay

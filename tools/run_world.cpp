@@ -15,6 +15,7 @@ namespace {
 
 constexpr unsigned most_ranks_per_node = 65536;
 constexpr std::uint16_t torchrun_port = 29500;
+constexpr std::uint16_t torchrun_rendezvous_port = 29400; // of every backend but static
 
 /// Who said a value, strongest first.
 enum class Level { Option, Pet, Variable, Step };
@@ -48,12 +49,13 @@ public:
     Result<WorldPlan> plan() {
         for (const auto part :
              {&Planner::check_tasks, &Planner::plan_ranks, &Planner::plan_nodes, &Planner::plan_agreed_ranks,
-              &Planner::plan_node_rank, &Planner::plan_address, &Planner::plan_port}) {
+              &Planner::plan_node_rank, &Planner::plan_address, &Planner::plan_port, &Planner::check_virtual_ranks}) {
             if (auto done = (this->*part)(); !done) {
                 return tl::unexpected(done.error());
             }
         }
         plan_run_id();
+        note_unused_endpoint();
         return plan_;
     }
 
@@ -81,7 +83,7 @@ private:
     Result<void> check_tasks() {
         const auto local_task = parse_number<unsigned>(environment_.get("SLURM_LOCALID").value_or(""));
         const unsigned tasks = std::max(local_task.value_or(0) + 1, step_.most_tasks_per_node());
-        if (in_step_ && tasks > 1) {
+        if (in_step_ && tasks > 1 && !options_.standalone) {
             return fail(format_text("this step has {} tasks on a node (SLURM_STEP_TASKS_PER_NODE=\"{}\"), and each "
                                     "would start all ranks: start the step with srun --ntasks-per-node=1",
                                     tasks, printable(environment_.get("SLURM_STEP_TASKS_PER_NODE").value_or(""))));
@@ -108,7 +110,22 @@ private:
                                     most_ranks_per_node));
         }
         plan_.ranks_per_node = {*count, found->name};
+        if (*count > 1) {
+            warn_of_shared_gpus();
+        }
         return {};
+    }
+
+    /// By the environment alone: who gives a number may not want the node's GPUs.
+    void warn_of_shared_gpus() {
+        const auto gpus = find_visible_gpus(environment_, [] { return std::size_t{0}; });
+        const auto ranks = plan_.ranks_per_node.value;
+        if (!gpus.ids.empty() && ranks > gpus.ids.size()) {
+            plan_.warnings.push_back(format_text(
+                "{} ranks, but {} visible {} ({}): local ranks from {} on have none of "
+                "their own",
+                ranks, gpus.ids.size(), gpus.ids.size() == 1 ? "GPU" : "GPUs", gpus.source, gpus.ids.size()));
+        }
     }
 
     Result<void> plan_ranks_by_gpus(bool or_cpus) {
@@ -130,6 +147,9 @@ private:
     }
 
     Result<void> plan_nodes() {
+        if (options_.standalone) {
+            return plan_standalone();
+        }
         auto found = find({options_.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_STEP_NUM_NODES"});
         if (!found) {
             found = find({options_.nnodes, "--nnodes", "PET_NNODES", "NNODES", "SLURM_NNODES"});
@@ -143,8 +163,11 @@ private:
         const auto [least, most] = split_once(found->text, ':');
         const auto count = parse_number<unsigned>(least);
         if (most && least != *most) {
-            return fail(format_text("{}: a fixed number of nodes is wanted, as ranks neither join nor leave later",
-                                    quoted(*found)));
+            return fail(
+                format_text("{}: elasticity is not offered, ranks neither join nor leave a world that runs: give "
+                            "one number, or use a launcher that is made for that (ft_launcher of NVIDIA's "
+                            "Resiliency Extension, torchft)",
+                            quoted(*found)));
         }
         if (!count || *count < 1 || *count > most_ranks() / plan_.ranks_per_node.value) {
             return fail(format_text("{}: a number of nodes is wanted, 1 to {}", quoted(*found),
@@ -154,6 +177,17 @@ private:
         if (*count == 1) {
             // What weaker places say is about another world: `--nnodes 1` in a step of several nodes.
             weakest_ = found->level;
+        }
+        return {};
+    }
+
+    /// All that names another world counts as unset.
+    Result<void> plan_standalone() {
+        weakest_ = Level::Option;
+        plan_.nodes = {1, "--standalone"};
+        if (options_.nnodes && *options_.nnodes != "1" && *options_.nnodes != "1:1") {
+            return fail(format_text("--nnodes \"{}\": with --standalone the world is this node alone",
+                                    printable(*options_.nnodes)));
         }
         return {};
     }
@@ -228,6 +262,8 @@ private:
                 return fail(format_text("{}: the name or address of a host is wanted", quoted(*found)));
             }
             plan_.master_addr = {std::string(address), found->name};
+        } else if (const auto& endpoint = options_.rdzv_endpoint; endpoint && !step_tells() && !options_.standalone) {
+            plan_.master_addr = {endpoint->host, endpoint->source};
         } else if (plan_.nodes.value == 1) {
             plan_.master_addr = {"127.0.0.1", "this node alone"};
         } else if (in_step_) {
@@ -239,6 +275,51 @@ private:
         } else {
             return fail(format_text("{} nodes ({}), but nothing tells the address of the first: give --master-addr",
                                     plan_.nodes.value, plan_.nodes.source));
+        }
+        return {};
+    }
+
+    /// Whether head and port follow from the Slurm step.
+    [[nodiscard]] bool step_tells() const { return plan_.nodes.value > 1 && in_step_; }
+
+    /// Where --rdzv-endpoint tells the port: that; 0 and none are any free one where this node is alone.
+    [[nodiscard]] std::optional<Sourced<std::uint16_t>> endpoint_port() const {
+        const auto& endpoint = options_.rdzv_endpoint;
+        if (!endpoint || step_tells() || options_.standalone) {
+            return std::nullopt;
+        }
+        const bool alone = plan_.nodes.value == 1;
+        if (endpoint->port.value_or(0) != 0) {
+            return Sourced<std::uint16_t>{*endpoint->port, endpoint->source};
+        }
+        if (alone) {
+            return std::nullopt;
+        }
+        return Sourced<std::uint16_t>{options_.rdzv_backend == "static" ? torchrun_port : torchrun_rendezvous_port,
+                                      "torchrun's default"};
+    }
+
+    void note_unused_endpoint() {
+        const auto& endpoint = options_.rdzv_endpoint;
+        if (!endpoint || options_.standalone) {
+            return;
+        }
+        const bool same_host = endpoint->host == plan_.master_addr.value ||
+                               (step_tells() && !step_.nodes.empty() && endpoint->host == step_.nodes.front());
+        if (!same_host || endpoint->port.value_or(plan_.master_port.value) != plan_.master_port.value) {
+            plan_.notes.push_back(format_text("{}: the ranks meet at {} ({}), port {} ({})", endpoint->source,
+                                              printable(plan_.master_addr.value), plan_.master_addr.source,
+                                              plan_.master_port.value, plan_.master_port.source));
+        }
+    }
+
+    /// torchrun, too, takes the n-th of CUDA_VISIBLE_DEVICES, and refuses where there is none.
+    Result<void> check_virtual_ranks() {
+        const auto list = environment_.get("CUDA_VISIBLE_DEVICES");
+        const auto gpus = list ? split(*list, ',').size() : 0;
+        if (options_.virtual_local_rank && list && plan_.ranks_per_node.value > gpus) {
+            return fail(format_text("--virtual-local-rank: local rank {} has no GPU in CUDA_VISIBLE_DEVICES=\"{}\"",
+                                    gpus, printable(*list)));
         }
         return {};
     }
@@ -255,6 +336,10 @@ private:
             plan_.master_port = {*given, found->name};
             return {};
         }
+        if (auto told = endpoint_port(); told && !found) {
+            plan_.master_port = std::move(*told);
+            return {};
+        }
         if (!alone && !in_step_) {
             plan_.master_port = {torchrun_port, "torchrun's default"};
             return {};
@@ -268,8 +353,10 @@ private:
     }
 
     void plan_run_id() {
-        if (auto id = environment_.get("PET_RDZV_ID"); id && !id->empty()) {
-            plan_.run_id = std::move(*id);
+        if (options_.standalone) { // torchrun, too, makes one up
+            plan_.run_id = inquiry_.random_id();
+        } else if (options_.rdzv_id) {
+            plan_.run_id = *options_.rdzv_id;
         } else if (in_step_) {
             plan_.run_id = format_text("{}.{}", step_.job_id, step_.step_id);
         } else {

@@ -35,6 +35,7 @@ struct WorldPlan {
     std::string run_id;              ///< TORCHELASTIC_RUN_ID, the same on all nodes
     std::optional<RankShare> agreed; ///< where ranks follow from GPUs, of which nodes may have different numbers
     std::vector<std::string> warnings;
+    std::vector<std::string> notes; ///< the same on all nodes
 
     [[nodiscard]] unsigned world_size() const { return agreed ? agreed->total : nodes.value * ranks_per_node.value; }
     [[nodiscard]] unsigned first_rank() const {
@@ -54,6 +55,8 @@ struct WorldInquiry {
 
 /// Each value comes from the strongest that has it: command line, PET_* (torchrun's variables), NNODES, NODE_RANK,
 /// MASTER_ADDR and MASTER_PORT (set by the plugin or the user), the Slurm step; else the world is this node alone.
+/// --rdzv-endpoint tells address and port where none of these does: under c10d it names a place where launchers meet,
+/// which need not be the node of rank 0.
 /// Fails with a message that names the option or variable, its value and what is valid.
 Result<WorldPlan> plan_world(const RunOptions& options, const Environment& environment, const WorldInquiry& inquiry);
 

@@ -14,10 +14,10 @@ TEST(RunJob, FailureInOneLine) {
     plan.ranks_per_node.value = 8;
     plan.nodes.value = 2;
     plan.node_rank.value = 1;
-    const Command command{"/opt/train", {"train"}};
+    const RankCommands commands(Command{"/opt/train", {"train"}});
     const Environment environment;
     const WorkerSettings worker;
-    const Job job{plan, command, worker, environment, {}, "n01"};
+    const Job job{plan, commands, worker, environment, {}, "n01"};
     EXPECT_EQ(describe_failure(job, {3, 1234, SIGKILL, {}}, 7),
               "rank 11 (local 3) on n01, pid 1234: killed by signal 9 (Killed); ending the other 7 ranks");
     EXPECT_EQ(describe_failure(job, {0, 12, 7 << 8, {}}, 1),

@@ -35,12 +35,11 @@ protected:
     [[nodiscard]] Result<Command> find(const Words& program, bool module = false, bool no_python = false,
                                        const Words& more = {}) const {
         RunOptions options;
-        options.program = program;
         options.module = module;
         options.no_python = no_python;
         Words entries{"PATH=/nonexistent:" + directory_.string()};
         entries.insert(entries.begin(), more.begin(), more.end());
-        return find_program(options, Environment(entries));
+        return find_program({{}, program}, options, Environment(entries));
     }
 
 private:

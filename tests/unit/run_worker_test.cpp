@@ -93,6 +93,31 @@ TEST(RunWorker, WithoutTorchelastic) {
     EXPECT_EQ(environment_of({}, {8, true, ""}).count("TORCHELASTIC_ERROR_FILE"), 0U);
 }
 
+TEST(RunWorker, RestartsAndRole) {
+    WorkerSettings settings{8, true, "/e/attempt_2"};
+    settings.role = "trainer";
+    settings.attempt = 2;
+    settings.max_restarts = 5;
+    const auto environment = environment_of({}, settings);
+    EXPECT_EQ(environment.at("ROLE_NAME"), "trainer");
+    EXPECT_EQ(environment.at("TORCHELASTIC_RESTART_COUNT"), "2");
+    EXPECT_EQ(environment.at("TORCHELASTIC_MAX_RESTARTS"), "5");
+    EXPECT_EQ(environment.at("TORCHELASTIC_ERROR_FILE"), "/e/attempt_2/2.json");
+}
+
+TEST(RunWorker, VirtualLocalRank) {
+    WorkerSettings settings;
+    settings.virtual_local_rank = true;
+    for (const auto& [list, own] : {std::pair("CUDA_VISIBLE_DEVICES=4,GPU-a, 6 ,7", "6"), std::pair("A=1", "2")}) {
+        const auto environment = environment_of({list}, settings);
+        EXPECT_EQ(environment.at("LOCAL_RANK"), "0");
+        EXPECT_EQ(environment.at("LOCAL_WORLD_SIZE"), "4");
+        EXPECT_EQ(environment.at("RANK"), "6");
+        EXPECT_EQ(environment.at("CUDA_VISIBLE_DEVICES"), own);
+        EXPECT_EQ(environment.at("JAX_LOCAL_DEVICE_IDS"), "0");
+    }
+}
+
 TEST(RunWorker, AtLeastOneThread) {
     EXPECT_EQ(environment_of({}, {3, true, ""}).at("OMP_NUM_THREADS"), "1");
 }

@@ -24,9 +24,9 @@ WorldInquiry answers(std::size_t gpus = 2) {
 }
 
 /// What is typed in front of the program.
-RunOptions typed(std::vector<std::string> words) {
+RunOptions typed(std::vector<std::string> words, const Entries& entries = {}) {
     words.emplace_back("./train");
-    return parse_run_options(words).value().options;
+    return parse_run_options(words, Environment(entries)).value().options;
 }
 
 Result<WorldPlan> plan(const RunOptions& options, const Entries& entries, const WorldInquiry& inquiry = answers()) {
@@ -149,7 +149,8 @@ TEST(RunWorld, UsersPortOnOneNode) {
 
 TEST(RunWorld, FixedNumberWrittenAsRange) {
     EXPECT_TRUE(plan(typed({"--nnodes=1:1"}), {}));
-    EXPECT_NE(error_of(typed({"--nnodes=1:2"}), {}).find("--nnodes \"1:2\": a fixed number"), std::string::npos);
+    EXPECT_NE(error_of(typed({"--nnodes=1:2"}), {}).find("--nnodes \"1:2\": elasticity is not offered"),
+              std::string::npos);
 }
 
 TEST(RunWorld, RankCounts) {
@@ -205,7 +206,76 @@ TEST(RunWorld, SeveralNodesOutsideSlurm) {
 }
 
 TEST(RunWorld, RunIdFromTheRendezvousId) {
-    EXPECT_EQ(plan({}, Entries{"PET_RDZV_ID=mine"} + step_of_two())->run_id, "mine");
+    EXPECT_EQ(plan(typed({}, {"PET_RDZV_ID=mine"}), step_of_two())->run_id, "mine");
+    EXPECT_EQ(plan(typed({"--rdzv-id=mine"}), {})->run_id, "mine");
+    EXPECT_EQ(plan(typed({"--rdzv-id=mine", "--standalone"}), {})->run_id, "random");
+}
+
+TEST(RunWorld, Standalone) {
+    const auto alone = plan(typed({"--standalone", "--rdzv-endpoint=n9:1"}),
+                            Entries{"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=10.0.0.1", "MASTER_PORT=1",
+                                    "SLURM_STEP_TASKS_PER_NODE=2"} +
+                                step_of_two());
+    ASSERT_TRUE(alone) << alone.error().message;
+    EXPECT_EQ(alone->nodes.value, 1U);
+    EXPECT_EQ(alone->node_rank.value, 0U);
+    EXPECT_EQ(alone->master_addr.value, "127.0.0.1");
+    EXPECT_EQ(alone->master_port.value, 4711);
+    EXPECT_EQ(alone->notes, Entries());
+    EXPECT_NE(error_of(typed({"--standalone", "--nnodes=2"}), {}).find("--standalone"), std::string::npos);
+    EXPECT_TRUE(plan(typed({"--standalone", "--nnodes=1:1"}), {}));
+}
+
+TEST(RunWorld, RendezvousEndpointWhereNothingElseTells) {
+    auto world = plan(typed({"--rdzv-endpoint=h:7", "--nnodes=2", "--node-rank=1"}), {});
+    ASSERT_TRUE(world) << world.error().message;
+    EXPECT_EQ(world->master_addr.value, "h");
+    EXPECT_EQ(world->master_addr.source, "--rdzv-endpoint");
+    EXPECT_EQ(world->master_port.value, 7);
+    EXPECT_EQ(world->notes, Entries());
+    world = plan(typed({"--rdzv-endpoint=h", "--nnodes=2", "--node-rank=1"}), {});
+    EXPECT_EQ(world->master_port.value, 29500);
+    world = plan(typed({"--rdzv-endpoint=h", "--rdzv-backend=c10d", "--nnodes=2", "--node-rank=1"}), {});
+    EXPECT_EQ(world->master_port.value, 29400);
+    for (const char* const text : {"localhost:0", "localhost"}) {
+        world = plan(typed({"--rdzv-endpoint", text, "--rdzv-backend=c10d"}), {});
+        EXPECT_EQ(world->master_addr.value, "localhost");
+        EXPECT_EQ(world->master_port.value, 4711) << "a free one";
+    }
+    EXPECT_EQ(plan(typed({"--rdzv-endpoint=localhost:7"}), {})->master_port.value, 7);
+}
+
+TEST(RunWorld, StepBeforeTheRendezvousEndpoint) {
+    auto world = plan(typed({"--rdzv-endpoint=n2:7"}), step_of_two());
+    ASSERT_TRUE(world) << world.error().message;
+    EXPECT_EQ(world->master_addr.value, "n1");
+    EXPECT_EQ(world->master_port.value, 12000);
+    ASSERT_EQ(world->notes.size(), 1U);
+    EXPECT_NE(world->notes[0].find("--rdzv-endpoint: the ranks meet at n1 (SLURM_STEP_NODELIST), port 12000"),
+              std::string::npos)
+        << world->notes[0];
+    EXPECT_EQ(plan(typed({"--rdzv-endpoint=n1:12000"}), step_of_two())->notes, Entries());
+    EXPECT_EQ(plan(typed({"--rdzv-endpoint=n1"}), step_of_two())->notes, Entries());
+    world = plan(typed({"--rdzv-endpoint=n1:7"}), Entries{"MASTER_ADDR=10.0.0.1", "MASTER_PORT=9"} + step_of_two());
+    EXPECT_EQ(world->master_addr.value, "10.0.0.1");
+    EXPECT_EQ(world->master_port.value, 9);
+    EXPECT_EQ(world->notes.size(), 1U) << "another port";
+    world = plan(typed({"--rdzv-endpoint=h:7", "--master-addr=x", "--master-port=8"}), step_of_two());
+    EXPECT_EQ(world->master_addr.value, "x");
+    EXPECT_EQ(world->master_port.value, 8);
+}
+
+TEST(RunWorld, MoreRanksThanGpus) {
+    const Entries two{"CUDA_VISIBLE_DEVICES=0,1"};
+    const auto world = plan(typed({"-n3"}), two);
+    ASSERT_EQ(world->warnings.size(), 1U);
+    EXPECT_EQ(
+        world->warnings[0],
+        "3 ranks, but 2 visible GPUs (CUDA_VISIBLE_DEVICES=\"0,1\"): local ranks from 2 on have none of their own");
+    EXPECT_EQ(plan(typed({"-n2"}), two)->warnings, Entries());
+    EXPECT_NE(error_of(typed({"-n3", "--virtual-local-rank"}), two).find("local rank 2 has no GPU"), std::string::npos);
+    EXPECT_TRUE(plan(typed({"-n2", "--virtual-local-rank"}), two));
+    EXPECT_TRUE(plan(typed({"-n3", "--virtual-local-rank"}), {}));
 }
 
 TEST(RunWorld, SeveralTasksOnTheNode) {

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_option_table.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+#include "tools/run_option_values.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Takes = OptionEntry::Takes;
+using Of = OptionEntry::Of;
+
+constexpr std::string_view world = "World";
+constexpr std::string_view programs = "Programs";
+constexpr std::string_view places = "Places";
+constexpr std::string_view output = "Output";
+constexpr std::string_view ends = "Failures and signals";
+constexpr std::string_view before = "Before the start";
+constexpr std::string_view hidden = "";
+
+Result<void> refuse(const GivenOption& given, std::string_view why) {
+    return fail(format_text("{} \"{}\": {}", given.name, printable(given.text), why));
+}
+
+template<typename To, typename From>
+Result<void> keep(To& to, Result<From> from, const GivenOption& given) {
+    if (!from) {
+        return refuse(given, from.error().message);
+    }
+    to = std::move(*from);
+    return {};
+}
+
+template<auto member>
+Result<void> keep_text(OptionTarget& target, const GivenOption& given) {
+    target.options.*member = given.text;
+    return {};
+}
+
+Result<void> keep_file(std::string& file, const GivenOption& given) {
+    file = given.text;
+    return file.empty() ? refuse(given, "a path is wanted") : Result<void>();
+}
+
+template<typename Number>
+Result<Number> parse_count(std::string_view text, Number least, Number most) {
+    const auto number = parse_number<Number>(text);
+    if (!number || *number < least || *number > most) {
+        return fail(format_text("a number is wanted, {} to {}", least, most));
+    }
+    return *number;
+}
+
+/// Flags of the command line are 1; in PET_* torchrun takes 0 and 1.
+Result<void> keep_flag(bool& flag, bool meaning, const GivenOption& given) {
+    if (given.text != "0" && given.text != "1") {
+        return refuse(given, "0 or 1 is wanted");
+    }
+    flag = (given.text == "1") == meaning;
+    return {};
+}
+template<auto member, bool meaning = true>
+Result<void> set_flag(OptionTarget& target, const GivenOption& given) {
+    return keep_flag(target.options.*member, meaning, given);
+}
+template<auto member>
+Result<void> set_output_flag(OptionTarget& target, const GivenOption& given) {
+    return keep_flag(target.options.output.*member, true, given);
+}
+
+Result<void> ignore(OptionTarget& target, const GivenOption& given) {
+    target.meaningless.push_back(given.name);
+    return {};
+}
+
+Result<void> ignore_unless(std::string_view usual, OptionTarget& target, const GivenOption& given) {
+    return given.text == usual ? Result<void>() : ignore(target, given);
+}
+
+Result<void> store_backend(OptionTarget& target, const GivenOption& given) {
+    target.options.rdzv_backend = given.text;
+    return ignore_unless("static", target, {format_text("{} {}", given.name, printable(given.text)), given.text});
+}
+
+Result<void> store_endpoint(OptionTarget& target, const GivenOption& given) {
+    if (given.text.empty()) { // torchrun's default
+        return {};
+    }
+    auto endpoint = parse_endpoint(given.text);
+    if (endpoint) {
+        endpoint->source = given.name;
+    }
+    return keep(target.options.rdzv_endpoint, std::move(endpoint), given);
+}
+
+Result<void> store_conf(OptionTarget& target, const GivenOption& given) {
+    if (trim(given.text).empty()) {
+        return {};
+    }
+    const auto checked = check_pairs(given.text);
+    return checked ? ignore(target, given) : refuse(given, checked.error().message);
+}
+
+Result<void> store_interval(OptionTarget& target, const GivenOption& given) {
+    const auto seconds = parse_seconds(given.text, 0);
+    return seconds ? ignore(target, given) : refuse(given, seconds.error().message);
+}
+
+Result<void> store_start_method(OptionTarget& target, const GivenOption& given) {
+    constexpr std::array<std::string_view, 3> methods = {"spawn", "fork", "forkserver"};
+    if (std::find(methods.begin(), methods.end(), given.text) == methods.end()) {
+        return refuse(given, "spawn, fork or forkserver is wanted");
+    }
+    return ignore_unless("spawn", target, given);
+}
+
+Result<void> store_numa_binding(OptionTarget& target, const GivenOption& given) {
+    constexpr std::array<std::string_view, 4> kinds = {"node", "socket", "exclusive", "core-complex"};
+    if (std::find(kinds.begin(), kinds.end(), given.text) == kinds.end()) {
+        return refuse(given, "node, socket, exclusive or core-complex is wanted");
+    }
+    if (target.options.bind) {
+        return ignore(target, given);
+    }
+    target.options.bind = "cpu";
+    if (given.text != "exclusive") {
+        target.options.notes.push_back(
+            format_text("{} {}: as --bind cpu, each rank gets cores of its own near its GPU", given.name, given.text));
+    }
+    return {};
+}
+
+Result<void> store_only(OptionTarget& target, const GivenOption& given) {
+    return given.text.empty() ? Result<void>() : keep(target.options.output.only, parse_local_ranks(given.text), given);
+}
+
+Result<void> store_prefix(OptionTarget& target, const GivenOption& given) {
+    if (const auto checked = check_prefix(given.text); !checked) {
+        return refuse(given, checked.error().message);
+    }
+    target.options.output.prefix = given.text;
+    return {};
+}
+
+Result<void> store_hang_action(OptionTarget& target, const GivenOption& given) {
+    if (given.text != "report" && given.text != "kill") {
+        return refuse(given, "report or kill is wanted");
+    }
+    target.options.hang_kill = given.text == "kill";
+    return {};
+}
+
+Result<void> store_dry_run(OptionTarget& target, const GivenOption& given) {
+    if (given.text != "1" && given.text != "json") {
+        return refuse(given, "nothing or json is wanted");
+    }
+    target.options.dry_run = given.text == "json" ? DryRun::Json : DryRun::Text;
+    return {};
+}
+
+Result<void> store_ranks(OptionTarget& target, const GivenOption& given) {
+    target.options.programs.resize(1); // the others of a command line stand behind the first
+    return keep(target.options.programs.front().ranks, parse_rank_ranges(given.text), given);
+}
+
+constexpr std::array table = {
+    OptionEntry{"nproc-per-node", "n", "N", world,
+                "ranks on this node: a number, gpu, auto or cpu (default: one per visible GPU)", Takes::Value,
+                Of::Torchrun, false, keep_text<&RunOptions::nproc_per_node>},
+    OptionEntry{"nnodes", "", "N", world, "number of nodes", Takes::Value, Of::Torchrun, false,
+                keep_text<&RunOptions::nnodes>},
+    OptionEntry{"node-rank", "", "N", world, "rank of this node, 0 to nnodes - 1", Takes::Value, Of::Torchrun, false,
+                keep_text<&RunOptions::node_rank>},
+    OptionEntry{"master-addr", "", "ADDR", world, "name or address of node 0", Takes::Value, Of::Torchrun, false,
+                keep_text<&RunOptions::master_addr>},
+    OptionEntry{"master-port", "", "PORT", world, "port on node 0 for the rendezvous of the ranks", Takes::Value,
+                Of::Torchrun, false, keep_text<&RunOptions::master_port>},
+    OptionEntry{"standalone", "", "", world, "this node is a world of its own", Takes::Nothing, Of::Torchrun, true,
+                set_flag<&RunOptions::standalone>},
+    OptionEntry{"rdzv-endpoint", "", "HOST[:PORT]", world,
+                "as --master-addr and --master-port where nothing else tells them", Takes::Value, Of::Torchrun, true,
+                store_endpoint},
+    OptionEntry{"rdzv-id", "", "ID", world, "the job's name (TORCHELASTIC_RUN_ID; default: JOB.STEP)", Takes::Value,
+                Of::Torchrun, true, keep_text<&RunOptions::rdzv_id>},
+    OptionEntry{"rdzv-backend", "", "NAME", hidden, "", Takes::Value, Of::Torchrun, true, store_backend},
+    OptionEntry{"rdzv-conf", "", "K=V,...", hidden, "", Takes::Value, Of::Torchrun, true, store_conf},
+    OptionEntry{"local-addr", "", "ADDR", hidden, "", Takes::Value, Of::Torchrun, true, ignore},
+    OptionEntry{"monitor-interval", "", "SECONDS", hidden, "", Takes::Value, Of::Torchrun, true, store_interval},
+    OptionEntry{"start-method", "", "NAME", hidden, "", Takes::Value, Of::Torchrun, true, store_start_method},
+    OptionEntry{"event-log-handler", "", "NAME", hidden, "", Takes::Value, Of::Torchrun, true,
+                [](OptionTarget& target, const GivenOption& given) { return ignore_unless("null", target, given); }},
+    OptionEntry{"logs-specs", "", "NAME", hidden, "", Takes::Value, Of::Torchrun, false, ignore},
+    OptionEntry{"duplicate-stdout-filters", "", "TEXTS", hidden, "", Takes::Value, Of::Torchrun, true, ignore},
+    OptionEntry{"duplicate-stderr-filters", "", "TEXTS", hidden, "", Takes::Value, Of::Torchrun, true, ignore},
+
+    OptionEntry{"module", "m", "", programs, "PROGRAM is a Python module (python -u -m PROGRAM)", Takes::Nothing,
+                Of::Torchrun, true, set_flag<&RunOptions::module>},
+    OptionEntry{"no-python", "", "", programs, "execute PROGRAM as it is, even a *.py", Takes::Nothing, Of::Torchrun,
+                true, set_flag<&RunOptions::no_python>},
+    OptionEntry{"run-path", "", "", programs, "PROGRAM is a Python file, whatever its name", Takes::Nothing,
+                Of::Torchrun, true, set_flag<&RunOptions::run_path>},
+    OptionEntry{"rank", "", "RANGES", programs,
+                "these ranks run PROGRAM, as 0-7,12; behind a word \":\" follow the others' --rank and program",
+                Takes::Value, Of::Us, false, store_ranks},
+    OptionEntry{"role", "", "NAME", programs, "ROLE_NAME of the ranks (default: default)", Takes::Value, Of::Torchrun,
+                true, keep_text<&RunOptions::role>},
+    OptionEntry{"virtual-local-rank", "", "", programs, "every rank sees its own GPU only, and has LOCAL_RANK=0",
+                Takes::Nothing, Of::Torchrun, true, set_flag<&RunOptions::virtual_local_rank>},
+    OptionEntry{"no-torchelastic-env", "", "", programs,
+                "do not give the ranks TORCHELASTIC_* (Lightning then keeps its Slurm requeue)", Takes::Nothing, Of::Us,
+                false, set_flag<&RunOptions::torchelastic_environment, false>},
+
+    OptionEntry{"bind", "", "WHAT", places,
+                "auto, off, cpu or cpu+mem: put each rank on CPUs and memory near its GPU (default: auto, or "
+                "RDMA_NCCL_BIND)",
+                Takes::Value, Of::Us, false, keep_text<&RunOptions::bind>},
+    OptionEntry{"numa-binding", "", "KIND", places, "as --bind cpu; node, socket, exclusive or core-complex",
+                Takes::Value, Of::Torchrun, false, store_numa_binding},
+    OptionEntry{"root", "", "DIR", places, "find GPUs and CPUs below this directory (default: /)", Takes::Value, Of::Us,
+                false, keep_text<&RunOptions::root>},
+
+    OptionEntry{
+        "log-dir", "", "DIR", output, "directory for the files of -r and -t", Takes::Value, Of::Torchrun, true,
+        [](OptionTarget& target, const GivenOption& given) { return keep_file(target.options.output.log_dir, given); }},
+    OptionEntry{"redirects", "r", "WHAT", output,
+                "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or by local rank as 0:1,1:3 (default: 0)",
+                Takes::Value, Of::Torchrun, true,
+                [](OptionTarget& target,
+                   const GivenOption&
+                       given) { return keep(target.options.output.redirects, parse_streams(given.text), given); }},
+    OptionEntry{"tee", "t", "WHAT", output, "to files and the console, as -r", Takes::Value, Of::Torchrun, true,
+                [](OptionTarget& target, const GivenOption& given) {
+                    return keep(target.options.output.tee, parse_streams(given.text), given);
+                }},
+    OptionEntry{"local-ranks-filter", "", "RANKS", output, "only these local ranks' lines on the console, as 0,2-3",
+                Takes::Value, Of::Torchrun, true, store_only},
+    OptionEntry{
+        "prefix", "", "TEXT", output,
+        "before each line; {host}, {rank}, {local_rank}, {node_rank}, {role} and {time} are filled in (default: "
+        "\"[{host} {rank}] \")",
+        Takes::Value, Of::Us, false, store_prefix},
+    OptionEntry{"raw", "", "", output, "pass the ranks' bytes on as they are", Takes::Nothing, Of::Us, false,
+                set_output_flag<&OutputOptions::raw>},
+    OptionEntry{"announce", "", "", output, "a line when a rank starts and ends", Takes::Nothing, Of::Us, false,
+                set_output_flag<&OutputOptions::announce>},
+    OptionEntry{
+        "events", "", "FILE", output, "write what happens, as JSON lines", Takes::Value, Of::Us, false,
+        [](OptionTarget& target, const GivenOption& given) { return keep_file(target.options.output.events, given); }},
+
+    OptionEntry{"shutdown-timeout", "", "SECONDS", ends, "time between the end signal and SIGKILL (default: 30)",
+                Takes::Value, Of::Torchrun, true,
+                [](OptionTarget& target,
+                   const GivenOption&
+                       given) { return keep(target.options.shutdown_timeout, parse_seconds(given.text, 0), given); }},
+    OptionEntry{"signals-to-handle", "", "SIGNALS", ends,
+                "those that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)", Takes::Value, Of::Torchrun, true,
+                [](OptionTarget& target, const GivenOption& given) {
+                    return keep(target.options.end_signals, parse_signals(given.text), given);
+                }},
+    OptionEntry{
+        "on-signal", "", "FROM=TO,...", ends, "signals that reach the ranks as others, as TERM=USR1",
+        Takes::Value, Of::Us, false,
+        [](OptionTarget& target,
+           const GivenOption& given) { return keep(target.options.on_signal, parse_signal_map(given.text), given); }},
+    OptionEntry{
+        "max-restarts", "", "N", ends, "start all ranks again after a failure, so many times (default: 0)",
+        Takes::Value, Of::Torchrun, true,
+        [](OptionTarget& target,
+           const GivenOption&
+               given) { return keep(target.options.max_restarts, parse_count(given.text, 0U, 1000000U), given); }},
+    OptionEntry{"no-restart-code", "", "N", ends, "but not after a rank ended with this code (default: 93)",
+                Takes::Value, Of::Us, false,
+                [](OptionTarget& target,
+                   const GivenOption&
+                       given) { return keep(target.options.no_restart_code, parse_count(given.text, 1, 255), given); }},
+    OptionEntry{"node-timeout", "", "SECONDS", ends, "a node silent for so long is lost (default: 15)", Takes::Value,
+                Of::Us, false,
+                [](OptionTarget& target,
+                   const GivenOption&
+                       given) { return keep(target.options.node_timeout, parse_whole_seconds(given.text), given); }},
+    OptionEntry{"hang-timeout", "", "SECONDS", ends,
+                "no output, no GPU use and no RDMA bytes for so long is a hang (default: no watch)", Takes::Value,
+                Of::Us, false,
+                [](OptionTarget& target,
+                   const GivenOption&
+                       given) { return keep(target.options.hang_after, parse_whole_seconds(given.text), given); }},
+    OptionEntry{"hang-action", "", "WHAT", ends, "report a hang, or kill the job too (default: report)", Takes::Value,
+                Of::Us, false, store_hang_action},
+    OptionEntry{"json", "", "FILE", ends, "write the report of a failure", Takes::Value, Of::Us, false,
+                [](OptionTarget& target, const GivenOption& given) {
+                    return keep_file(target.options.report_file, given);
+                }},
+
+    OptionEntry{"no-preflight", "", "", before, "do not look at limits, leftovers and ports first", Takes::Nothing,
+                Of::Us, false, set_flag<&RunOptions::preflight, false>},
+    OptionEntry{"dry-run", "", "[=json]", before, "print what would be started, and start nothing", Takes::PerhapsValue,
+                Of::Us, false, store_dry_run},
+};
+
+} // namespace
+
+std::string OptionEntry::pet_variable() const {
+    std::string variable = format_text("PET_{}", name);
+    for (char& c : variable) {
+        c = c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    }
+    return variable;
+}
+
+std::span<const OptionEntry> option_table() {
+    return table;
+}
+
+} // namespace rdma_nccl
