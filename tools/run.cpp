@@ -9,6 +9,7 @@
 #include "lib/root.h"
 #include "tools/print.h"
 #include "tools/run_directory.h"
+#include "tools/run_dry.h"
 #include "tools/run_guard.h"
 #include "tools/run_job.h"
 #include "tools/run_message.h"
@@ -99,9 +100,13 @@ void fill_standard_descriptors() {
     }
 }
 
+std::string temporary_directory(const Environment& environment) {
+    const auto directory = environment.get("TMPDIR");
+    return directory && !directory->empty() ? *directory : "/tmp";
+}
+
 std::optional<PrivateDirectory> make_error_directory(const Environment& environment) {
-    const auto parent = environment.get("TMPDIR");
-    auto directory = PrivateDirectory::create(parent && !parent->empty() ? *parent : "/tmp");
+    auto directory = PrivateDirectory::create(temporary_directory(environment));
     if (!directory) {
         print_error(format_text("warning: {}: the ranks get no TORCHELASTIC_ERROR_FILE (set TMPDIR to a directory "
                                 "that can be written)",
@@ -111,17 +116,27 @@ std::optional<PrivateDirectory> make_error_directory(const Environment& environm
     return std::move(*directory);
 }
 
+WorkerSettings worker_settings(const RunOptions& options, std::string error_directory,
+                               const std::optional<NodePlacement>& placed) {
+    return {count_allowed_cpus(),
+            options.torchelastic_environment,
+            std::move(error_directory),
+            placed ? &*placed : nullptr,
+            options.role,
+            0,
+            options.max_restarts,
+            options.virtual_local_rank};
+}
+
+int print_dry_run(const RunOptions& options, const DryRunFacts& facts) {
+    print_out(options.dry_run == DryRun::Json ? dry_run_json(facts) : dry_run_text(facts));
+    return finish_output() ? 0 : 1;
+}
+
 int run_ranks(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
               const RankCommands& commands, const std::optional<NodePlacement>& placed) {
     const auto directory = options.torchelastic_environment ? make_error_directory(environment) : std::nullopt;
-    const WorkerSettings worker{count_allowed_cpus(),
-                                options.torchelastic_environment,
-                                directory ? directory->path() : "",
-                                placed ? &*placed : nullptr,
-                                options.role,
-                                0,
-                                options.max_restarts,
-                                options.virtual_local_rank};
+    const auto worker = worker_settings(options, directory ? directory->path() : "", placed);
     const Job job{plan, commands, worker, environment, options.shutdown_timeout, node_name()};
     const BlockedSignals signals;
     return run_guarded(signals, [&](int guard_fd) { return run_job(job, signals, guard_fd); });
@@ -203,7 +218,13 @@ int run_command(const std::vector<std::string>& arguments) {
         const auto& error = commands.error();
         return complain(error, error.os_error == 0 ? exit_usage : exit_code_for_exec_error(error.os_error));
     }
-    return run_ranks(options, environment, *plan, *commands, find_places(*root, environment, settings->bind, *plan));
+    const auto placed = find_places(*root, environment, settings->bind, *plan);
+    if (options.dry_run != DryRun::Off) {
+        const auto worker = worker_settings(options, temporary_directory(environment) + "/rdma-nccl-XXXXXX", placed);
+        return print_dry_run(options, {*plan, *commands, worker, environment,
+                                       find_devices(*root, environment, plan->ranks_per_node.value), node_name()});
+    }
+    return run_ranks(options, environment, *plan, *commands, placed);
 }
 
 } // namespace rdma_nccl

@@ -2,11 +2,14 @@
 #include "tools/run_places.h"
 
 #include "lib/binding.h"
+#include "lib/fabric.h"
+#include "lib/fabric_choice.h"
 #include "lib/fabric_hca.h"
 #include "lib/gpus.h"
 #include "lib/hwloc_topology.h"
 #include "lib/text.h"
 
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -33,6 +36,40 @@ void add_ports(const Root& root, const Environment& environment, NodeFacts& fact
     }
 }
 
+/// Facts and plan for place_ranks(), but for the ports.
+struct NodeInquiry {
+    NodeFacts facts;
+    Plan plan;
+};
+
+NodeInquiry inquire(const Environment& environment, Fabric fabric) {
+    NodeInquiry node;
+    node.facts.environment = environment;
+    node.facts.step = read_step(environment, {});
+    node.facts.fabric = std::move(fabric);
+    const auto gpus = find_visible_gpus(environment, [&] { return node.facts.fabric.gpus.size(); });
+    node.facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
+    node.facts.visible_gpu_ids = gpus.ids;
+    node.plan.layout.layout = Layout::Node;
+    return node;
+}
+
+RankDevices devices_of(const NodeInquiry& node, const NodePlacement& placed, const RankPlacement& rank) {
+    RankDevices devices;
+    for (const auto hca : rank.hcas) {
+        devices.hcas.push_back(placed.ports.at(hca));
+    }
+    if (rank.gpus.empty()) {
+        return devices;
+    }
+    devices.gpu = placed.gpu_ids.at(rank.gpus.front());
+    if (const auto& position = placed.gpus.at(rank.gpus.front())) {
+        devices.gpu_pci = node.facts.fabric.gpus.at(*position).pci;
+        devices.gpu_uuid = node.facts.fabric.gpus.at(*position).uuid;
+    }
+    return devices;
+}
+
 } // namespace
 
 std::optional<NodePlacement> place_run(const Root& root, const Environment& environment, BindChoice bind,
@@ -45,18 +82,29 @@ std::optional<NodePlacement> place_run(const Root& root, const Environment& envi
         problem = topology.error().message;
         return std::nullopt;
     }
-    NodeFacts facts;
-    Plan plan;
     Notes notes;
-    facts.environment = environment;
-    facts.step = read_step(environment, {});
-    facts.fabric.gpus = read_gpus(root, notes);
-    const auto gpus = find_visible_gpus(environment, [&] { return facts.fabric.gpus.size(); });
-    facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
-    facts.visible_gpu_ids = gpus.ids;
-    plan.layout.layout = Layout::Node;
-    add_ports(root, environment, facts, plan);
-    return place_ranks(facts, plan, bind, *topology, std::vector<CpuSet>(ranks, read_affinity()));
+    Fabric fabric;
+    fabric.gpus = read_gpus(root, notes);
+    auto node = inquire(environment, std::move(fabric));
+    add_ports(root, environment, node.facts, node.plan);
+    return place_ranks(node.facts, node.plan, bind, *topology, std::vector<CpuSet>(ranks, read_affinity()));
+}
+
+std::vector<RankDevices> find_devices(const Root& root, const Environment& environment, unsigned ranks) {
+    auto node = inquire(environment, read_fabric(root));
+    add_ports(root, environment, node.facts, node.plan);
+    if (node.plan.fabric.ports.empty()) {
+        node.plan.fabric = choose_fabric(node.facts.fabric, Settings());
+    }
+    // Without hwloc, what hangs beside what is still told by PCI.
+    const auto topology = read_topology(root).value_or(Topology());
+    const auto placed =
+        place_ranks(node.facts, node.plan, BindChoice::Off, topology, std::vector<CpuSet>(ranks, read_affinity()));
+    std::vector<RankDevices> devices;
+    for (const auto& rank : placed.placement.ranks) {
+        devices.push_back(devices_of(node, placed, rank));
+    }
+    return devices;
 }
 
 } // namespace rdma_nccl

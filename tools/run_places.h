@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -17,5 +18,16 @@ namespace rdma_nccl {
 /// bind=off. `problem`: why nothing can be bound, where that is so.
 std::optional<NodePlacement> place_run(const Root& root, const Environment& environment, BindChoice bind,
                                        unsigned ranks, std::string& problem);
+
+/// What a rank drives and what is near to that, for people; empty where nobody knows.
+struct RankDevices {
+    std::string gpu;               ///< as CUDA_VISIBLE_DEVICES names it
+    std::string gpu_pci;           ///< "0000:53:00.0"
+    std::string gpu_uuid;          ///< "GPU-..."
+    std::vector<std::string> hcas; ///< "mlx5_1:1", nearest first: those that the plugin named, else those it would use
+};
+
+/// By local rank. Reads the whole fabric where the plugin has named no HCAs.
+std::vector<RankDevices> find_devices(const Root& root, const Environment& environment, unsigned ranks);
 
 } // namespace rdma_nccl
