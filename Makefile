@@ -128,7 +128,7 @@ build/tests/holder: $(call objects,tests/hold) $(library) build/sources
 
 # What `make bench` measures with: a program for each tests/bench/*.cpp.
 bench_programs := $(patsubst %.cpp,build/%,$(call sources,tests/bench))
-$(bench_programs): build/%: build/obj/%.o $(library) build/sources
+$(bench_programs): build/%: build/obj/%.o $(commands) $(library) build/sources
 	@mkdir -p $(@D)
 	$(program) $(LIBS)
 
@@ -139,7 +139,7 @@ gtest:
 # One libFuzzer program for each tests/fuzz/*.cpp. The library is compiled again for it, with the fuzzer's probes in, and
 # of the command what reads text of strangers.
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
-fuzz_tools := $(addprefix tools/,run_failure_words.cpp run_message.cpp run_report.cpp run_report_json.cpp run_time.cpp)
+fuzz_tools := $(addprefix tools/,run_lines.cpp run_failure_words.cpp run_message.cpp run_report.cpp run_report_json.cpp run_time.cpp)
 fuzz_library := $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(call sources,lib) $(fuzz_tools))
 fuzz: $(fuzzers) ## build the fuzz tests (clang++)
 

@@ -30,7 +30,7 @@ struct RankStreams {
 /// What becomes of the ranks' output.
 struct OutputOptions {
     bool raw = false;                        ///< the ranks write to the launcher's own stdout and stderr, byte by byte
-    std::string prefix = "[{host} {rank}] "; ///< also {local_rank}, {node_rank}, {role}, {time}; empty: none
+    std::string prefix = "[{host} {rank}] "; ///< see run_prefix.h; empty: none
     std::string log_dir;                     ///< empty: below TMPDIR, where `redirects` or `tee` want files
     RankStreams redirects;                   ///< to files instead of the console
     RankStreams tee;                         ///< to files and the console

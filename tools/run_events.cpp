@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_events.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+#include "tools/json.h"
+#include "tools/run_message.h"
+#include "tools/wall_time.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+const char* name_of(JobEvent::Kind kind) {
+    switch (kind) {
+    case JobEvent::Kind::Start:
+        return "start";
+    case JobEvent::Kind::FirstOutput:
+        return "first_output";
+    case JobEvent::Kind::Exit:
+        return "exit";
+    case JobEvent::Kind::Signal:
+        return "signal";
+    case JobEvent::Kind::Restart:
+        return "restart";
+    case JobEvent::Kind::End:
+        break;
+    }
+    return "end";
+}
+
+template<typename T>
+nlohmann::ordered_json or_null(const std::optional<T>& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+std::string rank_line(std::string_view what, const RankName& rank, pid_t pid, std::int64_t time_us) {
+    return format_text("{:5} rank {} (local {}) on {}, pid {}, {}", what, rank.rank, rank.local_rank, rank.host, pid,
+                       wall_time_text(time_us));
+}
+
+} // namespace
+
+std::string event_line(const JobEvent& event) {
+    const nlohmann::ordered_json json = {{"event", name_of(event.kind)}, {"time", wall_time_text(event.time_us, true)},
+                                         {"time_us", event.time_us},     {"host", json_text(event.host)},
+                                         {"rank", or_null(event.rank)},  {"local_rank", or_null(event.local_rank)},
+                                         {"pid", or_null(event.pid)},    {"code", or_null(event.code)}};
+    return json.dump() + "\n";
+}
+
+EventLog::EventLog(UniqueFd fd, std::string path, std::string host)
+    : mutex_(std::make_unique<std::mutex>()), fd_(std::move(fd)), path_(std::move(path)), host_(std::move(host)) {}
+
+Result<EventLog> EventLog::open(const std::string& path, std::string host) {
+    // Not blocking: a FIFO whose reader is gone or slow must not hold up the job.
+    UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
+    if (!fd) {
+        return fail(format_text("cannot open {} for events: {}; name another file with --events", printable(path, 4096),
+                                ::strerror(errno)),
+                    errno);
+    }
+    return EventLog(std::move(fd), path, std::move(host));
+}
+
+JobEvent EventLog::event(JobEvent::Kind kind, std::int64_t time_us) const {
+    return {kind, time_us, host_, {}, {}, {}, {}};
+}
+
+void EventLog::started(const RankName& rank, pid_t pid) {
+    const std::lock_guard lock(*mutex_);
+    auto& known = ranks_[rank.local_rank];
+    auto start = event(JobEvent::Kind::Start, wall_time_us());
+    start.rank = known.rank = rank.rank;
+    start.pid = known.pid = pid;
+    start.local_rank = rank.local_rank;
+    write(start);
+    if (const auto earlier = std::exchange(known.first_output, {})) {
+        write_first_output(rank.local_rank, known, *earlier);
+    }
+}
+
+void EventLog::first_output(unsigned local_rank) {
+    const std::lock_guard lock(*mutex_);
+    auto& known = ranks_[local_rank];
+    if (known.rank) {
+        write_first_output(local_rank, known, wall_time_us());
+    } else {
+        known.first_output = wall_time_us();
+    }
+}
+
+void EventLog::write_first_output(unsigned local_rank, const Rank& rank, std::int64_t time_us) {
+    auto output = event(JobEvent::Kind::FirstOutput, time_us);
+    output.rank = rank.rank;
+    output.local_rank = local_rank;
+    output.pid = rank.pid;
+    write(output);
+}
+
+void EventLog::exited(const RankName& rank, pid_t pid, int code) {
+    const std::lock_guard lock(*mutex_);
+    auto exit = event(JobEvent::Kind::Exit, wall_time_us());
+    exit.rank = rank.rank;
+    exit.local_rank = rank.local_rank;
+    exit.pid = pid;
+    exit.code = code;
+    write(exit);
+}
+
+void EventLog::job(JobEvent::Kind kind, std::optional<int> code) {
+    const std::lock_guard lock(*mutex_);
+    if (kind == JobEvent::Kind::Restart) {
+        ranks_.clear();
+    }
+    auto news = event(kind, wall_time_us());
+    news.code = code;
+    write(news);
+}
+
+void EventLog::write(const JobEvent& event) {
+    if (failed_) {
+        return;
+    }
+    const auto line = event_line(event);
+    const auto written = ::write(fd_.get(), line.data(), line.size());
+    if (written == static_cast<ssize_t>(line.size())) {
+        return;
+    }
+    // A line that was cut would spoil the next one too: nothing more is written.
+    failed_ = true;
+    problem_ = format_text("{}: cannot write events to {}: {}; the job goes on without them", host_,
+                           printable(path_, 4096), ::strerror(written < 0 ? errno : ENOSPC));
+}
+
+std::optional<std::string> EventLog::take_problem() {
+    const std::lock_guard lock(*mutex_);
+    return std::exchange(problem_, {});
+}
+
+std::string start_line(const RankName& rank, pid_t pid, std::int64_t time_us) {
+    return rank_line("START", rank, pid, time_us);
+}
+
+std::string end_line(const RankName& rank, pid_t pid, std::int64_t time_us, int code, std::optional<int> signal) {
+    return format_text("{}: {}", rank_line("END", rank, pid, time_us),
+                       signal ? signal_text(*signal) : format_text("exit code {}", code));
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_lines.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+void LineSplitter::take(std::string_view bytes, std::string_view prefix, std::string& out) {
+    std::size_t next_return = std::min(bytes.find('\r'), bytes.size()); // looked for once a block, not once a line
+    std::size_t begin = 0;
+    while (begin < bytes.size()) {
+        if (return_pending_) {
+            const bool is_line_end = bytes[begin] == '\n';
+            decide_return(is_line_end, prefix, out);
+            begin += is_line_end ? 1 : 0;
+            continue;
+        }
+        const auto newline = std::min(bytes.find('\n', begin), bytes.size());
+        const auto end = std::min(newline, next_return);
+        const auto text = bytes.substr(begin, end - begin);
+        begin = end + 1;
+        if (end == newline && end < bytes.size() && held_.empty() && text.size() <= longest_) {
+            emit(text, "\n", prefix, out); // nearly every line: it is copied once
+            continue;
+        }
+        add(text, prefix, out);
+        if (end == bytes.size()) {
+            return;
+        }
+        if (end == newline) {
+            emit(held_, "\n", prefix, out);
+            held_.clear();
+        } else {
+            return_pending_ = true;
+            next_return = std::min(bytes.find('\r', begin), bytes.size());
+        }
+    }
+}
+
+void LineSplitter::end(std::string_view prefix, std::string& out) {
+    if (return_pending_) {
+        decide_return(false, prefix, out);
+    }
+    if (!held_.empty()) {
+        emit(held_, "\n", prefix, out);
+        held_.clear();
+    }
+}
+
+/// To the line held back. A piece goes out only when more text follows it, so that no empty line comes behind the last.
+void LineSplitter::add(std::string_view text, std::string_view prefix, std::string& out) {
+    while (held_.size() + text.size() > longest_) {
+        const auto room = longest_ - held_.size();
+        held_ += text.substr(0, room);
+        text.remove_prefix(room);
+        emit(held_, "\n", prefix, out);
+        held_.clear();
+    }
+    held_ += text;
+}
+
+void LineSplitter::emit(std::string_view text, std::string_view line_end, std::string_view prefix, std::string& out) {
+    out += prefix;
+    out += text;
+    out += line_end;
+}
+
+void LineSplitter::decide_return(bool is_line_end, std::string_view prefix, std::string& out) {
+    return_pending_ = false;
+    if (is_line_end) {
+        emit(held_, "\r\n", prefix, out);
+    } else if (!held_.empty()) {
+        emit(held_, "\n", prefix, out);
+    }
+    held_.clear();
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the thread of RankOutput does.
+#pragma once
+
+#include "lib/result.h"
+#include "lib/unique_fd.h"
+#include "tools/run_console.h"
+#include "tools/run_lines.h"
+#include "tools/run_log_file.h"
+#include "tools/run_prefix.h"
+#include "tools/run_tail.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <poll.h>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// What the launcher's own thread and the loop's have in common.
+struct OutputShared {
+    std::mutex mutex;                  ///< of the three below
+    std::vector<std::string> said;     ///< lines of the launcher's own, not taken by the loop yet
+    std::vector<std::string> problems; ///< not told yet
+    std::vector<StreamTail> errors;    ///< by position of the rank
+
+    std::atomic<std::uint64_t> bytes = 0;
+    std::atomic<bool> all_started = false; ///< no rank will be given a pipe any more
+    std::atomic<bool> stop = false;
+
+    UniqueFd wake;  ///< eventfds: the launcher has set something of the above
+    UniqueFd done;  ///< all has been passed on
+    UniqueFd ended; ///< the loop has ended
+
+    /// Fails when there are too few descriptors.
+    static Result<std::shared_ptr<OutputShared>> create(std::size_t ranks);
+};
+
+/// Makes an eventfd readable.
+void notify(const UniqueFd& eventfd);
+
+/// One pipe and where its bytes go.
+struct OutputStream {
+    std::size_t rank = 0; ///< position
+    unsigned local_rank = 0;
+    bool error = false; ///< stderr
+    bool raw = false;   ///< to the console byte by byte
+    UniqueFd pipe;      ///< read end, not blocking; none: ended
+    bool console = false;
+    std::optional<LogFile> file;
+    PrefixValues names;
+
+    LineSplitter lines;
+    std::string prefix;        ///< rendered, where it does not change
+    bool file_problem = false; ///< told
+};
+
+struct OutputLoopSettings {
+    PrefixTemplate prefix;
+    std::string host; ///< for messages
+    std::size_t ranks = 0;
+    std::function<void(unsigned)> first_output; ///< called once for each local rank; may be empty
+    int console_out = 1;
+    int console_err = 2;
+};
+
+class OutputLoop {
+public:
+    OutputLoop(std::shared_ptr<OutputShared> shared, OutputLoopSettings settings, std::vector<OutputStream> streams);
+    /// Until it is told to stop; then what is there already is passed on, as far as that takes no waiting.
+    void run();
+
+private:
+    using Time = std::chrono::steady_clock::time_point;
+
+    struct Target {
+        Console console;
+        std::string name;
+        bool gone = false;    ///< nobody will read it
+        bool problem = false; ///< told
+    };
+
+    [[nodiscard]] Target& target(bool error) { return targets_.at(error ? targets_.size() - 1 : 0); }
+    [[nodiscard]] bool wants_bytes(const OutputStream& stream);
+    void list_polled();
+    [[nodiscard]] int poll_timeout(const std::optional<Time>& deadline) const;
+    void handle_polled();
+    void take_said();
+    void read_stream(OutputStream& stream);
+    void take(OutputStream& stream, std::string_view bytes);
+    void note_first_output(const OutputStream& stream);
+    void end_stream(OutputStream& stream);
+    [[nodiscard]] std::string_view prefix_of(OutputStream& stream);
+    void write_consoles();
+    void on_console_error(Target& failed, int os_error);
+    void tell(std::string problem);
+    void notify_when_done();
+    [[nodiscard]] bool anything_pending() const;
+
+    std::shared_ptr<OutputShared> shared_;
+    OutputLoopSettings settings_;
+    std::vector<OutputStream> streams_;
+    std::vector<Target> targets_;               ///< stdout and stderr; one, where both are the same file
+    std::vector<bool> has_written_;             ///< by position of the rank
+    std::vector<pollfd> polled_;                ///< wake first, then consoles and streams that are worth a look
+    std::vector<OutputStream*> polled_streams_; ///< of the last entries of polled_
+    std::vector<char> buffer_;
+    bool done_ = false;
+};
+
+} // namespace rdma_nccl
