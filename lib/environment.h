@@ -27,6 +27,9 @@ inline constexpr std::string_view hostfile_variable = "RDMA_NCCL_HOSTFILE";
 /// list per task, "0-1/2-3". What the plan of their places was made from.
 inline constexpr std::string_view masks_variable = "RDMA_NCCL_CPUS";
 
+/// 32 hexadecimal characters that only the tasks of this step know: by these, launchers of its nodes know each other.
+inline constexpr std::string_view token_variable = "RDMA_NCCL_TOKEN";
+
 /// RDMA_NCCL_<KEY> of a user, and not one of ours. RDMA_NCCL_HOSTS is both: ours is a path, which no setting is.
 bool is_settings_variable(std::string_view name, std::string_view value);
 
