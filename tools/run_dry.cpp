@@ -54,7 +54,7 @@ struct DryRank {
     unsigned rank = 0;
     unsigned local_rank = 0;
     const Command* command = nullptr;
-    RankDevices devices;
+    NearDevices devices;
     Binding binding;
     Variables variables;
 };
@@ -66,7 +66,7 @@ std::vector<DryRank> ranks_of(const DryRunFacts& facts) {
         rank.rank = facts.plan.first_rank() + i;
         rank.local_rank = i;
         rank.command = &facts.commands.of(i);
-        rank.devices = i < facts.devices.size() ? facts.devices[i] : RankDevices();
+        rank.devices = i < facts.devices.size() ? facts.devices[i] : NearDevices();
         rank.binding = facts.worker.placed == nullptr ? Binding() : binding_of(*facts.worker.placed, i);
         rank.variables = worker_variables(facts.plan, i, facts.worker, facts.environment);
         ranks.push_back(std::move(rank));

@@ -18,7 +18,7 @@ struct DryRunFacts {
     const RankCommands& commands;
     const WorkerSettings& worker;
     const Environment& environment;   ///< of the launcher
-    std::vector<RankDevices> devices; ///< by local rank; may be shorter
+    std::vector<NearDevices> devices; ///< by local rank; may be shorter
     std::string host;
 };
 

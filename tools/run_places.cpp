@@ -54,8 +54,8 @@ NodeInquiry inquire(const Environment& environment, Fabric fabric) {
     return node;
 }
 
-RankDevices devices_of(const NodeInquiry& node, const NodePlacement& placed, const RankPlacement& rank) {
-    RankDevices devices;
+NearDevices devices_of(const NodeInquiry& node, const NodePlacement& placed, const RankPlacement& rank) {
+    NearDevices devices;
     for (const auto hca : rank.hcas) {
         devices.hcas.push_back(placed.ports.at(hca));
     }
@@ -90,7 +90,7 @@ std::optional<NodePlacement> place_run(const Root& root, const Environment& envi
     return place_ranks(node.facts, node.plan, bind, *topology, std::vector<CpuSet>(ranks, read_affinity()));
 }
 
-std::vector<RankDevices> find_devices(const Root& root, const Environment& environment, unsigned ranks) {
+std::vector<NearDevices> find_devices(const Root& root, const Environment& environment, unsigned ranks) {
     auto node = inquire(environment, read_fabric(root));
     add_ports(root, environment, node.facts, node.plan);
     if (node.plan.fabric.ports.empty()) {
@@ -100,7 +100,7 @@ std::vector<RankDevices> find_devices(const Root& root, const Environment& envir
     const auto topology = read_topology(root).value_or(Topology());
     const auto placed =
         place_ranks(node.facts, node.plan, BindChoice::Off, topology, std::vector<CpuSet>(ranks, read_affinity()));
-    std::vector<RankDevices> devices;
+    std::vector<NearDevices> devices;
     for (const auto& rank : placed.placement.ranks) {
         devices.push_back(devices_of(node, placed, rank));
     }

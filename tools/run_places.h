@@ -20,7 +20,7 @@ std::optional<NodePlacement> place_run(const Root& root, const Environment& envi
                                        unsigned ranks, std::string& problem);
 
 /// What a rank drives and what is near to that, for people; empty where nobody knows.
-struct RankDevices {
+struct NearDevices {
     std::string gpu;               ///< as CUDA_VISIBLE_DEVICES names it
     std::string gpu_pci;           ///< "0000:53:00.0"
     std::string gpu_uuid;          ///< "GPU-..."
@@ -28,6 +28,6 @@ struct RankDevices {
 };
 
 /// By local rank. Reads the whole fabric where the plugin has named no HCAs.
-std::vector<RankDevices> find_devices(const Root& root, const Environment& environment, unsigned ranks);
+std::vector<NearDevices> find_devices(const Root& root, const Environment& environment, unsigned ranks);
 
 } // namespace rdma_nccl
