@@ -44,7 +44,7 @@ std::string_view Console::next_block() const {
         return rest;
     }
     const auto end = rest.rfind('\n', PIPE_BUF - 1);
-    return rest.substr(0, end == rest.npos ? PIPE_BUF : end + 1);
+    return rest.substr(0, end == std::string_view::npos ? PIPE_BUF : end + 1);
 }
 
 ssize_t Console::write_block(std::string_view block) const {

@@ -5,6 +5,16 @@
 
 namespace rdma_nccl {
 
+namespace {
+
+void emit(std::string_view text, std::string_view line_end, std::string_view prefix, std::string& out) {
+    out += prefix;
+    out += text;
+    out += line_end;
+}
+
+} // namespace
+
 void LineSplitter::take(std::string_view bytes, std::string_view prefix, std::string& out) {
     std::size_t next_return = std::min(bytes.find('\r'), bytes.size()); // looked for once a block, not once a line
     std::size_t begin = 0;
@@ -57,12 +67,6 @@ void LineSplitter::add(std::string_view text, std::string_view prefix, std::stri
         held_.clear();
     }
     held_ += text;
-}
-
-void LineSplitter::emit(std::string_view text, std::string_view line_end, std::string_view prefix, std::string& out) {
-    out += prefix;
-    out += text;
-    out += line_end;
 }
 
 void LineSplitter::decide_return(bool is_line_end, std::string_view prefix, std::string& out) {

@@ -25,7 +25,6 @@ public:
 
 private:
     void add(std::string_view text, std::string_view prefix, std::string& out);
-    void emit(std::string_view text, std::string_view line_end, std::string_view prefix, std::string& out);
     void decide_return(bool is_line_end, std::string_view prefix, std::string& out);
 
     std::size_t longest_;

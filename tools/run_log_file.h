@@ -19,7 +19,7 @@ public:
     static Result<LogFile> create(std::string path);
 
     /// Appends all bytes. Returns the error when it does not take them; the next try may succeed.
-    std::optional<int> write(std::string_view bytes) const;
+    [[nodiscard]] std::optional<int> write(std::string_view bytes) const;
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] const std::string& path() const { return path_; }
 

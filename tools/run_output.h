@@ -39,8 +39,8 @@ public:
     static Result<RankOutput> start(const OutputOptions& options, const std::vector<RankName>& ranks,
                                     const std::string& directory,
                                     std::function<void(unsigned local_rank)> first_output = {});
-    RankOutput(RankOutput&&) noexcept;
-    RankOutput& operator=(RankOutput&&) noexcept;
+    RankOutput(RankOutput&& other) noexcept;
+    RankOutput& operator=(RankOutput&& other) noexcept;
     /// Passes on what is there already, and does not wait for a console that takes nothing.
     ~RankOutput();
 

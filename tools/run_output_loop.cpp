@@ -14,7 +14,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::size_t block_size = 256 * 1024;
+constexpr std::size_t block_size = 1 << 18;
 constexpr std::chrono::milliseconds patience_at_stop{300};
 
 } // namespace
@@ -181,7 +181,7 @@ void OutputLoop::end_stream(OutputStream& stream) {
     stream.pipe.reset();
 }
 
-std::string_view OutputLoop::prefix_of(OutputStream& stream) {
+std::string_view OutputLoop::prefix_of(OutputStream& stream) const {
     if (settings_.prefix.has_time()) {
         stream.prefix = settings_.prefix.render(stream.names, wall_time_text(wall_time_us()));
     }

@@ -97,7 +97,7 @@ private:
     void take(OutputStream& stream, std::string_view bytes);
     void note_first_output(const OutputStream& stream);
     void end_stream(OutputStream& stream);
-    [[nodiscard]] std::string_view prefix_of(OutputStream& stream);
+    [[nodiscard]] std::string_view prefix_of(OutputStream& stream) const;
     void write_consoles();
     void on_console_error(Target& failed, int os_error);
     void tell(std::string problem);

@@ -81,7 +81,7 @@ Result<PrefixTemplate> PrefixTemplate::parse(std::string_view text) {
         if (rest.starts_with("{{") || rest.starts_with("}}")) {
             result.add_text(rest.substr(0, 1));
             at += 2;
-        } else if (rest.front() == '{' && rest.find('}') != rest.npos) {
+        } else if (rest.front() == '{' && rest.find('}') != std::string_view::npos) {
             const auto name = rest.substr(1, rest.find('}') - 1);
             const auto kind = placeholder(name, text);
             if (!kind) {

@@ -251,6 +251,26 @@ TEST_F(RunOutput, NoLineIsTornOrLost) {
     EXPECT_EQ(statuses_, std::vector<int>(8, 0));
 }
 
+TEST_F(RunOutput, NorByAnotherProcessOnTheSamePipe) {
+    during_ = [](RankOutput&) {
+        if (const pid_t other = ::fork(); other == 0) {
+            for (unsigned i = 0; i < many; ++i) {
+                write_all(1, "from elsewhere\n");
+            }
+            ::_exit(0);
+        } else {
+            ::waitpid(other, nullptr, 0);
+        }
+    };
+    std::string ours;
+    unsigned others = 0;
+    for (const auto& line : lines_of(run_with_pipe(4, write_many))) {
+        line == "from elsewhere" ? void(++others) : void(ours += line + "\n");
+    }
+    EXPECT_EQ(others, many);
+    expect_many(ours, 4);
+}
+
 TEST_F(RunOutput, NorWithASlowReader) {
     expect_many(run_with_pipe(2, write_many, std::chrono::microseconds(500)), 2);
 }
