@@ -254,6 +254,7 @@ TEST_F(RunOutput, NoLineIsTornOrLost) {
 TEST_F(RunOutput, NorByAnotherProcessOnTheSamePipe) {
     during_ = [](RankOutput&) {
         if (const pid_t other = ::fork(); other == 0) {
+            ::usleep(50'000); // until the pipe is full and both wait for room
             for (unsigned i = 0; i < many; ++i) {
                 write_all(1, "from elsewhere\n");
             }
@@ -264,7 +265,7 @@ TEST_F(RunOutput, NorByAnotherProcessOnTheSamePipe) {
     };
     std::string ours;
     unsigned others = 0;
-    for (const auto& line : lines_of(run_with_pipe(4, write_many))) {
+    for (const auto& line : lines_of(run_with_pipe(4, write_many, std::chrono::microseconds(100)))) {
         line == "from elsewhere" ? void(++others) : void(ours += line + "\n");
     }
     EXPECT_EQ(others, many);
