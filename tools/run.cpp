@@ -8,15 +8,20 @@
 #include "lib/port.h"
 #include "lib/root.h"
 #include "tools/print.h"
+#include "tools/run_control_start.h"
 #include "tools/run_directory.h"
 #include "tools/run_dry.h"
+#include "tools/run_end.h"
 #include "tools/run_guard.h"
 #include "tools/run_job.h"
+#include "tools/run_log_dir.h"
 #include "tools/run_message.h"
 #include "tools/run_options.h"
 #include "tools/run_places.h"
 #include "tools/run_port.h"
+#include "tools/run_preflight.h"
 #include "tools/run_program.h"
+#include "tools/run_streams.h"
 #include "tools/run_worker.h"
 #include "tools/run_world.h"
 #include "tools/settings_options.h"
@@ -26,6 +31,7 @@
 #include <fcntl.h>
 #include <optional>
 #include <random>
+#include <set>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -33,6 +39,7 @@ namespace rdma_nccl {
 namespace {
 
 constexpr int exit_usage = 2;
+constexpr int exit_not_ready = 1; ///< of the launcher's own, as all its trouble
 
 /// What plan_world() asks of this machine; keeps the port that it gave away.
 class MachineInquiry {
@@ -116,16 +123,15 @@ std::optional<PrivateDirectory> make_error_directory(const Environment& environm
     return std::move(*directory);
 }
 
-WorkerSettings worker_settings(const RunOptions& options, std::string error_directory,
-                               const std::optional<NodePlacement>& placed) {
-    return {count_allowed_cpus(),
-            options.torchelastic_environment,
-            std::move(error_directory),
-            placed ? &*placed : nullptr,
-            options.role,
-            0,
-            options.max_restarts,
-            options.virtual_local_rank};
+WorkerSettings worker_settings(const RunOptions& options, const std::optional<NodePlacement>& placed) {
+    WorkerSettings worker;
+    worker.allowed_cpus = count_allowed_cpus();
+    worker.torchelastic = options.torchelastic_environment;
+    worker.placed = placed ? &*placed : nullptr;
+    worker.role = options.role;
+    worker.max_restarts = options.max_restarts;
+    worker.virtual_local_rank = options.virtual_local_rank;
+    return worker;
 }
 
 int print_dry_run(const RunOptions& options, const DryRunFacts& facts) {
@@ -133,13 +139,68 @@ int print_dry_run(const RunOptions& options, const DryRunFacts& facts) {
     return finish_output() ? 0 : 1;
 }
 
-int run_ranks(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
+/// "": no files are wanted. Where no directory is named it lies where torchrun has it, below TMPDIR.
+Result<std::string> log_directory(const RunOptions& options, const Environment& environment, const WorldPlan& plan) {
+    bool wanted = !options.output.log_dir.empty();
+    for (unsigned rank = 0; rank < plan.ranks_per_node.value && !wanted; ++rank) {
+        wanted = plan_stream(options.output, rank, false).file || plan_stream(options.output, rank, true).file;
+    }
+    if (!wanted) {
+        return std::string();
+    }
+    return make_log_directory(options.output.log_dir.empty() ? temporary_directory(environment)
+                                                             : options.output.log_dir,
+                              plan.run_id, node_name());
+}
+
+std::set<int> signals_of(const RunOptions& options) {
+    std::set<int> signals = options.end_signals;
+    for (const auto& [from, to] : options.on_signal) {
+        signals.insert(from);
+    }
+    return signals;
+}
+
+int run_ranks(const RunOptions& options, const Root& root, const Environment& environment, const WorldPlan& plan,
               const RankCommands& commands, const std::optional<NodePlacement>& placed) {
-    const auto directory = options.torchelastic_environment ? make_error_directory(environment) : std::nullopt;
-    const auto worker = worker_settings(options, directory ? directory->path() : "", placed);
-    const Job job{plan, commands, worker, environment, options.shutdown_timeout, node_name()};
-    const BlockedSignals signals;
-    return run_guarded(signals, [&](int guard_fd) { return run_job(job, signals, guard_fd); });
+    const auto logs = log_directory(options, environment, plan);
+    if (!logs) {
+        return complain(logs.error(), 1);
+    }
+    const auto directory =
+        options.torchelastic_environment && logs->empty() ? make_error_directory(environment) : std::nullopt;
+    const auto worker = worker_settings(options, placed);
+    const Job job{plan,
+                  commands,
+                  worker,
+                  environment,
+                  options,
+                  root,
+                  node_name(),
+                  [&] { return find_devices(root, environment, plan.ranks_per_node.value); },
+                  directory ? directory->path() : "",
+                  *logs};
+    const BlockedSignals signals(signals_of(options));
+    return run_guarded(signals, [&](int guard_fd) {
+        RestartPorts ports(plan.master_port.value);
+        const auto control =
+            start_control(options, environment, plan, job.node, default_port_range(read_ephemeral_range(root)), ports);
+        const int code = run_job(job, *control, signals, guard_fd);
+        if (control->arbiter() != nullptr) {
+            report_end(*control->arbiter(), code, options.report_file);
+        }
+        return code;
+    });
+}
+
+/// False where a job must not start on a node like this one.
+bool pass_preflight(const Root& root, const Environment& environment, const WorldPlan& plan, bool strict) {
+    const auto warnings =
+        preflight({root, environment, plan.ranks_per_node.value, plan.world_size(), plan.master_addr.value, {}});
+    for (const auto& warning : warnings) {
+        print_error(format_text("{}{}: {}", strict ? "" : "warning: ", node_name(), warning));
+    }
+    return warnings.empty() || !strict;
 }
 
 /// As all subcommands have them, `--bind` before RDMA_NCCL_BIND and the site file.
@@ -220,11 +281,15 @@ int run_command(const std::vector<std::string>& arguments) {
     }
     const auto placed = find_places(*root, environment, settings->bind, *plan);
     if (options.dry_run != DryRun::Off) {
-        const auto worker = worker_settings(options, temporary_directory(environment) + "/rdma-nccl-XXXXXX", placed);
+        auto worker = worker_settings(options, placed);
+        worker.error_directory = temporary_directory(environment) + "/rdma-nccl-XXXXXX/attempt_0";
         return print_dry_run(options, {*plan, *commands, worker, environment,
                                        find_devices(*root, environment, plan->ranks_per_node.value), node_name()});
     }
-    return run_ranks(options, environment, *plan, *commands, placed);
+    if (options.preflight && !pass_preflight(*root, environment, *plan, settings->strict)) {
+        return exit_not_ready;
+    }
+    return run_ranks(options, *root, environment, *plan, *commands, placed);
 }
 
 } // namespace rdma_nccl

@@ -42,13 +42,17 @@ std::vector<std::string> words_of(const Command& command) {
     return words;
 }
 
-std::string command_line(const Command& command) {
+} // namespace
+
+std::string command_text(const Command& command) {
     std::string line;
     for (const auto& word : words_of(command)) {
         line += (line.empty() ? "" : " ") + shell_word(word);
     }
     return line;
 }
+
+namespace {
 
 struct DryRank {
     unsigned rank = 0;
@@ -125,7 +129,7 @@ bool differ(const std::vector<DryRank>& ranks, std::string (*text)(const DryRank
 }
 
 std::string command_of(const DryRank& rank) {
-    return command_line(*rank.command);
+    return command_text(*rank.command);
 }
 
 std::string ranks_text(const std::vector<DryRank>& ranks) {

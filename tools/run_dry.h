@@ -29,4 +29,7 @@ std::string dry_run_text(const DryRunFacts& facts);
 /// The same, {"schema": 1, ...}.
 std::string dry_run_json(const DryRunFacts& facts);
 
+/// File and arguments, quoted for a shell.
+std::string command_text(const Command& command);
+
 } // namespace rdma_nccl

@@ -3,12 +3,20 @@
 
 #include "lib/format.h"
 #include "tools/print.h"
+#include "tools/run_attempt.h"
 #include "tools/run_children.h"
+#include "tools/run_dry.h"
+#include "tools/run_hang.h"
+#include "tools/run_holders.h"
 #include "tools/run_message.h"
 #include "tools/run_policy.h"
+#include "tools/run_signal_count.h"
+#include "tools/run_stacks.h"
+#include "tools/wall_time.h"
 
+#include <algorithm>
 #include <csignal>
-#include <cstring>
+#include <poll.h>
 #include <set>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,8 +27,16 @@ namespace rdma_nccl {
 namespace {
 
 using Phase = EndPolicy::Phase;
+using Time = EndPolicy::Time;
+using std::chrono::milliseconds;
 
-EndPolicy::Time now() {
+constexpr milliseconds gpu_memory_patience(10000); ///< for drivers to take back what dead processes had
+constexpr milliseconds gpu_memory_interval(50);
+constexpr milliseconds output_patience(5000); ///< for a console that takes nothing, once the job was ended
+constexpr milliseconds look_interval(1000);   ///< of the hang watch
+constexpr milliseconds stack_patience(10000);
+
+Time now() {
     return std::chrono::steady_clock::now();
 }
 
@@ -28,105 +44,210 @@ std::string count_of(std::size_t count, std::string_view one, std::string_view s
     return format_text("{} {}", count, count == 1 ? one : several);
 }
 
-std::string seconds(std::chrono::milliseconds time) {
+std::string seconds(milliseconds time) {
     return format_text("{:g} s", std::chrono::duration<double>(time).count());
+}
+
+std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {
+    return a && b ? std::min(*a, *b) : a ? a : b;
+}
+
+bool is_readable(int fd) {
+    pollfd waited{fd, POLLIN, 0};
+    return ::poll(&waited, 1, 0) > 0;
 }
 
 class JobRunner {
 public:
-    JobRunner(const Job& job, ProcessSet& processes) : job_(job), processes_(processes), policy_(job.grace) {}
+    JobRunner(const Job& job, Control& control, ProcessSet& processes)
+        : job_(job), control_(control), processes_(processes), plan_(job.plan), policy_(new_policy()) {
+        if (job.options.hang_after) {
+            probe_.emplace(job.root, ports(), gpus());
+            next_look_ = now() + look_interval;
+        }
+    }
 
     int run() {
-        start_ranks();
-        while (policy_.phase() != Phase::GivenUp && (processes_.running() > 0 || processes_.has_children())) {
-            const auto events = processes_.wait(policy_.deadline());
+        open_events();
+        if (control_.fd() >= 0 && !processes_.also_watch(control_.fd())) {
+            say("warning: the other launchers cannot be watched");
+        }
+        start_attempt(0);
+        while (!exit_code_) {
+            const auto events = processes_.wait(deadline());
             if (!events) {
-                print_error(format_text("{}: {}", job_.node, events.error().message));
+                say(format_text("{}: {}", job_.node, events.error().message));
+                control_.gave_up(events.error().message);
                 send(policy_.on_failure(1, now()));
+                exit_code_ = 1;
                 break;
             }
             handle(*events);
         }
-        if (policy_.phase() == Phase::GivenUp) {
-            report_hanging();
+        if (events_) {
+            events_->job(JobEvent::Kind::End, *exit_code_);
         }
-        return policy_.exit_code();
+        tell_problems();
+        return *exit_code_;
     }
 
 private:
-    void start_ranks() {
-        for (unsigned i = 0; i < job_.plan.ranks_per_node.value && policy_.phase() == Phase::Running; ++i) {
-            const auto binding = job_.worker.placed == nullptr ? Binding() : binding_of(*job_.worker.placed, i);
-            const auto started = processes_.start(
-                job_.commands.of(i), worker_environment(job_.plan, i, job_.worker, job_.environment), binding);
-            if (!started) {
-                print_error(format_text("rank {} (local {}) on {}: {}; ending the other {}", job_.plan.first_rank() + i,
-                                        i, job_.node, started.error().message,
-                                        count_of(processes_.running(), "rank", "ranks")));
-                send(policy_.on_failure(1, now()));
-            }
+    [[nodiscard]] EndPolicy new_policy() const {
+        return EndPolicy(job_.options.shutdown_timeout, job_.options.end_signals);
+    }
+
+    const std::vector<NearDevices>& devices() {
+        if (!devices_) {
+            devices_ = job_.find_devices ? job_.find_devices() : std::vector<NearDevices>();
+        }
+        return *devices_;
+    }
+
+    NearDevices device_of(unsigned local_rank) {
+        return local_rank < devices().size() ? devices()[local_rank] : NearDevices();
+    }
+
+    /// What `name` gives for each of them, without empty ones, each once.
+    template<typename Name>
+    std::vector<std::string> of_devices(Name name) {
+        std::set<std::string> names;
+        for (const auto& device : devices()) {
+            name(device, names);
+        }
+        names.erase(std::string());
+        return {names.begin(), names.end()};
+    }
+
+    std::vector<std::string> ports() {
+        return of_devices(
+            [](const auto& device, auto& names) { names.insert(device.hcas.begin(), device.hcas.end()); });
+    }
+    std::vector<std::string> gpus() {
+        return of_devices([](const auto& device, auto& names) {
+            names.insert(device.gpu_uuid.empty() ? device.gpu_pci : device.gpu_uuid);
+        });
+    }
+    std::vector<std::string> gpu_files() {
+        return of_devices([](const auto& device, auto& names) { names.insert(device.gpu_file); });
+    }
+
+    void say(const std::string& text) {
+        if (attempt_) {
+            attempt_->output().say("rdma-nccl: " + text);
+        } else {
+            print_error(text);
         }
     }
 
-    void handle(const Events& events) {
-        // Signals before exits: a rank that fails because of a signal to the whole step is not the cause.
-        for (const auto& received : events.signals) {
-            if (is_news(received)) {
-                handle_signal(received.number);
+    void open_events() {
+        if (job_.options.output.events.empty()) {
+            return;
+        }
+        if (auto log = EventLog::open(job_.options.output.events, job_.node)) {
+            events_.emplace(std::move(*log));
+        } else {
+            print_error("warning: " + log.error().message);
+        }
+    }
+
+    // --- Ranks
+
+    void start_attempt(unsigned number) {
+        attempt_.reset();
+        processes_.clear();
+        policy_ = new_policy();
+        leftovers_ = {};
+        ended_told_ = false;
+        gpu_deadline_.reset();
+        output_deadline_.reset();
+        auto attempt = Attempt::prepare(job_, number, events_ ? &*events_ : nullptr);
+        if (!attempt) {
+            fail_to_start(number, 0, attempt.error());
+            return;
+        }
+        attempt_.emplace(std::move(*attempt));
+        if (!processes_.also_watch(attempt_->output().done_fd())) {
+            say("warning: the end of the ranks' output cannot be watched");
+        }
+        for (unsigned i = 0; i < plan_.ranks_per_node.value && policy_.phase() == Phase::Running; ++i) {
+            if (const auto started = attempt_->start(processes_, plan_, i); !started) {
+                fail_to_start(number, i, started.error());
             }
         }
+        attempt_->all_started();
+        take_orders(); // of a launcher that came late
+    }
+
+    /// Trouble of the launcher's own with a rank, or with all from `local_rank` on.
+    void fail_to_start(unsigned number, unsigned local_rank, const Error& error) {
+        say(format_text("rank {} (local {}) on {}: {}; ending the other {}", plan_.first_rank() + local_rank,
+                        local_rank, job_.node, error.message, count_of(processes_.running(), "rank", "ranks")));
+        auto failure = failure_of(job_, {local_rank, 0, 1 << 8, {}}, number);
+        failure.error = error.message;
+        control_.failed(failure, now());
+        if (attempt_) {
+            attempt_->add(failure);
+        }
+        send(policy_.on_failure(1, now()));
+    }
+
+    void handle(const Events& events) {
+        const auto time = now();
+        // Signals before exits: a rank that fails because of a signal to the whole step is not the cause.
+        for (const auto& received : events.signals) {
+            if (received.sender == guard_) {
+                signals_.from_guard(received.number, time);
+            } else {
+                signals_.direct(received.number, time);
+            }
+        }
+        if (!events.exits.empty()) {
+            act_on_signals(time + std::chrono::hours(1)); // now, although their other half may come yet
+        } else {
+            act_on_signals(time);
+        }
         if (events.guard_gone) {
-            send(policy_.on_guard_gone(now()));
+            control_.gave_up("its launcher was killed");
+            send(policy_.on_guard_gone(time));
+            exit_code_now_ = 128 + SIGKILL;
         }
         for (const auto& rank_exit : events.exits) {
             handle_exit(rank_exit);
         }
         handle_time();
-        if (processes_.running() == 0 && processes_.has_children()) {
-            end_leftovers();
+        look_for_hang(time);
+        if (processes_.running() == 0) {
+            end_attempt();
         }
-    }
-
-    /// The guard hands all signals on. Slurm, depending on its proctrack plugin and SignalChildrenProcesses, sends them
-    /// to this process too: one Ctrl-C must not count as two, nor reach the ranks twice from here.
-    bool is_news(const ReceivedSignal& received) {
-        if (received.sender == guard_) {
-            return direct_signals_.erase(received.number) == 0;
-        }
-        if (!is_end_signal(received.number) || policy_.phase() != Phase::Running) {
-            return false;
-        }
-        direct_signals_.insert(received.number);
-        return true;
-    }
-
-    void handle_signal(int signal_number) {
-        const bool begins = is_end_signal(signal_number) && policy_.phase() == Phase::Running;
-        send(policy_.on_signal(signal_number, now()));
-        if (begins) {
-            print_error(format_text("{}: got {}; ending {}, SIGKILL after {}", job_.node, signal_text(signal_number),
-                                    count_of(processes_.running(), "rank", "ranks"), seconds(job_.grace)));
-        }
+        take_orders();
     }
 
     void handle_exit(const RankExit& rank_exit) {
-        const int code = rank_exit.exec_error ? exit_code_for_exec_error(*rank_exit.exec_error)
-                                              : exit_code_for_status(rank_exit.status);
-        if (code == 0) {
+        attempt_->note_exit(rank_exit);
+        if (rank_exit.status == 0 && !rank_exit.exec_error) {
             return;
         }
+        const auto failure = failure_of(job_, rank_exit, attempt_->number());
+        const bool by_us = policy_.phase() != Phase::Running &&
+                           (failure.signal == SIGTERM || failure.signal == SIGKILL || failure.code == 128 + SIGTERM);
+        auto told = failure;
+        told.out_of_memory = failure.signal == SIGKILL && !by_us && memory_.happened();
         if (policy_.phase() == Phase::Running) {
-            print_error(describe_failure(job_, rank_exit, processes_.running()));
+            say(describe_failure(told, processes_.running()));
         }
-        send(policy_.on_failure(code, now()));
+        if (!by_us && !ended_by_signal_) {
+            control_.failed(told, now());
+            attempt_->add(told);
+        }
+        send(policy_.on_failure(failure.code, now()));
     }
 
     void handle_time() {
         const bool was_ending = policy_.phase() == Phase::Ending;
         send(policy_.on_time(now()));
         if (was_ending && policy_.phase() == Phase::Killing && processes_.running() > 0) {
-            print_error(format_text("{}: {} did not end within {}: killing", job_.node,
-                                    count_of(processes_.running(), "rank", "ranks"), seconds(job_.grace)));
+            say(format_text("{}: {} did not end within {}: killing", job_.node,
+                            count_of(processes_.running(), "rank", "ranks"), seconds(job_.options.shutdown_timeout)));
         }
     }
 
@@ -135,19 +256,116 @@ private:
         policy_.on_leftovers(now());
         const auto count = leftovers_.signal_new(policy_.leftover_signal());
         if (!count) {
-            print_error(format_text("{}: processes that the ranks left behind cannot be found: {}", job_.node,
-                                    count.error().message));
+            say(format_text("{}: processes that the ranks left behind cannot be found: {}", job_.node,
+                            count.error().message));
             policy_.give_up();
         } else if (unannounced) {
-            print_error(format_text("{}: ending {} that the ranks left behind", job_.node,
-                                    count_of(*count, "process", "processes")));
+            say(format_text("{}: ending {} that the ranks left behind", job_.node,
+                            count_of(*count, "process", "processes")));
+        }
+    }
+
+    /// No rank runs: ends what is left, and tells the others once nothing is.
+    void end_attempt() {
+        if (ended_told_) {
+            return;
+        }
+        if (processes_.has_children() && policy_.phase() != Phase::GivenUp) {
+            end_leftovers();
+        }
+        const bool hanging = policy_.phase() == Phase::GivenUp;
+        if ((processes_.has_children() && !hanging) || waits_for_output() || waits_for_gpus()) {
+            return;
+        }
+        if (hanging) {
+            report_hanging();
+        }
+        ended_told_ = true;
+        if (attempt_) {
+            processes_.stop_watching(attempt_->output().done_fd());
+            for (const auto& failure : attempt_->complete_failures([this](unsigned rank) { return device_of(rank); })) {
+                control_.failed(failure, now());
+            }
+        }
+        control_.ended({attempt_ ? attempt_->number() : 0, !hanging});
+        if (exit_code_now_) {
+            exit_code_ = exit_code_now_;
+        }
+    }
+
+    /// Nothing is lost on a slow console, but a job that was ended does not wait for one that takes nothing.
+    bool waits_for_output() {
+        if (!attempt_ || is_readable(attempt_->output().done_fd())) {
+            return false;
+        }
+        if (policy_.phase() != Phase::Running && !output_deadline_) {
+            output_deadline_ = now() + output_patience;
+        }
+        return !output_deadline_ || now() < *output_deadline_;
+    }
+
+    /// Before a restart the memory of the GPUs must be free: the driver takes it back after the last holder's end.
+    bool waits_for_gpus() {
+        const bool may_restart = job_.options.max_restarts > 0 && policy_.phase() != Phase::Running;
+        const auto files = may_restart ? gpu_files() : std::vector<std::string>();
+        if (files.empty() || holders_of(job_.root, files).empty()) {
+            gpu_deadline_.reset();
+            return false;
+        }
+        if (!gpu_deadline_) {
+            gpu_deadline_ = now() + gpu_memory_patience;
+        }
+        return now() < *gpu_deadline_;
+    }
+
+    // --- Signals
+
+    void act_on_signals(Time time) {
+        for (const auto& due : signals_.take_due(time)) {
+            if (events_) {
+                events_->job(JobEvent::Kind::Signal, due.signal);
+            }
+            const unsigned times = signals_.outstanding(due.signal, due.count);
+            for (unsigned i = 0; i < times; ++i) {
+                deliver(due.signal, !(due.ranks_have_it && i == 0), true);
+            }
+            control_.got_signal({due.signal, due.count});
+        }
+    }
+
+    /// `pass_on`: the ranks have not got it already.
+    void deliver(int signal_number, bool pass_on, bool got_here) {
+        if (const auto mapped = job_.options.on_signal.find(signal_number); mapped != job_.options.on_signal.end()) {
+            processes_.signal_ranks(mapped->second);
+            return;
+        }
+        const bool ends = job_.options.end_signals.contains(signal_number);
+        const bool begins = ends && policy_.phase() == Phase::Running;
+        if (ends && ended_told_) { // it waits for other nodes, which a second signal ends
+            if (++impatience_ > 1) {
+                exit_code_ = 128 + signal_number;
+            }
+            return;
+        }
+        auto action = policy_.on_signal(signal_number, now());
+        ended_by_signal_ = ended_by_signal_ || begins;
+        if (!pass_on && action.to_groups == signal_number) {
+            action.to_groups = 0;
+        }
+        if (!pass_on && action.to_ranks == signal_number) {
+            action.to_ranks = 0;
+        }
+        send(action);
+        if (begins && got_here && plan_.node_rank.value == 0) { // scancel signals all nodes: once is enough
+            say(format_text("{}: got {}; ending {}, SIGKILL after {}", job_.node, signal_text(signal_number),
+                            count_of(processes_.running(), "rank", "ranks"), seconds(job_.options.shutdown_timeout)));
         }
     }
 
     void send(const EndPolicy::Action& action) {
         if (action.to_groups != 0) {
             processes_.signal_groups(action.to_groups);
-            if (is_end_signal(action.to_groups)) {
+            if (job_.options.end_signals.contains(action.to_groups)) {
                 processes_.signal_groups(SIGCONT); // a stopped process acts on the signal only when it runs again
             }
         }
@@ -156,56 +374,158 @@ private:
         }
     }
 
-    void report_hanging() const {
+    // --- The other nodes
+
+    void take_orders() {
+        // An order may be answered at once, and that by another one.
+        for (auto orders = control_.work(now()); !orders.empty() && !exit_code_; orders = control_.work(now())) {
+            for (const auto& order : orders) {
+                std::visit([this](const auto& one) { obey(one); }, order);
+            }
+        }
+        for (const auto& warning : control_.take_warnings()) {
+            say(format_text("warning: {}: {}", job_.node, warning));
+        }
+    }
+
+    void obey(const EndRanks& order) {
+        if (attempt_ && order.attempt == attempt_->number() && !ended_told_) {
+            send(policy_.on_failure(1, now()));
+        }
+    }
+    void obey(const SignalCount& order) {
+        const unsigned times = signals_.outstanding(order.signal, order.count);
+        for (unsigned i = 0; i < times; ++i) {
+            deliver(order.signal, true, false);
+        }
+    }
+    void obey(const Restart& order) {
+        plan_.master_port = {order.port, "the restart"};
+        if (events_) {
+            events_->job(JobEvent::Kind::Restart, static_cast<int>(order.attempt));
+        }
+        if (plan_.node_rank.value == 0) {
+            say(format_text("starting all ranks again ({} of {} restarts), port {}", order.attempt,
+                            job_.options.max_restarts, order.port));
+        }
+        start_attempt(order.attempt);
+    }
+    void obey(const Finish& order) { exit_code_ = order.code; }
+    void obey(const ShowStacks& /*order*/) {
+        const auto pids = processes_.running_pids();
+        say(format_text("{}: {}: where they are:", job_.node, count_of(pids.size(), "rank", "ranks")));
+        for (const auto& stack : read_stacks(job_.root, pids, job_.environment, stack_patience)) {
+            say(stack_text(stack, format_text("pid {}", stack.pid)));
+        }
+    }
+
+    void look_for_hang(Time time) {
+        if (!probe_ || time < next_look_ || !attempt_) {
+            return;
+        }
+        next_look_ = time + look_interval;
+        control_.looked(probe_->moved(attempt_->output().bytes()));
+    }
+
+    // --- Waiting
+
+    [[nodiscard]] std::optional<Time> deadline() const {
+        std::optional<Time> first = earlier(policy_.deadline(), control_.deadline());
+        first = earlier(first, signals_.deadline());
+        first = earlier(first, output_deadline_);
+        if (gpu_deadline_) {
+            first = earlier(first, now() + gpu_memory_interval);
+        }
+        if (probe_) {
+            first = earlier(first, next_look_);
+        }
+        return first;
+    }
+
+    void report_hanging() {
         std::string pids;
         for (const pid_t pid : list_children().value_or(processes_.running_pids())) {
             pids += format_text("{}{}", pids.empty() ? "" : ", ", pid);
         }
         if (!pids.empty()) {
-            print_error(format_text("{}: not gone after SIGKILL, left alone: pid {} (state D in ps: hangs in a driver "
-                                    "or file system)",
-                                    job_.node, pids));
+            say(format_text("{}: not gone after SIGKILL, left alone: pid {} (state D in ps: hangs in a driver or file "
+                            "system)",
+                            job_.node, pids));
+        }
+    }
+
+    void tell_problems() {
+        if (attempt_) {
+            for (const auto& problem : attempt_->output().take_problems()) {
+                say("warning: " + problem);
+            }
+        }
+        if (const auto problem = events_ ? events_->take_problem() : std::nullopt) {
+            say("warning: " + *problem);
         }
     }
 
     const Job& job_;
+    Control& control_;
     ProcessSet& processes_;
+    WorldPlan plan_;
     EndPolicy policy_;
     ChildSweep leftovers_;
+    SignalCounts signals_;
+    OutOfMemoryWatch memory_;
+    std::optional<EventLog> events_;
+    std::optional<Attempt> attempt_; ///< uses events_
+    std::optional<ActivityProbe> probe_;
+    std::optional<std::vector<NearDevices>> devices_;
+    Time next_look_;
     pid_t guard_ = ::getppid();
-    std::set<int> direct_signals_; ///< acted on, but not come from the guard yet
+    bool ended_told_ = false;      ///< of this attempt
+    bool ended_by_signal_ = false; ///< ranks that fail now do so because of it
+    unsigned impatience_ = 0;
+    std::optional<Time> gpu_deadline_;
+    std::optional<Time> output_deadline_;
+    std::optional<int> exit_code_now_; ///< without asking anybody, once the ranks are gone
+    std::optional<int> exit_code_;
 };
 
 } // namespace
 
-std::string describe_failure(const Job& job, const RankExit& rank_exit, std::size_t others) {
-    std::string what;
-    if (rank_exit.exec_error) {
-        what = format_text("cannot execute {}: {}", job.commands.of(rank_exit.index).file,
-                           ::strerror(*rank_exit.exec_error));
-        if (*rank_exit.exec_error == ENOENT) {
-            what += " (the interpreter named in its first line or its ELF header)";
-        }
-    } else if (WIFSIGNALED(rank_exit.status)) {
-        what = format_text("killed by {}{}", signal_text(WTERMSIG(rank_exit.status)),
-                           WCOREDUMP(rank_exit.status) ? ", core dumped" : "");
-    } else {
-        what = format_text("exited with code {}", WEXITSTATUS(rank_exit.status));
+RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attempt) {
+    RankFailure failure;
+    failure.host = job.node;
+    failure.node_rank = job.plan.node_rank.value;
+    failure.local_rank = static_cast<unsigned>(rank_exit.index);
+    failure.rank = job.plan.first_rank() + failure.local_rank;
+    failure.attempt = attempt;
+    failure.most_attempts = 1 + job.options.max_restarts;
+    failure.pid = rank_exit.pid;
+    failure.program = command_text(job.commands.of(rank_exit.index));
+    failure.exec_error = rank_exit.exec_error;
+    failure.code =
+        rank_exit.exec_error ? exit_code_for_exec_error(*rank_exit.exec_error) : exit_code_for_status(rank_exit.status);
+    if (WIFSIGNALED(rank_exit.status)) {
+        failure.signal = WTERMSIG(rank_exit.status);
+        failure.core_dumped = WCOREDUMP(rank_exit.status);
     }
-    return format_text("rank {} (local {}) on {}, pid {}: {}{}", job.plan.first_rank() + rank_exit.index,
-                       rank_exit.index, job.node, rank_exit.pid, what,
+    failure.time_us = wall_time_us();
+    return failure;
+}
+
+std::string describe_failure(const RankFailure& failure, std::size_t others) {
+    return format_text("rank {} (local {}) on {}, pid {}: {}{}", failure.rank, failure.local_rank, failure.host,
+                       failure.pid, describe_end(failure),
                        others == 0 ? std::string()
                                    : format_text("; ending the other {}", count_of(others, "rank", "ranks")));
 }
 
-int run_job(const Job& job, const BlockedSignals& signals, int guard_fd) {
+int run_job(const Job& job, Control& control, const BlockedSignals& signals, int guard_fd) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     auto processes = ProcessSet::create(signals, guard_fd);
     if (!processes) {
         print_error(format_text("{}: {}", job.node, processes.error().message));
         return 1;
     }
-    return JobRunner(job, *processes).run();
+    return JobRunner(job, control, *processes).run();
 }
 
 } // namespace rdma_nccl

@@ -66,6 +66,7 @@ NearDevices devices_of(const NodeInquiry& node, const NodePlacement& placed, con
     if (const auto& position = placed.gpus.at(rank.gpus.front())) {
         devices.gpu_pci = node.facts.fabric.gpus.at(*position).pci;
         devices.gpu_uuid = node.facts.fabric.gpus.at(*position).uuid;
+        devices.gpu_file = node.facts.fabric.gpus.at(*position).device_file;
     }
     return devices;
 }

@@ -24,6 +24,7 @@ struct NearDevices {
     std::string gpu;               ///< as CUDA_VISIBLE_DEVICES names it
     std::string gpu_pci;           ///< "0000:53:00.0"
     std::string gpu_uuid;          ///< "GPU-..."
+    std::string gpu_file;          ///< "/dev/nvidia3"; empty when unknown
     std::vector<std::string> hcas; ///< "mlx5_1:1", nearest first: those that the plugin named, else those it would use
 };
 

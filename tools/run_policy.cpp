@@ -2,12 +2,15 @@
 #include "tools/run_policy.h"
 
 #include "tools/run_children.h"
-#include "tools/run_signals.h"
 
 #include <csignal>
 #include <sys/wait.h>
 
 namespace rdma_nccl {
+
+std::set<int> usual_end_signals() {
+    return {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+}
 
 EndPolicy::Action EndPolicy::on_failure(int code, Time now) {
     if (phase_ != Phase::Running) {
@@ -19,7 +22,7 @@ EndPolicy::Action EndPolicy::on_failure(int code, Time now) {
 }
 
 EndPolicy::Action EndPolicy::on_signal(int signal_number, Time now) {
-    if (!is_end_signal(signal_number)) {
+    if (!end_signals_.contains(signal_number)) {
         const bool whole_group = signal_number == SIGTSTP || signal_number == SIGCONT;
         return whole_group ? Action{.to_groups = signal_number} : Action{.to_ranks = signal_number};
     }

@@ -5,8 +5,12 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 
 namespace rdma_nccl {
+
+/// INT, TERM, HUP and QUIT, as torchrun's --signals-to-handle.
+std::set<int> usual_end_signals();
 
 class EndPolicy {
 public:
@@ -27,12 +31,13 @@ public:
         friend bool operator==(const Action&, const Action&) = default;
     };
 
-    /// `grace`: between the end signal and SIGKILL.
-    explicit EndPolicy(std::chrono::milliseconds grace) : grace_(grace) {}
+    /// `grace`: between the end signal and SIGKILL. `end_signals`: those that end the job.
+    explicit EndPolicy(std::chrono::milliseconds grace, std::set<int> end_signals = usual_end_signals())
+        : grace_(grace), end_signals_(std::move(end_signals)) {}
 
     /// A rank failed with this code (128 + n for a signal), or could not be started. The first one ends the others.
     Action on_failure(int code, Time now);
-    /// INT, TERM, HUP and QUIT end the job; INT while it is being ended kills at once. The others are passed on: TSTP
+    /// End signals end the job; INT while it is being ended kills at once. The others are passed on: TSTP
     /// and CONT to the groups, as a stopped rank whose helpers run on would be half stopped; USR1, USR2, WINCH to the
     /// ranks alone, as Slurm does it: they would kill helpers, which have no handler.
     Action on_signal(int signal_number, Time now);
@@ -56,6 +61,7 @@ private:
     Action kill(Time now);
 
     std::chrono::milliseconds grace_;
+    std::set<int> end_signals_;
     Phase phase_ = Phase::Running;
     std::optional<Time> deadline_;
     int end_signal_ = 0;

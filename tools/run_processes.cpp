@@ -18,7 +18,8 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Keys of the epoll entries; ranks have their index + first_rank_key.
+/// Keys of the epoll entries; ranks have their index + first_rank_key, other descriptors their number + this.
+constexpr std::size_t first_other_key = std::size_t{1} << 32U;
 constexpr std::size_t signal_key = 0;
 constexpr std::size_t guard_key = 1;
 constexpr std::size_t first_rank_key = 2;
@@ -73,10 +74,10 @@ bool ProcessSet::watch(int fd, std::size_t key, std::uint32_t what) const {
 }
 
 Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::string>& environment,
-                                const Binding& binding) {
+                                const Binding& binding, int out_fd, int err_fd) {
     const std::size_t index = ranks_.size();
-    auto pid = spawn({command, environment, index, index == 0 ? STDIN_FILENO : null_.get(), report_write_.get(),
-                      signals_, files_, binding});
+    auto pid = spawn({command, environment, index, index == 0 ? STDIN_FILENO : null_.get(), out_fd, err_fd,
+                      report_write_.get(), signals_, files_, binding});
     if (!pid) {
         return pid;
     }
@@ -90,9 +91,23 @@ Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::s
     return pid;
 }
 
+bool ProcessSet::also_watch(int fd) const {
+    return watch(fd, first_other_key + static_cast<std::size_t>(fd), EPOLLIN);
+}
+
+void ProcessSet::stop_watching(int fd) const {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void ProcessSet::clear() {
+    ranks_.clear();
+    running_ = 0;
+}
+
 Result<Events> ProcessSet::wait(std::optional<Time> until) {
     // Pidfds become ready in the order of the deaths, and epoll keeps that order: so the first failure is the first.
-    std::vector<epoll_event> ready(first_rank_key + ranks_.size());
+    constexpr std::size_t most_others = 8;
+    std::vector<epoll_event> ready(first_rank_key + most_others + ranks_.size());
     const int count =
         ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), milliseconds_until(until));
     if (count < 0 && errno != EINTR) {
@@ -105,6 +120,8 @@ Result<Events> ProcessSet::wait(std::optional<Time> until) {
             read_signals(events);
         } else if (event.data.u64 == guard_key) {
             events.guard_gone = true;
+        } else if (event.data.u64 >= first_other_key) {
+            events.ready.push_back(static_cast<int>(event.data.u64 - first_other_key));
         } else {
             reap_rank(event.data.u64 - first_rank_key, events);
         }

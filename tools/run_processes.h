@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <sys/types.h>
+#include <unistd.h>
 #include <vector>
 
 namespace rdma_nccl {
@@ -29,6 +30,7 @@ struct Events {
     std::vector<ReceivedSignal> signals; ///< without SIGCHLD
     std::vector<RankExit> exits; ///< first to end first (in the order of their starts where the kernel has no pidfd)
     bool guard_gone = false;     ///< the watched descriptor was closed at its other end
+    std::vector<int> ready;      ///< of the descriptors given to also_watch()
 };
 
 class ProcessSet {
@@ -39,9 +41,17 @@ public:
     /// are known by SIGCHLD alone; `use_pidfds` false is for tests of that.
     static Result<ProcessSet> create(const BlockedSignals& signals, int guard_fd, bool use_pidfds = true);
 
-    /// The first rank started gets the launcher's stdin, the others /dev/null.
+    /// The first rank started gets the launcher's stdin, the others /dev/null. `out_fd` and `err_fd` become its stdout
+    /// and stderr.
     Result<pid_t> start(const Command& command, const std::vector<std::string>& environment,
-                        const Binding& binding = {});
+                        const Binding& binding = {}, int out_fd = STDOUT_FILENO, int err_fd = STDERR_FILENO);
+
+    /// wait() returns when it can be read, too, until stop_watching() or its close. False: the kernel does not want it.
+    [[nodiscard]] bool also_watch(int fd) const;
+    void stop_watching(int fd) const;
+
+    /// Forgets all ranks, of which none may run: the next one started has the index 0 again.
+    void clear();
 
     /// Waits until something happened or the time has come. Reaps all children that ended, those too that are no ranks.
     Result<Events> wait(std::optional<Time> until);

@@ -49,8 +49,15 @@ std::string advice_for(const RankFailure& failure);
 /// Ends with a newline; the first line is to stand behind "rdma-nccl: ". Nothing in it can steer a terminal.
 std::string report_text(const RankFailure& first, std::span<const RankFailure> others);
 
-/// {"schema": ..., "first": {...}, "others": [...]}: what --json writes.
-std::string report_json(const RankFailure& first, std::span<const RankFailure> others);
+/// How a whole job ended.
+struct JobEnd {
+    int code = 0;
+    std::vector<RankFailure> failures; ///< the first one first
+    std::vector<std::string> losses;   ///< nodes that were lost and whatever else ended it, in words
+};
+
+/// {"schema": ..., "code": ..., "first": {...} or null, "others": [...], "lost": [...]}: what --json writes.
+std::string report_json(const JobEnd& end);
 
 /// How long write_failure()'s text is at most, and read_failure()'s may be.
 inline constexpr std::size_t most_failure_text = 64 << 10;

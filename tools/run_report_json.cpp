@@ -182,12 +182,22 @@ private:
 
 } // namespace
 
-std::string report_json(const RankFailure& first, std::span<const RankFailure> others) {
-    Json list = Json::array();
-    for (const auto& other : others) {
-        list.push_back(told_json(other));
+std::string report_json(const JobEnd& end) {
+    Json others = Json::array();
+    for (const auto& other : std::span(end.failures).subspan(end.failures.empty() ? 0 : 1)) {
+        others.push_back(told_json(other));
     }
-    return dump({{"schema", 1}, {"first", told_json(first)}, {"others", std::move(list)}}, 2) + "\n";
+    Json lost = Json::array();
+    for (const auto& loss : end.losses) {
+        lost.push_back(loss);
+    }
+    return dump({{"schema", 1},
+                 {"code", end.code},
+                 {"first", end.failures.empty() ? Json() : told_json(end.failures.front())},
+                 {"others", std::move(others)},
+                 {"lost", std::move(lost)}},
+                2) +
+           "\n";
 }
 
 std::string write_failure(const RankFailure& failure) {

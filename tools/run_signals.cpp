@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_signals.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <span>
 #include <sys/signalfd.h>
+#include <vector>
 
 namespace rdma_nccl {
 
 namespace {
 
-constexpr std::array end_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-constexpr std::array passed_signals = {SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGTSTP};
+constexpr std::array usual_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGTSTP};
 
 bool is_ignored(int signal_number) {
     struct sigaction action {};
@@ -38,14 +37,10 @@ struct sigaction replace_action(int signal_number, void (*handler)(int)) {
 
 } // namespace
 
-bool is_end_signal(int signal_number) {
-    return std::find(end_signals.begin(), end_signals.end(), signal_number) != end_signals.end();
-}
-
-BlockedSignals::BlockedSignals() {
+BlockedSignals::BlockedSignals(const std::set<int>& more) {
     ::sigemptyset(&handled_);
-    add_unless_ignored(handled_, end_signals);
-    add_unless_ignored(handled_, passed_signals);
+    add_unless_ignored(handled_, usual_signals);
+    add_unless_ignored(handled_, std::vector<int>(more.begin(), more.end()));
     ::sigaddset(&handled_, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &handled_, &old_mask_);
     // An ignored SIGCHLD would let the kernel reap the ranks, and their exit codes be lost (waitpid(2)).

@@ -7,23 +7,22 @@
 
 #include <csignal>
 #include <optional>
+#include <set>
 #include <sys/types.h>
 
 namespace rdma_nccl {
-
-/// INT, TERM, HUP and QUIT end a job.
-bool is_end_signal(int signal_number);
 
 /// Blocks the signals that a launcher handles, as long as it lives. A signal that was ignored when the launcher started
 /// (by nohup, or by a shell for its background jobs) stays ignored, here and in the ranks.
 class BlockedSignals {
 public:
-    BlockedSignals();
+    /// `more`: beside the usual ones.
+    explicit BlockedSignals(const std::set<int>& more = {});
     BlockedSignals(const BlockedSignals&) = delete;
     BlockedSignals& operator=(const BlockedSignals&) = delete;
     ~BlockedSignals();
 
-    /// To be read by a SignalReader: the above, USR1, USR2, CONT, WINCH, TSTP, CHLD.
+    /// To be read by a SignalReader: INT, TERM, HUP, QUIT, USR1, USR2, CONT, WINCH, TSTP, CHLD and more.
     [[nodiscard]] const sigset_t& handled() const { return handled_; }
     /// Gives mask and dispositions back as they were before: for a child about to execute another program.
     void restore() const;

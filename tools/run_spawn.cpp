@@ -32,7 +32,12 @@ void execute_script(const Command& command, const std::vector<char*>& environmen
     ::execve(words.front().c_str(), pointers(words).data(), environment.data());
 }
 
-/// In the child. The parent has one thread, so everything may be called here.
+bool place(int fd, int number) {
+    return fd == number || ::dup2(fd, number) >= 0;
+}
+
+/// In the child. The launcher's other thread carries output and holds no lock that this needs: glibc gives a child its
+/// allocator in order.
 [[noreturn]] void become_rank(const SpawnRequest& request, pid_t launcher) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != launcher) {
@@ -42,11 +47,12 @@ void execute_script(const Command& command, const std::vector<char*>& environmen
     if (const auto bound = bind_self(request.binding); !bound) {
         print_error(format_text("warning: local rank {} {}", request.index, bound.error().message));
     }
-    const bool stdin_ok = request.stdin_fd == STDIN_FILENO || ::dup2(request.stdin_fd, STDIN_FILENO) >= 0;
+    const bool streams_ok = place(request.stdin_fd, STDIN_FILENO) && place(request.stdout_fd, STDOUT_FILENO) &&
+                            place(request.stderr_fd, STDERR_FILENO);
     request.files.restore();
     request.signals.restore();
     ExecFailure failure{request.index, errno};
-    if (stdin_ok) {
+    if (streams_ok) {
         const auto arguments = pointers(request.command.arguments);
         const auto environment = pointers(request.environment);
         ::execve(request.command.file.c_str(), arguments.data(), environment.data());

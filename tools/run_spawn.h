@@ -37,7 +37,9 @@ struct SpawnRequest {
     const std::vector<std::string>& environment; ///< "NAME=value"
     std::size_t index = 0;                       ///< comes back in ExecFailure
     int stdin_fd = 0;                            ///< becomes the rank's stdin
-    int report_fd = -1;                          ///< close-on-exec
+    int stdout_fd = 1;                           ///< and so on
+    int stderr_fd = 2;
+    int report_fd = -1; ///< close-on-exec
     const BlockedSignals& signals;
     const FileLimit& files;
     const Binding& binding; ///< before it executes; what cannot be done of it is said, and the rank runs

@@ -54,7 +54,7 @@ void add_torchelastic(Variables& variables, const WorldPlan& plan, unsigned loca
                                        {"TORCHELASTIC_USE_AGENT_STORE", "False"}});
     if (!settings.error_directory.empty()) {
         variables.emplace_back("TORCHELASTIC_ERROR_FILE",
-                               format_text("{}/{}.json", settings.error_directory, local_rank));
+                               format_text("{}/{}/error.json", settings.error_directory, local_rank));
     }
 }
 

@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return 0;
     }
     require_plain_lines(report_text(*failure, std::vector(20, *failure)));
-    require_plain_lines(report_json(*failure, std::vector(1, *failure)));
+    require_plain_lines(report_json({1, {*failure, *failure}, {}}));
     const auto text = write_failure(*failure);
     require_plain(text);
     require(text.size() <= most_failure_text, "a text within the limit");

@@ -130,7 +130,7 @@ TEST(RunReport, LetsNothingForeignSteerATerminal) {
     unknown.exec_error = ENOENT;
     EXPECT_TRUE(is_safe(report_text(failure, std::vector{unknown})));
     EXPECT_TRUE(is_safe(report_text(unknown, std::vector{failure})));
-    EXPECT_TRUE(is_safe(report_json(failure, std::vector{unknown})));
+    EXPECT_TRUE(is_safe(report_json({1, {failure, unknown}, {}})));
 }
 
 TEST(RunReport, ShortensLongTexts) {
@@ -183,8 +183,10 @@ TEST(RunReport, TimesAreOfUtc) {
 }
 
 TEST(RunReport, IsJsonWithASchema) {
-    const auto json = nlohmann::json::parse(report_json(full_failure(), std::vector{failure_of(3, 1)}));
+    const auto json = nlohmann::json::parse(report_json({137, {full_failure(), failure_of(3, 1)}, {"node n03 is lost"}}));
     EXPECT_EQ(json["schema"], 1);
+    EXPECT_EQ(json["code"], 137);
+    EXPECT_EQ(json["lost"][0], "node n03 is lost");
     EXPECT_EQ(json["first"]["rank"], 11);
     EXPECT_EQ(json["first"]["signal"], 9);
     EXPECT_EQ(json["first"]["time"], "2026-11-22T10:00:00.123Z");

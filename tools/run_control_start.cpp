@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_control_start.h"
+
+#include "lib/head.h"
+#include "lib/step.h"
+#include "lib/tcp.h"
+#include "tools/run_secret.h"
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr unsigned control_offset = port_block_size - 1;
+constexpr unsigned spare_offset = 2;
+constexpr unsigned greatest_port = 65535;
+
+std::uint16_t at(std::uint16_t first, unsigned offset) {
+    const unsigned port = first + offset;
+    return static_cast<std::uint16_t>(port <= greatest_port ? port : first - offset);
+}
+
+/// Nobody listens there. (Whoever holds it for this step, without listening, does not count.)
+bool is_free(std::uint16_t port) {
+    return port != 0 && listen_on(port, PortSharing::Reuse).has_value();
+}
+
+} // namespace
+
+std::uint16_t control_port(const Environment& environment, std::uint16_t master_port, const PortRange& range) {
+    const auto step = read_step(environment, {});
+    if (step.reserved_ports.empty() || step.reserved_ports.front() != master_port) {
+        return at(master_port, control_offset);
+    }
+    return step.reserved_ports.size() > 2 ? step.reserved_ports.back()
+                                          : at(derive_port(step.job_id, step.step_id, range), control_offset);
+}
+
+std::optional<std::uint16_t> RestartPorts::next(unsigned attempt) {
+    held_ = {};
+    const auto spare = at(first_, spare_offset);
+    const auto wanted = attempt % 2 == 0 ? first_ : spare;
+    for (const auto port : {wanted, wanted == first_ ? spare : first_}) {
+        if (is_free(port)) {
+            return port;
+        }
+    }
+    auto held = hold_free_port();
+    if (!held) {
+        return std::nullopt;
+    }
+    held_ = std::move(*held);
+    return held_.port;
+}
+
+std::unique_ptr<Control> start_control(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
+                                       const std::string& node, const PortRange& range, RestartPorts& ports) {
+    ArbiterRules rules{plan.nodes.value, options.max_restarts, options.no_restart_code, options.end_signals,
+                       [&ports](unsigned attempt) { return ports.next(attempt); }};
+    for (const auto& [from, to] : options.on_signal) {
+        rules.end_signals.erase(from); // it becomes another
+    }
+    std::optional<HangRules> hang;
+    if (options.hang_after) {
+        hang = HangRules{*options.hang_after, std::chrono::seconds(1), options.hang_kill};
+    }
+    if (plan.nodes.value == 1) {
+        return control_alone(std::move(rules), hang);
+    }
+    ControlSettings settings;
+    settings.node_rank = plan.node_rank.value;
+    settings.host = node;
+    settings.port = control_port(environment, plan.master_port.value, range);
+    settings.secret = world_secret(environment, plan.run_id);
+    settings.node_timeout = options.node_timeout;
+    if (plan.node_rank.value == 0) {
+        return control_head(std::move(settings), std::move(rules), hang);
+    }
+    settings.addresses = resolve_host(plan.master_addr.value).addresses;
+    return control_member(std::move(settings), std::move(rules));
+}
+
+} // namespace rdma_nccl

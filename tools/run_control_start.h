@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the launchers of this world meet, and with which port its ranks start again.
+#pragma once
+
+#include "lib/environment.h"
+#include "lib/port.h"
+#include "tools/run_control.h"
+#include "tools/run_options.h"
+#include "tools/run_port.h"
+#include "tools/run_world.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace rdma_nccl {
+
+/// The last port of the block that begins with MASTER_PORT (design section 5). Slurm reserves single ports, of which
+/// the first two are for rank 0: there it is the last of three or more, else the last of the block that job and step
+/// give
+/// (`range`: where such blocks are).
+std::uint16_t control_port(const Environment& environment, std::uint16_t master_port, const PortRange& range);
+
+/// For attempts behind the first: MASTER_PORT and the third port of its block by turns, as the last listener's
+/// connections may linger; another free one of node 0 where both are taken.
+class RestartPorts {
+public:
+    explicit RestartPorts(std::uint16_t master_port) : first_(master_port) {}
+    std::optional<std::uint16_t> next(unsigned attempt);
+
+private:
+    std::uint16_t first_;
+    HeldPort held_;
+};
+
+/// For this node's launcher. `node`: its name. `ports` lives as long.
+std::unique_ptr<Control> start_control(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
+                                       const std::string& node, const PortRange& range, RestartPorts& ports);
+
+} // namespace rdma_nccl

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_end.h"
+
+#include "lib/format.h"
+#include "lib/unique_fd.h"
+#include "tools/print.h"
+#include "tools/run_report.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <span>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Over what is there: it is the report of the last run under this name.
+void write_file(const std::string& path, std::string_view text) {
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    bool written = static_cast<bool>(file);
+    while (written && !text.empty()) {
+        const auto count = ::write(file.get(), text.data(), text.size());
+        written = count >= 0 || errno == EINTR;
+        text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    }
+    if (!written) {
+        print_error(format_text("warning: cannot write the report to {}: {}", path, ::strerror(errno)));
+    }
+}
+
+/// The failures of the last attempt first: those of earlier ones did not end the job.
+std::vector<RankFailure> last_attempt_first(std::vector<RankFailure> failures) {
+    unsigned last = 0;
+    for (const auto& failure : failures) {
+        last = std::max(last, failure.attempt);
+    }
+    std::stable_partition(failures.begin(), failures.end(),
+                          [last](const RankFailure& failure) { return failure.attempt == last; });
+    return failures;
+}
+
+} // namespace
+
+void report_end(const Arbiter& arbiter, int code, const std::string& report_file) {
+    const JobEnd end{code, last_attempt_first(arbiter.failures()), arbiter.losses()};
+    if (code != 0) {
+        for (const auto& loss : end.losses) {
+            print_error(loss);
+        }
+        if (!end.failures.empty()) {
+            auto text = report_text(end.failures.front(), std::span(end.failures).subspan(1));
+            text.pop_back(); // the newline that print_error() gives
+            print_error(text);
+        }
+    }
+    if (!report_file.empty()) {
+        write_file(report_file, report_json(end));
+    }
+}
+
+} // namespace rdma_nccl
