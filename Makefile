@@ -139,7 +139,8 @@ gtest:
 # One libFuzzer program for each tests/fuzz/*.cpp. The library is compiled again for it, with the fuzzer's probes in, and
 # of the command what reads text of strangers.
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
-fuzz_tools := $(addprefix tools/,run_lines.cpp run_failure_words.cpp run_message.cpp run_report.cpp run_report_json.cpp run_time.cpp)
+fuzz_tools := $(addprefix tools/run_,control_message.cpp failure_words.cpp lines.cpp message.cpp option_table.cpp \
+	option_values.cpp options.cpp rank_programs.cpp report.cpp report_json.cpp time.cpp)
 fuzz_library := $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(call sources,lib) $(fuzz_tools))
 fuzz: $(fuzzers) ## build the fuzz tests (clang++)
 
