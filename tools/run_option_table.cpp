@@ -22,7 +22,7 @@ constexpr std::string_view places = "Places";
 constexpr std::string_view output = "Output";
 constexpr std::string_view ends = "Failures and signals";
 constexpr std::string_view before = "Before the start";
-constexpr std::string_view hidden = "";
+constexpr std::string_view hidden;
 
 Result<void> refuse(const GivenOption& given, std::string_view why) {
     return fail(format_text("{} \"{}\": {}", given.name, printable(given.text), why));

@@ -355,7 +355,7 @@ private:
     void plan_run_id() {
         if (options_.standalone) { // torchrun, too, makes one up
             plan_.run_id = inquiry_.random_id();
-        } else if (options_.rdzv_id) {
+        } else if (options_.rdzv_id && !options_.rdzv_id->empty()) {
             plan_.run_id = *options_.rdzv_id;
         } else if (in_step_) {
             plan_.run_id = format_text("{}.{}", step_.job_id, step_.step_id);
