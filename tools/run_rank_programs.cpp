@@ -58,7 +58,7 @@ Result<RankProgram> read_part(Words words) {
                                 printable(words.front())));
     }
     if (words.empty()) {
-        return fail("no program behind a word \":\"; as an argument of a program, \":\" is written \"::\"");
+        return fail(R"(no program behind a word ":"; as an argument of a program, ":" is written "::")");
     }
     part.program = arguments_of(words);
     return part;

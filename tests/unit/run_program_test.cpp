@@ -72,6 +72,30 @@ TEST_F(RunProgram, PythonModule) {
     EXPECT_EQ(command->arguments, (Words{path("python3"), "-u", "-m", "pkg.mod", "x"}));
 }
 
+TEST_F(RunProgram, FileThatIsPythonWhateverItsName) {
+    RunOptions options;
+    options.run_path = options.no_python = true; // torchrun: the former takes precedence
+    const auto command = find_program({{}, {path("text"), "x"}}, options, Environment(Words{"PATH=" + path("")}));
+    ASSERT_TRUE(command) << command.error().message;
+    EXPECT_EQ(command->arguments, (Words{path("") + "/python3", "-u", path("text"), "x"}));
+}
+
+TEST_F(RunProgram, EachRankItsOwn) {
+    RunOptions options;
+    options.programs = {{{{1, 1}}, {path("tool")}}, {{{2, 2}}, {"nosuch"}}, {{}, {path("train.py")}}};
+    const Environment environment(Words{"PATH=" + path("")});
+    const auto commands = find_commands(options, environment, 4, 0, 2);
+    ASSERT_TRUE(commands) << commands.error().message;
+    EXPECT_EQ(commands->of(0).arguments.back(), path("train.py"));
+    EXPECT_EQ(commands->of(1).file, path("tool"));
+    const auto missing = find_commands(options, environment, 4, 2, 2);
+    ASSERT_FALSE(missing) << "that one is for rank 2, which is here";
+    EXPECT_EQ(missing.error().os_error, ENOENT);
+    const auto outside = find_commands(options, environment, 2, 0, 2);
+    ASSERT_FALSE(outside);
+    EXPECT_EQ(outside.error().os_error, 0) << "no fault of a file";
+}
+
 TEST_F(RunProgram, ChosenInterpreter) {
     auto command = find({"pkg"}, true, false, {"PYTHON_EXEC=" + path("other-python")});
     ASSERT_TRUE(command) << command.error().message;
