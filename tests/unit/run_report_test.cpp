@@ -183,7 +183,8 @@ TEST(RunReport, TimesAreOfUtc) {
 }
 
 TEST(RunReport, IsJsonWithASchema) {
-    const auto json = nlohmann::json::parse(report_json({137, {full_failure(), failure_of(3, 1)}, {"node n03 is lost"}}));
+    const auto json =
+        nlohmann::json::parse(report_json({137, {full_failure(), failure_of(3, 1)}, {"node n03 is lost"}}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["code"], 137);
     EXPECT_EQ(json["lost"][0], "node n03 is lost");

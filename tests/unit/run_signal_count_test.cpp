@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_signal_count.h"
+
+#include <csignal>
+#include <gtest/gtest.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr SignalCounts::Time start{std::chrono::hours(1)};
+
+TEST(RunSignalCount, BothHalvesAreOneSignal) {
+    for (const bool guard_first : {true, false}) {
+        SignalCounts counts;
+        guard_first ? counts.from_guard(SIGUSR1, start) : counts.direct(SIGUSR1, start);
+        EXPECT_TRUE(counts.take_due(start).empty());
+        guard_first ? counts.direct(SIGUSR1, start) : counts.from_guard(SIGUSR1, start);
+        const auto due = counts.take_due(start);
+        ASSERT_EQ(due.size(), 1U);
+        EXPECT_EQ(due[0].signal, SIGUSR1);
+        EXPECT_EQ(due[0].count, 1U);
+        EXPECT_TRUE(due[0].ranks_have_it);
+        EXPECT_FALSE(counts.deadline());
+    }
+}
+
+TEST(RunSignalCount, OneHalfIsASignalAfterAWhile) {
+    SignalCounts counts;
+    counts.from_guard(SIGUSR1, start);
+    ASSERT_TRUE(counts.deadline());
+    EXPECT_TRUE(counts.take_due(*counts.deadline() - milliseconds(1)).empty());
+    const auto due = counts.take_due(*counts.deadline());
+    ASSERT_EQ(due.size(), 1U);
+    EXPECT_FALSE(due[0].ranks_have_it);
+    counts.from_guard(SIGUSR1, start + milliseconds(500));
+    EXPECT_EQ(counts.take_due(start + milliseconds(900)).at(0).count, 2U);
+}
+
+TEST(RunSignalCount, WhatOtherNodesGotIsActedOnOnce) {
+    SignalCounts counts;
+    EXPECT_EQ(counts.outstanding(SIGUSR1, 1), 1U); // told by another node
+    counts.from_guard(SIGUSR1, start);             // then from Slurm
+    const auto due = counts.take_due(start + milliseconds(100));
+    ASSERT_EQ(due.size(), 1U);
+    EXPECT_EQ(counts.outstanding(SIGUSR1, due[0].count), 0U);
+    EXPECT_EQ(counts.outstanding(SIGUSR1, 3), 2U);
+    EXPECT_EQ(counts.outstanding(SIGUSR2, 1), 1U);
+}
+
+} // namespace
+
+} // namespace rdma_nccl
