@@ -45,7 +45,7 @@ warnings := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wformat=2 -Wm
 hardening := -fstack-protector-strong $(if $(SANITIZERS),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 sanitize := $(if $(SANITIZERS),-fsanitize=$(SANITIZERS) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 
-cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' $(SLURM_CPPFLAGS) $(CPPFLAGS)
+cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' $(SLURM_CPPFLAGS) $(CPPFLAGS)
 cxxflags = -std=c++20 $(warnings) $(hardening) -fmacro-prefix-map=$(srcdir)/= $(CXXFLAGS)
 ldflags  = -Wl,-z,relro,-z,now -Wl,--as-needed $(sanitize) $(LDFLAGS)
 

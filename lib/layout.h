@@ -16,6 +16,7 @@ struct LayoutChoice {
     Layout layout = Layout::Rank; ///< never Auto
     std::string why;
     std::vector<std::string> warnings;
+    bool spawn = false; ///< `rdma-nccl run` is to be put in front of the program
 };
 
 /// `visible_gpus`: GPUs this node's tasks see. Uses nothing that differs between nodes but that number.

@@ -86,6 +86,7 @@ struct Settings {
     bool tuning = true;
     TuningValues tuning_values;
     BindChoice bind = BindChoice::Auto;
+    bool spawn = false; ///< `rdma-nccl run` is put in front of the program; layout is then auto or node
     MemlockChoice memlock = MemlockChoice::Keep;
     bool strict = false;
     std::string root = "/";

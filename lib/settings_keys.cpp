@@ -256,6 +256,10 @@ Problem set_bind(Settings& s, std::string_view v) {
     return set_word(s.bind, v, words);
 }
 
+Problem set_spawn(Settings& s, std::string_view v) {
+    return set_switch(s.spawn, v);
+}
+
 Problem set_memlock(Settings& s, std::string_view v) {
     static constexpr std::array words = {Word<MemlockChoice>{"keep", MemlockChoice::Keep},
                                          Word<MemlockChoice>{"raise", MemlockChoice::Raise},
@@ -308,7 +312,8 @@ constexpr std::array keys = {
     SettingsKey{"tuning", "on, off", "set NCCL_IB_TIMEOUT, NCCL_IB_QPS_PER_CONNECTION and the socket threads", false,
                 set_tuning},
     SettingsKey{"bind", "auto, off, cpu, cpu+mem", "bind ranks to the CPUs and memory near their GPU", false, set_bind},
-    SettingsKey{"spawn", "off, on", "put rdma-nccl run in front of the program", false, nullptr, "off"},
+    SettingsKey{"spawn", "off, on", "start the ranks of a node: put rdma-nccl run in front of the program", false,
+                set_spawn},
     SettingsKey{"memlock", "keep, raise, ignore", "raise RLIMIT_MEMLOCK for the tasks, or do not warn of a low one",
                 true, set_memlock},
     SettingsKey{"verify", "summary, off, full", "say at the end whether RDMA was used", false, nullptr, "summary"},

@@ -189,6 +189,26 @@ void read_option(const SettingsSources& sources, SettingsOutcome& outcome) {
     }
 }
 
+/// How strongly a key was given.
+Origin origin_of(const Settings& settings, std::string_view key) {
+    const auto found = settings.given.find(key);
+    return found == settings.given.end() ? Origin::Default : found->second.origin;
+}
+
+/// Who asks for another layout than the site's `spawn` needs does without it; who asks for both cannot have it.
+void settle_spawn(SettingsOutcome& outcome) {
+    auto& settings = outcome.settings;
+    if (!settings.spawn || settings.layout == Layout::Auto || settings.layout == Layout::Node) {
+        return;
+    }
+    if (origin_of(settings, "layout") <= origin_of(settings, "spawn")) {
+        outcome.errors.push_back(format_text("{}: spawn=on starts the ranks of a node, which is layout=node: give no "
+                                             "other layout, or spawn=off",
+                                             settings.given.at("spawn").place));
+    }
+    settings.spawn = false;
+}
+
 } // namespace
 
 SettingsOutcome resolve_settings(const SettingsSources& sources) {
@@ -208,6 +228,7 @@ SettingsOutcome resolve_settings(const SettingsSources& sources) {
                         outcome.settings.given.at("hosts").place));
         outcome.settings.hosts = HostsChoice::Off; // whoever goes on in spite of the error must not mount
     }
+    settle_spawn(outcome);
     return outcome;
 }
 

@@ -7,6 +7,7 @@
 #include "lib/program.h"
 #include "lib/root.h"
 #include "lib/text.h"
+#include "plugin/spawn.h"
 #include "plugin/step_layout.h"
 
 #include <algorithm>
@@ -29,6 +30,15 @@ bool tell_errors(const SettingsOutcome& outcome) {
         tell_user(error);
     }
     return !outcome.errors.empty();
+}
+
+/// Tells why this Slurm cannot do what the settings ask; true when there is something.
+bool tell_impossible(const Settings& settings) {
+    if (!settings.enable || !settings.spawn || Host::can_prepend()) {
+        return false;
+    }
+    tell_user(spawn_needs_newer_slurm);
+    return true;
 }
 
 std::uint16_t port_for(const Settings& settings, std::uint32_t job_id, std::uint32_t step_id) {
@@ -108,7 +118,8 @@ int client_option(Configuration& configuration, const char* argument) {
         (void)std::fflush(stdout);
         std::_Exit(EXIT_SUCCESS); // as --help of srun itself: nothing was asked to run
     }
-    return tell_errors(configuration.resolve(own_environment(), std::nullopt)) ? -1 : 0;
+    const auto outcome = configuration.resolve(own_environment(), std::nullopt);
+    return tell_errors(outcome) || tell_impossible(outcome.settings) ? -1 : 0;
 }
 
 int client_check(const Configuration& configuration) {
@@ -116,7 +127,7 @@ int client_check(const Configuration& configuration) {
         return 0; // the callback has told
     }
     const auto outcome = configuration.resolve(own_environment(), std::nullopt);
-    if (!outcome.settings.enable || !tell_errors(outcome)) {
+    if (!outcome.settings.enable || (!tell_errors(outcome) && !tell_impossible(outcome.settings))) {
         return 0;
     }
     // An optional plugin's return value is dropped (plugstack.c, _do_call_stack), and a step with settings that cannot
@@ -147,6 +158,13 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
     if (!outcome.settings.enable || !job_id || !step_id || *step_id >= first_special_step) {
         call_off(server);
         return 0;
+    }
+    const unsigned tasks = host.task_count().value_or(0);
+    const unsigned nodes = host.node_count().value_or(0);
+    if (outcome.settings.spawn && nodes > 0 && tasks > nodes) {
+        tell_user(too_many_tasks_to_spawn(tasks, nodes));
+        call_off(server);
+        return -1;
     }
     if (outcome.settings.verbose > 0) {
         for (const auto& warning : outcome.warnings) {

@@ -11,7 +11,8 @@
 
 namespace rdma_nccl {
 
-/// Option callback: 0, or -1 with the fault told, which makes srun and sbatch end. `help` prints the keys and ends the
+/// Option callback: 0, or -1 with the fault told, which makes srun and sbatch end; also where this Slurm cannot do what
+/// is asked. `help` prints the keys and ends the
 /// process.
 int client_option(Configuration& configuration, const char* argument);
 
@@ -24,7 +25,8 @@ int client_check(const Configuration& configuration);
 void client_open_exchange(const Configuration& configuration, std::optional<ExchangeServer>& server);
 
 /// local_user_init, srun only: the note about head node, its address and a port; the exchange starts, or is called off
-/// where there is nobody to talk to.
+/// where there is nobody to talk to. -1 for a step that cannot be: the nodes, too, refuse it, as srun goes on where the
+/// plugin is optional.
 int client_start_step(const Configuration& configuration, const Host& host, std::optional<ExchangeServer>& server);
 
 } // namespace rdma_nccl

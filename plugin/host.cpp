@@ -48,6 +48,10 @@ std::optional<std::uint32_t> Host::node_count() const {
     return item<std::uint32_t>(spank_, S_JOB_NNODES);
 }
 
+std::optional<std::uint32_t> Host::task_count() const {
+    return item<std::uint32_t>(spank_, S_JOB_TOTAL_TASK_COUNT);
+}
+
 std::optional<std::uint32_t> Host::local_task_count() const {
     return item<std::uint32_t>(spank_, S_JOB_LOCAL_TASK_COUNT);
 }
@@ -102,6 +106,20 @@ bool Host::set_variable(const std::string& name, const std::string& value) {
 
 bool Host::unset_variable(const std::string& name) {
     return spank_unsetenv(spank_, name.c_str()) == ESPANK_SUCCESS;
+}
+
+bool Host::can_prepend() {
+    return spank_prepend_task_argv != nullptr;
+}
+
+bool Host::prepend(const std::vector<std::string>& words) {
+    std::vector<const char*> pointers; // Slurm copies the texts
+    pointers.reserve(words.size());
+    for (const auto& word : words) {
+        pointers.push_back(word.c_str());
+    }
+    return can_prepend() &&
+           spank_prepend_task_argv(spank_, static_cast<int>(pointers.size()), pointers.data()) == ESPANK_SUCCESS;
 }
 
 bool Host::register_option(const struct spank_option& option) {

@@ -27,6 +27,8 @@ public:
     [[nodiscard]] std::optional<std::uint32_t> step_id() const;
     /// Of the step, or of this component of a heterogeneous one.
     [[nodiscard]] std::optional<std::uint32_t> node_count() const;
+    /// Of the step, or of this component of a heterogeneous one.
+    [[nodiscard]] std::optional<std::uint32_t> task_count() const;
     [[nodiscard]] std::optional<std::uint32_t> local_task_count() const;
     [[nodiscard]] std::optional<std::uint32_t> node_id() const;
     /// Global id of a local task, without the offset of a heterogeneous step.
@@ -46,6 +48,11 @@ public:
     /// False when Slurm refused.
     bool set_variable(const std::string& name, const std::string& value);
     bool unset_variable(const std::string& name);
+
+    /// Whether this Slurm can put words in front of a task's command (23.11 and newer).
+    [[nodiscard]] static bool can_prepend();
+    /// In task_init; false when Slurm refused.
+    bool prepend(const std::vector<std::string>& words);
 
     /// Registers --rdma-nccl[=...] with this callback.
     bool register_option(const struct spank_option& option);

@@ -10,6 +10,7 @@
 #include "lib/text.h"
 #include "plugin/etc_hosts.h"
 #include "plugin/node_bind.h"
+#include "plugin/spawn.h"
 #include "plugin/step_layout.h"
 
 #include <algorithm>
@@ -475,6 +476,12 @@ int node_start_task(const NodeState& state, Host& host) {
     mark(host, state, all);
     tell_task_details(state, task, variables);
     tell_placement(state, task, now, placed);
+    if (const auto refused = state.plan.layout.spawn ? spawn_ranks(task, now, host) : std::nullopt) {
+        if (task.local_rank == 0) {
+            tell(state, *refused);
+        }
+        return -1;
+    }
     auto fault = state.strict_fault;
     if (task.rank == 0) {
         if (const auto wrong = verify_rank_zero(state)) {

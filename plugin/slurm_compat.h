@@ -20,6 +20,10 @@ extern decltype(slurm_free_job_info_msg) slurm_free_job_info_msg __attribute__((
 // SrunPortRange as slurm.conf has it, first and last port, or null; in libslurm, but in no public header (20.11
 // to 26.05: slurm_protocol_api.c). To ask slurmctld for all of slurm.conf would cost each step a millisecond or more.
 extern uint16_t* slurm_get_srun_port_range() __attribute__((weak));
+
+// In spank.h since 23.11; only from task_init_privileged and task_init (src/common/spank.c). Declared here, so that a
+// plugin that was built for an older release has it under a newer one.
+extern spank_err_t spank_prepend_task_argv(spank_t spank, int argc, const char* argv[]) __attribute__((weak));
 }
 
 namespace rdma_nccl {

@@ -35,9 +35,11 @@ bool HangJudge::on_look(std::size_t node, bool moved, Time now) {
     if (node >= nodes_.size()) {
         return false;
     }
-    nodes_[node].looked = now;
-    if (moved) {
-        nodes_[node].moved = now;
+    auto& teller = nodes_[node];
+    const bool was_away = now - teller.looked > most_late * interval_;
+    teller.looked = now;
+    if (moved || was_away) { // stopped, with its ranks, or cut off: nobody knows what moved there
+        teller.moved = now;
         told_ = false;
     }
     if (told_ || quiet(now) < patience_ || !all_looked(now)) {

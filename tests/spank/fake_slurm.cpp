@@ -29,7 +29,7 @@ struct FakeSlurm::Internals {
     spank_handle handle;
     spank_context_t context = S_CTX_ERROR;
     bool step_exists = false;
-    const FakeTask* task = nullptr;
+    FakeTask* task = nullptr;
     Variables* environment = nullptr; ///< what spank_setenv changes; null outside of slurmstepd
     std::vector<std::string> entries; ///< behind `pointers`
     std::vector<char*> pointers;      ///< S_JOB_ENV and S_JOB_ARGV
@@ -171,7 +171,7 @@ void FakeSlurm::slurmstepd(const std::optional<const char*>& option) {
     call("slurm_spank_user_init");
     tasks_.clear();
     for (std::uint32_t local = 0; local < step.global_ids.size(); ++local) {
-        FakeTask task{step.global_ids[local], local, environment_, 0};
+        FakeTask task{step.global_ids[local], local, environment_, step.program, 0};
         task.environment["SLURM_PROCID"] = std::to_string(task.global_id);
         task.environment["SLURM_LOCALID"] = std::to_string(local);
         task.environment["SLURM_NODEID"] = std::to_string(step.node_id);
@@ -323,6 +323,19 @@ spank_err_t spank_option_register(spank_t spank, struct spank_option* option) {
         return static_cast<spank_err_t>(host.slurm->failure);
     }
     host.option = option->cb;
+    return success;
+}
+
+spank_err_t spank_prepend_task_argv(spank_t spank, int count, const char* words[]) {
+    Internals& host = *spank->internals;
+    if (host.fails("spank_prepend_task_argv")) {
+        return static_cast<spank_err_t>(host.slurm->failure);
+    }
+    if (host.task == nullptr) {
+        return ESPANK_NOT_TASK;
+    }
+    auto& program = host.task->program;
+    program.insert(program.begin(), words, words + count);
     return success;
 }
 

@@ -18,8 +18,9 @@ using Variables = std::map<std::string, std::string>;
 struct FakeTask {
     std::uint32_t global_id = 0;
     std::uint32_t local_id = 0;
-    Variables environment; ///< as the program would see it
-    int result = 0;        ///< of slurm_spank_task_init
+    Variables environment;            ///< as the program would see it
+    std::vector<std::string> program; ///< what would be executed
+    int result = 0;                   ///< of slurm_spank_task_init
 };
 
 /// What Slurm knows of the step on this node.

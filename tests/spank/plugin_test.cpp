@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
 
@@ -313,6 +314,79 @@ TEST_F(PluginTest, PodLayoutHasTheOldMeaning) {
     EXPECT_EQ(value(0, "NODE_RANK"), "1");
     EXPECT_EQ(value(0, "LOCAL_RANK"), "(unset)");
     EXPECT_EQ(value(0, "PET_NODE_RANK"), "1");
+}
+
+/// The task's program with a file in the tree as the command, which is found wherever none is installed.
+class Spawn : public PluginTest {
+protected:
+    Spawn() {
+        make_one_task_per_node();
+        tree.file("/bin/rdma-nccl", "");
+        std::filesystem::permissions(tree.at("/bin/rdma-nccl"), std::filesystem::perms::owner_all);
+        slurm.step.environment["PATH"] = "relative:" + tree.at("/bin").string();
+        slurm.step.program = {"./train", "--x", ""};
+    }
+    [[nodiscard]] std::vector<std::string> program() const { return slurm.tasks().at(0).program; }
+};
+
+TEST_F(Spawn, PutsTheCommandInFrontOfTheProgram) {
+    run("spawn");
+    const auto words = program();
+    ASSERT_EQ(words.size(), 6U);
+    EXPECT_TRUE(words[0].starts_with('/') && words[0].ends_with("/rdma-nccl")) << words[0];
+    EXPECT_EQ(std::vector(words.begin() + 1, words.end()),
+              (std::vector<std::string>{"run", "--", "./train", "--x", ""}));
+    EXPECT_EQ(value(0, "PET_NNODES"), "2");
+    EXPECT_EQ(value(0, "RANK"), "(unset)");
+    EXPECT_TRUE(said("node layout")) << slurm.messages();
+}
+
+TEST_F(Spawn, IsNotDoneUnasked) {
+    run("layout=node");
+    EXPECT_EQ(program(), slurm.step.program);
+}
+
+TEST_F(Spawn, ReachesTheStepsOfABatchScript) {
+    EXPECT_EQ(slurm.sbatch("spawn"), 0);
+    run("spawn");
+    EXPECT_EQ(program().size(), 6U);
+}
+
+TEST_F(Spawn, LeavesLaunchersAsTheyAre) {
+    slurm.step.program = {"torchrun", "train.py"};
+    run("spawn");
+    EXPECT_EQ(program(), slurm.step.program);
+    EXPECT_TRUE(said("torchrun starts the ranks itself")) << slurm.messages();
+    slurm.clear_messages();
+    slurm.step.program = {"rdma-nccl", "run", "./train"};
+    run("spawn");
+    EXPECT_EQ(program(), slurm.step.program);
+    EXPECT_FALSE(said("warning")) << slurm.messages();
+}
+
+TEST_F(Spawn, RefusesSeveralTasksOfANode) {
+    slurm.step.task_count = 4;
+    slurm.step.global_ids = {0, 1};
+    slurm.step.layout = {0, 0, 1, 1};
+    slurm.step.environment["SLURM_STEP_NUM_TASKS"] = "4";
+    slurm.step.environment["SLURM_STEP_TASKS_PER_NODE"] = "2(x2)";
+    EXPECT_EQ(slurm.srun("spawn"), 0);
+    EXPECT_TRUE(said("this step has 4 tasks on 2 nodes: use --ntasks-per-node=1")) << slurm.messages();
+    EXPECT_EXIT(slurm.slurmstepd("spawn"), testing::ExitedWithCode(1), "");
+}
+
+TEST_F(Spawn, EndsATaskThatWouldRunAlone) {
+    slurm.failing = {"spank_prepend_task_argv"};
+    EXPECT_EQ(slurm.srun("spawn"), 0);
+    EXPECT_EXIT(slurm.slurmstepd("spawn"), testing::ExitedWithCode(1), "");
+}
+
+TEST_F(Spawn, EndsATaskWithoutTheCommand) {
+    tree.remove("/bin/rdma-nccl");
+    if (std::filesystem::exists(BINDIR "/rdma-nccl")) {
+        GTEST_SKIP() << "the command is installed";
+    }
+    EXPECT_EXIT(run("spawn"), testing::ExitedWithCode(1), "");
 }
 
 TEST_F(PluginTest, AnotherRuntimesDaemonsAreLeftAlone) {

@@ -278,6 +278,7 @@ TEST_F(RunErrorFile, OfAnythingElseSaysNothing) {
         EXPECT_EQ(read(text), RankFailure()) << text;
     }
     EXPECT_EQ(read(R"({"message": ")" + std::string(1 << 20, 'x') + "\"}"), RankFailure());
+    EXPECT_EQ(read(std::string(1 << 19, '[') + std::string(1 << 19, ']')), RankFailure());
     RankFailure failure;
     read_error_file(tree_.at("/absent"), failure);
     read_error_file(tree_.path(), failure);

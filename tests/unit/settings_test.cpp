@@ -139,10 +139,31 @@ TEST(Settings, BadValuesAreRefused) {
 }
 
 TEST(Settings, KeysOfLaterVersionsTakeTheirDefaultOnly) {
-    EXPECT_EQ(error_of("spawn=off,verify=summary"), "(none)");
-    for (const char* text : {"spawn", "verify=full"}) {
-        EXPECT_NE(error_of(text).find("is not available in this version"), std::string::npos) << text;
+    EXPECT_EQ(error_of("verify=summary"), "(none)");
+    EXPECT_NE(error_of("verify=full").find("is not available in this version"), std::string::npos);
+}
+
+TEST(Settings, SpawnIsNodeLayout) {
+    for (const char* good : {"spawn", "spawn=off,layout=rank", "spawn,layout=node", "layout=auto,spawn=on"}) {
+        EXPECT_EQ(error_of(good), "(none)") << good;
     }
+    for (const char* bad : {"spawn,layout=rank", "layout=pod,spawn"}) {
+        EXPECT_NE(error_of(bad).find("give no other layout, or spawn=off"), std::string::npos) << bad;
+    }
+}
+
+TEST(Settings, ALayoutOfAStepIsStrongerThanTheSitesSpawn) {
+    SettingsSources sources;
+    sources.plugstack = {"spawn=on"};
+    sources.option = "";
+    EXPECT_TRUE(resolve_settings(sources).settings.spawn);
+    sources.option = "layout=rank";
+    const auto outcome = resolve_settings(sources);
+    EXPECT_FALSE(outcome.settings.spawn);
+    EXPECT_TRUE(outcome.errors.empty());
+    sources.plugstack = {"layout=rank"};
+    sources.option = "spawn";
+    EXPECT_EQ(resolve_settings(sources).errors.size(), 1U);
 }
 
 TEST(Settings, OfPlacement) {

@@ -102,6 +102,44 @@ class InSlurm(LabTest):
         self.assertEqual([task["LOCAL_RANK"] for task in two], ["0", "1", "0", "1"])
         self.assertEqual([task["RANK"] for task in two], ["0", "1", "2", "3"])
 
+    @on_each_suite
+    def test_spawn(self):
+        """One rank per GPU of any program, where Slurm can put words in front of it; else srun and sbatch say what to type."""
+        gpus = "--gpus-per-node=2"
+        result = self.srun("--rdma-nccl=spawn", gpus, *SHELL, "echo $SLURMD_NODENAME $RANK $LOCAL_RANK $WORLD_SIZE")
+        if "prepend" in result.err:
+            self.assertEqual(result.status, 1)
+            self.assertIn("type instead: srun --rdma-nccl ... rdma-nccl run PROGRAM", result.err)
+            batch = self.lab.run("n01", "sbatch", "--rdma-nccl=spawn", "--wrap", "true", user="alice")
+            self.assertNotEqual(batch.status, 0, "it would only fail later")
+            self.assertEqual(self.lab.good("n01", "squeue", "--noheader").strip(), "")
+            return
+        self.assertEqual(result.status, 0, result.err)
+        ranks = sorted(" ".join(line.split()[-4:]) for line in result.out.splitlines())
+        self.assertEqual(ranks, ["n01 0 0 4", "n01 1 1 4", "n02 2 0 4", "n02 3 1 4"])
+        self.assertIn("pi = 3.14159", self.good("--rdma-nccl=spawn", gpus, "pi", "1000000"))
+        batch = ("sbatch", "--rdma-nccl=spawn", gpus, "-N2", "--wait", "--output=/tmp/spawn.out", "--wrap", "srun pi 1000000")
+        self.lab.good("n01", *batch, user="alice")
+        self.assertIn("pi = 3.14159", self.lab.read("n01", "/tmp/spawn.out"))
+
+    @on_each_suite
+    def test_spawn_where_it_cannot_be(self):
+        """One process in the place of all ranks is no success: the step ends, and says why."""
+        several = self.srun("--rdma-nccl=spawn", "--ntasks-per-node=2", "echo", "ran")
+        self.assertNotEqual(several.status, 0)
+        self.assertNotIn("ran", several.out)
+        if "prepend" in several.err:
+            return
+        self.assertIn("this step has 4 tasks on 2 nodes: use --ntasks-per-node=1", several.err)
+        command = self.lab.good("n01", "sh", "-c", "command -v rdma-nccl").strip()
+        self.lab.good("n02", "mv", command, f"{command}.away")
+        try:
+            missing = self.srun("--rdma-nccl=spawn", "--kill-on-bad-exit=1", "echo", "ran")
+        finally:
+            self.lab.good("n02", "mv", f"{command}.away", command)
+        self.assertNotEqual(missing.status, 0)
+        self.assertRegex(missing.err, r"n02: spawn=on: rdma-nccl is neither \S+ nor in PATH here: install it on this node")
+
     def test_pi_over_the_fabric(self):
         """The head's name on the first rail; the bytes are seen on that interface."""
         received = "/sys/class/net/eth1/statistics/rx_packets"

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// spawn=on: `rdma-nccl run` in front of the user's program.
+#pragma once
+
+#include "lib/environment.h"
+#include "lib/plan.h"
+#include "plugin/host.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rdma_nccl {
+
+inline constexpr std::string_view spawn_needs_newer_slurm =
+    "spawn=on needs Slurm 23.11 or newer (spank_prepend_task_argv); type instead: srun --rdma-nccl ... rdma-nccl run "
+    "PROGRAM";
+
+std::string too_many_tasks_to_spawn(unsigned tasks, unsigned nodes);
+
+/// task_init: puts `rdma-nccl run` in front. Returns why the task must not run; it would be one rank where there ought
+/// to be one per GPU. The command is the one that was installed with the plugin, else the first along PATH of the task,
+/// which sees its container's files here.
+std::optional<std::string> spawn_ranks(const TaskFacts& task, const Environment& now, Host& host);
+
+} // namespace rdma_nccl
