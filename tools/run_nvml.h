@@ -13,7 +13,7 @@ class Nvml {
 public:
     /// Absent where there is no library, no driver, or none of the GPUs (UUIDs, "GPU-..." or "MIG-...", or PCI
     /// addresses) is known to it.
-    static std::optional<Nvml> open(const std::string& library, const std::vector<std::string>& gpus);
+    static std::optional<Nvml> open(const std::string& name, const std::vector<std::string>& gpus);
 
     /// How many GPUs can tell the use of their memory (parts of a GPU, MIG, cannot).
     [[nodiscard]] std::size_t gpus() const;

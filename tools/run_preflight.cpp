@@ -117,7 +117,8 @@ struct NamedDevice {
     std::optional<unsigned> port;
     std::string variable;
 
-    friend auto operator<=>(const NamedDevice&, const NamedDevice&) = default;
+    friend auto operator<=>(const NamedDevice&,
+                            const NamedDevice&) = default; // NOLINT(modernize-use-nullptr): clang-tidy 14
 };
 
 /// Lists that leave devices out name none that must work, nor do UCX's words for all.
