@@ -161,10 +161,9 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
     }
     const unsigned tasks = host.task_count().value_or(0);
     const unsigned nodes = host.node_count().value_or(0);
-    if (outcome.settings.spawn && nodes > 0 && tasks > nodes) {
+    const bool refused = outcome.settings.spawn && nodes > 0 && tasks > nodes;
+    if (refused) { // the nodes still get their note: they must not have to ask Slurm
         tell_user(too_many_tasks_to_spawn(tasks, nodes));
-        call_off(server);
-        return -1;
     }
     if (outcome.settings.verbose > 0) {
         for (const auto& warning : outcome.warnings) {
@@ -187,7 +186,7 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
         note.unequal_gpus = host.node_count().value_or(1) > 1 && load_gpus_differ(*job_id);
         leave_note(std::move(note));
     }
-    return 0;
+    return refused ? -1 : 0;
 }
 
 } // namespace rdma_nccl

@@ -67,6 +67,7 @@ struct Reader {
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
     std::vector<char*> result;
+    result.reserve(words.size() + 1);
     for (auto& word : words) {
         result.push_back(word.data());
     }
