@@ -59,6 +59,14 @@ std::string_view bytes_of(const Token& token) {
     return {reinterpret_cast<const char*>(token.data()), token.size()};
 }
 
+std::string launcher_token(const Secret& secret) {
+    std::string text;
+    for (std::size_t i = 0; i < secret.question.size(); ++i) {
+        text += format_text("{:02x}", secret.question.at(i) ^ secret.answer.at(i));
+    }
+    return text;
+}
+
 bool equal_in_constant_time(std::string_view bytes, const Token& token) {
     if (bytes.size() != token.size()) {
         return false;

@@ -46,6 +46,16 @@ bool apply_variables(Host& host, const std::vector<Variable>& variables) {
     return good;
 }
 
+/// Those of the plan, which may be printed, and the one that may not.
+std::vector<Variable> variables_of(const NodeState& state) {
+    auto variables = state.plan.variables;
+    if (!state.launcher_token.empty()) {
+        variables.push_back({std::string(token_variable), state.launcher_token, "exchange",
+                             "by which launchers know each other", VariableAction::Set});
+    }
+    return variables;
+}
+
 void mark(Host& host, const NodeState& state, const std::vector<Variable>& variables) {
     (void)host.set_variable(std::string(marker_variable), marker_value(state.facts.step.name(), variables));
 }
@@ -424,10 +434,14 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         (void)host.unset_variable("SLURM_RLIMIT_MEMLOCK");
     }
     write_hosts(state, host, exchanged.hosts);
-    if (!apply_variables(host, state.plan.variables)) {
+    if (endpoint && state.plan.layout.layout != Layout::Rank) {
+        state.launcher_token = launcher_token(endpoint->secret);
+    }
+    const auto variables = variables_of(state);
+    if (!apply_variables(host, variables)) {
         state.warnings.emplace_back("Slurm refused to set a variable");
     }
-    mark(host, state, state.plan.variables);
+    mark(host, state, variables);
     report(state);
     start_counters(state);
     return state;
@@ -468,7 +482,7 @@ int node_start_task(const NodeState& state, Host& host) {
         variables.push_back({std::string(masks_variable), write_masks(placed->masks), "slurm",
                              "the CPUs that Slurm gave the tasks", VariableAction::Set});
     }
-    auto all = state.plan.variables;
+    auto all = variables_of(state);
     override_variables(all, variables);
     // Once more for all: a container plugin may have put its image's variables over ours meanwhile
     // (facts/launchers.md 4.5).

@@ -45,6 +45,7 @@ struct NodeState {
     CpuSet step_cpus;                 ///< of the cores that Slurm gave the step; empty when not known
     std::optional<Child> last_report; ///< the counters on their way to srun
     StepUser user;
+    std::string launcher_token; ///< for the launchers of this step, in node and pod layout; never printed
 };
 
 /// user_init: nullopt when there is nothing to do (not asked for, a special step, another runtime's daemons).

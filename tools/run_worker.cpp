@@ -75,6 +75,17 @@ void add_place(Variables& variables, const NodePlacement& placed, unsigned local
     }
 }
 
+/// Slurm's numbers are those of its tasks, here of launchers. Who reads them for want of TORCHELASTIC_RUN_ID
+/// (Lightning's SLURMEnvironment, JAX) takes them for those of the ranks.
+void add_slurm(Variables& variables, const WorldPlan& plan, unsigned local_rank) {
+    const auto world_size = std::to_string(plan.world_size());
+    variables.insert(variables.end(), {{"SLURM_PROCID", std::to_string(plan.first_rank() + local_rank)},
+                                       {"SLURM_LOCALID", std::to_string(local_rank)},
+                                       {"SLURM_NTASKS", world_size},
+                                       {"SLURM_NPROCS", world_size},
+                                       {"SLURM_NTASKS_PER_NODE", std::to_string(plan.ranks_per_node.value)}});
+}
+
 } // namespace
 
 Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
@@ -83,6 +94,8 @@ Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const Wor
     add_ranks(variables, plan, local_rank, settings);
     if (settings.torchelastic) {
         add_torchelastic(variables, plan, local_rank, settings);
+    } else if (base.get("SLURM_PROCID")) {
+        add_slurm(variables, plan, local_rank);
     }
     if (settings.virtual_local_rank) {
         add_only_gpu(variables, local_rank, base);

@@ -67,7 +67,12 @@ def lightning():
             "master": f"{os.environ['MASTER_ADDR']}:{int(os.environ['MASTER_PORT'])}",
         }
     if "SLURM_NTASKS" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
-        return {"environment": "slurm"}
+        return {
+            "environment": "slurm",
+            "rank": int(os.environ["SLURM_PROCID"]),
+            "size": int(os.environ["SLURM_NTASKS"]),
+            "local_rank": int(os.environ["SLURM_LOCALID"]),
+        }
     return {"environment": "lightning"}
 
 

@@ -50,7 +50,7 @@ TEST(RunWorker, ExactlyThese) {
                                                          {"TORCHELASTIC_MAX_RESTARTS", "0"},
                                                          {"TORCHELASTIC_RUN_ID", "7.3"},
                                                          {"TORCHELASTIC_USE_AGENT_STORE", "False"},
-                                                         {"TORCHELASTIC_ERROR_FILE", "/e/2.json"},
+                                                         {"TORCHELASTIC_ERROR_FILE", "/e/2/error.json"},
                                                          {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
                                                          {"OMP_NUM_THREADS", "2"},
                                                          {"JAX_LOCAL_DEVICE_IDS", "2"}};
@@ -91,6 +91,12 @@ TEST(RunWorker, WithoutTorchelastic) {
         EXPECT_FALSE(name.starts_with("TORCHELASTIC")) << name << "=" << value;
     }
     EXPECT_EQ(environment_of({}, {8, true, ""}).count("TORCHELASTIC_ERROR_FILE"), 0U);
+    // Who reads Slurm's numbers instead gets those of the ranks.
+    const auto slurm = environment_of({"SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_LOCALID=0"}, {8, false, "/e"});
+    EXPECT_EQ(slurm.at("SLURM_PROCID"), slurm.at("RANK"));
+    EXPECT_EQ(slurm.at("SLURM_LOCALID"), slurm.at("LOCAL_RANK"));
+    EXPECT_EQ(slurm.at("SLURM_NTASKS"), slurm.at("WORLD_SIZE"));
+    EXPECT_EQ(environment_of({}, {8, false, "/e"}).count("SLURM_PROCID"), 0U);
 }
 
 TEST(RunWorker, RestartsAndRole) {
@@ -102,7 +108,7 @@ TEST(RunWorker, RestartsAndRole) {
     EXPECT_EQ(environment.at("ROLE_NAME"), "trainer");
     EXPECT_EQ(environment.at("TORCHELASTIC_RESTART_COUNT"), "2");
     EXPECT_EQ(environment.at("TORCHELASTIC_MAX_RESTARTS"), "5");
-    EXPECT_EQ(environment.at("TORCHELASTIC_ERROR_FILE"), "/e/attempt_2/2.json");
+    EXPECT_EQ(environment.at("TORCHELASTIC_ERROR_FILE"), "/e/attempt_2/2/error.json");
 }
 
 TEST(RunWorker, VirtualLocalRank) {
