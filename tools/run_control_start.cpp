@@ -72,6 +72,7 @@ std::unique_ptr<Control> start_control(const RunOptions& options, const Environm
     settings.port = control_port(environment, plan.master_port.value, range);
     settings.secret = world_secret(environment, plan.run_id);
     settings.node_timeout = options.node_timeout;
+    settings.patience = options.join_timeout;
     if (plan.node_rank.value == 0) {
         return control_head(std::move(settings), std::move(rules), hang);
     }

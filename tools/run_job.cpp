@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <poll.h>
 #include <set>
 #include <sys/prctl.h>
@@ -57,6 +58,12 @@ bool is_readable(int fd) {
     return ::poll(&waited, 1, 0) > 0;
 }
 
+bool is_slurmstepd(pid_t pid) {
+    std::ifstream file(format_text("/proc/{}/comm", pid));
+    std::string name;
+    return pid > 0 && std::getline(file, name) && name == "slurmstepd";
+}
+
 class JobRunner {
 public:
     JobRunner(const Job& job, Control& control, ProcessSet& processes)
@@ -73,6 +80,7 @@ public:
             say("warning: the other launchers cannot be watched");
         }
         start_attempt(0);
+        take_orders();
         while (!exit_code_) {
             const auto events = processes_.wait(deadline());
             if (!events) {
@@ -163,6 +171,7 @@ private:
         auto attempt = Attempt::prepare(job_, number, events_ ? &*events_ : nullptr);
         if (!attempt) {
             fail_to_start(number, 0, attempt.error());
+            end_attempt();
             return;
         }
         attempt_.emplace(std::move(*attempt));
@@ -175,7 +184,9 @@ private:
             }
         }
         attempt_->all_started();
-        take_orders(); // of a launcher that came late
+        if (processes_.running() == 0) {
+            end_attempt();
+        }
     }
 
     /// Trouble of the launcher's own with a rank, or with all from `local_rank` on.
@@ -198,7 +209,9 @@ private:
             if (received.sender == guard_) {
                 signals_.from_guard(received.number, time);
             } else {
-                signals_.direct(received.number, time);
+                const bool ends = job_.options.end_signals.contains(received.number);
+                signals_.direct(received.number, time, is_slurmstepd(received.sender),
+                                ends && policy_.phase() == Phase::Running);
             }
         }
         if (!events.exits.empty()) {
@@ -288,8 +301,8 @@ private:
             }
         }
         control_.ended({attempt_ ? attempt_->number() : 0, !hanging});
-        if (exit_code_now_) {
-            exit_code_ = exit_code_now_;
+        if (exit_code_now_ || finish_) {
+            exit_code_ = exit_code_now_ ? exit_code_now_ : finish_;
         }
     }
 
@@ -410,7 +423,12 @@ private:
         }
         start_attempt(order.attempt);
     }
-    void obey(const Finish& order) { exit_code_ = order.code; }
+    void obey(const Finish& order) {
+        finish_ = order.code;
+        if (ended_told_) { // else all that runs here comes first
+            exit_code_ = exit_code_now_.value_or(order.code);
+        }
+    }
     void obey(const ShowStacks& /*order*/) {
         const auto pids = processes_.running_pids();
         say(format_text("{}: {}: where they are:", job_.node, count_of(pids.size(), "rank", "ranks")));
@@ -485,6 +503,7 @@ private:
     std::optional<Time> gpu_deadline_;
     std::optional<Time> output_deadline_;
     std::optional<int> exit_code_now_; ///< without asking anybody, once the ranks are gone
+    std::optional<int> finish_;        ///< what all launchers are told to exit with
     std::optional<int> exit_code_;
 };
 

@@ -284,6 +284,11 @@ constexpr std::array table = {
                 [](OptionTarget& target,
                    const GivenOption&
                        given) { return keep(target.options.node_timeout, parse_whole_seconds(given.text), given); }},
+    OptionEntry{"join-timeout", "", "SECONDS", ends,
+                "how long the launchers of all nodes wait for each other (default: 60)", Takes::Value, Of::Us, false,
+                [](OptionTarget& target, const GivenOption& given) {
+                    return keep(target.options.join_timeout, parse_whole_seconds(given.text), given);
+                }},
     OptionEntry{"hang-timeout", "", "SECONDS", ends,
                 "no output, no GPU use and no RDMA bytes for so long is a hang (default: no watch)", Takes::Value,
                 Of::Us, false,

@@ -66,6 +66,7 @@ struct RunOptions {
     unsigned max_restarts = 0;
     int no_restart_code = 93;                       ///< a rank that ends with this is not started again
     std::chrono::seconds node_timeout{15};          ///< silence after which a node counts as lost
+    std::chrono::seconds join_timeout{60};          ///< how long launchers wait for each other, from the start
     std::optional<std::chrono::seconds> hang_after; ///< absent: no hang watch
     bool hang_kill = false;                         ///< end the job that hangs, not just tell
     std::string report_file;                        ///< for the failure report as JSON; empty: none

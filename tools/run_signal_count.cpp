@@ -12,30 +12,37 @@ constexpr std::chrono::milliseconds other_half(20);
 
 } // namespace
 
-void SignalCounts::note(int signal, Time now, bool Waiting::*way) {
-    const auto [place, is_new] = waiting_.try_emplace(signal, Waiting{now + other_half});
-    place->second.*way = true;
-}
-
 void SignalCounts::from_guard(int signal, Time now) {
-    note(signal, now, &Waiting::guard);
+    if (guard_owes_.erase(signal) > 0) {
+        return;
+    }
+    auto& waiting = waiting_.try_emplace(signal, Waiting{now + other_half}).first->second;
+    waiting.guard = true;
+    waiting.counts = true;
 }
 
-void SignalCounts::direct(int signal, Time now) {
-    note(signal, now, &Waiting::direct);
+void SignalCounts::direct(int signal, Time now, bool by_slurm, bool counts_alone) {
+    auto& waiting = waiting_.try_emplace(signal, Waiting{now + other_half}).first->second;
+    waiting.direct = true;
+    waiting.by_slurm = waiting.by_slurm || by_slurm;
+    waiting.counts = waiting.counts || counts_alone;
 }
 
 std::vector<SignalCounts::Due> SignalCounts::take_due(Time now) {
     std::vector<Due> due;
     for (auto place = waiting_.begin(); place != waiting_.end();) {
         const auto& [signal, waiting] = *place;
-        const bool both = waiting.guard && waiting.direct;
-        if (both || waiting.due <= now) {
-            due.push_back({signal, ++got_[signal], both});
-            place = waiting_.erase(place);
-        } else {
+        if (!(waiting.guard && waiting.direct) && waiting.due > now) {
             ++place;
+            continue;
         }
+        if (waiting.counts) {
+            due.push_back({signal, ++got_[signal], waiting.by_slurm});
+            if (!waiting.guard) {
+                guard_owes_.insert(signal);
+            }
+        }
+        place = waiting_.erase(place);
     }
     return due;
 }

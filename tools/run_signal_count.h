@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals that come by several ways and are acted on once: from Slurm to this launcher, from Slurm to its ranks
-// themselves, and from launchers of other nodes, of which each may have got the same one from scancel.
+// Signals that come by several ways and are acted on once: by the guard to this launcher; to this launcher directly,
+// and perhaps to its ranks; and from launchers of other nodes, of which each may have got the same one from scancel.
 #pragma once
 
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace rdma_nccl {
@@ -17,13 +18,16 @@ public:
     struct Due {
         int signal = 0;
         unsigned count = 0;         ///< how often this node has got it
-        bool ranks_have_it = false; ///< from Slurm itself, which signals all processes of a step
+        bool ranks_have_it = false; ///< from Slurm itself
     };
 
-    /// The guard has handed a signal on; or the launcher got it directly, as it does where Slurm signals every process
-    /// of the step (SignalChildrenProcesses in cgroup.conf(5)). Both together are one signal.
+    /// The guard has handed a signal on.
     void from_guard(int signal, Time now);
-    void direct(int signal, Time now);
+
+    /// The launcher got it directly. `by_slurm`: from slurmstepd, which then signals every process of the step
+    /// (SignalChildrenProcesses in cgroup.conf(5)), this launcher and its ranks among them. The guard's copy of it
+    /// comes too; `counts_alone`: act on it also if that does not come.
+    void direct(int signal, Time now, bool by_slurm, bool counts_alone);
 
     /// Those that have waited long enough for their other half.
     std::vector<Due> take_due(Time now);
@@ -37,10 +41,12 @@ private:
         Time due;
         bool guard = false;
         bool direct = false;
+        bool by_slurm = false;
+        bool counts = false;
     };
-    void note(int signal, Time now, bool Waiting::*way);
 
     std::map<int, Waiting> waiting_;
+    std::set<int> guard_owes_; ///< acted on, while the guard's copy has not come yet
     std::map<int, unsigned> got_;
     std::map<int, unsigned> acted_;
 };

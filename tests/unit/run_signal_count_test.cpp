@@ -14,17 +14,43 @@ constexpr SignalCounts::Time start{std::chrono::hours(1)};
 
 TEST(RunSignalCount, BothHalvesAreOneSignal) {
     for (const bool guard_first : {true, false}) {
-        SignalCounts counts;
-        guard_first ? counts.from_guard(SIGUSR1, start) : counts.direct(SIGUSR1, start);
-        EXPECT_TRUE(counts.take_due(start).empty());
-        guard_first ? counts.direct(SIGUSR1, start) : counts.from_guard(SIGUSR1, start);
-        const auto due = counts.take_due(start);
-        ASSERT_EQ(due.size(), 1U);
-        EXPECT_EQ(due[0].signal, SIGUSR1);
-        EXPECT_EQ(due[0].count, 1U);
-        EXPECT_TRUE(due[0].ranks_have_it);
-        EXPECT_FALSE(counts.deadline());
+        for (const bool by_slurm : {true, false}) {
+            SignalCounts counts;
+            const auto direct = [&] { counts.direct(SIGUSR1, start, by_slurm, false); };
+            guard_first ? counts.from_guard(SIGUSR1, start) : direct();
+            EXPECT_TRUE(counts.take_due(start).empty());
+            guard_first ? direct() : counts.from_guard(SIGUSR1, start);
+            const auto due = counts.take_due(start);
+            ASSERT_EQ(due.size(), 1U);
+            EXPECT_EQ(due[0].signal, SIGUSR1);
+            EXPECT_EQ(due[0].count, 1U);
+            EXPECT_EQ(due[0].ranks_have_it, by_slurm);
+            EXPECT_FALSE(counts.deadline());
+        }
     }
+}
+
+TEST(RunSignalCount, HalvesThatComeLateCountOnceToo) {
+    const auto late = start + milliseconds(5000);
+    SignalCounts guard_first;
+    guard_first.from_guard(SIGINT, start);
+    EXPECT_EQ(guard_first.take_due(late).size(), 1U);
+    guard_first.direct(SIGINT, late, false, false); // the job is being ended now
+    EXPECT_TRUE(guard_first.take_due(late + milliseconds(5000)).empty());
+
+    SignalCounts direct_first;
+    direct_first.direct(SIGINT, start, false, true);
+    EXPECT_EQ(direct_first.take_due(late).size(), 1U);
+    direct_first.from_guard(SIGINT, late);
+    EXPECT_TRUE(direct_first.take_due(late + milliseconds(5000)).empty());
+    direct_first.from_guard(SIGINT, late + milliseconds(6000)); // the next one
+    EXPECT_EQ(direct_first.take_due(late + milliseconds(9000)).at(0).count, 2U);
+}
+
+TEST(RunSignalCount, ADirectOneThatEndsNothingDoesNotCount) {
+    SignalCounts counts;
+    counts.direct(SIGUSR1, start, true, false);
+    EXPECT_TRUE(counts.take_due(start + milliseconds(5000)).empty());
 }
 
 TEST(RunSignalCount, OneHalfIsASignalAfterAWhile) {
