@@ -80,16 +80,6 @@ void Arbiter::on_hang(const std::string& why, bool end_it) {
     }
 }
 
-void Arbiter::follow(const Restart& restart) {
-    attempt_ = restart.attempt;
-    nodes_.assign(nodes_.size(), {});
-    ending_.reset();
-    finished_.reset();
-    orders_.clear();
-    code_ = 0;
-    clean_ = true;
-}
-
 std::vector<Order> Arbiter::standing_orders() const {
     std::vector<Order> orders;
     for (const auto& [number, count] : signals_) {

@@ -47,9 +47,6 @@ public:
     /// The job hangs and shall not go on.
     void on_hang(const std::string& why, bool end);
 
-    /// Another one, whom this one stands in for, has ordered a restart.
-    void follow(const Restart& restart);
-
     /// In their order, each once.
     std::vector<Order> take_orders() { return std::exchange(orders_, {}); }
     /// What a launcher must hear that comes only now.

@@ -35,6 +35,7 @@ public:
     [[nodiscard]] std::optional<Time> deadline() const override {
         switch (state_) {
         case State::Alone:
+        case State::Lost:
             return std::nullopt;
         case State::Member:
             return last_beat_ + beat();
@@ -64,12 +65,12 @@ public:
     void looked(bool moved) override { moved_ = moved_ || moved; }
     void gave_up(const std::string& why) override { arbiter_.on_lost(0, why); }
     std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
-    [[nodiscard]] const Arbiter* arbiter() const override { return state_ == State::Alone ? &arbiter_ : nullptr; }
+    [[nodiscard]] const Arbiter* arbiter() const override { return is_over() && attempt_ == 0 ? &arbiter_ : nullptr; }
 
     std::vector<Order> work(Time now) override {
         advance(now);
         // Alone, this node's own arbiter decides; else the head does.
-        return state_ == State::Alone ? merged(arbiter_.take_orders()) : std::exchange(orders_, {});
+        return state_ == State::Alone ? arbiter_.take_orders() : std::exchange(orders_, {});
     }
 
 private:
@@ -78,21 +79,18 @@ private:
         Connecting,
         Greeting, ///< said hello
         Member,
-        Alone, ///< for good
+        Alone, ///< for good: there never was a head
+        Lost,  ///< it is gone
     };
 
     [[nodiscard]] milliseconds beat() const {
         return std::clamp(settings_.node_timeout / 5, milliseconds(50), milliseconds(1000));
     }
 
-    std::vector<Order> merged(std::vector<Order> own) {
-        auto orders = std::exchange(orders_, {});
-        orders.insert(orders.end(), own.begin(), own.end());
-        return orders;
-    }
+    [[nodiscard]] bool is_over() const { return state_ == State::Alone || state_ == State::Lost; }
 
     void advance(Time now) {
-        if (state_ == State::Alone) {
+        if (is_over()) {
             return;
         }
         if (now - last_work_ > settings_.node_timeout / 2 && now - last_work_ > 3 * beat()) {
@@ -108,7 +106,7 @@ private:
         }
         if (state_ == State::Member) {
             keep_alive(now);
-        } else if (state_ != State::Alone && now >= next_try_) {
+        } else if (!is_over() && now >= next_try_) {
             try_again(now);
         }
     }
@@ -191,7 +189,7 @@ private:
             keep(*count);
         } else if (const auto* const restart = std::get_if<Restart>(&message)) {
             ended_.reset();
-            arbiter_.follow(*restart);
+            attempt_ = restart->attempt;
             keep(*restart);
         } else if (const auto* const finish = std::get_if<Finish>(&message)) {
             finished_ = true;
@@ -227,6 +225,16 @@ private:
         }
     }
 
+    /// That of a rank that failed here before.
+    [[nodiscard]] int code_without_head() const {
+        for (const auto& [key, known] : failures_) {
+            if (key.first == attempt_) {
+                return known.first.code;
+            }
+        }
+        return 1;
+    }
+
     /// The connection is no more.
     void part(Time now, const std::string& why) {
         const bool was_member = state_ == State::Member;
@@ -236,10 +244,11 @@ private:
         if (!was_member) {
             return;
         }
-        state_ = State::Alone;
+        state_ = State::Lost;
         if (!finished_) { // the head has rank 0: without it there is no job
             warnings_.push_back(format_text("the head node, which has rank 0, is lost: {}", why));
-            arbiter_.on_lost(0, why);
+            orders_.emplace_back(EndRanks{attempt_, why});
+            orders_.emplace_back(Finish{code_without_head()});
         }
     }
 
@@ -276,6 +285,7 @@ private:
     Arbiter arbiter_; ///< decides for this node alone
     std::optional<LineSocket> socket_;
     State state_ = State::Apart;
+    unsigned attempt_ = 0;
     std::size_t tries_ = 0;
     std::string problem_ = "not tried";
     Time start_ = Clock::now();

@@ -122,6 +122,22 @@ TEST_F(RunControl, AFailureReachesAllAndItsCodeToo) {
     EXPECT_EQ(launchers_[2].control->arbiter(), nullptr) << "one report is enough";
 }
 
+TEST_F(RunControl, WhatTheHeadSaysLastIsTheCode) {
+    start(2);
+    launchers_[1].control->got_signal({SIGUSR1, 1});
+    ASSERT_TRUE(until([this] { return launchers_[0].order<SignalCount>() != nullptr; }));
+    launchers_[0].control->failed(failure_of(0, 7), Clock::now());
+    launchers_[0].control->ended({});
+    launchers_[1].control->ended({}); // its ranks did not fail
+    ASSERT_TRUE(until([this] { return launchers_[0].finish().has_value(); }));
+    launchers_.erase(launchers_.begin()); // gone before the other has heard
+    for (int i = 0; i < 50; ++i) {
+        launchers_[0].work();
+        std::this_thread::sleep_for(milliseconds(2));
+    }
+    EXPECT_EQ(launchers_[0].finish(), 7);
+}
+
 TEST_F(RunControl, SignalsReachAll) {
     start(3);
     launchers_[1].control->got_signal({SIGUSR1, 2});
