@@ -3,6 +3,7 @@
 
 #include "lib/fabric.h"
 #include "lib/format.h"
+#include "lib/gpus.h"
 #include "lib/head.h"
 #include "lib/inspect.h"
 #include "lib/port.h"
@@ -193,10 +194,26 @@ int run_ranks(const RunOptions& options, const Root& root, const Environment& en
     });
 }
 
+/// The device files of the ranks' GPUs.
+std::vector<std::string> gpu_files(const Root& root, const Environment& environment, unsigned ranks) {
+    Notes notes;
+    if (read_gpus(root, notes).empty()) {
+        return {}; // the usual case of no GPU need not read the HCAs
+    }
+    std::vector<std::string> files;
+    for (const auto& device : find_devices(root, environment, ranks)) {
+        if (!device.gpu_file.empty()) {
+            files.push_back(device.gpu_file);
+        }
+    }
+    return files;
+}
+
 /// False where a job must not start on a node like this one.
 bool pass_preflight(const Root& root, const Environment& environment, const WorldPlan& plan, bool strict) {
-    const auto warnings =
-        preflight({root, environment, plan.ranks_per_node.value, plan.world_size(), plan.master_addr.value, {}});
+    const unsigned ranks = plan.ranks_per_node.value;
+    const auto warnings = preflight(
+        {root, environment, ranks, plan.world_size(), plan.master_addr.value, gpu_files(root, environment, ranks)});
     for (const auto& warning : warnings) {
         print_error(format_text("{}{}: {}", strict ? "" : "warning: ", node_name(), warning));
     }
