@@ -12,7 +12,6 @@
 #include "tools/run_control_start.h"
 #include "tools/run_directory.h"
 #include "tools/run_dry.h"
-#include "tools/run_end.h"
 #include "tools/run_guard.h"
 #include "tools/run_job.h"
 #include "tools/run_log_dir.h"
@@ -168,7 +167,7 @@ int run_ranks(const RunOptions& options, const Root& root, const Environment& en
     if (!logs) {
         return complain(logs.error(), 1);
     }
-    const auto directory =
+    auto directory =
         options.torchelastic_environment && logs->empty() ? make_error_directory(environment) : std::nullopt;
     const auto worker = worker_settings(options, placed);
     const Job job{plan,
@@ -187,9 +186,7 @@ int run_ranks(const RunOptions& options, const Root& root, const Environment& en
         const auto control =
             start_control(options, environment, plan, job.node, default_port_range(read_ephemeral_range(root)), ports);
         const int code = run_job(job, *control, signals, guard_fd);
-        if (control->arbiter() != nullptr) {
-            report_end(*control->arbiter(), code, options.report_file);
-        }
+        directory.reset(); // also when there is no guard any more to do it
         return code;
     });
 }

@@ -45,9 +45,12 @@ void Arbiter::on_signal(unsigned node, const SignalCount& got) {
         return;
     }
     signals_[got.signal] = got.count;
-    if (rules_.end_signals.contains(got.signal) && !ending_) {
-        ending_ = EndRanks{attempt_, {}}; // by the signal itself
-        code_ = 128 + got.signal;
+    if (rules_.end_signals.contains(got.signal)) {
+        stopped_ = true;
+        if (!ending_) {
+            ending_ = EndRanks{attempt_, {}}; // by the signal itself
+            code_ = 128 + got.signal;
+        }
     }
     orders_.emplace_back(got);
 }
@@ -62,9 +65,9 @@ void Arbiter::on_lost(unsigned node, const std::string& why) {
     settle();
 }
 
-void Arbiter::on_absent(unsigned node) {
-    if (node < nodes_.size() && !finished_) {
-        nodes_[node].absent = true;
+void Arbiter::on_absent(unsigned node, bool absent) {
+    if (node < nodes_.size() && !finished_ && nodes_[node].absent != absent) {
+        nodes_[node].absent = absent;
         settle();
     }
 }
@@ -83,7 +86,7 @@ void Arbiter::on_hang(const std::string& why, bool end_it) {
 std::vector<Order> Arbiter::standing_orders() const {
     std::vector<Order> orders;
     for (const auto& [number, count] : signals_) {
-        orders.emplace_back(SignalCount{number, count});
+        orders.emplace_back(SignalCount{number, count, true});
     }
     if (ending_ && !ending_->why.empty()) {
         orders.emplace_back(*ending_);
@@ -130,7 +133,7 @@ bool Arbiter::may_restart() const {
     const bool wanted = std::none_of(failures_.begin(), failures_.end(), [this](const auto& entry) {
         return entry.second.failure.attempt == attempt_ && entry.second.failure.code == rules_.no_restart_code;
     });
-    return by_rank && all_there && clean_ && wanted && attempt_ < rules_.max_restarts;
+    return by_rank && !stopped_ && all_there && clean_ && wanted && attempt_ < rules_.max_restarts;
 }
 
 void Arbiter::settle() {

@@ -42,8 +42,8 @@ public:
     void on_signal(unsigned node, const SignalCount& got);
     /// A node's launcher is gone. It is not waited for any longer, and the ranks do not start again without it.
     void on_lost(unsigned node, const std::string& why);
-    /// A node's launcher never came: it is not waited for, but its ranks may be running.
-    void on_absent(unsigned node);
+    /// A node's launcher has not come so far: it is not waited for, but its ranks may be running. Or it has come now.
+    void on_absent(unsigned node, bool absent = true);
     /// The job hangs and shall not go on.
     void on_hang(const std::string& why, bool end);
 
@@ -52,6 +52,8 @@ public:
     /// What a launcher must hear that comes only now.
     [[nodiscard]] std::vector<Order> standing_orders() const;
 
+    /// A signal has ended the job, or will have.
+    [[nodiscard]] bool stopped() const { return stopped_; }
     [[nodiscard]] bool finished() const { return finished_.has_value(); }
     /// By time, the first one first; of all attempts.
     [[nodiscard]] std::vector<RankFailure> failures() const;
@@ -85,6 +87,7 @@ private:
     std::optional<EndRanks> ending_; ///< of this attempt
     int code_ = 0;                   ///< of what ended it, when that was no rank
     bool clean_ = true;
+    bool stopped_ = false; ///< by a signal: nothing starts again
     std::optional<Finish> finished_;
 };
 

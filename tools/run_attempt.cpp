@@ -6,6 +6,8 @@
 #include "tools/run_policy.h"
 #include "tools/wall_time.h"
 
+#include <algorithm>
+#include <span>
 #include <sys/wait.h>
 
 namespace rdma_nccl {
@@ -91,7 +93,9 @@ void Attempt::note_exit(const RankExit& rank_exit) {
 }
 
 const std::vector<RankFailure>& Attempt::complete_failures(const std::function<NearDevices(unsigned)>& device_of) {
-    for (auto& failure : failures_) {
+    // Of the first one only: the others follow from it, and 8,000 ranks with a traceback each are too much for the
+    // head.
+    for (auto& failure : std::span(failures_).first(std::min<std::size_t>(failures_.size(), 1))) {
         const auto device = device_of(failure.local_rank);
         failure.gpu_pci = device.gpu_pci;
         failure.gpu_uuid = device.gpu_uuid;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_control.h"
 
-#include "lib/exchange_endpoint.h"
 #include "lib/format.h"
 #include "lib/tcp.h"
 #include "lib/text.h"
@@ -26,6 +25,7 @@ using std::chrono::milliseconds;
 /// A stranger's connection must say who it is in this time.
 constexpr std::chrono::seconds hello_time(5);
 constexpr std::size_t longest_hello = 4096;
+constexpr std::chrono::seconds stop_time(5);
 /// Strangers that may be connected at the same time.
 constexpr std::size_t most_strangers = 256;
 
@@ -84,6 +84,7 @@ public:
             take_events(now);
             if (now >= last_beat_ + beat()) {
                 last_beat_ = now;
+                watch(listener_.get(), EPOLL_CTL_MOD, EPOLLIN);
                 send_all(write_control_message(Alive{}));
                 judge_silence(now);
             }
@@ -139,6 +140,9 @@ private:
         while (true) {
             UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
             if (!socket) {
+                if (errno != EAGAIN && errno != ECONNABORTED) { // no descriptors: again at the next beat
+                    watch(listener_.get(), EPOLL_CTL_MOD, 0);
+                }
                 return;
             }
             const auto strangers = std::count_if(peers_.begin(), peers_.end(), [](const Peer& p) { return !p.node; });
@@ -152,30 +156,39 @@ private:
 
     void hear(Peer& peer, Time now) {
         const bool open = peer.socket.receive() && peer.socket.flush();
-        peer.heard = now;
+        if (!open && !peer.node) { // one that has tried again since, or a stranger
+            peer.closed = true;
+            return;
+        }
         while (const auto line = peer.socket.next_line()) {
-            const auto message = read_control_message(*line);
-            if (!peer.node && (line->size() > longest_hello || !message || !greet(peer, *message))) {
+            if (!peer.node && (line->size() > longest_hello || !greet(peer, *line))) {
                 peer.closed = true; // a stranger: not worth a word
                 return;
             }
-            if (message) {
+            if (const auto message = read_control_message(*line)) {
                 take(*peer.node, *message, now);
             }
         }
+        if (peer.node) {
+            peer.heard = now;
+        }
         if (!open) {
             close(peer, "its launcher is gone");
+        } else {
+            watch(peer.socket.fd(), EPOLL_CTL_MOD, peer.socket.has_unsent() ? EPOLLIN | EPOLLOUT : EPOLLIN);
         }
     }
 
-    bool greet(Peer& peer, const ControlMessage& message) {
-        const auto* const hello = std::get_if<Hello>(&message);
+    bool greet(Peer& peer, std::string_view line) {
+        const auto message = read_control_message(line);
+        const auto* const hello = message ? std::get_if<Hello>(&*message) : nullptr;
         if (hello == nullptr || !same_secret(hello->secret, question_of(settings_.secret)) || hello->node_rank == 0 ||
             hello->node_rank >= nodes_) {
             return false;
         }
-        const bool twice = std::any_of(peers_.begin(), peers_.end(),
-                                       [hello](const Peer& other) { return other.node == hello->node_rank; });
+        const bool twice = std::any_of(peers_.begin(), peers_.end(), [hello](const Peer& other) {
+            return !other.closed && other.node == hello->node_rank;
+        });
         if (twice) {
             warnings_.push_back(format_text("two launchers say that they are node rank {}, the second on {}: check "
                                             "--node-rank there",
@@ -184,7 +197,9 @@ private:
         }
         peer.node = hello->node_rank;
         peer.host = printable(hello->host);
+        peer.heard = Clock::now();
         come_.insert(hello->node_rank);
+        arbiter_.on_absent(hello->node_rank, false);
         std::string answer = write_control_message(Welcome{answer_of(settings_.secret)});
         for (const auto& order : arbiter_.standing_orders()) {
             answer += std::visit([](const auto& one) { return write_control_message(one); }, order);
@@ -226,7 +241,12 @@ private:
                                         std::chrono::duration<double>(settings_.node_timeout).count()));
             }
         }
-        if (!absent_told_ && now - start_ > settings_.patience) {
+        if (arbiter_.stopped() && !stopped_since_) {
+            stopped_since_ = now;
+        }
+        // Slurm gives a job that it ends KillWait seconds, 30 by default: no time to wait for who has not come.
+        const bool hurry = stopped_since_ && now - *stopped_since_ > stop_time;
+        if (!absent_told_ && (hurry || now - start_ > settings_.patience)) {
             absent_told_ = true;
             leave_out_absent();
         }
@@ -239,6 +259,9 @@ private:
                 ++missing;
                 arbiter_.on_absent(node);
             }
+        }
+        if (missing > 0 && hang_) {
+            warnings_.push_back("the hang watch is off: it needs the launchers of all nodes");
         }
         if (missing > 0 && listener_) {
             warnings_.push_back(format_text(
@@ -290,6 +313,7 @@ private:
     Time start_ = Clock::now();
     Time last_work_ = start_;
     Time last_beat_ = start_;
+    std::optional<Time> stopped_since_;
     bool absent_told_ = false;
 };
 

@@ -65,7 +65,9 @@ public:
     void looked(bool moved) override { moved_ = moved_ || moved; }
     void gave_up(const std::string& why) override { arbiter_.on_lost(0, why); }
     std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
-    [[nodiscard]] const Arbiter* arbiter() const override { return is_over() && attempt_ == 0 ? &arbiter_ : nullptr; }
+    [[nodiscard]] const Arbiter* arbiter() const override {
+        return is_over() && attempt_ == 0 && !finished_ ? &arbiter_ : nullptr;
+    }
 
     std::vector<Order> work(Time now) override {
         advance(now);
@@ -153,16 +155,15 @@ private:
         watch_connection(socket_->fd());
         problem_ = "it does not answer as the launcher of this job";
         state_ = State::Greeting;
-        next_try_ = now + std::chrono::seconds(5);
+        next_try_ = start_ + settings_.patience; // a head that is busy answers later
         send(Hello{settings_.node_rank, settings_.host, question_of(settings_.secret)});
     }
 
     void listen_to_head(Time now) {
         const bool open = socket_->receive() && socket_->flush();
         heard_ = now;
-        while (const auto line = socket_->next_line()) {
-            const auto message = read_control_message(*line);
-            if (message) {
+        while (const auto line = socket_ ? socket_->next_line() : std::nullopt) {
+            if (const auto message = read_control_message(*line)) {
                 take(*message, now);
             }
         }
@@ -237,6 +238,9 @@ private:
 
     /// The connection is no more.
     void part(Time now, const std::string& why) {
+        if (is_over()) {
+            return;
+        }
         const bool was_member = state_ == State::Member;
         socket_.reset();
         state_ = State::Apart;

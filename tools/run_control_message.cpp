@@ -98,11 +98,12 @@ const char* name_of(const SignalCount& /*m*/) {
     return "signal";
 }
 Json values_of(const SignalCount& m) {
-    return {{"signal", m.signal}, {"count", m.count}};
+    return {{"signal", m.signal}, {"count", m.count}, {"old", m.old}};
 }
 void take(SignalCount& m, Values& v) {
     m.signal = v.number<int>("signal", static_cast<std::uint64_t>(SIGRTMAX));
     m.count = v.number<unsigned>("count", 1U << 20U);
+    m.old = v.flag("old");
 }
 
 const char* name_of(const Alive& /*m*/) {

@@ -37,6 +37,7 @@ struct Ended {
 struct SignalCount {
     int signal = 0;
     unsigned count = 0;
+    bool old = false; ///< it was before the one who hears this came
 
     friend bool operator==(const SignalCount&, const SignalCount&) = default;
 };

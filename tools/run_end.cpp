@@ -3,13 +3,13 @@
 
 #include "lib/format.h"
 #include "lib/unique_fd.h"
-#include "tools/print.h"
 #include "tools/run_report.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
 #include <span>
 
 namespace rdma_nccl {
@@ -17,7 +17,7 @@ namespace rdma_nccl {
 namespace {
 
 /// Over what is there: it is the report of the last run under this name.
-void write_file(const std::string& path, std::string_view text) {
+std::optional<std::string> write_file(const std::string& path, std::string_view text) {
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     bool written = static_cast<bool>(file);
     while (written && !text.empty()) {
@@ -25,9 +25,10 @@ void write_file(const std::string& path, std::string_view text) {
         written = count >= 0 || errno == EINTR;
         text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     }
-    if (!written) {
-        print_error(format_text("warning: cannot write the report to {}: {}", path, ::strerror(errno)));
+    if (written) {
+        return std::nullopt;
     }
+    return format_text("warning: cannot write the report to {}: {}", path, ::strerror(errno));
 }
 
 /// The failures of the last attempt first: those of earlier ones did not end the job.
@@ -43,21 +44,23 @@ std::vector<RankFailure> last_attempt_first(std::vector<RankFailure> failures) {
 
 } // namespace
 
-void report_end(const Arbiter& arbiter, int code, const std::string& report_file) {
+std::vector<std::string> report_end(const Arbiter& arbiter, int code, const std::string& report_file) {
     const JobEnd end{code, last_attempt_first(arbiter.failures()), arbiter.losses()};
+    std::vector<std::string> texts;
     if (code != 0) {
-        for (const auto& loss : end.losses) {
-            print_error(loss);
-        }
+        texts = end.losses;
         if (!end.failures.empty()) {
             auto text = report_text(end.failures.front(), std::span(end.failures).subspan(1));
-            text.pop_back(); // the newline that print_error() gives
-            print_error(text);
+            text.pop_back(); // whoever says it gives the newline
+            texts.push_back(std::move(text));
         }
     }
     if (!report_file.empty()) {
-        write_file(report_file, report_json(end));
+        if (const auto problem = write_file(report_file, report_json(end))) {
+            texts.push_back(*problem);
+        }
     }
+    return texts;
 }
 
 } // namespace rdma_nccl

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
@@ -122,15 +123,18 @@ int run_guarded(const BlockedSignals& signals, const std::function<int(int guard
     if (child == 0) {
         write_end.reset(); // the guard's is the only one left: its end is the guard's end
         ::setsid(); // what is sent to the guard's process group (Ctrl-C, kill -9 %1) comes through the guard alone
-        return work(read_end.get());
+        // Not by return: threads may hang in drivers or on the console, and must not meet destructors.
+        const int code = work(read_end.get());
+        std::fflush(nullptr);
+        ::_exit(code);
     }
     Guard guard(child, *reader);
     const int status = guard.watch();
     if (WIFSIGNALED(status)) {
         print_error(format_text("{}: the launcher, pid {}, was killed by {}; killing its ranks", node_name(), child,
                                 signal_text(WTERMSIG(status))));
-        guard.kill_rest();
     }
+    guard.kill_rest();
     return exit_code_for_status(status);
 }
 

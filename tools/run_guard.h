@@ -11,8 +11,8 @@ namespace rdma_nccl {
 
 /// Forks. The child calls `work` with a descriptor that becomes readable when the calling process, the guard, is gone.
 /// The guard hands its signals on to the child and adopts what the child leaves when it dies of a signal, and kills
-/// that. Returns in both processes, with the code to exit with: in the child what `work` returned; in the guard the
-/// same when the child has ended.
+/// that. Returns in the guard only, when the child has ended, with the code to exit with: what `work` returned in the
+/// child, or 128 + the signal that killed it.
 int run_guarded(const BlockedSignals& signals, const std::function<int(int guard_fd)>& work);
 
 } // namespace rdma_nccl

@@ -6,6 +6,7 @@
 #include "tools/run_attempt.h"
 #include "tools/run_children.h"
 #include "tools/run_dry.h"
+#include "tools/run_end.h"
 #include "tools/run_hang.h"
 #include "tools/run_holders.h"
 #include "tools/run_message.h"
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <future>
 #include <poll.h>
 #include <set>
 #include <sys/prctl.h>
@@ -36,6 +38,7 @@ constexpr milliseconds gpu_memory_interval(50);
 constexpr milliseconds output_patience(5000); ///< for a console that takes nothing, once the job was ended
 constexpr milliseconds look_interval(1000);   ///< of the hang watch
 constexpr milliseconds stack_patience(10000);
+constexpr milliseconds stack_interval(100);
 
 Time now() {
     return std::chrono::steady_clock::now();
@@ -96,6 +99,12 @@ public:
             events_->job(JobEvent::Kind::End, *exit_code_);
         }
         tell_problems();
+        if (control_.arbiter() != nullptr) {
+            // By the output's thread: a console that takes nothing must not hold up the end.
+            for (const auto& text : report_end(*control_.arbiter(), *exit_code_, job_.options.report_file)) {
+                say(text);
+            }
+        }
         return *exit_code_;
     }
 
@@ -162,9 +171,13 @@ private:
 
     void start_attempt(unsigned number) {
         attempt_.reset();
+        number_ = number;
+        ended_by_signal_ = false;
         processes_.clear();
         policy_ = new_policy();
         leftovers_ = {};
+        pids_.clear();
+        own_code_ = 0;
         ended_told_ = false;
         gpu_deadline_.reset();
         output_deadline_.reset();
@@ -175,11 +188,13 @@ private:
             return;
         }
         attempt_.emplace(std::move(*attempt));
-        if (!processes_.also_watch(attempt_->output().done_fd())) {
+        if (!processes_.also_watch(attempt_->output().done_fd(), true)) {
             say("warning: the end of the ranks' output cannot be watched");
         }
         for (unsigned i = 0; i < plan_.ranks_per_node.value && policy_.phase() == Phase::Running; ++i) {
-            if (const auto started = attempt_->start(processes_, plan_, i); !started) {
+            const auto started = attempt_->start(processes_, plan_, i);
+            pids_.push_back(started.value_or(0));
+            if (!started) {
                 fail_to_start(number, i, started.error());
             }
         }
@@ -223,6 +238,9 @@ private:
             control_.gave_up("its launcher was killed");
             send(policy_.on_guard_gone(time));
             exit_code_now_ = 128 + SIGKILL;
+            if (ended_told_) {
+                exit_code_ = exit_code_now_;
+            }
         }
         for (const auto& rank_exit : events.exits) {
             handle_exit(rank_exit);
@@ -244,13 +262,14 @@ private:
         const bool by_us = policy_.phase() != Phase::Running &&
                            (failure.signal == SIGTERM || failure.signal == SIGKILL || failure.code == 128 + SIGTERM);
         auto told = failure;
-        told.out_of_memory = failure.signal == SIGKILL && !by_us && memory_.happened();
+        told.out_of_memory = !by_us && memory_.happened();
         if (policy_.phase() == Phase::Running) {
             say(describe_failure(told, processes_.running()));
         }
         if (!by_us && !ended_by_signal_) {
             control_.failed(told, now());
             attempt_->add(told);
+            own_code_ = told.code;
         }
         send(policy_.on_failure(failure.code, now()));
     }
@@ -294,17 +313,25 @@ private:
             report_hanging();
         }
         ended_told_ = true;
+        gpu_deadline_.reset();
+        output_deadline_.reset();
+        if (exit_code_now_) { // for the others this node is lost, not at its end
+            exit_code_ = exit_code_now_;
+            return;
+        }
         if (attempt_) {
-            processes_.stop_watching(attempt_->output().done_fd());
             for (const auto& failure : attempt_->complete_failures([this](unsigned rank) { return device_of(rank); })) {
                 control_.failed(failure, now());
             }
         }
-        control_.ended({attempt_ ? attempt_->number() : 0, !hanging});
-        if (exit_code_now_ || finish_) {
-            exit_code_ = exit_code_now_ ? exit_code_now_ : finish_;
+        control_.ended({number_, !hanging});
+        if (finish_) {
+            exit_code_ = final_code();
         }
     }
+
+    /// A rank that failed after all was over elsewhere still counts.
+    [[nodiscard]] int final_code() const { return *finish_ == 0 ? own_code_ : *finish_; }
 
     /// Nothing is lost on a slow console, but a job that was ended does not wait for one that takes nothing.
     bool waits_for_output() {
@@ -319,7 +346,8 @@ private:
 
     /// Before a restart the memory of the GPUs must be free: the driver takes it back after the last holder's end.
     bool waits_for_gpus() {
-        const bool may_restart = job_.options.max_restarts > 0 && policy_.phase() != Phase::Running;
+        const bool may_restart =
+            number_ < job_.options.max_restarts && policy_.phase() != Phase::Running && !ended_by_signal_;
         const auto files = may_restart ? gpu_files() : std::vector<std::string>();
         if (files.empty() || holders_of(job_.root, files).empty()) {
             gpu_deadline_.reset();
@@ -335,14 +363,16 @@ private:
 
     void act_on_signals(Time time) {
         for (const auto& due : signals_.take_due(time)) {
-            if (events_) {
+            if (events_ && due.here) {
                 events_->job(JobEvent::Kind::Signal, due.signal);
             }
             const unsigned times = signals_.outstanding(due.signal, due.count);
             for (unsigned i = 0; i < times; ++i) {
-                deliver(due.signal, !(due.ranks_have_it && i == 0), true);
+                deliver(due.signal, !(due.ranks_have_it && i == 0), due.here);
             }
-            control_.got_signal({due.signal, due.count});
+            if (due.here) {
+                control_.got_signal({due.signal, due.count});
+            }
         }
     }
 
@@ -402,14 +432,20 @@ private:
     }
 
     void obey(const EndRanks& order) {
-        if (attempt_ && order.attempt == attempt_->number() && !ended_told_) {
-            send(policy_.on_failure(1, now()));
+        if (order.attempt != number_ || ended_told_) {
+            return;
         }
+        if (stacks_.valid()) { // first where the ranks are, then their end
+            end_after_stacks_ = true;
+            return;
+        }
+        send(policy_.on_failure(1, now()));
     }
     void obey(const SignalCount& order) {
-        const unsigned times = signals_.outstanding(order.signal, order.count);
-        for (unsigned i = 0; i < times; ++i) {
-            deliver(order.signal, true, false);
+        if (order.old && !job_.options.end_signals.contains(order.signal)) {
+            signals_.outstanding(order.signal, order.count); // meant for ranks that ran before those here
+        } else {
+            signals_.from_node(order.signal, order.count, now());
         }
     }
     void obey(const Restart& order) {
@@ -426,22 +462,40 @@ private:
     void obey(const Finish& order) {
         finish_ = order.code;
         if (ended_told_) { // else all that runs here comes first
-            exit_code_ = exit_code_now_.value_or(order.code);
+            exit_code_ = final_code();
         }
     }
     void obey(const ShowStacks& /*order*/) {
-        const auto pids = processes_.running_pids();
-        say(format_text("{}: {}: where they are:", job_.node, count_of(pids.size(), "rank", "ranks")));
-        for (const auto& stack : read_stacks(job_.root, pids, job_.environment, stack_patience)) {
-            say(stack_text(stack, format_text("pid {}", stack.pid)));
+        if (!stacks_.valid()) {
+            stacks_ = std::async(std::launch::async, [&job = job_, pids = processes_.running_pids()] {
+                return read_stacks(job.root, pids, job.environment, stack_patience);
+            });
+        }
+    }
+
+    void tell_stacks() {
+        if (!stacks_.valid() || stacks_.wait_for(milliseconds(0)) != std::future_status::ready) {
+            return;
+        }
+        for (const auto& stack : stacks_.get()) {
+            const auto rank = std::find(pids_.begin(), pids_.end(), stack.pid);
+            say(stack_text(stack,
+                           format_text("rank {} on {}", plan_.first_rank() + (rank - pids_.begin()), job_.node)));
+        }
+        if (std::exchange(end_after_stacks_, false)) {
+            obey(EndRanks{number_, {}});
         }
     }
 
     void look_for_hang(Time time) {
-        if (!probe_ || time < next_look_ || !attempt_) {
+        tell_stacks();
+        if (!probe_ || time < next_look_) {
             return;
         }
         next_look_ = time + look_interval;
+        if (!attempt_) {
+            return;
+        }
         control_.looked(probe_->moved(attempt_->output().bytes()));
     }
 
@@ -456,6 +510,9 @@ private:
         }
         if (probe_) {
             first = earlier(first, next_look_);
+        }
+        if (stacks_.valid()) {
+            first = earlier(first, now() + stack_interval);
         }
         return first;
     }
@@ -497,6 +554,11 @@ private:
     std::optional<std::vector<NearDevices>> devices_;
     Time next_look_;
     pid_t guard_ = ::getppid();
+    unsigned number_ = 0;                           ///< of this attempt
+    std::vector<pid_t> pids_;                       ///< by local rank
+    std::future<std::vector<ProcessStack>> stacks_; ///< on the way
+    bool end_after_stacks_ = false;
+    int own_code_ = 0;             ///< of the last failure here
     bool ended_told_ = false;      ///< of this attempt
     bool ended_by_signal_ = false; ///< ranks that fail now do so because of it
     unsigned impatience_ = 0;

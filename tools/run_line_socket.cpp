@@ -12,11 +12,14 @@ namespace {
 /// More than a world of launchers says in the time that a connection may be silent.
 constexpr std::size_t most_unsent = std::size_t{16} << 20;
 
+/// In one call: whoever sends fast must not keep all others waiting.
+constexpr int most_reads = 16;
+
 } // namespace
 
 bool LineSocket::receive() {
     std::array<char, 65536> bytes{};
-    while (true) {
+    for (int i = 0; i < most_reads; ++i) {
         const auto count = ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
         if (count < 0) {
             return errno == EAGAIN || errno == EINTR;
@@ -29,6 +32,7 @@ bool LineSocket::receive() {
             return false;
         }
     }
+    return true;
 }
 
 std::optional<std::string> LineSocket::next_line() {

@@ -91,12 +91,8 @@ Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::s
     return pid;
 }
 
-bool ProcessSet::also_watch(int fd) const {
-    return watch(fd, first_other_key + static_cast<std::size_t>(fd), EPOLLIN);
-}
-
-void ProcessSet::stop_watching(int fd) const {
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+bool ProcessSet::also_watch(int fd, bool once) const {
+    return watch(fd, first_other_key + static_cast<std::size_t>(fd), once ? EPOLLIN | EPOLLONESHOT : EPOLLIN);
 }
 
 void ProcessSet::clear() {

@@ -46,9 +46,9 @@ public:
     Result<pid_t> start(const Command& command, const std::vector<std::string>& environment,
                         const Binding& binding = {}, int out_fd = STDOUT_FILENO, int err_fd = STDERR_FILENO);
 
-    /// wait() returns when it can be read, too, until stop_watching() or its close. False: the kernel does not want it.
-    [[nodiscard]] bool also_watch(int fd) const;
-    void stop_watching(int fd) const;
+    /// wait() returns when it can be read, too, until its close; `once`: the first time only, for one that stays so.
+    /// False: the kernel does not want it.
+    [[nodiscard]] bool also_watch(int fd, bool once = false) const;
 
     /// Forgets all ranks, of which none may run: the next one started has the index 0 again.
     void clear();

@@ -10,11 +10,21 @@ namespace {
 /// slurmstepd signals all processes of a step in one loop of kill(2).
 constexpr std::chrono::milliseconds other_half(20);
 
+/// Between nodes: slurmstepd of the one may be later than the launcher of the other.
+constexpr std::chrono::milliseconds own_copy(50);
+
+/// Later than that, the guard's signal is another one.
+constexpr std::chrono::seconds longest_debt(5);
+
 } // namespace
 
 void SignalCounts::from_guard(int signal, Time now) {
-    if (guard_owes_.erase(signal) > 0) {
-        return;
+    if (const auto owed = guard_owes_.find(signal); owed != guard_owes_.end()) {
+        const bool in_time = now - owed->second < longest_debt;
+        guard_owes_.erase(owed);
+        if (in_time) {
+            return;
+        }
     }
     auto& waiting = waiting_.try_emplace(signal, Waiting{now + other_half}).first->second;
     waiting.guard = true;
@@ -28,6 +38,11 @@ void SignalCounts::direct(int signal, Time now, bool by_slurm, bool counts_alone
     waiting.counts = waiting.counts || counts_alone;
 }
 
+void SignalCounts::from_node(int signal, unsigned count, Time now) {
+    auto& elsewhere = elsewhere_.try_emplace(signal, Elsewhere{now + own_copy, count}).first->second;
+    elsewhere.count = std::max(elsewhere.count, count);
+}
+
 std::vector<SignalCounts::Due> SignalCounts::take_due(Time now) {
     std::vector<Due> due;
     for (auto place = waiting_.begin(); place != waiting_.end();) {
@@ -37,12 +52,20 @@ std::vector<SignalCounts::Due> SignalCounts::take_due(Time now) {
             continue;
         }
         if (waiting.counts) {
-            due.push_back({signal, ++got_[signal], waiting.by_slurm});
+            due.push_back({signal, ++got_[signal], waiting.by_slurm, true});
             if (!waiting.guard) {
-                guard_owes_.insert(signal);
+                guard_owes_[signal] = now;
             }
         }
         place = waiting_.erase(place);
+    }
+    for (auto place = elsewhere_.begin(); place != elsewhere_.end();) {
+        if (place->second.due > now) {
+            ++place;
+            continue;
+        }
+        due.push_back({place->first, place->second.count, false, false});
+        place = elsewhere_.erase(place);
     }
     return due;
 }
@@ -51,6 +74,9 @@ std::optional<SignalCounts::Time> SignalCounts::deadline() const {
     std::optional<Time> first;
     for (const auto& [signal, waiting] : waiting_) {
         first = first ? std::min(*first, waiting.due) : waiting.due;
+    }
+    for (const auto& [signal, elsewhere] : elsewhere_) {
+        first = first ? std::min(*first, elsewhere.due) : elsewhere.due;
     }
     return first;
 }

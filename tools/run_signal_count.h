@@ -6,7 +6,6 @@
 #include <chrono>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 namespace rdma_nccl {
@@ -19,6 +18,7 @@ public:
         int signal = 0;
         unsigned count = 0;         ///< how often this node has got it
         bool ranks_have_it = false; ///< from Slurm itself
+        bool here = true;           ///< this node got it; else others have
     };
 
     /// The guard has handed a signal on.
@@ -28,6 +28,9 @@ public:
     /// (SignalChildrenProcesses in cgroup.conf(5)), this launcher and its ranks among them. The guard's copy of it
     /// comes too; `counts_alone`: act on it also if that does not come.
     void direct(int signal, Time now, bool by_slurm, bool counts_alone);
+
+    /// Some node has got it `count` times. Waits for this node's own copy of the last, which ranks may have got too.
+    void from_node(int signal, unsigned count, Time now);
 
     /// Those that have waited long enough for their other half.
     std::vector<Due> take_due(Time now);
@@ -46,7 +49,12 @@ private:
     };
 
     std::map<int, Waiting> waiting_;
-    std::set<int> guard_owes_; ///< acted on, while the guard's copy has not come yet
+    struct Elsewhere {
+        Time due;
+        unsigned count = 0;
+    };
+    std::map<int, Time> guard_owes_; ///< acted on then, while the guard's copy has not come yet
+    std::map<int, Elsewhere> elsewhere_;
     std::map<int, unsigned> got_;
     std::map<int, unsigned> acted_;
 };

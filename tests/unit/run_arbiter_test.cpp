@@ -113,6 +113,12 @@ TEST(RunArbiter, DoesNotStartAgainAgainstTheRules) {
     ended.on_ended(0, {});
     EXPECT_EQ(ended.take_orders(), (Orders{SignalCount{SIGTERM, 1}, Finish{128 + SIGTERM}}));
 
+    Arbiter late(rules(1, 3));
+    late.on_failure(0, failure_of(1, 7), start);
+    late.on_signal(0, {SIGTERM, 1}); // while the ranks are being ended
+    late.on_ended(0, {});
+    EXPECT_EQ(late.take_orders().back(), Order(Finish{7}));
+
     Arbiter lost(rules(2, 3));
     lost.on_lost(1, "n02 is lost");
     lost.on_ended(0, {});
@@ -139,12 +145,22 @@ TEST(RunArbiter, MissingNodesAreNotAwaited) {
     EXPECT_EQ(arbiter.take_orders().back(), Order(Finish{1}));
 }
 
+TEST(RunArbiter, WhoComesAfterAllIsAwaited) {
+    Arbiter arbiter(rules(2));
+    arbiter.on_absent(1);
+    arbiter.on_absent(1, false);
+    arbiter.on_ended(0, {});
+    EXPECT_FALSE(arbiter.finished());
+    arbiter.on_ended(1, {});
+    EXPECT_TRUE(arbiter.finished());
+}
+
 TEST(RunArbiter, WhoComesLateHearsWhatHolds) {
     Arbiter arbiter(rules(2));
     EXPECT_EQ(arbiter.standing_orders(), Orders{});
     arbiter.on_signal(0, {SIGUSR1, 1});
     arbiter.on_failure(0, failure_of(1, 7), start);
-    EXPECT_EQ(arbiter.standing_orders(), (Orders{SignalCount{SIGUSR1, 1}, EndRanks{0, why(1, 7)}}));
+    EXPECT_EQ(arbiter.standing_orders(), (Orders{SignalCount{SIGUSR1, 1, true}, EndRanks{0, why(1, 7)}}));
 }
 
 TEST(RunArbiter, HangsAreShownAndEndedOnlyOnRequest) {

@@ -20,9 +20,16 @@ TEST(RunControlMessage, EachComesBackAsItWas) {
     failure.rank = 11;
     failure.code = 7;
     failure.traceback = "line 1\nline 2";
-    const ControlMessage messages[] = {
-        Hello{3, "n04", "00ff"}, FailureNotice{failure, 1234}, Ended{2, false},   SignalCount{10, 4}, Alive{true},
-        Welcome{"ff00"},         EndRanks{1, "rank 3 failed"}, Restart{2, 12003}, Finish{139},        ShowStacks{}};
+    const ControlMessage messages[] = {Hello{3, "n04", "00ff"},
+                                       FailureNotice{failure, 1234},
+                                       Ended{2, false},
+                                       SignalCount{10, 4, true},
+                                       Alive{true},
+                                       Welcome{"ff00"},
+                                       EndRanks{1, "rank 3 failed"},
+                                       Restart{2, 12003},
+                                       Finish{139},
+                                       ShowStacks{}};
     for (const auto& message : messages) {
         const auto line = write_control_message(message);
         EXPECT_EQ(again(line), line);

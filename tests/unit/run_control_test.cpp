@@ -257,6 +257,24 @@ TEST_F(RunControl, StrangersAreNobody) {
     ASSERT_TRUE(until([this] { return all_finished(); }));
 }
 
+TEST_F(RunControl, AConnectionThatWasGivenUpIsNobody) {
+    launchers_.push_back({control_head(settings(0), rules(2), {})});
+    {
+        auto socket = start_connection(loopback, port_.port);
+        ASSERT_TRUE(socket);
+        std::this_thread::sleep_for(milliseconds(50));
+        LineSocket early(std::move(*socket), 1000);
+        EXPECT_TRUE(early.send(write_control_message(Hello{1, "n02", std::string(secret).substr(0, 16)})));
+    } // and gone, before the head looks
+    launchers_.push_back({control_member(settings(1), rules(2))});
+    for (auto& launcher : launchers_) {
+        launcher.control->ended({});
+    }
+    ASSERT_TRUE(until([this] { return all_finished(); }));
+    EXPECT_EQ(launchers_[0].finish(), 0);
+    EXPECT_EQ(launchers_[0].warnings, std::vector<std::string>{});
+}
+
 TEST_F(RunControl, AloneNeedsNoSocket) {
     Launcher launcher{control_alone(rules(1), {})};
     EXPECT_EQ(launcher.control->fd(), -1);

@@ -31,7 +31,7 @@ TEST(RunSignalCount, BothHalvesAreOneSignal) {
 }
 
 TEST(RunSignalCount, HalvesThatComeLateCountOnceToo) {
-    const auto late = start + milliseconds(5000);
+    const auto late = start + milliseconds(4000);
     SignalCounts guard_first;
     guard_first.from_guard(SIGINT, start);
     EXPECT_EQ(guard_first.take_due(late).size(), 1U);
@@ -45,6 +45,32 @@ TEST(RunSignalCount, HalvesThatComeLateCountOnceToo) {
     EXPECT_TRUE(direct_first.take_due(late + milliseconds(5000)).empty());
     direct_first.from_guard(SIGINT, late + milliseconds(6000)); // the next one
     EXPECT_EQ(direct_first.take_due(late + milliseconds(9000)).at(0).count, 2U);
+}
+
+TEST(RunSignalCount, ADebtOfTheGuardIsForgotten) {
+    SignalCounts counts;
+    counts.direct(SIGTERM, start, false, true); // sent to the launcher's child alone
+    EXPECT_EQ(counts.take_due(start + milliseconds(100)).size(), 1U);
+    counts.from_guard(SIGTERM, start + milliseconds(6000));
+    EXPECT_EQ(counts.take_due(start + milliseconds(7000)).size(), 1U);
+}
+
+TEST(RunSignalCount, AnOrderWaitsForTheOwnCopy) {
+    SignalCounts counts;
+    counts.from_node(SIGTERM, 1, start);
+    counts.from_guard(SIGTERM, start + milliseconds(10));
+    counts.direct(SIGTERM, start + milliseconds(10), true, true);
+    const auto own = counts.take_due(start + milliseconds(10));
+    ASSERT_EQ(own.size(), 1U);
+    EXPECT_TRUE(own[0].ranks_have_it);
+    EXPECT_TRUE(own[0].here);
+    EXPECT_EQ(counts.outstanding(SIGTERM, own[0].count), 1U);
+    ASSERT_TRUE(counts.deadline());
+    const auto order = counts.take_due(*counts.deadline());
+    ASSERT_EQ(order.size(), 1U);
+    EXPECT_FALSE(order[0].here);
+    EXPECT_EQ(counts.outstanding(SIGTERM, order[0].count), 0U);
+    EXPECT_FALSE(counts.deadline());
 }
 
 TEST(RunSignalCount, ADirectOneThatEndsNothingDoesNotCount) {
