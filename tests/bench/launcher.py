@@ -1,65 +1,216 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdma-nccl run` against torchrun: eight ranks on one node."""
+"""`rdma-nccl run` against torchrun, eight ranks: how soon they run, what the launchers need meanwhile, and how soon all
+are gone after one has died. Two nodes are two launchers on loopback."""
 
 from __future__ import annotations
 
+import glob
 import os
+import re
+import select
+import signal
+import socket
+import statistics
 import subprocess
+import tempfile
 import time
 
-from measure import COMMAND, LeftOut, line, medians, run
+from measure import COMMAND, LeftOut, in_turns, line
 
 PYTHON = "/usr/bin/python3"
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+RANKS = 8
+PATIENCE = 60  # seconds for ranks to start
+IDLE = 10  # seconds of idle watching
+PEER_BOUND = 40  # seconds after which a rank of the peer's counts as never ended
+
+# What this machine says about another world must not count.
+FOREIGN = re.compile(r"SLURM|PET_|RDMA_NCCL|MASTER_|NNODES$|NODE_RANK$|CUDA_VISIBLE|TORCH")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)} | {"OMP_NUM_THREADS": "1"}
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def world_options(nodes: int, node: int, port: int) -> list[str]:
+    return [
+        f"--nnodes={nodes}",
+        f"--node_rank={node}",
+        f"--nproc_per_node={RANKS // nodes}",
+        "--master_addr=127.0.0.1",
+        f"--master_port={port}",
+        "--no_python",
+    ]
+
+
+def ours(nodes: int, node: int, port: int) -> list[str]:
+    return [COMMAND, "run", *world_options(nodes, node, port)]
+
+
+def torchrun(nodes: int, node: int, port: int) -> list[str]:
+    # -r and -t: torch 1.13 on Python 3.11 cannot take its own defaults for them.
+    return [PYTHON, "-m", "torch.distributed.run", "-r", "9:1", "-t", "9:1", *world_options(nodes, node, port)]
+
+
+def read_word(path: str, field: int = 0) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read().split()[field]
 
 
 def descendants(pid: int) -> list[int]:
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            children = [int(word) for word in file.read().split()]
-    except OSError:
-        return []
+    children: list[int] = []
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        try:
+            with open(path, encoding="ascii") as file:
+                children += map(int, file.read().split())
+        except OSError:
+            pass
     return children + [grandchild for child in children for grandchild in descendants(child)]
 
 
-def peak_memory(command: list[str], environment: dict[str, str]) -> int:
-    """Of a launcher while its eight ranks (`sleep`) run: the peaks of all its processes but the ranks, in KiB."""
+def is_rank(pid: int) -> bool:
+    try:
+        return read_word(f"/proc/{pid}/comm") == "sleep"
+    except OSError:
+        return False
 
-    def status(pid: int) -> dict[str, str]:
-        with open(f"/proc/{pid}/status", encoding="ascii") as file:
-            return dict(entry.split(":\t", 1) for entry in file.read().splitlines() if ":\t" in entry)
 
-    with subprocess.Popen(command, **QUIET, env=environment) as launcher:
-        deadline = time.monotonic() + 60
+class World:
+    """Eight ranks that sleep, and their launchers; `started`: seconds until the last of the ranks was executed."""
+
+    def __init__(self, launcher, nodes: int, folder: str) -> None:
+        fifo = os.path.join(tempfile.mkdtemp(dir=folder), "ranks")
+        os.mkfifo(fifo)
+        self.ready = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+        rank = ["/bin/sh", "-c", f"echo >{fifo}; exec sleep 600"]
+        port = free_port()
+        began = time.perf_counter()
+        self.launchers = [
+            subprocess.Popen([*launcher(nodes, node, port), *rank], **QUIET, env=ENVIRONMENT, start_new_session=True)
+            for node in range(nodes)
+        ]
+        try:
+            self.started = self.wait_for_ranks(began)
+            self.ranks = self.find_ranks()
+        except BaseException:
+            self.stop()
+            raise
+
+    def wait_for_ranks(self, began: float) -> float:
+        there = 0
+        while there < RANKS:
+            if not select.select([self.ready], [], [], PATIENCE)[0]:
+                raise AssertionError(f"{there} of {RANKS} ranks of {self.launchers[0].args} after {PATIENCE} s")
+            there += len(os.read(self.ready, RANKS))
+        return time.perf_counter() - began
+
+    def find_ranks(self) -> list[int]:
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            processes = [(pid, status(pid)) for pid in [launcher.pid, *descendants(launcher.pid)]]
-            if sum(fields["Name"] == "sleep" for _, fields in processes) == 8:
-                break
-            time.sleep(0.05)
-        launcher.terminate()
-    return sum(int(fields["VmHWM"].split()[0]) for _, fields in processes if fields["Name"] != "sleep")
+            found = [pid for pid in self.processes() if is_rank(pid)]
+            if len(found) == RANKS:
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"the ranks of {self.launchers[0].args} are not found below it")
+
+    def processes(self) -> list[int]:
+        return [pid for launcher in self.launchers for pid in [launcher.pid, *descendants(launcher.pid)]]
+
+    def of_launchers(self, measured) -> float:
+        return sum(measured(pid) for pid in set(self.processes()) - set(self.ranks))
+
+    def memory(self) -> float:
+        """In MiB; pages that several processes share count in parts (PSS)."""
+
+        def proportional(pid: int) -> int:
+            with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+                return int(re.search(r"^Pss: +(\d+) kB$", file.read(), re.MULTILINE)[1])
+
+        return self.of_launchers(proportional) / 1024
+
+    def idle_cpu(self) -> float:
+        """Of one node's launcher, in seconds per hour; nanoseconds are counted (/proc/PID/task/TID/schedstat)."""
+
+        def used(pid: int) -> int:
+            return sum(int(read_word(path)) for path in glob.glob(f"/proc/{pid}/task/*/schedstat"))
+
+        time.sleep(1)  # what the start has left to do
+        before = self.of_launchers(used)
+        time.sleep(IDLE)
+        return (self.of_launchers(used) - before) / 1e9 / IDLE * 3600 / len(self.launchers)
+
+    def kill_one(self, bound: float) -> float | None:
+        """Seconds from the death of a rank of the last node until no rank of any node is left; None: later."""
+        handles = {os.pidfd_open(pid): pid for pid in self.ranks}
+        began = time.perf_counter()
+        os.kill(self.ranks[-1], signal.SIGKILL)
+        try:
+            ended = began
+            while handles and time.perf_counter() - began < bound:
+                for handle in select.select(list(handles), [], [], 1)[0]:
+                    del handles[handle]
+                    os.close(handle)
+                    ended = time.perf_counter()
+            return None if handles else ended - began
+        finally:
+            for handle in handles:
+                os.close(handle)
+
+    def stop(self) -> None:
+        for launcher in self.launchers:
+            if launcher.poll() is None:
+                launcher.terminate()
+        for launcher in self.launchers:
+            launcher.wait(PATIENCE)
+        os.close(self.ready)
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.stop()
+
+
+def start(launcher, folder: str) -> tuple[float, float]:
+    with World(launcher, 1, folder) as world:
+        return world.started, world.memory()
+
+
+def idle(launcher, folder: str) -> float:
+    with World(launcher, 2, folder) as world:
+        return world.idle_cpu()
+
+
+def death(launcher, folder: str, bound: float) -> float | None:
+    with World(launcher, 2, folder) as world:
+        return world.kill_one(bound)
+
+
+def ratio(a: float, b: float) -> str:
+    return f"1/{b / a:.0f}" if a > 0 else ""
 
 
 def bench_launcher(folder: str) -> None:
     if subprocess.run([PYTHON, "-c", "import torch"], check=False, **QUIET).returncode != 0:
         raise LeftOut("Debian's python3-torch is not installed")
-    ours = [COMMAND, "run", "-n", "8"]
-    # -r and -t: torch 1.13 on Python 3.11 cannot take its own defaults for them.
-    options = "--nproc_per_node=8 -r 9:1 -t 9:1 --master_port=28653 --no_python".split()
-    peer = [PYTHON, "-m", "torch.distributed.run", *options]
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
-    a, b = medians(
-        3,
-        lambda: run([*ours, "true"], environment, check=True).wall,
-        lambda: run([*peer, "/bin/true"], environment, check=True).wall,
-    )
+    columns = in_turns(3, lambda: start(ours, folder), lambda: start(torchrun, folder))
+    (a, a_memory), (b, b_memory) = ([statistics.median(values) for values in zip(*column)] for column in columns)
+    what = f"rdma-nccl run until {RANKS} ranks run"
+    line(what, f"{a * 1e3:.1f} ms", f"torchrun {b * 1e3:.0f} ms", ratio(a, b), "<= 1/200")
+    line("memory of the launcher", f"{a_memory:.1f} MiB", f"torchrun {b_memory:.0f} MiB", ratio(a_memory, b_memory),
+         "<= 1/50")
+    a, b = idle(ours, folder), idle(torchrun, folder)
+    line("CPU per hour of idle watching, of 2 nodes each", f"{a:.2f} s", f"torchrun {b:.2f} s", ratio(a, b))
+    ends = [death(ours, folder, PEER_BOUND) or PEER_BOUND for _ in range(3)]
+    peer = death(torchrun, folder, PEER_BOUND)
+    # torchrun leaves the other nodes' ranks to the timeout of their next collective.
     line(
-        "rdma-nccl run until 8 ranks have run",
-        f"{a * 1e3:.1f} ms",
-        f"torchrun {b * 1e3:.0f} ms",
-        f"1/{b / a:.0f}",
-        "<= 1/200",
+        "a rank dies: all ranks of 2 nodes gone",
+        f"{statistics.median(ends) * 1e3:.1f} ms",
+        f"torchrun {peer:.1f} s" if peer else f"torchrun not in {PEER_BOUND} s",
+        ratio(statistics.median(ends), peer) if peer else "",
+        "< 1 s",
     )
-    a = peak_memory([*ours, "sleep", "60"], environment)
-    b = peak_memory([*peer, "/bin/sleep", "60"], environment)
-    line("its memory", f"{a / 1024:.1f} MiB", f"torchrun {b / 1024:.0f} MiB", f"1/{b / a:.0f}", "<= 1/50")
