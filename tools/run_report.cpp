@@ -3,7 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/text.h"
-#include "tools/run_time.h"
+#include "tools/wall_time.h"
 
 #include <algorithm>
 #include <cmath>
@@ -102,7 +102,7 @@ std::string devices_of(const RankFailure& failure) {
 
 std::string process_of(const RankFailure& failure) {
     std::string text = failure.pid > 0 ? format_text("{}, ", failure.pid) : "";
-    text += "at " + time_text(failure.time_us);
+    text += "at " + utc_time_text(failure.time_us);
     if (failure.most_attempts > 1) {
         text += format_text(", attempt {} of {}", failure.attempt + 1, failure.most_attempts);
     }

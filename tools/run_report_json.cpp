@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/text.h"
 #include "tools/run_report.h"
-#include "tools/run_time.h"
+#include "tools/wall_time.h"
 
 #include <algorithm>
 #include <limits>
@@ -48,7 +48,7 @@ Json failure_json(const RankFailure& failure) {
 /// For people who read the file, or programs that only pass it on.
 Json told_json(const RankFailure& failure) {
     auto json = failure_json(failure);
-    json["time"] = time_text(failure.time_us);
+    json["time"] = utc_time_text(failure.time_us);
     json["what"] = describe_end(failure);
     json["advice"] = advice_for(failure);
     return json;

@@ -51,8 +51,9 @@ def ours(nodes: int, node: int, port: int) -> list[str]:
 
 
 def torchrun(nodes: int, node: int, port: int) -> list[str]:
-    # -r and -t: torch 1.13 on Python 3.11 cannot take its own defaults for them.
-    return [PYTHON, "-m", "torch.distributed.run", "-r", "9:1", "-t", "9:1", *world_options(nodes, node, port)]
+    # -r and -t: torch 1.13 on Python 3.11 cannot take its own defaults for them. The interval is that of newer torch.
+    options = ["-r", "9:1", "-t", "9:1", "--monitor_interval=0.1", *world_options(nodes, node, port)]
+    return [PYTHON, "-m", "torch.distributed.run", *options]
 
 
 def read_word(path: str, field: int = 0) -> str:
@@ -162,7 +163,7 @@ class World:
     def stop(self) -> None:
         for launcher in self.launchers:
             if launcher.poll() is None:
-                launcher.terminate()
+                os.killpg(launcher.pid, signal.SIGTERM)
         for launcher in self.launchers:
             launcher.wait(PATIENCE)
         os.close(self.ready)
@@ -174,13 +175,19 @@ class World:
         self.stop()
 
 
+def bare(nodes: int, node: int, port: int) -> list[str]:
+    """The same processes without a launcher: what the machine itself takes."""
+    del nodes, node, port
+    return ["/bin/sh", "-c", f"for i in $(seq {RANKS}); do \"$@\" & done; wait", "sh"]
+
+
 def start(launcher, folder: str) -> tuple[float, float]:
     with World(launcher, 1, folder) as world:
         return world.started, world.memory()
 
 
-def idle(launcher, folder: str) -> float:
-    with World(launcher, 2, folder) as world:
+def idle(launcher, nodes: int, folder: str) -> float:
+    with World(launcher, nodes, folder) as world:
         return world.idle_cpu()
 
 
@@ -196,14 +203,17 @@ def ratio(a: float, b: float) -> str:
 def bench_launcher(folder: str) -> None:
     if subprocess.run([PYTHON, "-c", "import torch"], check=False, **QUIET).returncode != 0:
         raise LeftOut("Debian's python3-torch is not installed")
-    columns = in_turns(3, lambda: start(ours, folder), lambda: start(torchrun, folder))
-    (a, a_memory), (b, b_memory) = ([statistics.median(values) for values in zip(*column)] for column in columns)
+    columns = in_turns(5, *(lambda side=side: start(side, folder) for side in (ours, torchrun, bare)))
+    (a, a_memory), (b, b_memory), (c, _) = ([statistics.median(values) for values in zip(*each)] for each in columns)
     what = f"rdma-nccl run until {RANKS} ranks run"
     line(what, f"{a * 1e3:.1f} ms", f"torchrun {b * 1e3:.0f} ms", ratio(a, b), "<= 1/200")
+    line("", "", f"sh, {RANKS} times & {c * 1e3:.1f} ms", f"{a / c:.1f}")
     line("memory of the launcher", f"{a_memory:.1f} MiB", f"torchrun {b_memory:.0f} MiB", ratio(a_memory, b_memory),
          "<= 1/50")
-    a, b = idle(ours, folder), idle(torchrun, folder)
-    line("CPU per hour of idle watching, of 2 nodes each", f"{a:.2f} s", f"torchrun {b:.2f} s", ratio(a, b))
+    a, b = idle(ours, 1, folder), idle(torchrun, 1, folder)
+    line("CPU per hour of idle watching, one node", f"{a:.2f} s", f"torchrun {b:.2f} s", ratio(a, b))
+    a, b = idle(ours, 2, folder), idle(torchrun, 2, folder)
+    line("per node of two, which keep a connection alive", f"{a:.2f} s", f"torchrun {b:.2f} s", ratio(a, b))
     ends = [death(ours, folder, PEER_BOUND) or PEER_BOUND for _ in range(3)]
     peer = death(torchrun, folder, PEER_BOUND)
     # torchrun leaves the other nodes' ranks to the timeout of their next collective.

@@ -2,7 +2,7 @@
 #include "tools/run_report.h"
 
 #include "tests/unit/tree.h"
-#include "tools/run_time.h"
+#include "tools/wall_time.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -176,10 +176,10 @@ TEST(RunReport, AdvisesWhereTheCauseIsKnown) {
 }
 
 TEST(RunReport, TimesAreOfUtc) {
-    EXPECT_EQ(time_text(0), "1970-01-01T00:00:00.000Z");
-    EXPECT_EQ(time_text(ten_oclock), "2026-11-22T10:00:00.123Z");
-    EXPECT_EQ(time_text(-1), "at an unknown time");
-    EXPECT_FALSE(time_text(std::numeric_limits<std::int64_t>::max()).empty());
+    EXPECT_EQ(utc_time_text(0), "1970-01-01T00:00:00.000Z");
+    EXPECT_EQ(utc_time_text(ten_oclock), "2026-11-22T10:00:00.123Z");
+    EXPECT_EQ(utc_time_text(-1), "at an unknown time");
+    EXPECT_FALSE(utc_time_text(std::numeric_limits<std::int64_t>::max()).empty());
 }
 
 TEST(RunReport, IsJsonWithASchema) {
