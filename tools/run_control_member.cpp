@@ -65,6 +65,7 @@ public:
     void looked(bool moved) override { moved_ = moved_ || moved; }
     void gave_up(const std::string& why) override { arbiter_.on_lost(0, why); }
     std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
+    /// The head decided all, where it came to an end.
     [[nodiscard]] const Arbiter* arbiter() const override {
         return is_over() && attempt_ == 0 && !finished_ ? &arbiter_ : nullptr;
     }

@@ -3,6 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/text.h"
+#include "tools/run_ancestors.h"
 #include "lib/unique_fd.h"
 
 #include <algorithm>
@@ -54,21 +55,10 @@ void for_each_name(const UniqueFd& directory, Visit visit) {
     }
 }
 
-std::optional<pid_t> parent_of(const Root& root, pid_t pid) {
-    const auto stat = root.read(format_text("/proc/{}/stat", pid), 4096).value_or("");
-    const auto behind_name = stat.rfind(')'); // the name may hold anything
-    if (behind_name == std::string::npos) {
-        return std::nullopt;
-    }
-    const auto fields = split_words(std::string_view(stat).substr(behind_name + 1));
-    return fields.size() > 1 ? parse_number<pid_t>(fields[1]) : std::nullopt;
-}
-
 std::set<pid_t> self_and_ancestors(const Root& root) {
-    std::set<pid_t> found;
-    for (std::optional<pid_t> pid = ::getpid(); pid && *pid > 0 && found.insert(*pid).second;) {
-        pid = parent_of(root, *pid);
-    }
+    const auto ancestors = ancestors_of(root, ::getpid());
+    std::set<pid_t> found(ancestors.begin(), ancestors.end());
+    found.insert(::getpid());
     return found;
 }
 

@@ -3,6 +3,7 @@
 
 #include "lib/format.h"
 #include "tools/print.h"
+#include "tools/run_ancestors.h"
 #include "tools/run_attempt.h"
 #include "tools/run_children.h"
 #include "tools/run_dry.h"
@@ -69,8 +70,10 @@ bool is_slurmstepd(pid_t pid) {
 
 class JobRunner {
 public:
-    JobRunner(const Job& job, Control& control, ProcessSet& processes)
-        : job_(job), control_(control), processes_(processes), plan_(job.plan), policy_(new_policy()) {
+    /// `step_daemon`: a pidfd of the slurmstepd that all this belongs to, if there is one.
+    JobRunner(const Job& job, Control& control, ProcessSet& processes, UniqueFd step_daemon)
+        : job_(job), control_(control), processes_(processes), step_daemon_(std::move(step_daemon)), plan_(job.plan),
+          policy_(new_policy()) {
         if (job.options.hang_after) {
             probe_.emplace(job.root, ports(), gpus());
             next_look_ = now() + look_interval;
@@ -81,6 +84,9 @@ public:
         open_events();
         if (control_.fd() >= 0 && !processes_.also_watch(control_.fd())) {
             say("warning: the other launchers cannot be watched");
+        }
+        if (step_daemon_ && !processes_.also_watch(step_daemon_.get())) {
+            step_daemon_.reset();
         }
         start_attempt(0);
         take_orders();
@@ -235,12 +241,11 @@ private:
             act_on_signals(time);
         }
         if (events.guard_gone) {
-            control_.gave_up("its launcher was killed");
-            send(policy_.on_guard_gone(time));
-            exit_code_now_ = 128 + SIGKILL;
-            if (ended_told_) {
-                exit_code_ = exit_code_now_;
-            }
+            kill_all("its launcher was killed", time);
+        }
+        if (step_daemon_ && is_readable(step_daemon_.get())) {
+            step_daemon_.reset(); // once only: it stays readable
+            kill_all("its slurmstepd was killed", time);
         }
         for (const auto& rank_exit : events.exits) {
             handle_exit(rank_exit);
@@ -251,6 +256,16 @@ private:
             end_attempt();
         }
         take_orders();
+    }
+
+    /// Nobody is left to whom this job belongs: no grace, and no waiting for other nodes.
+    void kill_all(std::string_view why, Time time) {
+        control_.gave_up(format_text("node {} is lost: {}", job_.node, why));
+        send(policy_.on_guard_gone(time));
+        exit_code_now_ = 128 + SIGKILL;
+        if (ended_told_) {
+            exit_code_ = exit_code_now_;
+        }
     }
 
     void handle_exit(const RankExit& rank_exit) {
@@ -543,6 +558,7 @@ private:
     const Job& job_;
     Control& control_;
     ProcessSet& processes_;
+    UniqueFd step_daemon_;
     WorldPlan plan_;
     EndPolicy policy_;
     ChildSweep leftovers_;
@@ -568,6 +584,13 @@ private:
     std::optional<int> finish_;        ///< what all launchers are told to exit with
     std::optional<int> exit_code_;
 };
+
+/// Slurm ends a step through it. When somebody kills it, nobody would end what runs below it. Empty: there is none.
+UniqueFd watch_step_daemon() {
+    const auto root = Root::open("/"); // this machine's processes, whatever is emulated
+    const auto pid = root ? find_step_daemon(*root, ::getpid()) : std::nullopt;
+    return pid ? open_pidfd(*pid) : UniqueFd();
+}
 
 } // namespace
 
@@ -606,7 +629,7 @@ int run_job(const Job& job, Control& control, const BlockedSignals& signals, int
         print_error(format_text("{}: {}", job.node, processes.error().message));
         return 1;
     }
-    return JobRunner(job, control, *processes).run();
+    return JobRunner(job, control, *processes, watch_step_daemon()).run();
 }
 
 } // namespace rdma_nccl

@@ -24,11 +24,6 @@ constexpr std::size_t signal_key = 0;
 constexpr std::size_t guard_key = 1;
 constexpr std::size_t first_rank_key = 2;
 
-/// glibc 2.36 was the first to have a function for it.
-UniqueFd open_pidfd(pid_t pid) {
-    return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-}
-
 int milliseconds_until(std::optional<ProcessSet::Time> until) {
     if (!until) {
         return -1;
@@ -38,6 +33,10 @@ int milliseconds_until(std::optional<ProcessSet::Time> until) {
 }
 
 } // namespace
+
+UniqueFd open_pidfd(pid_t pid) {
+    return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); // glibc has a function for it since 2.36
+}
 
 Result<ProcessSet> ProcessSet::create(const BlockedSignals& signals, int guard_fd, bool use_pidfds) {
     auto reader = SignalReader::open(signals);

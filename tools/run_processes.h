@@ -19,6 +19,9 @@
 
 namespace rdma_nccl {
 
+/// Becomes readable when the process ends, pidfd_open(2). Empty where there is no such process, or no pidfd.
+UniqueFd open_pidfd(pid_t pid);
+
 struct RankExit {
     std::size_t index = 0; ///< of start(), from 0
     pid_t pid = 0;

@@ -138,6 +138,24 @@ TEST_F(RunControl, WhatTheHeadSaysLastIsTheCode) {
     EXPECT_EQ(launchers_[0].finish(), 7);
 }
 
+TEST_F(RunControl, WhoHearsOfTheEndAndOfTheHeadsEndAtOnceReportsNothing) {
+    start(2);
+    launchers_[1].control->failed(failure_of(1, 7), Clock::now());
+    ASSERT_TRUE(until([this] { return launchers_[1].order<EndRanks>() != nullptr; }));
+    launchers_[0].control->ended({});
+    launchers_[1].control->ended({});
+    while (!launchers_[0].finish()) {
+        launchers_[0].work();
+        std::this_thread::sleep_for(milliseconds(2));
+    }
+    launchers_.erase(launchers_.begin());
+    ASSERT_TRUE(until([this] { return all_finished(); }));
+    launchers_[0].work();
+    EXPECT_EQ(launchers_[0].finish(), 7);
+    EXPECT_EQ(launchers_[0].control->arbiter(), nullptr) << "the head has reported it";
+    EXPECT_EQ(launchers_[0].warnings, std::vector<std::string>{});
+}
+
 TEST_F(RunControl, SignalsReachAll) {
     start(3);
     launchers_[1].control->got_signal({SIGUSR1, 2});

@@ -1,0 +1,382 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of `rdma-nccl run` in a real Slurm: usage: test_run.py BUILD_DIR [TEST...]. As root.
+
+Every fault ends, or does not end, a step of two nodes with four ranks each. The tests look at srun's exit code, at what
+is said, and for processes of the step that are still there; how long it took is printed at the end, and not judged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+from dataclasses import dataclass
+
+from cluster_test import CLUSTER, PYTHON, ClusterTest, main
+
+MARK = "TEST_OF_RUN"
+IDLE = "echo ready; exec sleep 1000"  # what a rank does that waits for a fault
+PAUSE = 0.02  # seconds between two looks
+FAR = {"n01": "n02", "n02": "n01"}
+
+TIME_LIMIT = 40  # seconds for anything to happen
+
+times: list[tuple[str, object, float, float]] = []
+
+
+def failing(rank: int, command: str) -> str:
+    """A shell's words for ranks of which one does something else, once the test says so."""
+    return f"[ $RANK != {rank} ] || {{ echo ready; until [ -e $GO ]; do sleep 0.02; done; {command}; }}; {IDLE}"
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of a step. One with a rank is that rank's, or a descendant of it."""
+
+    pid: int
+    parent: int
+    node: str
+    name: str
+    rank: int | None
+
+
+def read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:  # it has just ended
+        return b""
+
+
+class Step:
+    """srun in the cluster, its output in files."""
+
+    def __init__(self, test: RunTest, number: int, command: list[str], variables: dict[str, str]):
+        self._test = test
+        self._mark = f"{os.getpid()}-{number}"
+        self._paths = [os.path.join(test.cluster.dir, f"step-{number}.{kind}") for kind in ("out", "err")]
+        where = [CLUSTER, "exec", "--dir", test.cluster.dir, "--user", "alice", "--"]
+        self._go = os.path.join(test.cluster.dir, f"step-{number}.go")
+        variables = {MARK: self._mark, "GO": self._go, **variables}
+        where += ["env", *(f"{name}={value}" for name, value in variables.items())]
+        with open(self._paths[0], "w", encoding="ascii") as out, open(self._paths[1], "w", encoding="ascii") as err:
+            self._srun = subprocess.Popen([*where, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        self._fault: float | None = None
+
+    @property
+    def out(self) -> str:
+        return read(self._paths[0]).decode(errors="replace")
+
+    @property
+    def err(self) -> str:
+        return read(self._paths[1]).decode(errors="replace")
+
+    def processes(self, node: str | None = None) -> list[Process]:
+        """On this node, or on all; those that only wait to be reaped have no environment any more."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            environment = read(f"/proc/{pid}/environ").split(b"\0")
+            if f"{MARK}={self._mark}".encode() not in environment:
+                continue
+            try:
+                where = self._test.nodes.get(os.readlink(f"/proc/{pid}/ns/uts"))
+                name, fields = read(f"/proc/{pid}/stat").decode().split("(", 1)[1].rsplit(") ", 1)
+            except (OSError, IndexError):
+                continue
+            if where is None or node not in (None, where):
+                continue
+            ranks = [int(value[5:]) for value in environment if value.startswith(b"RANK=")]
+            found.append(Process(int(pid), int(fields.split()[1]), where, name, ranks[0] if ranks else None))
+        return found
+
+    def launchers(self, node: str) -> list[Process]:
+        """The one that slurmstepd started, and its child, which does the work."""
+        found = [process for process in self.processes(node) if process.name == "rdma-nccl" and process.rank is None]
+        pids = {process.pid for process in found}
+        return sorted(found, key=lambda process: process.parent in pids)
+
+    def until(self, what: str, happened) -> None:
+        deadline = time.monotonic() + TIME_LIMIT
+        while not happened():
+            if time.monotonic() > deadline:
+                self._test.fail(f"{what}: not in {TIME_LIMIT} s\n{self.text()}")
+            time.sleep(PAUSE)
+
+    def until_said(self, pattern: str, count: int = 1, of_ranks: bool = True) -> None:
+        def said() -> bool:
+            if len(re.findall(pattern, self.out if of_ranks else self.err)) >= count:
+                return True
+            if self._srun.poll() is not None:
+                self._test.fail(f"not said: {pattern}\n{self.text()}")
+            return False
+
+        self.until(f"{count} times {pattern}", said)
+
+    def ready(self, ranks: int = 8) -> Step:
+        self.until_said(r"\] ready\b", ranks)
+        self._fault = time.monotonic()
+        return self
+
+    def joined(self) -> Step:
+        """Ready, and the launchers have found each other: after 0.2 s at the latest where one came first."""
+        self.ready()
+        time.sleep(0.5)
+        return self.ready()
+
+    def go(self) -> Step:
+        """Once all ranks are there, the one that fails does so."""
+        self.ready()
+        with open(self._go, "w", encoding="ascii"):
+            pass
+        return self
+
+    def text(self) -> str:
+        left = "\n".join(map(str, self.processes()))
+        return f"--- stdout\n{self.out}--- stderr\n{self.err}--- processes\n{left}"
+
+    def kill(self, number: int, processes: list[Process]) -> None:
+        self._test.assertTrue(processes, "nobody to be signalled")
+        for process in processes:
+            os.kill(process.pid, number)
+
+    def interrupt(self) -> None:
+        """Ctrl-C at srun."""
+        self._srun.send_signal(signal.SIGINT)
+
+    def gone(self, node: str | None = None) -> float:
+        """Seconds from the fault until none of its processes is left there."""
+        self.until("all processes are gone", lambda: not self.processes(node))
+        return self.since_fault()
+
+    def since_fault(self) -> float:
+        return time.monotonic() - self._fault if self._fault else float("nan")
+
+    def end(self, what: str, code: int) -> Step:
+        """What must be so after any fault."""
+        gone = self.gone() if self._fault else float("nan")
+        try:
+            ended = self._srun.wait(TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            self._test.fail(f"srun does not end\n{self.text()}")
+        times.append((what, ended, gone, self.since_fault()))
+        self.gone()
+        self._test.assertEqual(ended, code, f"{what}\n{self.text()}")
+        return self
+
+    def says(self, *patterns: str) -> Step:
+        for pattern in patterns:
+            self._test.assertRegex(self.err, pattern)
+        return self
+
+    def abandon(self) -> None:
+        for process in self.processes():
+            try:
+                os.kill(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if self._srun.poll() is None:
+            self._srun.kill()
+            self._srun.wait()
+
+
+class RunTest(ClusterTest):
+    arguments = ["--gpus", "4", "--names"]
+    nodes: dict[str, str]  # by their UTS namespace
+    numbers = iter(range(1, 1000))
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        names = ("n01", "n02")
+        cls.nodes = {cls.cluster.run("readlink", "/proc/self/ns/uts", node=name).stdout.strip(): name for name in names}
+
+    def start(self, rank: str, *run: str, plugin: bool = True, srun: tuple[str, ...] = (), count: int = 4,
+              launcher: tuple[str, ...] = (), **variables: str) -> Step:
+        """Starts a step whose ranks are shells; `launcher`: what is put in front of the launcher."""
+        command = ["srun", "-N2", "--ntasks-per-node=1", *(["--rdma-nccl"] if plugin else []), *srun]
+        command += [*launcher, "rdma-nccl", "run", "--no-preflight", "-n", str(count), *run, "bash", "-c", rank]
+        step = Step(self, next(self.numbers), command, variables)
+        self.addCleanup(step.abandon)
+        return step
+
+    def both(self, rank: str, *run: str, **options) -> list[tuple[str, Step]]:
+        """With and without the plugin."""
+        return [(name, self.start(rank, *run, plugin=bool(name == "plugin"), **options)) for name in ("plugin", "plain")]
+
+    def job_of(self, step: Step) -> str:
+        return next(value[13:].decode() for value in read(f"/proc/{step.launchers('n01')[0].pid}/environ").split(b"\0")
+                    if value.startswith(b"SLURM_JOB_ID="))
+
+    def file(self, name: str, text: str) -> str:
+        path = os.path.join(self.cluster.dir, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def on_node(self, node: str, *command: str) -> str:
+        return self.good(*command, user="root", node=node)
+
+
+class Ranks(RunTest):
+    """A rank fails."""
+
+    def test_exits_with_7(self):
+        for name, step in self.both(failing(5, "echo oh no >&2; exit 7")):
+            step.go().end(f"rank exits 7 ({name})", 7)
+            step.says(r"(?m)^rdma-nccl: rank 5 \(local 1\) on n02 failed first: exited with code 7$", r"\| oh no")
+            self.assertEqual(step.err.count("failed first"), 1, step.err)
+
+    def test_segmentation_fault(self):
+        for name, step in self.both(failing(2, "ulimit -c 0; kill -SEGV $$")):
+            step.go().end(f"rank segfaults ({name})", 139)
+            step.says(r"rank 2 \(local 2\) on n01 failed first: killed by signal 11 \(Segmentation fault\)")
+
+    def test_a_daemon_that_a_rank_leaves_behind(self):
+        step = self.start("(setsid bash -c 'trap \"\" HUP; echo ready; sleep 1000' &); sleep 0.3").ready()
+        step.end("ranks fork daemons and end", 0).says(r"n02: ending \d+ processes that the ranks left behind")
+        step = self.start("(setsid bash -c 'trap \"\" TERM HUP; sleep 1000' &); " + failing(5, "exit 9"),
+                          "--shutdown-timeout", "1")
+        step.go().end("rank exits 9, daemons ignore TERM, grace 1 s", 9).says("rank 5 .* exited with code 9")
+
+    def test_fork_bomb(self):
+        bomb = "trap '' TERM; bomb() { bomb | bomb & sleep 1000; }; bomb 2>/dev/null"
+        step = self.start(failing(6, "bash -c \"$BOMB\" & sleep 1; exit 3"), "--shutdown-timeout", "1",
+                          launcher=("bash", "-c", "ulimit -u 300; exec \"$@\"", "-"), BOMB=bomb)
+        step.go().end("fork bomb at ulimit -u", 3).says("rank 6 .* failed first: exited with code 3")
+
+    def test_error_file_and_report_file(self):
+        error = {"message": {"message": "ValueError: too cold", "extraInfo": {
+            "py_callstack": "Traceback (most recent call last):\n  File \"train.py\", line 3, in main\nValueError: too cold\n",
+            "timestamp": "1700000000"}}}
+        rank = failing(7, f"echo '{json.dumps(error)}' > $TORCHELASTIC_ERROR_FILE; exit 1")
+        report = os.path.join(self.cluster.dir, "home/alice/report.json")
+        self.start(rank, "--json", report).go().end("rank writes error.json", 1).says(
+            r"rank 7 \(local 3\) on n02 failed first", "error +ValueError: too cold", "line 3, in main")
+        with open(report, encoding="utf-8") as file:
+            told = json.load(file)
+        self.assertIn("too cold", json.dumps(told))
+        self.assertIn('"rank": 7', json.dumps(told))
+        self.assertIn('"n02"', json.dumps(told))
+
+
+class Launchers(RunTest):
+    """What runs the ranks fails."""
+
+    def test_killed_launcher(self):
+        for node in ("n02", "n01"):
+            for which, victims in (("guard", [0]), ("worker", [1]), ("guard and worker", [0, 1])):
+                step = self.start(IDLE).joined()
+                there = step.launchers(node)
+                self.assertEqual(len(there), 2, there)
+                step.kill(signal.SIGKILL, [there[victim] for victim in victims])
+                step.end(f"launcher of {node} SIGKILLed ({which})", 137)
+
+    def test_killed_slurmstepd(self):
+        for name, step in self.both(IDLE, srun=("--kill-on-bad-exit=1",)):
+            step.joined()
+            os.kill(step.launchers("n02")[0].parent, signal.SIGKILL)
+            elapsed = step.gone()
+            step.interrupt()
+            step.interrupt()
+            step.end(f"slurmstepd of n02 SIGKILLed ({name}): {elapsed:.2f} s", 1).says("n02.* is lost")
+
+    def test_paused_node(self):
+        step = self.start(IDLE, "--node-timeout", "2", srun=("--kill-on-bad-exit=1",)).joined()
+        step.kill(signal.SIGSTOP, step.processes("n02"))
+        step.end("n02 paused, srun -K, --node-timeout 2", 1).says(r"node n02 \(node rank 1\) is lost: nothing heard from it for 2 s")
+
+    def test_paused_node_that_goes_on(self):
+        step = self.start(IDLE, "--node-timeout", "2").joined()
+        paused = step.processes("n02")
+        step.kill(signal.SIGSTOP, paused)
+        step.until("n01 has ended", lambda: not step.processes("n01"))
+        step.kill(signal.SIGCONT, paused)
+        step.end("n02 paused, goes on later, --node-timeout 2", 1).says(r"node n02 .* is lost: nothing heard")
+
+    def test_a_short_pause_is_no_loss(self):
+        step = self.start("echo ready; sleep 3", "--node-timeout", "4").joined()
+        paused = step.processes("n02")
+        step.kill(signal.SIGSTOP, paused)
+        time.sleep(1)
+        step.kill(signal.SIGCONT, paused)
+        step.end("n02 paused for 1 s, --node-timeout 4", 0)
+
+    def test_a_node_that_is_late(self):
+        late = ("bash", "-c", "[ $SLURM_NODEID = 0 ] || sleep 3; exec \"$@\"", "-")
+        for name, step in self.both("echo ready; sleep 0.5", launcher=late):
+            step.ready().end(f"n02 comes 3 s late ({name})", 0)
+            self.assertNotIn("did not connect", step.err)
+        step = self.start("[ $RANK != 1 ] || exit 4; " + IDLE, launcher=late)
+        step.end("rank of n01 exits 4 before n02 is there", 4).says("rank 1 .* exited with code 4")
+
+
+class Signals(RunTest):
+    COUNTS = "trap 'echo got USR1' USR1; trap 'echo got TERM; exit 0' TERM; echo ready; while :; do read -rt 0.1 <> <(:); done"
+
+    def until_all_got(self, step: Step, name: str) -> None:
+        step.until_said(f"got {name}", 8)
+        time.sleep(0.5)
+        self.assertEqual(step.out.count(f"got {name}"), 8, step.out)
+
+    def test_scancel(self):
+        step = self.start(self.COUNTS).joined()
+        self.good("scancel", self.job_of(step))
+        step.end("scancel", 143)
+        self.assertEqual(step.out.count("got TERM"), 8, step.text())
+
+    def test_scancel_signal(self):
+        step = self.start(self.COUNTS).joined()
+        self.good("scancel", "--signal=USR1", self.job_of(step))
+        self.until_all_got(step, "USR1")
+        self.assertEqual(len(step.launchers("n01") + step.launchers("n02")), 4)
+        self.good("scancel", self.job_of(step))
+        step.end("scancel --signal=USR1, then scancel", 143)
+
+    def test_notice_on_one_node_reaches_all(self):
+        for node in ("n01", "n02"):
+            step = self.start(self.COUNTS).joined()
+            step.kill(signal.SIGUSR1, step.launchers(node)[:1])
+            self.until_all_got(step, "USR1")
+            step.kill(signal.SIGTERM, step.launchers(node)[:1])
+            step.end(f"USR1, then TERM to the launcher of {node}", 143)
+
+    def test_signal_for_launchers_and_ranks(self):
+        """As Slurm's SignalChildrenProcesses does it."""
+        step = self.start(self.COUNTS).joined()
+        step.kill(signal.SIGUSR1, [process for process in step.processes() if process.name in ("rdma-nccl", "bash")])
+        self.until_all_got(step, "USR1")
+        step.kill(signal.SIGTERM, step.launchers("n01")[:1])
+        step.end("USR1 to launchers and ranks", 143)
+
+    def test_on_signal(self):
+        step = self.start(self.COUNTS, "--on-signal", "TERM=USR1").joined()
+        step.kill(signal.SIGTERM, step.launchers("n02")[:1])
+        self.until_all_got(step, "USR1")
+        step.kill(signal.SIGINT, step.launchers("n02")[:1])
+        step.end("--on-signal TERM=USR1, then INT", 130)
+
+    def test_interrupted_srun(self):
+        step = self.start("trap 'echo got INT; exit 0' INT; echo ready; while :; do read -rt 0.1 <> <(:); done").joined()
+        step.interrupt()
+        time.sleep(0.2)
+        step.interrupt()
+        step.end("Ctrl-C at srun, twice", 130)
+        self.assertEqual(step.out.count("got INT"), 8, step.text())
+
+
+def run() -> None:
+    try:
+        main()
+    finally:
+        print("\nfault: exit code, seconds to the last process, seconds to srun's end")
+        for what, code, gone, ended in times:
+            print(f"{what:60} {code:>4} {gone:6.2f} {ended:6.2f}")
+
+
+if __name__ == "__main__":
+    run()
