@@ -33,7 +33,7 @@ std::vector<pid_t> ancestors_of(const Root& root, pid_t pid) {
     return found;
 }
 
-std::optional<pid_t> find_step_daemon(const Root& root, pid_t pid) {
+std::optional<pid_t> step_daemon_above(const Root& root, pid_t pid) {
     for (const pid_t ancestor : ancestors_of(root, pid)) {
         if (trim(root.read(format_text("/proc/{}/comm", ancestor), 64).value_or("")) == "slurmstepd") {
             return ancestor;

@@ -14,6 +14,6 @@ namespace rdma_nccl {
 std::vector<pid_t> ancestors_of(const Root& root, pid_t pid);
 
 /// The slurmstepd below which this process runs: that of a step, or of a batch script. nullopt: there is none.
-std::optional<pid_t> find_step_daemon(const Root& root, pid_t pid);
+std::optional<pid_t> step_daemon_above(const Root& root, pid_t pid);
 
 } // namespace rdma_nccl

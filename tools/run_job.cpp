@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <future>
 #include <poll.h>
 #include <set>
@@ -62,16 +61,21 @@ bool is_readable(int fd) {
     return ::poll(&waited, 1, 0) > 0;
 }
 
-bool is_slurmstepd(pid_t pid) {
-    std::ifstream file(format_text("/proc/{}/comm", pid));
-    std::string name;
-    return pid > 0 && std::getline(file, name) && name == "slurmstepd";
+/// Slurm ends a step through its slurmstepd. When somebody kills that, nobody would end what runs below it.
+struct StepDaemon {
+    pid_t pid = -1; ///< -1: there is none
+    UniqueFd end;   ///< readable once it has ended; empty: not watched
+};
+
+StepDaemon find_step_daemon() {
+    const auto root = Root::open("/"); // this machine's processes, whatever is emulated
+    const auto pid = root ? step_daemon_above(*root, ::getpid()) : std::nullopt;
+    return pid ? StepDaemon{*pid, open_pidfd(*pid)} : StepDaemon();
 }
 
 class JobRunner {
 public:
-    /// `step_daemon`: a pidfd of the slurmstepd that all this belongs to, if there is one.
-    JobRunner(const Job& job, Control& control, ProcessSet& processes, UniqueFd step_daemon)
+    JobRunner(const Job& job, Control& control, ProcessSet& processes, StepDaemon step_daemon)
         : job_(job), control_(control), processes_(processes), step_daemon_(std::move(step_daemon)), plan_(job.plan),
           policy_(new_policy()) {
         if (job.options.hang_after) {
@@ -85,8 +89,8 @@ public:
         if (control_.fd() >= 0 && !processes_.also_watch(control_.fd())) {
             say("warning: the other launchers cannot be watched");
         }
-        if (step_daemon_ && !processes_.also_watch(step_daemon_.get())) {
-            step_daemon_.reset();
+        if (step_daemon_.end && !processes_.also_watch(step_daemon_.end.get())) {
+            step_daemon_.end.reset();
         }
         start_attempt(0);
         take_orders();
@@ -231,7 +235,7 @@ private:
                 signals_.from_guard(received.number, time);
             } else {
                 const bool ends = job_.options.end_signals.contains(received.number);
-                signals_.direct(received.number, time, is_slurmstepd(received.sender),
+                signals_.direct(received.number, time, received.sender == step_daemon_.pid,
                                 ends && policy_.phase() == Phase::Running);
             }
         }
@@ -243,8 +247,8 @@ private:
         if (events.guard_gone) {
             kill_all("its launcher was killed", time);
         }
-        if (step_daemon_ && is_readable(step_daemon_.get())) {
-            step_daemon_.reset(); // once only: it stays readable
+        if (step_daemon_.end && is_readable(step_daemon_.end.get())) {
+            step_daemon_.end.reset(); // once only: it stays readable
             kill_all("its slurmstepd was killed", time);
         }
         for (const auto& rank_exit : events.exits) {
@@ -558,7 +562,7 @@ private:
     const Job& job_;
     Control& control_;
     ProcessSet& processes_;
-    UniqueFd step_daemon_;
+    StepDaemon step_daemon_;
     WorldPlan plan_;
     EndPolicy policy_;
     ChildSweep leftovers_;
@@ -584,13 +588,6 @@ private:
     std::optional<int> finish_;        ///< what all launchers are told to exit with
     std::optional<int> exit_code_;
 };
-
-/// Slurm ends a step through it. When somebody kills it, nobody would end what runs below it. Empty: there is none.
-UniqueFd watch_step_daemon() {
-    const auto root = Root::open("/"); // this machine's processes, whatever is emulated
-    const auto pid = root ? find_step_daemon(*root, ::getpid()) : std::nullopt;
-    return pid ? open_pidfd(*pid) : UniqueFd();
-}
 
 } // namespace
 
@@ -629,7 +626,7 @@ int run_job(const Job& job, Control& control, const BlockedSignals& signals, int
         print_error(format_text("{}: {}", job.node, processes.error().message));
         return 1;
     }
-    return JobRunner(job, control, *processes, watch_step_daemon()).run();
+    return JobRunner(job, control, *processes, find_step_daemon()).run();
 }
 
 } // namespace rdma_nccl

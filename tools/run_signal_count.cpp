@@ -10,8 +10,9 @@ namespace {
 /// slurmstepd signals all processes of a step in one loop of kill(2).
 constexpr std::chrono::milliseconds other_half(20);
 
-/// Between nodes: slurmstepd of the one may be later than the launcher of the other.
-constexpr std::chrono::milliseconds own_copy(50);
+/// slurmctld signals all nodes at once, in a tree of messages: a launcher may tell another what slurmstepd there is about
+/// to do.
+constexpr std::chrono::milliseconds own_copy(200);
 
 /// Later than that, the guard's signal is another one.
 constexpr std::chrono::seconds longest_debt(5);

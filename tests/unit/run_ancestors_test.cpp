@@ -18,8 +18,8 @@ TEST(RunAncestors, FindsTheStepDaemonAbove) {
     tree.file("/proc/20/stat", "20 (slurmstepd) S 1 20 20 0").file("/proc/20/comm", "slurmstepd\n");
     tree.file("/proc/1/stat", "1 (systemd) S 0 1 1 0").file("/proc/1/comm", "systemd\n");
     EXPECT_EQ(ancestors_of(tree.root(), 40), (std::vector<pid_t>{30, 20, 1}));
-    EXPECT_EQ(find_step_daemon(tree.root(), 40), 20);
-    EXPECT_EQ(find_step_daemon(tree.root(), 20), std::nullopt) << "it is above, or it is none";
+    EXPECT_EQ(step_daemon_above(tree.root(), 40), 20);
+    EXPECT_EQ(step_daemon_above(tree.root(), 20), std::nullopt) << "it is above, or it is none";
 }
 
 TEST(RunAncestors, HiddenAndOddProcesses) {
@@ -31,7 +31,7 @@ TEST(RunAncestors, HiddenAndOddProcesses) {
     tree.file("/proc/30/stat", "30 (x) S").file("/proc/50/stat", "50 (x) S -7 1");
     EXPECT_EQ(ancestors_of(tree.root(), 40), std::vector<pid_t>{30});
     EXPECT_TRUE(ancestors_of(tree.root(), 50).empty());
-    EXPECT_EQ(find_step_daemon(tree.root(), 40), std::nullopt);
+    EXPECT_EQ(step_daemon_above(tree.root(), 40), std::nullopt);
 }
 
 TEST(RunAncestors, OfThisProcess) {
