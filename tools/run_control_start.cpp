@@ -19,6 +19,13 @@ std::uint16_t at(std::uint16_t first, unsigned offset) {
     return static_cast<std::uint16_t>(port <= greatest_port ? port : first - offset);
 }
 
+/// The first port of a block that is this step's alone.
+std::uint16_t block_of(const Environment& environment, std::uint16_t master_port, const PortRange& range) {
+    const auto step = read_step(environment, {});
+    const bool reserved = !step.reserved_ports.empty() && step.reserved_ports.front() == master_port;
+    return reserved ? derive_port(step.job_id, step.step_id, range) : master_port;
+}
+
 /// Nobody listens there. (Whoever holds it for this step, without listening, does not count.)
 bool is_free(std::uint16_t port) {
     return port != 0 && listen_on(port, PortSharing::Reuse).has_value();
@@ -27,19 +34,18 @@ bool is_free(std::uint16_t port) {
 } // namespace
 
 std::uint16_t control_port(const Environment& environment, std::uint16_t master_port, const PortRange& range) {
-    const auto step = read_step(environment, {});
-    if (step.reserved_ports.empty() || step.reserved_ports.front() != master_port) {
-        return at(master_port, control_offset);
-    }
-    return step.reserved_ports.size() > 2 ? step.reserved_ports.back()
-                                          : at(derive_port(step.job_id, step.step_id, range), control_offset);
+    const auto reserved = read_step(environment, {}).reserved_ports;
+    const bool more = reserved.size() > 2 && reserved.front() == master_port;
+    return more ? reserved.back() : at(block_of(environment, master_port, range), control_offset);
 }
+
+RestartPorts::RestartPorts(const Environment& environment, std::uint16_t master_port, const PortRange& range)
+    : first_(master_port), spare_(at(block_of(environment, master_port, range), spare_offset)) {}
 
 std::optional<std::uint16_t> RestartPorts::next(unsigned attempt) {
     held_ = {};
-    const auto spare = at(first_, spare_offset);
-    const auto wanted = attempt % 2 == 0 ? first_ : spare;
-    for (const auto port : {wanted, wanted == first_ ? spare : first_}) {
+    const auto wanted = attempt % 2 == 0 ? first_ : spare_;
+    for (const auto port : {wanted, wanted == first_ ? spare_ : first_}) {
         if (is_free(port)) {
             return port;
         }

@@ -22,14 +22,16 @@ namespace rdma_nccl {
 std::uint16_t control_port(const Environment& environment, std::uint16_t master_port, const PortRange& range);
 
 /// For attempts behind the first: MASTER_PORT and the third port of its block by turns, as the last listener's
-/// connections may linger; another free one of node 0 where both are taken.
+/// connections may linger; another free one of node 0 where both are taken. Where Slurm reserved MASTER_PORT, the port
+/// behind it may be another step's: there it is the third of the block that job and step give.
 class RestartPorts {
 public:
-    explicit RestartPorts(std::uint16_t master_port) : first_(master_port) {}
+    RestartPorts(const Environment& environment, std::uint16_t master_port, const PortRange& range);
     std::optional<std::uint16_t> next(unsigned attempt);
 
 private:
     std::uint16_t first_;
+    std::uint16_t spare_;
     HeldPort held_;
 };
 
