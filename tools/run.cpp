@@ -182,9 +182,9 @@ int run_ranks(const RunOptions& options, const Root& root, const Environment& en
                   *logs};
     const BlockedSignals signals(signals_of(options));
     return run_guarded(signals, [&](int guard_fd) {
-        RestartPorts ports(plan.master_port.value);
-        const auto control =
-            start_control(options, environment, plan, job.node, default_port_range(read_ephemeral_range(root)), ports);
+        const auto range = default_port_range(read_ephemeral_range(root));
+        RestartPorts ports(environment, plan.master_port.value, range);
+        const auto control = start_control(options, environment, plan, job.node, range, ports);
         const int code = run_job(job, *control, signals, guard_fd);
         directory.reset(); // also when there is no guard any more to do it
         return code;

@@ -419,8 +419,10 @@ sys.stdin.read()
             self.assertNotEqual(self.ports(step, "ready"), self.ports(step, "met"))
 
     def test_a_port_that_was_taken_meanwhile(self):
-        step = self.meet().ready()
+        # Of a port that Slurm reserved, the next ones may be other steps'; of one that is given, they are the block.
+        step = self.meet("--master-port", "23470").ready()
         first = self.ports(step, "ready")[0]
+        self.assertEqual(first, 23470)
         where = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "bob", "--node", "n01", "--"]
         taker = subprocess.Popen([*where, PYTHON, "-c", self.LISTEN, str(first + 2)], text=True,
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
