@@ -480,8 +480,10 @@ private:
     }
     void obey(const Finish& order) {
         finish_ = order.code;
-        if (ended_told_) { // else all that runs here comes first
+        if (ended_told_) {
             exit_code_ = final_code();
+        } else { // the others gave this node up, or were through before it came: nothing may outlive the launcher
+            send(policy_.on_failure(1, now()));
         }
     }
     void obey(const ShowStacks& /*order*/) {
