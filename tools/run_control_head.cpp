@@ -261,7 +261,7 @@ private:
             }
         }
         if (missing > 0 && hang_) {
-            warnings_.push_back("the hang watch is off: it needs the launchers of all nodes");
+            warnings_.emplace_back("the hang watch is off: it needs the launchers of all nodes");
         }
         if (missing > 0 && listener_) {
             warnings_.push_back(format_text(

@@ -125,7 +125,7 @@ int run_guarded(const BlockedSignals& signals, const std::function<int(int guard
         ::setsid(); // what is sent to the guard's process group (Ctrl-C, kill -9 %1) comes through the guard alone
         // Not by return: threads may hang in drivers or on the console, and must not meet destructors.
         const int code = work(read_end.get());
-        std::fflush(nullptr);
+        static_cast<void>(std::fflush(nullptr)); // a console that takes nothing is nobody's failure
         ::_exit(code);
     }
     Guard guard(child, *reader);
