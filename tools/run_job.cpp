@@ -24,6 +24,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -229,7 +230,8 @@ private:
 
     void handle(const Events& events) {
         const auto time = now();
-        // Signals before exits: a rank that fails because of a signal to the whole step is not the cause.
+        // Signals before exits, also those of which half has come: a rank that fails because of a signal to the whole
+        // step is not the cause.
         for (const auto& received : events.signals) {
             if (received.sender == guard_) {
                 signals_.from_guard(received.number, time);
@@ -239,11 +241,7 @@ private:
                                 ends && policy_.phase() == Phase::Running);
             }
         }
-        if (!events.exits.empty()) {
-            act_on_signals(time + std::chrono::hours(1)); // now, although their other half may come yet
-        } else {
-            act_on_signals(time);
-        }
+        act_on_signals(time);
         if (events.guard_gone) {
             kill_all("its launcher was killed", time);
         }
@@ -251,12 +249,15 @@ private:
             step_daemon_.end.reset(); // once only: it stays readable
             kill_all("its slurmstepd was killed", time);
         }
-        for (const auto& rank_exit : events.exits) {
-            handle_exit(rank_exit);
+        exits_.insert(exits_.end(), events.exits.begin(), events.exits.end());
+        if (!signals_.deadline()) {
+            for (const auto& rank_exit : std::exchange(exits_, {})) {
+                handle_exit(rank_exit);
+            }
         }
         handle_time();
         look_for_hang(time);
-        if (processes_.running() == 0) {
+        if (processes_.running() == 0 && exits_.empty()) {
             end_attempt();
         }
         take_orders();
@@ -569,6 +570,7 @@ private:
     EndPolicy policy_;
     ChildSweep leftovers_;
     SignalCounts signals_;
+    std::vector<RankExit> exits_; ///< not yet looked at
     OutOfMemoryWatch memory_;
     std::optional<EventLog> events_;
     std::optional<Attempt> attempt_; ///< uses events_

@@ -34,6 +34,7 @@ public:
 
     /// Those that have waited long enough for their other half.
     std::vector<Due> take_due(Time now);
+    /// Of what take_due() will give; nullopt: nothing waits.
     [[nodiscard]] std::optional<Time> deadline() const;
 
     /// Of `count` times that some node has got it: how often it remains to be acted on here. Counts as done then.
