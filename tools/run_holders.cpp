@@ -3,8 +3,8 @@
 
 #include "lib/format.h"
 #include "lib/text.h"
-#include "tools/run_ancestors.h"
 #include "lib/unique_fd.h"
+#include "tools/run_ancestors.h"
 
 #include <algorithm>
 #include <array>
