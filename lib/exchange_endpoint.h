@@ -38,8 +38,8 @@ std::string_view bytes_of(const Token& token);
 /// Takes the same time wherever the first difference is; false for another length.
 bool equal_in_constant_time(std::string_view bytes, const Token& token);
 
-/// 32 hexadecimal characters for the step's tasks, the same on all its nodes. Neither half of the secret follows from it
-/// alone.
+/// 32 hexadecimal characters for the step's tasks, the same on all its nodes. Neither half of the secret follows from
+/// it alone.
 std::string launcher_token(const Secret& secret);
 
 struct ExchangeEndpoint {

@@ -102,6 +102,7 @@ private:
         return std::clamp(settings_.node_timeout / 5, milliseconds(50), milliseconds(1000));
     }
 
+    // NOLINTNEXTLINE(modernize-use-nodiscard): where it fails, the next beat sees to it
     bool watch(int fd, int operation, std::uint32_t what) const {
         epoll_event event{};
         event.events = what;

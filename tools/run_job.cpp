@@ -237,8 +237,10 @@ private:
                 signals_.from_guard(received.number, time);
             } else {
                 const bool ends = job_.options.end_signals.contains(received.number);
-                signals_.direct(received.number, time, received.sender == step_daemon_.pid,
-                                ends && policy_.phase() == Phase::Running);
+                // The guard's copy may have been lost: a signal that is pending already is not queued again.
+                const bool by_slurm = received.sender == step_daemon_.pid;
+                signals_.direct(received.number, time, by_slurm,
+                                by_slurm || (ends && policy_.phase() == Phase::Running));
             }
         }
         act_on_signals(time);
@@ -279,8 +281,8 @@ private:
             return;
         }
         const auto failure = failure_of(job_, rank_exit, attempt_->number());
-        const bool by_us = policy_.phase() != Phase::Running &&
-                           (failure.signal == SIGTERM || failure.signal == SIGKILL || failure.code == 128 + SIGTERM);
+        const std::set<int> ends_of_ours{128 + SIGTERM, 128 + SIGKILL};
+        const bool by_us = policy_.phase() != Phase::Running && ends_of_ours.contains(failure.code);
         auto told = failure;
         told.out_of_memory = !by_us && memory_.happened();
         if (policy_.phase() == Phase::Running) {

@@ -10,8 +10,8 @@ namespace {
 /// slurmstepd signals all processes of a step in one loop of kill(2).
 constexpr std::chrono::milliseconds other_half(20);
 
-/// slurmctld signals all nodes at once, in a tree of messages: a launcher may tell another what slurmstepd there is about
-/// to do.
+/// slurmctld signals all nodes at once, in a tree of messages: a launcher may tell another what slurmstepd there is
+/// about to do.
 constexpr std::chrono::milliseconds own_copy(200);
 
 /// Later than that, the guard's signal is another one.
