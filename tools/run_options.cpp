@@ -171,6 +171,9 @@ Result<void> store_options(RunOptions& options, const CommandLine& line, const E
         if (auto stored = entry.store(target, given); !stored) {
             return stored;
         }
+        if (environment.ours().contains(given.name)) { // the plugin's, for torchrun: the user has not asked for it
+            std::erase(target.meaningless, given.name);
+        }
     }
     if (!target.meaningless.empty()) {
         std::string names;

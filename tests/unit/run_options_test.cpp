@@ -36,6 +36,16 @@ int signal_of(std::string_view name) {
     return name == "TERM" ? SIGTERM : name == "USR1" ? SIGUSR1 : SIGUSR2;
 }
 
+TEST(RunOptions, NoNoteAboutWhatThePluginHasSet) {
+    const std::string marker = "RDMA_NCCL_SET=@7.0," + marker_entry("PET_RDZV_CONF", "is_host=1");
+    for (const bool ours : {true, false}) {
+        const std::vector<std::string> entries{"PET_RDZV_CONF=is_host=1", ours ? marker : "X=1"};
+        const auto parsed = parse_run_options({"true"}, Environment(entries));
+        ASSERT_TRUE(parsed);
+        EXPECT_EQ(parsed->options.notes.empty(), ours);
+    }
+}
+
 TEST(RunOptions, Defaults) {
     const auto parsed = parse({"./train"});
     ASSERT_TRUE(parsed);
