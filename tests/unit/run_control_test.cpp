@@ -122,6 +122,22 @@ TEST_F(RunControl, AFailureReachesAllAndItsCodeToo) {
     EXPECT_EQ(launchers_[2].control->arbiter(), nullptr) << "one report is enough";
 }
 
+TEST_F(RunControl, AThousandNodes) {
+    const DescriptorLimit limit(8192);
+    if (!limit.reached()) {
+        GTEST_SKIP() << "no 8192 descriptors are allowed here";
+    }
+    start(1000);
+    const auto all_have = [this](auto has) { return std::all_of(launchers_.begin(), launchers_.end(), has); };
+    launchers_[777].control->failed(failure_of(9, 7), Clock::now());
+    ASSERT_TRUE(until([&] { return all_have([](auto& l) { return l.template order<EndRanks>() != nullptr; }); }));
+    for (auto& launcher : launchers_) {
+        launcher.control->ended({});
+    }
+    ASSERT_TRUE(until([this] { return all_finished(); }));
+    EXPECT_TRUE(all_have([](auto& l) { return l.finish() == 7 && l.warnings.empty(); }));
+}
+
 TEST_F(RunControl, WhatTheHeadSaysLastIsTheCode) {
     start(2);
     launchers_[1].control->got_signal({SIGUSR1, 1});
