@@ -140,7 +140,7 @@ gtest:
 # of the command what reads text of strangers.
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
 fuzz_tools := $(addprefix tools/run_,control_message.cpp failure_words.cpp lines.cpp message.cpp option_table.cpp \
-	option_values.cpp options.cpp rank_programs.cpp report.cpp report_json.cpp time.cpp)
+	option_values.cpp options.cpp rank_programs.cpp report.cpp report_json.cpp) tools/wall_time.cpp
 fuzz_library := $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(call sources,lib) $(fuzz_tools))
 fuzz: $(fuzzers) ## build the fuzz tests (clang++)
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -183,6 +184,7 @@ void check_hcas(const PreflightQuestion& question, Warnings& warnings) {
     }
     const auto present = question.root.list(devices).value_or(std::vector<std::string>());
     const auto silent = find_silent_hcas(question.root, usual_patience).value_or(SilentHcas());
+    std::map<std::string, std::vector<std::string>> found; // by variable and problem: one line for all that have it
     for (const auto& device : named) {
         if (may_be_absent(question.root, present, device)) {
             continue;
@@ -190,9 +192,15 @@ void check_hcas(const PreflightQuestion& question, Warnings& warnings) {
         const auto problem = silent.contains(device.name) ? "does not answer: its driver or card hangs"
                                                           : problem_of(question.root, device);
         if (!problem.empty()) {
-            warnings.push_back(format_text("{}: {}{} {}", device.variable, device.name,
-                                           device.port ? format_text(" port {}", *device.port) : "", problem));
+            auto& names = found[device.variable + '\n' + problem];
+            names.push_back(device.name + (device.port ? format_text(" port {}", *device.port) : ""));
         }
+    }
+    for (const auto& [key, names] : found) {
+        const auto [variable, problem] = split_once(key, '\n');
+        const std::vector<std::string> others(names.begin() + 1, names.end());
+        warnings.push_back(format_text("{}: {} {}{}", variable, names.front(), problem.value_or(""),
+                                       others.empty() ? "" : format_text(" (likewise {})", join(others, ", "))));
     }
 }
 

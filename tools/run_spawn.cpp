@@ -38,7 +38,9 @@ bool place(int fd, int number) {
 
 /// In the child. The launcher's other thread carries output and holds no lock that this needs: glibc gives a child its
 /// allocator in order.
-[[noreturn]] void become_rank(const SpawnRequest& request, pid_t launcher) {
+/// `arguments`, `environment`: made before the fork, so that the usual way allocates nothing.
+[[noreturn]] void become_rank(const SpawnRequest& request, pid_t launcher, const std::vector<char*>& arguments,
+                              const std::vector<char*>& environment) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != launcher) {
         ::_exit(128 + SIGKILL); // it died before prctl(): nobody would ever send that signal
@@ -53,8 +55,6 @@ bool place(int fd, int number) {
     request.signals.restore();
     ExecFailure failure{request.index, errno};
     if (streams_ok) {
-        const auto arguments = pointers(request.command.arguments);
-        const auto environment = pointers(request.environment);
         ::execve(request.command.file.c_str(), arguments.data(), environment.data());
         failure.os_error = errno;
         if (failure.os_error == ENOEXEC) {
@@ -82,6 +82,8 @@ void FileLimit::restore() const {
 
 Result<pid_t> spawn(const SpawnRequest& request) {
     const pid_t launcher = ::getpid();
+    const auto arguments = pointers(request.command.arguments);
+    const auto environment = pointers(request.environment);
     const pid_t pid = ::fork();
     if (pid < 0) {
         return fail(
@@ -89,7 +91,7 @@ Result<pid_t> spawn(const SpawnRequest& request) {
             errno);
     }
     if (pid == 0) {
-        become_rank(request, launcher);
+        become_rank(request, launcher, arguments, environment);
     }
     // Parent and child both do it, so that the group is there for whichever comes first: a signal to it or the program.
     ::setpgid(pid, pid);

@@ -105,7 +105,7 @@ class TwoNodes(ClusterTest):
 
     def test_pi_by_the_launcher(self):
         output = self.good("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl", "rdma-nccl", "run", "-n", "20", "pi")
-        self.assertRegex(output, r"^pi = 3\.1415926535\d+ .* from 40 ranks on 2 nodes \(n01: 20, n02: 20\)")
+        self.assertRegex(output, r"^\[n01 0\] pi = 3\.1415926535\d+ .* from 40 ranks on 2 nodes \(n01: 20, n02: 20\)")
 
     def test_the_launcher_starts_one_rank_per_gpu(self):
         output = self.good("srun", "-N2", "--gpus-per-node=3", "--rdma-nccl", "rdma-nccl", "run", "pi")

@@ -108,7 +108,8 @@ bool is_readable(int fd, int wait_ms) {
     return ::poll(&entry, 1, wait_ms) == 1;
 }
 
-/// A rank: stdout and stderr are its ends. Must not allocate much, nor use stdio.
+/// A rank: stdout and stderr are its ends. Must not allocate: the sanitizer's allocator, unlike glibc's, may have been
+/// locked by another thread when the process was forked. Nor use stdio.
 using Writer = std::function<void(unsigned rank)>;
 
 pid_t start_rank(const RankOutput& output, unsigned rank, const Writer& writer) {
@@ -125,10 +126,36 @@ pid_t start_rank(const RankOutput& output, unsigned rank, const Writer& writer) 
     return pid;
 }
 
+constexpr unsigned many = 4000;
+
+/// Numbered lines of growing length.
+std::string many_lines(unsigned rank, int fd) {
+    std::string text;
+    for (unsigned i = 0; i < many; ++i) {
+        text += std::to_string(rank) + (fd == 1 ? " out " : " err ") + std::to_string(i) + " " +
+                std::string(i % 200, 'x') + "\n";
+    }
+    return text;
+}
+
+using ManyLines = std::array<std::array<std::string, 2>, 8>; ///< by rank and stream
+
+const ManyLines& many_texts() {
+    static const ManyLines texts = [] {
+        ManyLines all;
+        for (unsigned rank = 0; rank < all.size(); ++rank) {
+            all.at(rank) = {many_lines(rank, 1), many_lines(rank, 2)};
+        }
+        return all;
+    }();
+    return texts;
+}
+
 class RunOutput : public testing::Test {
 protected:
     void SetUp() override {
         (void)std::signal(SIGPIPE, SIG_IGN); // as the launcher has it
+        (void)many_texts();                  // before there are ranks
     }
     void TearDown() override { (void)std::signal(SIGPIPE, SIG_DFL); }
 
@@ -200,20 +227,14 @@ protected:
     std::vector<int> statuses_;
 };
 
-constexpr unsigned many = 4000;
-
-/// Numbered lines of growing length to both streams, in writes that end anywhere.
+/// To both streams, in writes that end anywhere.
 void write_many(unsigned rank) {
     for (const int fd : {1, 2}) {
-        std::string text;
-        for (unsigned i = 0; i < many; ++i) {
-            text += std::to_string(rank) + (fd == 1 ? " out " : " err ") + std::to_string(i) + " " +
-                    std::string(i % 200, 'x') + "\n";
-            if (i % 7 == 0 || i + 1 == many) {
-                const auto part = i + 1 == many ? text.size() : text.size() * (i % 5) / 5;
-                write_all(fd, text.substr(0, part));
-                text.erase(0, part);
-            }
+        std::string_view text = many_texts().at(rank).at(static_cast<std::size_t>(fd) - 1);
+        for (unsigned i = 0; !text.empty(); ++i) {
+            const auto part = std::min<std::size_t>(text.size(), 1 + i * 37 % 1500);
+            write_all(fd, text.substr(0, part));
+            text.remove_prefix(part);
         }
     }
 }
@@ -441,11 +462,12 @@ TEST_F(RunOutput, AFileThatIsThereIsNotOverwritten) {
     EXPECT_EQ(log(0, "stdout.log"), "first\n");
 }
 
+const std::string much = std::string(64 * 1024 - 1, 'm') + "\n";
+
 /// More than all pipes on the way hold.
 void write_much(unsigned /*rank*/) {
-    const std::string block(64 * 1024 - 1, 'm');
     for (int i = 0; i < 128; ++i) {
-        write_all(1, block + "\n");
+        write_all(1, much);
     }
 }
 

@@ -190,6 +190,8 @@ TEST_F(PreflightHcas, MustBeThere) {
     port("mlx5_1", "1", "4: ACTIVE");
     tree_.directory("/sys/class/net/eth0");
     EXPECT_EQ(warning({"UCX_NET_DEVICES=mlx5_7:1,eth0"}), "UCX_NET_DEVICES: mlx5_7 port 1 is not on this node");
+    EXPECT_EQ(warning({"UCX_NET_DEVICES=mlx5_7:1,mlx5_8:1,mlx5_9:1"}),
+              "UCX_NET_DEVICES: mlx5_7 port 1 is not on this node (likewise mlx5_8 port 1, mlx5_9 port 1)");
     EXPECT_EQ(warnings({"UCX_NET_DEVICES=../../x,,:,=,mlx5_1:1"}), Texts());
 }
 

@@ -222,7 +222,7 @@ class Bound(OnTwoSockets):
         """`rdma-nccl run` binds what it starts."""
         names = "UCX_NET_DEVICES LOCAL_RANK OMP_NUM_THREADS"
         options = (*ONE, "--cpus-per-task=16", "--rdma-nccl")
-        ranks = self.tasks(*options, names=names, launcher=("rdma-nccl", "run", "--no-python"))
+        ranks = self.tasks(*options, names=names, launcher=("rdma-nccl", "run", "--raw", "--no-python"))
         ranks.sort(key=lambda rank: int(rank["LOCAL_RANK"]))
         self.assertEqual([rank["cpus"] for rank in ranks], BLOCK.split())
         self.assertEqual([rank["policy"] for rank in ranks], ["prefer:0"] * 4 + ["prefer:1"] * 4)
