@@ -32,7 +32,6 @@ public:
 
     [[nodiscard]] unsigned number() const { return number_; }
     [[nodiscard]] RankOutput& output() { return output_; }
-    [[nodiscard]] bool failed() const { return !failures_.empty(); }
 
 private:
     Attempt(const Job& job, unsigned number, EventLog* events, std::string directory, RankOutput output)

@@ -15,7 +15,7 @@ namespace rdma_nccl {
 /// After SIGKILL a process is gone at once, or hangs in a driver or file system for who knows how long.
 inline constexpr std::chrono::seconds kill_patience{10};
 
-/// The children of the calling process, which must have one thread only. Fails where /proc does not tell.
+/// The children of the calling thread, which is the one that forks. Fails where /proc does not tell.
 Result<std::vector<pid_t>> list_children();
 
 /// Signals children, each of them once with each signal.

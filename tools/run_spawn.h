@@ -46,7 +46,7 @@ struct SpawnRequest {
 };
 
 /// Forks and executes. The rank leads a process group of its own, and gets SIGKILL when the calling thread ends: the
-/// caller must be a process of one thread. Fails when there can be no more processes.
+/// caller must be the thread that lives as long as the process. Fails when there can be no more processes.
 Result<pid_t> spawn(const SpawnRequest& request);
 
 } // namespace rdma_nccl
