@@ -447,7 +447,7 @@ TEST_F(ExchangeServerTest, ManyStrangers) {
         }
     }
     std::vector<std::future<NodeEnd>> running;
-    EXPECT_FALSE(strangers.size() > 1500 && is_open(strangers.front())); // there is room for some of them only
+    EXPECT_TRUE(strangers.size() <= 1500 || is_ended(strangers.front())); // there is room for some of them only
     running.push_back(std::move(early));
     running.push_back(node(0));
     running.push_back(node(2));
