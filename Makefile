@@ -39,11 +39,15 @@ $(srcdir)/configure: $(srcdir)/configure.ac $(wildcard $(srcdir)/m4/*.m4)
 # --- Flags ----------------------------------------------------------------------------------------------------------
 # Warnings are errors for who works on the code (a git checkout), not for who builds a release with a newer compiler.
 WERROR ?= $(if $(wildcard $(srcdir)/.git),-Werror)
-warnings := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wformat=2 -Wmissing-declarations $(WERROR)
+# Files that are compiled together may have names in their unnamed namespaces that are arguments in another. What clang
+# has against va_start() behind an enumeration is the declaration of spank_get_item() in Slurm's own header.
+warnings := -Wall -Wextra $(if $(TOGETHER),,-Wshadow) -Wconversion -Wsign-conversion -Wformat=2 \
+	-Wmissing-declarations $(if $(findstring clang,$(CXX)),-Wno-varargs) $(WERROR)
 
 # Sanitizers replace the run-time checks of the C library. (Some compilers predefine _FORTIFY_SOURCE, hence -U.)
 hardening := -fstack-protector-strong $(if $(SANITIZERS),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-sanitize := $(if $(SANITIZERS),-fsanitize=$(SANITIZERS) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+# The check of virtual tables opens a pipe, and takes it for a fault when descriptors have run out, as they do in tests.
+sanitize := $(if $(SANITIZERS),-fsanitize=$(SANITIZERS) -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
 
 cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' $(SLURM_CPPFLAGS) $(CPPFLAGS)
 cxxflags = -std=c++20 $(warnings) $(hardening) -fmacro-prefix-map=$(srcdir)/= $(CXXFLAGS)
@@ -61,7 +65,13 @@ code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/%,$1),$
 find = $(shell cd $(srcdir) && find lib plugin tools tests examples -path tests/data -prune -o -name '$1' -print | sort)
 everything := $(call find,*.cpp)
 sources = $(filter $1/%.cpp,$(everything))
-objects = $(patsubst %.cpp,build/obj/%.o,$(call sources,$1))
+
+# `make TOGETHER=12` compiles the sources of a folder in groups of up to so many, each as one translation unit: a whole
+# build in a third of the time, a change of one file in twelve times the time. For builds that are used once.
+alone := tools/main.cpp $(filter examples/% tests/hold/% tests/bench/% tests/fuzz/%,$(everything))
+compiled := $(if $(TOGETHER),$(alone) $(shell $(srcdir)/build-aux/write-groups build/obj $(TOGETHER) \
+	$(filter-out $(alone),$(everything))),$(everything))
+objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(compiled)))
 
 # Other flags (in config.mk or on the command line) or another Slurm: compile again. A source added or gone: link again.
 # These two files change when what they hold does. (A package brings headers with old dates, hence Slurm's number.)
@@ -73,10 +83,14 @@ build/flags build/sources: FORCE
 	@printf '%s\n' '$(subst ','\'',$(text))' > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 # --- Compile and link -----------------------------------------------------------------------------------------------
+compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
 # -MMD -MP: the compiler writes down which headers each object was made from, for the next run of make.
 build/obj/%.o: $(srcdir)/%.cpp build/flags
 	@mkdir -p $(@D)
-	$(call say,CXX,$*.cpp)$(CXX) $(cppflags) $(cxxflags) $(sanitize) $(call code,$*) -MMD -MP -c -o $@ $<
+	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) -MMD -MP -c -o $@ $<
+
+build/obj/%.o: build/obj/%.cpp build/flags
+	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) -MMD -MP -c -o $@ $<
 
 program = $(call say,LINK,$@)$(CXX) -pie $(ldflags) -o $@ $(filter %.o %.a,$^)
 
@@ -141,12 +155,18 @@ gtest:
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
 fuzz_tools := $(addprefix tools/run_,control_message.cpp failure_words.cpp lines.cpp message.cpp option_table.cpp \
 	option_values.cpp options.cpp rank_programs.cpp report.cpp report_json.cpp) tools/wall_time.cpp
-fuzz_library := $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(call sources,lib) $(fuzz_tools))
+fuzz_sources := $(call sources,lib) $(fuzz_tools)
+fuzz_library = $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(if $(TOGETHER),\
+	$(shell $(srcdir)/build-aux/write-groups build/obj/for-fuzz $(TOGETHER) $(fuzz_sources)),$(fuzz_sources)))
 fuzz: $(fuzzers) ## build the fuzz tests (clang++)
 
+fuzz_compile = $(FUZZ_CXX) $(cppflags) -std=c++20 -O1 -gline-tables-only -fsanitize=fuzzer-no-link,address
 build/obj/for-fuzz/%.o: $(srcdir)/%.cpp build/flags
 	@mkdir -p $(@D)
-	$(call say,FUZZ,$*.cpp)$(FUZZ_CXX) $(cppflags) -std=c++20 -O1 -gline-tables-only -fsanitize=fuzzer-no-link,address -MMD -MP -c -o $@ $<
+	$(call say,FUZZ,$*.cpp)$(fuzz_compile) -MMD -MP -c -o $@ $<
+
+build/obj/for-fuzz/%.o: build/obj/for-fuzz/%.cpp build/flags
+	$(call say,FUZZ,$*.cpp)$(fuzz_compile) -MMD -MP -c -o $@ $<
 
 $(fuzzers): build/tests/fuzz/%: build/obj/for-fuzz/tests/fuzz/%.o $(fuzz_library)
 	@mkdir -p $(@D)

@@ -36,8 +36,9 @@ struct NodeVerdict {
     std::string node;
     Verdict verdict = Verdict::Unknown;
     Grade grade = Grade::D;
-    double share = 0; ///< RDMA's part of the bytes, in the worse direction
-    Bytes rdma, sockets;
+    double share = 0;    ///< RDMA's part of the bytes, in the worse direction
+    Bytes rdma, sockets; ///< at most so much was between the nodes of the step
+    Bytes elsewhere;     ///< over sockets, that cannot have been: no other node has sent or received it (storage, ...)
     GpuDirect gpu_direct = GpuDirect::Unknown;
     std::vector<std::string> why;   ///< of the verdict, in words: "mlx5_3:1 stayed idle"
     std::vector<std::string> notes; ///< what weakens it: others on the node, estimates, resets

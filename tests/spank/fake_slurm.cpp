@@ -53,7 +53,7 @@ struct FakeSlurm::Internals {
         return pointers.data();
     }
 
-    void log(const char* format, va_list arguments) {
+    __attribute__((format(printf, 2, 0))) void log(const char* format, va_list arguments) {
         std::array<char, 8192> line{};
         std::vsnprintf(line.data(), line.size(), format, arguments);
         messages += line.data();
