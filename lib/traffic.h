@@ -22,8 +22,8 @@ enum class ByteSource {
     PortData, ///< counters/port_{xmit,rcv}_data, in words of four bytes on every link layer
     HwBytes,  ///< hw_counters/{tx,rx}_bytes: bnxt_re, EFA, mana, and others by the shape of the name
     HwOctets, ///< hw_counters/ip{4,6}{In,Out}Octets: irdma
-    Packets,  ///< hw_counters/{sent,rcvd}_pkts times the path MTU: rxe; an estimate
-    None,     ///< siw, a container's view of a device, "N/A (no PMA)": nothing can be said
+    Packets, ///< hw_counters/{sent,rcvd}_pkts times the path MTU: rxe; an estimate, too high where packets are not full
+    None,    ///< siw, a container's view of a device, "N/A (no PMA)": nothing can be said
 };
 
 /// "port data", "hw bytes", "octets", "packets x MTU", "none".
@@ -43,8 +43,10 @@ struct PortSource {
     ByteSource source = ByteSource::None;
     std::string why_none; ///< of None, in words: "no counters/ (a container's view of the device)"
     CounterFiles tx, rx;
-    std::chrono::milliseconds settle{0}; ///< how late its counters may be: irdma and EFA refresh about each second
-    bool expected = false;               ///< a port that NCCL was told to use
+    /// How late its counters may be: irdma and EFA refresh about each second, others keep what they have read for
+    /// hw_counters/lifespan.
+    std::chrono::milliseconds settle{0};
+    bool expected = false; ///< a port that NCCL was told to use
 
     /// "mlx5_1:1"
     [[nodiscard]] std::string name() const;
@@ -61,10 +63,14 @@ struct NetdevSource {
     std::string name;
     NetdevRole role = NetdevRole::Plain;
     std::string port; ///< of IncludesRdma and Ipoib: "rxe0:1", "mlx5_0:1"
+    /// Who counts the other's packets counts their headers too: the interface those of RDMA, the port those of IPoIB.
+    unsigned packet = 0;  ///< bytes of a full packet without them, not 0 with a port
+    unsigned headers = 0; ///< bytes added to each packet
 };
 
-/// What is read of a node. Interfaces that would count a byte twice, or that stay inside the node, are not in it: lo,
-/// veth, bridges, lowers of a bond, team, VLAN or bridge whose upper is there.
+/// What is read of a node. Of interfaces those that stand on hardware, and bonds instead of their slaves: others (lo,
+/// veth, bridges, VLANs, macvlan, a virtual function below Hyper-V's netvsc) would count a byte twice or stay inside
+/// the node. Where there is none of these (a container's network namespace), all that have none below them.
 struct TrafficSources {
     std::vector<PortSource> ports;
     std::vector<NetdevSource> netdevs;
@@ -106,7 +112,8 @@ struct PortTraffic {
     ByteSource source = ByteSource::None;
     Bytes bytes;
     bool expected = false;
-    std::string problem; ///< "its counters were reset", "gone since 12 s", why there is no source; else empty
+    std::string
+        problem; ///< "its counters were reset", "could not be read for 12 s", why there is no source; else empty
 
     friend bool operator==(const PortTraffic&, const PortTraffic&) = default;
 };
@@ -133,7 +140,8 @@ struct Traffic {
     friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-/// Adds up readings; the more often, the less is lost when a counter wraps, is reset or goes away.
+/// Adds up readings; the more often, the less is lost when a counter wraps, is reset or goes away. What a counter did
+/// in an interval in which it went backwards is not known, and not counted.
 class TrafficMeter {
 public:
     explicit TrafficMeter(TrafficSources sources);
@@ -145,18 +153,29 @@ public:
     [[nodiscard]] const TrafficSources& sources() const { return sources_; }
 
 private:
+    using Time = std::chrono::steady_clock::time_point;
     struct Sum {
         Bytes bytes;
-        unsigned resets = 0;
-        std::optional<std::chrono::steady_clock::time_point> gone_since;
+        bool late = false; ///< could not be read at first
+        bool reset = false;
+        bool full = false; ///< a counter stands at its greatest value
     };
-    [[nodiscard]] Traffic correct(std::span<const Sum> ports, std::span<const Sum> netdevs, double seconds) const;
+    /// A port or an interface.
+    struct Item {
+        TrafficReading::Pair known;  ///< the last that could be read
+        std::optional<Time> read_at; ///< when both could
+        bool gone = false;           ///< not now
+        Sum total, last;
+    };
+    void add(Item& item, const CounterFiles& tx, const CounterFiles& rx, const TrafficReading::Pair& now, Time time);
+    [[nodiscard]] Traffic traffic(Sum Item::*sum, double seconds) const;
+    [[nodiscard]] std::string problem(const Item& item, const Sum& sum) const;
+    void correct(Traffic& traffic) const;
+    [[nodiscard]] Bytes sockets_of(const Traffic& traffic, std::size_t netdev) const;
 
     TrafficSources sources_;
-    std::optional<TrafficReading> first_, last_;
-    double last_seconds_ = 0;
-    std::vector<Sum> ports_, netdevs_;           ///< since the first reading
-    std::vector<Sum> last_ports_, last_netdevs_; ///< of the last interval
+    std::optional<Time> first_, before_last_, last_;
+    std::vector<Item> ports_, netdevs_;
 };
 
 } // namespace rdma_nccl
