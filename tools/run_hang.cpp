@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_hang.h"
 
-#include "lib/counters.h"
 #include "lib/format.h"
 #include "lib/text.h"
+#include "lib/traffic.h"
 #include "tools/run_nvml.h"
 
 #include <algorithm>
@@ -36,31 +36,26 @@ struct ActivityProbe::State {
 
 namespace {
 
-std::vector<std::string> ports_of(const std::vector<CounterReading>& counters) {
-    std::vector<std::string> ports;
-    for (const auto& counter : counters) {
-        const auto parts = split(counter.name, '/');
-        auto port = format_text("{}:{}", parts[0], parts[1]);
-        if (std::find(ports.begin(), ports.end(), port) == ports.end()) {
-            ports.push_back(std::move(port));
-        }
+/// Of ports as "mlx5_1:1". Only their own files are looked at: another HCA may hang.
+TrafficSources sources_of(const Root& root, const std::vector<std::string>& ports) {
+    Fabric fabric;
+    for (const auto& port : ports) {
+        const auto [name, number] = split_once(port, ':');
+        Hca& hca = fabric.hcas.emplace_back();
+        hca.name = name;
+        hca.ports.emplace_back().number = parse_number<unsigned>(number.value_or("1")).value_or(1);
     }
-    return ports;
+    auto sources = traffic_sources(root, fabric, ports);
+    std::erase_if(sources.ports, [](const PortSource& port) { return port.source == ByteSource::None; });
+    return sources;
 }
 
-/// What goes over a port in a look though no job works: pings of a file system, ARP. In units of the counters: bytes,
-/// or four times as many of them.
-constexpr std::uint64_t background = 16 << 10;
+/// What goes over a port in a look though no job works: pings of a file system, ARP. In bytes.
+constexpr std::uint64_t background = 64 << 10;
 
-/// Reads anew; true when a counter is further than that from what it was.
-bool have_moved(const Root& root, std::vector<CounterReading>& counters) {
-    read_again(root, counters);
-    bool moved = false;
-    for (auto& counter : counters) {
-        moved = moved || counter.after - counter.before > background; // one that begins anew has moved, too
-        counter.before = counter.after;
-    }
-    return moved;
+bool have_moved(const Traffic& traffic) {
+    return std::any_of(traffic.ports.begin(), traffic.ports.end(),
+                       [](const PortTraffic& port) { return port.bytes.most() > background; });
 }
 
 /// A thread takes no signals: they are for the launcher's loop.
@@ -90,15 +85,19 @@ void ActivityProbe::State::look_until_ended() {
     if (!opened) {
         return;
     }
-    auto counters = read_counters(*opened, ports, {});
+    TrafficMeter meter(sources_of(*opened, ports));
+    meter.add(read_traffic(*opened, meter.sources()));
     const auto library = gpus.empty() ? std::nullopt : Nvml::open(nvml, gpus);
     {
         const std::lock_guard lock(mutex);
-        watched_ports = ports_of(counters);
+        for (const auto& port : meter.sources().ports) {
+            watched_ports.push_back(port.name());
+        }
         watched_gpus = library ? library->gpus() : 0;
     }
     while (wait_for_next()) {
-        const bool bytes_moved = have_moved(*opened, counters);
+        meter.add(read_traffic(*opened, meter.sources()));
+        const bool bytes_moved = have_moved(meter.last());
         if (bytes_moved || (library && library->memory_used())) {
             const std::lock_guard lock(mutex);
             ++changes;

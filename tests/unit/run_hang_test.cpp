@@ -126,6 +126,15 @@ TEST_F(Probe, SeesBytesOfPorts) {
     EXPECT_FALSE(probe.moved(0));
 }
 
+TEST_F(Probe, SeesBytesWhereverTheDriverCountsThem) {
+    const std::string directory = "/sys/class/infiniband/bnxt_re0/ports/1/hw_counters/";
+    tree_.file(directory + "tx_bytes", "5").file(directory + "rx_bytes", "5");
+    ActivityProbe probe(tree_.root(), {"bnxt_re0:1"}, {}, 5ms);
+    ASSERT_TRUE(soon([&] { return probe.watched() == "output, RDMA bytes of bnxt_re0:1"; })) << probe.watched();
+    tree_.file(directory + "rx_bytes", "1000000");
+    EXPECT_TRUE(soon([&] { return probe.moved(0); }));
+}
+
 /// A library with NVML's names that takes the use of memory from a file, in percent; "x" cannot be told.
 class ProbeOfGpus : public Probe {
 protected:

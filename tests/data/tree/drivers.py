@@ -129,7 +129,7 @@ DRIVERS: dict[str, Driver] = {
         firmware="1.110.1-a-1",
         hw_counters=tuple("rx_rdma_ucast_bytes tx_rdma_ucast_bytes rx_rdma_mcast_bytes tx_rdma_mcast_bytes".split()),
     ),
-    "hns3": RdmaDriver(("0x19e5", "0xa228"), firmware="1.20.3.13", hw_counters=("lifespan", "hw_rx_pkts_cnt")),
+    "hns3": RdmaDriver(("0x19e5", "0xa228"), firmware="1.20.3.13", hw_counters=("hw_rx_pkts_cnt", "hw_tx_pkts_cnt")),
     "efa": RdmaDriver(
         ("0x1d0f", "0xefa2"),
         speed=100000,
@@ -140,7 +140,12 @@ DRIVERS: dict[str, Driver] = {
         hw_counters=tuple(_EFA_COUNTERS.split()),
     ),
     "cxgb4": RdmaDriver(
-        ("0x1425", "0x640d"), speed=100000, node_type="4: RNIC", table_length=1, firmware="1.27.5.0"
+        ("0x1425", "0x640d"),
+        speed=100000,
+        node_type="4: RNIC",
+        table_length=1,
+        firmware="1.27.5.0",
+        hw_counters=("ip4InSegs", "ip4OutSegs", "ip4RetransSegs", "ip4OutRsts"),
     ),
     "rxe": RdmaDriver(gid_versions=(2,), table_length=1024, hw_counters=tuple(_RXE_COUNTERS.split())),
     "siw": RdmaDriver(node_type="4: RNIC", table_length=1),

@@ -18,6 +18,10 @@ _COUNTERS = (
     "symbol_error link_error_recovery link_downed VL15_dropped port_rcv_constraint_errors port_xmit_constraint_errors "
     "local_link_integrity_errors excessive_buffer_overrun_errors"
 ).split()
+_EXTENDED_COUNTERS = (
+    "port_xmit_data_64 port_rcv_data_64 port_xmit_packets_64 port_rcv_packets_64 unicast_xmit_packets "
+    "unicast_rcv_packets multicast_xmit_packets multicast_rcv_packets"
+).split()
 
 
 def write_infiniband(tree: Tree, machine: Machine) -> None:
@@ -74,12 +78,23 @@ def _write_port(tree: Tree, hca: Hca, port: Port, directory: str) -> None:
         },
     )
     tree.write(f"{directory}/pkeys/0", "0xffff")
-    driver = DRIVERS[hca.driver]
-    if hca.counters and driver.has_counters:
-        tree.attributes(f"{directory}/counters", dict.fromkeys(_COUNTERS, 0))
-    if hca.counters and driver.hw_counters:
-        tree.attributes(f"{directory}/hw_counters", dict.fromkeys(driver.hw_counters, 0))
+    if hca.counters:
+        _write_counters(tree, hca, directory)
     _write_gids(tree, port, directory)
+
+
+def _write_counters(tree: Tree, hca: Hca, directory: str) -> None:
+    """drivers/infiniband/core/sysfs.c; a hw_counters/ has a lifespan in milliseconds beside the driver's."""
+    driver = DRIVERS[hca.driver]
+    if driver.has_counters or hca.counters == "no-pma":  # before Linux 5.14 every device had the directory
+        value = "N/A (no PMA)" if hca.counters == "no-pma" else 0
+        is_extended = hca.counters not in ("32-bit", "old-kernel")
+        names = [name for name in _COUNTERS if is_extended or not name.startswith(("unicast", "multicast"))]
+        tree.attributes(f"{directory}/counters", dict.fromkeys(names, value))
+    if driver.has_counters and hca.counters == "old-kernel":
+        tree.attributes(f"{directory}/counters_ext", dict.fromkeys(_EXTENDED_COUNTERS, 0))
+    if driver.hw_counters and hca.counters != "old-kernel":
+        tree.attributes(f"{directory}/hw_counters", {**dict.fromkeys(driver.hw_counters, 0), "lifespan": 10})
 
 
 def _write_gids(tree: Tree, port: Port, directory: str) -> None:

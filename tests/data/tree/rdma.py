@@ -55,7 +55,7 @@ class RdmaBuilder:
             firmware=entry.get("firmware", driver.firmware),
             texts=tuple((key, text) for key, text in texts.items() if text is not None),
             ports=tuple(self._port(i, port, number, guid + i, driver) for i, port in enumerate(ports)),
-            counters=entry.get("counters", True),
+            counters=_counters(entry),
             uverbs=entry.get("uverbs", True),
         )
 
@@ -108,6 +108,13 @@ class RdmaBuilder:
         if layer != "InfiniBand":
             return 0, 0
         return (0x10 + 0x40 * self._index + number, 1) if state == "ACTIVE" else (0xFFFF, 0)
+
+
+def _counters(entry: dict) -> bool | str:
+    counters = entry.get("counters", True)
+    if counters not in (True, False, "no-pma", "32-bit", "old-kernel"):
+        raise DescriptionError(f"{entry['name']}: unknown counters {counters}")
+    return counters
 
 
 def _layer_of(entry: dict, netdev: Netdev | None, driver: RdmaDriver) -> str:

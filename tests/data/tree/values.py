@@ -113,7 +113,7 @@ class Hca:
     firmware: str
     texts: tuple[tuple[str, str], ...]  # further files: hca_type, board_id, ...
     ports: tuple[Port, ...]
-    counters: bool
+    counters: bool | str  # "no-pma", "32-bit", "old-kernel"
     uverbs: bool  # has its node in /dev/infiniband
 
 
