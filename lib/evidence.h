@@ -32,6 +32,10 @@ struct LogEvidence {
     std::uint64_t rdma_gdr = 0; ///< and with it
     std::uint64_t sockets = 0;
     std::uint64_t nvlink = 0; ///< between nodes over NVLink
+    std::uint64_t other = 0;  ///< over networks that we do not know
+    std::uint64_t local = 0;  ///< inside nodes: GPU to GPU, shared memory
+    unsigned nodes = 0;       ///< the most nodes that a communicator spans; 0: not said (before NCCL 2.20)
+    bool info = false;        ///< something was said that only NCCL_DEBUG=INFO says
     std::vector<std::string> hcas;
     std::vector<std::string> causes; ///< of what went wrong, the most frequent first
 
