@@ -314,19 +314,15 @@ void NcclLogReader::State::take_message(const NcclMessage& message, bool cut) {
 /// `cut`: the line's end is missing.
 void NcclLogReader::State::take_line(std::string_view line, bool cut) {
     ++log.lines;
-    // Most lines are of a program, not of NCCL: one look has to be enough for them.
-    if (::memmem(line.data(), line.size(), "CCL ", 4) == nullptr) {
-        return;
+    auto rest = line;
+    auto message = next_nccl_message(rest, true);
+    if (message && std::memchr(line.data(), '\x1b', line.size()) != nullptr) {
+        rest = without_colours(line, plain);
+        message = next_nccl_message(rest, true);
     }
-    if (std::memchr(line.data(), '\x1b', line.size()) != nullptr) {
-        line = without_colours(line, plain);
-    }
-    for (bool first = true;; first = false) {
-        const auto message = next_nccl_message(line, first);
-        if (!message) {
-            return;
-        }
+    while (message) {
         take_message(*message, message->torn || cut);
+        message = next_nccl_message(rest, false);
     }
 }
 
