@@ -49,7 +49,7 @@ hardening := -fstack-protector-strong $(if $(SANITIZERS),,-U_FORTIFY_SOURCE -D_F
 # The check of virtual tables opens a pipe, and takes it for a fault when descriptors have run out, as they do in tests.
 sanitize := $(if $(SANITIZERS),-fsanitize=$(SANITIZERS) -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
 
-cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' $(SLURM_CPPFLAGS) $(CPPFLAGS)
+cppflags = -I. -I$(srcdir) -DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' $(SLURM_CPPFLAGS) $(LIBNL_CPPFLAGS) $(CPPFLAGS)
 cxxflags = -std=c++20 $(warnings) $(hardening) -fmacro-prefix-map=$(srcdir)/= $(CXXFLAGS)
 ldflags  = -Wl,-z,relro,-z,now -Wl,--as-needed $(sanitize) $(LDFLAGS)
 
@@ -124,7 +124,7 @@ $(examples): build/examples/%: build/obj/examples/%.o
 	$(program) $(LIBS)
 
 # --- Tests ----------------------------------------------------------------------------------------------------------
-tests: build/tests/unit build/tests/holder $(if $(plugin),build/tests/spank) ## build the test programs
+tests: build/tests/unit build/tests/holder build/tests/owners $(if $(plugin),build/tests/spank) ## build the test programs
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
@@ -139,6 +139,11 @@ build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plug
 build/tests/holder: $(call objects,tests/hold) $(library) build/sources
 	@mkdir -p $(@D)
 	$(program) $(LIBS)
+
+# What tests/vm asks for the owners of queue pairs.
+build/tests/owners: $(call objects,tests/owners) $(library) build/sources
+	@mkdir -p $(@D)
+	$(program) $(own_cxx_library) $(LIBS)
 
 # What `make bench` measures with: a program for each tests/bench/*.cpp.
 bench_programs := $(patsubst %.cpp,build/%,$(call sources,tests/bench))

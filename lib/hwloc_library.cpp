@@ -4,33 +4,13 @@
 #ifdef HAVE_HWLOC
 
 #include "lib/format.h"
+#include "lib/symbols.h"
 
 #include <dlfcn.h>
 
 namespace rdma_nccl {
 
 namespace {
-
-/// Looks up one function after the other, and remembers the first that is missing.
-class Symbols {
-public:
-    explicit Symbols(void* handle) : handle_(handle) {}
-
-    template<typename Function>
-    void find(Function& function, const char* name) {
-        void* const address = ::dlsym(handle_, name);
-        if (address == nullptr && missing_.empty()) {
-            missing_ = name;
-        }
-        // POSIX's own way to a function pointer (dlsym, RATIONALE).
-        *reinterpret_cast<void**>(&function) = address; // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
-    }
-    [[nodiscard]] const std::string& missing() const { return missing_; }
-
-private:
-    void* handle_;
-    std::string missing_;
-};
 
 constexpr unsigned major_version(unsigned api_version) {
     return api_version >> 16;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lib/result.h"
+#include "lib/step_processes.h" // whose an owner is
 
 #include <cstdint>
 #include <string>
@@ -17,33 +18,18 @@ namespace rdma_nccl {
 struct QpOwner {
     std::string hca;
     unsigned port = 1;
-    pid_t pid = 0;           ///< 0: the kernel, or a process that is not visible from this pid namespace
+    pid_t pid = 0; ///< 0: the kernel, a process not visible from this pid namespace, or whose thread has ended
     std::string kernel_user; ///< "nvme_rdma", "ko2iblnd", ...: of kernel queue pairs, else empty
     unsigned count = 0;
 
     friend bool operator==(const QpOwner&, const QpOwner&) = default;
 };
 
-/// All of this node and network namespace. Fails where the kernel has no RDMA netlink or libnl is not installed, in
-/// words that say which.
+/// All of this node and network namespace, a process's in one line for each port, whichever of its threads made them.
+/// Only reads; root and users see the same. Fails where the kernel has no RDMA netlink or libnl is not installed, in
+/// words that say which, and after two seconds without an answer; a device that goes away meanwhile has none. The
+/// kernel asks the driver for each queue pair (nldev.c, fill_res_qp_entry), so where thousands are open this is not for
+/// each second, and a driver that hangs may hold the caller longer than those two seconds.
 Result<std::vector<QpOwner>> read_qp_owners();
-
-/// Whose a process is, for a step that is looked at.
-enum class ProcessOwner { Step, OtherStep, System, Gone };
-
-struct ProcessIdentity {
-    ProcessOwner owner = ProcessOwner::Gone;
-    std::string name; ///< "job 123 step 0" of OtherStep, else the command's name
-};
-
-/// A step on this node: what its processes' cgroups are called, and whose descendants they are.
-struct StepProcesses {
-    std::uint32_t job_id = 0;
-    std::uint32_t step_id = 0;
-    pid_t ancestor = 0; ///< slurmstepd, or the program of `verify -- CMD`; 0: cgroups alone
-
-    /// Looks at /proc/PID/cgroup (".../job_12/step_0/...", both cgroup versions), then at the parents.
-    [[nodiscard]] ProcessIdentity identify(pid_t pid) const;
-};
 
 } // namespace rdma_nccl

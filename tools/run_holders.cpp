@@ -4,7 +4,7 @@
 #include "lib/format.h"
 #include "lib/text.h"
 #include "lib/unique_fd.h"
-#include "tools/run_ancestors.h"
+#include "lib/ancestors.h"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 
 #include "lib/format.h"
 #include "tools/print.h"
-#include "tools/run_ancestors.h"
+#include "lib/ancestors.h"
 #include "tools/run_attempt.h"
 #include "tools/run_children.h"
 #include "tools/run_dry.h"

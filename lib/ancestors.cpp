@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run_ancestors.h"
+#include "lib/ancestors.h"
 
 #include "lib/format.h"
 #include "lib/text.h"
@@ -31,6 +31,17 @@ std::vector<pid_t> ancestors_of(const Root& root, pid_t pid) {
         found.push_back(*parent);
     }
     return found;
+}
+
+std::optional<pid_t> process_of(const Root& root, pid_t thread) {
+    // The command's name comes first there, with its newlines escaped (proc(5)).
+    const auto status = root.read(format_text("/proc/{}/status", thread), 4096).value_or("");
+    for (const auto line : split(status, '\n')) {
+        if (constexpr std::string_view key = "Tgid:"; line.starts_with(key)) {
+            return parse_number<pid_t>(trim(line.substr(key.size())));
+        }
+    }
+    return std::nullopt;
 }
 
 std::optional<pid_t> step_daemon_above(const Root& root, pid_t pid) {

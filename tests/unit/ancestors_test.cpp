@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/ancestors.h"
+
 #include "tests/unit/tree.h"
-#include "tools/run_ancestors.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -11,7 +14,7 @@ namespace {
 
 using test::Tree;
 
-TEST(RunAncestors, FindsTheStepDaemonAbove) {
+TEST(Ancestors, FindsTheStepDaemonAbove) {
     Tree tree;
     tree.file("/proc/40/stat", "40 (rdma-nccl) S 30 40 40 0").file("/proc/40/comm", "rdma-nccl\n");
     tree.file("/proc/30/stat", "30 (a) S 9 (b) S 20 30 30 0").file("/proc/30/comm", "a) S 9 (b\n");
@@ -22,7 +25,7 @@ TEST(RunAncestors, FindsTheStepDaemonAbove) {
     EXPECT_EQ(step_daemon_above(tree.root(), 20), std::nullopt) << "it is above, or it is none";
 }
 
-TEST(RunAncestors, HiddenAndOddProcesses) {
+TEST(Ancestors, HiddenAndOddProcesses) {
     Tree tree;
     tree.file("/proc/40/stat", "40 (rdma-nccl) S 30 40 40 0");
     EXPECT_EQ(ancestors_of(tree.root(), 40), std::vector<pid_t>{30}) << "30 is hidden";
@@ -34,7 +37,23 @@ TEST(RunAncestors, HiddenAndOddProcesses) {
     EXPECT_EQ(step_daemon_above(tree.root(), 40), std::nullopt);
 }
 
-TEST(RunAncestors, OfThisProcess) {
+TEST(Ancestors, ProcessOfAThread) {
+    Tree tree;
+    tree.file("/proc/41/status",
+              "Name:\tTgid:\\n7\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t40\nNgid:\t0\nPid:\t41\n");
+    tree.file("/proc/42/status", "Name:\tx\n").file("/proc/43/status", "Tgid:\tmany\n");
+    EXPECT_EQ(process_of(tree.root(), 41), 40);
+    for (const pid_t none : {42, 43, 44}) {
+        EXPECT_EQ(process_of(tree.root(), none), std::nullopt);
+    }
+    const auto live = *Root::open("/");
+    EXPECT_EQ(process_of(live, ::getpid()), ::getpid());
+    std::optional<pid_t> of_thread;
+    std::thread([&] { of_thread = process_of(live, static_cast<pid_t>(::syscall(SYS_gettid))); }).join();
+    EXPECT_EQ(of_thread, ::getpid());
+}
+
+TEST(Ancestors, OfThisProcess) {
     EXPECT_EQ(ancestors_of(*Root::open("/"), ::getpid()).front(), ::getppid());
 }
 

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/step_processes.h"
+
+#include "lib/ancestors.h"
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// What follows `prefix`.
+std::optional<std::string_view> behind(std::string_view text, std::string_view prefix) {
+    if (!text.starts_with(prefix)) {
+        return std::nullopt;
+    }
+    return text.substr(prefix.size());
+}
+
+/// "12", or nullopt.
+std::optional<std::uint32_t> job_number(std::string_view text) {
+    const auto job = parse_number<std::uint32_t>(text);
+    return job && *job > 0 ? job : std::nullopt;
+}
+
+std::optional<StepName> step_of_path(std::string_view path) {
+    const auto parts = split(path, '/');
+    for (auto part = parts.begin(); part != parts.end(); ++part) {
+        const auto word = behind(*part, "job_");
+        const auto job = word ? job_number(*word) : std::nullopt;
+        if (!job) {
+            continue;
+        }
+        const auto next = part + 1;
+        const auto step = next != parts.end() ? behind(*next, "step_") : std::nullopt;
+        return StepName{*job, step ? printable(*step, 24) : std::string()};
+    }
+    return std::nullopt;
+}
+
+/// Of a step with this number, and of each component of a heterogeneous one.
+bool is_step(std::string_view step, std::uint32_t number) {
+    return parse_number<std::uint32_t>(split_once(step, '+').key) == number;
+}
+
+std::string words_for(const StepName& step) {
+    return step.step.empty() ? format_text("job {}", step.job) : format_text("job {} step {}", step.job, step.step);
+}
+
+std::string file_of(const Root& root, pid_t pid, std::string_view name) {
+    return root.read(format_text("/proc/{}/{}", pid, name), 4096).value_or("");
+}
+
+std::string title_of(const Root& root, pid_t pid) {
+    const auto words = file_of(root, pid, "cmdline");
+    return words.substr(0, words.find('\0'));
+}
+
+bool is_step_daemon(const Root& root, pid_t pid) {
+    return file_of(root, pid, "comm") == "slurmstepd";
+}
+
+/// Of a process that is no slurmstepd: that of the nearest one above.
+std::optional<StepName> step_of_ancestors(const Root& root, const std::vector<pid_t>& ancestors) {
+    for (const pid_t each : ancestors) {
+        if (is_step_daemon(root, each)) {
+            return step_of_title(title_of(root, each));
+        }
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+std::optional<StepName> step_of_cgroups(std::string_view text) {
+    std::optional<StepName> found;
+    for (const auto line : split(text, '\n')) {
+        // "4:devices:/slurm/uid_1000/job_12/step_0": of version 1 a line for each controller, not all of them Slurm's.
+        const auto step = step_of_path(line);
+        if (step && (!found || found->step.empty())) {
+            found = step;
+        }
+    }
+    return found;
+}
+
+std::optional<StepName> step_of_title(std::string_view text) {
+    const auto name = behind(text, "slurmstepd: [");
+    const auto end = name ? name->find(']') : std::string_view::npos;
+    if (end == std::string_view::npos) {
+        return std::nullopt;
+    }
+    const auto [key, step] = split_once(name->substr(0, end), '.');
+    const auto job = job_number(key);
+    return job && step ? std::optional(StepName{*job, printable(*step, 24)}) : std::nullopt;
+}
+
+ProcessIdentity StepProcesses::identify(const Root& root, pid_t pid) const {
+    if (pid <= 0) {
+        return {ProcessOwner::System, {}};
+    }
+    const pid_t process = process_of(root, pid).value_or(pid);
+    const std::string name = printable(file_of(root, process, "comm"), 24);
+    const auto ancestors = ancestors_of(root, process);
+    if (name.empty() && ancestors.empty()) {
+        return {ProcessOwner::Gone, {}};
+    }
+    const bool below = std::find(ancestors.begin(), ancestors.end(), ancestor) != ancestors.end();
+    if (ancestor > 0 && (below || process == ancestor)) {
+        return {ProcessOwner::Step, name};
+    }
+    auto step = step_of_cgroups(file_of(root, process, "cgroup"));
+    if (!step) {
+        step = step_of_ancestors(root, ancestors);
+    }
+    if (!step) {
+        return {ProcessOwner::System, name};
+    }
+    if (job_id > 0 && step->job == job_id && is_step(step->step, step_id)) {
+        return {ProcessOwner::Step, name};
+    }
+    return {ProcessOwner::OtherStep, words_for(*step)};
+}
+
+bool other_jobs_on_node(const Root& root, std::uint32_t own_job) {
+    const auto names = root.list("/proc").value_or(std::vector<std::string>{});
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        const auto pid = parse_number<pid_t>(name);
+        if (!pid || !is_step_daemon(root, *pid)) {
+            return false;
+        }
+        const auto step = step_of_title(title_of(root, *pid));
+        return step && step->job != own_job;
+    });
+}
+
+} // namespace rdma_nccl

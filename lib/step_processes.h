@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose a process is, of a Slurm step that is looked at: by its cgroup, its parents, and the titles of slurmstepds.
+#pragma once
+
+#include "lib/root.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+
+namespace rdma_nccl {
+
+/// A step as Slurm writes it: job 12, step "0", "0+1" (a component of a heterogeneous step), "batch", "extern".
+struct StepName {
+    std::uint32_t job = 0;
+    std::string step; ///< empty: a process of the job that belongs to no step
+
+    friend bool operator==(const StepName&, const StepName&) = default;
+};
+
+/// What /proc/PID/cgroup says, of both cgroup versions: ".../job_12/step_0/..." (Slurm 22.05 to 25.05). Of several the
+/// outermost: what is below a step is made by its own processes.
+std::optional<StepName> step_of_cgroups(std::string_view text);
+
+/// What the title of a slurmstepd says: "slurmstepd: [12.0]".
+std::optional<StepName> step_of_title(std::string_view text);
+
+enum class ProcessOwner { Step, OtherStep, System, Gone };
+
+struct ProcessIdentity {
+    ProcessOwner owner = ProcessOwner::Gone; ///< Gone: it has ended, or is hidden from this user (hidepid, proc(5))
+    std::string name;                        ///< "job 123 step 0" of OtherStep, else the command's name
+
+    friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
+};
+
+/// A step on this node: what its processes' cgroups are called, and whose descendants they are.
+struct StepProcesses {
+    std::uint32_t job_id = 0; ///< 0: no job, `ancestor` alone
+    std::uint32_t step_id = 0;
+    pid_t ancestor = 0; ///< slurmstepd, or the program of `verify -- CMD`; 0: cgroups alone
+
+    /// The descendants of `ancestor` and itself are the step's; of others the cgroup tells, and where Slurm uses none,
+    /// the slurmstepd above. `pid` may be a thread's. 0, an owner that cannot be seen, is System without a name.
+    [[nodiscard]] ProcessIdentity identify(const Root& root, pid_t pid) const;
+};
+
+/// Whether a slurmstepd of another job runs on the node: one look at each process. Where they are hidden from this
+/// user, none is seen.
+bool other_jobs_on_node(const Root& root, std::uint32_t own_job);
+
+} // namespace rdma_nccl
