@@ -3,10 +3,13 @@
 
 #ifdef HAVE_LIBNL
 
-#include <linux/netlink.h>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <sys/socket.h>
 #include <sys/time.h>
+
+#include <linux/netlink.h>
 
 namespace rdma_nccl {
 
@@ -21,6 +24,7 @@ struct Reading {
     Clock::time_point deadline;
     bool late = false;
     bool failed = false; ///< out of memory
+    int error = 0;       ///< below 0: with which the kernel ended the list, an errno
 };
 
 int on_message(nl_msg* message, void* argument) noexcept {
@@ -42,6 +46,16 @@ int on_message(nl_msg* message, void* argument) noexcept {
         return NL_STOP;
     }
     return NL_OK;
+}
+
+/// The last message has the result of the whole list (af_netlink.c, netlink_dump()), which libnl does not look at.
+int on_end(nl_msg* message, void* argument) noexcept {
+    auto& reading = *static_cast<Reading*>(argument);
+    const nlmsghdr* const header = reading.library.message_header(message);
+    if (header->nlmsg_len >= NLMSG_LENGTH(sizeof reading.error)) {
+        std::memcpy(&reading.error, NLMSG_DATA(header), sizeof reading.error);
+    }
+    return NL_STOP;
 }
 
 bool set_time_limit(int fd, std::chrono::milliseconds limit) {
@@ -74,6 +88,11 @@ NetlinkError error_of(const LibnlLibrary& library, int status) {
     return error;
 }
 
+NetlinkError error_of(int code) {
+    const bool refused = code == EINVAL || code == ENODEV || code == ENOENT || code == EOPNOTSUPP;
+    return {refused ? NetlinkFailure::Refused : NetlinkFailure::Other, std::strerror(code)};
+}
+
 /// What a request has behind its header.
 struct Payload {
     nlattr header{};
@@ -94,10 +113,8 @@ int dump_once(const NetlinkRequest& request, Reading& reading, std::chrono::mill
     if (!set_time_limit(library.socket_get_fd(socket.get()), limit)) {
         return -NLE_BAD_SOCK;
     }
-    if (const int status = library.socket_modify_cb(socket.get(), NL_CB_VALID, NL_CB_CUSTOM, on_message, &reading);
-        status < 0) {
-        return status;
-    }
+    library.socket_modify_cb(socket.get(), NL_CB_VALID, NL_CB_CUSTOM, on_message, &reading);
+    library.socket_modify_cb(socket.get(), NL_CB_FINISH, NL_CB_CUSTOM, on_end, &reading);
     Payload payload;
     const auto attribute = request.attribute.value_or(NetlinkRequest::Attribute{});
     payload.header = {sizeof payload, attribute.type};
@@ -122,6 +139,9 @@ std::optional<NetlinkError> netlink_dump(const LibnlLibrary& library, const Netl
         }
         if (reading.failed) {
             return NetlinkError{NetlinkFailure::Other, "out of memory"};
+        }
+        if (reading.error < 0) {
+            return error_of(-reading.error);
         }
         if (status >= 0 || (status == -NLE_DUMP_INTR && tries == most_tries)) {
             return std::nullopt;
