@@ -19,6 +19,17 @@ std::vector<std::string> by_number(const std::map<std::string, std::uint64_t, st
     return texts;
 }
 
+/// What NCCL before 2.20 does not say: the log has all ranks of the largest communicator, and all are on one host.
+bool has_all_ranks_of_one_node(const NcclLog& log) {
+    std::uint32_t ranks = 0;
+    for (const auto& process : log.processes) {
+        ranks = std::max(ranks, process.ranks);
+    }
+    return ranks > 0 && log.processes.size() >= ranks &&
+           std::all_of(log.processes.begin(), log.processes.end(),
+                       [&](const NcclProcess& process) { return process.host == log.processes.front().host; });
+}
+
 } // namespace
 
 LogEvidence summary(const NcclLog& log) {
@@ -44,6 +55,9 @@ LogEvidence summary(const NcclLog& log) {
         for (const auto& [cause, number] : process.causes) {
             causes[cause] += number;
         }
+    }
+    if (evidence.nodes == 0 && has_all_ranks_of_one_node(log)) {
+        evidence.nodes = 1;
     }
     evidence.networks.assign(networks.begin(), networks.end());
     evidence.hcas.assign(hcas.begin(), hcas.end());

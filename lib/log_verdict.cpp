@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/log_verdict.h"
+
+#include "lib/format.h"
+
+namespace rdma_nccl {
+
+namespace {
+
+std::string joined(const std::vector<std::string>& texts) {
+    std::string all;
+    for (const auto& text : texts) {
+        all += (all.empty() ? "" : ", ") + text;
+    }
+    return all;
+}
+
+/// "3 of 8 connections": of the connections that need a network.
+std::string part(std::uint64_t some, std::uint64_t all) {
+    return some == all ? format_text("{} connection{}", all, all == 1 ? "" : "s")
+                       : format_text("{} of {} connections", some, all);
+}
+
+std::string many(std::uint64_t number, const char* what) {
+    return format_text("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+void judge_gpu_direct(const LogEvidence& log, LogVerdict& verdict) {
+    const auto all = log.rdma + log.rdma_gdr;
+    if (all == 0) {
+        return;
+    }
+    verdict.gpu_direct = log.rdma_gdr > 0 ? GpuDirect::On : GpuDirect::Off;
+    if (log.rdma > 0) {
+        verdict.why.push_back(format_text("{} of {} over RDMA {} without GPUDirect, through the host's memory",
+                                          log.rdma, many(all, "connection"), log.rdma == 1 ? "is" : "are"));
+    }
+}
+
+/// No connection over any network.
+LogVerdict judge_without_network(const LogEvidence& log) {
+    if (log.nvlink > 0) {
+        return {
+            Verdict::Idle, GpuDirect::Unknown, {"the nodes' GPUs are connected over NVLink: no network was needed"}};
+    }
+    if (log.nodes == 1) {
+        return {Verdict::Idle, GpuDirect::Unknown, {"all ranks are on one node: no network was needed"}};
+    }
+    const auto chose = log.networks.empty() ? std::string() : format_text("NCCL chose {}, but ", joined(log.networks));
+    const auto spans = log.nodes > 1 ? format_text(", though a communicator spans {} nodes", log.nodes) : std::string();
+    return {Verdict::Unknown,
+            GpuDirect::Unknown,
+            {format_text("{}no connection between nodes is in the log{}: NCCL makes them in the first collective; the "
+                         "log may be cut, of other ranks, or without the subsystem NET",
+                         chose, spans)}};
+}
+
+} // namespace
+
+LogVerdict judge_log(const LogEvidence& log) {
+    if (!log.info) {
+        return {Verdict::Unknown,
+                GpuDirect::Unknown,
+                {log.ranks == 0 ? "the log has no line of NCCL: NCCL_DEBUG=INFO makes it write some"
+                                : "the log has warnings of NCCL alone: it needs NCCL_DEBUG=INFO"}};
+    }
+    const auto rdma = log.rdma + log.rdma_gdr;
+    const auto all = rdma + log.sockets + log.other;
+    LogVerdict verdict;
+    if (all == 0) {
+        return judge_without_network(log);
+    }
+    if (rdma > 0 && log.sockets > 0) {
+        verdict.verdict = Verdict::Mixed;
+        verdict.why.push_back(part(log.sockets, all) + " over sockets");
+    } else if (log.other > 0) {
+        verdict.why.push_back(format_text("{} over {}, which may be RDMA or not", part(log.other, all),
+                                          log.networks.empty() ? "an unknown network" : joined(log.networks)));
+    } else if (rdma > 0) {
+        verdict.verdict = Verdict::Used;
+    } else {
+        verdict.verdict = Verdict::NotUsed;
+        verdict.why.push_back(part(log.sockets, all) + " over sockets, none over RDMA");
+    }
+    judge_gpu_direct(log, verdict);
+    return verdict;
+}
+
+} // namespace rdma_nccl
