@@ -18,7 +18,7 @@ std::string bytes_text(std::uint64_t bytes) {
         value /= 1000;
         ++unit;
     }
-    return value < 9.995  ? format_text("{:.2f} {}", value, units.at(unit))
+    return value < 9.995   ? format_text("{:.2f} {}", value, units.at(unit))
            : value < 99.95 ? format_text("{:.1f} {}", value, units.at(unit))
                            : format_text("{:.0f} {}", value, units.at(unit));
 }

@@ -8,7 +8,7 @@
 #include "lib/text.h"
 #include "tools/decision.h"
 #include "tools/explain.h"
-#include "tools/table.h"
+#include "lib/table.h"
 #include "tools/topo.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/json.h"
-#include "tools/table.h"
+#include "lib/table.h"
 
 #include <algorithm>
 #include <map>

@@ -2,7 +2,7 @@
 #include "lib/format.h"
 #include "lib/placement_report.h"
 #include "lib/text.h"
-#include "tools/table.h"
+#include "lib/table.h"
 #include "tools/topo.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/table.h"
+#include "lib/table.h"
 
 #include <algorithm>
 
