@@ -264,8 +264,8 @@ Result<std::optional<ExchangeClient::Answer>> ExchangeClient::heed(const std::st
     return std::nullopt;
 }
 
-bool ExchangeClient::send_counters(const std::vector<CounterReading>& counters) {
-    return send(counters, Clock::now());
+bool ExchangeClient::send_evidence(const NodeEvidence& evidence) {
+    return send(evidence, Clock::now());
 }
 
 } // namespace rdma_nccl

@@ -39,7 +39,7 @@ public:
                          Clock::time_point deadline);
 
     /// At the end of the step; does not wait: false when the connection does not take it at once.
-    bool send_counters(const std::vector<CounterReading>& counters);
+    bool send_evidence(const NodeEvidence& evidence);
 
     [[nodiscard]] int descriptor() const { return socket_.get(); }
 

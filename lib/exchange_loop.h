@@ -29,6 +29,8 @@ public:
 
     /// Until `stop` is written to, and then until all nodes are done or the milliseconds written are over.
     void run();
+    /// Afterwards.
+    [[nodiscard]] StepEvidence take_step_evidence() { return rounds_.take_step_evidence(); }
 
 private:
     struct Connection {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exchange_message.h"
 
+#include "lib/exchange_evidence.h"
+#include "lib/exchange_lines.h"
 #include "lib/format.h"
 #include "lib/layout.h"
 #include "lib/text.h"
@@ -15,35 +17,12 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::size_t length_bytes = 4;
-constexpr std::size_t longest_name = 255;
-constexpr std::size_t longest_text = 400;
-constexpr std::size_t most_items = 64; // of one list; hosts and counters have limits of their own
-constexpr std::size_t most_hosts = 65536;
-constexpr std::size_t most_counters = 256;
+using namespace wire;
 
-constexpr std::string_view none = "-";
+constexpr std::size_t length_bytes = 4;
+constexpr std::size_t most_hosts = 65536;
 
 // --- Writing ---
-
-using Lines = std::string;
-
-/// A word: what would end one becomes '?', and a longer one than the reader takes is cut.
-std::string word(std::string_view text) {
-    constexpr std::size_t dots = 3;
-    std::string result = printable(text, text.size() > longest_name ? longest_name - dots : longest_name);
-    std::replace(result.begin(), result.end(), ' ', '?');
-    return result.empty() ? std::string(none) : result;
-}
-
-std::string text(std::string_view any) {
-    return printable(any, longest_text);
-}
-
-template<typename T>
-std::string word_or_none(const std::optional<T>& value) {
-    return value ? format_text("{}", *value) : std::string(none);
-}
 
 std::string address_word(const std::optional<InterfaceAddress>& entry) {
     return entry ? format_text("{}/{}", entry->address.text(), entry->prefix_length) : std::string(none);
@@ -52,17 +31,6 @@ std::string address_word(const std::optional<InterfaceAddress>& entry) {
 void write_block(Lines& lines, const PortBlock& block) {
     lines += format_text("block {} {} {} {}\n", block.first, word_or_none(block.second), word(block.source),
                          text(block.why));
-}
-
-template<typename Range>
-void write_limited(Lines& lines, const Range& items, std::size_t most, const auto& write_item) {
-    std::size_t count = 0;
-    for (const auto& item : items) {
-        if (count++ == most) {
-            break;
-        }
-        write_item(lines, item);
-    }
 }
 
 Lines write_body(const NodeReport& report) {
@@ -100,12 +68,8 @@ Lines write_body(const ReachResult& result) {
     return lines;
 }
 
-Lines write_body(const std::vector<CounterReading>& counters) {
-    Lines lines = "counters\n";
-    write_limited(lines, counters, most_counters, [](Lines& out, const CounterReading& counter) {
-        out += format_text("counter {} {} {}\n", word(counter.name), counter.before, counter.after);
-    });
-    return lines;
+std::string write_body(const NodeEvidence& evidence) {
+    return write_evidence(evidence);
 }
 
 Lines write_body(const ReachTest& test) {
@@ -161,87 +125,6 @@ std::string with_length(const std::string& body) {
 
 // --- Reading ---
 
-/// The words of one line, taken from the left; each fault is remembered.
-class Words {
-public:
-    explicit Words(std::string_view line) : rest_(line) {}
-
-    std::string_view word() {
-        const auto end = std::min(rest_.find(' '), rest_.size());
-        const auto result = rest_.substr(0, end);
-        rest_.remove_prefix(std::min(end + 1, rest_.size()));
-        good_ = good_ && !result.empty() && result.size() <= longest_name;
-        return result;
-    }
-
-    /// "" for none.
-    std::string name() {
-        const auto text = word();
-        return text == none ? std::string() : printable(text, longest_name);
-    }
-
-    /// All that is left.
-    std::string text() { return printable(std::exchange(rest_, {}), longest_text); }
-
-    template<std::integral T>
-    T number() {
-        const auto value = parse_number<T>(word());
-        good_ = good_ && value;
-        return value.value_or(T{});
-    }
-
-    template<std::integral T>
-    std::optional<T> number_or_none() {
-        return rest_.substr(0, rest_.find(' ')) == none ? (word(), std::nullopt) : std::optional(number<T>());
-    }
-
-    double real() {
-        double value = 0;
-        const auto text = word();
-        const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        good_ = good_ && error == std::errc{} && stop == text.data() + text.size() && value >= 0 && value < 1e9;
-        return value;
-    }
-
-    IpAddress address() {
-        const auto value = IpAddress::parse(word());
-        good_ = good_ && value;
-        return value.value_or(IpAddress());
-    }
-
-    std::optional<IpAddress> address_or_none() {
-        return rest_.substr(0, rest_.find(' ')) == none ? (word(), std::nullopt) : std::optional(address());
-    }
-
-    std::optional<InterfaceAddress> interface_address() {
-        const auto both = word();
-        if (both == none) {
-            return std::nullopt;
-        }
-        const auto [address, length] = split_once(both, '/');
-        const auto prefix = IpPrefix::parse(both);
-        const auto value = IpAddress::parse(address);
-        good_ = good_ && prefix && value && length;
-        return good_ ? std::optional(InterfaceAddress{*value, prefix->length()}) : std::nullopt;
-    }
-
-    template<typename T, std::size_t N>
-    T one_of(const std::array<std::pair<std::string_view, T>, N>& words) {
-        const auto text = word();
-        const auto* const found =
-            std::find_if(words.begin(), words.end(), [text](const auto& entry) { return entry.first == text; });
-        good_ = good_ && found != words.end();
-        return found == words.end() ? words.front().second : found->second;
-    }
-
-    void refuse() { good_ = false; }
-    [[nodiscard]] bool good() const { return good_; }
-
-private:
-    std::string_view rest_;
-    bool good_ = true;
-};
-
 constexpr std::array layouts = {std::pair<std::string_view, Layout>{"rank", Layout::Rank},
                                 std::pair<std::string_view, Layout>{"node", Layout::Node},
                                 std::pair<std::string_view, Layout>{"pod", Layout::Pod}};
@@ -262,43 +145,6 @@ PortBlock read_block(Words& words) {
         words.refuse();
     }
     return block;
-}
-
-template<typename T>
-void add_limited(std::vector<T>& list, std::size_t most, T item, Words& words) {
-    if (list.size() >= most) {
-        words.refuse();
-        return;
-    }
-    list.push_back(std::move(item));
-}
-
-/// What one line does to the message.
-template<typename T>
-using LineReader = void (*)(T& message, Words& words);
-template<typename T>
-using LineReaders = std::span<const std::pair<std::string_view, LineReader<T>>>;
-
-template<typename Message, typename T>
-Result<Message> read_lines(std::string_view what, std::string_view lines, LineReaders<T> readers) {
-    T message{};
-    for (auto left = std::optional(lines);
-         left;) { // not all lines at once: a vector of them can be larger than they are
-        const auto [line, more] = split_once(*left, '\n');
-        left = more;
-        const auto [key, rest] = split_once(line, ' ');
-        const auto found = std::find_if(readers.begin(), readers.end(),
-                                        [key = key](const auto& reader) { return reader.first == key; });
-        if (found == readers.end()) {
-            continue;
-        }
-        Words words(rest.value_or(""));
-        found->second(message, words);
-        if (!words.good()) {
-            return fail(format_text(R"(the line "{}" of a message "{}" is malformed)", printable(line), what));
-        }
-    }
-    return Message(std::move(message));
 }
 
 constexpr std::pair<std::string_view, LineReader<NodeReport>> report_readers[] = {
@@ -355,17 +201,6 @@ constexpr std::pair<std::string_view, LineReader<NodeReport>> report_readers[] =
 
 constexpr std::pair<std::string_view, LineReader<ReachResult>> reach_readers[] = {
     {"errno", [](ReachResult& m, Words& w) { add_limited(m, most_items, w.number<int>(), w); }},
-};
-
-constexpr std::pair<std::string_view, LineReader<std::vector<CounterReading>>> counter_readers[] = {
-    {"counter",
-     [](std::vector<CounterReading>& m, Words& w) {
-         CounterReading counter;
-         counter.name = w.name();
-         counter.before = w.number<std::uint64_t>();
-         counter.after = w.number<std::uint64_t>();
-         add_limited(m, most_counters, std::move(counter), w);
-     }},
 };
 
 constexpr std::pair<std::string_view, LineReader<ReachTest>> test_readers[] = {
@@ -440,8 +275,10 @@ Result<NodeMessage> read_node_message(std::string_view body) {
     if (name == "reached") {
         return read_lines<NodeMessage, ReachResult>(name, lines.value_or(""), reach_readers);
     }
-    if (name == "counters") {
-        return read_lines<NodeMessage, std::vector<CounterReading>>(name, lines.value_or(""), counter_readers);
+    if (name == "evidence") {
+        return read_evidence(lines.value_or("")).map([](NodeEvidence evidence) {
+            return NodeMessage(std::move(evidence));
+        });
     }
     return unknown(name);
 }

@@ -4,6 +4,7 @@
 // highest first. Whatever comes in is checked as input from a stranger: counts, lengths and characters have limits.
 #pragma once
 
+#include "lib/evidence.h"
 #include "lib/exchange_values.h"
 #include "lib/result.h"
 
@@ -16,12 +17,12 @@
 
 namespace rdma_nccl {
 
-using NodeMessage = std::variant<NodeReport, ReachResult, std::vector<CounterReading>>;
+using NodeMessage = std::variant<NodeReport, ReachResult, NodeEvidence>;
 using ServerMessage = std::variant<ReachTest, HostsTable, Agreement, Disagreement>;
 
 /// What srun takes from a node at most, and a node from srun: without and with the hosts table. No message that is
 /// written is longer.
-inline constexpr std::size_t most_from_node = std::size_t{128} << 10;
+inline constexpr std::size_t most_from_node = std::size_t{512} << 10;
 inline constexpr std::size_t most_from_server = std::size_t{32} << 10;
 inline constexpr std::size_t most_with_hosts = std::size_t{8} << 20;
 

@@ -19,17 +19,6 @@ constexpr seconds first_progress(2);
 constexpr seconds launch_limit(600);                   // of Slurm: slurm_step_launch_wait_start(), step_launch.c
 constexpr std::chrono::milliseconds test_margin(2500); // beyond the nodes' own limit
 
-/// What has moved, as the kernel counts it: "mlx5_1/1/port_xmit_data 1048576, eth1/tx_bytes 5321".
-std::string counters_text(const std::vector<CounterReading>& counters) {
-    std::string text;
-    for (const auto& counter : counters) {
-        if (counter.after != counter.before) {
-            text += format_text("{}{} {}", text.empty() ? "" : ", ", counter.name, counter.after - counter.before);
-        }
-    }
-    return text.empty() ? "nothing moved" : text;
-}
-
 } // namespace
 
 ExchangeRounds::ExchangeRounds(ExchangeStep step, Tell tell, Send send, Clock::time_point now)
@@ -43,7 +32,7 @@ bool ExchangeRounds::take(int connection, NodeMessage message, Clock::time_point
     if (auto* const result = std::get_if<ReachResult>(&message)) {
         return take_result(connection, std::move(*result));
     }
-    return take_counters(connection, std::move(std::get<std::vector<CounterReading>>(message)));
+    return take_evidence(connection, std::move(std::get<NodeEvidence>(message)));
 }
 
 bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_point now) {
@@ -57,7 +46,7 @@ bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_
     if (nodes_.empty()) {
         learn_size(report.step_nodes);
     }
-    Node node{report.node, std::move(report), std::nullopt, std::nullopt, connection, false, false};
+    Node node{report.node, std::move(report), std::nullopt, std::nullopt, connection, false, false, std::nullopt};
     if (!step_.nodes.empty()) {
         node.expected = find_expected(step_.nodes, taken_, node.report);
         if (!node.expected) {
@@ -142,17 +131,29 @@ bool ExchangeRounds::take_result(int connection, ReachResult result) {
     return true;
 }
 
-bool ExchangeRounds::take_counters(int connection, std::vector<CounterReading> counters) {
+bool ExchangeRounds::take_evidence(int connection, NodeEvidence evidence) {
     auto* const node = find(connection);
-    if (node == nullptr || stage_ != Stage::Answered || node->has_counters) {
+    if (node == nullptr || stage_ != Stage::Answered || node->done) {
         return false;
     }
-    node->has_counters = true;
+    node->done = true;
     --running_;
-    if (step_.settings.verbose >= 3) {
-        tell_(format_text("{}: counters of the step: {}", node->name, counters_text(counters)));
-    }
+    evidence.node = node->name; // as Slurm calls it, whatever the node says
+    node->evidence = std::move(evidence);
     return true;
+}
+
+StepEvidence ExchangeRounds::take_step_evidence() {
+    StepEvidence step;
+    for (auto& node : nodes_) {
+        if (node.evidence) {
+            step.nodes.push_back(std::move(*node.evidence));
+            node.evidence.reset();
+        } else {
+            step.silent.push_back(node.name);
+        }
+    }
+    return step;
 }
 
 void ExchangeRounds::answer() {
@@ -224,8 +225,8 @@ void ExchangeRounds::lose(int connection) {
     node->lost = true;
     if (stage_ != Stage::Answered) {
         answer_alone(format_text("{} was lost before the nodes of the step had agreed", node->name));
-    } else if (!node->has_counters) {
-        node->has_counters = true;
+    } else if (!node->done) {
+        node->done = true;
         --running_;
     }
     by_connection_.erase(connection);

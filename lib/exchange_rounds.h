@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of an exchange, without its sockets: all nodes report, all but the head try to reach it, all get an answer;
-// at the end of the step they send their counters. Whatever fails ends in an answer, too: "plan alone".
+// at the end of the step they send what they have seen of its bytes. Whatever fails ends in an answer, too: "plan
+// alone".
 #pragma once
 
 #include "lib/exchange_message.h"
@@ -27,6 +28,12 @@ struct ExchangeStep {
     Settings settings;
 };
 
+/// What the nodes have told of a step at its end.
+struct StepEvidence {
+    std::vector<NodeEvidence> nodes; ///< in the order of their ranks
+    std::vector<std::string> silent; ///< names of the others
+};
+
 class ExchangeRounds {
 public:
     using Clock = std::chrono::steady_clock;
@@ -45,8 +52,10 @@ public:
     [[nodiscard]] Clock::time_point next_time() const;
 
     [[nodiscard]] bool answered() const { return stage_ == Stage::Answered; }
-    /// Nodes that have an answer and have not sent their counters yet.
+    /// Nodes that have an answer and have not sent their evidence yet.
     [[nodiscard]] std::size_t still_running() const { return running_; }
+    /// What has come of the nodes that have an answer.
+    [[nodiscard]] StepEvidence take_step_evidence();
 
 private:
     enum class Stage { Gathering, Testing, Answered };
@@ -58,12 +67,13 @@ private:
         std::optional<ReachResult> result;
         int connection = -1;
         bool lost = false;
-        bool has_counters = false;
+        bool done = false; ///< its evidence has come, or will not come any more
+        std::optional<NodeEvidence> evidence;
     };
 
     bool take_report(int connection, NodeReport report, Clock::time_point now);
     bool take_result(int connection, ReachResult result);
-    bool take_counters(int connection, std::vector<CounterReading> counters);
+    bool take_evidence(int connection, NodeEvidence evidence);
     void learn_size(unsigned step_nodes);
     void start_test(Clock::time_point now);
     void answer();

@@ -78,12 +78,14 @@ Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeR
         return fail(format_text("listen on port {}: {}", endpoint_.port, std::strerror(errno)), errno);
     }
     const SignalsBlocked blocked;
-    thread_ = std::thread([listener = socket_.get(), stop = stop_.get(), secret = endpoint_.secret,
-                           know = std::move(know), tell = std::move(tell)] {
+    evidence_ = std::make_shared<StepEvidence>();
+    thread_ = std::thread([evidence = evidence_, listener = socket_.get(), stop = stop_.get(),
+                           secret = endpoint_.secret, know = std::move(know), tell = std::move(tell)] {
         try {
             const auto loop = ExchangeLoop::make(listener, stop, secret, know(), tell);
             if (loop) {
                 (*loop)->run();
+                *evidence = (*loop)->take_step_evidence();
             } else {
                 tell(format_text("warning: {}: each node plans alone", loop.error().message));
             }
@@ -94,17 +96,18 @@ Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeR
     return {};
 }
 
-void ExchangeServer::finish(std::chrono::milliseconds patience) {
+std::optional<StepEvidence> ExchangeServer::finish(std::chrono::milliseconds patience) {
     if (!thread_.joinable()) {
-        return;
+        return std::nullopt;
     }
     const auto value = static_cast<std::uint64_t>(patience.count()) + 1;
     (void)!::write(stop_.get(), &value, sizeof value);
     thread_.join();
+    return std::move(*evidence_);
 }
 
 ExchangeServer::~ExchangeServer() {
-    finish(std::chrono::milliseconds(0));
+    (void)finish(std::chrono::milliseconds(0));
 }
 
 } // namespace rdma_nccl

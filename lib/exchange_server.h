@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -37,8 +38,9 @@ public:
     /// anyway until they report. Then `tell`, for each line to say.
     Result<void> start(std::function<ExchangeStep()> know, ExchangeRounds::Tell tell);
 
-    /// Ends the thread as soon as all nodes have sent their counters or are gone, at the latest after `patience`.
-    void finish(std::chrono::milliseconds patience);
+    /// Ends the thread as soon as all nodes have sent their evidence or are gone, at the latest after `patience`.
+    /// Absent when there was no exchange.
+    std::optional<StepEvidence> finish(std::chrono::milliseconds patience);
 
 private:
     ExchangeServer(UniqueFd socket, UniqueFd stop, ExchangeEndpoint endpoint)
@@ -47,6 +49,7 @@ private:
     UniqueFd socket_;
     UniqueFd stop_; ///< eventfd: the milliseconds of patience, and one
     ExchangeEndpoint endpoint_;
+    std::shared_ptr<StepEvidence> evidence_; ///< the thread's, until it has ended
     std::thread thread_;
 };
 

@@ -118,13 +118,4 @@ struct Disagreement {
     std::optional<IpAddress> head;
 };
 
-/// A counter at the beginning and at the end of the step, as the kernel gives it.
-struct CounterReading {
-    std::string name; ///< "mlx5_1/1/port_xmit_data", "eth0/tx_bytes"
-    std::uint64_t before = 0;
-    std::uint64_t after = 0;
-
-    friend bool operator==(const CounterReading&, const CounterReading&) = default;
-};
-
 } // namespace rdma_nccl
