@@ -28,7 +28,8 @@ def prepare(suites: list[str]) -> None:
 
 
 def build_project(image: Image, destination: str | None = None) -> str:
-    """Builds what has changed, and installs it below `destination`, with the examples. Returns the build folder."""
+    """Builds what has changed, and installs it below `destination`, with the examples and what the tests ask. Returns
+    the build folder."""
     folder = build_folder(image.suite)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
@@ -37,7 +38,9 @@ def build_project(image: Image, destination: str | None = None) -> str:
         _forget_other_image(folder, image)
         _run(_BUILD, image.root, CHECKOUT, folder, cache_directory("ccache"), destination or "")
         if destination:
-            shutil.copytree(os.path.join(folder, "build", "examples"), os.path.join(destination, "usr", "local", "bin"))
+            programs = os.path.join(destination, "usr", "local", "bin")
+            shutil.copytree(os.path.join(folder, "build", "examples"), programs)
+            shutil.copy(os.path.join(folder, "build", "tests", "owners"), programs)
     return folder
 
 

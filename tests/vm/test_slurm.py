@@ -33,7 +33,9 @@ SENT = "/sys/class/infiniband/mlx5_0/ports/1/hw_counters/sent_pkts"
 AS_ALICE = ("setpriv", "--reuid=alice", "--regid=alice", "--init-groups", "--inh-caps=-all")
 
 
-class InSlurm(LabTest):
+class SlurmTest(LabTest):
+    """Steps on both nodes."""
+
     def tearDown(self):
         """Whatever a test did, no node may be drained or down."""
         states = self.lab.good("n01", "sinfo", "--noheader", "--Node", "--Format=StateLong").split()
@@ -47,6 +49,8 @@ class InSlurm(LabTest):
         self.assertEqual(result.status, 0, f"{command}:\n{result.out}{result.err}")
         return result.out
 
+
+class InSlurm(SlurmTest):
     def of_tasks(self, names: str, *options: str) -> list[dict[str, str]]:
         """These variables of each task, in the order of nodes and ranks."""
         shown = " ".join(f"{name}=${{{name}-}}" for name in ["SLURMD_NODENAME", "SLURM_PROCID", *names.split()])

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose traffic an HCA carries, and what the plugin says at the end of steps that send by RDMA, by TCP, or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+from lab import Command
+from test_slurm import SlurmTest
+from testbed import PATIENCE, LabTest, on_each_suite
+
+MIB = 1 << 20
+PORT_COUNTERS = "/sys/class/infiniband/mlx5_0/ports/1/hw_counters"
+STATISTICS = "/sys/class/net/eth1/statistics"
+RDMA_MTU = 4096
+
+
+class Owners(LabTest):
+    """What the library reads of the kernel, against what `rdma` does."""
+
+    def owners(self, node: str, *step: str, user: str | None = None) -> dict:
+        return json.loads(self.lab.good(node, "owners", *step, user=user))
+
+    def by_port(self, node: str, user: str | None = None) -> dict[tuple[str, int, int], int]:
+        found = self.owners(node, user=user)["owners"]
+        return {(each["hca"], each["port"], each["pid"]): each["count"] for each in found}
+
+    def by_rdma(self, node: str) -> dict[tuple[str, int, int], int]:
+        counts: dict[tuple[str, int, int], int] = {}
+        for each in json.loads(self.lab.good(node, "rdma", "-j", "resource", "show", "qp")):
+            if each["type"] not in ("GSI", "SMI") and "port" in each:
+                key = (each["ifname"], each["port"], each.get("pid", 0))
+                counts[key] = counts.get(key, 0) + 1
+        return counts
+
+    def flood(self, device: str, rail: int, pairs: int) -> list[Command]:
+        """A server on n01, a client on n02, each with so many queue pairs; they go on until they are killed."""
+        port = str(self.lab.next_port())
+        program = ["ib_write_bw", "-d", device, "-x", "1", "-p", port, "-F", "-D", "60", "-s", "65536", "-q", str(pairs)]
+        commands = [self.lab.start("n01", *program, user="alice")]
+        self.addCleanup(self.end, commands)
+        self.lab.good("n01", "lab-agent", "await-port", port, "20")
+        commands.append(self.lab.start("n02", *program, f"10.77.{rail}.1", user="alice"))
+        return commands
+
+    def end(self, commands: list[Command]) -> None:
+        for command in commands:
+            command.kill()
+        for command in commands:
+            command.wait_after_kill()
+
+    def await_pairs(self, node: str, count: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while sum(self.by_rdma(node).values()) < count:
+            self.assertLess(time.monotonic(), deadline, f"{node}: {self.by_rdma(node)}")
+            time.sleep(0.1)
+
+    @on_each_suite
+    def test_are_what_rdma_shows(self):
+        """Of two programs on two ports, for root and for other users; nothing before and nothing afterwards."""
+        for node in self.lab.nodes:
+            self.assertEqual(self.by_port(node), {})
+        floods = self.flood("mlx5_0", 1, 1) + self.flood("mlx5_1", 2, 3)
+        for node in self.lab.nodes:
+            self.await_pairs(node, 4)
+            expected = self.by_rdma(node)
+            self.assertEqual(sorted((hca, port, n) for (hca, port, _), n in expected.items()), [("mlx5_0", 1, 1), ("mlx5_1", 1, 3)])
+            for user in (None, "alice", "bob"):
+                self.assertEqual(self.by_port(node, user), expected, user)
+            for owner in self.owners(node)["owners"]:
+                self.assertEqual((owner["owner"], owner["name"]), ("system", "ib_write_bw"))
+                self.assertEqual(self.lab.read(node, f"/proc/{owner['pid']}/comm"), "ib_write_bw")
+        self.end(floods)
+        for node in self.lab.nodes:
+            self.assertEqual(self.by_port(node), {})
+
+    def test_device_that_goes_away(self):
+        """There is nothing of it, and no trouble."""
+        self.flood("mlx5_1", 2, 1)
+        self.await_pairs("n01", 1)
+        self.lab.script("n01", "rdma link delete mlx5_0")
+        self.assertEqual({hca for hca, _, _ in self.by_port("n01")}, {"mlx5_1"})
+
+    def test_no_rdma_at_all(self):
+        self.lab.script("n01", "rdma link delete mlx5_0; rdma link delete mlx5_1")
+        self.assertEqual(self.by_port("n01"), {})
+
+
+class StepsTest(SlurmTest):
+    """Steps of two tasks, one on each node, that send from n02 to n01."""
+
+    def start_step(self, kind: str, mib: int, *options: str, program: tuple[str, ...] = ()) -> Command:
+        port = self.lab.next_port()
+        self.lab.next_port()
+        transfer = ("/lab/guest/transfer", kind, str(mib), str(port), *program)
+        return self.lab.start("n01", "srun", "-N2", *options, *transfer, user="alice")
+
+    def step(self, kind: str, mib: int, *options: str, program: tuple[str, ...] = ()):
+        done = self.start_step(kind, mib, *options, program=program).wait(2 * PATIENCE)
+        self.assertEqual(done.status, 0, done.out + done.err)
+        return done
+
+    def counted(self) -> dict[str, int]:
+        """What n02 has sent."""
+        files = (f"{PORT_COUNTERS}/sent_pkts", f"{STATISTICS}/tx_bytes")
+        packets, octets = self.lab.good("n02", "busybox", "cat", *files).split()
+        return {"packets": int(packets), "bytes": int(octets)}
+
+    def await_traffic(self, mib: int = 2) -> None:
+        """Until n02 has sent so much more by RDMA."""
+        enough = self.counted()["packets"] + mib * MIB // RDMA_MTU
+        self.lab.script("n02", f"until [ $(cat {PORT_COUNTERS}/sent_pkts) -gt {enough} ]; do sleep 0.1; done")
+
+    def jobs(self) -> list[str]:
+        return sorted(self.lab.good("n01", "squeue", "--noheader", "--format=%A").split(), key=int)
+
+
+class StepTraffic(StepsTest):
+    """The steps do what the verdicts are about, and their processes are found."""
+
+    def test_transfers(self):
+        """Each kind sends what it says, where it says; within 10 %."""
+        for kind, mib, rdma in (("verbs", 64, 64), ("tcp", 64, 0), ("both", 32, 32), ("nothing", 64, 0)):
+            before = self.counted()
+            self.step(kind, mib)
+            sent = {name: value - before[name] for name, value in self.counted().items()}
+            total = {"nothing": 0, "both": 2 * mib}.get(kind, mib)
+            with self.subTest(kind, sent=sent):
+                self.assertAlmostEqual(sent["packets"] * RDMA_MTU, rdma * MIB, delta=0.1 * total * MIB + 100 * RDMA_MTU)
+                self.assertAlmostEqual(sent["bytes"], total * MIB, delta=0.1 * total * MIB + MIB)
+
+    @on_each_suite
+    def test_owners_by_step(self):
+        """Two jobs on the same nodes, one by RDMA and one by TCP: each queue pair is one job's, and both see the other."""
+        self.assertEqual(self.jobs(), [])
+        steps = [self.start_step("verbs", 150)]
+        self.await_traffic()
+        steps.append(self.start_step("tcp", 20))
+        first, second = self.await_jobs(2)
+        for node in self.lab.nodes:
+            for job, owner, name in ((first, "step", "ib_write_bw"), (second, "other step", f"job {first} step 0")):
+                said = json.loads(self.lab.good(node, "owners", job, "0"))
+                self.assertEqual([(each["owner"], each["name"]) for each in said["owners"]], [(owner, name)], said)
+        self.assertTrue(said["other_jobs"])
+        for step in steps:
+            done = step.wait(2 * PATIENCE)
+            self.assertEqual(done.status, 0, done.out + done.err)
+        said = json.loads(self.lab.good("n01", "owners", first, "0"))
+        self.assertEqual(said, {"owners": [], "other_jobs": False})
+
+    def await_jobs(self, count: int) -> list[str]:
+        deadline = time.monotonic() + PATIENCE
+        while len(jobs := self.jobs()) < count:
+            self.assertLess(time.monotonic(), deadline, jobs)
+        return jobs
+
+
+class Verdicts(StepsTest):
+    """The line of srun, and the file that a site can have of it."""
+
+    def verdict(self, err: str) -> tuple[str, str]:
+        """USED, and the whole line; nothing when there is none."""
+        lines = [line for line in err.splitlines() if re.search(r"RDMA (NOT USED|USED|MIXED)", line)]
+        self.assertLessEqual(len(lines), 1, err)
+        if not lines:
+            return "", err
+        self.assertEqual(lines[0], err.splitlines()[-1], "it is the last")
+        return re.search(r"RDMA (NOT USED|USED|MIXED)", lines[0])[1], lines[0]
+
+    def stored(self, job: str) -> dict:
+        return json.loads(self.lab.read("n01", f"/var/lib/rdma-nccl/{job}.0.json"))
+
+
+    @on_each_suite
+    def test_each_kind(self):
+        """Of real transfers; and nothing is said of a step that sent nothing."""
+        for kind, mib, expected in (("verbs", 200, "USED"), ("tcp", 200, "NOT USED"), ("both", 100, "MIXED"), ("nothing", 0, "")):
+            with self.subTest(kind):
+                done = self.step(kind, mib, "--rdma-nccl")
+                found, line = self.verdict(done.err)
+                self.assertEqual(found, expected, line)
+                self.assertEqual(line.startswith("rdma-nccl: warning: "), found in ("NOT USED", "MIXED"), line)
+
+    def test_two_steps_at_once(self):
+        """On the same nodes: the one whose queue pairs they are used RDMA, the other did not."""
+        verbs = self.start_step("verbs", 400, "--rdma-nccl")
+        self.await_traffic()
+        other = self.step("tcp", 100, "--rdma-nccl")
+        done = verbs.wait(2 * PATIENCE)
+        self.assertEqual(done.status, 0, done.err)
+        self.assertIn(self.verdict(done.err)[0], ("USED", "MIXED"), done.err)
+        self.assertNotIn(self.verdict(other.err)[0], ("USED",), other.err)
+
+    def test_link_that_goes_down(self):
+        self.lose("ip link set eth1 down", "ip link set eth1 up")
+
+    def test_device_that_is_removed(self):
+        """It goes when the last of its users has ended."""
+        self.lose("rdma link delete mlx5_0 & ", "")
+
+    def lose(self, fault: str, remedy: str) -> None:
+        """In the middle of a step: it fails, as it must, srun says what it has seen, and the node lives on."""
+        step = self.start_step("verbs", 4000, "--rdma-nccl", "--kill-on-bad-exit=1", program=("--seconds", "15"))
+        self.await_traffic(80)
+        self.lab.script("n02", fault)
+        done = step.wait(2 * PATIENCE)
+        self.assertNotEqual(done.status, 0)
+        self.assertIn(self.verdict(done.err)[0], ("USED", "MIXED"), done.err)
+        if remedy:
+            self.lab.script("n02", remedy)
+        self.good("true")
