@@ -59,6 +59,11 @@ std::string title_of(const Root& root, pid_t pid) {
     return words.substr(0, words.find('\0'));
 }
 
+/// Not "batch", "extern" or "interactive".
+bool is_numbered(const std::string& step) {
+    return !step.empty() && step.front() >= '0' && step.front() <= '9';
+}
+
 bool is_step_daemon(const Root& root, pid_t pid) {
     return file_of(root, pid, "comm") == "slurmstepd";
 }
@@ -125,7 +130,7 @@ ProcessIdentity StepProcesses::identify(const Root& root, pid_t pid) const {
     return {ProcessOwner::OtherStep, words_for(*step)};
 }
 
-bool other_jobs_on_node(const Root& root, std::uint32_t own_job) {
+bool other_steps_on_node(const Root& root, std::uint32_t own_job, std::uint32_t own_step) {
     const auto names = root.list("/proc").value_or(std::vector<std::string>{});
     return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
         const auto pid = parse_number<pid_t>(name);
@@ -133,7 +138,7 @@ bool other_jobs_on_node(const Root& root, std::uint32_t own_job) {
             return false;
         }
         const auto step = step_of_title(title_of(root, *pid));
-        return step && step->job != own_job;
+        return step && (step->job != own_job || (is_numbered(step->step) && !is_step(step->step, own_step)));
     });
 }
 

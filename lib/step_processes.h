@@ -47,8 +47,8 @@ struct StepProcesses {
     [[nodiscard]] ProcessIdentity identify(const Root& root, pid_t pid) const;
 };
 
-/// Whether a slurmstepd of another job runs on the node: one look at each process. Where they are hidden from this
-/// user, none is seen.
-bool other_jobs_on_node(const Root& root, std::uint32_t own_job);
+/// Whether a slurmstepd of another step runs on the node, the script and the extern step of the own job aside: one look
+/// at each process. Where they are hidden from this user, none is seen.
+bool other_steps_on_node(const Root& root, std::uint32_t own_job, std::uint32_t own_step);
 
 } // namespace rdma_nccl

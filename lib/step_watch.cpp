@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/step_watch.h"
+
+#include "lib/format.h"
+#include "lib/qp_owners.h"
+#include "lib/verdict.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds first_pause(100);
+constexpr milliseconds longest_pause(5000);
+constexpr std::size_t most_others = 16;
+
+/// What is said of queue pairs that are not the step's.
+std::string words_for_other(const QpOwner& owner, const ProcessIdentity& process) {
+    if (owner.pid == 0) {
+        return owner.kernel_user.empty() ? "a process of another namespace"
+                                         : format_text("the kernel's {}", owner.kernel_user);
+    }
+    return process.owner == ProcessOwner::OtherStep ? process.name
+                                                    : format_text("{} (pid {})", process.name, owner.pid);
+}
+
+} // namespace
+
+StepWatch::StepWatch(const Root& root, TrafficSources sources, StepProcesses processes)
+    : root_(root), meter_(std::move(sources)), processes_(processes), start_(Clock::now()),
+      next_look_(start_ + first_pause) {
+    meter_.add(read_traffic(root_, meter_.sources()));
+    qps_.unknown_why = "the step ended before they were looked at";
+}
+
+void StepWatch::look(bool bytes_only) {
+    meter_.add(read_traffic(root_, meter_.sources()));
+    if (!bytes_only) {
+        look_at_queue_pairs();
+        others_seen_ = others_seen_ || (root_.is_live() && processes_.job_id != 0 &&
+                                        other_steps_on_node(root_, processes_.job_id, processes_.step_id));
+    }
+    const auto now = Clock::now();
+    const auto run = std::chrono::duration_cast<milliseconds>(now - start_);
+    next_look_ = now + std::clamp(run, first_pause, longest_pause);
+}
+
+void StepWatch::look_at_queue_pairs() {
+    if (!root_.is_live()) {
+        qps_.unknown_why = "of another machine's files nobody has queue pairs";
+        return;
+    }
+    const auto owners = read_qp_owners();
+    if (!owners) {
+        qps_.unknown_why = owners.error().message;
+        return;
+    }
+    qps_.known = true;
+    qps_.unknown_why.clear();
+    std::map<pid_t, ProcessIdentity> known;
+    unsigned own = 0;
+    for (const auto& owner : *owners) {
+        auto found = known.find(owner.pid);
+        if (found == known.end()) {
+            found = known.emplace(owner.pid, processes_.identify(root_, owner.pid)).first;
+        }
+        if (found->second.owner == ProcessOwner::Step) {
+            own += owner.count;
+            own_ports_.insert(format_text("{}:{}", owner.hca, owner.port));
+        } else if (found->second.owner != ProcessOwner::Gone && others_.size() < most_others) {
+            others_.insert(words_for_other(owner, found->second));
+        }
+    }
+    qps_.most_own = std::max(qps_.most_own, own);
+}
+
+NodeEvidence StepWatch::evidence() const {
+    NodeEvidence evidence;
+    evidence.traffic = meter_.total();
+    evidence.qps = qps_;
+    evidence.qps.own_ports.assign(own_ports_.begin(), own_ports_.end());
+    evidence.qps.others.assign(others_.begin(), others_.end());
+    evidence.exclusive = !others_seen_;
+    return evidence;
+}
+
+bool StepWatch::should_settle() const {
+    const auto verdict = judge_node(evidence()).verdict;
+    return settle() > milliseconds(0) && (verdict == Verdict::NotUsed || verdict == Verdict::Mixed);
+}
+
+} // namespace rdma_nccl
