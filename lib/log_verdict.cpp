@@ -21,10 +21,6 @@ std::string part(std::uint64_t some, std::uint64_t all) {
                        : format_text("{} of {} connections", some, all);
 }
 
-std::string many(std::uint64_t number, const char* what) {
-    return format_text("{} {}{}", number, what, number == 1 ? "" : "s");
-}
-
 void judge_gpu_direct(const LogEvidence& log, LogVerdict& verdict) {
     const auto all = log.rdma + log.rdma_gdr;
     if (all == 0) {
@@ -32,8 +28,9 @@ void judge_gpu_direct(const LogEvidence& log, LogVerdict& verdict) {
     }
     verdict.gpu_direct = log.rdma_gdr > 0 ? GpuDirect::On : GpuDirect::Off;
     if (log.rdma > 0) {
-        verdict.why.push_back(format_text("{} of {} over RDMA {} without GPUDirect, through the host's memory",
-                                          log.rdma, many(all, "connection"), log.rdma == 1 ? "is" : "are"));
+        const bool one = log.rdma == 1;
+        verdict.why.push_back(format_text("{} over RDMA {} without GPUDirect, through the host's memory",
+                                          part(log.rdma, all), one ? "goes" : "go"));
     }
 }
 
@@ -46,13 +43,15 @@ LogVerdict judge_without_network(const LogEvidence& log) {
     if (log.nodes == 1) {
         return {Verdict::Idle, GpuDirect::Unknown, {"all ranks are on one node: no network was needed"}};
     }
-    const auto chose = log.networks.empty() ? std::string() : format_text("NCCL chose {}, but ", joined(log.networks));
-    const auto spans = log.nodes > 1 ? format_text(", though a communicator spans {} nodes", log.nodes) : std::string();
+    std::string known = log.networks.empty() ? "" : format_text("NCCL chose {}", joined(log.networks));
+    if (log.nodes > 1) {
+        known += format_text("{}a communicator spans {} nodes", known.empty() ? "" : "; ", log.nodes);
+    }
     return {Verdict::Unknown,
             GpuDirect::Unknown,
-            {format_text("{}no connection between nodes is in the log{}: NCCL makes them in the first collective; the "
-                         "log may be cut, of other ranks, or without the subsystem NET",
-                         chose, spans)}};
+            {format_text("no connection between nodes is in the log{}: they come with the first collective, or the log "
+                         "is not whole",
+                         known.empty() ? "" : format_text(" ({})", known))}};
 }
 
 } // namespace

@@ -83,12 +83,20 @@ void settle_merged(Process& process) {
     }
 }
 
+void drop_cause(Process& process, std::string_view cause) {
+    auto& causes = process.said.causes;
+    if (const auto found = causes.find(cause); found != causes.end()) {
+        causes.erase(found);
+    }
+}
+
+/// Without what the rest of the log refutes or explains.
 void settle_causes(Process& process) {
     if (process.said.connections.at(index_of(NcclTransport::RdmaGdr)) > 0) {
-        const auto found = process.said.causes.find(no_peer_memory_cause);
-        if (found != process.said.causes.end()) {
-            process.said.causes.erase(found);
-        }
+        drop_cause(process, no_peer_memory_cause);
+    }
+    if (process.said.causes.size() > 1) {
+        drop_cause(process, no_transport_cause);
     }
 }
 

@@ -38,7 +38,7 @@ constexpr std::array info_causes = {
           "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node"},
     Cause{"NET/IB: No device found", "",
           "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node"},
-    Cause{"Failed to initialize NET plugin IB", "", "NCCL's RDMA transport could not start on a node"},
+    Cause{"Failed to initialize NET plugin IB", "", no_transport_cause},
     Cause{"NET/OFI", "No eligible providers",
           "libfabric has no provider that the OFI plugin can use: install the EFA driver and libfabric"},
 };

@@ -16,4 +16,7 @@ std::string_view nccl_cause(std::string_view text, bool warning);
 inline constexpr std::string_view no_peer_memory_cause =
     "GPUDirect RDMA is off: load nvidia_peermem, or use NVIDIA's open kernel modules (DMA-BUF)";
 
+/// A consequence, where another cause is known.
+inline constexpr std::string_view no_transport_cause = "NCCL's RDMA transport could not start on a node";
+
 } // namespace rdma_nccl

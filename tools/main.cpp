@@ -8,6 +8,7 @@
 #include "tools/print.h"
 #include "tools/run.h"
 #include "tools/topo.h"
+#include "tools/verify.h"
 
 #include <CLI/CLI.hpp>
 #include <exception>
@@ -33,6 +34,7 @@ int run_subcommand(int argc, char** argv) {
     rdma_nccl::add_env_command(app, exit_code);
     rdma_nccl::add_explain_command(app, exit_code);
     rdma_nccl::add_topo_command(app, exit_code);
+    rdma_nccl::add_verify_command(app, exit_code);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& fault) {

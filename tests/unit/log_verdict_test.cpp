@@ -23,11 +23,11 @@ TEST(LogVerdict, FollowsTheConnections) {
     EXPECT_EQ(judge_log(evidence(8, 0, 0)),
               (LogVerdict{Verdict::Used,
                           GpuDirect::Off,
-                          {"8 of 8 connections over RDMA are without GPUDirect, through the host's memory"}}));
+                          {"8 connections over RDMA go without GPUDirect, through the host's memory"}}));
     EXPECT_EQ(judge_log(evidence(1, 7, 0)),
               (LogVerdict{Verdict::Used,
                           GpuDirect::On,
-                          {"1 of 8 connections over RDMA is without GPUDirect, through the host's memory"}}));
+                          {"1 of 8 connections over RDMA goes without GPUDirect, through the host's memory"}}));
     EXPECT_EQ(judge_log(evidence(0, 6, 2)),
               (LogVerdict{Verdict::Mixed, GpuDirect::On, {"2 of 8 connections over sockets"}}));
     EXPECT_EQ(judge_log(evidence(0, 0, 1)),
@@ -52,7 +52,7 @@ TEST(LogVerdict, WithoutConnectionsOverANetwork) {
     auto log = evidence(0, 0, 0);
     log.networks = {"IB"};
     EXPECT_EQ(judge_log(log).verdict, Verdict::Unknown); // lazy connections, or the log is cut
-    EXPECT_EQ(judge_log(log).why.at(0).find("NCCL chose IB, but no connection between nodes is in the log: "), 0U);
+    EXPECT_EQ(judge_log(log).why.at(0).find("no connection between nodes is in the log (NCCL chose IB): "), 0U);
     log.nodes = 2;
     log.local = 4;
     EXPECT_EQ(judge_log(log).verdict, Verdict::Unknown);

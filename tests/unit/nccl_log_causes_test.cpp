@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/nccl_log_causes.h"
 
+#include "lib/text.h"
+#include "tests/unit/nccl_log_facts.h"
+
 #include <gtest/gtest.h>
 #include <string>
 
@@ -127,6 +130,21 @@ TEST(NcclLogCauses, MostIsNoFault) {
     }
     // A user's text in a message of information is no warning.
     EXPECT_EQ(nccl_cause("Duplicate GPU detected", false), "");
+}
+
+TEST(NcclLogCauses, WhatIsRefutedOrExplainedIsNotSaid) {
+    const auto causes = [](const std::string& lines) {
+        std::string text;
+        for (const auto line : split(lines, '|')) {
+            text += "n01:1:1 [0] NCCL INFO " + std::string(line) + "\n";
+        }
+        return test::read_log(text).processes.at(0).causes.size();
+    };
+    const std::string no_peer_memory = "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'|";
+    EXPECT_EQ(causes(no_peer_memory + "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"), 1U);
+    EXPECT_EQ(causes(no_peer_memory + "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"), 0U); // by DMA-BUF
+    EXPECT_EQ(causes("Failed to initialize NET plugin IB"), 1U);
+    EXPECT_EQ(causes("NET/IB : No device found.|Failed to initialize NET plugin IB"), 1U);
 }
 
 } // namespace

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/verify_log.h"
+
+#include "lib/format.h"
+#include "lib/result.h"
+#include "lib/text.h"
+#include "lib/unique_fd.h"
+#include "tools/print.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t block_size = std::size_t{256} << 10;
+constexpr int exit_cannot_tell = 3;
+
+Error error_of(const std::string& name, int number) {
+    const char* const hint = number == EISDIR ? ": name the files in it" : "";
+    return {format_text("{}: {}{}", printable(name), std::strerror(number), hint), number};
+}
+
+/// The magic bytes of gzip (RFC 1952), zstd (RFC 8878) and xz.
+bool is_compressed(std::string_view bytes) {
+    return bytes.starts_with("\x1f\x8b") || bytes.starts_with("\x28\xb5\x2f\xfd") ||
+           bytes.starts_with(std::string_view("\xfd"
+                                              "7zXZ"));
+}
+
+Result<void> read_descriptor(int descriptor, const std::string& name, NcclLogReader& reader) {
+    std::string block(block_size, '\0');
+    for (bool first = true;; first = false) {
+        const auto size = ::read(descriptor, block.data(), block.size());
+        if (size == 0) {
+            return {};
+        }
+        if (size < 0 && errno == EINTR) {
+            continue;
+        }
+        if (size < 0) {
+            return tl::unexpected(error_of(name, errno));
+        }
+        const std::string_view bytes(block.data(), static_cast<std::size_t>(size));
+        if (first && is_compressed(bytes)) {
+            return fail(format_text("{0}: is compressed: zcat, zstdcat or xzcat {0} | rdma-nccl verify --log -",
+                                    printable(name)));
+        }
+        reader.read(bytes);
+    }
+}
+
+Result<void> read_file(const std::string& name, NcclLogReader& reader) {
+    if (name == "-") {
+        return read_descriptor(STDIN_FILENO, "standard input", reader);
+    }
+    const UniqueFd file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    return file ? read_descriptor(file.get(), name, reader) : tl::unexpected(error_of(name, errno));
+}
+
+int exit_code_of(Verdict verdict) {
+    switch (verdict) {
+    case Verdict::Used:
+    case Verdict::Idle:
+        return 0;
+    case Verdict::Mixed:
+        return 1;
+    case Verdict::NotUsed:
+        return 2;
+    case Verdict::Unknown:
+        break;
+    }
+    return exit_cannot_tell;
+}
+
+JudgedLog judge(NcclLog log, bool all_read) {
+    JudgedLog judged{std::move(log), {}, {}, all_read};
+    judged.evidence = summary(judged.log);
+    judged.verdict = judge_log(judged.evidence);
+    auto& verdict = judged.verdict;
+    if (!all_read && judged.log.lines == 0) {
+        verdict.why = {"no log could be read"};
+    } else if (!all_read) {
+        // What the rest says may be the opposite; only MIXED stays true whatever it is.
+        verdict.verdict = verdict.verdict == Verdict::Mixed ? Verdict::Mixed : Verdict::Unknown;
+        verdict.why.emplace_back("not all of the logs could be read");
+    }
+    return judged;
+}
+
+} // namespace
+
+std::string_view name_of(GpuDirect gpu_direct) {
+    switch (gpu_direct) {
+    case GpuDirect::On:
+        return "on";
+    case GpuDirect::Possible:
+        return "possible";
+    case GpuDirect::Off:
+        return "off";
+    case GpuDirect::Unknown:
+        break;
+    }
+    return "unknown";
+}
+
+int verify_log(const VerifyLogOptions& options) {
+    NcclLogReader reader;
+    bool all_read = true;
+    for (const auto& name : options.files) {
+        const auto done = read_file(name, reader);
+        reader.end_of_file();
+        if (!done) {
+            print_error(done.error().message);
+            all_read = false;
+        }
+    }
+    const auto judged = judge(reader.finish(), all_read);
+    print_out(options.json ? verify_log_json(judged).dump(2) + "\n" : verify_log_text(judged, options.all));
+    return exit_code_of(judged.verdict.verdict);
+}
+
+} // namespace rdma_nccl

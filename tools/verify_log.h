@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// rdma-nccl verify --log: judges logs alone.
+#pragma once
+
+#include "lib/log_verdict.h"
+#include "lib/nccl_log.h"
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct VerifyLogOptions {
+    std::vector<std::string> files; ///< "-": standard input
+    bool all = false;               ///< a line for each process
+    bool json = false;
+};
+
+/// Prints what the logs say, the verdict and the causes. Returns 0 USED or IDLE, 1 MIXED, 2 NOT USED, 3 UNKNOWN, also
+/// when a file could not be read.
+int verify_log(const VerifyLogOptions& options);
+
+/// What the logs say, and what follows from it.
+struct JudgedLog {
+    NcclLog log;
+    LogEvidence evidence;
+    LogVerdict verdict;
+    bool all_read = true; ///< all files that were named
+};
+
+/// "on", "possible", "off", "unknown"
+std::string_view name_of(GpuDirect gpu_direct);
+
+std::string verify_log_text(const JudgedLog& judged, bool all);
+nlohmann::ordered_json verify_log_json(const JudgedLog& judged);
+
+} // namespace rdma_nccl
