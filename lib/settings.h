@@ -36,6 +36,13 @@ enum class MemlockChoice { Keep, Raise, Ignore };
 /// `bind`: auto is CpuAndMemory, where Slurm left something open.
 enum class BindChoice { Auto, Off, Cpu, CpuAndMemory };
 
+/// `verify`: what srun says of the step's bytes at its end.
+enum class VerifyChoice {
+    Summary, ///< a line, when there is something to say
+    Off,
+    Full, ///< always, with a table; NCCL writes logs, which are read
+};
+
 struct PortRange {
     std::uint16_t first = 0;
     std::uint16_t last = 0; ///< inclusive
@@ -88,6 +95,8 @@ struct Settings {
     BindChoice bind = BindChoice::Auto;
     bool spawn = false; ///< `rdma-nccl run` is put in front of the program; layout is then auto or node
     MemlockChoice memlock = MemlockChoice::Keep;
+    VerifyChoice verify = VerifyChoice::Summary;
+    std::string verify_dir; ///< where srun leaves the verdict as JOB.STEP.json; empty: nowhere
     bool strict = false;
     std::string root = "/";
     unsigned verbose = 1;

@@ -267,6 +267,21 @@ Problem set_memlock(Settings& s, std::string_view v) {
     return set_word(s.memlock, v, words);
 }
 
+Problem set_verify(Settings& s, std::string_view v) {
+    static constexpr std::array words = {
+        Word<VerifyChoice>{"summary", VerifyChoice::Summary}, Word<VerifyChoice>{"on", VerifyChoice::Summary},
+        Word<VerifyChoice>{"off", VerifyChoice::Off}, Word<VerifyChoice>{"full", VerifyChoice::Full}};
+    return set_word(s.verify, v, words);
+}
+
+Problem set_verify_dir(Settings& s, std::string_view v) {
+    if (!v.starts_with('/')) {
+        return expected("an absolute directory");
+    }
+    s.verify_dir = v;
+    return std::nullopt;
+}
+
 Problem set_strict(Settings& s, std::string_view v) {
     return set_switch(s.strict, v);
 }
@@ -316,7 +331,9 @@ constexpr std::array keys = {
                 set_spawn},
     SettingsKey{"memlock", "keep, raise, ignore", "raise RLIMIT_MEMLOCK for the tasks, or do not warn of a low one",
                 true, set_memlock},
-    SettingsKey{"verify", "summary, off, full", "say at the end whether RDMA was used", false, nullptr, "summary"},
+    SettingsKey{"verify", "summary, off, full", "say at the end whether RDMA was used", false, set_verify},
+    SettingsKey{"verify_dir", "none, DIR", "srun leaves that as DIR/JOB.STEP.json, in a directory users can write to",
+                true, set_verify_dir},
     SettingsKey{"strict", "off, on", "turn warnings about RDMA into failure of the step", false, set_strict},
     SettingsKey{"root", "/, DIR", "read /sys, /proc and /etc below DIR", true, set_root},
     SettingsKey{"hold", "on, off", "keep the port block bound until the step ends", false, set_hold},

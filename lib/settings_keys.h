@@ -19,8 +19,7 @@ struct SettingsKey {
     std::string_view values; ///< default first, as shown by help
     std::string_view meaning;
     bool site_only = false;
-    SettingsSetter set = nullptr;     ///< nullptr: known, but of a later version
-    std::string_view only_value = {}; ///< then the one value that is accepted
+    SettingsSetter set = nullptr;
 };
 
 std::span<const SettingsKey> settings_keys();

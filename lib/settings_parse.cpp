@@ -74,14 +74,6 @@ std::optional<Fault> assign(Settings& settings, const Assignment& text, Origin o
     const std::string_view value = text.value.value_or("on");
     const std::size_t offset = text.value ? text.value_offset : text.key_offset;
     const std::size_t length = text.value ? text.value->size() : text.key.size();
-    if (key->set == nullptr) {
-        if (value != key->only_value) {
-            return Fault{offset, length,
-                         format_text("{}={} is not available in this version; leave {} out", key->name,
-                                     printable(value, 40), key->name)};
-        }
-        return std::nullopt;
-    }
     if (const auto problem = key->set(settings, value)) {
         return Fault{offset, length, format_text("{}: {}", key->name, *problem)};
     }
@@ -243,9 +235,7 @@ std::string settings_help() {
         "Also: environment RDMA_NCCL_<KEY>, plugstack.conf arguments, site file rdma-nccl.conf (weakest).\n\n"
         "KEY         VALUES (default first)           MEANING\n";
     for (const auto& key : settings_keys()) {
-        const std::string_view note = key.set == nullptr ? " (not in this version)"
-                                      : key.site_only    ? " (site only)"
-                                                         : "";
+        const std::string_view note = key.site_only ? " (site only)" : "";
         text += format_text("{:<11} {:<32} {}{}\n", key.name, key.values, key.meaning, note);
     }
     return text;

@@ -7,7 +7,11 @@
 #include "lib/program.h"
 #include "lib/root.h"
 #include "lib/text.h"
+#include "lib/verdict.h"
+#include "lib/verdict_file.h"
+#include "plugin/exit_status.h"
 #include "plugin/spawn.h"
+#include "plugin/step_evidence.h"
 #include "plugin/step_layout.h"
 
 #include <algorithm>
@@ -150,7 +154,8 @@ void client_open_exchange(const Configuration& configuration, std::optional<Exch
     set_variable(endpoint_variable, write_endpoint(server->endpoint()));
 }
 
-int client_start_step(const Configuration& configuration, const Host& host, std::optional<ExchangeServer>& server) {
+int client_start_step(const Configuration& configuration, const Host& host, std::optional<ExchangeServer>& server,
+                      std::optional<ClientStep>& step) {
     const Environment environment = own_environment();
     const auto outcome = configuration.resolve(environment, std::nullopt);
     const auto job_id = host.job_id();
@@ -158,6 +163,10 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
     if (!outcome.settings.enable || !job_id || !step_id || *step_id >= first_special_step) {
         call_off(server);
         return 0;
+    }
+    step = ClientStep{*job_id, *step_id, outcome.settings};
+    if (outcome.settings.strict && outcome.settings.verify != VerifyChoice::Off) {
+        watch_exit_status();
     }
     const unsigned tasks = host.task_count().value_or(0);
     const unsigned nodes = host.node_count().value_or(0);
@@ -187,6 +196,39 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
         leave_note(std::move(note));
     }
     return refused ? -1 : 0;
+}
+
+bool client_end_step(const ClientStep& step, ExchangeServer& server) {
+    const auto& settings = step.settings;
+    auto evidence =
+        server.finish(settings.verify == VerifyChoice::Off ? std::chrono::milliseconds(0) : patience_with_evidence);
+    if (!evidence || settings.verify == VerifyChoice::Off || evidence->nodes.empty()) {
+        return true;
+    }
+    const auto verdict = judge_step(std::move(evidence->nodes), std::move(evidence->silent));
+    const bool asked = settings.verify == VerifyChoice::Full || settings.verbose >= 2;
+    if (asked || (settings.verbose > 0 && verdict.verdict != Verdict::Idle)) {
+        const bool good = verdict.verdict == Verdict::Used || verdict.verdict == Verdict::Idle;
+        tell_user((good ? "" : "warning: ") + verdict_line(verdict));
+    }
+    if (asked) {
+        for (const auto& line : verdict_table(verdict)) {
+            tell_user(line);
+        }
+    }
+    if (!settings.verify_dir.empty()) {
+        const auto saved = save_verdict(settings.verify_dir, format_text("{}.{}.json", step.job_id, step.step_id),
+                                        verdict_json(verdict, step.job_id, step.step_id));
+        if (!saved && settings.verbose > 0) {
+            tell_user(format_text("warning: verify_dir: {}", saved.error().message));
+        }
+    }
+    const bool fails = settings.strict && (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Mixed);
+    if (fails) {
+        tell_user(format_text("strict: srun fails, as RDMA was {}",
+                              verdict.verdict == Verdict::Mixed ? "not used alone" : "not used"));
+    }
+    return !fails;
 }
 
 } // namespace rdma_nccl

@@ -7,6 +7,7 @@
 #include "plugin/configuration.h"
 #include "plugin/host.h"
 
+#include <cstdint>
 #include <optional>
 
 namespace rdma_nccl {
@@ -24,9 +25,22 @@ int client_check(const Configuration& configuration);
 /// all components of a heterogeneous step only from here (srun.c, _launch_app, copies the environment for each).
 void client_open_exchange(const Configuration& configuration, std::optional<ExchangeServer>& server);
 
+/// What srun's end has to know of its step.
+struct ClientStep {
+    std::uint32_t job_id = 0;
+    std::uint32_t step_id = 0;
+    Settings settings;
+};
+
 /// local_user_init, srun only: the note about head node, its address and a port; the exchange starts, or is called off
 /// where there is nobody to talk to. -1 for a step that cannot be: the nodes, too, refuse it, as srun goes on where the
 /// plugin is optional.
-int client_start_step(const Configuration& configuration, const Host& host, std::optional<ExchangeServer>& server);
+/// `step`: set where the step is ours.
+int client_start_step(const Configuration& configuration, const Host& host, std::optional<ExchangeServer>& server,
+                      std::optional<ClientStep>& step);
+
+/// exit, srun only: hears what the nodes saw of the step's bytes, and says whether RDMA was used. False when the step
+/// is to fail for it (strict).
+bool client_end_step(const ClientStep& step, ExchangeServer& server);
 
 } // namespace rdma_nccl

@@ -3,6 +3,7 @@
 // Order and contexts of the callbacks: spank(8), slurm/spank.h.
 
 #include "plugin/client.h"
+#include "plugin/exit_status.h"
 #include "plugin/host.h"
 #include "plugin/node.h"
 
@@ -26,12 +27,10 @@ namespace rdma_nccl {
 
 namespace {
 
-/// How long srun's end may wait for what the nodes say at theirs.
-constexpr std::chrono::seconds patience_with_last_reports(2);
-
 struct PluginState {
     Configuration configuration;
     std::optional<ExchangeServer> server; ///< in srun
+    std::optional<ClientStep> step;       ///< in srun
     std::optional<NodeState> node;        ///< in slurmstepd
 };
 
@@ -124,7 +123,7 @@ int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[])
 int slurm_spank_local_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     using namespace rdma_nccl;
     return guarded("local_user_init",
-                   [=] { return client_start_step(state().configuration, Host(spank), state().server); });
+                   [=] { return client_start_step(state().configuration, Host(spank), state().server, state().step); });
 }
 
 int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
@@ -185,11 +184,12 @@ int slurm_spank_task_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
 int slurm_spank_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     using namespace rdma_nccl;
     return guarded("exit", [] {
-        if (state().server) {
-            state().server->finish(patience_with_last_reports);
-        }
+        const bool good = !state().server || !state().step || client_end_step(*state().step, *state().server);
         if (state().node) {
             node_end(*state().node);
+        }
+        if (!good && exit_status() == EXIT_SUCCESS) { // a step that failed has its own status
+            exit_instead(EXIT_FAILURE);
         }
         std::destroy_at(&state()); // an assignment would keep buffers, which are lost when Slurm unloads the plugin
         std::construct_at(&state());

@@ -5,6 +5,7 @@
 #include "lib/exchange_endpoint.h"
 #include "lib/exchange_report.h"
 #include "lib/format.h"
+#include "lib/nccl_debug.h"
 #include "lib/placement_report.h"
 #include "lib/report.h"
 #include "lib/text.h"
@@ -17,6 +18,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <grp.h>
 #include <initializer_list>
 #include <iterator>
@@ -26,7 +28,6 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::chrono::milliseconds patience_with_counters(1000);
 constexpr std::chrono::milliseconds patience_with_files(5000);
 
 void tell(const NodeState& state, std::string_view text) {
@@ -367,17 +368,48 @@ void write_hosts(NodeState& state, const Host& host, HostsTable hosts) {
     add(hostfile_variable, state.hosts_files->hostfile());
 }
 
-void start_counters(NodeState& state) {
-    const auto root = Root::open(state.settings.root);
-    if (!root || !state.sockets.srun) {
+/// verify=full: NCCL's logs, which are read at the end.
+void add_logs(NodeState& state) {
+    if (state.settings.verify != VerifyChoice::Full || !state.sockets.srun) {
         return;
     }
-    std::vector<std::string> ports;
-    for (const auto* port : state.plan.fabric.used()) {
-        ports.push_back(format_text("{}:{}", port->hca, port->port));
+    const auto& step = state.facts.step;
+    state.log_directory = make_log_directory(step.job_id, step.step_id);
+    if (state.log_directory.empty()) {
+        state.warnings.emplace_back("verify=full: no directory for NCCL's logs can be made in /tmp");
+        return;
     }
-    const std::vector<std::string> netdevs = {state.plan.sockets.interface};
-    state.counters = read_counters(*root, ports, netdevs);
+    VariableList variables(state.facts.environment, state.facts.nccl_conf);
+    const auto debug = add_nccl_debug(variables, state.facts, state.log_directory);
+    for (const auto& note : debug.notes) {
+        state.warnings.push_back(format_text("verify=full: {}", note));
+    }
+    override_variables(state.plan.variables, variables.take());
+}
+
+/// Once, before the first task runs.
+void start_evidence(NodeState& state) {
+    const bool wanted = state.settings.verify != VerifyChoice::Off && state.sockets.srun && state.sockets.ours();
+    if (!wanted || state.evidence) {
+        return;
+    }
+    const auto& step = state.facts.step;
+    auto process = EvidenceProcess::start({state.facts, state.plan, state.settings.root, step.job_id, step.step_id,
+                                           state.running_tasks, state.log_directory, state.user.uid, state.user.gid},
+                                          *state.sockets.srun);
+    if (process) {
+        state.evidence.emplace(std::move(*process));
+    }
+}
+
+/// As the user, for good: what lies there may be changed by the user at any time.
+void as_user(const StepUser& user, const std::function<void()>& work) {
+    (void)run_in_child(patience_with_files, [&] {
+        if (::getuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(user.gid) != 0 || ::setuid(user.uid) != 0)) {
+            return;
+        }
+        work();
+    });
 }
 
 } // namespace
@@ -434,6 +466,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         (void)host.unset_variable("SLURM_RLIMIT_MEMLOCK");
     }
     write_hosts(state, host, exchanged.hosts);
+    add_logs(state);
     if (endpoint && state.plan.layout.layout != Layout::Rank) {
         state.launcher_token = launcher_token(endpoint->secret);
     }
@@ -443,7 +476,6 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     }
     mark(host, state, variables);
     report(state);
-    start_counters(state);
     return state;
 }
 
@@ -468,6 +500,7 @@ void node_note_task(NodeState& state, const Host& host) {
     if (state.masks && local_id && pid) {
         state.masks->record(*local_id, *pid);
     }
+    start_evidence(state);
 }
 
 int node_start_task(const NodeState& state, Host& host) {
@@ -520,39 +553,22 @@ void node_end_task(NodeState& state) {
     if (state.running_tasks > 0 || !state.sockets.srun || !state.sockets.ours()) {
         return;
     }
-    const int srun = state.sockets.srun->descriptor();
-    // In a child, as a counter's file asks the driver: slurmstepd must not hang with it, nor srun wait for the news
-    // that the tasks have ended.
-    auto child = Child::start(
-        [&state] {
-            if (const auto root = Root::open(state.settings.root)) {
-                auto counters = state.counters;
-                read_again(*root, counters);
-                (void)state.sockets.srun->send_counters(counters);
-            }
-        },
-        std::array{srun});
-    if (child) {
-        state.last_report.emplace(std::move(*child));
+    if (state.evidence) {
+        state.evidence->end_step(); // srun hears of the tasks' end meanwhile
     }
     state.sockets.srun.reset();
 }
 
 void node_end(NodeState& state) {
-    if (state.last_report) {
-        (void)state.last_report->finish(patience_with_counters);
+    if (state.evidence) {
+        state.evidence->finish(patience_with_evidence);
     }
-    if (!state.hosts_files || !state.sockets.ours()) {
-        return;
+    if (!state.log_directory.empty()) {
+        as_user(state.user, [&state] { remove_log_directory(state.log_directory); });
     }
-    // As the user, for good: what lies there may be changed by the user at any time.
-    (void)run_in_child(patience_with_files, [&state] {
-        if (::getuid() == 0 &&
-            (::setgroups(0, nullptr) != 0 || ::setgid(state.user.gid) != 0 || ::setuid(state.user.uid) != 0)) {
-            return;
-        }
-        remove_hosts_files(*state.hosts_files);
-    });
+    if (state.hosts_files && state.sockets.ours()) {
+        as_user(state.user, [&state] { remove_hosts_files(*state.hosts_files); });
+    }
 }
 
 } // namespace rdma_nccl

@@ -3,13 +3,13 @@
 // Nothing here fails a step, unless the user asked for that with strict.
 #pragma once
 
-#include "lib/child.h"
 #include "lib/inspect.h"
 #include "lib/plan.h"
 #include "lib/topology.h"
 #include "plugin/configuration.h"
 #include "plugin/host.h"
 #include "plugin/node_exchange.h"
+#include "plugin/step_evidence.h"
 #include "plugin/task_masks.h"
 
 #include <optional>
@@ -38,12 +38,12 @@ struct NodeState {
     std::string etc_hosts;                   ///< hosts=mount: what the tasks shall see; else empty
     std::optional<HostsFiles> hosts_files;   ///< hosts=file
     StepSockets sockets;
-    std::vector<CounterReading> counters; ///< at the beginning
     unsigned running_tasks = 0;
     std::optional<TaskMasks> masks; ///< in rank layout, where the tasks are to be placed
     std::optional<Topology> topology;
-    CpuSet step_cpus;                 ///< of the cores that Slurm gave the step; empty when not known
-    std::optional<Child> last_report; ///< the counters on their way to srun
+    CpuSet step_cpus;                        ///< of the cores that Slurm gave the step; empty when not known
+    std::optional<EvidenceProcess> evidence; ///< watches the step's bytes, and tells srun at its end
+    std::string log_directory;               ///< of NCCL's logs (verify=full); empty: there is none
     StepUser user;
     std::string launcher_token; ///< for the launchers of this step, in node and pod layout; never printed
 };
@@ -54,13 +54,14 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
 /// task_init_privileged, as root in the task: hosts=mount, memlock=raise.
 void node_prepare_task(const NodeState& state);
 
-/// task_post_fork, as root in slurmstepd: the task is bound by now, and waits for the others to be.
+/// task_post_fork, as root in slurmstepd: the task is bound by now, and waits for the others to be. With the first of
+/// them the watch on the step's bytes begins: what was moved to get its container is not the step's.
 void node_note_task(NodeState& state, const Host& host);
 
 /// task_init: 0, or -1 when the step must not run (strict).
 int node_start_task(const NodeState& state, Host& host);
 
-/// task_exit, as root: after the last task the counters go to srun.
+/// task_exit, as root: after the last task srun is told what it and the others moved.
 void node_end_task(NodeState& state);
 
 /// exit, as root: nothing that was written for the step stays.

@@ -2,7 +2,6 @@
 // What slurmstepd keeps of a step while it runs: the ports it holds, the connection to srun, the files it wrote.
 #pragma once
 
-#include "lib/counters.h"
 #include "lib/exchange_client.h"
 #include "lib/hosts_file.h"
 #include "lib/inspect.h"

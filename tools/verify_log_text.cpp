@@ -2,7 +2,7 @@
 #include "lib/format.h"
 #include "lib/hostlist.h"
 #include "lib/text.h"
-#include "tools/table.h"
+#include "lib/table.h"
 #include "tools/verify_log.h"
 
 #include <algorithm>

@@ -234,8 +234,8 @@ public:
     }
 
     void end() {
-        if (client_ && !client_->send_counters({{"mlx5_0/1/port_xmit_data", 1, 2}, {"eth0/tx_bytes", 3, 4}})) {
-            give_up("the counters were not taken");
+        if (client_ && !client_->send_evidence(NodeEvidence())) {
+            give_up("the evidence was not taken");
         }
     }
 

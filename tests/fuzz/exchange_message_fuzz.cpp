@@ -5,6 +5,7 @@
 #include "lib/exchange_endpoint.h"
 #include "lib/exchange_message.h"
 #include "lib/text.h"
+#include "lib/verdict.h"
 #include "tests/fuzz/check.h"
 
 #include <algorithm>
@@ -45,6 +46,19 @@ void check_texts(const NodeMessage& message) {
             require_plain(warning);
         }
         require(!report->block || report->block->first != 0, "a port block with a port");
+    } else if (const auto* const evidence = std::get_if<NodeEvidence>(&message)) {
+        require_plain(evidence->node);
+        require_plain(evidence->problem);
+        for (const auto& cause : evidence->causes) {
+            require_plain(cause);
+        }
+        // Whatever a node says, it is judged, and the words about it can be printed.
+        const auto verdict = judge_step({*evidence, *evidence}, {});
+        require_plain(verdict_line(verdict));
+        for (const auto& line : verdict_table(verdict)) {
+            require_plain(line);
+        }
+        (void)verdict_json(verdict, 1, 0);
     }
 }
 

@@ -96,13 +96,57 @@ TEST(ExchangeMessage, ReportsSurvive) {
     expect_equal(through(report), report);
 }
 
-TEST(ExchangeMessage, ResultsAndCountersSurvive) {
+NodeEvidence full_evidence() {
+    NodeEvidence evidence;
+    evidence.node = "n01";
+    const Bytes most{std::numeric_limits<std::uint64_t>::max(), 1, true};
+    evidence.traffic = {12.25,
+                        {{"mlx5_1:1", ByteSource::PortData, most, true, ""},
+                         {"siw0:1", ByteSource::None, {}, false, "no counters/ at all"}},
+                        {{"eth0", NetdevRole::Plain, {1, 2, false}, "its counters were reset"},
+                         {"ib0", NetdevRole::Ipoib, {3, 4, false}, ""}},
+                        {5, 6, false},
+                        most,
+                        true,
+                        true};
+    evidence.qps = {true, "", 17, {"mlx5_1:1", "mlx5_2:1"}, {"job 12 step 0", "the kernel's nvme_rdma"}};
+    evidence.exclusive = true;
+    evidence.gpus = 8;
+    evidence.gpu_direct_possible = true;
+    LogEvidence log;
+    log.ranks = 8;
+    log.version = "2.28.9";
+    log.networks = {"IB", "AWS Libfabric"};
+    log.rdma = 1;
+    log.rdma_gdr = 2;
+    log.sockets = 3;
+    log.nvlink = 4;
+    log.other = 5;
+    log.local = 6;
+    log.nodes = 2;
+    log.info = true;
+    log.hcas = {"mlx5_1:1"};
+    log.causes = {"a cause; do this"};
+    evidence.log = log;
+    evidence.causes = {"NCCL_IB_DISABLE=1 is set: unset it"};
+    evidence.problem = "its counters could not be read";
+    return evidence;
+}
+
+TEST(ExchangeMessage, EvidenceSurvives) {
+    EXPECT_EQ(through(NodeEvidence()), NodeEvidence());
+    EXPECT_EQ(through(full_evidence()), full_evidence());
+    auto other = full_evidence();
+    other.qps = {false, "the kernel has no RDMA netlink", 0, {}, {}};
+    other.gpu_direct_possible = false;
+    other.traffic.estimate = other.traffic.has_source = other.exclusive = false;
+    other.log.reset();
+    EXPECT_EQ(through(other), other);
+}
+
+TEST(ExchangeMessage, ResultsSurvive) {
     EXPECT_EQ(through(ReachResult{0, 111, 110, 0}), (ReachResult{0, 111, 110, 0}));
     EXPECT_EQ(through(ReachResult()), ReachResult());
-    const std::vector<CounterReading> counters = {
-        {"mlx5_1/1/port_xmit_data", 0, std::numeric_limits<std::uint64_t>::max()}, {"eth0/tx_bytes", 17, 18}};
-    EXPECT_EQ(through(counters), counters);
-    EXPECT_EQ(through(std::vector<CounterReading>()), std::vector<CounterReading>());
 }
 
 TEST(ExchangeMessage, TestsSurvive) {
@@ -209,9 +253,18 @@ TEST(ExchangeMessage, TheLongestOfANodeIsWithinItsLimit) {
     report.addresses.assign(64, {name, ip("1111:2222:3333:4444:5555:6666:7777:8888", 128), true});
     report.warnings.assign(64, text);
     EXPECT_EQ(through(report).warnings.size(), 64U);
-    std::vector<CounterReading> counters(
-        2000, {name, std::numeric_limits<std::uint64_t>::max(), std::numeric_limits<std::uint64_t>::max()});
-    EXPECT_GE(through(counters).size(), 256U);
+    auto evidence = full_evidence();
+    const Bytes most{std::numeric_limits<std::uint64_t>::max(), std::numeric_limits<std::uint64_t>::max(), true};
+    evidence.node = evidence.log->version = name;
+    evidence.problem = evidence.qps.unknown_why = text;
+    evidence.traffic.ports.assign(2000, {name, ByteSource::None, most, true, text});
+    evidence.traffic.netdevs.assign(2000, {name, NetdevRole::Ipoib, most, text});
+    evidence.qps.own_ports.assign(2000, name);
+    evidence.log->hcas.assign(2000, text);
+    for (auto* texts : {&evidence.qps.others, &evidence.log->networks, &evidence.log->causes, &evidence.causes}) {
+        texts->assign(2000, text);
+    }
+    EXPECT_EQ(through(evidence).traffic.ports.size(), 128U);
 }
 
 TEST(ExchangeMessage, TheLongestOfSrunIsWithinItsLimit) {
@@ -247,7 +300,7 @@ TEST(ExchangeMessage, UnknownMessagesAreRefused) {
          {"", "\n", "reports\n", "Report\n", " report\n", "report \nnode n01\n", "agreed\n", "try\n"}) {
         EXPECT_FALSE(read_node_message(bad)) << bad;
     }
-    for (const char* bad : {"", "\n", "report\n", "reached\n", "counters\n", "agreed x\n"}) {
+    for (const char* bad : {"", "\n", "report\n", "reached\n", "evidences\n", "agreed x\n"}) {
         EXPECT_FALSE(read_server_message(bad)) << bad;
     }
     const auto strange = read_node_message("\x1b[31m\x80");
@@ -277,8 +330,11 @@ TEST(ExchangeMessage, MalformedLinesOfANodeAreRefused) {
     for (const char* bad : {"errno ", "errno x", "errno 99999999999", "errno 1x", "errno"}) {
         EXPECT_FALSE(read_node_message(std::string("reached\n") + bad)) << bad;
     }
-    for (const char* bad : {"counter x", "counter x 1", "counter x -1 2", "counter x 1 18446744073709551616"}) {
-        EXPECT_FALSE(read_node_message(std::string("counters\n") + bad)) << bad;
+    for (const char* bad :
+         {"rdma 1 2", "rdma 1 -2 all", "rdma 1 18446744073709551616 all", "rdma 1 2 some",
+          "port mlx5_0:1 5 1 2 all expected ", "port mlx5_0:1 0 1 2", "netdev eth0 3 1 2 all ",
+          "traffic nan counted bytes", "traffic -1 counted bytes", "qps known x", "gpus x", "log 1 2.28.9 1 2 3"}) {
+        EXPECT_FALSE(read_node_message(std::string("evidence\n") + bad)) << bad;
     }
 }
 
@@ -312,7 +368,15 @@ TEST(ExchangeMessage, TooManyItemsAreRefused) {
     }
     EXPECT_TRUE(read_node_message(many("reached", "errno 1", 64)));
     EXPECT_FALSE(read_node_message(many("reached", "errno 1", 65)));
-    EXPECT_FALSE(read_node_message(many("counters", "counter x 1 2", 2000)));
+    for (const auto* line :
+         {"port mlx5_0:1 0 1 2 all expected ", "netdev eth0 0 1 2 all ", "own-port x", "log-hca x"}) {
+        EXPECT_TRUE(read_node_message(many("evidence", line, 128))) << line;
+        EXPECT_FALSE(read_node_message(many("evidence", line, 129))) << line;
+    }
+    for (const auto* line : {"other x", "cause x", "log-cause x", "log-network x"}) {
+        EXPECT_TRUE(read_node_message(many("evidence", line, 64))) << line;
+        EXPECT_FALSE(read_node_message(many("evidence", line, 65))) << line;
+    }
     EXPECT_FALSE(read_server_message(many("try", "address 10.0.0.1", 65)));
     EXPECT_FALSE(read_server_message(many("agreed", "left-out mlx5_0:1", 65)));
     EXPECT_TRUE(read_server_message(many("hosts", "host a ::1 1", 65536)));

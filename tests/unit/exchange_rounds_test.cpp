@@ -44,9 +44,7 @@ protected:
     bool result(unsigned index, ReachResult codes = {0, 0}) {
         return rounds_->take(connection(index), std::move(codes), now_);
     }
-    bool counters(unsigned index) {
-        return rounds_->take(connection(index), std::vector<CounterReading>{{"eth0/tx_bytes", index, index + 1}}, now_);
-    }
+    bool evidence(unsigned index) { return rounds_->take(connection(index), NodeEvidence(), now_); }
     static int connection(unsigned index) { return static_cast<int>(index) + 10; }
 
     void pass(Clock::duration time) {
@@ -112,26 +110,33 @@ TEST_F(ExchangeRoundsTest, ACompleteExchange) {
     EXPECT_EQ(rounds_->next_time(), Clock::time_point::max());
 
     EXPECT_EQ(rounds_->still_running(), 3U);
-    EXPECT_TRUE(counters(1));
-    EXPECT_TRUE(counters(0));
+    EXPECT_TRUE(evidence(1));
+    EXPECT_TRUE(evidence(0));
     EXPECT_EQ(rounds_->still_running(), 1U);
-    EXPECT_TRUE(counters(2));
+    EXPECT_TRUE(evidence(2));
     EXPECT_EQ(rounds_->still_running(), 0U);
-    EXPECT_EQ(told_.size(), 1U) << "counters are for verbose=3";
+    EXPECT_EQ(told_.size(), 1U) << "the verdict is not for the exchange to tell";
 }
 
-TEST_F(ExchangeRoundsTest, CountersAreToldOnRequest) {
-    ExchangeStep step;
-    step.node_count = 2;
-    step.settings.verbose = 3;
-    begin(std::move(step));
-    EXPECT_TRUE(report(0));
-    EXPECT_TRUE(report(1));
+TEST_F(ExchangeRoundsTest, EvidenceIsKeptInTheOrderOfTheRanks) {
+    begin(3);
+    for (unsigned i = 0; i < 3; ++i) {
+        EXPECT_TRUE(report(i));
+    }
     EXPECT_TRUE(result(1));
-    told_.clear();
-    EXPECT_TRUE(counters(1));
-    EXPECT_TRUE(rounds_->take(connection(0), std::vector<CounterReading>{{"eth0/tx_bytes", 5, 5}}, now_));
-    EXPECT_EQ(told_, (Texts{"n02: counters of the step: eth0/tx_bytes 1", "n01: counters of the step: nothing moved"}));
+    EXPECT_TRUE(result(2));
+    NodeEvidence last;
+    last.node = "someone else";
+    last.gpus = 7;
+    EXPECT_TRUE(rounds_->take(connection(2), last, now_));
+    EXPECT_TRUE(evidence(0));
+    rounds_->lose(11);
+    const auto step = rounds_->take_step_evidence();
+    ASSERT_EQ(step.nodes.size(), 2U);
+    EXPECT_EQ(step.nodes[0].node, "n01");
+    EXPECT_EQ(step.nodes[1].node, "n03");
+    EXPECT_EQ(step.nodes[1].gpus, 7U);
+    EXPECT_EQ(step.silent, Texts{"n02"});
 }
 
 // Plugins that are on the login node only: Slurm itself gives up a launch after ten minutes.
@@ -342,24 +347,24 @@ TEST_F(ExchangeRoundsTest, SilentTestsHaveALimit) {
 TEST_F(ExchangeRoundsTest, WhatIsNotToBeSentNowIsRefused) {
     begin(2);
     EXPECT_FALSE(result(0)); // before any report
-    EXPECT_FALSE(counters(0));
+    EXPECT_FALSE(evidence(0));
     EXPECT_TRUE(report(0));
     EXPECT_FALSE(report(0));                                 // twice
     EXPECT_FALSE(result(0, {}));                             // not asked
-    EXPECT_FALSE(counters(0));                               // not answered
+    EXPECT_FALSE(evidence(0));                               // not answered
     EXPECT_FALSE(rounds_->take(11, fabric_report(5), now_)); // not of this step
     EXPECT_FALSE(rounds_->take(12, fabric_report(0), now_)); // reported already, by another connection
     EXPECT_TRUE(report(1));
     EXPECT_FALSE(result(1, {})); // two addresses were asked for
     EXPECT_FALSE(result(1, {0, 0, 0}));
     EXPECT_FALSE(result(99)); // of nobody
-    EXPECT_FALSE(counters(1));
+    EXPECT_FALSE(evidence(1));
     EXPECT_TRUE(result(1));
     EXPECT_TRUE(rounds_->answered());
     EXPECT_FALSE(result(1));
-    EXPECT_TRUE(counters(1));
-    EXPECT_FALSE(counters(1));
-    EXPECT_FALSE(counters(99));
+    EXPECT_TRUE(evidence(1));
+    EXPECT_FALSE(evidence(1));
+    EXPECT_FALSE(evidence(99));
     EXPECT_EQ(rounds_->still_running(), 1U);
 }
 
@@ -374,16 +379,16 @@ TEST_F(ExchangeRoundsTest, AResultOfTheHeadIsRefused) {
     EXPECT_TRUE(rounds_->answered());
 }
 
-TEST_F(ExchangeRoundsTest, LossesAndCountersEndTheRun) {
+TEST_F(ExchangeRoundsTest, LossesAndEvidenceEndTheRun) {
     agree();
-    EXPECT_TRUE(counters(0));
-    rounds_->lose(10); // ends its connection after the counters
+    EXPECT_TRUE(evidence(0));
+    rounds_->lose(10); // ends its connection after the evidence
     EXPECT_EQ(rounds_->still_running(), 2U);
     rounds_->lose(11);
     rounds_->lose(11);
     EXPECT_EQ(rounds_->still_running(), 1U);
-    EXPECT_FALSE(counters(1));
-    EXPECT_TRUE(counters(2));
+    EXPECT_FALSE(evidence(1));
+    EXPECT_TRUE(evidence(2));
     EXPECT_EQ(rounds_->still_running(), 0U);
     EXPECT_TRUE(sent_.empty());
 }

@@ -230,10 +230,15 @@ TEST_F(ExchangeServerTest, ThreeNodesAgree) {
     ASSERT_EQ(told().size(), 1U) << told()[1];
     EXPECT_EQ(told()[0].substr(0, 42), "rank layout, 3 tasks on 3 nodes, head n01 ");
     for (auto& end : ends) {
-        EXPECT_TRUE(end.client->send_counters({{"eth0/tx_bytes", 1, 2}}));
+        EXPECT_TRUE(end.client->send_evidence(NodeEvidence()));
     }
-    EXPECT_TRUE(ends_in_time([this] { server_->finish(10 * most_wait); })); // all have sent them: it need not wait
-    EXPECT_FALSE(ends[0].client->send_counters({}) && ends[0].client->send_counters({}));
+    std::optional<StepEvidence> evidence;
+    EXPECT_TRUE(
+        ends_in_time([&] { evidence = server_->finish(10 * most_wait); })); // all have sent it: it need not wait
+    ASSERT_TRUE(evidence);
+    EXPECT_EQ(evidence->nodes.size(), 3U);
+    EXPECT_TRUE(evidence->silent.empty());
+    EXPECT_FALSE(ends[0].client->send_evidence({}) && ends[0].client->send_evidence({}));
 }
 
 TEST_F(ExchangeServerTest, ANodeThatIsGoneIsToldToTheOthers) {
@@ -320,7 +325,7 @@ TEST_F(ExchangeServerTest, FinishWaitsNoLongerThanItsPatience) {
     const auto second = running[1].get();
     ASSERT_TRUE(first.agreement && second.agreement);
     const auto start = Clock::now();
-    EXPECT_TRUE(ends_in_time([this] { server_->finish(milliseconds(300)); })); // no node sends counters
+    EXPECT_TRUE(ends_in_time([this] { server_->finish(milliseconds(300)); })); // no node sends evidence
     EXPECT_GE(Clock::now() - start, milliseconds(300));
     EXPECT_TRUE(ends_in_time([this] { server_->finish(10 * most_wait); })); // again: nothing is left to wait for
 }
@@ -525,10 +530,10 @@ TEST_F(ExchangeServerTest, NonsenseOfATrustedOneEndsItsConnectionOnly) {
          {"\xff\xff\xff\xff"s, "GET / HTTP/1.1\r\n\r\n"s, with_length(""), with_length("report\njob x\n"),
           with_length("agreed\n"), with_length(std::string(1000, '\xff')),
           write_message(NodeMessage(ReachResult{0})), // before any report
-          write_message(NodeMessage(std::vector<CounterReading>())),
+          write_message(NodeMessage(NodeEvidence())),
           write_message(NodeMessage(test::plain_report(17))), // no node of the step
           with_length("report\ntasks 9\n" + std::string(30000, 'x')) + "\xff\xff\xff\xff"s,
-          std::string("\0\2\0\1", 4) + std::string(131073, 'x')}) {
+          std::string("\0\10\0\1", 4) + std::string(524289, 'x')}) {
         const auto trusted = trusted_connection();
         (void)say(trusted, nonsense);
         EXPECT_TRUE(is_ended(trusted)) << nonsense.substr(0, 40);

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process that watches what a step does with this node's network, beside the tasks: counters and netlink ask
+// drivers, which may hang, so slurmstepd itself does not.
+#pragma once
+
+#include "lib/child.h"
+#include "lib/exchange_client.h"
+#include "lib/inspect.h"
+#include "lib/plan.h"
+#include "lib/unique_fd.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// What it has to know.
+struct EvidenceTask {
+    const NodeFacts& facts;
+    const Plan& plan;
+    std::string root;
+    std::uint32_t job_id = 0;
+    std::uint32_t step_id = 0;
+    unsigned tasks = 1;        ///< of this node
+    std::string log_directory; ///< of NCCL's logs; empty: there are none
+    uid_t uid = 0;             ///< whose the step is
+    gid_t gid = 0;
+};
+
+class EvidenceProcess {
+public:
+    /// As root in slurmstepd, before the tasks run. It goes on as the user. What it has seen goes to srun.
+    static std::optional<EvidenceProcess> start(const EvidenceTask& task, ExchangeClient& srun);
+
+    /// The last task has ended: it is to tell srun, and to end.
+    void end_step();
+
+    /// Waits until it has; it is killed after `patience`.
+    void finish(std::chrono::milliseconds patience) { (void)child_.finish(patience); }
+
+private:
+    EvidenceProcess(Child child, UniqueFd control) : child_(std::move(child)), control_(std::move(control)) {}
+
+    Child child_;
+    UniqueFd control_; ///< closed: it ends without a word
+};
+
+/// The most that end_step() may take: the slowest driver's counters are two seconds late (traffic_sources.cpp).
+inline constexpr std::chrono::milliseconds patience_with_evidence(3500);
+
+/// As the user, before the tasks: a directory for the logs of the step's ranks on this node; empty when none can be
+/// made.
+std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id);
+
+/// As the user: with all that is in it.
+void remove_log_directory(const std::string& path);
+
+} // namespace rdma_nccl
