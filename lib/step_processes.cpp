@@ -124,7 +124,7 @@ ProcessIdentity StepProcesses::identify(const Root& root, pid_t pid) const {
     if (!step) {
         return {ProcessOwner::System, name};
     }
-    if (job_id > 0 && step->job == job_id && is_step(step->step, step_id)) {
+    if (step->job == job_id && is_step(step->step, step_id)) {
         return {ProcessOwner::Step, name};
     }
     return {ProcessOwner::OtherStep, words_for(*step)};

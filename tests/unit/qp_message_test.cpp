@@ -151,6 +151,14 @@ TEST(QpMessage, OwnersAreSummedUp) {
     EXPECT_EQ(counts.owners("mlx5_3"), (Owners{{"mlx5_3", 1, 0, "ko2iblnd", 1000}, {"mlx5_3", 2, 7, "", 1000}}));
 }
 
+TEST(QpMessage, AttributesWithoutRoomForTheirHeader) {
+    for (std::uint16_t length = 0; length < sizeof(nlattr); ++length) {
+        Octets short_one(8);
+        std::memcpy(short_one.data(), &length, sizeof length);
+        EXPECT_TRUE(owners(joined({short_one, queue_pairs})).empty()) << "what follows has no known place: " << length;
+    }
+}
+
 TEST(QpMessage, OddValues) {
     EXPECT_EQ(owners(queue_pair({number(RDMA_NLDEV_ATTR_RES_PID, 0xffffffffU)})), (Owners{{"mlx5_0", 1, 0, "", 1}}));
     EXPECT_EQ(owners(queue_pair({text(RDMA_NLDEV_ATTR_RES_KERN_NAME, "a\x1b[31m\nb")})),

@@ -111,6 +111,11 @@ TEST_F(StepProcessesTest, AThreadIsItsProcess) {
     EXPECT_EQ(identify(39), (ProcessIdentity{own, "python3"}));
 }
 
+TEST_F(StepProcessesTest, WhoseStatusCannotBeRead) {
+    tree_.remove("/proc/30/status");
+    EXPECT_EQ(identify(30), (ProcessIdentity{own, "python3"}));
+}
+
 TEST_F(StepProcessesTest, GoneAndUnknown) {
     EXPECT_EQ(identify(999), (ProcessIdentity{ProcessOwner::Gone, ""}));
     EXPECT_EQ(identify(0), (ProcessIdentity{ProcessOwner::System, ""}));
