@@ -18,8 +18,7 @@ namespace {
 using Octets = std::span<const std::byte>;
 
 // Types and states of queue pairs (ib_verbs.h of the kernel: enum ib_qp_type, enum ib_qp_state).
-constexpr std::uint8_t type_smi = 0;
-constexpr std::uint8_t type_gsi = 1;
+constexpr std::uint8_t type_gsi = 1; // SMI is 0
 constexpr std::uint8_t state_reset = 0;
 
 struct Attribute {
@@ -129,7 +128,7 @@ void QpCounts::add_one(Octets attributes) {
             break;
         }
     }
-    const bool management = type == type_smi || type == type_gsi;
+    const bool management = type && *type <= type_gsi;
     const bool not_begun = !port && state == state_reset;
     if (!management && !not_begun) {
         ++counts_[Owner(port.value_or(1), pid, std::move(kernel_user))];

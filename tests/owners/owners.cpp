@@ -41,7 +41,8 @@ int main(int argc, char** argv) {
                         {"owner", owner_names.at(static_cast<std::size_t>(identity.owner))},
                         {"name", identity.name}});
     }
-    const nlohmann::json answer{{"owners", list}, {"other_steps", other_steps_on_node(*root, step.job_id, step.step_id)}};
+    const nlohmann::json answer{{"owners", list},
+                                {"other_steps", other_steps_on_node(*root, step.job_id, step.step_id)}};
     std::puts(answer.dump().c_str());
     return 0;
 }
