@@ -82,7 +82,7 @@ std::string node_text(const NodeVerdict& node) {
 
 void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
     for (const auto& port : node.evidence.traffic.ports) {
-        if (!port.expected && port.bytes.most() == 0) {
+        if (port.bytes.most() == 0 && (!port.expected || node.verdict == Verdict::Idle)) {
             continue;
         }
         const bool known = port.source != ByteSource::None;

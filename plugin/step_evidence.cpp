@@ -18,6 +18,7 @@
 #include <grp.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -30,6 +31,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr char end_of_step = 'e';
+constexpr char has_begun = 'b';
+constexpr milliseconds patience_with_beginning(250);         // a driver may hang; the tasks wait no longer than this
 constexpr std::size_t most_of_a_log = std::size_t{64} << 20; // of one rank; its connections come first
 
 /// For good: what is read of the user's (logs), and what a driver is asked, is not for root.
@@ -155,6 +158,7 @@ void watch_step(const EvidenceTask& task, pid_t slurmstepd, int control, Exchang
     const auto expected = expected_ports(task.facts, task.plan);
     StepWatch watch(*root, traffic_sources(*root, task.facts.fabric, expected),
                     {task.job_id, task.step_id, slurmstepd});
+    (void)!::write(control, &has_begun, 1);
     if (!watch_until_end(watch, control)) {
         return;
     }
@@ -179,22 +183,24 @@ void watch_step(const EvidenceTask& task, pid_t slurmstepd, int control, Exchang
 
 std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, ExchangeClient& srun) {
     std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
         return std::nullopt;
     }
-    const UniqueFd reading(ends[0]);
-    UniqueFd writing(ends[1]);
+    UniqueFd control(ends[0]);
+    const UniqueFd other(ends[1]);
     const pid_t slurmstepd = ::getpid();
-    auto child = Child::start([&] { watch_step(task, slurmstepd, reading.get(), srun); },
-                              std::array{srun.descriptor(), reading.get()});
+    auto child = Child::start([&] { watch_step(task, slurmstepd, other.get(), srun); },
+                              std::array{srun.descriptor(), other.get()});
     if (!child) {
         return std::nullopt;
     }
-    return EvidenceProcess(std::move(*child), std::move(writing));
+    pollfd begun{control.get(), POLLIN, 0};
+    (void)::poll(&begun, 1, static_cast<int>(patience_with_beginning.count()));
+    return EvidenceProcess(std::move(*child), std::move(control));
 }
 
 void EvidenceProcess::end_step() {
-    (void)!::write(control_.get(), &end_of_step, 1);
+    (void)!::send(control_.get(), &end_of_step, 1, MSG_NOSIGNAL); // it may have been killed
     control_.reset();
 }
 

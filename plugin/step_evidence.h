@@ -33,7 +33,8 @@ struct EvidenceTask {
 
 class EvidenceProcess {
 public:
-    /// As root in slurmstepd, before the tasks run. It goes on as the user. What it has seen goes to srun.
+    /// As root in slurmstepd, before the tasks run; returns when the counters have been read, or soon. It goes on as
+    /// the user. What it has seen goes to srun.
     static std::optional<EvidenceProcess> start(const EvidenceTask& task, ExchangeClient& srun);
 
     /// The last task has ended: it is to tell srun, and to end.

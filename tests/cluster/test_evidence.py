@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whether RDMA was used, as srun says it at the end of a step, in a real Slurm on machines whose counters are emulated:
+usage: test_evidence.py BUILD_DIR [TEST...]. As root."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from cluster_test import CHECKOUT, CLUSTER, TIME_LIMIT, ClusterTest, main
+
+MOVE = os.path.join(CHECKOUT, "tests", "data", "move-traffic")
+LOGS = os.path.join(CHECKOUT, "tests", "data", "nccl-logs")
+GIB = 1 << 30
+RAILS = [f"mlx5_{n}:1" for n in range(1, 9)]
+
+# Each task says that it runs, and waits until it may end.
+WAIT = 'touch "$1/started.$SLURM_PROCID"; until [ -e "$1/go" ]; do sleep 0.05; done; '
+
+
+class EvidenceTest(ClusterTest):
+    arguments = ["--nodes", "2", "--gpus", "8"]
+
+    def setUp(self):
+        self.shared = tempfile.mkdtemp(prefix="rdma-nccl-evidence-")
+        os.chmod(self.shared, 0o777)
+        self.addCleanup(shutil.rmtree, self.shared)
+
+    def move(self, node: str, *traffic: object) -> None:
+        """While the step runs: PORT-OR-INTERFACE SENT RECEIVED ... on one node."""
+        where = [CLUSTER, "exec", "--dir", self.cluster.dir, "--node", node, "--", MOVE, f"{self.cluster.dir}/root"]
+        subprocess.run([*where, *map(str, traffic)], check=True)
+
+    def step(self, option: str, moves: dict[str, list], program: str = "true", tasks: int = 8, **variables: str):
+        """The exit code and what srun says last, behind the line about the plan."""
+        command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--", "env"]
+        command += [f"{name}={value}" for name, value in variables.items()]
+        command += ["srun", "-N2", f"--ntasks-per-node={tasks}", option]
+        command += ["bash", "-c", WAIT + program, "bash", self.shared]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as srun:
+            deadline = time.monotonic() + TIME_LIMIT
+            while len(glob.glob(f"{self.shared}/started.*")) < 2 * tasks:
+                self.assertLess(time.monotonic(), deadline)
+                self.assertIsNone(srun.poll(), srun.stderr.read() if srun.poll() is not None else "")
+                time.sleep(0.05)
+            for node, traffic in moves.items():
+                self.move(node, *traffic)
+            with open(f"{self.shared}/go", "w", encoding="ascii"):
+                pass
+            output, messages = srun.communicate(timeout=TIME_LIMIT)
+        for path in glob.glob(f"{self.shared}/*"):
+            os.unlink(path)
+        self.assertEqual(output, "", "a step's stdout is its own")
+        self.assert_nothing_is_left()
+        self.messages = messages
+        return srun.returncode, messages.splitlines()
+
+    def assert_nothing_is_left(self) -> None:
+        deadline = time.monotonic() + 20
+        while left := glob.glob("/tmp/rdma-nccl-[0-9]*.[0-9]*-*"):
+            self.assertLess(time.monotonic(), deadline, left)
+            time.sleep(0.1)
+
+    @staticmethod
+    def everywhere(*traffic: object) -> dict[str, list]:
+        return {"n01": list(traffic), "n02": list(traffic)}
+
+
+class Verdicts(EvidenceTest):
+    def test_used(self):
+        rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
+        code, lines = self.step("--rdma-nccl", self.everywhere(*rails, "eth1", 10 << 20, 10 << 20))
+        self.assertEqual(code, 0)
+        self.assertEqual(lines[-1], "rdma-nccl: RDMA USED: 99.9 % of 17.2 GB between 2 nodes went over RDMA (evidence B)")
+
+    def test_not_used(self):
+        moved = self.everywhere("eth1", 2 * GIB, 2 * GIB, "mlx5_1:1", 4096, 4096)
+        code, lines = self.step("--rdma-nccl", moved, NCCL_IB_DISABLE="1")
+        self.assertEqual(code, 0)
+        self.assertRegex(
+            lines[-1],
+            r"^rdma-nccl: warning: RDMA NOT USED: 4.29 GB between 2 nodes went over sockets, 8.19 kB over RDMA "
+            r"\(evidence B\); NCCL_IB_DISABLE=1 \(set before\) stays: NCCL will use sockets$",
+        )
+
+    def test_mixed(self):
+        rails = [word for rail in RAILS for word in (rail, GIB // 8, GIB // 8)]
+        code, lines = self.step("--rdma-nccl", self.everywhere(*rails, "eth1", GIB, GIB))
+        self.assertEqual(code, 0)
+        self.assertRegex(lines[-1], r"^rdma-nccl: warning: RDMA MIXED: 50.0 % of 4.29 GB between 2 nodes went over RDMA")
+
+    def test_what_only_one_node_sent_by_rdma_was_not_for_the_step(self):
+        rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
+        _, lines = self.step("--rdma-nccl", {"n01": rails + ["eth1", GIB, GIB], "n02": ["eth1", GIB, GIB]})
+        self.assertRegex(lines[-1], r"^rdma-nccl: warning: RDMA NOT USED: 2.15 GB between 2 nodes went over sockets")
+
+    def test_a_rail_that_stayed_idle_is_named(self):
+        rails = [word for rail in RAILS if rail != "mlx5_3:1" for word in (rail, GIB, GIB)]
+        _, lines = self.step("--rdma-nccl", self.everywhere(*rails))
+        self.assertRegex(lines[-1], r"^rdma-nccl: warning: RDMA MIXED: 100.0 % of .*; mlx5_3:1 stayed idle$")
+
+    def test_what_was_read_from_a_file_system_does_not_count(self):
+        rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
+        _, lines = self.step("--rdma-nccl=verify=full", self.everywhere(*rails, "eth0", GIB // 64, 50 * GIB))
+        verdict = [line for line in lines if "RDMA USED" in line]
+        self.assertEqual(len(verdict), 1, lines)
+        self.assertIn("elsewhere", self.messages)
+
+    def test_nothing_to_say(self):
+        for option, moves in (
+            ("--rdma-nccl", self.everywhere("eth1", 1 << 20, 1 << 20)), # idle
+            ("--rdma-nccl=verify=off", self.everywhere("eth1", GIB, GIB)),
+            ("--rdma-nccl=verbose=0", self.everywhere("eth1", GIB, GIB)),
+        ):
+            code, lines = self.step(option, moves, tasks=1)
+            self.assertEqual(code, 0)
+            self.assertEqual([line for line in lines if "over sockets" in line], [], option)
+
+    def test_strict(self):
+        sockets = self.everywhere("eth1", GIB, GIB)
+        code, lines = self.step("--rdma-nccl=strict", sockets)
+        self.assertEqual(code, 1, lines)
+        self.assertEqual(lines[-1], "rdma-nccl: strict: srun fails, as RDMA was not used")
+        code, lines = self.step("--rdma-nccl=strict", sockets, program="exit 7")
+        self.assertEqual(code, 7, lines)
+        rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
+        code, lines = self.step("--rdma-nccl=strict", self.everywhere(*rails))
+        self.assertEqual(code, 0, lines)
+
+    def test_full(self):
+        log = os.path.join(LOGS, "sockets-no-verbs.log")
+        program = f'file=${{NCCL_DEBUG_FILE/\\%h/$SLURMD_NODENAME}}; cp {log} "${{file/\\%p/$$}}"'
+        code, lines = self.step("--rdma-nccl=verify=full", self.everywhere("eth1", GIB, GIB), program)
+        self.assertEqual(code, 0)
+        verdict = next(line for line in lines if "RDMA NOT USED" in line)
+        self.assertIn("libibverbs", verdict, "the cause that NCCL's log tells")
+        self.assertIn("rdma-nccl: NODE, PORT", self.messages)
+        self.assertRegex(self.messages, r"(?m)^rdma-nccl: n01 +1.07 GB +1.07 GB +NOT USED")
+
+    def test_a_cancelled_step_leaves_nothing(self):
+        code, _ = self.step("--rdma-nccl=verify=full", {}, program="scancel $SLURM_JOB_ID.$SLURM_STEP_ID; sleep 60", tasks=1)
+        self.assertNotEqual(code, 0)
+
+
+class Stored(EvidenceTest):
+    """The site wants the verdicts kept."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.kept = os.path.join(cls.cluster.dir, "home", "verdicts")
+        os.mkdir(cls.kept)
+        os.chmod(cls.kept, 0o1777)
+        with open(os.path.join(cls.cluster.dir, "etc", "rdma-nccl.conf"), "a", encoding="ascii") as site:
+            site.write(f"verify_dir = {cls.kept}\n")
+
+    def test_stored(self):
+        rails = [word for rail in RAILS for word in (rail, GIB, GIB)]
+        code, lines = self.step("--rdma-nccl", self.everywhere(*rails))
+        self.assertEqual(code, 0)
+        self.assertIn("RDMA USED", lines[-1])
+        [path] = glob.glob(f"{self.kept}/*")
+        self.assertRegex(os.path.basename(path), r"^\d+\.0\.json$")
+        with open(path, encoding="ascii") as file:
+            stored = json.load(file)
+        self.assertEqual((stored["schema"], stored["verdict"], stored["evidence"]), (1, "USED", "B"))
+        self.assertEqual([node["node"] for node in stored["nodes"]], ["n01", "n02"])
+        self.assertEqual(stored["rdma"]["sent"], 16 * GIB)
+
+    def test_a_directory_that_is_gone_harms_no_step(self):
+        os.rename(self.kept, f"{self.kept}.away")
+        self.addCleanup(os.rename, f"{self.kept}.away", self.kept)
+        code, lines = self.step("--rdma-nccl", self.everywhere("eth1", GIB, GIB), tasks=1)
+        self.assertEqual(code, 0)
+        self.assertRegex(lines[-1], r"^rdma-nccl: warning: verify_dir: .*/verdicts: No such file or directory$")
+
+
+if __name__ == "__main__":
+    main()
