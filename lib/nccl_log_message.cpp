@@ -145,9 +145,6 @@ std::optional<NcclConnection> parse_connection(std::string_view text, bool torn)
     if (text.starts_with("P2P/MNNVL")) {
         return NcclConnection{NcclTransport::Nvlink, false};
     }
-    if (torn) {
-        return std::nullopt;
-    }
     if (text.starts_with("P2P/") && !std::string_view("P2P/MNNVL").starts_with(text)) {
         return NcclConnection{NcclTransport::PeerToPeer, false};
     }

@@ -26,6 +26,9 @@ enum class Grade {
 
 enum class GpuDirect { On, Possible, Off, Unknown };
 
+/// "on", "possible", "off", "unknown".
+std::string_view name_of(GpuDirect gpu_direct);
+
 /// The amounts that decide, in bytes.
 inline constexpr std::uint64_t enough_to_judge = std::uint64_t{64} << 20; ///< less on both sides: IDLE
 inline constexpr std::uint64_t noise = std::uint64_t{1} << 20;            ///< RDMA below it does not count as used

@@ -19,4 +19,18 @@ std::string_view name_of(Verdict verdict) {
     return "UNKNOWN";
 }
 
+std::string_view name_of(GpuDirect gpu_direct) {
+    switch (gpu_direct) {
+    case GpuDirect::On:
+        return "on";
+    case GpuDirect::Possible:
+        return "possible";
+    case GpuDirect::Off:
+        return "off";
+    case GpuDirect::Unknown:
+        break;
+    }
+    return "unknown";
+}
+
 } // namespace rdma_nccl

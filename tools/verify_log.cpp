@@ -94,20 +94,6 @@ JudgedLog judge(NcclLog log, bool all_read) {
 
 } // namespace
 
-std::string_view name_of(GpuDirect gpu_direct) {
-    switch (gpu_direct) {
-    case GpuDirect::On:
-        return "on";
-    case GpuDirect::Possible:
-        return "possible";
-    case GpuDirect::Off:
-        return "off";
-    case GpuDirect::Unknown:
-        break;
-    }
-    return "unknown";
-}
-
 int verify_log(const VerifyLogOptions& options) {
     NcclLogReader reader;
     bool all_read = true;

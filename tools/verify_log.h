@@ -7,7 +7,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
@@ -29,9 +28,6 @@ struct JudgedLog {
     LogVerdict verdict;
     bool all_read = true; ///< all files that were named
 };
-
-/// "on", "possible", "off", "unknown"
-std::string_view name_of(GpuDirect gpu_direct);
 
 std::string verify_log_text(const JudgedLog& judged, bool all);
 nlohmann::ordered_json verify_log_json(const JudgedLog& judged);

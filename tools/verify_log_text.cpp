@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/format.h"
 #include "lib/hostlist.h"
-#include "lib/text.h"
 #include "lib/table.h"
+#include "lib/text.h"
 #include "tools/verify_log.h"
 
 #include <algorithm>

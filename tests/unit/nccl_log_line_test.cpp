@@ -58,7 +58,7 @@ TEST(NcclLogLine, WithoutAProcessNothingIsSaidOfOne) {
           "n01:x:1 [0] NCCL INFO Using network IB", "n01:1: [0] NCCL INFO Using network IB",
           "n01:1:1 [] NCCL INFO Using network IB", "n01:1:1[0] NCCL INFO Using network IB",
           "n01:99999999999:1 [0] NCCL INFO Using network IB", "n01:1:1 [0] NCCLINFO Using network IB",
-          "n01:1:1 [0] NCCL TRACE Using network IB"}) {
+          "n01:1:1 [0] XCCL INFO Using network IB", "n01:1:1 [0] NCCL TRACE Using network IB"}) {
         EXPECT_TRUE(read_log(std::string(line) + "\n").processes.empty()) << line;
     }
     EXPECT_EQ(read_log("NCCL INFO Using network IB\n").nccl_lines, 1U);
@@ -86,6 +86,7 @@ TEST(NcclLogLine, TornLinesCountForWhatIsCertain) {
         ": 8[0] -> 0[0] [receive] via NET/IB/0/GDRDMA\n"
         "n01:1:1 [0] NCCL INFO Using netn02:2:2 [0] NCCL INFO NET/IB : Unable\n"
         "work Socket\n"
+        "n01:1:1 [0] NCCL INFO Using network AWS n02:2:2 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>\n"
         "/0/GDRDMA\n");
     ASSERT_EQ(log.processes.size(), 2U);
     EXPECT_EQ(facts_of(log.processes[0]), ""); // their ends may be of the other's name
