@@ -325,22 +325,6 @@ GpuDirect least(GpuDirect a, GpuDirect b) {
 
 } // namespace
 
-std::string_view name_of(Verdict verdict) {
-    switch (verdict) {
-    case Verdict::Used:
-        return "USED";
-    case Verdict::Mixed:
-        return "MIXED";
-    case Verdict::NotUsed:
-        return "NOT USED";
-    case Verdict::Idle:
-        return "IDLE";
-    case Verdict::Unknown:
-        break;
-    }
-    return "UNKNOWN";
-}
-
 NodeVerdict judge_node(NodeEvidence evidence) {
     const Bytes rdma = evidence.traffic.rdma;
     const Bytes sockets = evidence.traffic.sockets;

@@ -15,20 +15,6 @@ std::string_view name_of_grade(Grade grade) {
     return letters.substr(static_cast<std::size_t>(grade), 1);
 }
 
-std::string_view name_of_gpu_direct(GpuDirect gpu_direct) {
-    switch (gpu_direct) {
-    case GpuDirect::On:
-        return "on";
-    case GpuDirect::Possible:
-        return "possible";
-    case GpuDirect::Off:
-        return "off";
-    case GpuDirect::Unknown:
-        break;
-    }
-    return "unknown";
-}
-
 std::string_view name_of_role(NetdevRole role) {
     switch (role) {
     case NetdevRole::IncludesRdma:
@@ -82,7 +68,7 @@ Json node_json(const NodeVerdict& node) {
             {"verdict", name_of(node.verdict)},
             {"evidence", name_of_grade(node.grade)},
             {"share", node.share},
-            {"gpu_direct", name_of_gpu_direct(node.gpu_direct)},
+            {"gpu_direct", name_of(node.gpu_direct)},
             {"seconds", evidence.traffic.seconds},
             {"rdma", bytes_json(node.rdma)},
             {"sockets", bytes_json(node.sockets)},
@@ -115,7 +101,7 @@ std::string verdict_json(const StepVerdict& step, std::uint32_t job_id, std::uin
                        {"verdict", name_of(step.verdict)},
                        {"evidence", name_of_grade(step.grade)},
                        {"share", step.share},
-                       {"gpu_direct", name_of_gpu_direct(step.gpu_direct)},
+                       {"gpu_direct", name_of(step.gpu_direct)},
                        {"rdma", bytes_json(step.rdma)},
                        {"sockets", bytes_json(step.sockets)},
                        {"why", step.why},
