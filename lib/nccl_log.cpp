@@ -15,7 +15,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr unsigned most_devices = 64;    // that QP lines may name; NCCL has at most 32
+constexpr std::size_t most_merged = 64;
 constexpr std::size_t longest_name = 64; // in characters
 
 constexpr const char* ambiguous = "?";
@@ -49,7 +49,7 @@ struct KeyEqual {
 /// What is kept of a process while its log is read.
 struct Process {
     NcclProcess said;
-    std::vector<std::string> devices;         ///< "mlx5_0", by the index of the "Using" line
+    std::map<unsigned, std::string> devices;  ///< "mlx5_0", by the index of the "Using" line
     std::vector<std::string> merged;          ///< members of virtual devices
     std::array<std::uint64_t, 2> libfabric{}; ///< connections, without and with GPUDirect
     std::optional<NcclTransport> provider;    ///< of libfabric
@@ -198,11 +198,14 @@ void NcclLogReader::State::take_connection(Process& process, const NcclConnectio
 
 void NcclLogReader::State::take_devices(Process& process, std::string_view text) {
     while (const auto device = next_device(text)) {
-        if (device->index < most_devices) {
-            process.devices.resize(std::max<std::size_t>(process.devices.size(), device->index + 1));
-            // Two names: one index is that of a merged device, the other that of a port (2.20 to 2.23).
-            auto& name = process.devices[device->index];
-            name = name.empty() || name == device->name ? printable(device->name) : ambiguous;
+        const auto known = process.devices.find(device->index);
+        if (known == process.devices.end()) {
+            if (may_add(process.devices.size())) {
+                process.devices.emplace(device->index, printable(device->name));
+            }
+        } else if (known->second != device->name) {
+            // One index is that of a merged device, the other that of a port (2.20 to 2.23).
+            known->second = ambiguous;
         }
         add_name(process.said.hcas, format_text("{}:{}", device->name, device->port));
     }
@@ -213,7 +216,7 @@ void NcclLogReader::State::take_merged(Process& process, std::string_view text) 
         const auto shown = printable(name.substr(0, longest_name));
         auto& merged = process.merged;
         if (!name.empty() && std::find(merged.begin(), merged.end(), shown) == merged.end() &&
-            may_add(merged.size() * (NcclLog::most_names_of_a_process / most_devices))) {
+            merged.size() < most_merged && may_add(merged.size())) {
             merged.push_back(shown);
         }
     }
@@ -228,10 +231,9 @@ void NcclLogReader::State::take_queue_pair(Process& process, const NcclQueuePair
         return;
     }
     process.last_queue_pair = hash;
-    const bool known = pair.device < process.devices.size() && !process.devices[pair.device].empty() &&
-                       process.devices[pair.device] != ambiguous;
-    const auto name =
-        format_text("{}:{}", known ? process.devices[pair.device] : format_text("HCA {}", pair.device), pair.port);
+    const auto device = process.devices.find(pair.device);
+    const bool known = device != process.devices.end() && device->second != ambiguous;
+    const auto name = format_text("{}:{}", known ? device->second : format_text("HCA {}", pair.device), pair.port);
     add_name(process.said.gids, pair.lid ? format_text("{} LID {}", name, *pair.lid)
                                          : format_text("{} index {} {}", name, pair.gid_index, pair.gid.text()));
 }

@@ -60,7 +60,8 @@ struct NcclLog {
     bool truncated = false;       ///< a limit was reached: more processes, names or causes than are kept
 
     static constexpr std::size_t most_processes = 65536;
-    static constexpr std::size_t most_names = 1'000'000;        ///< of networks, HCAs, GIDs and causes, together
+    static constexpr std::size_t most_names =
+        1'000'000; ///< of networks, HCAs, GIDs and causes, together: 250 MB at most
     static constexpr std::size_t most_names_of_a_process = 512; ///< of one of these
     static constexpr std::size_t longest_line = 16384; ///< of longer ones the end is not looked at; NCCL cuts at 1024
                                                        ///< or 2048
