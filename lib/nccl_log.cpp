@@ -119,7 +119,7 @@ struct NcclLogReader::State {
     void take_line(std::string_view line, bool cut);
     void take_message(const NcclMessage& message, bool cut);
     void take_facts(Process& process, const NcclMessage& message, bool cut);
-    void take_connection(Process& process, const NcclConnection& connection) const;
+    static void take_connection(Process& process, const NcclConnection& connection);
     void take_devices(Process& process, std::string_view text);
     void take_merged(Process& process, std::string_view text);
     void take_queue_pair(Process& process, const NcclQueuePair& pair);
@@ -188,7 +188,7 @@ Process* NcclLogReader::State::find_or_add(const NcclMessage& message) {
     return &process;
 }
 
-void NcclLogReader::State::take_connection(Process& process, const NcclConnection& connection) const {
+void NcclLogReader::State::take_connection(Process& process, const NcclConnection& connection) {
     if (connection.transport) {
         ++process.said.connections.at(index_of(*connection.transport));
     } else {

@@ -75,8 +75,8 @@ class NcclLogReader {
 public:
     NcclLogReader();
     ~NcclLogReader();
-    NcclLogReader(NcclLogReader&&) noexcept;
-    NcclLogReader& operator=(NcclLogReader&&) noexcept;
+    NcclLogReader(NcclLogReader&& other) noexcept;
+    NcclLogReader& operator=(NcclLogReader&& other) noexcept;
 
     void read(std::string_view bytes);
     /// Between two files: what comes does not continue a last line without newline.
