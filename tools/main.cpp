@@ -7,6 +7,7 @@
 #include "tools/gids_cli.h"
 #include "tools/print.h"
 #include "tools/run.h"
+#include "tools/top.h"
 #include "tools/topo.h"
 #include "tools/verify.h"
 
@@ -35,6 +36,7 @@ int run_subcommand(int argc, char** argv) {
     rdma_nccl::add_explain_command(app, exit_code);
     rdma_nccl::add_topo_command(app, exit_code);
     rdma_nccl::add_verify_command(app, exit_code);
+    rdma_nccl::add_top_command(app, exit_code);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& fault) {

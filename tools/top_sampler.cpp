@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/top_sampler.h"
+
+#include "lib/fabric_choice.h"
+#include "lib/format.h"
+#include "lib/silent_devices.h"
+#include "lib/step_processes.h"
+#include "lib/text.h"
+#include "tools/node_plan.h"
+#include "tools/wall_time.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// "mlx5_1:1"
+std::string port_name(const std::string& hca, unsigned port) {
+    return format_text("{}:{}", hca, port);
+}
+
+std::vector<std::string> expected_ports(const Fabric& fabric, const Settings& settings) {
+    std::vector<std::string> names;
+    const FabricChoice choice = choose_fabric(fabric, settings);
+    for (const auto* port : choice.used()) {
+        names.push_back(port_name(port->hca, port->port));
+    }
+    return names;
+}
+
+/// Where its GIDs are, which on a bond is the bond; else the first on its PCI function.
+std::string netdev_of(const Hca& hca, const Port& port) {
+    for (const auto& gid : port.gids) {
+        if (!gid.netdev.empty()) {
+            return gid.netdev;
+        }
+    }
+    return hca.netdevs.empty() ? "" : hca.netdevs.front();
+}
+
+} // namespace
+
+TopSampler::TopSampler(Root root, Settings settings, std::chrono::milliseconds period)
+    : root_(std::move(root)), settings_(std::move(settings)) {
+    if (root_.is_live()) {
+        owners_.emplace(period);
+    }
+}
+
+std::vector<std::string> TopSampler::device_names() const {
+    std::vector<std::string> names;
+    for (const auto* directory : {"/sys/class/infiniband", "/sys/class/net"}) {
+        auto list = root_.list(directory).value_or(std::vector<std::string>{});
+        std::move(list.begin(), list.end(), std::back_inserter(names));
+        names.emplace_back("/"); // between the two
+    }
+    return names;
+}
+
+void TopSampler::find_devices() {
+    names_ = device_names();
+    const auto silent = root_.is_live() ? find_silent_hcas(root_, usual_patience) : SilentHcas();
+    fabric_ = read_fabric(root_, silent.value_or(SilentHcas()));
+    meter_.emplace(traffic_sources(root_, fabric_, expected_ports(fabric_, settings_)));
+    problems_.clear();
+    if (fabric_.hcas.empty()) {
+        problems_.emplace_back("no RDMA device (/sys/class/infiniband is empty or missing)");
+    }
+}
+
+TopSample TopSampler::next() {
+    if (!meter_ || device_names() != names_) {
+        find_devices();
+    }
+    meter_->add(read_traffic(root_, meter_->sources()));
+    const Traffic traffic = meter_->last();
+    TopSample sample;
+    sample.host = host_name_of(root_);
+    sample.time_us = wall_time_us();
+    sample.seconds = traffic.seconds;
+    sample.rdma = traffic.rdma;
+    sample.sockets = traffic.sockets;
+    sample.estimate = traffic.estimate;
+    sample.problems = problems_;
+    add_ports(sample, traffic);
+    add_netdevs(sample, traffic);
+    add_owners(sample);
+    return sample;
+}
+
+void TopSampler::add_ports(TopSample& sample, const Traffic& traffic) const {
+    for (std::size_t i = 0; i < traffic.ports.size(); ++i) {
+        const PortSource& source = meter_->sources().ports[i];
+        TopPort port;
+        port.traffic = traffic.ports[i];
+        if (const Hca* hca = fabric_.find_hca(source.hca)) {
+            const auto found = std::find_if(hca->ports.begin(), hca->ports.end(),
+                                            [&source](const Port& other) { return other.number == source.port; });
+            port.netdev = netdev_of(*hca, *found);
+            port.state = found->state;
+            port.rate_gbps = found->state == "ACTIVE" ? found->believable_rate_gbps() : 0;
+        }
+        sample.ports.push_back(std::move(port));
+    }
+}
+
+void TopSampler::add_netdevs(TopSample& sample, const Traffic& traffic) const {
+    for (std::size_t i = 0; i < traffic.netdevs.size(); ++i) {
+        const Netdev* const netdev = fabric_.find_netdev(traffic.netdevs[i].netdev);
+        sample.netdevs.push_back(
+            {traffic.netdevs[i], meter_->sources().netdevs[i].port, netdev != nullptr ? netdev->speed_gbps : 0});
+    }
+}
+
+void TopSampler::add_owners(TopSample& sample) const {
+    if (!owners_) { // another machine's files: its processes are not here
+        return;
+    }
+    const auto owners = owners_->latest();
+    sample.processes_known = owners.has_value();
+    if (!owners) {
+        sample.processes_problem = owners.error().message;
+        return;
+    }
+    for (const auto& owner : *owners) {
+        for (auto& port : sample.ports) {
+            if (port.traffic.port == port_name(owner.hca, owner.port)) {
+                port.processes.push_back(process_of(owner));
+            }
+        }
+    }
+}
+
+TopProcess TopSampler::process_of(const QpOwner& owner) const {
+    TopProcess process{owner.pid, printable(owner.kernel_user, 24), {}, owner.count};
+    if (owner.pid <= 0) {
+        return process;
+    }
+    const auto identity = StepProcesses{}.identify(root_, owner.pid);
+    process.name = printable(root_.read(format_text("/proc/{}/comm", owner.pid), 64).value_or(""), 24);
+    process.step = identity.owner == ProcessOwner::OtherStep ? identity.name : "";
+    return process;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/top_view.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+#include "tools/top_cells.h"
+#include "tools/wall_time.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rdma_nccl {
+
+namespace {
+
+struct Column {
+    std::string_view heading;
+    std::string TopCells::*cell;
+    bool right;     ///< aligned so
+    unsigned order; ///< the greater, the earlier it is left out
+};
+
+constexpr std::array<Column, 8> columns{{
+    {"PORT", &TopCells::name, false, 0},
+    {"NETDEV", &TopCells::netdev, false, 3},
+    {"LINK", &TopCells::link, true, 4},
+    {"SENT", &TopCells::sent, true, 0},
+    {"RECEIVED", &TopCells::received, true, 0},
+    {"USED", &TopCells::use, true, 1},
+    {"SHARE", &TopCells::share, true, 5},
+    {"PROCESSES, NOTES", &TopCells::notes, false, 2},
+}};
+constexpr std::size_t notes_column = columns.size() - 1;
+constexpr std::size_t least_notes = 16; // characters worth a column
+
+using Widths = std::array<std::size_t, columns.size()>;
+
+struct Row {
+    TopCells cells;
+    bool is_port = true;
+};
+
+std::string cut(std::string text, std::size_t width) {
+    if (width > 0 && text.size() > width) {
+        text.resize(width);
+        if (width > 3) {
+            text.replace(width - 3, 3, "...");
+        }
+    }
+    return text;
+}
+
+Widths widths_of(const std::vector<Row>& rows) {
+    Widths widths{};
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        widths.at(i) = columns.at(i).heading.size();
+        for (const auto& row : rows) {
+            widths.at(i) = std::max(widths.at(i), (row.cells.*columns.at(i).cell).size());
+        }
+    }
+    widths[0] = std::max(widths[0], std::string_view("INTERFACE").size());
+    return widths;
+}
+
+/// Sets the widths of columns that are left out to 0.
+void fit(Widths& widths, std::size_t available) {
+    if (available == 0) {
+        return;
+    }
+    const auto needed = [&widths] {
+        std::size_t sum = 0;
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            const auto width = i == notes_column ? std::min(widths.at(i), least_notes) : widths.at(i);
+            sum += width > 0 ? width + 2 : 0;
+        }
+        return sum;
+    };
+    for (unsigned order = 5; order > 0 && needed() > available + 2; --order) {
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            widths.at(i) = columns.at(i).order == order ? 0 : widths.at(i);
+        }
+    }
+}
+
+std::string line_of(const Widths& widths, const std::array<std::string, columns.size()>& cells) {
+    std::string line;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        if (widths.at(i) == 0) {
+            continue;
+        }
+        const std::string padding(widths.at(i) - std::min(widths.at(i), cells.at(i).size()), ' ');
+        line += (line.empty() ? "" : "  ") + (columns.at(i).right ? padding + cells.at(i) : cells.at(i) + padding);
+    }
+    line.resize(line.find_last_not_of(' ') + 1);
+    return line;
+}
+
+std::string heading(const Widths& widths, std::string_view name, bool is_port) {
+    std::array<std::string, columns.size()> cells;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        const bool of_ports = columns.at(i).cell == &TopCells::netdev && !is_port;
+        cells.at(i) = i == 0 ? name : of_ports ? "" : i == notes_column && !is_port ? "NOTES" : columns.at(i).heading;
+    }
+    return line_of(widths, cells);
+}
+
+std::string row_line(const Widths& widths, const TopCells& row) {
+    std::array<std::string, columns.size()> cells;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        cells.at(i) = row.*columns.at(i).cell;
+    }
+    return line_of(widths, cells);
+}
+
+std::string sum_line(std::string_view name, const Bytes& bytes, bool estimate, const TopSample& sample) {
+    const std::string mark = std::string(estimate ? "~" : "") + (bytes.at_least ? ">" : "");
+    auto line = format_text("{:<8} {:>8} Gb/s sent  {:>8} Gb/s received", name, mark + gbps_text(sample.gbps(bytes.tx)),
+                            mark + gbps_text(sample.gbps(bytes.rx)));
+    const auto share = share_text(bytes, sample);
+    return share == "-" ? line : line + format_text("  {:>7} of all", share);
+}
+
+std::vector<Row> rows_of(const TopSample& sample) {
+    std::vector<Row> rows;
+    for (const auto& port : sample.ports) {
+        rows.push_back({cells_of(port, sample), true});
+    }
+    for (const auto& netdev : sample.netdevs) {
+        rows.push_back({cells_of(netdev, sample), false});
+    }
+    return rows;
+}
+
+std::vector<std::string> head_of(const TopSample& sample) {
+    // "2026-11-22T10:00:05.123+00:00": the seconds are enough
+    std::string time = wall_time_text(sample.time_us).substr(0, 19);
+    std::replace(time.begin(), time.end(), 'T', ' ');
+    std::vector<std::string> lines{format_text("{}  {}  *: NCCL would use it", printable(sample.host), time),
+                                   sum_line("RDMA", sample.rdma, sample.estimate, sample),
+                                   sum_line("Sockets", sample.sockets, false, sample)};
+    if (sample.seconds <= 0) {
+        lines.emplace_back("measuring ...");
+    }
+    for (auto& note : notes_of(sample)) {
+        lines.push_back(std::move(note));
+    }
+    return lines;
+}
+
+/// Of the least important first: interfaces in which nothing moves, then such ports. Returns how many.
+std::size_t leave_out_idle(std::vector<Row>& rows, std::size_t room) {
+    const std::size_t before = rows.size();
+    for (const bool ports : {false, true}) {
+        for (std::size_t i = rows.size(); i > 0 && rows.size() > room; --i) {
+            if (rows[i - 1].cells.idle && rows[i - 1].is_port == ports) {
+                rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(i - 1));
+            }
+        }
+    }
+    return before - rows.size();
+}
+
+void add_rows(std::vector<std::string>& lines, const std::vector<Row>& rows, const Widths& widths) {
+    bool any_port = false;
+    bool any_netdev = false;
+    for (const auto& row : rows) {
+        bool& begun = row.is_port ? any_port : any_netdev;
+        if (!begun) {
+            lines.emplace_back();
+            lines.push_back(heading(widths, row.is_port ? "PORT" : "INTERFACE", row.is_port));
+            begun = true;
+        }
+        lines.push_back(row_line(widths, row.cells));
+    }
+}
+
+} // namespace
+
+std::string gbps_text(double gbps) {
+    if (gbps <= 0) {
+        return "0";
+    }
+    if (gbps < 0.01) {
+        return "<0.01";
+    }
+    return gbps < 100 ? format_text("{:.2f}", gbps) : format_text("{:.0f}", gbps);
+}
+
+std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size) {
+    auto lines = head_of(sample);
+    auto rows = rows_of(sample);
+    constexpr std::size_t headings = 4; // with the blank lines above them
+    std::size_t hidden = 0;
+    if (size.lines > 0 && lines.size() + headings + rows.size() > size.lines) {
+        const std::size_t taken = lines.size() + headings + 1;
+        hidden = leave_out_idle(rows, size.lines > taken ? size.lines - taken : 0);
+    }
+    Widths widths = widths_of(rows);
+    fit(widths, size.columns);
+    add_rows(lines, rows, widths);
+    if (hidden > 0) {
+        lines.push_back(format_text("{} more in which nothing moves", hidden));
+    }
+    if (size.lines > 0 && lines.size() > size.lines) {
+        const std::size_t more = lines.size() - size.lines + 1;
+        lines.resize(size.lines);
+        lines.back() = format_text("{} more lines: make the window higher", more);
+    }
+    for (auto& line : lines) {
+        line = cut(std::move(line), size.columns);
+    }
+    return lines;
+}
+
+namespace {
+
+std::string plain_line(std::string_view time, std::string_view kind, const TopCells& cells) {
+    auto line = format_text("{:<12}  {:<7}  {:<12}  {:>8}  {:>8}  {:>7}  {:>7}  {}", time, kind, cells.name, cells.sent,
+                            cells.received, cells.use, cells.share, cells.notes);
+    line.resize(line.find_last_not_of(' ') + 1);
+    return line;
+}
+
+TopCells sum_cells(const Bytes& bytes, const TopSample& sample) {
+    TopCells cells;
+    cells.name = "all";
+    cells.sent = gbps_text(sample.gbps(bytes.tx));
+    cells.received = gbps_text(sample.gbps(bytes.rx));
+    cells.use = "-";
+    cells.share = share_text(bytes, sample);
+    return cells;
+}
+
+} // namespace
+
+std::string top_heading() {
+    TopCells cells{"NAME", {}, {}, "SENT", "RECEIVED", "USED", "SHARE", "PROCESSES, NOTES (rates in Gb/s)", false};
+    return plain_line("TIME", "KIND", cells);
+}
+
+std::vector<std::string> top_rows(const TopSample& sample) {
+    const std::string time = wall_time_text(sample.time_us).substr(11, 12);
+    std::vector<std::string> lines{plain_line(time, "rdma", sum_cells(sample.rdma, sample)),
+                                   plain_line(time, "sockets", sum_cells(sample.sockets, sample))};
+    for (const auto& row : rows_of(sample)) {
+        lines.push_back(plain_line(time, row.is_port ? "port" : "netdev", row.cells));
+    }
+    return lines;
+}
+
+} // namespace rdma_nccl
