@@ -164,9 +164,9 @@ private:
     [[nodiscard]] std::string why_none() const {
         const auto text = root_.read(directory_ + "/counters/port_xmit_data", longest_number);
         if (text) {
-            return parse_number<std::uint64_t>(*text)
-                       ? "counters/port_rcv_data: no number"
-                       : format_text("counters/port_xmit_data: {}", printable(*text, 40));
+            const std::string_view what = text->empty() ? "empty" : std::string_view(*text);
+            return parse_number<std::uint64_t>(*text) ? "counters/port_rcv_data: no number"
+                                                      : "counters/port_xmit_data: " + printable(what, 40);
         }
         if (root_.exists(directory_ + "/counters")) {
             return text.error().message;

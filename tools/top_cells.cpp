@@ -21,12 +21,12 @@ std::string link_text(double gbps) {
 }
 
 std::string process_text(const TopProcess& process) {
-    const std::string who = process.pid > 0
-                                ? format_text("{} {}", process.name.empty() ? "?" : process.name, process.pid)
-                            : process.name.empty() ? "a process that is not visible"
-                                                   : "kernel: " + process.name;
-    return format_text("{} ({}{}{} QP{})", who, process.step, process.step.empty() ? "" : ", ", process.queue_pairs,
-                       process.queue_pairs == 1 ? "" : "s");
+    const std::string who =
+        process.pid > 0 ? format_text("{} {}", process.name.empty() ? "?" : printable(process.name, 24), process.pid)
+        : process.name.empty() ? "a process that is not visible"
+                               : "kernel: " + printable(process.name, 24);
+    return format_text("{} ({}{}{} QP{})", who, printable(process.step, 32), process.step.empty() ? "" : ", ",
+                       process.queue_pairs, process.queue_pairs == 1 ? "" : "s");
 }
 
 void add_note(std::string& notes, const std::string& note) {

@@ -64,7 +64,7 @@ private:
     void take_sample() {
         if (!console_.pending()) {
             sample_ = sampler_.next();
-            shown_ += sample_->seconds > 0 ? 1 : 0;
+            shown_ += sample_->seconds > 0 ? 1U : 0U;
             if (sample_->seconds > 0 || screen_) {
                 show();
             }

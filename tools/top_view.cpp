@@ -17,18 +17,19 @@ struct Column {
     std::string_view heading;
     std::string TopCells::*cell;
     bool right;     ///< aligned so
+    unsigned least; ///< wide: columns stay in place while numbers change
     unsigned order; ///< the greater, the earlier it is left out
 };
 
 constexpr std::array<Column, 8> columns{{
-    {"PORT", &TopCells::name, false, 0},
-    {"NETDEV", &TopCells::netdev, false, 3},
-    {"LINK", &TopCells::link, true, 4},
-    {"SENT", &TopCells::sent, true, 0},
-    {"RECEIVED", &TopCells::received, true, 0},
-    {"USED", &TopCells::use, true, 1},
-    {"SHARE", &TopCells::share, true, 5},
-    {"PROCESSES, NOTES", &TopCells::notes, false, 2},
+    {"PORT", &TopCells::name, false, 9, 0},
+    {"NETDEV", &TopCells::netdev, false, 0, 3},
+    {"LINK", &TopCells::link, true, 0, 4},
+    {"SENT", &TopCells::sent, true, 6, 0},
+    {"RECEIVED", &TopCells::received, true, 0, 0},
+    {"USED", &TopCells::use, true, 7, 1},
+    {"SHARE", &TopCells::share, true, 7, 5},
+    {"PROCESSES, NOTES", &TopCells::notes, false, 0, 2},
 }};
 constexpr std::size_t notes_column = columns.size() - 1;
 constexpr std::size_t least_notes = 16; // characters worth a column
@@ -53,12 +54,11 @@ std::string cut(std::string text, std::size_t width) {
 Widths widths_of(const std::vector<Row>& rows) {
     Widths widths{};
     for (std::size_t i = 0; i < columns.size(); ++i) {
-        widths.at(i) = columns.at(i).heading.size();
+        widths.at(i) = std::max<std::size_t>(columns.at(i).heading.size(), columns.at(i).least);
         for (const auto& row : rows) {
             widths.at(i) = std::max(widths.at(i), (row.cells.*columns.at(i).cell).size());
         }
     }
-    widths[0] = std::max(widths[0], std::string_view("INTERFACE").size());
     return widths;
 }
 

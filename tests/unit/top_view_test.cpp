@@ -45,8 +45,8 @@ TEST(TopTable, ShowsRatesShareAndUse) {
     const auto lines = top_table(sample(), {});
     EXPECT_EQ(lines[1], "RDMA        10.00 Gb/s sent     20.00 Gb/s received   75.0 % of all");
     EXPECT_EQ(lines[2], "Sockets     10.00 Gb/s sent         0 Gb/s received   25.0 % of all");
-    EXPECT_EQ(line_with(lines, "mlx5_0"), "mlx5_0:1   eth1     200  10.00     20.00  10.0 %  75.0 %");
-    EXPECT_EQ(line_with(lines, "eth0"), "eth0                 25  10.00         0  40.0 %  25.0 %");
+    EXPECT_EQ(line_with(lines, "mlx5_0"), "mlx5_0:1   eth1     200   10.00     20.00   10.0 %   75.0 %");
+    EXPECT_EQ(line_with(lines, "eth0"), "eth0                 25   10.00         0   40.0 %   25.0 %");
 }
 
 TEST(TopTable, NamesProcesses) {
@@ -90,7 +90,7 @@ TEST(TopTable, FitsEveryWindow) {
         many.ports.back().processes = {{i, std::string(24, 'x'), "job 1 step 0", 100}};
     }
     for (std::size_t columns = 1; columns < 160; ++columns) {
-        for (const std::size_t height : {1, 2, 3, 5, 8, 24, 50}) {
+        for (const std::size_t height : {1U, 2U, 3U, 5U, 8U, 24U, 50U}) {
             const auto lines = top_table(many, {columns, height});
             EXPECT_LE(lines.size(), height);
             for (const auto& line : lines) {
@@ -101,8 +101,8 @@ TEST(TopTable, FitsEveryWindow) {
 }
 
 TEST(TopTable, LeavesOutColumnsThenIdleRows) {
-    const auto narrow = top_table(sample(), {36, 0});
-    EXPECT_EQ(line_with(narrow, "mlx5_0"), "mlx5_0:1   10.00     20.00  10.0 %");
+    const auto narrow = top_table(sample(), {38, 0});
+    EXPECT_EQ(line_with(narrow, "mlx5_0"), "mlx5_0:1    10.00     20.00   10.0 %");
     const auto low = top_table(sample(), {0, 10});
     EXPECT_EQ(line_with(low, "eth9"), "");
     EXPECT_EQ(line_with(low, "mlx5_1"), "");
@@ -119,7 +119,7 @@ TEST(TopTable, StrangeBytesStayHarmless) {
     for (const auto& line : top_table(strange, {})) {
         EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; })) << line;
     }
-    EXPECT_NO_THROW((void)nlohmann::json::parse(top_json(strange)));
+    EXPECT_TRUE(nlohmann::json::accept(top_json(strange)));
 }
 
 TEST(TopRows, OneLineEach) {
