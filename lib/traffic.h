@@ -171,7 +171,7 @@ private:
     [[nodiscard]] Traffic traffic(Sum Item::*sum, double seconds) const;
     [[nodiscard]] std::string problem(const Item& item, const Sum& sum) const;
     void correct(Traffic& traffic) const;
-    [[nodiscard]] Bytes sockets_of(const Traffic& traffic, std::size_t netdev) const;
+    [[nodiscard]] Bytes sockets_of(const Traffic& traffic, std::size_t index) const;
 
     TrafficSources sources_;
     std::optional<Time> first_, before_last_, last_;

@@ -111,13 +111,13 @@ private:
     }
 
     bool take_known(const std::string& directory) {
-        for (const auto& [source, files] : dialects) {
-            if (take_if_there(source, directory, files[0])) {
-                take_if_there(source, directory, files[1]);
-                return true;
+        return std::any_of(dialects.begin(), dialects.end(), [&](const Dialect& dialect) {
+            const bool there = take_if_there(dialect.source, directory, dialect.files[0]);
+            if (there) {
+                take_if_there(dialect.source, directory, dialect.files[1]);
             }
-        }
-        return false;
+            return there;
+        });
     }
 
     /// Of a driver that is not known: the shortest names that end in bytes and have one for either direction.

@@ -66,7 +66,7 @@ TopCells cells_of(const TopPort& port, const TopSample& sample) {
                               : "port is " + (port.state.empty() ? "in an unknown state" : printable(port.state)));
     add_note(cells.notes, traffic.source == ByteSource::Packets ? "estimated" : "");
     add_note(cells.notes, printable(traffic.problem));
-    cells.idle = traffic.bytes.most() == 0 && port.processes.empty() && !traffic.expected;
+    cells.idle = traffic.bytes.most() > 0 ? 0 : traffic.expected || !port.processes.empty() ? 1 : 2;
     return cells;
 }
 
@@ -83,7 +83,7 @@ TopCells cells_of(const TopNetdev& netdev, const TopSample& sample) {
         cells.notes = netdev.port.empty() ? "IPoIB" : "IPoIB on " + printable(netdev.port);
     }
     add_note(cells.notes, printable(traffic.problem));
-    cells.idle = traffic.bytes.most() == 0;
+    cells.idle = traffic.bytes.most() > 0 ? 0 : 2;
     return cells;
 }
 

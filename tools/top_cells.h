@@ -11,7 +11,8 @@ namespace rdma_nccl {
 
 struct TopCells {
     std::string name, netdev, link, sent, received, use, share, notes;
-    bool idle = false; ///< nothing moved, nothing is wrong, and nobody has queue pairs there
+    /// Nothing moves: 1 where something is expected to, 2 elsewhere.
+    unsigned idle = 0;
 };
 
 TopCells cells_of(const TopPort& port, const TopSample& sample);

@@ -112,12 +112,20 @@ std::string row_line(const Widths& widths, const TopCells& row) {
     return line_of(widths, cells);
 }
 
-std::string sum_line(std::string_view name, const Bytes& bytes, bool estimate, const TopSample& sample) {
+/// As long as it may be; `width` 0: as long as it is.
+std::string sum_line(std::string_view name, const Bytes& bytes, bool estimate, const TopSample& sample,
+                     std::size_t width) {
     const std::string mark = std::string(estimate ? "~" : "") + (bytes.at_least ? ">" : "");
-    auto line = format_text("{:<8} {:>8} Gb/s sent  {:>8} Gb/s received", name, mark + gbps_text(sample.gbps(bytes.tx)),
-                            mark + gbps_text(sample.gbps(bytes.rx)));
-    const auto share = share_text(bytes, sample);
-    return share == "-" ? line : line + format_text("  {:>7} of all", share);
+    const std::string sent = mark + gbps_text(sample.gbps(bytes.tx));
+    const std::string received = mark + gbps_text(sample.gbps(bytes.rx));
+    const std::string share = share_text(bytes, sample);
+    auto line = format_text("{:<8} {:>8} Gb/s sent  {:>8} Gb/s received", name, sent, received);
+    line += share == "-" ? "" : format_text("  {:>7} of all", share);
+    if (width > 0 && line.size() > width) {
+        line = format_text("{:<7} {:>7}  {:>6} sent  {:>6} received", name, share, sent, received);
+    }
+    return width > 0 && line.size() > width ? format_text("{:<7} {:>7} {:>6} {:>6}", name, share, sent, received)
+                                            : line;
 }
 
 std::vector<Row> rows_of(const TopSample& sample) {
@@ -131,13 +139,13 @@ std::vector<Row> rows_of(const TopSample& sample) {
     return rows;
 }
 
-std::vector<std::string> head_of(const TopSample& sample) {
+std::vector<std::string> head_of(const TopSample& sample, std::size_t width) {
     // "2026-11-22T10:00:05.123+00:00": the seconds are enough
     std::string time = wall_time_text(sample.time_us).substr(0, 19);
     std::replace(time.begin(), time.end(), 'T', ' ');
     std::vector<std::string> lines{format_text("{}  {}  *: NCCL would use it", printable(sample.host), time),
-                                   sum_line("RDMA", sample.rdma, sample.estimate, sample),
-                                   sum_line("Sockets", sample.sockets, false, sample)};
+                                   sum_line("RDMA", sample.rdma, sample.estimate, sample, width),
+                                   sum_line("Sockets", sample.sockets, false, sample, width)};
     if (sample.seconds <= 0) {
         lines.emplace_back("measuring ...");
     }
@@ -147,12 +155,17 @@ std::vector<std::string> head_of(const TopSample& sample) {
     return lines;
 }
 
-/// Of the least important first: interfaces in which nothing moves, then such ports. Returns how many.
+/// Of the least important first: interfaces in which nothing moves, then such ports, at last those where something is
+/// expected. Returns how many.
 std::size_t leave_out_idle(std::vector<Row>& rows, std::size_t room) {
+    struct Kind {
+        bool is_port;
+        unsigned idle;
+    };
     const std::size_t before = rows.size();
-    for (const bool ports : {false, true}) {
+    for (const Kind kind : {Kind{false, 2}, Kind{true, 2}, Kind{true, 1}}) {
         for (std::size_t i = rows.size(); i > 0 && rows.size() > room; --i) {
-            if (rows[i - 1].cells.idle && rows[i - 1].is_port == ports) {
+            if (rows[i - 1].cells.idle == kind.idle && rows[i - 1].is_port == kind.is_port) {
                 rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(i - 1));
             }
         }
@@ -187,7 +200,7 @@ std::string gbps_text(double gbps) {
 }
 
 std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size) {
-    auto lines = head_of(sample);
+    auto lines = head_of(sample, size.columns);
     auto rows = rows_of(sample);
     constexpr std::size_t headings = 4; // with the blank lines above them
     std::size_t hidden = 0;
@@ -234,7 +247,7 @@ TopCells sum_cells(const Bytes& bytes, const TopSample& sample) {
 } // namespace
 
 std::string top_heading() {
-    TopCells cells{"NAME", {}, {}, "SENT", "RECEIVED", "USED", "SHARE", "PROCESSES, NOTES (rates in Gb/s)", false};
+    TopCells cells{"NAME", {}, {}, "SENT", "RECEIVED", "USED", "SHARE", "PROCESSES, NOTES (rates in Gb/s)", 0};
     return plain_line("TIME", "KIND", cells);
 }
 

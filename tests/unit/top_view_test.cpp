@@ -103,11 +103,19 @@ TEST(TopTable, FitsEveryWindow) {
 TEST(TopTable, LeavesOutColumnsThenIdleRows) {
     const auto narrow = top_table(sample(), {38, 0});
     EXPECT_EQ(line_with(narrow, "mlx5_0"), "mlx5_0:1    10.00     20.00   10.0 %");
+    EXPECT_EQ(narrow[1], "RDMA     75.0 %  10.00  20.00");
+    EXPECT_EQ(top_table(sample(), {50, 0})[2], "Sockets  25.0 %   10.00 sent       0 received");
     const auto low = top_table(sample(), {0, 10});
     EXPECT_EQ(line_with(low, "eth9"), "");
     EXPECT_EQ(line_with(low, "mlx5_1"), "");
     EXPECT_NE(line_with(low, "eth0"), "");
     EXPECT_EQ(low.back(), "2 more in which nothing moves");
+    auto expected = sample();
+    expected.ports[1].traffic.expected = true;
+    expected.netdevs[1].traffic.bytes.tx = 1;
+    expected.netdevs.push_back(netdev("eth2", 0, 0));
+    EXPECT_NE(line_with(top_table(expected, {0, 11}), "eth9"), "") << "what moves goes before what should";
+    EXPECT_EQ(line_with(top_table(expected, {0, 11}), "mlx5_1"), "") << "what moves goes before what should";
 }
 
 TEST(TopTable, StrangeBytesStayHarmless) {
