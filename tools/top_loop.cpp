@@ -164,7 +164,7 @@ private:
         if (screen_) {
             screen_->leave();
         }
-        ::raise(SIGSTOP);
+        (void)::raise(SIGSTOP);
         if (screen_) {
             screen_->enter();
         }
@@ -226,7 +226,7 @@ int top_loop(TopSampler& sampler, const TopLoopOptions& options) {
         signal = loop.ended_by();
     }
     if (signal != 0) {
-        ::raise(signal); // as it does to others
+        (void)::raise(signal); // as it does to others
     }
     return exit_code;
 }
