@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/check.h"
+
+#include "lib/child.h"
+#include "lib/format.h"
+#include "lib/text.h"
+#include "tools/check_drain.h"
+#include "tools/check_inspect.h"
+#include "tools/check_judge.h"
+#include "tools/check_output.h"
+#include "tools/check_state.h"
+#include "tools/node_plan.h"
+#include "tools/print.h"
+#include "tools/wall_time.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int exit_cannot_tell = 3;
+constexpr unsigned public_file = 0644;
+
+/// The file of expectations, where there is one.
+Expectations read_expectations(const CheckOptions& options, std::string_view host, CheckResults& results) {
+    constexpr std::size_t largest = std::size_t{1} << 20;
+    const auto root = Root::open("/");
+    const auto text = root ? root->read(options.expect, largest) : tl::unexpected(root.error());
+    CheckResult result{.id = "check", .item = "expectations", .evidence = options.expect};
+    if (!text) {
+        if (text.error().os_error != ENOENT || options.expect_given) {
+            result.status = CheckStatus::Error;
+            result.message = printable(text.error().message, 200);
+            result.hint = "name a file that can be read, or learn one from a good node: --learn FILE";
+            results.push_back(std::move(result));
+        }
+        return {};
+    }
+    auto outcome = parse_expectations(*text, options.expect, host);
+    for (const auto& fault : outcome.faults) {
+        result.status = CheckStatus::Error;
+        result.message = printable(fault, 300);
+        result.hint = "correct the line; rdma-nccl-check(1) has all keys";
+        results.push_back(result);
+    }
+    return std::move(outcome.expectations);
+}
+
+/// What the last check saw, and whether that can be kept at all.
+void compare_with_last(const CheckOptions& options, CheckFacts& facts, CheckResults& results) {
+    facts.has_state_file = !options.state.empty();
+    if (!facts.has_state_file) {
+        return;
+    }
+    auto state = read_state(options.state, facts.now.boot_id);
+    if (state) {
+        facts.before = std::move(*state);
+        return;
+    }
+    results.push_back({.id = "check",
+                       .item = "state",
+                       .status = CheckStatus::Error,
+                       .message = state.error().message,
+                       .hint = "name a file that this user can read and write",
+                       .evidence = options.state});
+}
+
+void keep_state(const CheckOptions& options, CheckFacts& facts, NodeStatus status) {
+    if (options.state.empty() || options.dry_run) {
+        return;
+    }
+    const auto before = facts.before ? facts.before->critical_in_a_row : 0;
+    facts.now.critical_in_a_row = status == NodeStatus::Critical ? before + 1 : 0;
+    if (const auto slash = options.state.rfind('/'); slash != std::string::npos && slash > 0) {
+        constexpr mode_t directory_mode = 0755;
+        (void)::mkdir(options.state.substr(0, slash).c_str(), directory_mode); // below /run it is gone after each boot
+    }
+    if (const auto kept = replace_file(options.state, state_text(facts.now), public_file); !kept) {
+        print_error(format_text("the state is not kept: {}", kept.error().message));
+    }
+}
+
+bool write_metrics(const CheckOptions& options, const CheckReport& report) {
+    if (options.prometheus.empty()) {
+        return true;
+    }
+    const auto written = replace_file(options.prometheus, check_prometheus(report), public_file);
+    if (!written) {
+        print_error(format_text("metrics are not written: {}", written.error().message));
+    }
+    return written.has_value();
+}
+
+int learn(const CheckOptions& options, const CheckFacts& facts) {
+    const auto text = learned_expectations(facts, wall_time_text(facts.now.time_us));
+    if (*options.learn == "-") {
+        print_out(text);
+        return 0;
+    }
+    const auto root = Root::open("/");
+    const auto old = root ? root->read(*options.learn, learned_mark.size()) : tl::unexpected(root.error());
+    const bool free = old ? *old == learned_mark || old->empty() : old.error().os_error == ENOENT;
+    if (!free) {
+        print_error(
+            old ? format_text("{} was not learned, but written by somebody: nothing is changed; name another file",
+                              printable(*options.learn, 200))
+                : old.error().message);
+        return exit_cannot_tell;
+    }
+    if (const auto written = replace_file(*options.learn, text, public_file); !written) {
+        print_error(written.error().message);
+        return exit_cannot_tell;
+    }
+    print_out(format_text("{}: written; look at it, and give it to all nodes that are like this one\n",
+                          printable(*options.learn, 200)));
+    return 0;
+}
+
+std::string slurm_name(const CheckOptions& options, const std::string& host) {
+    if (!options.node.empty()) {
+        return options.node;
+    }
+    const char* const name = ::getenv("SLURMD_NODENAME");
+    return name != nullptr && *name != 0 ? name : host.substr(0, host.find('.'));
+}
+
+/// Asks Slurm, decides, and tells it. 0: done, or nothing to do.
+int act_as_health_check(const CheckOptions& options, const CheckReport& report, const std::string& scontrol,
+                        unsigned critical_in_a_row) {
+    constexpr std::chrono::milliseconds patience(10000);
+    constexpr std::size_t longest_reason = 180;
+    const auto status = overall(report.results);
+    const auto node = slurm_name(options, report.host);
+    const auto shown = run_scontrol(show_command(scontrol, node), patience);
+    if (!shown) {
+        print_error(format_text("{} is {}; nothing is done: {}", node, name_of(status), shown.error().message));
+        return exit_cannot_tell;
+    }
+    const auto state = parse_slurm_node(*shown);
+    if (!state) {
+        print_error(
+            format_text("{}: Slurm's answer makes no sense: {}; nothing is done", node, printable(*shown, 200)));
+        return exit_cannot_tell;
+    }
+    const auto decision = decide_drain(status, *state, critical_in_a_row, options.after);
+    const auto command =
+        update_command(scontrol, node, decision.action, drain_reason(worst_in_short(report, longest_reason)));
+    const std::string_view word = decision.action == DrainAction::Drain     ? "drained"
+                                  : decision.action == DrainAction::Undrain ? "undrained"
+                                                                            : "left as it is";
+    if (options.dry_run) {
+        std::string words;
+        for (const auto& part : command) {
+            words += " '" + part + "'";
+        }
+        print_out(format_text("{}: {}: would be {}: {}\n{}", node, name_of(status), word, decision.why,
+                              decision.action == DrainAction::None ? "" : "would run" + words + "\n"));
+        return 0;
+    }
+    if (decision.action != DrainAction::None) {
+        if (const auto done = run_scontrol(command, patience); !done) {
+            print_error(
+                format_text("{} is {}; it could not be {}: {}", node, name_of(status), word, done.error().message));
+            return exit_cannot_tell;
+        }
+    }
+    const auto worst = worst_in_short(report, longest_reason);
+    print_out(format_text("{}: {}: {}: {}{}{}\n", node, name_of(status), word, decision.why, worst.empty() ? "" : "; ",
+                          worst));
+    return 0;
+}
+
+/// Says it, and gives the exit code of the form.
+int print_report(const CheckOptions& options, const CheckReport& report) {
+    const auto status = overall(report.results);
+    constexpr std::size_t log_line = 400;
+    switch (options.form) {
+    case CheckForm::Json:
+        print_out(check_json(report).dump(2) + "\n");
+        break;
+    case CheckForm::Nagios:
+        print_out(check_nagios(report));
+        break;
+    case CheckForm::Prolog:
+        if (status == NodeStatus::Critical) {
+            print_out(format_text("rdma-nccl: {} is not ready: {}\n", report.host, worst_in_short(report, log_line)));
+        }
+        return status == NodeStatus::Critical ? 1 : 0;
+    case CheckForm::Text:
+        print_out(check_text(report, options.all, ::isatty(STDOUT_FILENO) == 1));
+        break;
+    case CheckForm::Health:
+    case CheckForm::Quiet:
+        return 0;
+    }
+    return static_cast<int>(status);
+}
+
+/// All of it, where it may hang.
+int check_here(const CheckOptions& options, const Settings& settings, Clock::time_point start, const StageLog& stage) {
+    const auto root = Root::open(settings.root);
+    if (!root) {
+        print_error(root.error().message);
+        return options.form == CheckForm::Prolog ? 0 : exit_cannot_tell;
+    }
+    auto facts = inspect_for_check(*root, settings, Environment::from(environ), stage);
+    facts.now.time_us = wall_time_us();
+    if (options.learn) {
+        return learn(options, facts);
+    }
+    CheckReport report{.host = facts.host, .results = {}, .facts = &facts};
+    const auto expected =
+        read_expectations(options, facts.live ? slurm_name(options, facts.host) : facts.host, report.results);
+    compare_with_last(options, facts, report.results);
+    const auto judged = judge_node(facts, expected);
+    report.results.insert(report.results.end(), judged.begin(), judged.end());
+    report.time_us = facts.now.time_us;
+    report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    stage("writing files");
+    keep_state(options, facts, overall(report.results));
+    const bool written = write_metrics(options, report);
+    if (options.form == CheckForm::Health) {
+        stage("Slurm");
+        const unsigned before = facts.before ? facts.before->critical_in_a_row : 0;
+        return act_as_health_check(options, report, expected.scontrol, before + 1);
+    }
+    const int code = print_report(options, report);
+    return options.form == CheckForm::Quiet && !written ? exit_cannot_tell : code;
+}
+
+/// What parent and child share: where the child is, and how it ended.
+struct Shared {
+    std::atomic<int> exit_code{-1};
+    std::array<char, 64> stage{};
+};
+
+/// The check did not come back: that is what is known of the node.
+int report_hang(const CheckOptions& options, const Shared& shared, double seconds) {
+    CheckReport report;
+    std::array<char, 256> host{};
+    (void)::gethostname(host.data(), host.size() - 1);
+    report.host = host.data();
+    report.time_us = wall_time_us();
+    report.seconds = seconds;
+    const std::string_view stage = shared.stage.data();
+    report.results.push_back(
+        {.id = "check",
+         .item = "time",
+         .status = CheckStatus::Error,
+         .message = format_text("{} did not come back within {:.0f} s", stage.empty() ? "the check" : stage, seconds),
+         .hint = "something in the kernel hangs (dmesg: hung tasks): drain and reboot the node"});
+    (void)write_metrics(options, report);
+    if (options.form == CheckForm::Health || options.form == CheckForm::Quiet || options.learn) {
+        print_error(worst_in_short(report, 200));
+        return exit_cannot_tell;
+    }
+    return print_report(options, report);
+}
+
+} // namespace
+
+int check_command(const CheckOptions& options) {
+    const auto start = Clock::now();
+    const auto settings = settings_from(options.settings);
+    if (!settings) {
+        print_error(settings.error().message);
+        return options.form == CheckForm::Prolog ? 0 : 2;
+    }
+    void* const page = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return check_here(options, *settings, start, [](std::string_view) {});
+    }
+    auto* const shared = new (page) Shared(); // lives in the page, which lives as long as this process
+    const pid_t parent = ::getpid();
+    auto child = Child::start([&] {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (::getppid() != parent) {
+            return;
+        }
+        const int code = check_here(options, *settings, start, [shared](std::string_view stage) {
+            shared->stage.fill(0);
+            std::memcpy(shared->stage.data(), stage.data(), std::min(stage.size(), shared->stage.size() - 1));
+        });
+        const bool printed = finish_output();
+        shared->exit_code = printed || options.form == CheckForm::Prolog ? code : exit_cannot_tell;
+    });
+    if (!child) {
+        return check_here(options, *settings, start, [](std::string_view) {});
+    }
+    const bool ended = child->finish(std::chrono::seconds(options.limit_s));
+    const int code = shared->exit_code;
+    if (ended && code >= 0) {
+        return code;
+    }
+    const auto seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    return report_hang(options, *shared, seconds);
+}
+
+} // namespace rdma_nccl

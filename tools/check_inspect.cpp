@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/check_inspect.h"
+
+#include "lib/fabric_pci.h"
+#include "lib/format.h"
+#include "lib/text.h"
+#include "tools/check_judge.h"
+#include "tools/check_pci_config.h"
+#include "tools/node_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t short_file = 256;
+
+std::optional<unsigned> read_unsigned(const Root& root, const std::string& path) {
+    const auto text = root.read(path, short_file);
+    return text ? parse_number<unsigned>(*text) : std::nullopt;
+}
+
+/// "flags : fpu ... hypervisor ..." of the first CPU; Arm's kernels say nothing there, its firmware does.
+bool is_virtual_machine(const Root& root) {
+    constexpr std::size_t first_cpu = 8192;
+    const auto text = root.read("/proc/cpuinfo", first_cpu).value_or("");
+    for (const auto line : split(text, '\n')) {
+        if (line.starts_with("flags")) {
+            const auto words = split_words(line);
+            return std::find(words.begin(), words.end(), "hypervisor") != words.end();
+        }
+    }
+    const auto maker = root.read("/sys/class/dmi/id/sys_vendor", short_file).value_or("");
+    const auto product = root.read("/sys/class/dmi/id/product_name", short_file).value_or("");
+    constexpr std::array<std::string_view, 4> hypervisors = {"QEMU", "KVM", "Virtual Machine", "VMware"};
+    return std::any_of(hypervisors.begin(), hypervisors.end(),
+                       [&](std::string_view word) { return (maker + " " + product).find(word) != std::string::npos; });
+}
+
+/// One of the registered clients of OFED's peer memory, or the module of NVIDIA's driver.
+std::string find_peer_memory(const Root& root) {
+    for (const char* const path :
+         {"/sys/module/nvidia_peermem", "/sys/module/nv_peer_mem", "/sys/kernel/mm/memory_peers/nv_mem/version",
+          "/sys/kernel/mm/memory_peers/nv_mem_nc/version", "/sys/kernel/mm/memory_peers/amdkfd/version"}) {
+        if (root.exists(path)) {
+            return path;
+        }
+    }
+    return {};
+}
+
+} // namespace
+
+void parse_nvidia_version(std::string_view text, KernelFacts& kernel) {
+    const auto line = text.substr(0, text.find('\n'));
+    kernel.nvidia_open = line.find("Open Kernel Module") != std::string_view::npos;
+    for (const auto word : split_words(line)) {
+        const bool is_version =
+            word.find('.') != std::string_view::npos && word.find_first_not_of("0123456789.") == std::string_view::npos;
+        if (is_version) {
+            kernel.nvidia_version = word;
+            return;
+        }
+    }
+}
+
+void inspect_kernel(const Root& root, CheckFacts& facts) {
+    auto& kernel = facts.kernel;
+    kernel.release = root.read("/proc/sys/kernel/osrelease", short_file).value_or("");
+    kernel.virtual_machine = is_virtual_machine(root);
+    kernel.modules_known = root.exists("/sys/module");
+    for (const char* const name : {"ib_uverbs", "rdma_ucm"}) {
+        if (root.exists(format_text("/sys/module/{}", name))) {
+            kernel.modules.insert(name);
+        }
+    }
+    // One that is built in need not be there.
+    if (root.exists("/sys/class/infiniband_verbs/abi_version")) {
+        kernel.modules.insert("ib_uverbs");
+    }
+    if (root.exists("/sys/class/misc/rdma_cm")) {
+        kernel.modules.insert("rdma_ucm");
+    }
+    parse_nvidia_version(root.read("/proc/driver/nvidia/version").value_or(""), kernel);
+    for (auto& address : root.list("/proc/driver/nvidia/gpus").value_or(std::vector<std::string>{})) {
+        kernel.nvidia_gpus.insert(std::move(address));
+    }
+    kernel.peer_memory = find_peer_memory(root);
+    kernel.dev_known = root.exists("/dev");
+    kernel.rdma_cm_file = root.exists("/dev/infiniband/rdma_cm");
+}
+
+std::optional<double> parse_link_speed(std::string_view text) {
+    constexpr double most = 1024;
+    double value = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+    const auto rest = text.substr(static_cast<std::size_t>(stop - text.data()));
+    const bool good = error == std::errc{} && value > 0 && value <= most && rest.starts_with(" GT/s");
+    return good ? std::optional(value) : std::nullopt;
+}
+
+std::optional<unsigned> parse_link_width(std::string_view text) {
+    constexpr unsigned most = 32;
+    const auto lanes = parse_number<unsigned>(text);
+    return lanes && *lanes > 0 && *lanes <= most ? lanes : std::nullopt;
+}
+
+namespace {
+
+PciFunction read_function(const Root& root, const std::string& path) {
+    constexpr std::size_t whole_config = 4096;
+    PciFunction function;
+    function.path = path;
+    const auto read = [&](const char* name) {
+        return root.read(format_text("{}/{}", path, name), short_file).value_or("");
+    };
+    function.width = parse_link_width(read("current_link_width"));
+    function.max_width = parse_link_width(read("max_link_width"));
+    function.speed = parse_link_speed(read("current_link_speed"));
+    function.max_speed = parse_link_speed(read("max_link_speed"));
+    function.iommu_type = read("iommu_group/type");
+    auto config = root.read(path + "/config", whole_config).value_or("");
+    // read() takes white space from the end, which here may be registers: what counts is how much a user gets.
+    constexpr std::size_t header = 64;
+    constexpr std::size_t legacy = 256;
+    config.resize(config.size() > legacy ? whole_config : config.size() > header ? legacy : config.size());
+    read_pci_config(config, function);
+    return function;
+}
+
+void add_with_bridges(const Root& root, const std::string& path, CheckFacts& facts) {
+    if (path.empty()) {
+        return;
+    }
+    std::string_view way = path;
+    while (is_pci_address(base_name(way))) {
+        const std::string address(base_name(way));
+        if (facts.pci.contains(address)) {
+            return; // and what is above
+        }
+        facts.pci.emplace(address, read_function(root, std::string(way)));
+        way = way.substr(0, way.rfind('/'));
+    }
+}
+
+} // namespace
+
+void inspect_pci(const Root& root, CheckFacts& facts) {
+    for (const auto& hca : facts.fabric.hcas) {
+        add_with_bridges(root, hca.pci_path, facts);
+    }
+    for (const auto& gpu : facts.fabric.gpus) {
+        add_with_bridges(root, gpu.pci_path, facts);
+    }
+}
+
+namespace {
+
+/// Of `all` and the interface the greater.
+std::optional<unsigned> read_sysctl(const Root& root, const std::string& netdev, const char* name) {
+    const auto own = read_unsigned(root, format_text("/proc/sys/net/ipv4/conf/{}/{}", netdev, name));
+    const auto all = read_unsigned(root, format_text("/proc/sys/net/ipv4/conf/all/{}", name));
+    return own && all ? std::optional(std::max(*own, *all)) : own;
+}
+
+/// OFED: /sys/class/net/IF/ecn/roce_np/enable/0 ... 7, and roce_rp.
+std::optional<bool> read_ecn(const Root& root, const std::string& netdev) {
+    constexpr unsigned priorities = 8;
+    std::optional<bool> on;
+    for (const char* const side : {"roce_np", "roce_rp"}) {
+        for (unsigned priority = 0; priority < priorities; ++priority) {
+            const auto value =
+                read_unsigned(root, format_text("/sys/class/net/{}/ecn/{}/enable/{}", netdev, side, priority));
+            if (value) {
+                on = on.value_or(true) && *value != 0;
+            }
+        }
+    }
+    return on;
+}
+
+/// OFED: "Global tclass=106".
+std::optional<unsigned> read_traffic_class(const Root& root, const JudgedPort& port) {
+    const auto text = root.read(
+        format_text("/sys/class/infiniband/{}/tc/{}/traffic_class", port.hca.name, port.port.number), short_file);
+    if (!text) {
+        return std::nullopt;
+    }
+    const auto start = text->rfind("Global tclass=");
+    constexpr std::size_t words = 14;
+    return start == std::string::npos ? std::nullopt
+                                      : parse_number<unsigned>(trim(std::string_view(*text).substr(start + words)));
+}
+
+} // namespace
+
+void inspect_netdevs(const Root& root, CheckFacts& facts) {
+    for (const auto& port : used_ports_of(facts)) {
+        const auto* const netdev = netdev_of(facts, port);
+        if (netdev == nullptr) {
+            continue;
+        }
+        auto& sysctls = facts.sysctls[netdev->name];
+        sysctls.rp_filter = read_sysctl(root, netdev->name, "rp_filter");
+        sysctls.arp_ignore = read_sysctl(root, netdev->name, "arp_ignore");
+        sysctls.arp_announce = read_sysctl(root, netdev->name, "arp_announce");
+        auto& quality = facts.quality[port.name()];
+        quality.ecn = read_ecn(root, netdev->name);
+        quality.traffic_class = read_traffic_class(root, port);
+    }
+}
+
+namespace {
+
+constexpr std::array port_counters = {
+    "counters/symbol_error",
+    "counters/link_error_recovery",
+    "counters/link_downed",
+    "counters/port_rcv_errors",
+    "counters/local_link_integrity_errors",
+    "counters/excessive_buffer_overrun_errors",
+    "hw_counters/rx_icrc_encapsulated",
+    "hw_counters/local_ack_timeout_err",
+    "hw_counters/packet_seq_err",
+    "hw_counters/out_of_sequence",
+};
+
+/// Words of four bytes on every link layer (kernel Documentation/ABI/stable/sysfs-class-infiniband).
+void read_bytes(const Root& root, const JudgedPort& port, const std::string& directory, Counts& counts) {
+    constexpr std::uint64_t word = 4;
+    for (const auto& [file, name] : {std::pair("port_xmit_data", "transmit_bytes"), {"port_rcv_data", "receive_bytes"}}) {
+        const auto text = root.read(format_text("{}/counters/{}", directory, file), short_file);
+        if (const auto value = text ? parse_number<std::uint64_t>(*text) : std::nullopt) {
+            counts.emplace(format_text("{} {}", port.name(), name), *value * word);
+        }
+    }
+}
+
+void read_pkeys(const Root& root, const std::string& directory, std::vector<unsigned>& keys) {
+    constexpr std::size_t most = 128; // tables have that many slots at most
+    const auto names = root.list(directory).value_or(std::vector<std::string>{});
+    for (std::size_t i = 0; i < names.size() && i < most; ++i) {
+        const auto text = root.read(format_text("{}/{}", directory, names[i]), short_file).value_or("");
+        const auto key =
+            text.starts_with("0x") ? parse_number<unsigned>(std::string_view(text).substr(2), 16) : std::nullopt;
+        if (key && *key != 0) {
+            keys.push_back(*key);
+        }
+    }
+}
+
+} // namespace
+
+void inspect_counts(const Root& root, CheckFacts& facts) {
+    facts.now.boot_id = root.read("/proc/sys/kernel/random/boot_id", short_file).value_or("");
+    for (const auto& port : used_ports_of(facts)) {
+        const auto directory = format_text("/sys/class/infiniband/{}/ports/{}", port.hca.name, port.port.number);
+        for (const char* const counter : port_counters) {
+            const auto text = root.read(format_text("{}/{}", directory, counter), short_file);
+            if (const auto value = text ? parse_number<std::uint64_t>(*text) : std::nullopt) {
+                facts.now.counts.emplace(format_text("{} {}", port.name(), base_name(counter)), *value);
+            }
+        }
+        read_bytes(root, port, directory, facts.now.counts);
+        if (!port.is_roce()) {
+            read_pkeys(root, directory + "/pkeys", facts.pkeys[port.name()]);
+        }
+        if (port.choice.gid_index) {
+            facts.now.gid_indices.emplace(port.name(), *port.choice.gid_index);
+        }
+        const auto* const netdev = netdev_of(facts, port);
+        const auto changes = netdev == nullptr
+                                 ? std::nullopt
+                                 : read_unsigned(root, format_text("/sys/class/net/{}/carrier_changes", netdev->name));
+        if (changes) {
+            facts.now.counts.emplace(format_text("{} carrier_changes", netdev->name), *changes);
+        }
+    }
+}
+
+CheckFacts inspect_for_check(const Root& root, const Settings& settings, const Environment& environment,
+                             const StageLog& stage) {
+    constexpr std::chrono::milliseconds patience(500);
+    CheckFacts facts;
+    facts.host = host_name_of(root);
+    facts.live = root.is_live();
+    facts.root = ::geteuid() == 0;
+    facts.settings = settings;
+    stage("the state of the ports");
+    const auto silent = find_silent_hcas(root, patience);
+    stage("the devices and interfaces");
+    facts.fabric = read_fabric(root, silent.value_or(SilentHcas()));
+    facts.choice = choose_fabric(facts.fabric, settings);
+    stage("kernel, modules and PCI functions");
+    inspect_kernel(root, facts);
+    inspect_pci(root, facts);
+    stage("interfaces' settings and ports' counters");
+    inspect_netdevs(root, facts);
+    inspect_counts(root, facts);
+    inspect_limits(root, environment, facts);
+    if (facts.live && !facts.fabric.hcas.empty()) {
+        stage("libibverbs");
+        inspect_verbs(facts);
+    }
+    return facts;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Limits of what a step may lock, open and share. What counts is what a step gets: inside one, its own; outside, what
+// slurmd passes on at most.
+#include "lib/format.h"
+#include "lib/text.h"
+#include "tools/check_judge.h"
+
+#include <limits>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t enough_memlock = std::uint64_t{64} << 20; ///< as lib/limits.cpp: below, one connection fails
+constexpr std::uint64_t enough_files = 1024;
+constexpr std::uint64_t enough_shm_mib = 256; ///< as lib/limits.cpp
+
+std::string size_text(std::uint64_t bytes) {
+    if (bytes == unlimited) {
+        return "unlimited";
+    }
+    constexpr std::uint64_t kib = 1024;
+    return bytes >= kib * kib ? format_text("{} MiB", bytes / (kib * kib)) : format_text("{} KiB", bytes / kib);
+}
+
+/// A step's soft limit may be raised to slurmd's hard one by whoever submits.
+std::uint64_t decisive(const LimitFacts& limits, const ProcessLimit& limit) {
+    return (limits.of_step ? limit.soft : limit.hard).value_or(unlimited);
+}
+
+CheckResult judge_memlock(const CheckFacts& facts, const Expectations& expected) {
+    const auto& limits = facts.limits;
+    CheckResult result{.id = "memlock", .unit = "bytes", .evidence = "/proc/self/limits"};
+    if (facts.settings.memlock == MemlockChoice::Raise && !limits.of_step) {
+        result.message = "is raised for steps with --rdma-nccl (memlock = raise)";
+        return result;
+    }
+    if (!limits.known) {
+        result.status = CheckStatus::Skip;
+        result.message = "another machine's tree";
+        return result;
+    }
+    const auto found = decisive(limits, limits.memlock);
+    result.value = found == unlimited ? "unlimited" : format_text("{}", found);
+    result.message = format_text("{} for {}", size_text(found), limits.whose);
+    const auto wanted = expected.memlock.value_or(enough_memlock);
+    result.expected = wanted == unlimited ? "unlimited" : format_text("{}", wanted);
+    if (found < wanted) {
+        const bool certain = expected.memlock || (limits.of_step && !facts.root);
+        result.status = certain ? CheckStatus::Fail : CheckStatus::Warn;
+        result.message += format_text(", {} wanted: registering memory for RDMA fails", size_text(wanted));
+        result.hint = limits.whose == "this process"
+                          ? "ulimit -l unlimited, or /etc/security/limits.d (memlock); this is no step of Slurm's"
+                          : "LimitMEMLOCK=infinity for slurmd (systemctl edit slurmd), and "
+                            "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf; or memlock = raise in rdma-nccl.conf";
+    }
+    return result;
+}
+
+CheckResult judge_files(const CheckFacts& facts, const Expectations& expected) {
+    const auto& limits = facts.limits;
+    CheckResult result{.id = "limits.nofile", .evidence = "/proc/self/limits"};
+    if (!limits.known) {
+        result.status = CheckStatus::Skip;
+        result.message = "another machine's tree";
+        return result;
+    }
+    const auto found = decisive(limits, limits.open_files);
+    const auto wanted = expected.open_files.value_or(enough_files);
+    result.value = found == unlimited ? "unlimited" : format_text("{}", found);
+    result.expected = format_text("{}", wanted);
+    result.message = format_text("{} for {}", result.value, limits.whose);
+    if (found < wanted) {
+        result.status = expected.open_files ? CheckStatus::Fail : CheckStatus::Warn;
+        result.message += format_text(", {} wanted", wanted);
+        result.hint = "ulimit -n, LimitNOFILE for slurmd (systemctl edit slurmd); PropagateResourceLimitsExcept=NOFILE "
+                      "in slurm.conf keeps login nodes' limits out";
+    }
+    return result;
+}
+
+CheckResult judge_shm(const CheckFacts& facts, const Expectations& expected) {
+    const auto& limits = facts.limits;
+    CheckResult result{.id = "shm", .unit = "MiB", .evidence = "/dev/shm"};
+    if (!limits.shm_known) {
+        result.status = facts.live ? CheckStatus::Error : CheckStatus::Skip;
+        result.message = facts.live ? limits.shm_problem : "another machine's tree";
+        result.hint = facts.live ? "mount -t tmpfs tmpfs /dev/shm; a mount that hangs has to be unmounted first" : "";
+        return result;
+    }
+    const auto wanted = expected.shm_mib.value_or(enough_shm_mib);
+    const auto found = limits.shm_mib.value_or(0);
+    result.value = format_text("{}", found);
+    result.expected = format_text("{}", wanted);
+    result.message = limits.shm_mib ? format_text("{} MiB free", found) : "is not mounted";
+    if (found < wanted) {
+        result.status = expected.shm_mib ? CheckStatus::Fail : CheckStatus::Warn;
+        result.message += format_text(", {} wanted: NCCL's shared memory and data loaders need it", wanted);
+        result.hint = "remove what nobody uses there (ls /dev/shm), or mount it larger: mount -o remount,size=50% "
+                      "/dev/shm; of a container: --shm-size";
+    }
+    return result;
+}
+
+} // namespace
+
+CheckResults judge_limits(const CheckFacts& facts, const Expectations& expected) {
+    CheckResults results;
+    const bool rdma = !facts.fabric.hcas.empty() || expected.memlock;
+    if (rdma && facts.settings.memlock != MemlockChoice::Ignore) {
+        results.push_back(judge_memlock(facts, expected));
+    }
+    results.push_back(judge_files(facts, expected));
+    results.push_back(judge_shm(facts, expected));
+    return results;
+}
+
+} // namespace rdma_nccl

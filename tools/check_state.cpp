@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/check_state.h"
+
+#include "lib/format.h"
+#include "lib/root.h"
+#include "lib/text.h"
+#include "lib/unique_fd.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t largest_state = std::size_t{1} << 20;
+
+tl::unexpected<Error> fail_errno(std::string_view path) {
+    const int code = errno;
+    return fail(format_text("{}: {}", printable(path, 200), std::strerror(code)), code);
+}
+
+template<typename Number>
+bool take_numbers(const Json& json, std::map<std::string, Number, std::less<>>& target) {
+    if (!json.is_object()) {
+        return false;
+    }
+    for (const auto& [name, value] : json.items()) {
+        if (!value.is_number_unsigned()) {
+            return false;
+        }
+        target.emplace(name, value.template get<Number>());
+    }
+    return true;
+}
+
+} // namespace
+
+std::string state_text(const CheckState& state) {
+    const Json json = {{"schema", 1},
+                       {"boot_id", printable(state.boot_id)},
+                       {"time_us", state.time_us},
+                       {"counts", state.counts},
+                       {"gid_indices", state.gid_indices},
+                       {"critical_in_a_row", state.critical_in_a_row}};
+    return json.dump(1) + "\n";
+}
+
+std::optional<CheckState> parse_state(std::string_view text) {
+    const auto json = Json::parse(text, nullptr, false);
+    const bool whole = json.is_object() && json.contains("boot_id") && json["boot_id"].is_string() &&
+                       json.contains("time_us") && json["time_us"].is_number_integer() && json.contains("counts") &&
+                       json.contains("gid_indices") && json.contains("critical_in_a_row") &&
+                       json["critical_in_a_row"].is_number_unsigned();
+    if (!whole) {
+        return std::nullopt;
+    }
+    CheckState state;
+    state.boot_id = json["boot_id"].get<std::string>();
+    state.time_us = json["time_us"].get<std::int64_t>();
+    state.critical_in_a_row = json["critical_in_a_row"].get<unsigned>();
+    if (!take_numbers(json["counts"], state.counts) || !take_numbers(json["gid_indices"], state.gid_indices)) {
+        return std::nullopt;
+    }
+    return state;
+}
+
+Result<std::optional<CheckState>> read_state(const std::string& path, const std::string& boot_id) {
+    const auto root = Root::open("/");
+    const auto text = root ? root->read(path, largest_state) : tl::unexpected(root.error());
+    if (!text) {
+        if (text.error().os_error == ENOENT) {
+            return std::optional<CheckState>();
+        }
+        return tl::unexpected(text.error());
+    }
+    auto state = parse_state(*text);
+    if (!state) {
+        return fail(format_text("{} is no state of a check; remove it, or name another", printable(path, 200)));
+    }
+    if (state->boot_id != boot_id) {
+        return std::optional<CheckState>(); // counters started anew
+    }
+    return state;
+}
+
+Result<void> replace_file(const std::string& path, std::string_view text, unsigned mode) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+        return fail(format_text("{} is no regular file; name one", printable(path, 200)));
+    }
+    std::string fresh = path + ".XXXXXX";
+    const UniqueFd file(::mkostemp(fresh.data(), O_CLOEXEC));
+    if (!file) {
+        return fail_errno(path);
+    }
+    const auto give_up = [&fresh, &path] {
+        const auto problem = fail_errno(path);
+        (void)::unlink(fresh.c_str());
+        return problem;
+    };
+    while (!text.empty()) {
+        const ssize_t count = ::write(file.get(), text.data(), text.size());
+        if (count < 0 && errno != EINTR) {
+            return give_up();
+        }
+        text.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
+    }
+    if (::fchmod(file.get(), mode) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
+        return give_up();
+    }
+    return {};
+}
+
+} // namespace rdma_nccl

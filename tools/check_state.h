@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file that keeps what one check saw, for the next one.
+#pragma once
+
+#include "lib/result.h"
+#include "tools/check_facts.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rdma_nccl {
+
+std::string state_text(const CheckState& state);
+/// nullopt: no such text. Any bytes may come in.
+std::optional<CheckState> parse_state(std::string_view text);
+
+/// What was kept since the boot `boot_id`; nullopt: nothing. Fails when there is something that cannot be read.
+Result<std::optional<CheckState>> read_state(const std::string& path, const std::string& boot_id);
+
+/// Writes a file as a whole or not at all: a new one in the same directory takes its place. `mode`: of the new file.
+Result<void> replace_file(const std::string& path, std::string_view text, unsigned mode);
+
+} // namespace rdma_nccl
