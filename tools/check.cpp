@@ -70,6 +70,7 @@ void compare_with_last(const CheckOptions& options, CheckFacts& facts, CheckResu
         facts.before = std::move(*state);
         return;
     }
+    facts.has_state_file = false; // a file that is not ours stays as it is
     results.push_back({.id = "check",
                        .item = "state",
                        .status = CheckStatus::Error,
@@ -79,7 +80,7 @@ void compare_with_last(const CheckOptions& options, CheckFacts& facts, CheckResu
 }
 
 void keep_state(const CheckOptions& options, CheckFacts& facts, NodeStatus status) {
-    if (options.state.empty() || options.dry_run) {
+    if (!facts.has_state_file || options.dry_run) {
         return;
     }
     const auto before = facts.before ? facts.before->critical_in_a_row : 0;
@@ -93,9 +94,21 @@ void keep_state(const CheckOptions& options, CheckFacts& facts, NodeStatus statu
     }
 }
 
+/// Whether there is no such file, an empty one, or one that starts with `mark`.
+bool is_ours(const std::string& path, std::string_view mark) {
+    const auto root = Root::open("/");
+    const auto start = root ? root->read(path, mark.size()) : tl::unexpected(root.error());
+    return start ? start->empty() || *start == mark : start.error().os_error == ENOENT;
+}
+
 bool write_metrics(const CheckOptions& options, const CheckReport& report) {
     if (options.prometheus.empty()) {
         return true;
+    }
+    if (!is_ours(options.prometheus, metrics_mark)) {
+        print_error(format_text("metrics are not written: {} holds something else; name another file",
+                                printable(options.prometheus, 200)));
+        return false;
     }
     const auto written = replace_file(options.prometheus, check_prometheus(report), public_file);
     if (!written) {
@@ -110,10 +123,7 @@ int learn(const CheckOptions& options, const CheckFacts& facts) {
         print_out(text);
         return 0;
     }
-    const auto root = Root::open("/");
-    const auto old = root ? root->read(*options.learn, learned_mark.size()) : tl::unexpected(root.error());
-    const bool free = old ? *old == learned_mark || old->empty() : old.error().os_error == ENOENT;
-    if (!free) {
+    if (!is_ours(*options.learn, learned_mark)) {
         print_error(
             old ? format_text("{} was not learned, but written by somebody: nothing is changed; name another file",
                               printable(*options.learn, 200))

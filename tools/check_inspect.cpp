@@ -231,7 +231,8 @@ constexpr std::array port_counters = {
 /// Words of four bytes on every link layer (kernel Documentation/ABI/stable/sysfs-class-infiniband).
 void read_bytes(const Root& root, const JudgedPort& port, const std::string& directory, Counts& counts) {
     constexpr std::uint64_t word = 4;
-    for (const auto& [file, name] : {std::pair("port_xmit_data", "transmit_bytes"), {"port_rcv_data", "receive_bytes"}}) {
+    for (const auto& [file, name] :
+         {std::pair("port_xmit_data", "transmit_bytes"), {"port_rcv_data", "receive_bytes"}}) {
         const auto text = root.read(format_text("{}/counters/{}", directory, file), short_file);
         if (const auto value = text ? parse_number<std::uint64_t>(*text) : std::nullopt) {
             counts.emplace(format_text("{} {}", port.name(), name), *value * word);
@@ -256,7 +257,11 @@ void read_pkeys(const Root& root, const std::string& directory, std::vector<unsi
 
 void inspect_counts(const Root& root, CheckFacts& facts) {
     facts.now.boot_id = root.read("/proc/sys/kernel/random/boot_id", short_file).value_or("");
-    for (const auto& port : used_ports_of(facts)) {
+    for (const auto& port :
+         ports_of(facts)) { // those that are down, too: their counters tell it when they are up again
+        if (!port.hca.answers) {
+            continue;
+        }
         const auto directory = format_text("/sys/class/infiniband/{}/ports/{}", port.hca.name, port.port.number);
         for (const char* const counter : port_counters) {
             const auto text = root.read(format_text("{}/{}", directory, counter), short_file);

@@ -27,7 +27,7 @@ NetdevsByName roce_netdevs(const CheckFacts& facts) {
 
 /// The RDMA MTU is the greatest of 256 ... 4096 that fits with the headers (iboe_get_mtu, rdma/ib_addr.h).
 unsigned rdma_mtu(unsigned mtu) {
-    constexpr unsigned headers = 40 + 8 + 12 + 16 + 28 + 4 + 2; // GRH, UDP, BTH, extended, AtomicETH, ICRC: as there
+    constexpr unsigned headers = 40 + 8 + 12 + 4 + 28 + 4; // GRH, UDP, BTH, XRC, AtomicETH, ICRC: as there
     unsigned fit = 0;
     for (unsigned size = 256; size <= 4096; size *= 2) {
         fit = mtu >= size + headers ? size : fit;

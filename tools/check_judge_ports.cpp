@@ -16,46 +16,61 @@ std::string file_of(const JudgedPort& port, std::string_view name) {
     return format_text("/sys/class/infiniband/{}/ports/{}/{}", port.hca.name, port.port.number, name);
 }
 
+/// EFA is no RoCE: NCCL reaches it through a plugin of its own, and nothing here knows whether that is installed.
+std::size_t count_efa(const CheckFacts& facts) {
+    const auto ports = ports_of(facts);
+    return static_cast<std::size_t>(std::count_if(ports.begin(), ports.end(), [](const JudgedPort& port) {
+        return port.choice.rule == PortRule::Efa && port.port.state == "ACTIVE";
+    }));
+}
+
 CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
     const auto used = used_ports_of(facts).size();
+    const auto efa = used == 0 ? count_efa(facts) : 0;
+    const auto found = used + efa;
     CheckResult result{.id = "port.count",
-                       .message = format_text("{} port{} for NCCL", used, used == 1 ? "" : "s"),
-                       .value = format_text("{}", used),
+                       .message = format_text("{} port{} for NCCL", found, found == 1 ? "" : "s"),
+                       .value = format_text("{}", found),
                        .evidence = "/sys/class/infiniband"};
-    const std::string_view see = "the checks below and `rdma-nccl gids` say what is wrong with the others";
+    result.message += efa > 0 ? ", EFA, through the aws-ofi-nccl plugin" : "";
+    const std::string_view see =
+        "port.state, gid.usable, device.file and `rdma-nccl gids` say what is wrong with the others";
     if (expected.ports) {
         result.expected = format_text("{}", *expected.ports);
-        if (used != *expected.ports) {
-            result.status = used < *expected.ports ? CheckStatus::Fail : CheckStatus::Warn;
+        if (found != *expected.ports) {
+            result.status = found < *expected.ports ? CheckStatus::Fail : CheckStatus::Warn;
             result.message += format_text(", {} expected", *expected.ports);
-            result.hint = used < *expected.ports ? std::string(see) : "correct ports in the file of expectations";
+            result.hint = found < *expected.ports ? std::string(see) : "correct ports in the file of expectations";
         }
-    } else if (used == 0) {
+    } else if (found == 0) {
         result.status = is_gpu_node(facts) ? CheckStatus::Fail : CheckStatus::Warn;
         result.message = "no port that NCCL can use";
-        result.hint = see;
+        result.hint = "port.state, gid.usable, device.file and `rdma-nccl gids` say why";
     }
     return result;
 }
 
-/// A port that is not used, though ports like it are: the same model, or beside a GPU. Others (storage, a second port
-/// without a cable) are nobody's loss.
-bool is_missed(const CheckFacts& facts, const JudgedPort& port, const Expectations& expected) {
+/// A port beside a GPU as the used ones are, on a card of which none is used. Others (storage, the second port of a
+/// card) are nobody's loss, as far as can be told without an expectation.
+bool is_rail(const CheckFacts& facts, const JudgedPort& port) {
     const auto used = used_ports_of(facts);
-    if (expected.ports) {
-        return used.size() < *expected.ports;
-    }
-    if (used.empty()) {
-        return true;
-    }
+    const bool card_is_used = std::any_of(used.begin(), used.end(), [&port](const JudgedPort& other) {
+        return !port.hca.system_image_guid.empty() && other.hca.system_image_guid == port.hca.system_image_guid;
+    });
     const auto beside_gpu = [&facts](const Hca& hca) {
         return std::any_of(facts.fabric.gpus.begin(), facts.fabric.gpus.end(), [&hca](const Gpu& gpu) {
             return !hca.pci_path.empty() && share_pcie_switch(hca.pci_path, gpu.pci_path);
         });
     };
-    const bool used_are_beside =
-        std::any_of(used.begin(), used.end(), [&](const auto& u) { return beside_gpu(u.hca); });
-    return used_are_beside ? beside_gpu(port.hca) : false;
+    const bool used_are =
+        std::any_of(used.begin(), used.end(), [&](const auto& other) { return beside_gpu(other.hca); });
+    return !card_is_used && used_are && beside_gpu(port.hca);
+}
+
+/// A port that is not used, and should be.
+bool is_missed(const CheckFacts& facts, const JudgedPort& port, const Expectations& expected) {
+    const auto used = used_ports_of(facts).size();
+    return expected.ports ? used < *expected.ports : used == 0 || is_rail(facts, port);
 }
 
 std::string state_hint(const JudgedPort& port) {
@@ -182,7 +197,7 @@ CheckResults judge_ports(const CheckFacts& facts, const Expectations& expected) 
         }
     }
     for (const auto& port : ports_of(facts)) {
-        const bool slow_rail = port.choice.rule == PortRule::Slower && is_missed(facts, port, expected);
+        const bool slow_rail = port.choice.rule == PortRule::Slower && is_rail(facts, port);
         if (port.choice.used() || slow_rail) {
             results.push_back(judge_rate(facts, port, expected));
         }

@@ -97,12 +97,11 @@ std::string about_ports(const CheckFacts& facts) {
 }
 
 std::string about_counts(const CheckFacts& facts) {
-    Metric sent("rdma_nccl_port_transmit_bytes_total", "counter", "Bytes that a used port has sent.");
-    Metric received("rdma_nccl_port_receive_bytes_total", "counter", "Bytes that a used port has received.");
-    Metric events("rdma_nccl_port_events_total", "counter", "Error counters of a used port, as the kernel names them.");
-    Metric carrier("rdma_nccl_link_changes_total", "counter",
-                   "Times that the interface of a used port went up or down.");
-    for (const auto& port : used_ports_of(facts)) {
+    Metric sent("rdma_nccl_port_transmit_bytes_total", "counter", "Bytes that a port has sent.");
+    Metric received("rdma_nccl_port_receive_bytes_total", "counter", "Bytes that a port has received.");
+    Metric events("rdma_nccl_port_events_total", "counter", "Error counters of a port, as the kernel names them.");
+    Metric carrier("rdma_nccl_link_changes_total", "counter", "Times that the interface of a port went up or down.");
+    for (const auto& port : ports_of(facts)) {
         const auto prefix = port.name() + " ";
         for (auto it = facts.now.counts.lower_bound(prefix); it != facts.now.counts.end(); ++it) {
             if (!it->first.starts_with(prefix)) {

@@ -20,7 +20,7 @@ def write_cpus(tree: Tree, machine: Machine) -> None:
     _write_nodes(tree, processors)
     _write_kinds(tree, processors)
     online = [cpu for cpu in processors.cpus if cpu.is_online]
-    tree.write("proc/cpuinfo", "\n\n".join(_cpuinfo(processors, cpu) for cpu in online) + "\n")
+    tree.write("proc/cpuinfo", "\n\n".join(_cpuinfo(processors, cpu, machine.kernel.hypervisor) for cpu in online) + "\n")
     tree.write("proc/meminfo", f"MemTotal:       {processors.memory_kib} kB")
 
 
@@ -122,7 +122,7 @@ def _write_kinds(tree: Tree, processors: Processors) -> None:
         )
 
 
-def _cpuinfo(processors: Processors, cpu: Cpu) -> str:
+def _cpuinfo(processors: Processors, cpu: Cpu, hypervisor: bool) -> str:
     model = processors.model
     if model.is_arm:
         return (
@@ -135,5 +135,6 @@ def _cpuinfo(processors: Processors, cpu: Cpu) -> str:
         f"processor\t: {cpu.number}\nvendor_id\t: {model.vendor}\ncpu family\t: {model.family}\n"
         f"model\t\t: {model.model}\nmodel name\t: {model.name}\nstepping\t: {model.stepping}\n"
         f"physical id\t: {cpu.package}\nsiblings\t: {len(package)}\ncore id\t\t: {cpu.core}\n"
-        f"cpu cores\t: {len({other.core for other in package})}"
+        f"cpu cores\t: {len({other.core for other in package})}\n"
+        f"flags\t\t: fpu vme de pse tsc msr pae mce cx8 apic sep{' hypervisor' if hypervisor else ''} lahf_lm"
     )

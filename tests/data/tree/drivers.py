@@ -17,6 +17,7 @@ class GpuModel:
     device: str
     pci_class: str = "0x030200"
     driver: str = "nvidia"
+    generation: int = 5  # of PCIe
 
     @property
     def ids(self) -> tuple[str, str]:
@@ -25,17 +26,17 @@ class GpuModel:
 
 # By what a description calls them; the first of a driver is what it has without a model.
 GPU_MODELS = {
-    "A100": GpuModel("NVIDIA A100-SXM4-80GB", "0x20b2"),
-    "A100 PCIe": GpuModel("NVIDIA A100 80GB PCIe", "0x20b5"),
-    "V100": GpuModel("Tesla V100-SXM2-32GB", "0x1db5"),
+    "A100": GpuModel("NVIDIA A100-SXM4-80GB", "0x20b2", generation=4),
+    "A100 PCIe": GpuModel("NVIDIA A100 80GB PCIe", "0x20b5", generation=4),
+    "V100": GpuModel("Tesla V100-SXM2-32GB", "0x1db5", generation=3),
     "H100": GpuModel("NVIDIA H100 80GB HBM3", "0x2330"),
     "H200": GpuModel("NVIDIA H200", "0x2335"),
-    "L40S": GpuModel("NVIDIA L40S", "0x26b9"),
+    "L40S": GpuModel("NVIDIA L40S", "0x26b9", generation=4),
     "GH200": GpuModel("NVIDIA GH200 120GB", "0x2342"),
     "GB200": GpuModel("NVIDIA GB200", "0x2941"),
-    "RTX 3060": GpuModel("NVIDIA GeForce RTX 3060 Laptop GPU", "0x2520", "0x030000"),
+    "RTX 3060": GpuModel("NVIDIA GeForce RTX 3060 Laptop GPU", "0x2520", "0x030000", generation=4),
     "MI300X": GpuModel("AMD Instinct MI300X", "0x74a1", "0x120000", "amdgpu"),
-    "MI250X": GpuModel("AMD Instinct MI250X", "0x7408", "0x038000", "amdgpu"),
+    "MI250X": GpuModel("AMD Instinct MI250X", "0x7408", "0x038000", "amdgpu", 4),
 }
 
 
@@ -163,3 +164,8 @@ RATES = {
     10000: "10 Gb/sec (1X QDR)",
     1000: "2.5 Gb/sec (1X SDR)",
 }
+
+
+def pcie_generation(speed: int | None) -> int:
+    """The one whose sixteen lanes carry so many Mb/s."""
+    return next((g for g, most in ((3, 100000), (4, 200000), (5, 400000)) if (speed or 0) <= most), 6)

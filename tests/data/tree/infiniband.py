@@ -25,6 +25,8 @@ _EXTENDED_COUNTERS = (
 
 
 def write_infiniband(tree: Tree, machine: Machine) -> None:
+    if machine.hcas:
+        tree.write("sys/class/infiniband_verbs/abi_version", "6")
     for hca in machine.hcas:
         directory = f"{_parent_of(hca)}/infiniband/{hca.name}"
         tree.link(f"sys/class/infiniband/{hca.name}", directory)

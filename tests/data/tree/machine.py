@@ -14,7 +14,7 @@ from .places import Places
 from .processors import processors_of
 from .rdma import RdmaBuilder
 from .repeat import expanded
-from .values import DefaultRoute, DescriptionError, Gpu, Machine, Netdev
+from .values import DefaultRoute, DescriptionError, Gpu, Kernel, Machine, Netdev
 
 __all__ = ["DescriptionError", "Machine", "Netdev", "descriptions", "machine_of", "read_description"]
 
@@ -23,8 +23,11 @@ FABRIC_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 _KEYS = set(
     "about cpu packages cores_per_package threads_per_core efficient_cores cores_per_l3 cpu_numbering offline_cpus "
     "numa_nodes memory_gib memory_nodes distances root_buses vm_bus oui default_route netdevs gids table_length hcas "
-    "gpus dev_infiniband files".split()
+    "gpus dev_infiniband files kernel hypervisor modules nvidia_driver iommu acs ofed".split()
 )
+
+
+_NVIDIA_DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  525.85.12  Sat Jan 28 02:10:06 UTC 2023"
 
 
 def descriptions() -> list[str]:
@@ -61,15 +64,31 @@ def _machine(description: dict, index: int, host: str, gpu_count: int | None) ->
     oui = description.get("oui", "b8:59:9f")
     netdevs = NetdevBuilder(places, oui, index).netdevs(expanded(description["netdevs"]))
     rdma = RdmaBuilder(description, places, netdevs, oui, index)
+    gpus = _gpus(places, host, expanded(description["gpus"]), gpu_count)
     return Machine(
         host=host,
         processors=processors_of(description),
         netdevs=tuple(netdev for netdev in netdevs.values() if not netdev.elsewhere),
         hcas=rdma.hcas(expanded(description["hcas"])),
-        gpus=_gpus(places, host, expanded(description["gpus"]), gpu_count),
+        gpus=gpus,
+        kernel=_kernel(description, any(gpu.function.driver == "nvidia" for gpu in gpus)),
         default_routes=_default_routes(description.get("default_route", [])),
         dev_infiniband=description.get("dev_infiniband", True),
         changes=description.get("files", {}),
+    )
+
+
+def _kernel(description: dict, has_nvidia: bool) -> Kernel:
+    rdma = ["ib_core", "ib_uverbs", "rdma_ucm"] if description["hcas"] else []
+    nvidia = ["nvidia", *(["nvidia_peermem"] if rdma else [])] if has_nvidia else []
+    return Kernel(
+        release=description.get("kernel", "5.15.0-91-generic"),
+        hypervisor=description.get("hypervisor", False),
+        modules=tuple(description.get("modules", [*rdma, *nvidia])),
+        nvidia=description.get("nvidia_driver", _NVIDIA_DRIVER),
+        iommu=description.get("iommu"),
+        acs=description.get("acs", False),
+        ofed=description.get("ofed"),
     )
 
 

@@ -11,10 +11,7 @@ def write_nvidia(tree: Tree, machine: Machine) -> None:
     gpus = [gpu for gpu in machine.gpus if gpu.function.driver == "nvidia"]
     if not gpus:
         return
-    tree.write(
-        "proc/driver/nvidia/version",
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  525.85.12  Sat Jan 28 02:10:06 UTC 2023",
-    )
+    tree.write("proc/driver/nvidia/version", machine.kernel.nvidia)
     for gpu in gpus:
         directory = f"proc/driver/nvidia/gpus/{gpu.function.address}"
         tree.write(

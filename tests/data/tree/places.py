@@ -14,25 +14,26 @@ class Places:
         self._root_buses = description.get("root_buses")
         self._vm_bus = description.get("vm_bus")
 
-    def function(self, path: str, ids: tuple[str, str], pci_class: str, driver: str, physical=None) -> Function:
+    def function(self, path: str, ids: tuple[str, str], pci_class: str, driver: str, physical=None, is_virtual=False) -> Function:
         """`path`: "50/50:01.0/51:00.0", or with domains, "0101:00/0101:00:00.0"."""
         root, *rest = path.split("/")
         root = root if ":" in root else "0000:" + root
         parts = tuple([root] + [part if part.count(":") == 2 else "0000:" + part for part in rest])
         above = f"{self.vm_bus_child(root)}/" if self._vm_bus and not root.startswith("0000:") else ""
         physical = physical if physical is None or physical.count(":") == 2 else "0000:" + physical
-        return Function(parts, *ids, pci_class, driver, self._numa_node(path.split("/")[0]), above, physical)
+        return Function(parts, *ids, pci_class, driver, self._numa_node(path.split("/")[0]), above, physical, is_virtual)
 
     def nic(self, entry: dict, driver: str, pci_class: str = ETHERNET_CLASS) -> Function:
         """The function of a netdev or an HCA that has "pci"; "vf_of" names the physical one."""
         vendor, device = DRIVERS[driver].ids
         physical = entry.get("vf_of")
-        if physical or entry.get("is_vf"):
+        is_virtual = bool(physical or entry.get("is_vf"))
+        if is_virtual:
             device = getattr(DRIVERS[driver], "virtual_device", "") or device
         if not vendor:
             raise DescriptionError(f"{entry['name']}: {driver} has no PCI functions")
         pci_driver = DRIVERS[driver].pci_driver or driver
-        return self.function(entry["pci"], (vendor, device), pci_class, pci_driver, physical)
+        return self.function(entry["pci"], (vendor, device), pci_class, pci_driver, physical, is_virtual)
 
     def vm_bus_child(self, name: str) -> str:
         """Directory, below sys/devices, of a device on the virtual machine's own bus (VMBus)."""

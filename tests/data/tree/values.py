@@ -26,6 +26,7 @@ class Function:
     numa_node: int  # -1: not told
     above: str = ""  # what the root bus hangs on, below /sys/devices: a virtual machine's bus
     physical: str | None = None  # address of the physical function, when this is a virtual one
+    is_virtual: bool = False  # a virtual function, whether the physical one is in sight or not
 
     @property
     def address(self) -> str:
@@ -176,6 +177,19 @@ class Processors:
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """What the kernel and its modules are, beside devices."""
+
+    release: str
+    hypervisor: bool  # it runs in a virtual machine
+    modules: tuple[str, ...]  # further ones below /sys/module
+    nvidia: str  # first line of the NVIDIA driver's version
+    iommu: str | None  # type of all IOMMU groups; None: there are none
+    acs: bool  # the ports of PCIe switches redirect peer to peer traffic
+    ofed: dict | None  # what OFED's drivers show of RoCE: traffic_class, ecn
+
+
+@dataclass(frozen=True)
 class Machine:
     host: str
     processors: Processors
@@ -183,6 +197,7 @@ class Machine:
     hcas: tuple[Hca, ...]
     gpus: tuple[Gpu, ...]
     default_routes: tuple[DefaultRoute, ...]
+    kernel: Kernel
     dev_infiniband: bool
     changes: dict[str, str | dict | None]  # by path: see changes.py
 

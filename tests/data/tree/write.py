@@ -8,6 +8,7 @@ from .cpu import write_cpus
 from .dev import write_dev
 from .files import Tree
 from .infiniband import write_infiniband
+from .kernel import write_kernel, write_ofed
 from .net import write_net
 from .nvidia import write_nvidia
 from .pci import write_pci
@@ -19,11 +20,12 @@ def write_tree(machine: Machine, directory: str) -> None:
     """Writes below `directory`, which is made, or is empty."""
     tree = Tree(directory)
     tree.directory("etc")
-    tree.write("proc/sys/kernel/hostname", machine.host)
+    write_kernel(tree, machine)
     write_cpus(tree, machine)
     write_pci(tree, machine)
     write_net(tree, machine)
     write_infiniband(tree, machine)
+    write_ofed(tree, machine)
     write_nvidia(tree, machine)
     write_procnet(tree, machine)
     write_dev(tree, machine)

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// What surrounds the judgements: expectations, kept state, drains, parsers of what the kernel says, output.
+#include "tests/unit/check_values.h"
+#include "tests/unit/tree.h"
+#include "tools/check_drain.h"
+#include "tools/check_inspect.h"
+#include "tools/check_output.h"
+#include "tools/check_pci_config.h"
+#include "tools/check_state.h"
+
+#include <gtest/gtest.h>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+
+namespace rdma_nccl::test {
+namespace {
+
+TEST(CheckExpect, KeysAndSections) {
+    const auto text = "hcas = 9 # all\nrate=400\nmemlock = unlimited\nshm = 64G\nlink = roce\n"
+                      "[gpu[01-04],other]\ngpus = 8\nignore = pci.acs, iommu\n[*]\ngdr = on\n";
+    const auto here = parse_expectations(text, "f", "gpu03.example.org");
+    EXPECT_TRUE(here.faults.empty()) << here.faults.front();
+    EXPECT_EQ(here.expectations.hcas, 9U);
+    EXPECT_EQ(here.expectations.rate_gbps, 400);
+    EXPECT_EQ(here.expectations.memlock, std::numeric_limits<std::uint64_t>::max());
+    EXPECT_EQ(here.expectations.shm_mib, 65536U);
+    EXPECT_EQ(here.expectations.link, LinkLayer::Ethernet);
+    EXPECT_EQ(here.expectations.gpus, 8U);
+    EXPECT_TRUE(here.expectations.ignore.contains("pci.acs"));
+    EXPECT_EQ(here.expectations.gdr, true);
+    const auto elsewhere = parse_expectations(text, "f", "login");
+    EXPECT_FALSE(elsewhere.expectations.gpus);
+    EXPECT_EQ(elsewhere.expectations.gdr, true);
+}
+
+TEST(CheckExpect, FaultsAreSaidAndTheRestCounts) {
+    const auto outcome = parse_expectations("hcaz = 3\nhcas = many\nports = 2\n[gpu[]\nrate\nignore = gid.usabel\n"
+                                            "shm = 99999999999999T\nscontrol = scontrol\n",
+                                            "f.conf", "n01");
+    ASSERT_EQ(outcome.faults.size(), 7U);
+    EXPECT_EQ(outcome.faults[0], "f.conf:1: unknown key \"hcaz\"; did you mean hcas?; line ignored");
+    EXPECT_NE(outcome.faults[4].find("did you mean gid.usable?"), std::string::npos) << outcome.faults[4];
+}
+
+TEST(CheckExpect, WhatIsLearnedIsMet) {
+    const auto facts = good_node();
+    const auto text = learned_expectations(facts, "now");
+    EXPECT_TRUE(text.starts_with(learned_mark));
+    const auto outcome = parse_expectations(text, "f", "n01");
+    EXPECT_TRUE(outcome.faults.empty());
+    EXPECT_EQ(outcome.expectations.ports, 2U);
+    EXPECT_EQ(outcome.expectations.pcie_width, 16U);
+    EXPECT_EQ(outcome.expectations.mtu, 9000U);
+    EXPECT_EQ(overall(judge_node(facts, outcome.expectations)), NodeStatus::Ok);
+    auto worse = facts;
+    worse.fabric.hcas.pop_back();
+    choose_again(worse);
+    EXPECT_EQ(overall(judge_node(worse, outcome.expectations)), NodeStatus::Critical);
+}
+
+TEST(CheckResult, Overall) {
+    using enum CheckStatus;
+    const auto of = [](std::initializer_list<CheckStatus> list) {
+        CheckResults results;
+        for (const auto status : list) {
+            results.push_back({.status = status});
+        }
+        return overall(results);
+    };
+    EXPECT_EQ(of({}), NodeStatus::Ok);
+    EXPECT_EQ(of({Pass, Skip}), NodeStatus::Ok);
+    EXPECT_EQ(of({Pass, Warn}), NodeStatus::Warning);
+    EXPECT_EQ(of({Warn, Error}), NodeStatus::Unknown);
+    EXPECT_EQ(of({Error, Fail}), NodeStatus::Critical);
+}
+
+TEST(CheckState, IsKeptForOneBoot) {
+    Tree tree;
+    const auto path = tree.at("state").string();
+    EXPECT_FALSE(read_state(path, "boot").value());
+    CheckState state;
+    state.boot_id = "boot";
+    state.time_us = 5;
+    state.counts["mlx5_1:1 symbol_error"] = std::numeric_limits<std::uint64_t>::max();
+    state.gid_indices["mlx5_1:1"] = 3;
+    state.critical_in_a_row = 2;
+    ASSERT_TRUE(replace_file(path, state_text(state), 0644));
+    const auto again = read_state(path, "boot").value();
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->counts, state.counts);
+    EXPECT_EQ(again->gid_indices, state.gid_indices);
+    EXPECT_EQ(again->critical_in_a_row, 2U);
+    EXPECT_FALSE(read_state(path, "another").value()) << "counters started anew";
+    ASSERT_TRUE(replace_file(path, "junk", 0644));
+    EXPECT_FALSE(read_state(path, "boot"));
+    EXPECT_FALSE(
+        parse_state(R"({"boot_id":"b","time_us":1,"counts":{"a":-1},"gid_indices":{},"critical_in_a_row":0})"));
+}
+
+TEST(CheckState, OnlyRegularFilesAreReplaced) {
+    Tree tree;
+    EXPECT_FALSE(replace_file("/dev/null", "x", 0644));
+    EXPECT_FALSE(replace_file(tree.at("no/such/directory").string(), "x", 0644));
+    const auto path = tree.at("file").string();
+    ASSERT_TRUE(replace_file(path, "x", 0640));
+    struct stat status {};
+    ASSERT_EQ(::stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, 0640U);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(tree.path()), {}), 1) << "nothing is left beside it";
+}
+
+constexpr const char* idle_node = "NodeName=n01 Arch=x86_64 State=IDLE+DRAIN ThreadsPerCore=2 "
+                                  "Reason=rdma-nccl: port.count: 7 [of 8] ports [root@2026-11-22T05:55:00]\n";
+
+TEST(CheckDrain, ReadsSlurmsNode) {
+    const auto node = parse_slurm_node(idle_node);
+    ASSERT_TRUE(node);
+    EXPECT_TRUE(node->drained);
+    EXPECT_FALSE(node->down);
+    EXPECT_EQ(node->reason, "rdma-nccl: port.count: 7 [of 8] ports");
+    EXPECT_FALSE(parse_slurm_node("NodeName=n01 State=MIXED*\n")->drained);
+    EXPECT_TRUE(parse_slurm_node("NodeName=n01 State=DOWN*+DRAIN\n")->down);
+    EXPECT_FALSE(parse_slurm_node("Node n01 not found\n"));
+    EXPECT_FALSE(parse_slurm_node(""));
+}
+
+TEST(CheckDrain, UndoesOnlyItsOwn) {
+    using enum DrainAction;
+    const SlurmNode good;
+    const SlurmNode ours{.drained = true, .down = false, .reason = "rdma-nccl: port.count: 7 ports"};
+    const SlurmNode human{.drained = true, .down = false, .reason = "replace DIMM"};
+    const SlurmNode nobody{.drained = true, .down = false, .reason = ""};
+    EXPECT_EQ(decide_drain(NodeStatus::Critical, good, 1, 1).action, Drain);
+    EXPECT_EQ(decide_drain(NodeStatus::Critical, good, 1, 2).action, None);
+    EXPECT_EQ(decide_drain(NodeStatus::Critical, good, 2, 2).action, Drain);
+    EXPECT_EQ(decide_drain(NodeStatus::Critical, ours, 9, 1).action, None);
+    EXPECT_EQ(decide_drain(NodeStatus::Critical, human, 9, 1).action, None);
+    for (const auto status : {NodeStatus::Ok, NodeStatus::Warning}) {
+        EXPECT_EQ(decide_drain(status, good, 0, 1).action, None);
+        EXPECT_EQ(decide_drain(status, ours, 0, 1).action, Undrain);
+        EXPECT_EQ(decide_drain(status, human, 0, 1).action, None);
+        EXPECT_EQ(decide_drain(status, nobody, 0, 1).action, None);
+    }
+    EXPECT_EQ(decide_drain(NodeStatus::Unknown, ours, 0, 1).action, None);
+    EXPECT_EQ(decide_drain(NodeStatus::Unknown, good, 0, 1).action, None);
+}
+
+TEST(CheckDrain, AReasonIsOneLineWithoutQuotes) {
+    EXPECT_EQ(drain_reason("port \"x\" [1]\nState=RESUME"), "rdma-nccl: port  x   1 ?State=RESUME");
+    EXPECT_LE(drain_reason(std::string(10000, 'a')).size(), 220U);
+}
+
+TEST(CheckDrain, ScontrolThatFailsOrHangsIsNoAnswer) {
+    using std::chrono::milliseconds;
+    EXPECT_EQ(run_scontrol({"echo", "State"}, milliseconds(10000)).value(), "State\n");
+    EXPECT_FALSE(run_scontrol({"/bin/false"}, milliseconds(10000)));
+    EXPECT_FALSE(run_scontrol({"/there/is/no/scontrol"}, milliseconds(10000)));
+    EXPECT_FALSE(run_scontrol({"there-is-no-scontrol"}, milliseconds(10000)));
+    EXPECT_FALSE(run_scontrol({"sleep", "1000"}, milliseconds(100)));
+}
+
+TEST(CheckInspect, WhatTheKernelSays) {
+    EXPECT_EQ(parse_link_speed("16.0 GT/s PCIe"), 16);
+    EXPECT_EQ(parse_link_speed("8 GT/s"), 8);
+    EXPECT_EQ(parse_link_speed("2.5 GT/s PCIe"), 2.5);
+    for (const char* const text : {"Unknown", "Unknown speed", "", "16.0", "nan GT/s", "-8 GT/s"}) {
+        EXPECT_FALSE(parse_link_speed(text)) << text;
+    }
+    EXPECT_EQ(parse_link_width("16"), 16U);
+    EXPECT_FALSE(parse_link_width("0"));
+    EXPECT_FALSE(parse_link_width("255"));
+    KernelFacts kernel;
+    parse_nvidia_version("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC 12.2",
+                         kernel);
+    EXPECT_EQ(kernel.nvidia_version, "570.86.15");
+    EXPECT_TRUE(kernel.nvidia_open);
+    parse_nvidia_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  525.85.12  Sat Jan 28", kernel);
+    EXPECT_EQ(kernel.nvidia_version, "525.85.12");
+    EXPECT_FALSE(kernel.nvidia_open);
+}
+
+TEST(CheckInspect, LimitsOfAProcess) {
+    constexpr const char* text = "Limit                     Soft Limit           Hard Limit           Units     \n"
+                                 "Max open files            1024                 524288               files     \n"
+                                 "Max locked memory         8388608              unlimited            bytes     \n";
+    EXPECT_EQ(parse_limit(text, "Max open files")->hard, 524288U);
+    EXPECT_EQ(parse_limit(text, "Max locked memory")->soft, 8388608U);
+    EXPECT_FALSE(parse_limit(text, "Max locked memory")->hard);
+    EXPECT_FALSE(parse_limit(text, "Max stack size"));
+    EXPECT_FALSE(parse_limit("Max open files", "Max open files"));
+}
+
+std::string config_with(std::size_t size, unsigned acs_control, unsigned device_control) {
+    std::string space(4096, '\0');
+    space[0x34] = 0x60;
+    space[0x60] = 0x10;
+    space[0x68] = static_cast<char>(device_control);
+    space[0x100] = 0x01; // AER, then ACS at 0x140
+    space[0x102] = 0x01;
+    space[0x103] = 0x14;
+    space[0x140] = 0x0d;
+    space[0x146] = static_cast<char>(acs_control);
+    space.resize(size);
+    return space;
+}
+
+TEST(CheckInspect, ConfigurationSpace) {
+    const auto read = [](const std::string& bytes) {
+        PciFunction function;
+        read_pci_config(bytes, function);
+        return function;
+    };
+    const auto all = read(config_with(4096, 0x1d, 0x10));
+    EXPECT_TRUE(all.config_known && all.config_extended);
+    EXPECT_EQ(all.acs_redirects, true);
+    EXPECT_EQ(all.relaxed_orders, true);
+    EXPECT_EQ(read(config_with(4096, 0x11, 0)).acs_redirects, false) << "source validation redirects nothing";
+    EXPECT_EQ(read(config_with(4096, 0, 0)).relaxed_orders, false);
+    const auto legacy = read(config_with(256, 0x1d, 0x10));
+    EXPECT_TRUE(legacy.config_known && !legacy.config_extended && !legacy.acs_redirects);
+    const auto users = read(config_with(64, 0x1d, 0x10));
+    EXPECT_TRUE(!users.config_known && !users.relaxed_orders);
+    EXPECT_FALSE(read("").config_known);
+    EXPECT_FALSE(read(std::string(4096, '\xff')).acs_redirects.has_value());
+    std::string circle(4096, '\0');
+    circle[0x34] = 0x40;
+    circle[0x41] = 0x40;
+    circle[0x102] = 0;
+    circle[0x103] = 0x10;
+    EXPECT_FALSE(read(circle).relaxed_orders.has_value());
+}
+
+TEST(CheckOutput, OfOneReport) {
+    auto facts = good_node();
+    facts.fabric.hcas[0].answers = facts.fabric.hcas[1].answers = false;
+    CheckReport report{.host = "n01", .results = judge_node(facts, {}), .facts = &facts};
+    const auto text = check_text(report, false, false);
+    EXPECT_TRUE(text.starts_with("n01: CRITICAL: 2 failed, ")) << text;
+    EXPECT_NE(text.find("FAIL   hca.answers            mlx5_1, mlx5_2: does not answer"), std::string::npos) << text;
+    EXPECT_EQ(text.find("PASS"), std::string::npos);
+    EXPECT_NE(check_text(report, true, false).find("PASS"), std::string::npos);
+    EXPECT_TRUE(check_nagios(report).starts_with("RDMA CRITICAL - hca.answers: mlx5_1, mlx5_2: does not"));
+    EXPECT_EQ(std::count(check_nagios(report).begin(), check_nagios(report).end(), '\n'), 1);
+    const auto json = check_json(report);
+    EXPECT_EQ(json["status"], "CRITICAL");
+    EXPECT_EQ(json["checks"].size(), report.results.size());
+    const auto metrics = check_prometheus(report);
+    EXPECT_NE(metrics.find("rdma_nccl_check_result{check=\"hca.answers\",item=\"mlx5_1\"} 2\n"), std::string::npos);
+    EXPECT_NE(metrics.find("rdma_nccl_check_success 1\n"), std::string::npos);
+    EXPECT_EQ(metrics.find("# TYPE rdma_nccl_check_result"), metrics.rfind("# TYPE rdma_nccl_check_result"));
+    report.facts = nullptr;
+    EXPECT_NE(check_prometheus(report).find("rdma_nccl_check_success 0\n"), std::string::npos);
+}
+
+} // namespace
+} // namespace rdma_nccl::test
