@@ -124,10 +124,8 @@ int learn(const CheckOptions& options, const CheckFacts& facts) {
         return 0;
     }
     if (!is_ours(*options.learn, learned_mark)) {
-        print_error(
-            old ? format_text("{} was not learned, but written by somebody: nothing is changed; name another file",
-                              printable(*options.learn, 200))
-                : old.error().message);
+        print_error(format_text("{} was not learned, but written by somebody: nothing is changed; name another file",
+                                printable(*options.learn, 200)));
         return exit_cannot_tell;
     }
     if (const auto written = replace_file(*options.learn, text, public_file); !written) {
@@ -231,7 +229,7 @@ int check_here(const CheckOptions& options, const Settings& settings, Clock::tim
     if (options.learn) {
         return learn(options, facts);
     }
-    CheckReport report{.host = facts.host, .results = {}, .facts = &facts};
+    CheckReport report{.host = facts.host.empty() ? "unknown" : facts.host, .results = {}, .facts = &facts};
     const auto expected =
         read_expectations(options, facts.live ? slurm_name(options, facts.host) : facts.host, report.results);
     compare_with_last(options, facts, report.results);

@@ -104,8 +104,9 @@ CheckResult judge_state(const CheckFacts& facts, const JudgedPort& port, const E
         result.message += expected.ports ? ", and is not needed" : ", and is not like the ports that are used";
         return result;
     }
-    result.status = CheckStatus::Warn; // port.count fails where there are too few
-    result.hint = state_hint(port);
+    const bool unreadable = port.port.state.empty();
+    result.status = unreadable ? CheckStatus::Error : CheckStatus::Warn; // port.count fails where there are too few
+    result.hint = unreadable ? "see why the file cannot be read; dmesg, if its driver gave up" : state_hint(port);
     return result;
 }
 

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 namespace rdma_nccl {
 
@@ -30,6 +31,9 @@ std::string check_nagios(const CheckReport& report);
 
 /// The worst findings in one line of at most `most` bytes: "port.count: 7 ports for NCCL, 8 expected; ...".
 std::string worst_in_short(const CheckReport& report, std::size_t most);
+
+/// How such a file starts.
+inline constexpr std::string_view metrics_mark = "# HELP rdma_nccl_";
 
 /// For the text file collector of Prometheus' node_exporter.
 std::string check_prometheus(const CheckReport& report);

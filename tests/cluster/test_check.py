@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of `rdma-nccl check` in a real Slurm: usage: test_check.py BUILD_DIR [TEST...]. As root."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+from cluster_test import Cluster, ClusterTest, main
+
+SECONDS = 60
+
+
+class HealthCheck(ClusterTest):
+    """Two nine-HCA nodes; n01 is broken and mended."""
+
+    def setUp(self):
+        self.expect = os.path.join(self.cluster.dir, "etc", "rdma-nccl-check.conf")
+        self.site("ports = 8\n")
+        self.tree = os.path.join(self.cluster.dir, "root")
+
+    def site(self, text: str) -> None:
+        with open(self.expect, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def check(self, *arguments: str, node: str = "n01"):
+        command = ["rdma-nccl", "check", "--root", self.tree, "--expect", self.expect, "--node", node, *arguments]
+        return self.cluster.run(*command, node=node, user="root")
+
+    def port_state(self, text: str) -> None:
+        """Of mlx5_3 on n01, whose tree is in its own mounts."""
+        path = f"{self.tree}/sys/class/infiniband/mlx5_3/ports/1/state"
+        result = self.cluster.run("sh", "-c", f'echo "{text}" > {path}', node="n01", user="root")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def slurms_view(self) -> tuple[str, str]:
+        line = self.good("scontrol", "--oneliner", "show", "node", "n01", user="root")
+        reason = re.search(r" Reason=(.*?) \[", line)
+        return re.search(r" State=(\S+)", line).group(1), reason.group(1) if reason else ""
+
+    def undrain(self) -> None:
+        self.cluster.run("scontrol", "update", "NodeName=n01", "State=UNDRAIN", user="root")
+
+    def tearDown(self):
+        self.port_state("4: ACTIVE")
+        self.undrain()
+        super().tearDown()
+
+    def test_drains_and_undrains(self):
+        self.assertIn("left as it is: it is good", self.check("--health").stdout)
+        self.port_state("1: DOWN")
+        would = self.check("--health", "--dry-run").stdout
+        self.assertIn("would run 'scontrol' 'update' 'NodeName=n01' 'State=DRAIN'", would)
+        self.assertNotIn("DRAIN", self.slurms_view()[0])
+
+        self.assertIn("n01: CRITICAL: drained", self.check("--health").stdout)
+        state, reason = self.slurms_view()
+        self.assertIn("DRAIN", state)
+        self.assertEqual(reason, "rdma-nccl: port.count: 7 ports for NCCL, 8 expected")
+        self.assertIn("it is drained already", self.check("--health").stdout)
+
+        self.port_state("4: ACTIVE")
+        self.assertIn("undrained: it is good again", self.check("--health").stdout)
+        self.assertEqual(self.slurms_view()[0], "IDLE")
+
+    def test_a_humans_drain_is_left_alone(self):
+        drain = ["scontrol", "update", "NodeName=n01", "State=DRAIN", "Reason=replace DIMM"]
+        self.good(*drain, user="root")
+        self.assertIn("drained by others (replace DIMM)", self.check("--health").stdout)
+        self.port_state("1: DOWN")
+        self.assertIn("drained by others (replace DIMM)", self.check("--health").stdout)
+        self.assertEqual(self.slurms_view()[1], "replace DIMM")
+
+    def test_what_cannot_be_told_changes_nothing(self):
+        self.site("ports = many\n")
+        self.assertIn("UNKNOWN: left as it is", self.check("--health").stdout)
+        self.assertEqual(self.slurms_view()[0], "IDLE")
+
+    def test_drains_after_several_times_in_a_row(self):
+        state = os.path.join(self.cluster.dir, "run", "health.json")
+        self.port_state("1: DOWN")
+        self.assertIn("critical 1 of 2 times", self.check("--health", "--after", "2", "--state", state).stdout)
+        self.assertIn("drained", self.check("--health", "--after", "2", "--state", state).stdout)
+
+    def test_slurm_that_is_not_there(self):
+        """A program in scontrol's place that never ends, and one that fails."""
+        self.port_state("1: DOWN")
+        fake = os.path.join(self.cluster.dir, "bin", "dead-scontrol")
+        with open(fake, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nexec sleep 1000\n")
+        os.chmod(fake, 0o755)
+        self.site(f"ports = 8\nscontrol = {fake}\n")
+        start = time.monotonic()
+        result = self.check("--health")
+        self.assertLess(time.monotonic() - start, SECONDS)
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("nothing is done", result.stderr)
+        self.assertEqual(self.slurms_view()[0], "IDLE")
+
+    def test_in_a_step(self):
+        command = ["srun", "-N1", "--nodelist=n02", "rdma-nccl", "check", "--root", self.tree, "--expect", self.expect]
+        result = self.cluster.run(*command)
+        self.assertRegex(result.stdout, r"^n02: OK: \d+ passed")
+
+
+class AsSlurmStartsIt(ClusterTest):
+    """HealthCheckProgram and Prolog by slurmd itself, with its environment."""
+
+    program = os.path.join("etc", "health-check")
+    prolog = os.path.join("etc", "prolog")
+
+    @classmethod
+    def setUpClass(cls):
+        import tempfile
+
+        cls.programs = tempfile.mkdtemp()
+        os.chmod(cls.programs, 0o755)
+        health, prolog = (os.path.join(cls.programs, name) for name in ("health", "prolog"))
+        cls.write(health, "exit 0")
+        cls.write(prolog, "exit 0")
+        lines = [f"HealthCheckProgram={health}", "HealthCheckInterval=2", f"Prolog={prolog}", "PrologFlags=Alloc"]
+        cls.cluster = Cluster(*[word for line in lines for word in ("--slurm-conf", line)])
+        cls.site = os.path.join(cls.programs, "check.conf")
+        root = os.path.join(cls.cluster.dir, "root")
+        command = os.path.join(cls.cluster.dir, "bin", "rdma-nccl")
+        check = f"{command} check --root {root} --expect {cls.site} --conf /dev/null"
+        conf = os.path.join(cls.cluster.dir, "etc", "slurm.conf")
+        cls.expect("ports = 8")
+        cls.log = os.path.join(cls.programs, "log")
+        cls.write(health, f"env | sort > {cls.log}.env; export SLURM_CONF={conf}; {check} --health >> {cls.log} 2>&1")
+        cls.write(prolog, f"exec {check} --prolog")
+
+    @classmethod
+    def tearDownClass(cls):
+        import shutil
+
+        super().tearDownClass()
+        shutil.rmtree(cls.programs)
+
+    @staticmethod
+    def write(path: str, command: str) -> None:
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{command}\n")
+        os.chmod(f"{path}.new", 0o755)
+        os.rename(f"{path}.new", path)
+
+    @classmethod
+    def expect(cls, text: str) -> None:
+        with open(f"{cls.site}.new", "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        os.rename(f"{cls.site}.new", cls.site)
+
+    def states(self) -> list[str]:
+        return self.good("sinfo", "--noheader", "--Node", "--Format=StateLong", user="root").split()
+
+    def eventually(self, wanted) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not wanted(self.states()):
+            if time.monotonic() > deadline:
+                with open(self.log, encoding="utf-8") as file:
+                    self.fail(f"{self.states()}\n{file.read()[-3000:]}")
+            time.sleep(0.5)
+
+    def test_health_check_program(self):
+        self.expect("ports = 9")
+        self.eventually(lambda states: all(state.startswith("drain") for state in states))
+        reasons = self.good("sinfo", "--noheader", "--list-reasons", "--Format=Reason:100", user="root")
+        self.assertIn("rdma-nccl: port.count: 8 ports for NCCL, 9 expected", reasons)
+        self.expect("ports = 8")
+        self.eventually(lambda states: states == ["idle", "idle"])
+
+    def test_prolog(self):
+        self.assertEqual(self.cluster.run("srun", "-N2", "true").returncode, 0)
+
+
+if __name__ == "__main__":
+    main()
