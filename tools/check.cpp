@@ -185,6 +185,10 @@ int act_as_health_check(const CheckOptions& options, const CheckReport& report, 
             return exit_cannot_tell;
         }
     }
+    const bool good = status == NodeStatus::Ok || status == NodeStatus::Warning;
+    if (good && decision.action == DrainAction::None && !state->drained) {
+        return 0; // nobody reads each five minutes that all is well
+    }
     const auto worst = worst_in_short(report, longest_reason);
     print_out(format_text("{}: {}: {}: {}{}{}\n", node, name_of(status), word, decision.why, worst.empty() ? "" : "; ",
                           worst));

@@ -84,13 +84,13 @@ Metric::Labels labels_of(const JudgedPort& port) {
 std::string about_ports(const CheckFacts& facts) {
     Metric used("rdma_nccl_port_used", "gauge", "1: NCCL uses the port.");
     Metric active("rdma_nccl_port_active", "gauge", "1: the port is ACTIVE.");
-    Metric rate("rdma_nccl_port_rate_bits_per_second", "gauge", "Rate of the port's link.");
+    Metric rate("rdma_nccl_port_rate_bytes_per_second", "gauge", "Rate of the port's link.");
     for (const auto& port : ports_of(facts)) {
-        constexpr double giga = 1e9;
+        constexpr double bytes = 1e9 / 8; // of a gigabit
         used.add(labels_of(port), port.choice.used() ? "1" : "0");
         active.add(labels_of(port), port.port.state == "ACTIVE" ? "1" : "0");
         if (port.port.believable_rate_gbps() > 0) {
-            rate.add(labels_of(port), format_text("{:.0f}", port.port.believable_rate_gbps() * giga));
+            rate.add(labels_of(port), format_text("{:.0f}", port.port.believable_rate_gbps() * bytes));
         }
     }
     return used.text() + active.text() + rate.text();
