@@ -101,6 +101,7 @@ Problem set_scontrol(Expectations& e, std::string_view v) {
 
 Problem add_checks(std::set<std::string, std::less<>>& target, std::string_view v) {
     std::vector<std::string_view> known;
+    known.reserve(check_names().size());
     for (const auto& name : check_names()) {
         known.push_back(name.id);
     }
@@ -152,6 +153,7 @@ Problem assign(Expectations& expectations, std::string_view line) {
     const auto* const key = std::find_if(keys.begin(), keys.end(), [name](const Key& k) { return k.name == name; });
     if (key == keys.end()) {
         std::vector<std::string_view> names;
+        names.reserve(keys.size());
         for (const auto& known : keys) {
             names.push_back(known.name);
         }

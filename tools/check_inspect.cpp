@@ -219,6 +219,7 @@ constexpr std::array port_counters = {
     "counters/symbol_error",
     "counters/link_error_recovery",
     "counters/link_downed",
+    "hw_counters/link_downed", // rxe's, which has no counters/
     "counters/port_rcv_errors",
     "counters/local_link_integrity_errors",
     "counters/excessive_buffer_overrun_errors",

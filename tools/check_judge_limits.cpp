@@ -49,7 +49,7 @@ CheckResult judge_memlock(const CheckFacts& facts, const Expectations& expected)
     if (found < wanted) {
         const bool certain = expected.memlock || (limits.of_step && !facts.root);
         result.status = certain ? CheckStatus::Fail : CheckStatus::Warn;
-        result.message += format_text(", {} wanted: registering memory for RDMA fails", size_text(wanted));
+        result.message += format_text(", {} wanted: users cannot register memory for RDMA", size_text(wanted));
         result.hint = limits.whose == "this process"
                           ? "ulimit -l unlimited, or /etc/security/limits.d (memlock); this is no step of Slurm's"
                           : "LimitMEMLOCK=infinity for slurmd (systemctl edit slurmd), and "

@@ -79,6 +79,7 @@ Result<std::string> run_scontrol(const std::vector<std::string>& command, millis
     }
     std::vector<std::string> words = command;
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (auto& word : words) {
         arguments.push_back(word.data());
     }

@@ -103,7 +103,7 @@ Result<void> replace_file(const std::string& path, std::string_view text, unsign
         return fail_errno(path);
     }
     const auto give_up = [&fresh, &path] {
-        const auto problem = fail_errno(path);
+        auto problem = fail_errno(path);
         (void)::unlink(fresh.c_str());
         return problem;
     };

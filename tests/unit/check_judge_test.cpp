@@ -281,6 +281,10 @@ TEST(CheckJudge, AnInterfaceThatWentDownAndUpIsAFlap) {
     facts.now.counts["eth1 carrier_changes"] = 4;
     EXPECT_EQ(result_of(facts, "link.flaps", "mlx5_1:1").status, Warn);
     EXPECT_EQ(result_of(facts, "link.flaps", "mlx5_2:1").status, Pass);
+    facts.now.counts["mlx5_2:1 link_downed"] += 1;
+    facts.fabric.hcas[1].ports[0].state = "DOWN";
+    choose_again(facts);
+    EXPECT_EQ(result_of(facts, "link.flaps", "mlx5_2:1").status, Warn) << "one that is down, and so not used";
 }
 
 TEST(CheckJudge, Memlock) {
