@@ -240,8 +240,9 @@ TEST(CheckOutput, OfOneReport) {
     EXPECT_NE(text.find("FAIL   hca.answers            mlx5_1, mlx5_2: does not answer"), std::string::npos) << text;
     EXPECT_EQ(text.find("PASS"), std::string::npos);
     EXPECT_NE(check_text(report, true, false).find("PASS"), std::string::npos);
-    EXPECT_TRUE(check_nagios(report).starts_with("RDMA CRITICAL - hca.answers: mlx5_1, mlx5_2: does not"));
-    EXPECT_EQ(std::count(check_nagios(report).begin(), check_nagios(report).end(), '\n'), 1);
+    const auto line = check_nagios(report);
+    EXPECT_TRUE(line.starts_with("RDMA CRITICAL - hca.answers: mlx5_1, mlx5_2: does not")) << line;
+    EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
     const auto json = check_json(report);
     EXPECT_EQ(json["status"], "CRITICAL");
     EXPECT_EQ(json["checks"].size(), report.results.size());
