@@ -2,7 +2,7 @@
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/check_output.h"
-#include "tools/table.h"
+#include "lib/table.h"
 
 #include <algorithm>
 #include <array>
