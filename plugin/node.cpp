@@ -6,6 +6,7 @@
 #include "lib/exchange_report.h"
 #include "lib/format.h"
 #include "lib/nccl_debug.h"
+#include "lib/nccl_log_directory.h"
 #include "lib/placement_report.h"
 #include "lib/report.h"
 #include "lib/text.h"

@@ -53,11 +53,4 @@ private:
 /// The most that end_step() may take: the slowest driver's counters are two seconds late (traffic_sources.cpp).
 inline constexpr std::chrono::milliseconds patience_with_evidence(3500);
 
-/// As the user, before the tasks: a directory for the logs of the step's ranks on this node; empty when none can be
-/// made.
-std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id);
-
-/// As the user: with all that is in it.
-void remove_log_directory(const std::string& path);
-
 } // namespace rdma_nccl
