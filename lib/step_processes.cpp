@@ -78,6 +78,20 @@ std::optional<StepName> step_of_ancestors(const Root& root, const std::vector<pi
     return std::nullopt;
 }
 
+/// One look at each process.
+template<typename Wanted>
+bool any_step_daemon(const Root& root, const Wanted& wanted) {
+    const auto names = root.list("/proc").value_or(std::vector<std::string>{});
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        const auto pid = parse_number<pid_t>(name);
+        if (!pid || !is_step_daemon(root, *pid)) {
+            return false;
+        }
+        const auto step = step_of_title(title_of(root, *pid));
+        return step && wanted(*step);
+    });
+}
+
 } // namespace
 
 std::optional<StepName> step_of_cgroups(std::string_view text) {
@@ -130,15 +144,13 @@ ProcessIdentity StepProcesses::identify(const Root& root, pid_t pid) const {
     return {ProcessOwner::OtherStep, words_for(*step)};
 }
 
+bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step) {
+    return any_step_daemon(root, [&](const StepName& name) { return name.job == job && is_step(name.step, step); });
+}
+
 bool other_steps_on_node(const Root& root, std::uint32_t own_job, std::uint32_t own_step) {
-    const auto names = root.list("/proc").value_or(std::vector<std::string>{});
-    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-        const auto pid = parse_number<pid_t>(name);
-        if (!pid || !is_step_daemon(root, *pid)) {
-            return false;
-        }
-        const auto step = step_of_title(title_of(root, *pid));
-        return step && (step->job != own_job || (is_numbered(step->step) && !is_step(step->step, own_step)));
+    return any_step_daemon(root, [&](const StepName& name) {
+        return name.job != own_job || (is_numbered(name.step) && !is_step(name.step, own_step));
     });
 }
 

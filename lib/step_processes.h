@@ -47,6 +47,9 @@ struct StepProcesses {
     [[nodiscard]] ProcessIdentity identify(const Root& root, pid_t pid) const;
 };
 
+/// Whether the step's slurmstepd runs on the node.
+bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step);
+
 /// Whether a slurmstepd of another step runs on the node, the script and the extern step of the own job aside: one look
 /// at each process. Where they are hidden from this user, none is seen.
 bool other_steps_on_node(const Root& root, std::uint32_t own_job, std::uint32_t own_step);

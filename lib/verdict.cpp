@@ -77,40 +77,46 @@ Grade grade_of(const NodeEvidence& node) {
     return is_shared(node) ? Grade::C : own ? Grade::A : Grade::B;
 }
 
-/// How the ports that NCCL was told to use have shared the work. True when one did none that had to: as many GPUs use
-/// the node as there are such ports.
-bool judge_balance(const NodeEvidence& node, NodeVerdict& verdict) {
-    std::vector<std::uint64_t> moved;
-    std::size_t expected = 0;
+void note_unexpected(const NodeEvidence& node, NodeVerdict& verdict) {
     for (const auto& port : node.traffic.ports) {
-        if (port.expected && port.source != ByteSource::None) {
-            ++expected;
-            moved.push_back(port.bytes.most());
+        if (!port.expected && port.bytes.most() >= enough_to_judge) {
+            verdict.notes.push_back(format_text("{} moved {} though NCCL was not told to use it", port.port,
+                                                bytes_text(port.bytes.most())));
         }
     }
-    std::erase_if(moved, [](std::uint64_t bytes) { return bytes < noise; });
-    const auto median = static_cast<double>(median_of(moved));
-    const bool all_needed = node.gpus >= expected;
-    bool idle = false;
+}
+
+/// How the ports that NCCL was told to use have shared the work. True when some did none that had to: as many GPUs use
+/// the node as there are such ports, and most of these were used. (A program of one rank uses one of eight.)
+bool judge_balance(const NodeEvidence& node, NodeVerdict& verdict) {
+    std::vector<const PortTraffic*> ports;
+    std::vector<std::uint64_t> moved;
     for (const auto& port : node.traffic.ports) {
-        const auto bytes = static_cast<double>(port.bytes.most());
-        if (!port.expected) {
-            if (bytes >= static_cast<double>(enough_to_judge)) {
-                verdict.notes.push_back(format_text("{} moved {} though NCCL was not told to use it", port.port,
-                                                    bytes_text(port.bytes.most())));
+        if (port.expected && port.source != ByteSource::None) {
+            ports.push_back(&port);
+            if (port.bytes.most() >= noise) {
+                moved.push_back(port.bytes.most());
             }
-        } else if (port.source == ByteSource::None || median <= 0) {
-            continue;
-        } else if (bytes < std::max(static_cast<double>(noise), idle_part * median)) {
-            (all_needed ? verdict.why : verdict.notes).push_back(format_text("{} stayed idle", port.port));
-            idle = idle || all_needed;
+        }
+    }
+    const auto median = static_cast<double>(median_of(moved));
+    std::vector<std::string> idle;
+    for (const auto* port : ports) {
+        const auto bytes = static_cast<double>(port->bytes.most());
+        if (bytes < std::max(static_cast<double>(noise), idle_part * median)) {
+            idle.push_back(port->port);
         } else if (bytes < unbalanced_part * median) {
             verdict.notes.push_back(format_text("{} moved {:.0f} % of what the middle one of its ports did: is a rank "
                                                 "far from its HCA? (rdma-nccl topo)",
-                                                port.port, 100 * bytes / median));
+                                                port->port, 100 * bytes / median));
         }
     }
-    return idle;
+    if (idle.empty()) {
+        return false;
+    }
+    const bool all_needed = node.gpus >= ports.size() && 2 * idle.size() < ports.size();
+    (all_needed ? verdict.why : verdict.notes).push_back(format_text("{} stayed idle", join(idle)));
+    return all_needed;
 }
 
 void add_causes(const NodeEvidence& node, std::vector<std::string>& why) {
@@ -127,6 +133,9 @@ void add_causes(const NodeEvidence& node, std::vector<std::string>& why) {
         add(node.log->causes);
     }
     add(node.causes);
+    if (count == 0 && !node.log) {
+        why.emplace_back("the cause is not known: verify=full lets NCCL's logs tell it");
+    }
 }
 
 /// No port has bytes to read: what remains are the ranks' logs, and that they had no queue pairs.
@@ -136,6 +145,11 @@ void judge_without_bytes(NodeVerdict& verdict) {
         const auto judged = judge_log(*node.log);
         verdict.verdict = judged.verdict;
         verdict.why = judged.why;
+        return;
+    }
+    if (node.traffic.ports.empty()) {
+        verdict.verdict = verdict.sockets.most() >= enough_to_judge ? Verdict::NotUsed : Verdict::Idle;
+        verdict.why.emplace_back("there is no RDMA device");
         return;
     }
     if (node.qps.known && node.qps.most_own == 0) {
@@ -207,6 +221,7 @@ void judge_bytes(NodeVerdict& verdict) {
         verdict.verdict = Verdict::Unknown;
         verdict.why.emplace_back("not all of its ports' bytes could be read");
     }
+    note_unexpected(node, verdict);
     if ((verdict.verdict == Verdict::Used || verdict.verdict == Verdict::Mixed) && judge_balance(node, verdict)) {
         verdict.verdict = Verdict::Mixed;
     }
@@ -236,7 +251,7 @@ NodeVerdict judge(NodeEvidence evidence, const Bytes& rdma, const Bytes& sockets
     } else {
         judge_bytes(verdict);
     }
-    if (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Mixed) {
+    if (verdict.verdict == Verdict::NotUsed || (verdict.verdict == Verdict::Mixed && verdict.why.empty())) {
         add_causes(node, verdict.why);
     }
     judge_gpu_direct(verdict);

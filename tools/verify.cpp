@@ -3,6 +3,7 @@
 
 #include "tools/print.h"
 #include "tools/verify_log.h"
+#include "tools/verify_node.h"
 
 #include <memory>
 
@@ -12,29 +13,49 @@ namespace {
 
 constexpr int exit_bad_line = 2;
 
-/// What is judged: exactly one of these is given.
 struct VerifyLine {
     VerifyLogOptions log;
+    VerifyNodeOptions node;
+    bool json = false;
 };
 
-int run_verify(const VerifyLine& line) {
-    if (line.log.files.empty()) {
-        print_error("verify: say what to judge: --log FILE... (- for standard input)");
+int run_verify(VerifyLine& line) {
+    line.log.json = line.node.json = line.json;
+    const int given =
+        (line.log.files.empty() ? 0 : 1) + (line.node.step.empty() ? 0 : 1) + (line.node.program.empty() ? 0 : 1);
+    if (given != 1) {
+        print_error("verify: say what to judge, one of: --log FILE... (- for standard input), --step JOB.STEP, "
+                    "-- PROGRAM [ARGUMENT...]");
         return exit_bad_line;
     }
-    return verify_log(line.log);
+    return !line.log.files.empty()   ? verify_log(line.log)
+           : !line.node.step.empty() ? verify_step(line.node)
+                                     : verify_program(line.node);
 }
 
 } // namespace
 
 void add_verify_command(CLI::App& app, int& exit_code) {
     auto line = std::make_shared<VerifyLine>();
-    auto* command = app.add_subcommand("verify", "was RDMA really used? judged by the logs of NCCL");
+    auto* command = app.add_subcommand("verify", "was RDMA really used? by a program, a step, or as NCCL's logs say");
     command->add_option("--log", line->log.files, "judge these logs of NCCL_DEBUG=INFO alone; - is standard input")
         ->type_name("FILE...")
         ->expected(-1);
-    command->add_flag("--all", line->log.all, "a line for each process, also for those that are alike");
-    command->add_flag("--json", line->log.json, "print JSON");
+    command->add_flag("--all", line->log.all, "of logs: a line for each process, also for those that are alike");
+    command->add_option("--step", line->node.step, "watch this step on all its nodes (srun --overlap)")
+        ->type_name("JOB.STEP");
+    command->add_option("--seconds", line->node.seconds, "how long a step is watched")
+        ->check(CLI::Range(0.1, 86400.0))
+        ->capture_default_str();
+    command->add_flag("--on-this-node", line->node.on_this_node)->group(""); // what --step starts on each node
+    command->add_flag("--full", line->node.full, "of a program: let NCCL write logs, and read them");
+    command->add_flag("--json", line->json, "print JSON");
+    command->add_option("--output", line->node.output, "of a program or step: write the verdict to FILE")
+        ->type_name("FILE");
+    add_settings_options(*command, line->node.settings);
+    command->add_option("program", line->node.program, "run this, and judge what the node moved meanwhile")
+        ->type_name("PROGRAM ...")
+        ->expected(-1);
     command->callback([line, &exit_code] { exit_code = run_verify(*line); });
 }
 

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/verify_node.h"
+
+#include "lib/format.h"
+#include "lib/nccl_debug.h"
+#include "lib/nccl_log_directory.h"
+#include "tools/print.h"
+#include "tools/run_signals.h"
+#include "tools/verify_watch.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr int exit_cannot_tell = 3;
+constexpr int exit_not_executable = 126; // as of a shell
+constexpr int exit_not_found = 127;
+
+int exit_code_of(Verdict verdict) {
+    switch (verdict) {
+    case Verdict::Used:
+    case Verdict::Idle:
+        return 0;
+    case Verdict::Mixed:
+        return 1;
+    case Verdict::NotUsed:
+        return 2;
+    case Verdict::Unknown:
+        break;
+    }
+    return exit_cannot_tell;
+}
+
+int exit_code_of_status(int status) {
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/// In the child: waits until the watch stands, then becomes the program.
+[[noreturn]] void become_program(const std::vector<std::string>& program, const BlockedSignals& blocked, int gate) {
+    char byte = 0;
+    if (::read(gate, &byte, 1) != 1) {
+        ::_exit(exit_cannot_tell); // who was to watch is gone
+    }
+    blocked.restore();
+    std::vector<char*> words;
+    for (const auto& word : program) {
+        words.push_back(const_cast<char*>(word.c_str())); // execvp(3) does not change them
+    }
+    words.push_back(nullptr);
+    (void)::execvp(words.front(), words.data());
+    const int error = errno;
+    print_error(format_text("verify: {}: {}", program.front(), std::strerror(error)));
+    ::_exit(error == ENOENT ? exit_not_found : exit_not_executable);
+}
+
+/// What comes from the terminal has reached the program, too.
+void pass_on(const ReceivedSignal& signal, pid_t program) {
+    static const std::set<int> for_all = {SIGINT, SIGQUIT, SIGTSTP, SIGWINCH};
+    if (signal.number != SIGCHLD && !(signal.sender == 0 && for_all.contains(signal.number))) {
+        (void)::kill(program, signal.number);
+    }
+}
+
+/// The program's status; looks at the node meanwhile.
+int watch_program(StepWatch& watch, const SignalReader& signals, pid_t program) {
+    for (;;) {
+        if (!wait_for_look(watch, signals.fd(), StepWatch::Clock::time_point::max())) {
+            watch.look();
+            continue;
+        }
+        while (const auto signal = signals.next()) {
+            pass_on(*signal, program);
+        }
+        int status = 0;
+        if (::waitpid(program, &status, WNOHANG) == program) {
+            return status;
+        }
+    }
+}
+
+/// The step that this process is part of, if any: then other processes of it count, too.
+StepProcesses processes_of(const NodeFacts& facts, pid_t program) {
+    return {facts.step.job_id, facts.step.step_id, program};
+}
+
+/// A directory of NCCL's logs, removed in the end.
+class LogDirectory {
+public:
+    LogDirectory() = default;
+    LogDirectory(const LogDirectory&) = delete;
+    LogDirectory& operator=(const LogDirectory&) = delete;
+    ~LogDirectory() {
+        if (!path_.empty()) {
+            remove_log_directory(path_);
+        }
+    }
+
+    /// Makes it, and sets this process's NCCL variables for it.
+    void open(const NodeFacts& facts) {
+        path_ = make_log_directory(facts.step.job_id, facts.step.step_id);
+        if (path_.empty()) {
+            print_error("warning: no directory for NCCL's logs can be made in /tmp");
+            return;
+        }
+        VariableList variables(facts.environment, facts.nccl_conf);
+        for (const auto& note : add_nccl_debug(variables, facts, path_).notes) {
+            print_error("warning: " + note);
+        }
+        for (const auto& variable : variables.take()) {
+            if (variable.action == VariableAction::Set) {
+                (void)::setenv(variable.name.c_str(), variable.value.c_str(), 1);
+            }
+        }
+    }
+    [[nodiscard]] const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
+};
+
+} // namespace
+
+int print_verdict(const StepVerdict& verdict, const VerifyNodeOptions& options, std::uint32_t job_id,
+                  std::uint32_t step_id) {
+    std::string text;
+    if (options.json) {
+        text = verdict_json(verdict, job_id, step_id);
+    } else {
+        text = verdict_line(verdict) + "\n";
+        for (const auto& line : verdict_table(verdict)) {
+            text += line + "\n";
+        }
+    }
+    if (!options.output.empty()) {
+        std::ofstream file(options.output);
+        file << text << std::flush;
+        if (!file) {
+            print_error(format_text("verify: {}: {}", options.output, std::strerror(errno)));
+            return exit_cannot_tell;
+        }
+    } else if (!options.program.empty()) {
+        (void)std::fwrite(text.data(), 1, text.size(), stderr); // standard output is the program's
+    } else {
+        std::cout << text;
+    }
+    return exit_code_of(verdict.verdict);
+}
+
+int verify_program(const VerifyNodeOptions& options) {
+    const auto node = WatchedNode::inspect(options.settings);
+    if (!node) {
+        print_error(node.error().message);
+        return exit_cannot_tell;
+    }
+    const auto& facts = node->node.facts;
+    LogDirectory logs;
+    if (options.full) {
+        logs.open(facts);
+    }
+    const BlockedSignals blocked;
+    const auto signals = SignalReader::open(blocked);
+    std::array<int, 2> ends{};
+    if (!signals || ::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        print_error(format_text("verify: {}", signals ? std::strerror(errno) : signals.error().message.c_str()));
+        return exit_cannot_tell;
+    }
+    UniqueFd gate(ends[0]);
+    UniqueFd opener(ends[1]);
+    const pid_t program = ::fork();
+    if (program == 0) {
+        opener.reset();
+        become_program(options.program, blocked, gate.get());
+    }
+    if (program < 0) {
+        print_error(format_text("verify: fork: {}", std::strerror(errno)));
+        return exit_cannot_tell;
+    }
+    gate.reset();
+    auto watch = node->watch(processes_of(facts, program));
+    (void)!::write(opener.get(), "g", 1);
+    opener.reset();
+    const int code = exit_code_of_status(watch_program(watch, *signals, program));
+    watch.look(true);
+    const auto verdict = judge_step({node->evidence(watch, logs.path())}, {});
+    const int judged = print_verdict(verdict, options, facts.step.job_id, facts.step.step_id);
+    return code != 0 ? code : judged;
+}
+
+} // namespace rdma_nccl

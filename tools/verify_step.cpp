@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify --step: a process of its own on each node of the job, started by srun --overlap, watches and tells; who asked
+// judges all of it together.
+#include "lib/exchange_evidence.h"
+#include "lib/format.h"
+#include "lib/text.h"
+#include "tools/print.h"
+#include "tools/run_signals.h"
+#include "tools/verify_node.h"
+#include "tools/verify_watch.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Clock = StepWatch::Clock;
+
+constexpr int exit_bad_line = 2;
+constexpr int exit_cannot_tell = 3;
+constexpr std::string_view mark = "rdma-nccl-evidence\t";
+constexpr std::size_t most_output = std::size_t{64} << 20;
+
+struct StepId {
+    std::uint32_t job = 0;
+    std::uint32_t step = 0;
+};
+
+std::optional<StepId> parse_step(std::string_view text) {
+    const auto [job, step] = split_once(text, '.');
+    const auto job_number = parse_number<std::uint32_t>(job);
+    const auto step_number = step ? parse_number<std::uint32_t>(*step) : std::nullopt;
+    return job_number && *job_number > 0 && step_number ? std::optional(StepId{*job_number, *step_number})
+                                                        : std::nullopt;
+}
+
+// --- On each node ---
+
+/// One line, as lines of several nodes come together at srun; words hold no tab.
+void tell(const NodeEvidence& evidence) {
+    std::string text = write_evidence(evidence);
+    std::replace(text.begin(), text.end(), '\n', '\t');
+    text = std::string(mark) + text + "\n";
+    (void)std::fwrite(text.data(), 1, text.size(), stdout);
+    (void)std::fflush(stdout);
+}
+
+/// Until the time is over, the step is, or this is ended.
+int watch_here(const VerifyNodeOptions& options, const StepId& id) {
+    const auto node = WatchedNode::inspect(options.settings);
+    const BlockedSignals blocked;
+    const auto signals = SignalReader::open(blocked);
+    const auto live = Root::open("/");
+    if (!node || !signals || !live) {
+        print_error(!node ? node.error().message : "verify: no signals or no /proc");
+        return exit_cannot_tell;
+    }
+    if (!step_on_node(*live, id.job, id.step)) {
+        return 0; // of the job's nodes, this one has no part in it
+    }
+    auto watch = node->watch({id.job, id.step, 0});
+    const auto end = Clock::now() + std::chrono::milliseconds(std::lround(options.seconds * 1000));
+    while (Clock::now() < end && step_on_node(*live, id.job, id.step)) {
+        if (wait_for_look(watch, signals->fd(), end)) {
+            const auto signal = signals->next();
+            if (signal && (signal->number == SIGINT || signal->number == SIGTERM)) {
+                break;
+            }
+            continue;
+        }
+        watch.look();
+    }
+    watch.look(true);
+    tell(node->evidence(watch, {}));
+    return 0;
+}
+
+// --- Who asked ---
+
+std::vector<std::string> command_for(const VerifyNodeOptions& options, const StepId& id) {
+    std::array<char, 4096> self{};
+    const auto length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
+    std::vector<std::string> command = {"srun",         format_text("--jobid={}", id.job),
+                                        "--overlap",    "--quiet",
+                                        "--label",      "--ntasks-per-node=1",
+                                        "--gres=none",  "--cpu-bind=none",
+                                        "--input=none", length > 0 ? std::string(self.data()) : "rdma-nccl"};
+    for (const auto& word :
+         {std::string("verify"), std::string("--on-this-node"), std::string("--step"),
+          format_text("{}.{}", id.job, id.step), std::string("--seconds"), format_text("{}", options.seconds)}) {
+        command.push_back(word);
+    }
+    if (!options.settings.root.empty()) {
+        command.insert(command.end(), {"--root", options.settings.root});
+    }
+    return command;
+}
+
+/// What a program says, at most `most_output` of it; fails when it cannot be started.
+Result<std::string> output_of(const std::vector<std::string>& command) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return fail(format_text("pipe: {}", std::strerror(errno)), errno);
+    }
+    const UniqueFd reading(ends[0]);
+    UniqueFd writing(ends[1]);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        (void)::dup2(writing.get(), STDOUT_FILENO);
+        (void)::setenv("RDMA_NCCL_ENABLE", "off", 1); // the plugin has nothing to do for this step
+        std::vector<char*> words;
+        for (const auto& word : command) {
+            words.push_back(const_cast<char*>(word.c_str()));
+        }
+        words.push_back(nullptr);
+        (void)::execvp(words.front(), words.data());
+        print_error(format_text("verify: {}: {}", command.front(), std::strerror(errno)));
+        ::_exit(exit_cannot_tell);
+    }
+    writing.reset();
+    if (child < 0) {
+        return fail(format_text("fork: {}", std::strerror(errno)), errno);
+    }
+    std::string output;
+    std::array<char, 65536> buffer{};
+    ssize_t count = 0;
+    while ((count = ::read(reading.get(), buffer.data(), buffer.size())) > 0 || (count < 0 && errno == EINTR)) {
+        if (count > 0 && output.size() < most_output) {
+            output.append(buffer.data(), static_cast<std::size_t>(count));
+        }
+    }
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return output;
+}
+
+std::vector<NodeEvidence> evidence_in(std::string_view output) {
+    std::vector<NodeEvidence> nodes;
+    for (const auto line : split(output, '\n')) {
+        const auto found = line.find(mark); // behind srun's label
+        if (found == std::string_view::npos) {
+            continue;
+        }
+        std::string text(line.substr(found + mark.size()));
+        std::replace(text.begin(), text.end(), '\t', '\n');
+        const auto [name, lines] = split_once(text, '\n');
+        if (auto evidence = read_evidence(lines.value_or(""))) {
+            nodes.push_back(std::move(*evidence));
+        }
+    }
+    std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
+    return nodes;
+}
+
+} // namespace
+
+int verify_step(const VerifyNodeOptions& options) {
+    const auto id = parse_step(options.step);
+    if (!id) {
+        print_error(
+            format_text("verify: --step {}: expected JOB.STEP, as squeue --steps shows it", printable(options.step)));
+        return exit_bad_line;
+    }
+    if (options.on_this_node) {
+        return watch_here(options, *id);
+    }
+    const auto output = output_of(command_for(options, *id));
+    if (!output) {
+        print_error(format_text("verify: {}", output.error().message));
+        return exit_cannot_tell;
+    }
+    auto nodes = evidence_in(*output);
+    if (nodes.empty()) {
+        print_error(format_text("verify: no node of job {} told anything of step {}.{}: does it run (squeue --steps), "
+                                "and is rdma-nccl installed there?",
+                                id->job, id->job, id->step));
+        return exit_cannot_tell;
+    }
+    return print_verdict(judge_step(std::move(nodes), {}), options, id->job, id->step);
+}
+
+} // namespace rdma_nccl
