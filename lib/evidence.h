@@ -46,7 +46,7 @@ struct NodeEvidence {
     std::string node;
     Traffic traffic;
     QpEvidence qps;
-    bool exclusive = false;                  ///< no other step was seen on the node
+    bool exclusive = false;                  ///< no other job was seen on the node
     unsigned gpus = 0;                       ///< that the step uses on the node; 0: none, or not known
     std::optional<bool> gpu_direct_possible; ///< the kernel's part of it is there; absent: not known
     std::optional<LogEvidence> log;

@@ -59,11 +59,6 @@ std::string title_of(const Root& root, pid_t pid) {
     return words.substr(0, words.find('\0'));
 }
 
-/// Not "batch", "extern" or "interactive".
-bool is_numbered(const std::string& step) {
-    return !step.empty() && step.front() >= '0' && step.front() <= '9';
-}
-
 bool is_step_daemon(const Root& root, pid_t pid) {
     return file_of(root, pid, "comm") == "slurmstepd";
 }
@@ -148,10 +143,8 @@ bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step) {
     return any_step_daemon(root, [&](const StepName& name) { return name.job == job && is_step(name.step, step); });
 }
 
-bool other_steps_on_node(const Root& root, std::uint32_t own_job, std::uint32_t own_step) {
-    return any_step_daemon(root, [&](const StepName& name) {
-        return name.job != own_job || (is_numbered(name.step) && !is_step(name.step, own_step));
-    });
+bool other_jobs_on_node(const Root& root, std::uint32_t own_job) {
+    return any_step_daemon(root, [own_job](const StepName& name) { return name.job != own_job; });
 }
 
 } // namespace rdma_nccl

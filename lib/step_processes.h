@@ -50,8 +50,8 @@ struct StepProcesses {
 /// Whether the step's slurmstepd runs on the node.
 bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step);
 
-/// Whether a slurmstepd of another step runs on the node, the script and the extern step of the own job aside: one look
-/// at each process. Where they are hidden from this user, none is seen.
-bool other_steps_on_node(const Root& root, std::uint32_t own_job, std::uint32_t own_step);
+/// Whether a slurmstepd of another job runs on the node: one look at each process. Where they are hidden from this
+/// user, none is seen. Other steps of the own job are known by their queue pairs alone: most are of people who look.
+bool other_jobs_on_node(const Root& root, std::uint32_t own_job);
 
 } // namespace rdma_nccl

@@ -42,8 +42,8 @@ void StepWatch::look(bool bytes_only) {
     meter_.add(read_traffic(root_, meter_.sources()));
     if (!bytes_only) {
         look_at_queue_pairs();
-        others_seen_ = others_seen_ || (root_.is_live() && processes_.job_id != 0 &&
-                                        other_steps_on_node(root_, processes_.job_id, processes_.step_id));
+        others_seen_ =
+            others_seen_ || (root_.is_live() && processes_.job_id != 0 && other_jobs_on_node(root_, processes_.job_id));
     }
     const auto now = Clock::now();
     const auto run = std::chrono::duration_cast<milliseconds>(now - start_);

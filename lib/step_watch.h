@@ -21,7 +21,7 @@ public:
     /// `root` and `processes.ancestor` are of this machine, or nothing is said of queue pairs. Takes the first reading.
     StepWatch(const Root& root, TrafficSources sources, StepProcesses processes);
 
-    /// Reads the bytes; the queue pairs and the node's other steps, too, unless `bytes_only`.
+    /// Reads the bytes; the queue pairs and the node's other jobs, too, unless `bytes_only`.
     void look(bool bytes_only = false);
 
     /// When to look next: soon at first, as short steps end before long, then each five seconds.
@@ -43,7 +43,7 @@ private:
     Clock::time_point start_, next_look_;
     QpEvidence qps_;
     std::set<std::string> own_ports_, others_;
-    bool others_seen_ = false; ///< another step's slurmstepd
+    bool others_seen_ = false; ///< another job's slurmstepd
 };
 
 } // namespace rdma_nccl

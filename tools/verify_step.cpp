@@ -3,6 +3,7 @@
 // judges all of it together.
 #include "lib/exchange_evidence.h"
 #include "lib/format.h"
+#include "lib/hostlist.h"
 #include "lib/text.h"
 #include "tools/print.h"
 #include "tools/run_signals.h"
@@ -89,14 +90,22 @@ int watch_here(const VerifyNodeOptions& options, const StepId& id) {
 
 // --- Who asked ---
 
-std::vector<std::string> command_for(const VerifyNodeOptions& options, const StepId& id) {
+std::vector<std::string> command_for(const VerifyNodeOptions& options, const StepId& id, const std::string& nodes,
+                                     std::size_t node_count) {
     std::array<char, 4096> self{};
     const auto length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
-    std::vector<std::string> command = {"srun",         format_text("--jobid={}", id.job),
-                                        "--overlap",    "--quiet",
-                                        "--label",      "--ntasks-per-node=1",
-                                        "--gres=none",  "--cpu-bind=none",
-                                        "--input=none", length > 0 ? std::string(self.data()) : "rdma-nccl"};
+    std::vector<std::string> command = {"srun",
+                                        format_text("--jobid={}", id.job),
+                                        format_text("--nodelist={}", nodes),
+                                        format_text("--nodes={}", node_count),
+                                        "--overlap",
+                                        "--quiet",
+                                        "--label",
+                                        "--ntasks-per-node=1",
+                                        "--gres=none",
+                                        "--cpu-bind=none",
+                                        "--input=none",
+                                        length > 0 ? std::string(self.data()) : "rdma-nccl"};
     for (const auto& word :
          {std::string("verify"), std::string("--on-this-node"), std::string("--step"),
           format_text("{}.{}", id.job, id.step), std::string("--seconds"), format_text("{}", options.seconds)}) {
@@ -165,6 +174,19 @@ std::vector<NodeEvidence> evidence_in(std::string_view output) {
     return nodes;
 }
 
+/// By names where nodes are missing; a node may call itself otherwise than Slurm does.
+std::vector<std::string> silent_of(const std::vector<std::string>& names, const std::vector<NodeEvidence>& heard) {
+    std::vector<std::string> silent;
+    for (const auto& name : names) {
+        const bool spoke =
+            std::any_of(heard.begin(), heard.end(), [&name](const auto& node) { return node.node == name; });
+        if (!spoke && heard.size() < names.size()) {
+            silent.push_back(name);
+        }
+    }
+    return silent;
+}
+
 } // namespace
 
 int verify_step(const VerifyNodeOptions& options) {
@@ -177,19 +199,23 @@ int verify_step(const VerifyNodeOptions& options) {
     if (options.on_this_node) {
         return watch_here(options, *id);
     }
-    const auto output = output_of(command_for(options, *id));
-    if (!output) {
-        print_error(format_text("verify: {}", output.error().message));
+    const auto list = output_of({"squeue", "--noheader", "--steps", options.step, "--format=%N"});
+    const std::string nodes(list ? trim(*list) : "");
+    const auto names = expand_hostlist(nodes).value_or(std::vector<std::string>());
+    if (nodes.empty() || names.empty()) {
+        print_error(list ? format_text("verify: there is no step {} that runs (squeue --steps)", options.step)
+                         : format_text("verify: {}", list.error().message));
         return exit_cannot_tell;
     }
-    auto nodes = evidence_in(*output);
-    if (nodes.empty()) {
-        print_error(format_text("verify: no node of job {} told anything of step {}.{}: does it run (squeue --steps), "
-                                "and is rdma-nccl installed there?",
-                                id->job, id->job, id->step));
+    const auto output = output_of(command_for(options, *id, nodes, names.size()));
+    auto evidence = output ? evidence_in(*output) : std::vector<NodeEvidence>();
+    if (evidence.empty()) {
+        print_error(
+            format_text("verify: no node of step {} told anything: is rdma-nccl installed there?", options.step));
         return exit_cannot_tell;
     }
-    return print_verdict(judge_step(std::move(nodes), {}), options, id->job, id->step);
+    auto silent = silent_of(names, evidence);
+    return print_verdict(judge_step(std::move(evidence), std::move(silent)), options, id->job, id->step);
 }
 
 } // namespace rdma_nccl

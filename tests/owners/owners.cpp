@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
                         {"name", identity.name}});
     }
     const nlohmann::json answer{{"owners", list},
-                                {"other_steps", other_steps_on_node(*root, step.job_id, step.step_id)}};
+                                {"other_jobs", other_jobs_on_node(*root, step.job_id)}};
     std::puts(answer.dump().c_str());
     return 0;
 }

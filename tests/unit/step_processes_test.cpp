@@ -136,16 +136,16 @@ TEST_F(StepProcessesTest, NamesAreSafeToShow) {
 }
 
 TEST_F(StepProcessesTest, OtherJobs) {
-    EXPECT_TRUE(other_steps_on_node(tree_.root(), 12, 0));
+    EXPECT_TRUE(other_jobs_on_node(tree_.root(), 12));
     tree_.remove("/proc/40");
-    EXPECT_FALSE(other_steps_on_node(tree_.root(), 12, 0));
-    EXPECT_TRUE(other_steps_on_node(tree_.root(), 13, 0));
+    EXPECT_FALSE(other_jobs_on_node(tree_.root(), 12));
+    EXPECT_TRUE(other_jobs_on_node(tree_.root(), 13));
     process(80, 1, "python3", "0::/", "slurmstepd: [99.0]");
-    EXPECT_FALSE(other_steps_on_node(tree_.root(), 12, 0)) << "a program that calls itself so";
+    EXPECT_FALSE(other_jobs_on_node(tree_.root(), 12)) << "a program that calls itself so";
     process(81, 1, "slurmstepd", "0::/", "/usr/sbin/slurmstepd");
-    EXPECT_FALSE(other_steps_on_node(tree_.root(), 12, 0)) << "the one that keeps the scope of cgroups";
+    EXPECT_FALSE(other_jobs_on_node(tree_.root(), 12)) << "the one that keeps the scope of cgroups";
     tree_.remove("/proc");
-    EXPECT_FALSE(other_steps_on_node(tree_.root(), 12, 0));
+    EXPECT_FALSE(other_jobs_on_node(tree_.root(), 12));
 }
 
 TEST(StepProcesses, OfThisProcess) {

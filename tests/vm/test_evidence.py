@@ -163,12 +163,12 @@ class StepTraffic(StepsTest):
             for job, owner, name in ((first, "step", "ib_write_bw"), (second, "other step", f"job {first} step 0")):
                 said = json.loads(self.lab.good(node, "owners", job, "0"))
                 self.assertEqual([(each["owner"], each["name"]) for each in said["owners"]], [(owner, name)], said)
-        self.assertTrue(said["other_steps"])
+        self.assertTrue(said["other_jobs"])
         for step in steps:
             done = step.wait(2 * PATIENCE)
             self.assertEqual(done.status, 0, done.out + done.err)
         said = json.loads(self.lab.good("n01", "owners", first, "0"))
-        self.assertEqual(said, {"owners": [], "other_steps": False})
+        self.assertEqual(said, {"owners": [], "other_jobs": False})
 
     def await_jobs(self, count: int) -> list[str]:
         deadline = time.monotonic() + PATIENCE
