@@ -8,9 +8,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
+
+/// How the kernel's own begin in QpEvidence::others.
+inline constexpr std::string_view kernel_owner = "the kernel's ";
 
 /// Queue pairs seen while the step ran.
 struct QpEvidence {
@@ -47,6 +51,7 @@ struct NodeEvidence {
     Traffic traffic;
     QpEvidence qps;
     bool exclusive = false;                  ///< no other job was seen on the node
+    bool rank_per_gpu = false;               ///< each of `gpus` is known to have a rank
     unsigned gpus = 0;                       ///< that the step uses on the node; 0: none, or not known
     std::optional<bool> gpu_direct_possible; ///< the kernel's part of it is there; absent: not known
     std::optional<LogEvidence> log;

@@ -265,7 +265,8 @@ Result<std::optional<ExchangeClient::Answer>> ExchangeClient::heed(const std::st
 }
 
 bool ExchangeClient::send_evidence(const NodeEvidence& evidence) {
-    return send(evidence, Clock::now());
+    constexpr std::chrono::seconds patience(1); // srun may have a thousand nodes to listen to
+    return send(evidence, Clock::now() + patience);
 }
 
 } // namespace rdma_nccl

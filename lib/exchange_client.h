@@ -38,7 +38,7 @@ public:
     Result<Answer> agree(const NodeReport& report, std::optional<ReachListener> listener, std::size_t most,
                          Clock::time_point deadline);
 
-    /// At the end of the step; does not wait: false when the connection does not take it at once.
+    /// At the end of the step: false when the connection does not take it within a second.
     bool send_evidence(const NodeEvidence& evidence);
 
     [[nodiscard]] int descriptor() const { return socket_.get(); }

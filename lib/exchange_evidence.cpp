@@ -120,7 +120,11 @@ constexpr std::pair<std::string_view, LineReader<NodeEvidence>> evidence_readers
     {"own-port", [](NodeEvidence& m, Words& w) { add_limited(m.qps.own_ports, most_ports, w.name(), w); }},
     {"other", [](NodeEvidence& m, Words& w) { add_limited(m.qps.others, most_items, w.text(), w); }},
     {"exclusive", [](NodeEvidence& m, Words& w) { m.exclusive = w.word() == "yes"; }},
-    {"gpus", [](NodeEvidence& m, Words& w) { m.gpus = w.number<unsigned>(); }},
+    {"gpus",
+     [](NodeEvidence& m, Words& w) {
+         m.gpus = w.number<unsigned>();
+         m.rank_per_gpu = w.word() == "each";
+     }},
     {"gpu-direct", [](NodeEvidence& m, Words& w) { m.gpu_direct_possible = w.word() == "possible"; }},
     {"log",
      [](NodeEvidence& m, Words& w) {
@@ -149,7 +153,8 @@ std::string write_evidence(const NodeEvidence& evidence) {
     Lines lines = format_text("evidence\nnode {}\n", word(evidence.node));
     write_traffic(lines, evidence.traffic);
     write_qps(lines, evidence.qps);
-    lines += format_text("exclusive {}\ngpus {}\n", evidence.exclusive ? "yes" : "no", evidence.gpus);
+    lines += format_text("exclusive {}\ngpus {} {}\n", evidence.exclusive ? "yes" : "no", evidence.gpus,
+                         evidence.rank_per_gpu ? "each" : "some");
     if (evidence.gpu_direct_possible) {
         lines += format_text("gpu-direct {}\n", *evidence.gpu_direct_possible ? "possible" : "off");
     }

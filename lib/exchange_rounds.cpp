@@ -153,6 +153,14 @@ StepEvidence ExchangeRounds::take_step_evidence() {
             step.silent.push_back(node.name);
         }
     }
+    for (std::size_t i = 0; i < step_.nodes.size(); ++i) { // who never came
+        if (!taken_[i]) {
+            step.silent.push_back(step_.nodes[i].name);
+        }
+    }
+    if (step_.nodes.empty() && nodes_.size() < step_.node_count) {
+        step.silent.push_back(format_text("{} more", step_.node_count - nodes_.size()));
+    }
     return step;
 }
 

@@ -23,7 +23,7 @@ constexpr std::size_t most_others = 16;
 std::string words_for_other(const QpOwner& owner, const ProcessIdentity& process) {
     if (owner.pid == 0) {
         return owner.kernel_user.empty() ? "a process of another namespace"
-                                         : format_text("the kernel's {}", owner.kernel_user);
+                                         : format_text("{}{}", kernel_owner, owner.kernel_user);
     }
     return process.owner == ProcessOwner::OtherStep ? process.name
                                                     : format_text("{} (pid {})", process.name, owner.pid);
@@ -69,6 +69,9 @@ void StepWatch::look_at_queue_pairs() {
         if (found == known.end()) {
             found = known.emplace(owner.pid, processes_.identify(root_, owner.pid)).first;
         }
+        if (owner.kernel_user == "ib_ipoib") { // its bytes are those of an interface, and taken off the port's
+            continue;
+        }
         if (found->second.owner == ProcessOwner::Step) {
             own += owner.count;
             own_ports_.insert(format_text("{}:{}", owner.hca, owner.port));
@@ -79,13 +82,18 @@ void StepWatch::look_at_queue_pairs() {
     qps_.most_own = std::max(qps_.most_own, own);
 }
 
+/// hidepid= of proc(5): then other jobs are not seen.
+bool StepWatch::processes_are_hidden() const {
+    return root_.is_live() && processes_.job_id != 0 && !root_.read("/proc/1/comm");
+}
+
 NodeEvidence StepWatch::evidence() const {
     NodeEvidence evidence;
     evidence.traffic = meter_.total();
     evidence.qps = qps_;
     evidence.qps.own_ports.assign(own_ports_.begin(), own_ports_.end());
     evidence.qps.others.assign(others_.begin(), others_.end());
-    evidence.exclusive = !others_seen_;
+    evidence.exclusive = !others_seen_ && !processes_are_hidden();
     return evidence;
 }
 

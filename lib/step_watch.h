@@ -36,6 +36,7 @@ public:
 
 private:
     void look_at_queue_pairs();
+    [[nodiscard]] bool processes_are_hidden() const;
 
     const Root& root_;
     TrafficMeter meter_;

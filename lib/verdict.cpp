@@ -41,7 +41,8 @@ Verdict judge_amounts(const Bytes& rdma, const Bytes& sockets, double share) {
     if (rdma.most() < enough_to_judge && sockets.most() < enough_to_judge) {
         return Verdict::Idle;
     }
-    if (rdma.most() < noise || share < not_used_share) {
+    // Of both directions: a node that sends over RDMA and receives over sockets has used it.
+    if (rdma.most() < noise || part_of(rdma.tx + rdma.rx, sockets.tx + sockets.rx) < not_used_share) {
         return Verdict::NotUsed;
     }
     return share >= used_share && rdma.most() >= enough_to_judge ? Verdict::Used : Verdict::Mixed;
@@ -71,52 +72,48 @@ bool is_shared(const NodeEvidence& node) {
 
 Grade grade_of(const NodeEvidence& node) {
     const bool own = node.qps.known && node.qps.most_own > 0;
-    if (!node.traffic.has_source || node.traffic.estimate || (is_shared(node) && !own)) {
+    if (!node.problem.empty() || !node.traffic.has_source || node.traffic.estimate || (is_shared(node) && !own)) {
         return Grade::D;
     }
     return is_shared(node) ? Grade::C : own ? Grade::A : Grade::B;
 }
 
-void note_unexpected(const NodeEvidence& node, NodeVerdict& verdict) {
-    for (const auto& port : node.traffic.ports) {
-        if (!port.expected && port.bytes.most() >= enough_to_judge) {
-            verdict.notes.push_back(format_text("{} moved {} though NCCL was not told to use it", port.port,
-                                                bytes_text(port.bytes.most())));
-        }
-    }
-}
-
-/// How the ports that NCCL was told to use have shared the work. True when some did none that had to: as many GPUs use
-/// the node as there are such ports, and most of these were used. (A program of one rank uses one of eight.)
+/// How the ports that NCCL was told to use have shared the work. True when some did none that had to: there is a rank
+/// for each of as many GPUs as there are such ports, and most of these were used.
 bool judge_balance(const NodeEvidence& node, NodeVerdict& verdict) {
-    std::vector<const PortTraffic*> ports;
     std::vector<std::uint64_t> moved;
+    std::size_t expected = 0;
     for (const auto& port : node.traffic.ports) {
         if (port.expected && port.source != ByteSource::None) {
-            ports.push_back(&port);
-            if (port.bytes.most() >= noise) {
-                moved.push_back(port.bytes.most());
-            }
+            ++expected;
+            moved.push_back(port.bytes.most());
         }
     }
+    std::erase_if(moved, [](std::uint64_t bytes) { return bytes < noise; });
     const auto median = static_cast<double>(median_of(moved));
     std::vector<std::string> idle;
-    for (const auto* port : ports) {
-        const auto bytes = static_cast<double>(port->bytes.most());
-        if (bytes < std::max(static_cast<double>(noise), idle_part * median)) {
-            idle.push_back(port->port);
+    for (const auto& port : node.traffic.ports) {
+        const auto bytes = static_cast<double>(port.bytes.most());
+        if (!port.expected) {
+            if (bytes >= static_cast<double>(enough_to_judge)) {
+                verdict.notes.push_back(format_text("{} moved {} though NCCL was not told to use it", port.port,
+                                                    bytes_text(port.bytes.most())));
+            }
+        } else if (port.source == ByteSource::None || port.bytes.at_least) {
+            continue; // it may have moved more, which its problem tells
+        } else if (bytes < std::max(static_cast<double>(noise), idle_part * median)) {
+            idle.push_back(port.port);
         } else if (bytes < unbalanced_part * median) {
             verdict.notes.push_back(format_text("{} moved {:.0f} % of what the middle one of its ports did: is a rank "
                                                 "far from its HCA? (rdma-nccl topo)",
-                                                port->port, 100 * bytes / median));
+                                                port.port, 100 * bytes / median));
         }
     }
-    if (idle.empty()) {
-        return false;
+    const bool all_needed = node.rank_per_gpu && node.gpus >= expected && 2 * idle.size() < expected;
+    if (!idle.empty()) {
+        (all_needed ? verdict.why : verdict.notes).push_back(format_text("{} stayed idle", join(idle)));
     }
-    const bool all_needed = node.gpus >= ports.size() && 2 * idle.size() < ports.size();
-    (all_needed ? verdict.why : verdict.notes).push_back(format_text("{} stayed idle", join(idle)));
-    return all_needed;
+    return all_needed && !idle.empty();
 }
 
 void add_causes(const NodeEvidence& node, std::vector<std::string>& why) {
@@ -138,23 +135,43 @@ void add_causes(const NodeEvidence& node, std::vector<std::string>& why) {
     }
 }
 
+/// Whose they may be that is taken for the step's.
+std::string others_of(const NodeEvidence& node) {
+    return node.qps.others.empty() ? "another step" : join(node.qps.others);
+}
+
+void note_others_sockets(NodeVerdict& verdict) {
+    if (is_shared(verdict.evidence)) {
+        verdict.notes.push_back(format_text("the bytes over sockets may be those of {}", others_of(verdict.evidence)));
+    }
+}
+
 /// No port has bytes to read: what remains are the ranks' logs, and that they had no queue pairs.
 void judge_without_bytes(NodeVerdict& verdict) {
     const auto& node = verdict.evidence;
+    const bool no_queue_pairs = node.qps.known && node.qps.most_own == 0;
     if (node.log) {
         const auto judged = judge_log(*node.log);
         verdict.verdict = judged.verdict;
         verdict.why = judged.why;
+        if (judged.verdict != Verdict::Unknown || !no_queue_pairs) {
+            return;
+        }
+        verdict.why.clear();
+    }
+    if (node.traffic.ports.empty() && !node.log) {
+        verdict.verdict = verdict.sockets.most() >= enough_to_judge ? Verdict::NotUsed : Verdict::Idle;
+        if (verdict.verdict == Verdict::NotUsed) {
+            verdict.why.emplace_back("there is no RDMA device");
+        }
         return;
     }
-    if (node.traffic.ports.empty()) {
+    if (no_queue_pairs) {
         verdict.verdict = verdict.sockets.most() >= enough_to_judge ? Verdict::NotUsed : Verdict::Idle;
-        verdict.why.emplace_back("there is no RDMA device");
-        return;
-    }
-    if (node.qps.known && node.qps.most_own == 0) {
-        verdict.verdict = verdict.sockets.most() >= enough_to_judge ? Verdict::NotUsed : Verdict::Idle;
-        verdict.why.emplace_back("no process of the step had a queue pair whenever they were looked at");
+        if (verdict.verdict == Verdict::NotUsed) {
+            verdict.why.emplace_back("no process of the step had a queue pair whenever they were looked at");
+            note_others_sockets(verdict);
+        }
         return;
     }
     verdict.verdict = Verdict::Unknown;
@@ -168,11 +185,18 @@ void judge_without_bytes(NodeVerdict& verdict) {
                                       join({problems.begin(), problems.end()})));
 }
 
-/// On a node that others use, too.
+bool is_kernel(const std::string& other) {
+    return other.starts_with(kernel_owner);
+}
+
+/// On a node that others use, too. Where only the kernel has queue pairs, those of a short step may have come and gone
+/// between two looks.
 void judge_shared(NodeVerdict& verdict) {
     const auto& qps = verdict.evidence.qps;
-    const std::string others = qps.others.empty() ? "another step" : join(qps.others);
-    if (qps.known && qps.most_own == 0) {
+    const std::string others = others_of(verdict.evidence);
+    const bool kernel_alone =
+        std::all_of(qps.others.begin(), qps.others.end(), is_kernel) && verdict.evidence.exclusive;
+    if (qps.known && qps.most_own == 0 && !(kernel_alone && verdict.rdma.most() >= noise)) {
         if (verdict.rdma.most() >= noise) {
             verdict.notes.push_back(
                 format_text("what went over RDMA was not of this step, which had no queue pair ({})", others));
@@ -181,7 +205,7 @@ void judge_shared(NodeVerdict& verdict) {
         verdict.share = worst_share(verdict.rdma, verdict.sockets);
         verdict.verdict = judge_amounts(verdict.rdma, verdict.sockets, verdict.share);
         if (verdict.verdict == Verdict::NotUsed) {
-            verdict.notes.push_back(format_text("the bytes over sockets may be those of {}", others));
+            note_others_sockets(verdict);
         }
         return;
     }
@@ -203,9 +227,18 @@ void judge_gpu_direct(NodeVerdict& verdict) {
             verdict.notes.push_back(format_text("{} of {} connections over RDMA are without GPUDirect", node.log->rdma,
                                                 node.log->rdma + node.log->rdma_gdr));
         }
-    } else if (node.gpus > 0 && node.gpu_direct_possible) {
+    } else if (node.gpu_direct_possible) {
         verdict.gpu_direct = *node.gpu_direct_possible ? GpuDirect::Possible : GpuDirect::Off;
     }
+}
+
+/// Whether RDMA went both ways, and what went over sockets one way alone: data sets that are read, checkpoints that are
+/// written. Collectives over sockets go both ways.
+bool moves_files(const NodeVerdict& verdict) {
+    const auto least = std::min(verdict.sockets.tx, verdict.sockets.rx);
+    const Bytes both_ways{least, least, false};
+    return std::min(verdict.rdma.tx, verdict.rdma.rx) >= enough_to_judge &&
+           judge_amounts(verdict.rdma, both_ways, worst_share(verdict.rdma, both_ways)) == Verdict::Used;
 }
 
 void judge_bytes(NodeVerdict& verdict) {
@@ -217,11 +250,14 @@ void judge_bytes(NodeVerdict& verdict) {
     const bool lost = std::any_of(node.traffic.ports.begin(), node.traffic.ports.end(), [](const auto& port) {
         return port.expected && (port.bytes.at_least || port.source == ByteSource::None);
     });
+    if (verdict.verdict == Verdict::Mixed && moves_files(verdict)) {
+        verdict.verdict = Verdict::Used;
+        verdict.notes.emplace_back("most of the bytes over sockets went one way, as those of files do");
+    }
     if (lost && verdict.verdict == Verdict::NotUsed) {
         verdict.verdict = Verdict::Unknown;
         verdict.why.emplace_back("not all of its ports' bytes could be read");
     }
-    note_unexpected(node, verdict);
     if ((verdict.verdict == Verdict::Used || verdict.verdict == Verdict::Mixed) && judge_balance(node, verdict)) {
         verdict.verdict = Verdict::Mixed;
     }
@@ -230,9 +266,15 @@ void judge_bytes(NodeVerdict& verdict) {
             verdict.notes.push_back(format_text("{}: {}", port.port, port.problem));
         }
     }
+    for (const auto& netdev : node.traffic.netdevs) {
+        if (!netdev.problem.empty()) {
+            verdict.notes.push_back(format_text("{}: {}", netdev.netdev, netdev.problem));
+        }
+    }
 }
 
-NodeVerdict judge(NodeEvidence evidence, const Bytes& rdma, const Bytes& sockets) {
+/// `bounded`: what is counted can have been between the nodes of the step, as far as all their sums tell.
+NodeVerdict judge(NodeEvidence evidence, const Bytes& rdma, const Bytes& sockets, bool bounded) {
     NodeVerdict verdict;
     verdict.node = evidence.node;
     verdict.rdma = rdma;
@@ -251,7 +293,15 @@ NodeVerdict judge(NodeEvidence evidence, const Bytes& rdma, const Bytes& sockets
     } else {
         judge_bytes(verdict);
     }
-    if (verdict.verdict == Verdict::NotUsed || (verdict.verdict == Verdict::Mixed && verdict.why.empty())) {
+    const bool by_bytes = node.problem.empty() && (node.traffic.has_source || !node.log);
+    if (!bounded && by_bytes && (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Mixed)) {
+        verdict.verdict = Verdict::Unknown;
+        verdict.why.push_back(
+            format_text("whether its {} over sockets went to nodes of the step cannot be told without "
+                        "all of their sums",
+                        bytes_text(verdict.sockets.most())));
+    }
+    if (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Mixed) {
         add_causes(node, verdict.why);
     }
     judge_gpu_direct(verdict);
@@ -275,8 +325,9 @@ public:
             usable_ = usable_ && node.problem.empty();
         }
     }
+    [[nodiscard]] bool bounds_sockets() const { return usable_ && !sockets_.at_least; }
     [[nodiscard]] Bytes sockets_of(const NodeEvidence& node) const {
-        return usable_ && !sockets_.at_least ? bound(node.traffic.sockets, sockets_) : node.traffic.sockets;
+        return bounds_sockets() ? bound(node.traffic.sockets, sockets_) : node.traffic.sockets;
     }
     [[nodiscard]] Bytes rdma_of(const NodeEvidence& node) const {
         return usable_ && sources_ && !rdma_.at_least ? bound(node.traffic.rdma, rdma_) : node.traffic.rdma;
@@ -315,16 +366,15 @@ Verdict verdict_of_all(std::span<const NodeVerdict> nodes) {
 
 /// The same sentence of several nodes once: with their names, unless all say it.
 std::vector<std::string> folded(std::span<const NodeVerdict> nodes, std::vector<std::string> NodeVerdict::*texts) {
-    std::vector<std::pair<std::string, std::vector<std::string>>> sentences;
+    std::vector<std::pair<std::string, std::vector<std::string>>> sentences; // in the order in which they came
+    std::map<std::string_view, std::size_t> places;
     for (const auto& node : nodes) {
         for (const auto& text : node.*texts) {
-            const auto found = std::find_if(sentences.begin(), sentences.end(),
-                                            [&text](const auto& sentence) { return sentence.first == text; });
-            if (found == sentences.end()) {
-                sentences.push_back({text, {node.node}});
-            } else {
-                found->second.push_back(node.node);
+            const auto [found, is_new] = places.emplace(text, sentences.size());
+            if (is_new) {
+                sentences.push_back({text, {}});
             }
+            sentences[found->second].second.push_back(node.node);
         }
     }
     std::vector<std::string> result;
@@ -332,6 +382,17 @@ std::vector<std::string> folded(std::span<const NodeVerdict> nodes, std::vector<
         result.push_back(names.size() == nodes.size() ? text : format_text("{}: {}", fold_hostlist(names), text));
     }
     return result;
+}
+
+/// Which nodes a MIXED step did not use RDMA on.
+std::vector<std::string> nodes_without_rdma(const StepVerdict& step) {
+    std::vector<std::string> names;
+    for (const auto& node : step.nodes) {
+        if (step.verdict != Verdict::NotUsed && node.verdict == Verdict::NotUsed) {
+            names.push_back(node.node);
+        }
+    }
+    return names;
 }
 
 GpuDirect least(GpuDirect a, GpuDirect b) {
@@ -343,21 +404,22 @@ GpuDirect least(GpuDirect a, GpuDirect b) {
 NodeVerdict judge_node(NodeEvidence evidence) {
     const Bytes rdma = evidence.traffic.rdma;
     const Bytes sockets = evidence.traffic.sockets;
-    return judge(std::move(evidence), rdma, sockets);
+    return judge(std::move(evidence), rdma, sockets, true);
 }
 
 StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string> silent) {
     const Sums sums(nodes, silent.empty());
+    const bool bounded = sums.bounds_sockets() || (nodes.size() == 1 && silent.empty());
     StepVerdict step;
     step.silent = std::move(silent);
     for (auto& node : nodes) {
         const Bytes rdma = sums.rdma_of(node);
         const Bytes sockets = sums.sockets_of(node);
-        step.nodes.push_back(judge(std::move(node), rdma, sockets));
+        step.nodes.push_back(judge(std::move(node), rdma, sockets, bounded));
     }
     step.verdict = verdict_of_all(step.nodes);
     step.grade = Grade::A;
-    step.gpu_direct = GpuDirect::On;
+    std::optional<GpuDirect> gpu_direct;
     step.share = 1;
     for (const auto& node : step.nodes) {
         for (auto [sum, own] : {std::pair{&step.rdma, &node.rdma}, std::pair{&step.sockets, &node.sockets}}) {
@@ -367,16 +429,19 @@ StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string>
         }
         step.grade = std::max(step.grade, node.grade);
         if (node.verdict != Verdict::Idle) {
-            step.gpu_direct = least(step.gpu_direct, node.gpu_direct);
+            gpu_direct = least(gpu_direct.value_or(GpuDirect::On), node.gpu_direct);
             step.share = std::min(step.share, node.share);
         }
     }
+    step.gpu_direct = gpu_direct.value_or(GpuDirect::Unknown);
     if (step.nodes.empty()) {
         step.grade = Grade::D;
-        step.gpu_direct = GpuDirect::Unknown;
+        step.share = 0;
     }
-    // Where the step as a whole is fine, what single nodes say is noted at them.
     step.why = folded(step.nodes, &NodeVerdict::why);
+    if (const auto without = nodes_without_rdma(step); !without.empty()) {
+        step.why.insert(step.why.begin(), format_text("not used on {}", fold_hostlist(without)));
+    }
     if (!step.silent.empty()) {
         step.why.push_back(format_text("nothing was heard of {}", fold_hostlist(step.silent)));
     }

@@ -2,6 +2,7 @@
 #include "lib/text.h"
 #include "lib/verdict.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
@@ -29,6 +30,11 @@ std::string_view name_of_role(NetdevRole role) {
 
 Json bytes_json(const Bytes& bytes) {
     return {{"sent", bytes.tx}, {"received", bytes.rx}, {"at_least", bytes.at_least}};
+}
+
+/// Null where RDMA's bytes are not counted.
+Json share_json(bool counted, double share) {
+    return counted ? Json(share) : Json();
 }
 
 Json port_json(const PortTraffic& port) {
@@ -60,14 +66,16 @@ Json node_json(const NodeVerdict& node) {
     }
     Json netdevs = Json::array();
     for (const auto& netdev : evidence.traffic.netdevs) {
-        netdevs.push_back(
-            {{"netdev", netdev.netdev}, {"role", name_of_role(netdev.role)}, {"bytes", bytes_json(netdev.bytes)}});
+        netdevs.push_back({{"netdev", netdev.netdev},
+                           {"role", name_of_role(netdev.role)},
+                           {"bytes", bytes_json(netdev.bytes)},
+                           {"problem", netdev.problem}});
     }
     const auto& qps = evidence.qps;
     return {{"node", node.node},
             {"verdict", name_of(node.verdict)},
             {"evidence", name_of_grade(node.grade)},
-            {"share", node.share},
+            {"share", share_json(evidence.traffic.has_source, node.share)},
             {"gpu_direct", name_of(node.gpu_direct)},
             {"seconds", evidence.traffic.seconds},
             {"rdma", bytes_json(node.rdma)},
@@ -95,12 +103,15 @@ std::string verdict_json(const StepVerdict& step, std::uint32_t job_id, std::uin
     for (const auto& node : step.nodes) {
         nodes.push_back(node_json(node));
     }
+    const bool all_count =
+        !step.nodes.empty() && std::all_of(step.nodes.begin(), step.nodes.end(),
+                                           [](const auto& node) { return node.evidence.traffic.has_source; });
     const Json json = {{"schema", 1},
                        {"job", job_id == 0 ? Json() : Json(job_id)},
                        {"step", job_id == 0 ? Json() : Json(step_id)},
                        {"verdict", name_of(step.verdict)},
                        {"evidence", name_of_grade(step.grade)},
-                       {"share", step.share},
+                       {"share", share_json(all_count, step.share)},
                        {"gpu_direct", name_of(step.gpu_direct)},
                        {"rdma", bytes_json(step.rdma)},
                        {"sockets", bytes_json(step.sockets)},

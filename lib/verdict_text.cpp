@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t most_sentences = 4;
 constexpr std::size_t most_nodes_with_ports = 8;
+constexpr std::size_t longest_line = 4096; // what nodes and logs tell goes to a terminal
 
 std::string_view letter_of(Grade grade) {
     constexpr std::string_view letters = "ABCD";
@@ -66,18 +67,27 @@ bool is_estimate(const StepVerdict& step) {
                        [](const auto& node) { return node.evidence.traffic.estimate; });
 }
 
-std::string by_logs_alone(const StepVerdict& step) {
-    const bool bytes = std::any_of(step.nodes.begin(), step.nodes.end(),
-                                   [](const auto& node) { return node.evidence.traffic.has_source; });
-    return bytes ? "" : " (by NCCL's log)";
+bool has_bytes(const NodeVerdict& node) {
+    return node.evidence.traffic.has_source;
+}
+
+/// Where no node has counted bytes of RDMA.
+std::string by_what(const StepVerdict& step) {
+    if (std::any_of(step.nodes.begin(), step.nodes.end(), has_bytes)) {
+        return "";
+    }
+    const bool logs =
+        std::any_of(step.nodes.begin(), step.nodes.end(), [](const auto& node) { return node.evidence.log; });
+    return logs ? " (by NCCL's log)" : " (by the queue pairs)";
 }
 
 std::string node_text(const NodeVerdict& node) {
     if (node.verdict == Verdict::Idle || node.verdict == Verdict::Unknown) {
         return std::string(name_of(node.verdict));
     }
-    return format_text("{}, {} over RDMA, evidence {}{}", name_of(node.verdict), percent(node.share),
-                       letter_of(node.grade), gpu_direct_text(node.gpu_direct));
+    const std::string share = has_bytes(node) ? format_text(", {} over RDMA", percent(node.share)) : std::string();
+    const std::string gpu_direct = node.verdict == Verdict::NotUsed ? "" : gpu_direct_text(node.gpu_direct);
+    return format_text("{}{}, evidence {}{}", name_of(node.verdict), share, letter_of(node.grade), gpu_direct);
 }
 
 void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
@@ -97,8 +107,8 @@ void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
         const std::string_view what = netdev.role == NetdevRole::IncludesRdma ? "sockets and RDMA"
                                       : netdev.role == NetdevRole::Ipoib      ? "sockets (IP over InfiniBand)"
                                                                               : "sockets";
-        rows.push_back(
-            {"  " + netdev.netdev, bytes_text(netdev.bytes.tx), bytes_text(netdev.bytes.rx), std::string(what)});
+        rows.push_back({"  " + netdev.netdev, bytes_text(netdev.bytes.tx), bytes_text(netdev.bytes.rx),
+                        format_text("{}{}{}", what, netdev.problem.empty() ? "" : ": ", netdev.problem)});
     }
     if (node.elsewhere.most() >= enough_to_judge) {
         rows.push_back({"  elsewhere", bytes_text(node.elsewhere.tx), bytes_text(node.elsewhere.rx),
@@ -106,9 +116,7 @@ void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
     }
 }
 
-} // namespace
-
-std::string verdict_line(const StepVerdict& step) {
+std::string words_of(const StepVerdict& step) {
     const std::string why = joined(step.why);
     const std::string because = why.empty() ? "" : "; " + why;
     const auto rdma = moved(step.rdma, step);
@@ -120,16 +128,19 @@ std::string verdict_line(const StepVerdict& step) {
     switch (step.verdict) {
     case Verdict::Used:
     case Verdict::Mixed:
-        if (rdma + sockets < noise) { // judged by the logs
-            return format_text("RDMA {}{}{}{}", name_of(step.verdict), by_logs_alone(step),
-                               gpu_direct_text(step.gpu_direct), because);
+        if (!by_what(step).empty()) {
+            return format_text("RDMA {}{}{}{}", name_of(step.verdict), by_what(step), gpu_direct_text(step.gpu_direct),
+                               because);
         }
         return format_text("RDMA {}: {}{} of {} {} went over RDMA (evidence {}){}{}", name_of(step.verdict), about,
                            percent(part), all, place, letter_of(step.grade), gpu_direct_text(step.gpu_direct), because);
     case Verdict::NotUsed:
-        return format_text("RDMA NOT USED{}: {} {} went over sockets, {}{} over RDMA (evidence {}){}",
-                           by_logs_alone(step), bytes_text(sockets), place, about, bytes_text(rdma),
-                           letter_of(step.grade), because);
+        if (!by_what(step).empty()) {
+            return format_text("RDMA NOT USED{}: {} {} went over sockets (evidence {}){}", by_what(step),
+                               bytes_text(sockets), place, letter_of(step.grade), because);
+        }
+        return format_text("RDMA NOT USED: {} {} went over sockets, {}{} over RDMA (evidence {}){}",
+                           bytes_text(sockets), place, about, bytes_text(rdma), letter_of(step.grade), because);
     case Verdict::Idle:
         return format_text("RDMA IDLE: too little to judge: {}{} over RDMA, {} over sockets {}{}", about,
                            bytes_text(rdma), bytes_text(sockets), place, because);
@@ -137,6 +148,12 @@ std::string verdict_line(const StepVerdict& step) {
         break;
     }
     return format_text("RDMA use UNKNOWN: {}", why.empty() ? "no node has told its bytes" : why);
+}
+
+} // namespace
+
+std::string verdict_line(const StepVerdict& step) {
+    return printable(words_of(step), longest_line);
 }
 
 std::vector<std::string> verdict_table(const StepVerdict& step) {
@@ -160,8 +177,16 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
         rows.push_back({node->node, bytes_text(node->rdma.tx + node->sockets.tx),
                         bytes_text(node->rdma.rx + node->sockets.rx), node_text(*node)});
         add_ports(rows, *node);
+        for (const auto& reason : node->why) {
+            rows.push_back({"  why", "", "", reason});
+        }
         for (const auto& note : node->notes) {
             rows.push_back({"  note", "", "", note});
+        }
+    }
+    for (auto& row : rows) {
+        for (auto& cell : row) {
+            cell = printable(cell, longest_line);
         }
     }
     std::vector<std::string> lines;
@@ -170,7 +195,8 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
         lines.emplace_back(line);
     }
     if (!left_out.empty()) {
-        lines.push_back(format_text("and {} more nodes: {}", left_out.size(), fold_hostlist(left_out)));
+        lines.push_back(
+            printable(format_text("and {} more nodes: {}", left_out.size(), fold_hostlist(left_out)), longest_line));
     }
     return lines;
 }

@@ -89,8 +89,8 @@ void watch_step(const EvidenceTask& task, pid_t slurmstepd, int control, Exchang
     evidence.log = read_log_directory(task.log_directory);
     evidence.causes = causes_of(task.facts, task.plan);
     if (task.plan.visible_gpus > 0) {
-        const bool ranks = task.plan.layout.layout == Layout::Rank;
-        evidence.gpus = ranks ? std::min(task.tasks, task.plan.visible_gpus) : task.plan.visible_gpus;
+        evidence.rank_per_gpu = task.plan.layout.layout == Layout::Rank;
+        evidence.gpus = evidence.rank_per_gpu ? std::min(task.tasks, task.plan.visible_gpus) : task.plan.visible_gpus;
         evidence.gpu_direct_possible = gpu_direct_possible(*root);
     }
     (void)srun.send_evidence(evidence);

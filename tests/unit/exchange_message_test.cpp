@@ -112,6 +112,7 @@ NodeEvidence full_evidence() {
     evidence.qps = {true, "", 17, {"mlx5_1:1", "mlx5_2:1"}, {"job 12 step 0", "the kernel's nvme_rdma"}};
     evidence.exclusive = true;
     evidence.gpus = 8;
+    evidence.rank_per_gpu = true;
     evidence.gpu_direct_possible = true;
     LogEvidence log;
     log.ranks = 8;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What nodes saw, for tests of verdicts.
+#pragma once
+
+#include "lib/verdict.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace rdma_nccl::test {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+
+inline PortTraffic port(std::string name, std::uint64_t bytes, bool expected = true) {
+    return {std::move(name), ByteSource::PortData, {bytes, bytes, false}, expected, {}};
+}
+
+/// A node of its own, with one port that NCCL was told to use.
+inline NodeEvidence node(const Bytes& rdma, const Bytes& sockets, std::string name = "n01") {
+    NodeEvidence evidence;
+    evidence.node = std::move(name);
+    evidence.exclusive = true;
+    evidence.traffic.seconds = 10;
+    evidence.traffic.rdma = rdma;
+    evidence.traffic.sockets = sockets;
+    evidence.traffic.ports = {{"mlx5_0:1", ByteSource::PortData, rdma, true, {}}};
+    evidence.traffic.netdevs = {{"eth0", NetdevRole::Plain, sockets, {}}};
+    return evidence;
+}
+
+/// As much in both directions.
+inline NodeEvidence node(std::uint64_t rdma, std::uint64_t sockets, std::string name = "n01") {
+    return node(Bytes{rdma, rdma, false}, Bytes{sockets, sockets, false}, std::move(name));
+}
+
+inline NodeEvidence with_queue_pairs(NodeEvidence evidence, unsigned own, std::vector<std::string> others = {}) {
+    evidence.qps.known = true;
+    evidence.qps.most_own = own;
+    evidence.qps.others = std::move(others);
+    return evidence;
+}
+
+/// Whose ports have no byte counters.
+inline NodeEvidence without_source(NodeEvidence evidence) {
+    evidence.traffic.has_source = false;
+    evidence.traffic.rdma = {};
+    evidence.traffic.ports = {{"siw0:1", ByteSource::None, {}, true, "siw counts no bytes"}};
+    return evidence;
+}
+
+inline LogEvidence connections(std::uint64_t rdma, std::uint64_t gdr, std::uint64_t sockets) {
+    LogEvidence log;
+    log.ranks = 2;
+    log.info = true;
+    log.rdma = rdma;
+    log.rdma_gdr = gdr;
+    log.sockets = sockets;
+    return log;
+}
+
+} // namespace rdma_nccl::test
