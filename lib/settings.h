@@ -110,4 +110,10 @@ struct Settings {
     std::map<std::string, Given, std::less<>> given;
 };
 
+/// Whether the user, and not the site, wants us to act on the step.
+inline bool asked_by_user(const Settings& settings) {
+    const auto found = settings.given.find("enable");
+    return found != settings.given.end() && found->second.origin >= Origin::Environment;
+}
+
 } // namespace rdma_nccl

@@ -22,8 +22,7 @@ constexpr std::size_t most_others = 16;
 /// What is said of queue pairs that are not the step's.
 std::string words_for_other(const QpOwner& owner, const ProcessIdentity& process) {
     if (owner.pid == 0) {
-        return owner.kernel_user.empty() ? "a process of another namespace"
-                                         : format_text("{}{}", kernel_owner, owner.kernel_user);
+        return format_text("{}{}", kernel_owner, owner.kernel_user);
     }
     return process.owner == ProcessOwner::OtherStep ? process.name
                                                     : format_text("{} (pid {})", process.name, owner.pid);
@@ -72,7 +71,9 @@ void StepWatch::look_at_queue_pairs() {
         if (owner.kernel_user == "ib_ipoib") { // its bytes are those of an interface, and taken off the port's
             continue;
         }
-        if (found->second.owner == ProcessOwner::Step) {
+        if (owner.pid == 0 && owner.kernel_user.empty()) {
+            unseen_ = true;
+        } else if (found->second.owner == ProcessOwner::Step) {
             own += owner.count;
             own_ports_.insert(format_text("{}:{}", owner.hca, owner.port));
         } else if (found->second.owner != ProcessOwner::Gone && others_.size() < most_others) {
@@ -91,6 +92,10 @@ NodeEvidence StepWatch::evidence() const {
     NodeEvidence evidence;
     evidence.traffic = meter_.total();
     evidence.qps = qps_;
+    if (unseen_ && qps_.most_own == 0) { // made by a thread that has ended, or in another namespace
+        evidence.qps.known = false;
+        evidence.qps.unknown_why = "there were queue pairs whose process cannot be seen";
+    }
     evidence.qps.own_ports.assign(own_ports_.begin(), own_ports_.end());
     evidence.qps.others.assign(others_.begin(), others_.end());
     evidence.exclusive = !others_seen_ && !processes_are_hidden();

@@ -44,6 +44,7 @@ private:
     Clock::time_point start_, next_look_;
     QpEvidence qps_;
     std::set<std::string> own_ports_, others_;
+    bool unseen_ = false;      ///< queue pairs without a process
     bool others_seen_ = false; ///< another job's slurmstepd
 };
 

@@ -118,11 +118,6 @@ void report(const NodeState& state) {
 }
 
 /// A site that has the plugin on for every step has steps that need no RDMA: they hear nothing of it unless they ask.
-bool asked_by_user(const Settings& settings) {
-    const auto found = settings.given.find("enable");
-    return found != settings.given.end() && found->second.origin >= Origin::Environment;
-}
-
 bool is_worth_a_warning(const NodeState& state) {
     return asked_by_user(state.settings) || state.settings.strict || !state.facts.fabric.hcas.empty();
 }
@@ -555,15 +550,13 @@ void node_end_task(NodeState& state) {
         return;
     }
     if (state.evidence) {
-        state.evidence->end_step(); // srun hears of the tasks' end meanwhile
+        state.evidence->end_step();
     }
     state.sockets.srun.reset();
 }
 
 void node_end(NodeState& state) {
-    if (state.evidence) {
-        state.evidence->finish(patience_with_evidence);
-    }
+    state.evidence.reset();
     if (!state.log_directory.empty()) {
         as_user(state.user, [&state] { remove_log_directory(state.log_directory); });
     }

@@ -2,8 +2,10 @@
 #include "plugin/step_evidence.h"
 
 #include "lib/evidence_plan.h"
+#include "lib/format.h"
 #include "lib/nccl_log_directory.h"
 #include "lib/step_watch.h"
+#include "lib/text.h"
 #include "lib/traffic.h"
 
 #include <algorithm>
@@ -28,6 +30,7 @@ using std::chrono::milliseconds;
 
 constexpr char end_of_step = 'e';
 constexpr char has_begun = 'b';
+constexpr char settles = 's';
 constexpr milliseconds patience_with_beginning(250); // a driver may hang; the tasks wait no longer than this
 
 /// For good: what is read of the user's (logs), and what a driver is asked, is not for root.
@@ -45,8 +48,18 @@ void ignore_signals() {
     (void)::sigprocmask(SIG_SETMASK, &all, nullptr);
 }
 
-/// False when the step is not to be reported: slurmstepd has closed its end, or is gone.
-bool watch_until_end(StepWatch& watch, int control) {
+/// Whether slurmstepd has a child but this process: where a launch fails midway, nobody says that the step has ended.
+/// True where the kernel does not tell (CONFIG_PROC_CHILDREN).
+bool has_tasks(pid_t slurmstepd) {
+    const auto root = Root::open("/");
+    const auto text = root ? root->read(format_text("/proc/{0}/task/{0}/children", slurmstepd)) : fail("");
+    return !text || split_words(*text).size() > 1;
+}
+
+/// False when the step is not to be reported: slurmstepd has closed its end, is gone, or has had no tasks for two
+/// looks.
+bool watch_until_end(StepWatch& watch, pid_t slurmstepd, int control) {
+    unsigned empty_looks = 0;
     for (;;) {
         const auto pause = std::chrono::ceil<milliseconds>(watch.next_look() - Clock::now()).count();
         pollfd event{control, POLLIN, 0};
@@ -59,6 +72,10 @@ bool watch_until_end(StepWatch& watch, int control) {
             return ::read(control, &byte, 1) == 1 && byte == end_of_step;
         }
         watch.look();
+        empty_looks = has_tasks(slurmstepd) ? 0 : empty_looks + 1;
+        if (empty_looks == 2) {
+            return false;
+        }
     }
 }
 
@@ -76,11 +93,12 @@ void watch_step(const EvidenceTask& task, pid_t slurmstepd, int control, Exchang
     StepWatch watch(*root, traffic_sources(*root, task.facts.fabric, expected),
                     {task.job_id, task.step_id, slurmstepd});
     (void)!::write(control, &has_begun, 1);
-    if (!watch_until_end(watch, control)) {
+    if (!watch_until_end(watch, slurmstepd, control)) {
         return;
     }
     watch.look(true);
     if (watch.should_settle()) {
+        (void)!::write(control, &settles, 1);
         std::this_thread::sleep_for(watch.settle());
         watch.look(true);
     }
@@ -117,7 +135,17 @@ std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, 
 }
 
 void EvidenceProcess::end_step() {
-    (void)!::send(control_.get(), &end_of_step, 1, MSG_NOSIGNAL); // it may have been killed
+    (void)::send(control_.get(), &end_of_step, 1, MSG_NOSIGNAL); // it may have been killed
+    pollfd event{control_.get(), POLLIN, 0};
+    const auto start = Clock::now();
+    char byte = 0;
+    milliseconds patience = patience_with_evidence;
+    // What it says first is that it had begun, where nobody has read that.
+    while (::poll(&event, 1, static_cast<int>(patience.count())) > 0 && ::read(control_.get(), &byte, 1) == 1) {
+        patience = byte == settles ? patience_with_settling : patience;
+    }
+    const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
+    (void)child_.finish(std::max(patience - spent, milliseconds(20)));
     control_.reset();
 }
 

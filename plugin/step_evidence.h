@@ -37,11 +37,16 @@ public:
     /// the user. What it has seen goes to srun.
     static std::optional<EvidenceProcess> start(const EvidenceTask& task, ExchangeClient& srun);
 
-    /// The last task has ended: it is to tell srun, and to end.
-    void end_step();
+    EvidenceProcess(EvidenceProcess&&) = default;
+    EvidenceProcess& operator=(EvidenceProcess&&) = delete;
+    EvidenceProcess(const EvidenceProcess&) = delete;
+    EvidenceProcess& operator=(const EvidenceProcess&) = delete;
+    ~EvidenceProcess() = default; ///< ends it without a word
 
-    /// Waits until it has; it is killed after `patience`.
-    void finish(std::chrono::milliseconds patience) { (void)child_.finish(patience); }
+    /// The last task has ended: it tells srun, and ends. Back when it has, within milliseconds as a rule: it must be
+    /// gone before slurmstepd kills and waits for what is left of the step's cgroup, to which it belongs
+    /// (proctrack_cgroup.c). It is killed when it takes longer than its drivers may.
+    void end_step();
 
 private:
     EvidenceProcess(Child child, UniqueFd control) : child_(std::move(child)), control_(std::move(control)) {}
@@ -51,6 +56,7 @@ private:
 };
 
 /// The most that end_step() may take: the slowest driver's counters are two seconds late (traffic_sources.cpp).
-inline constexpr std::chrono::milliseconds patience_with_evidence(3500);
+inline constexpr std::chrono::milliseconds patience_with_evidence(1000);
+inline constexpr std::chrono::milliseconds patience_with_settling(2500);
 
 } // namespace rdma_nccl
