@@ -17,7 +17,7 @@ std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id);
 /// What the logs in it say; absent when there are none. Of each log so much is read as has its connections.
 std::optional<LogEvidence> read_log_directory(const std::string& path);
 
-/// With the files in it.
+/// With the logs in it.
 void remove_log_directory(const std::string& path);
 
 } // namespace rdma_nccl

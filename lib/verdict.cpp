@@ -116,7 +116,7 @@ bool judge_balance(const NodeEvidence& node, NodeVerdict& verdict) {
     return all_needed && !idle.empty();
 }
 
-void add_causes(const NodeEvidence& node, std::vector<std::string>& why) {
+void add_causes(const NodeEvidence& node, Verdict verdict, std::vector<std::string>& why) {
     std::size_t count = 0;
     const auto add = [&](const std::vector<std::string>& causes) {
         for (const auto& cause : causes) {
@@ -130,7 +130,7 @@ void add_causes(const NodeEvidence& node, std::vector<std::string>& why) {
         add(node.log->causes);
     }
     add(node.causes);
-    if (count == 0 && !node.log) {
+    if (count == 0 && !node.log && verdict == Verdict::NotUsed) {
         why.emplace_back("the cause is not known: verify=full lets NCCL's logs tell it");
     }
 }
@@ -302,7 +302,7 @@ NodeVerdict judge(NodeEvidence evidence, const Bytes& rdma, const Bytes& sockets
                         bytes_text(verdict.sockets.most())));
     }
     if (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Mixed) {
-        add_causes(node, verdict.why);
+        add_causes(node, verdict.verdict, verdict.why);
     }
     judge_gpu_direct(verdict);
     return verdict;

@@ -383,6 +383,19 @@ void add_logs(NodeState& state) {
     override_variables(state.plan.variables, variables.take());
 }
 
+/// NCCL's logs taken back.
+std::vector<Variable> without_logs(const NodeState& state) {
+    std::vector<Variable> variables;
+    for (const auto name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
+        const auto* const ours = find_variable(state.plan.variables, name);
+        if (ours != nullptr && ours->action == VariableAction::Set) {
+            variables.push_back(
+                {name, {}, "setting", "the tasks do not see the logs' directory", VariableAction::Unset});
+        }
+    }
+    return variables;
+}
+
 /// Once, before the first task runs.
 void start_evidence(NodeState& state) {
     const bool wanted = state.settings.verify != VerifyChoice::Off && state.sockets.srun && state.sockets.ours();
@@ -513,6 +526,14 @@ int node_start_task(const NodeState& state, Host& host) {
     }
     auto all = variables_of(state);
     override_variables(all, variables);
+    if (!state.log_directory.empty() && ::access(state.log_directory.c_str(), W_OK) != 0) {
+        // A /tmp of the job's own (job_container/tmpfs, a container): NCCL would write to standard output instead.
+        override_variables(all, without_logs(state));
+        if (task.local_rank == 0) {
+            tell(state, format_text("warning: verify=full: the tasks do not see {}: without NCCL's logs",
+                                    state.log_directory));
+        }
+    }
     // Once more for all: a container plugin may have put its image's variables over ours meanwhile
     // (facts/launchers.md 4.5).
     (void)apply_variables(host, all);
