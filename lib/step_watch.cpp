@@ -37,13 +37,14 @@ StepWatch::StepWatch(const Root& root, TrafficSources sources, StepProcesses pro
     qps_.unknown_why = "the step ended before they were looked at";
 }
 
-void StepWatch::look(bool bytes_only) {
+void StepWatch::look(bool has_ended) {
     meter_.add(read_traffic(root_, meter_.sources()));
-    if (!bytes_only) {
+    if (!has_ended) {
         look_at_queue_pairs();
-        others_seen_ =
-            others_seen_ || (root_.is_live() && processes_.job_id != 0 && other_jobs_on_node(root_, processes_.job_id));
     }
+    // In the end, too: what has begun since the last look may have moved most of the bytes.
+    others_seen_ =
+        others_seen_ || (root_.is_live() && processes_.job_id != 0 && other_jobs_on_node(root_, processes_.job_id));
     const auto now = Clock::now();
     const auto run = std::chrono::duration_cast<milliseconds>(now - start_);
     next_look_ = now + std::clamp(run, first_pause, longest_pause);

@@ -21,8 +21,8 @@ public:
     /// `root` and `processes.ancestor` are of this machine, or nothing is said of queue pairs. Takes the first reading.
     StepWatch(const Root& root, TrafficSources sources, StepProcesses processes);
 
-    /// Reads the bytes; the queue pairs and the node's other jobs, too, unless `bytes_only`.
-    void look(bool bytes_only = false);
+    /// Reads the bytes, and looks for other jobs on the node; at the queue pairs, too, unless the step `has_ended`.
+    void look(bool has_ended = false);
 
     /// When to look next: soon at first, as short steps end before long, then each five seconds.
     [[nodiscard]] Clock::time_point next_look() const { return next_look_; }
