@@ -9,12 +9,15 @@ import time
 
 from lab import Command
 from test_slurm import SlurmTest
-from testbed import PATIENCE, LabTest, on_each_suite
+from testbed import PATIENCE, SHELL, LabTest, on_each_suite
 
 MIB = 1 << 20
 PORT_COUNTERS = "/sys/class/infiniband/mlx5_0/ports/1/hw_counters"
 STATISTICS = "/sys/class/net/eth1/statistics"
 RDMA_MTU = 4096
+SITE_FILE = "/etc/rdma-nccl.conf"
+VERDICTS = "/var/lib/rdma-nccl"
+SAID = re.compile("rdma-nccl: ((?:warning: )?RDMA (?:USED|MIXED|NOT USED|IDLE|use UNKNOWN).*)")
 # The device goes when the last of its users has ended.
 FAULTS = ("ip link set eth1 down", "rdma link delete mlx5_0 > /dev/null 2>&1 &")
 
@@ -178,45 +181,91 @@ class StepTraffic(StepsTest):
 
 
 class Verdicts(StepsTest):
-    """The line of srun, and the file that a site can have of it."""
+    """The line of srun, and the file that a site can have of it. Soft-RoCE counts packets: its evidence is D."""
 
-    def verdict(self, err: str) -> tuple[str, str]:
-        """USED, and the whole line; nothing when there is none."""
-        lines = [line for line in err.splitlines() if re.search(r"RDMA (NOT USED|USED|MIXED)", line)]
-        self.assertLessEqual(len(lines), 1, err)
-        if not lines:
-            return "", err
-        self.assertEqual(lines[0], err.splitlines()[-1], "it is the last")
-        return re.search(r"RDMA (NOT USED|USED|MIXED)", lines[0])[1], lines[0]
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.lab.good, "n01", "sed", "-i", "/^verify_dir/d", SITE_FILE)
+        make = f"rm -rf {VERDICTS}; mkdir -m 1777 {VERDICTS}; echo verify_dir = {VERDICTS} >> {SITE_FILE}"
+        self.lab.good("n01", *SHELL, make)
 
-    def stored(self, job: str) -> dict:
-        return json.loads(self.lab.read("n01", f"/var/lib/rdma-nccl/{job}.0.json"))
+    def tearDown(self):
+        super().tearDown()
+        self.lab.good("n01", "/lab/guest/await-idle", str(len(self.lab.nodes)))
 
+    def line(self, err: str) -> str:
+        """Of the verdict, behind "rdma-nccl: "; empty when there is none."""
+        lines = err.splitlines()
+        said = [number for number, line in enumerate(lines) if SAID.match(line)]
+        if not said:
+            return ""
+        self.assertEqual(said, [len(lines) - 1], f"it is said once, at the end:\n{err}")
+        return SAID.match(lines[-1])[1]
+
+    def stored(self) -> list[dict]:
+        """The verdicts since the last time, in the order of jobs."""
+        names = self.lab.good("n01", "busybox", "ls", VERDICTS).split()
+        verdicts = [json.loads(self.lab.read("n01", f"{VERDICTS}/{name}")) for name in names]
+        self.lab.good("n01", *SHELL, f"rm -f {VERDICTS}/*")
+        return sorted(verdicts, key=lambda verdict: verdict["job"])
+
+    def assert_amounts(self, verdict: dict, rdma: int, sockets: int) -> None:
+        """In MiB, of what n02 sent and n01 received; within 10 % of all."""
+        receiver, sender = verdict["nodes"]
+        self.assertEqual((receiver["node"], sender["node"]), ("n01", "n02"))
+        for node, way in ((sender, "sent"), (receiver, "received")):
+            for kind, mib in (("rdma", rdma), ("sockets", sockets)):
+                delta = 0.1 * (rdma + sockets) * MIB + MIB
+                self.assertAlmostEqual(node[kind][way], mib * MIB, delta=delta, msg=f"{node['node']} {kind}")
 
     @on_each_suite
     def test_each_kind(self):
         """Of real transfers; and nothing is said of a step that sent nothing."""
-        for kind, mib, expected in (("verbs", 200, "USED"), ("tcp", 200, "NOT USED"), ("both", 100, "MIXED"), ("nothing", 0, "")):
+        kinds = (
+            ("verbs", "USED", "D", r"RDMA USED: about \d+\.\d % of 2\d\d MB between 2 nodes ", 200, 0),
+            ("tcp", "NOT USED", "B", r"warning: RDMA NOT USED: 2\d\d MB between 2 nodes went over sockets, 0 B ", 0, 200),
+            ("both", "MIXED", "D", r"warning: RDMA MIXED: about \d\d\.\d % of 2\d\d MB between 2 nodes ", 100, 100),
+            ("nothing", "IDLE", "B", "$", 0, 0),
+        )
+        for kind, expected, grade, line, rdma, sockets in kinds:
             with self.subTest(kind):
-                done = self.step(kind, mib, "--rdma-nccl")
-                found, line = self.verdict(done.err)
-                self.assertEqual(found, expected, line)
-                self.assertEqual(line.startswith("rdma-nccl: warning: "), found in ("NOT USED", "MIXED"), line)
+                done = self.step(kind, max(rdma, sockets), "--rdma-nccl")
+                [verdict] = self.stored()
+                self.assertRegex(self.line(done.err), "^" + line)
+                self.assertEqual((verdict["verdict"], verdict["evidence"]), (expected, grade))
+                self.assertEqual(verdict["gpu_direct"], "unknown")
+                self.assert_amounts(verdict, rdma, sockets)
 
     def test_two_steps_at_once(self):
-        """On the same nodes: the one whose queue pairs they are used RDMA, the other did not."""
+        """On the same nodes: each queue pair is one step's, and the other did not use RDMA. How much of what went over
+        sockets the first has seen depends on when they end; it says so when that makes it doubtful."""
         verbs = self.start_step("verbs", 400, "--rdma-nccl")
         self.await_traffic()
-        other = self.step("tcp", 100, "--rdma-nccl")
+        other = self.step("tcp", 100, "--rdma-nccl=verify=full")
         done = verbs.wait(2 * PATIENCE)
         self.assertEqual(done.status, 0, done.err)
-        self.assertIn(self.verdict(done.err)[0], ("USED", "MIXED"), done.err)
-        self.assertNotIn(self.verdict(other.err)[0], ("USED",), other.err)
+        first, second = self.stored()
+        said = self.line(done.err)
+        self.assertIn(first["verdict"], ("USED", "UNKNOWN"), said)
+        if first["verdict"] == "UNKNOWN":
+            self.assertRegex(said, "may be partly those of another step")
+        self.assertEqual(second["verdict"], "NOT USED", other.err)
+        for mine, others in zip(first["nodes"], second["nodes"]):
+            self.assertEqual((mine["queue_pairs"]["most_own"], mine["queue_pairs"]["others"]), (1, []))
+            self.assertEqual(others["queue_pairs"]["most_own"], 0)
+            self.assertEqual(others["queue_pairs"]["others"], [f"job {first['job']} step 0"])
+            self.assertEqual((mine["exclusive"], others["exclusive"]), (False, False))
+        self.assertIn(f"what went over RDMA was not of this step, which had no queue pair (job {first['job']} ", other.err)
+        self.assert_amounts(second, 0, 100)
 
     def test_lost_in_the_middle(self):
         """srun says what it has seen until then, and does not wait for what is gone."""
         for fault in FAULTS:
             with self.subTest(fault):
                 done = self.lose(fault, "--rdma-nccl")
-                self.assertIn(self.verdict(done.err)[0], ("USED", "MIXED"), done.err)
                 self.lab.reset()
+                self.assertRegex(self.line(done.err), r"^RDMA USED: about [\d.]+ % of [\d.]+ MB between 2 nodes ")
+                verdict = self.stored()[0]
+                self.assertEqual((verdict["verdict"], verdict["silent"]), ("USED", []))
+                for node in verdict["nodes"]:
+                    self.assertEqual(node["queue_pairs"]["own_ports"], ["mlx5_0:1"])
