@@ -138,9 +138,33 @@ TEST(Settings, BadValuesAreRefused) {
     }
 }
 
-TEST(Settings, KeysOfLaterVersionsTakeTheirDefaultOnly) {
-    EXPECT_EQ(error_of("verify=summary"), "(none)");
-    EXPECT_NE(error_of("verify=full").find("is not available in this version"), std::string::npos);
+TEST(Settings, VerifySaysHowMuch) {
+    EXPECT_EQ(resolve_settings({}).settings.verify, VerifyChoice::Summary);
+    EXPECT_EQ(from_option("verify=off").settings.verify, VerifyChoice::Off);
+    EXPECT_EQ(from_option("verify=full").settings.verify, VerifyChoice::Full);
+    SettingsSources sources;
+    sources.plugstack = {"verify=off"};
+    sources.option = "verify"; // without a value it is on
+    EXPECT_EQ(resolve_settings(sources).settings.verify, VerifyChoice::Summary);
+    for (const char* bad : {"verify=", "verify=all", "verify=1", "verify=Full"}) {
+        EXPECT_NE(error_of(bad).find("one of summary, on, off, full"), std::string::npos) << error_of(bad);
+    }
+}
+
+TEST(Settings, VerifyDirIsAnAbsoluteDirectoryOfTheSite) {
+    SettingsSources sources;
+    sources.plugstack = {"verify_dir=/var/spool/rdma-nccl"};
+    EXPECT_EQ(resolve_settings(sources).settings.verify_dir, "/var/spool/rdma-nccl");
+    EXPECT_TRUE(resolve_settings({}).settings.verify_dir.empty());
+    for (const char* bad : {"verify_dir=spool", "verify_dir=", "verify_dir"}) {
+        sources.plugstack = {bad};
+        const auto outcome = resolve_settings(sources);
+        EXPECT_TRUE(outcome.settings.verify_dir.empty()) << bad;
+        ASSERT_EQ(outcome.warnings.size(), 1U) << bad; // the site's: the step runs
+    }
+    const auto users = from_option("verify_dir=/tmp");
+    EXPECT_EQ(users.errors.size(), 1U);
+    EXPECT_TRUE(users.settings.verify_dir.empty());
 }
 
 TEST(Settings, SpawnIsNodeLayout) {
