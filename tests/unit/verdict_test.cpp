@@ -235,6 +235,17 @@ TEST(NodeVerdict, AnUnbalancedPortIsNoted) {
     EXPECT_FALSE(judge_node(four_ports(gib / 2 - mib, 4)).notes.empty());
 }
 
+TEST(NodeVerdict, IdlePortsDoNotCountForTheMiddleOne) {
+    auto evidence = node(2 * gib, 0);
+    evidence.traffic.ports = {port("a:1", 0), port("b:1", 0), port("c:1", 0), port("d:1", gib), port("e:1", gib / 4)};
+    const auto notes = judge_node(evidence).notes;
+    ASSERT_EQ(notes.size(), 4U);
+    EXPECT_EQ(notes.back().substr(0, 14), "e:1 moved 25 %");
+    // 1 MiB is not idle, where that is more than 1 % of the others.
+    evidence.traffic.ports = {port("a:1", 64 * mib), port("b:1", 64 * mib), port("c:1", mib)};
+    EXPECT_EQ(judge_node(evidence).notes.at(0).substr(0, 9), "c:1 moved");
+}
+
 TEST(NodeVerdict, APortThatNcclWasNotToldToUseIsNoted) {
     auto evidence = node(2 * gib, 0);
     evidence.gpus = 1;
@@ -331,12 +342,15 @@ TEST(StepVerdict, SumsUpAndTakesTheWorstGradeShareAndGpuDirect) {
     auto other = node({gib, gib, true}, {gib / 20, gib / 20, false}, "n2");
     other.gpus = 1;
     other.gpu_direct_possible = true;
+    good.traffic.sockets = {gib / 50, gib / 20, false};
     const auto step = judge_step({good, other, with_queue_pairs(node(0, 0, "n3"), 1)}, {});
+    good.traffic.sockets = {};
     EXPECT_EQ(step.verdict, Verdict::Used);
     EXPECT_EQ(step.grade, Grade::B);
     EXPECT_EQ(step.gpu_direct, GpuDirect::Possible);
     EXPECT_EQ(step.rdma, (Bytes{2 * gib, 2 * gib, true}));
     EXPECT_DOUBLE_EQ(judge_step({good, good}, {}).share, 1);
+    EXPECT_NEAR(step.share, 20.0 / 21, 1e-6);
     EXPECT_EQ(judge_step({good, good}, {}).grade, Grade::A);
     EXPECT_EQ(judge_step({good, good}, {}).gpu_direct, GpuDirect::On);
 }
@@ -382,6 +396,11 @@ TEST(StepVerdict, BytesThatNoOtherNodeMovedWereNotBetweenTheNodes) {
     // Both do: what one has read is not what the other has sent.
     const auto both = judge_step({reader, node({gib, gib, false}, {2 * mib, 10 * gib, false}, "n2")}, {});
     EXPECT_EQ(both.verdict, Verdict::Used);
+
+    // What a node has received itself is no proof of what it has sent.
+    const auto copies = judge_step({node({gib, gib, false}, {10 * gib, 10 * gib, false}, "n1"), peer}, {});
+    EXPECT_EQ(copies.verdict, Verdict::Used);
+    EXPECT_LT(copies.nodes[0].sockets.most(), 3 * mib);
 
     // Storage over RDMA does not make sockets between the nodes good.
     const auto storage = judge_step({node({0, 10 * gib, false}, {gib, gib, false}, "n1"), node(0, gib, "n2")}, {});
