@@ -378,6 +378,7 @@ std::vector<std::string> folded(std::span<const NodeVerdict> nodes, std::vector<
         }
     }
     std::vector<std::string> result;
+    result.reserve(sentences.size());
     for (const auto& [text, names] : sentences) {
         result.push_back(names.size() == nodes.size() ? text : format_text("{}: {}", fold_hostlist(names), text));
     }
@@ -412,6 +413,7 @@ StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string>
     const bool bounded = sums.bounds_sockets() || (nodes.size() == 1 && silent.empty());
     StepVerdict step;
     step.silent = std::move(silent);
+    step.nodes.reserve(nodes.size());
     for (auto& node : nodes) {
         const Bytes rdma = sums.rdma_of(node);
         const Bytes sockets = sums.sockets_of(node);

@@ -66,12 +66,12 @@ StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string>
 
 /// The one line at the end of a step: "RDMA USED: 98.7 % of 412 GB between 2 nodes over RDMA (evidence A), GPUDirect
 /// on".
-std::string verdict_line(const StepVerdict& verdict);
+std::string verdict_line(const StepVerdict& step);
 
 /// A row for each node and, below it, for each port and interface that moved something or should have.
-std::vector<std::string> verdict_table(const StepVerdict& verdict);
+std::vector<std::string> verdict_table(const StepVerdict& step);
 
 /// For programs: one object with a schema version.
-std::string verdict_json(const StepVerdict& verdict, std::uint32_t job_id, std::uint32_t step_id);
+std::string verdict_json(const StepVerdict& step, std::uint32_t job_id, std::uint32_t step_id);
 
 } // namespace rdma_nccl
