@@ -140,9 +140,9 @@ Result<std::size_t> first_unanswered(const Asker& asker, std::size_t next, std::
 
 } // namespace
 
-Result<SilentHcas> find_silent_hcas(const Root& root, milliseconds limit) {
+Result<HcaAnswers> ask_hcas(const Root& root, milliseconds limit) {
     const auto all = questions(root);
-    SilentHcas silent;
+    HcaAnswers answers;
     const auto last_deadline = Clock::now() + 4 * limit;
     std::size_t next = 0;
     while (next < all.size() && Clock::now() < last_deadline) {
@@ -156,13 +156,24 @@ Result<SilentHcas> find_silent_hcas(const Root& root, milliseconds limit) {
         }
         next = *reached;
         if (next < all.size()) {
-            silent.insert(all[next++].hca);
+            answers.silent.insert(all[next++].hca);
         }
     }
     for (; next < all.size(); ++next) {
-        silent.insert(all[next].hca);
+        if (!answers.silent.contains(all[next].hca)) {
+            answers.not_asked.insert(all[next].hca);
+        }
     }
-    return silent;
+    return answers;
+}
+
+Result<SilentHcas> find_silent_hcas(const Root& root, milliseconds limit) {
+    auto answers = ask_hcas(root, limit);
+    if (!answers) {
+        return tl::unexpected(answers.error());
+    }
+    answers->silent.merge(answers->not_asked);
+    return std::move(answers->silent);
 }
 
 } // namespace rdma_nccl

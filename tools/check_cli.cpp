@@ -67,7 +67,8 @@ void add_slurm(CLI::App& command, CheckOptions& options) {
     constexpr unsigned most_seconds = 3600;
     command.add_option("--after", options.after, "with --health: drain after N critical checks in a row")
         ->type_name("N")
-        ->check(CLI::Range(1U, most_checks));
+        ->check(CLI::Range(1U, most_checks))
+        ->capture_default_str();
     command.add_option("--node", options.node, "with --health: Slurm's name of this node")
         ->type_name("NAME")
         ->check(not_empty());

@@ -101,6 +101,7 @@ struct CheckFacts {
     Settings settings;
     Fabric fabric;
     FabricChoice choice;
+    std::set<std::string, std::less<>> not_asked;        ///< HCAs of which nothing is known: others took all the time
     std::map<std::string, PciFunction, std::less<>> pci; ///< by address
     std::map<std::string, NetdevSysctls, std::less<>> sysctls;
     std::map<std::string, RoceQuality, std::less<>> quality; ///< by port

@@ -287,18 +287,39 @@ void inspect_counts(const Root& root, CheckFacts& facts) {
     }
 }
 
+namespace {
+
+/// Two looks, as one that answers at the second was busy (a reset, new firmware) and does not hang. Where not even the
+/// first came to its end, there is no time for a second.
+HcaAnswers ask_twice(const Root& root) {
+    constexpr std::chrono::milliseconds patience(2000);
+    const auto first = ask_hcas(root, patience).value_or(HcaAnswers());
+    if (first.silent.empty() || !first.not_asked.empty()) {
+        return first;
+    }
+    auto second = ask_hcas(root, patience).value_or(first);
+    const auto has_answered = [&first](const std::string& hca) { return !first.silent.contains(hca); };
+    std::erase_if(second.silent, has_answered);
+    std::erase_if(second.not_asked, has_answered);
+    return second;
+}
+
+} // namespace
+
 CheckFacts inspect_for_check(const Root& root, const Settings& settings, const Environment& environment,
                              const StageLog& stage) {
-    constexpr std::chrono::milliseconds patience(500);
     CheckFacts facts;
     facts.host = host_name_of(root);
     facts.live = root.is_live();
     facts.root = ::geteuid() == 0;
     facts.settings = settings;
     stage("the state of the ports");
-    const auto silent = find_silent_hcas(root, patience);
+    const auto answers = ask_twice(root);
+    facts.not_asked = answers.not_asked;
     stage("the devices and interfaces");
-    facts.fabric = read_fabric(root, silent.value_or(SilentHcas()));
+    auto left_alone = answers.silent;
+    left_alone.insert(answers.not_asked.begin(), answers.not_asked.end());
+    facts.fabric = read_fabric(root, left_alone);
     facts.choice = choose_fabric(facts.fabric, settings);
     stage("kernel, modules and PCI functions");
     inspect_kernel(root, facts);

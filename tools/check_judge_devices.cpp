@@ -61,7 +61,11 @@ void add_answers(const CheckFacts& facts, CheckResults& results) {
                            .item = hca.name,
                            .message = "answers",
                            .evidence = format_text("{}/{}/ports/1/state", class_directory, hca.name)};
-        if (!hca.answers) {
+        if (facts.not_asked.contains(hca.name)) {
+            result.status = CheckStatus::Error;
+            result.message = "was not asked: the others took all the time";
+            result.hint = "see to those that do not answer, and check again";
+        } else if (!hca.answers) {
             result.status = CheckStatus::Fail;
             result.message = "does not answer: its driver hangs";
             result.hint = "look into dmesg for its firmware's fault; reset the device or the node";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices that do not answer: a file whose open(2) never returns is made with fanotify(7), which needs root.
+// Devices that do not answer.
 #include "lib/silent_devices.h"
 
 #include "lib/fabric.h"
@@ -7,13 +7,12 @@
 #include "lib/unique_fd.h"
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/fabric_values.h"
+#include "tests/unit/hang.h"
 
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <sys/fanotify.h>
 #include <sys/wait.h>
 #include <thread>
 
@@ -22,6 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::below_root_port;
+using test::Hang;
 using test::Machine;
 
 /// Two rails, each beside a GPU.
@@ -31,25 +31,6 @@ struct TwoRails : Machine {
         connectx("mlx5_1", "eth1", "10.0.1.1", below_root_port("60", "63"));
         gpu(below_root_port("50", "53") + "/0000:54:00.0").gpu(below_root_port("60", "63") + "/0000:64:00.0");
     }
-};
-
-/// Whoever opens one of the files waits as long as this lives.
-class Hang {
-public:
-    explicit Hang(const std::vector<std::string>& paths)
-        : fd_(::fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC | FAN_NONBLOCK, O_RDONLY)) {
-        for (const auto& path : paths) {
-            works_ = fd_ && ::fanotify_mark(fd_.get(), FAN_MARK_ADD, FAN_OPEN_PERM, AT_FDCWD, path.c_str()) == 0;
-            if (!works_) {
-                return;
-            }
-        }
-    }
-    [[nodiscard]] bool works() const { return works_; }
-
-private:
-    UniqueFd fd_;
-    bool works_ = false;
 };
 
 std::string state_of(Machine& machine, const std::string& hca) {
@@ -113,6 +94,11 @@ TEST(SilentDevices, TheTimeIsBoundedWhenNothingAnswers) {
     const auto silent = find_silent_hcas(machine.tree().root(), 50ms);
     ASSERT_TRUE(silent);
     EXPECT_EQ(silent->size(), 12U);
+    const auto answers = ask_hcas(machine.tree().root(), 50ms);
+    ASSERT_TRUE(answers);
+    EXPECT_GE(answers->silent.size(), 1U);
+    EXPECT_LE(answers->silent.size(), 5U);
+    EXPECT_EQ(answers->silent.size() + answers->not_asked.size(), 12U) << "each is one or the other";
 }
 
 /// The first child of a process, once it has one.
