@@ -27,6 +27,9 @@ void inspect_counts(const Root& root, CheckFacts& facts);  ///< facts.now, pkeys
 void inspect_limits(const Root& root, const Environment& environment, CheckFacts& facts);
 void inspect_verbs(CheckFacts& facts);
 
+/// The process whose limits every step of this node has, less what who submits takes away: "slurmd", started by root,
+/// as a user may give any process that name. nullopt: none is to be seen.
+std::optional<std::string> find_slurmd(const Root& root);
 /// /proc/PID/limits: "Max locked memory  8388608  unlimited  bytes".
 std::optional<ProcessLimit> parse_limit(std::string_view limits, std::string_view name);
 /// /proc/driver/nvidia/version: "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release ...".

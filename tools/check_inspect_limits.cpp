@@ -29,16 +29,33 @@ namespace {
 
 constexpr std::size_t limits_size = 8192;
 
-/// slurmd's, which every step of this node has, less what who submits takes away.
+/// By its real user, the first of "Uid:  0  0  0  0" (proc_pid_status(5)). A user may start a set-user-ID program under
+/// any name; its effective user is 0, and root owns its files in /proc.
+bool is_started_by_root(const Root& root, std::string_view process) {
+    const auto text = root.read(format_text("/proc/{}/status", process)).value_or("");
+    for (const auto line : split(text, '\n')) {
+        if (line.starts_with("Uid:")) {
+            const auto words = split_words(line);
+            return words.size() > 1 && words[1] == "0";
+        }
+    }
+    return false;
+}
+
+} // namespace
+
 std::optional<std::string> find_slurmd(const Root& root) {
     for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
         if (parse_number<unsigned>(name) &&
-            root.read(format_text("/proc/{}/comm", name), 32).value_or("") == "slurmd") {
+            root.read(format_text("/proc/{}/comm", name), 32).value_or("") == "slurmd" &&
+            is_started_by_root(root, name)) {
             return name;
         }
     }
     return std::nullopt;
 }
+
+namespace {
 
 void read_limits_of(const Root& root, const std::string& process, std::string whose, LimitFacts& facts) {
     const auto text = root.read(format_text("/proc/{}/limits", process), limits_size);
