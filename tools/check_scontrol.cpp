@@ -73,6 +73,9 @@ bool take_output(int fd, Clock::time_point deadline, std::string& text) {
 } // namespace
 
 Result<std::string> run_scontrol(const std::vector<std::string>& command, milliseconds limit) {
+    if (limit <= milliseconds(0)) {
+        return fail("no time is left to start scontrol: the check took it (--limit)");
+    }
     const auto file = find_program(command.front());
     if (file.empty()) {
         return fail("no scontrol in PATH; name it in the file of expectations: scontrol = /PATH/scontrol");
@@ -107,7 +110,7 @@ Result<std::string> run_scontrol(const std::vector<std::string>& command, millis
     while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     if (!ended) {
-        return fail(format_text("{} did not end within {} s", file, limit.count() / 1000));
+        return fail(format_text("{} did not end within {:.2g} s", file, static_cast<double>(limit.count()) / 1000));
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         return fail(format_text("{} {}: {}", file, command.size() > 1 ? command[1] : "", printable(trim(text), 300)));
