@@ -145,14 +145,21 @@ std::string slurm_name(const CheckOptions& options, const std::string& host) {
     return name != nullptr && *name != 0 ? name : host.substr(0, host.find('.'));
 }
 
+/// How long scontrol may take now: what is left of the limit, less a little to say what came of it.
+std::chrono::milliseconds left_for_slurm(const CheckOptions& options, Clock::time_point start) {
+    constexpr std::chrono::milliseconds most(10000);
+    constexpr std::chrono::milliseconds to_say_it(250);
+    const auto end = start + std::chrono::seconds(options.limit_s) - to_say_it;
+    return std::min(most, std::chrono::floor<std::chrono::milliseconds>(end - Clock::now()));
+}
+
 /// Asks Slurm, decides, and tells it. 0: done, or nothing to do.
 int act_as_health_check(const CheckOptions& options, const CheckReport& report, const std::string& scontrol,
-                        unsigned critical_in_a_row) {
-    constexpr std::chrono::milliseconds patience(10000);
+                        unsigned critical_in_a_row, Clock::time_point start) {
     constexpr std::size_t longest_reason = 180;
     const auto status = overall(report.results);
     const auto node = slurm_name(options, report.host);
-    const auto shown = run_scontrol(show_command(scontrol, node), patience);
+    const auto shown = run_scontrol(show_command(scontrol, node), left_for_slurm(options, start));
     if (!shown) {
         print_error(format_text("{} is {}; nothing is done: {}", node, name_of(status), shown.error().message));
         return exit_cannot_tell;
@@ -179,7 +186,7 @@ int act_as_health_check(const CheckOptions& options, const CheckReport& report, 
         return 0;
     }
     if (decision.action != DrainAction::None) {
-        if (const auto done = run_scontrol(command, patience); !done) {
+        if (const auto done = run_scontrol(command, left_for_slurm(options, start)); !done) {
             print_error(
                 format_text("{} is {}; it could not be {}: {}", node, name_of(status), word, done.error().message));
             return exit_cannot_tell;
@@ -237,7 +244,10 @@ int check_here(const CheckOptions& options, const Settings& settings, Clock::tim
     const auto expected =
         read_expectations(options, facts.live ? slurm_name(options, facts.host) : facts.host, report.results);
     compare_with_last(options, facts, report.results);
-    const auto judged = judge_node(facts, expected);
+    auto judged = judge_node(facts, expected);
+    if (options.form == CheckForm::Health || options.form == CheckForm::Prolog) {
+        warn_of_the_unexpected(judged, expected);
+    }
     report.results.insert(report.results.end(), judged.begin(), judged.end());
     report.time_us = facts.now.time_us;
     report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -247,7 +257,7 @@ int check_here(const CheckOptions& options, const Settings& settings, Clock::tim
     if (options.form == CheckForm::Health) {
         stage("Slurm");
         const unsigned before = facts.before ? facts.before->critical_in_a_row : 0;
-        return act_as_health_check(options, report, expected.scontrol, before + 1);
+        return act_as_health_check(options, report, expected.scontrol, before + 1, start);
     }
     const int code = print_report(options, report);
     return options.form == CheckForm::Quiet && !written ? exit_cannot_tell : code;

@@ -16,8 +16,8 @@ enum class CheckForm {
     Text,
     Json,
     Nagios,
-    Prolog, ///< one line when critical, and exit 1 then; else nothing, and 0
-    Health, ///< as HealthCheckProgram: drains and undrains
+    Prolog, ///< one line when critical, and exit 1 then; else nothing, and 0; only what is expected makes it critical
+    Health, ///< as HealthCheckProgram: drains and undrains; as of Prolog
     Quiet,  ///< nothing on stdout: only files are written
 };
 
@@ -31,7 +31,7 @@ struct CheckOptions {
     CheckForm form = CheckForm::Text;
     bool all = false;
     bool dry_run = false;
-    unsigned after = 1;    ///< critical checks in a row until the node is drained
+    unsigned after = 2;    ///< critical checks in a row until the node is drained: one bad look is none
     unsigned limit_s = 20; ///< for all of it; slurmd kills a HealthCheckProgram after 60 s
     std::string node;      ///< Slurm's name of this node; empty: SLURMD_NODENAME, or the host's
 };

@@ -190,6 +190,29 @@ std::string link_word(LinkLayer layer) {
 
 } // namespace
 
+bool expects(const Expectations& expected, std::string_view id) {
+    struct Named {
+        std::string_view id;
+        bool expected;
+    };
+    const std::array named = {
+        Named{"hca.count", expected.hcas.has_value()},
+        Named{"port.count", expected.ports.has_value()},
+        Named{"gpu.count", expected.gpus.has_value()},
+        Named{"port.rate", expected.rate_gbps.has_value()},
+        Named{"link.layer", expected.link.has_value()},
+        Named{"mtu", expected.mtu.has_value()},
+        Named{"pcie.width", expected.pcie_width.has_value()},
+        Named{"pcie.speed", expected.pcie_speed.has_value()},
+        Named{"memlock", expected.memlock.has_value()},
+        Named{"shm", expected.shm_mib.has_value()},
+        Named{"limits.nofile", expected.open_files.has_value()},
+        Named{"gdr", expected.gdr.has_value()},
+        Named{"roce.traffic_class", expected.traffic_class.has_value()},
+    };
+    return std::any_of(named.begin(), named.end(), [id](const Named& one) { return one.id == id && one.expected; });
+}
+
 ExpectationsOutcome parse_expectations(std::string_view text, std::string_view path, std::string_view host) {
     constexpr std::size_t most_faults = 8;
     ExpectationsOutcome outcome;

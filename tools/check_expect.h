@@ -41,6 +41,9 @@ struct Expectations {
     friend bool operator==(const Expectations&, const Expectations&) = default;
 };
 
+/// Whether the site expects something of this check, by a key of its own: "port.count" by ports.
+bool expects(const Expectations& expected, std::string_view id);
+
 struct ExpectationsOutcome {
     Expectations expectations;
     std::vector<std::string> faults; ///< "FILE:3: ..."; the lines are ignored

@@ -22,6 +22,10 @@ CheckResults judge_isolation(const CheckFacts& facts);                          
 /// All of them, without those that the site ignores.
 CheckResults judge_node(const CheckFacts& facts, const Expectations& expected);
 
+/// For whoever takes the node from its users (drains): what fails without an expectation of the site warns. A node
+/// whose jobs bring all libraries along in containers lacks them rightly, and an HCA may be there that nobody uses.
+void warn_of_the_unexpected(CheckResults& results, const Expectations& expected);
+
 /// Whether the node has GPUs that would use RDMA.
 bool is_gpu_node(const CheckFacts& facts);
 

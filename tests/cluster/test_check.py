@@ -29,7 +29,8 @@ class HealthCheck(ClusterTest):
             file.write(text)
 
     def check(self, *arguments: str, node: str = "n01"):
-        command = ["rdma-nccl", "check", "--root", self.tree, "--expect", self.expect, "--node", node, *arguments]
+        command = ["rdma-nccl", "check", "--root", self.tree, "--expect", self.expect, "--node", node, "--after", "1"]
+        command += arguments
         return self.cluster.run(*command, node=node, user="root")
 
     def port_state(self, text: str) -> None:
@@ -85,8 +86,25 @@ class HealthCheck(ClusterTest):
     def test_drains_after_several_times_in_a_row(self):
         state = os.path.join(self.cluster.dir, "run", "health.json")
         self.port_state("1: DOWN")
-        self.assertIn("critical 1 of 2 times", self.check("--health", "--after", "2", "--state", state).stdout)
-        self.assertIn("drained", self.check("--health", "--after", "2", "--state", state).stdout)
+        check = ["rdma-nccl", "check", "--root", self.tree, "--expect", self.expect, "--node", "n01", "--health"]
+        outcomes = [self.cluster.run(*check, "--state", state, node="n01", user="root").stdout for _ in range(2)]
+        self.assertIn("critical 1 of 2 times", outcomes[0])
+        self.assertIn("n01: CRITICAL: drained", outcomes[1])
+
+    def test_what_nobody_expects_drains_no_node(self):
+        self.site("hcas = 9\n")
+        modules = f"{self.tree}/sys/module/ib_uverbs"
+        self.cluster.run("mv", modules, f"{modules}.away", node="n01", user="root")
+        abi = f"{self.tree}/sys/class/infiniband_verbs/abi_version"
+        self.cluster.run("mv", abi, f"{abi}.away", node="n01", user="root")
+        try:
+            self.assertEqual(self.check().returncode, 2)
+            self.assertEqual(self.check("--health").stdout, "")
+            self.assertEqual(self.check("--prolog").returncode, 0)
+        finally:
+            self.cluster.run("mv", f"{modules}.away", modules, node="n01", user="root")
+            self.cluster.run("mv", f"{abi}.away", abi, node="n01", user="root")
+        self.assertEqual(self.slurms_view()[0], "IDLE")
 
     def test_slurm_that_is_not_there(self):
         """A program in scontrol's place that never ends, and one that fails."""

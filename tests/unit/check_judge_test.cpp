@@ -60,6 +60,57 @@ TEST(CheckJudge, ADriverThatHangsFails) {
     facts.fabric.hcas[1].answers = false;
     EXPECT_EQ(result_of(facts, "hca.answers", "mlx5_1").status, Pass);
     EXPECT_EQ(result_of(facts, "hca.answers", "mlx5_2").status, Fail);
+    facts.not_asked = {"mlx5_2"};
+    EXPECT_EQ(result_of(facts, "hca.answers", "mlx5_2").status, Error) << "nobody knows";
+}
+
+TEST(CheckJudge, OnlyWhatIsExpectedTakesANodeAway) {
+    auto facts = good_node();
+    facts.verbs.load_error = "libibverbs.so.1: cannot open shared object file";
+    facts.kernel.modules = {};
+    facts.limits.of_step = true;
+    facts.root = false;
+    facts.limits.memlock = {65536, 65536};
+    for (auto& hca : facts.fabric.hcas) {
+        hca.answers = false;
+        hca.ports[0].state = "DOWN";
+    }
+    choose_again(facts);
+    const auto status_with = [&facts](const Expectations& expected) {
+        auto results = judge_node(facts, expected);
+        EXPECT_EQ(overall(results), NodeStatus::Critical);
+        warn_of_the_unexpected(results, expected);
+        return overall(results);
+    };
+    EXPECT_EQ(status_with({}), NodeStatus::Warning);
+    Expectations expected;
+    expected.gpus = 2;
+    EXPECT_EQ(status_with(expected), NodeStatus::Warning) << "met";
+    expected.ports = 2;
+    EXPECT_EQ(status_with(expected), NodeStatus::Critical);
+}
+
+TEST(CheckJudge, EachExpectationThatFailsCounts) {
+    auto facts = good_node();
+    facts.limits.memlock = facts.limits.open_files = {65536, 65536};
+    facts.kernel.peer_memory.clear();
+    facts.kernel.nvidia_open = false;
+    const auto outcome = parse_expectations("hcas = 3\nports = 3\ngpus = 3\nrate = 400\nlink = infiniband\n"
+                                            "mtu = 9100\npcie_width = 32\npcie_speed = 64\nmemlock = unlimited\n"
+                                            "shm = 1T\nnofile = 100000\ngdr = on\n",
+                                            "f", "n01");
+    ASSERT_TRUE(outcome.faults.empty());
+    auto results = judge_node(facts, outcome.expectations);
+    const auto before = count(results, Fail);
+    warn_of_the_unexpected(results, outcome.expectations);
+    EXPECT_EQ(count(results, Fail), before);
+    std::set<std::string> failed;
+    for (const auto& result : results) {
+        if (result.status == Fail) {
+            failed.insert(result.id);
+        }
+    }
+    EXPECT_EQ(failed.size(), 12U) << "each key can fail";
 }
 
 TEST(CheckJudge, FirmwareOfOneModelIsTheSame) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What surrounds the judgements: expectations, kept state, drains, parsers of what the kernel says, output.
 #include "tests/unit/check_values.h"
+#include "tests/unit/fabric_machine.h"
+#include "tests/unit/hang.h"
 #include "tests/unit/tree.h"
 #include "tools/check_drain.h"
 #include "tools/check_inspect.h"
@@ -12,6 +14,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
 
 namespace rdma_nccl::test {
 namespace {
@@ -158,6 +162,7 @@ TEST(CheckDrain, ScontrolThatFailsOrHangsIsNoAnswer) {
     EXPECT_FALSE(run_scontrol({"/there/is/no/scontrol"}, milliseconds(10000)));
     EXPECT_FALSE(run_scontrol({"there-is-no-scontrol"}, milliseconds(10000)));
     EXPECT_FALSE(run_scontrol({"sleep", "1000"}, milliseconds(100)));
+    EXPECT_FALSE(run_scontrol({"echo", "State"}, milliseconds(0))) << "not even started";
 }
 
 TEST(CheckInspect, WhatTheKernelSays) {
@@ -189,6 +194,43 @@ TEST(CheckInspect, LimitsOfAProcess) {
     EXPECT_FALSE(parse_limit(text, "Max locked memory")->hard);
     EXPECT_FALSE(parse_limit(text, "Max stack size"));
     EXPECT_FALSE(parse_limit("Max open files", "Max open files"));
+}
+
+TEST(CheckInspect, SlurmdIsRootsOwn) {
+    Tree tree;
+    tree.file("/proc/9/comm", "bash\n").file("/proc/9/status", "Name:\tbash\nUid:\t0\t0\t0\t0\n");
+    tree.file("/proc/80/comm", "slurmd\n").file("/proc/80/status", "Name:\tslurmd\nUid:\t1000\t0\t0\t0\n");
+    tree.file("/proc/81/comm", "slurmd\n"); // has just ended
+    EXPECT_FALSE(find_slurmd(tree.root())) << "a user's process may have any name";
+    tree.file("/proc/82/comm", "slurmd\n").file("/proc/82/status", "Name:\tslurmd\nUid:\t0\t0\t0\t0\n");
+    EXPECT_EQ(find_slurmd(tree.root()), "82");
+}
+
+/// One HCA, asked while its driver does not answer for so long.
+CheckFacts inspect_while_it_hangs(std::chrono::milliseconds time) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.0.0.1", below_root_port("50", "53"));
+    auto hang =
+        std::make_optional<Hang>(std::vector{machine.tree().at("/sys/class/infiniband/mlx5_0/ports/1/state").string()});
+    std::thread clock([&hang, time] {
+        std::this_thread::sleep_for(time);
+        hang.reset();
+    });
+    auto facts = inspect_for_check(machine.tree().root(), {}, Environment::from(environ), [](std::string_view) {});
+    clock.join();
+    return facts;
+}
+
+TEST(CheckInspect, ABusyHcaIsLookedAtAgain) {
+    using std::chrono::milliseconds;
+    Tree tree;
+    if (!Hang({tree.file("/any", "").at("/any").string()}).works()) {
+        GTEST_SKIP() << "no fanotify permission events here";
+    }
+    EXPECT_TRUE(inspect_while_it_hangs(milliseconds(3000)).fabric.hcas.at(0).answers);
+    const auto hung = inspect_while_it_hangs(milliseconds(6000));
+    EXPECT_FALSE(hung.fabric.hcas.at(0).answers);
+    EXPECT_TRUE(hung.not_asked.empty());
 }
 
 std::string config_with(std::size_t size, unsigned acs_control, unsigned device_control) {
