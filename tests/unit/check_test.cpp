@@ -162,7 +162,9 @@ TEST(CheckDrain, ScontrolThatFailsOrHangsIsNoAnswer) {
     EXPECT_FALSE(run_scontrol({"/there/is/no/scontrol"}, milliseconds(10000)));
     EXPECT_FALSE(run_scontrol({"there-is-no-scontrol"}, milliseconds(10000)));
     EXPECT_FALSE(run_scontrol({"sleep", "1000"}, milliseconds(100)));
-    EXPECT_FALSE(run_scontrol({"echo", "State"}, milliseconds(0))) << "not even started";
+    const auto late = run_scontrol({"echo", "State"}, milliseconds(0));
+    ASSERT_FALSE(late);
+    EXPECT_NE(late.error().message.find("no time is left"), std::string::npos) << "it was started";
 }
 
 TEST(CheckInspect, WhatTheKernelSays) {
