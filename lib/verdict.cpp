@@ -130,7 +130,7 @@ void add_causes(const NodeEvidence& node, Verdict verdict, std::vector<std::stri
         add(node.log->causes);
     }
     add(node.causes);
-    if (count == 0 && !node.log && verdict == Verdict::NotUsed) {
+    if (why.empty() && !node.log && verdict == Verdict::NotUsed) {
         why.emplace_back("the cause is not known: verify=full lets NCCL's logs tell it");
     }
 }
@@ -252,7 +252,13 @@ void judge_bytes(NodeVerdict& verdict) {
     });
     if (verdict.verdict == Verdict::Mixed && moves_files(verdict)) {
         verdict.verdict = Verdict::Used;
-        verdict.notes.emplace_back("most of the bytes over sockets went one way, as those of files do");
+        const auto least = std::min(verdict.sockets.tx, verdict.sockets.rx);
+        verdict.notes.push_back(format_text("{} over sockets went one way, as files do, and do not count",
+                                            bytes_text(verdict.sockets.most() - least)));
+        verdict.elsewhere.tx += verdict.sockets.tx - least;
+        verdict.elsewhere.rx += verdict.sockets.rx - least;
+        verdict.sockets.tx = verdict.sockets.rx = least;
+        verdict.share = worst_share(verdict.rdma, verdict.sockets);
     }
     if (lost && verdict.verdict == Verdict::NotUsed) {
         verdict.verdict = Verdict::Unknown;

@@ -72,25 +72,27 @@ TEST(VerdictLine, CutsManySentences) {
 
 TEST(VerdictTable, ShowsNodesPortsAndInterfaces) {
     auto one = with_queue_pairs(node(gib, 2 * mib, "n1"), 4);
-    one.gpus = 2;
-    one.traffic.ports = {port("mlx5_0:1", gib), port("mlx5_1:1", 0), port("mlx5_9:1", 0, false)};
+    one.gpus = 3;
+    one.rank_per_gpu = true;
+    one.traffic.ports = {port("mlx5_0:1", gib), port("mlx5_1:1", 0), port("mlx5_2:1", gib), port("mlx5_9:1", 0, false)};
     one.traffic.netdevs.push_back({"eth9", NetdevRole::Plain, {1, 1, false}, {}});
     one.traffic.netdevs.push_back({"ib0", NetdevRole::Ipoib, {2 * mib, 2 * mib, false}, "its counters were reset"});
     auto two = node({gib, gib, false}, {2 * mib, 10 * gib, false}, "n2");
     two.gpus = 1;
     two.gpu_direct_possible = true;
-    EXPECT_EQ(verdict_table(judge_step({one, two}, {})),
-              (Texts{"NODE, PORT   SENT     RECEIVED  WHAT",
-                     "n1           1.08 GB  1.08 GB   MIXED, 99.8 % over RDMA, evidence A",
-                     "  mlx5_0:1   1.07 GB  1.07 GB   RDMA, port data",
-                     "  mlx5_1:1   0 B      0 B       RDMA, port data", "  eth0       2.10 MB  2.10 MB   sockets",
-                     "  ib0        2.10 MB  2.10 MB   sockets (IP over InfiniBand): its counters were reset",
-                     "  why                           mlx5_1:1 stayed idle",
-                     "  note                          ib0: its counters were reset",
-                     "n2           1.08 GB  1.08 GB   USED, 99.8 % over RDMA, evidence B, GPUDirect possible",
-                     "  mlx5_0:1   1.07 GB  1.07 GB   RDMA, port data", "  eth0       2.10 MB  10.7 GB   sockets",
-                     "  elsewhere  0 B      10.7 GB   of the sockets' bytes, not between nodes of the step "
-                     "(storage, ...)"}));
+    EXPECT_EQ(
+        verdict_table(judge_step({one, two}, {})),
+        (Texts{"NODE, PORT   SENT     RECEIVED  WHAT",
+               "n1           1.08 GB  1.08 GB   MIXED, 99.8 % over RDMA, evidence A",
+               "  mlx5_0:1   1.07 GB  1.07 GB   RDMA, port data", "  mlx5_1:1   0 B      0 B       RDMA, port data",
+               "  mlx5_2:1   1.07 GB  1.07 GB   RDMA, port data", "  eth0       2.10 MB  2.10 MB   sockets",
+               "  ib0        2.10 MB  2.10 MB   sockets (IP over InfiniBand): its counters were reset",
+               "  why                           mlx5_1:1 stayed idle",
+               "  note                          ib0: its counters were reset",
+               "n2           1.08 GB  1.08 GB   USED, 99.8 % over RDMA, evidence B, GPUDirect possible",
+               "  mlx5_0:1   1.07 GB  1.07 GB   RDMA, port data", "  eth0       2.10 MB  10.7 GB   sockets",
+               "  elsewhere  0 B      10.7 GB   of the sockets' bytes, not between nodes of the step "
+               "(storage, ...)"}));
 }
 
 TEST(VerdictTable, DoesNotCallZeroWhatIsNotCounted) {
