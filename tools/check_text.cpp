@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/format.h"
+#include "lib/table.h"
 #include "lib/text.h"
 #include "tools/check_output.h"
-#include "lib/table.h"
 
 #include <algorithm>
 #include <array>

@@ -5,10 +5,10 @@
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
 #include "lib/placement_report.h"
+#include "lib/table.h"
 #include "lib/text.h"
 #include "tools/decision.h"
 #include "tools/explain.h"
-#include "lib/table.h"
 #include "tools/topo.h"
 
 #include <algorithm>

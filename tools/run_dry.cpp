@@ -2,9 +2,9 @@
 #include "tools/run_dry.h"
 
 #include "lib/format.h"
+#include "lib/table.h"
 #include "lib/text.h"
 #include "tools/json.h"
-#include "lib/table.h"
 
 #include <algorithm>
 #include <map>

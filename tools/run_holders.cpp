@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_holders.h"
 
+#include "lib/ancestors.h"
 #include "lib/format.h"
 #include "lib/text.h"
 #include "lib/unique_fd.h"
-#include "lib/ancestors.h"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_job.h"
 
+#include "lib/ancestors.h"
 #include "lib/format.h"
 #include "tools/print.h"
-#include "lib/ancestors.h"
 #include "tools/run_attempt.h"
 #include "tools/run_children.h"
 #include "tools/run_dry.h"

@@ -41,8 +41,7 @@ int main(int argc, char** argv) {
                         {"owner", owner_names.at(static_cast<std::size_t>(identity.owner))},
                         {"name", identity.name}});
     }
-    const nlohmann::json answer{{"owners", list},
-                                {"other_jobs", other_jobs_on_node(*root, step.job_id)}};
+    const nlohmann::json answer{{"owners", list}, {"other_jobs", other_jobs_on_node(*root, step.job_id)}};
     std::puts(answer.dump().c_str());
     return 0;
 }
