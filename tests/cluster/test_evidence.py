@@ -149,6 +149,44 @@ class Verdicts(EvidenceTest):
         self.assertNotEqual(code, 0)
 
 
+class Watched(EvidenceTest):
+    """rdma-nccl verify --step, from the login node."""
+
+    def verify(self, *options: str) -> list[str]:
+        command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--"]
+        return [*command, "rdma-nccl", "verify", "--root", f"{self.cluster.dir}/root", *options]
+
+    def test_a_step_that_runs(self):
+        command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--"]
+        command += ["srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl", "bash", "-c", WAIT, "bash", self.shared]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as srun:
+            deadline = time.monotonic() + TIME_LIMIT
+            while len(glob.glob(f"{self.shared}/started.*")) < 2:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+            step = self.good("squeue", "--noheader", "--steps", "--format=%i").split()
+            step = next(name for name in step if name.endswith(".0"))
+            with subprocess.Popen(self.verify("--step", step, "--seconds", "3"), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True) as verify:
+                while verify.poll() is None:
+                    for node in ("n01", "n02"):
+                        self.move(node, "mlx5_1:1", GIB // 4, GIB // 4, "eth1", 1000, 1000)
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.1)
+                output, messages = verify.communicate()
+            with open(f"{self.shared}/go", "w", encoding="ascii"):
+                pass
+            srun.communicate(timeout=TIME_LIMIT)
+        self.assertEqual((verify.returncode, messages), (0, ""), output)
+        self.assertRegex(output, r"^RDMA USED: 100.0 % of .* between 2 nodes went over RDMA")
+        self.assertRegex(output, r"(?m)^n02 .* USED")
+
+    def test_a_step_that_is_not_there(self):
+        result = subprocess.run(self.verify("--step", "4711.0"), text=True, capture_output=True, check=False)
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("there is no step 4711.0 that runs", result.stderr)
+
+
 class Stored(EvidenceTest):
     """The site wants the verdicts kept."""
 
