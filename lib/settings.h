@@ -94,12 +94,12 @@ struct Settings {
     TuningValues tuning_values;
     BindChoice bind = BindChoice::Auto;
     bool spawn = false; ///< `rdma-nccl run` is put in front of the program; layout is then auto or node
+    bool strict = false;
     MemlockChoice memlock = MemlockChoice::Keep;
     VerifyChoice verify = VerifyChoice::Summary;
-    std::string verify_dir; ///< where srun leaves the verdict as JOB.STEP.json; empty: nowhere
-    bool strict = false;
-    std::string root = "/";
     unsigned verbose = 1;
+    std::string verify_dir; ///< where srun leaves the verdict as JOB.STEP.json; empty: nowhere
+    std::string root = "/";
 
     /// How each key that is not at its default was given: text and place, "gid" -> {"3", Option, "--rdma-nccl"}.
     struct Given {

@@ -293,7 +293,7 @@ namespace {
 /// first came to its end, there is no time for a second.
 HcaAnswers ask_twice(const Root& root) {
     constexpr std::chrono::milliseconds patience(2000);
-    const auto first = ask_hcas(root, patience).value_or(HcaAnswers());
+    auto first = ask_hcas(root, patience).value_or(HcaAnswers());
     if (first.silent.empty() || !first.not_asked.empty()) {
         return first;
     }
