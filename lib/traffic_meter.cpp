@@ -69,8 +69,6 @@ Bytes with_headers(const Bytes& bytes, const NetdevSource& netdev) {
     return {all(bytes.tx), all(bytes.rx), bytes.at_least};
 }
 
-const CounterFiles netdev_files; // bytes, 64 bit: struct rtnl_link_stats64
-
 } // namespace
 
 TrafficMeter::TrafficMeter(TrafficSources sources)
@@ -113,6 +111,7 @@ void TrafficMeter::add(const TrafficReading& reading) {
             add(ports_[i], source.tx, source.rx, reading.ports[i], reading.time);
         }
     }
+    const CounterFiles netdev_files; // bytes, 64 bit: struct rtnl_link_stats64
     for (std::size_t i = 0; i < netdevs_.size() && i < reading.netdevs.size(); ++i) {
         add(netdevs_[i], netdev_files, netdev_files, reading.netdevs[i], reading.time);
     }

@@ -56,6 +56,7 @@ int exit_code_of_status(int status) {
     }
     blocked.restore();
     std::vector<char*> words;
+    words.reserve(program.size() + 1);
     for (const auto& word : program) {
         words.push_back(const_cast<char*>(word.c_str())); // execvp(3) does not change them
     }

@@ -130,6 +130,7 @@ Result<std::string> output_of(const std::vector<std::string>& command) {
         (void)::dup2(writing.get(), STDOUT_FILENO);
         (void)::setenv("RDMA_NCCL_ENABLE", "off", 1); // the plugin has nothing to do for this step
         std::vector<char*> words;
+        words.reserve(command.size() + 1);
         for (const auto& word : command) {
             words.push_back(const_cast<char*>(word.c_str()));
         }
