@@ -9,6 +9,7 @@ is said, and for processes of the step that are still there; how long it took is
 from __future__ import annotations
 
 import json
+import contextlib
 import os
 import re
 import signal
@@ -150,7 +151,8 @@ class Step:
     def kill(self, number: int, processes: list[Process]) -> None:
         self._test.assertTrue(processes, "nobody to be signalled")
         for process in processes:
-            os.kill(process.pid, number)
+            with contextlib.suppress(ProcessLookupError): # Slurm may have ended it meanwhile
+                os.kill(process.pid, number)
 
     def interrupt(self) -> None:
         """Ctrl-C at srun."""
