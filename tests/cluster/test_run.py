@@ -8,8 +8,8 @@ is said, and for processes of the step that are still there; how long it took is
 
 from __future__ import annotations
 
-import json
 import contextlib
+import json
 import os
 import re
 import signal
