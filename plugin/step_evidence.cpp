@@ -18,6 +18,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 
@@ -48,17 +49,24 @@ void ignore_signals() {
     (void)::sigprocmask(SIG_SETMASK, &all, nullptr);
 }
 
-/// Whether slurmstepd has a child but this process: where a launch fails midway, nobody says that the step has ended.
+/// slurmstepd, and its thread that starts the tasks.
+struct Parent {
+    pid_t process = 0;
+    pid_t thread = 0;
+};
+
+/// Whether that thread has a child but this process: where a launch fails midway, nobody says that the step has ended.
 /// True where the kernel does not tell (CONFIG_PROC_CHILDREN).
-bool has_tasks(pid_t slurmstepd) {
+bool has_tasks(const Parent& slurmstepd) {
     const auto root = Root::open("/");
-    const auto text = root ? root->read(format_text("/proc/{0}/task/{0}/children", slurmstepd)) : fail("");
+    const auto text =
+        root ? root->read(format_text("/proc/{}/task/{}/children", slurmstepd.process, slurmstepd.thread)) : fail("");
     return !text || split_words(*text).size() > 1;
 }
 
 /// False when the step is not to be reported: slurmstepd has closed its end, is gone, or has had no tasks for two
 /// looks.
-bool watch_until_end(StepWatch& watch, pid_t slurmstepd, int control) {
+bool watch_until_end(StepWatch& watch, const Parent& slurmstepd, int control) {
     unsigned empty_looks = 0;
     for (;;) {
         const auto pause = std::chrono::ceil<milliseconds>(watch.next_look() - Clock::now()).count();
@@ -79,19 +87,19 @@ bool watch_until_end(StepWatch& watch, pid_t slurmstepd, int control) {
     }
 }
 
-void watch_step(const EvidenceTask& task, pid_t slurmstepd, int control, ExchangeClient& srun) {
+void watch_step(const EvidenceTask& task, const Parent& slurmstepd, int control, ExchangeClient& srun) {
     ignore_signals();
     if (!become(task.uid, task.gid)) {
         return;
     }
     (void)::prctl(PR_SET_PDEATHSIG, SIGKILL); // behind setuid(2), which takes it back
     const auto root = Root::open(task.root);
-    if (!root || ::getppid() != slurmstepd) {
+    if (!root || ::getppid() != slurmstepd.process) {
         return;
     }
     const auto expected = expected_ports(task.facts, task.plan);
     StepWatch watch(*root, traffic_sources(*root, task.facts.fabric, expected),
-                    {task.job_id, task.step_id, slurmstepd});
+                    {task.job_id, task.step_id, slurmstepd.process});
     (void)!::write(control, &has_begun, 1);
     if (!watch_until_end(watch, slurmstepd, control)) {
         return;
@@ -123,7 +131,8 @@ std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, 
     }
     UniqueFd control(ends[0]);
     const UniqueFd other(ends[1]);
-    const pid_t slurmstepd = ::getpid();
+    // No gettid() before glibc 2.30. The callback comes in the thread that has forked the task.
+    const Parent slurmstepd{::getpid(), static_cast<pid_t>(::syscall(SYS_gettid))};
     auto child = Child::start([&] { watch_step(task, slurmstepd, other.get(), srun); },
                               std::array{srun.descriptor(), other.get()});
     if (!child) {
