@@ -16,7 +16,15 @@
 #include <stdexcept>
 #include <string>
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef __SANITIZE_ADDRESS__ // g++
+#define WITH_LEAK_CHECK
+#elif defined(__has_feature) // clang++
+#if __has_feature(address_sanitizer)
+#define WITH_LEAK_CHECK
+#endif
+#endif
+
+#ifdef WITH_LEAK_CHECK
 #include <sanitizer/lsan_interface.h>
 #endif
 
@@ -26,7 +34,7 @@ namespace {
 /// hwloc (2.9) does not free what it has read of a file that it then gives up: that is no leak of ours.
 class ForgetfulHwloc {
 public:
-#ifdef __SANITIZE_ADDRESS__
+#ifdef WITH_LEAK_CHECK
     ForgetfulHwloc() {
         __lsan_disable();
     }
