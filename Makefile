@@ -41,7 +41,8 @@ $(srcdir)/configure: $(srcdir)/configure.ac $(wildcard $(srcdir)/m4/*.m4)
 WERROR ?= $(if $(wildcard $(srcdir)/.git),-Werror)
 # Files that are compiled together may have names in their unnamed namespaces that are arguments in another. What clang
 # has against va_start() behind an enumeration is the declaration of spank_get_item() in Slurm's own header.
-warnings := -Wall -Wextra $(if $(TOGETHER),,-Wshadow) -Wconversion -Wsign-conversion -Wformat=2 \
+shadow := $(if $(TOGETHER),,-Wshadow)
+warnings := -Wall -Wextra -Wconversion -Wsign-conversion -Wformat=2 \
 	-Wmissing-declarations $(if $(findstring clang,$(CXX)),-Wno-varargs) $(WERROR)
 
 # Sanitizers replace the run-time checks of the C library. (Some compilers predefine _FORTIFY_SOURCE, hence -U.)
@@ -83,7 +84,7 @@ build/flags build/sources: FORCE
 	@printf '%s\n' '$(subst ','\'',$(text))' > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 # --- Compile and link -----------------------------------------------------------------------------------------------
-compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
+compile = $(CXX) $(cppflags) $(cxxflags) $(shadow) $(sanitize)
 # -MMD -MP: the compiler writes down which headers each object was made from, for the next run of make.
 build/obj/%.o: $(srcdir)/%.cpp build/flags
 	@mkdir -p $(@D)
