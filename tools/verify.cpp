@@ -35,6 +35,21 @@ int run_verify(VerifyLine& line) {
 
 } // namespace
 
+int exit_code_of(Verdict verdict) {
+    switch (verdict) {
+    case Verdict::Used:
+    case Verdict::Idle:
+        return 0;
+    case Verdict::Mixed:
+        return 1;
+    case Verdict::NotUsed:
+        return 2;
+    case Verdict::Unknown:
+        break;
+    }
+    return 3;
+}
+
 void add_verify_command(CLI::App& app, int& exit_code) {
     auto line = std::make_shared<VerifyLine>();
     auto* command = app.add_subcommand("verify", "was RDMA really used? by a program, a step, or as NCCL's logs say");

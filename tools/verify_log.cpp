@@ -6,6 +6,7 @@
 #include "lib/text.h"
 #include "lib/unique_fd.h"
 #include "tools/print.h"
+#include "tools/verify.h"
 
 #include <cerrno>
 #include <cstring>
@@ -60,21 +61,6 @@ Result<void> read_file(const std::string& name, NcclLogReader& reader) {
     }
     const UniqueFd file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
     return file ? read_descriptor(file.get(), name, reader) : tl::unexpected(error_of(name, errno));
-}
-
-int exit_code_of(Verdict verdict) {
-    switch (verdict) {
-    case Verdict::Used:
-    case Verdict::Idle:
-        return 0;
-    case Verdict::Mixed:
-        return 1;
-    case Verdict::NotUsed:
-        return 2;
-    case Verdict::Unknown:
-        break;
-    }
-    return exit_cannot_tell;
 }
 
 JudgedLog judge(NcclLog log, bool all_read) {

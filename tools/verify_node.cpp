@@ -6,6 +6,7 @@
 #include "lib/nccl_log_directory.h"
 #include "tools/print.h"
 #include "tools/run_signals.h"
+#include "tools/verify.h"
 #include "tools/verify_watch.h"
 
 #include <array>
@@ -28,21 +29,6 @@ namespace {
 constexpr int exit_cannot_tell = 3;
 constexpr int exit_not_executable = 126; // as of a shell
 constexpr int exit_not_found = 127;
-
-int exit_code_of(Verdict verdict) {
-    switch (verdict) {
-    case Verdict::Used:
-    case Verdict::Idle:
-        return 0;
-    case Verdict::Mixed:
-        return 1;
-    case Verdict::NotUsed:
-        return 2;
-    case Verdict::Unknown:
-        break;
-    }
-    return exit_cannot_tell;
-}
 
 int exit_code_of_status(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

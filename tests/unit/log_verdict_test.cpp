@@ -2,54 +2,45 @@
 #include "lib/log_verdict.h"
 
 #include "tests/unit/nccl_log_facts.h"
+#include "tests/unit/verdict_values.h"
 
 #include <gtest/gtest.h>
 
 namespace rdma_nccl {
 namespace {
 
-LogEvidence evidence(std::uint64_t rdma, std::uint64_t gdr, std::uint64_t sockets) {
-    LogEvidence log;
-    log.ranks = 2;
-    log.info = true;
-    log.rdma = rdma;
-    log.rdma_gdr = gdr;
-    log.sockets = sockets;
-    return log;
-}
-
 TEST(LogVerdict, FollowsTheConnections) {
-    EXPECT_EQ(judge_log(evidence(0, 8, 0)), (LogVerdict{Verdict::Used, GpuDirect::On, {}}));
-    EXPECT_EQ(judge_log(evidence(8, 0, 0)),
+    EXPECT_EQ(judge_log(test::connections(0, 8, 0)), (LogVerdict{Verdict::Used, GpuDirect::On, {}}));
+    EXPECT_EQ(judge_log(test::connections(8, 0, 0)),
               (LogVerdict{Verdict::Used,
                           GpuDirect::Off,
                           {"8 connections over RDMA go without GPUDirect, through the host's memory"}}));
-    EXPECT_EQ(judge_log(evidence(1, 7, 0)),
+    EXPECT_EQ(judge_log(test::connections(1, 7, 0)),
               (LogVerdict{Verdict::Used,
                           GpuDirect::On,
                           {"1 of 8 connections over RDMA goes without GPUDirect, through the host's memory"}}));
-    EXPECT_EQ(judge_log(evidence(0, 6, 2)),
+    EXPECT_EQ(judge_log(test::connections(0, 6, 2)),
               (LogVerdict{Verdict::Mixed, GpuDirect::On, {"2 of 8 connections over sockets"}}));
-    EXPECT_EQ(judge_log(evidence(0, 0, 1)),
+    EXPECT_EQ(judge_log(test::connections(0, 0, 1)),
               (LogVerdict{Verdict::NotUsed, GpuDirect::Unknown, {"1 connection over sockets, none over RDMA"}}));
 }
 
 TEST(LogVerdict, AnUnknownNetworkMayBeAnything) {
     for (const auto& [rdma, sockets] : {std::pair(0U, 0U), std::pair(3U, 0U), std::pair(0U, 3U)}) {
-        auto log = evidence(0, rdma, sockets);
+        auto log = test::connections(0, rdma, sockets);
         log.other = 1;
         log.networks = {"FasTrak"};
         const auto verdict = judge_log(log);
         EXPECT_EQ(verdict.verdict, Verdict::Unknown);
         EXPECT_NE(verdict.why.at(0).find("over FasTrak, which may be RDMA or not"), std::string::npos);
     }
-    auto log = evidence(0, 1, 1);
+    auto log = test::connections(0, 1, 1);
     log.other = 1;
     EXPECT_EQ(judge_log(log).verdict, Verdict::Mixed); // whatever the third is
 }
 
 TEST(LogVerdict, WithoutConnectionsOverANetwork) {
-    auto log = evidence(0, 0, 0);
+    auto log = test::connections(0, 0, 0);
     log.networks = {"IB"};
     EXPECT_EQ(judge_log(log).verdict, Verdict::Unknown); // lazy connections, or the log is cut
     EXPECT_EQ(judge_log(log).why.at(0).find("no connection between nodes is in the log (NCCL chose IB): "), 0U);
