@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The head tells the members of a measurement what to do, and they answer: JSON objects over TCP. All members connect
+// to the head; what two of them have to know of each other goes through it. The head never waits without a limit: a
+// member that is dead, slow or gone is an event.
+#pragma once
+
+#include "lib/exchange_message.h"
+#include "lib/result.h"
+#include "lib/unique_fd.h"
+#include "tools/measure_world.h"
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+using MeasureClock = std::chrono::steady_clock;
+
+/// The greatest message, in bytes.
+inline constexpr std::size_t most_measure_message = std::size_t{4} << 20;
+
+struct MeasureEvent {
+    enum class Kind {
+        Joined,      ///< `message` is what the member said of itself
+        Message,     ///< an answer
+        Lost,        ///< its connection has ended; `why`. It does not come back.
+        Interrupted, ///< a signal asks to end; `why` names it. Comes once for each signal.
+        Deadline,    ///< nothing of all this until then
+    };
+    Kind kind = Kind::Deadline;
+    unsigned member = 0;
+    nlohmann::json message; ///< always an object
+    std::string why;
+};
+
+/// Of member 0.
+class MeasureHead {
+public:
+    /// Listens on the world's port. From now on INT, TERM and HUP are events.
+    static Result<std::unique_ptr<MeasureHead>> listen(const MeasureWorld& world);
+    MeasureHead(const MeasureHead&) = delete;
+    MeasureHead& operator=(const MeasureHead&) = delete;
+    virtual ~MeasureHead() = default;
+
+    /// The next that happens; Deadline when nothing does until then.
+    virtual MeasureEvent next(MeasureClock::time_point deadline) = 0;
+    /// Does not wait for the member; does nothing for one that is lost or has not joined.
+    virtual void send(unsigned member, const nlohmann::json& message) = 0;
+    /// Whether it is connected.
+    [[nodiscard]] virtual bool has(unsigned member) const = 0;
+
+protected:
+    MeasureHead() = default;
+};
+
+/// A member's end of the connection. INT and TERM do not end a member: the head's end does, which they reach too.
+class MeasureMember {
+public:
+    /// Connects, for as long as it takes the head to listen, but not beyond the deadline; `hello` is what Joined
+    /// brings.
+    static Result<MeasureMember> join(const MeasureWorld& world, const nlohmann::json& hello,
+                                      MeasureClock::time_point deadline);
+
+    /// The next order; nullopt when none came until then; fails when the head is gone.
+    Result<std::optional<nlohmann::json>> receive(MeasureClock::time_point deadline);
+    /// Fails when the head is gone.
+    Result<void> send(const nlohmann::json& message);
+    /// Whether there is something to receive, or the head is gone: long measurements look from time to time, and stop.
+    [[nodiscard]] bool has_input() const;
+
+private:
+    MeasureMember(UniqueFd socket) : socket_(std::move(socket)) {}
+    UniqueFd socket_;
+    MessageStream in_{most_measure_message};
+};
+
+} // namespace rdma_nccl

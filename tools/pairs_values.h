@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `rdma-nccl pairs` measures between nodes, as plain values: the nodes with their rails, what is measured at a
+// time, and what came of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// One HCA port of a node, as the node's plan chose it. Rail i of a node meets rail i of the others.
+struct PairRail {
+    std::string hca; ///< "mlx5_1"
+    unsigned port = 1;
+    bool ethernet = true;   ///< RoCE; false: InfiniBand
+    unsigned gid_index = 0; ///< of the entry used; on InfiniBand 0
+    std::string gid;        ///< as text, "::ffff:10.77.1.1"
+    double rate_gbps = 0;   ///< of the link, 0 when unknown
+    std::string netdev;     ///< of the port; empty on InfiniBand without one
+    unsigned netdev_mtu = 0;
+    std::string address;          ///< an IP address of the netdev, for TCP between the same ports; empty: none
+    std::optional<int> numa_node; ///< absent: unknown
+    std::string local_cpus;       ///< "0-31"; empty: unknown
+    bool software = false;        ///< Soft-RoCE or siw: what is measured is the CPU
+
+    friend bool operator==(const PairRail&, const PairRail&) = default;
+};
+
+struct PairNode {
+    std::string name;
+    std::vector<PairRail> rails;
+    std::string problem; ///< why it has none, or why it takes no part
+
+    friend bool operator==(const PairNode&, const PairNode&) = default;
+};
+
+/// What is measured at a time: one rail of a node against one of another, or against itself (loopback: a == b and
+/// rail_a == rail_b). Indices into the nodes and their rails.
+struct Pairing {
+    unsigned a = 0, b = 0;
+    unsigned rail_a = 0, rail_b = 0;
+
+    friend bool operator==(const Pairing&, const Pairing&) = default;
+    friend auto operator<=>(const Pairing&, const Pairing&) = default;
+};
+
+/// Pairings that run at the same time.
+using Round = std::vector<Pairing>;
+
+/// Half a round trip of a small write, in microseconds.
+struct PairLatency {
+    double min_us = 0, median_us = 0, p99_us = 0, p999_us = 0, max_us = 0;
+    std::uint64_t round_trips = 0;
+
+    friend bool operator==(const PairLatency&, const PairLatency&) = default;
+};
+
+/// One way, or both ways at once (then the sum).
+struct PairBandwidth {
+    double gbps = 0;                     ///< 1e9 bit/s of payload, over the steady part
+    std::uint64_t bytes = 0;             ///< sent in all
+    std::optional<double> counted_share; ///< what the port's counters saw sent, over `bytes`; absent: it has none
+    std::optional<double> tcp_gbps;      ///< of TCP between the same ports, when asked for
+
+    friend bool operator==(const PairBandwidth&, const PairBandwidth&) = default;
+};
+
+struct PairResult {
+    Pairing pairing;
+    unsigned round = 0;
+    bool retest = false;              ///< measured again with a good partner
+    std::string problem;              ///< why nothing, or not all, was measured: what, where, what to do
+    std::optional<unsigned> fault_of; ///< the node (index) at which the problem lies, where that is known
+    std::optional<bool> data_correct;
+    unsigned path_mtu = 0; ///< bytes, as agreed
+    std::optional<PairLatency> latency;
+    std::optional<PairBandwidth> forward, backward; ///< a to b, b to a
+    std::optional<PairBandwidth> both;              ///< at the same time
+    std::vector<std::string> notes;                 ///< what explains a slow result: "retransmits: 120 at n02 mlx5_0:1"
+
+    friend bool operator==(const PairResult&, const PairResult&) = default;
+};
+
+/// All of it, whole or as far as it got.
+struct PairsReport {
+    std::string schedule; ///< "all", "quick", "ring", "bisection", "loopback"
+    std::string started;  ///< ISO 8601
+    double seconds = 0;   ///< it took
+    bool on_gpu = false;  ///< memory of GPUs
+    bool with_tcp = false;
+    std::vector<PairNode> nodes;
+    std::vector<PairResult> results;
+    std::size_t planned = 0; ///< pairings of the schedule; more than results: it was ended before
+    std::string ended_early; ///< why: "interrupted", "time limit"; empty: it was not
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What two ends of RDMA have to know of each other before they can connect.
+#pragma once
+
+#include "lib/result.h"
+
+#include <array>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct VerbsAddress {
+    std::array<std::uint8_t, 16> gid{};
+    std::uint16_t lid = 0;
+    bool ethernet = true;
+    unsigned mtu = 0;                       ///< active MTU of the port in bytes: 256 to 4096
+    std::vector<std::uint32_t> queue_pairs; ///< numbers, each with its first packet number:
+    std::vector<std::uint32_t> packet_numbers;
+    std::uint64_t memory = 0; ///< address and key of what the other side may write
+    std::uint32_t key = 0;
+    std::uint64_t size = 0;
+
+    friend bool operator==(const VerbsAddress&, const VerbsAddress&) = default;
+};
+
+nlohmann::json address_json(const VerbsAddress& address);
+/// Fails on what no peer of ours writes.
+Result<VerbsAddress> read_address(const nlohmann::json& json);
+
+} // namespace rdma_nccl

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// One end of RC queue pairs between two HCA ports, and what is measured with it. libibverbs is loaded when it is
+// needed. Everything has a limit of time, and ends early when `stop` says so.
+#pragma once
+
+#include "lib/result.h"
+#include "tools/pairs_values.h"
+#include "tools/verbs_address.h"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace rdma_nccl {
+
+struct VerbsSettings {
+    PairRail rail;
+    std::uint64_t message_size = std::uint64_t{1} << 20; ///< bytes of one write
+    unsigned queue_pairs = 4;
+    unsigned depth = 64; ///< writes in flight, on each queue pair
+    unsigned traffic_class = 0, service_level = 0;
+    unsigned timeout = 14, retries = 7; ///< as in ibv_qp_attr; the network's answer to a lost packet
+    std::optional<unsigned> gpu;        ///< memory of this GPU, by CUDA's number; absent: of the host, near the HCA
+};
+
+/// The measurements look here from time to time: true ends them.
+using StopAsked = std::function<bool()>;
+
+struct VerbsBandwidth {
+    double gbps = 0;         ///< over the steady part: without the first and the last tenth
+    std::uint64_t bytes = 0; ///< all that completed
+};
+
+/// Errors of all functions say what it means: "n01 mlx5_0:1: no answer from the other side (RETRY_EXC_ERR): ... check
+/// ...". Error::os_error is that of the verbs call, where there is one.
+class VerbsEnd {
+public:
+    /// Opens the device, registers memory, makes the queue pairs (INIT).
+    static Result<std::unique_ptr<VerbsEnd>> open(const VerbsSettings& settings);
+    VerbsEnd(const VerbsEnd&) = delete;
+    VerbsEnd& operator=(const VerbsEnd&) = delete;
+    virtual ~VerbsEnd() = default;
+
+    [[nodiscard]] virtual const VerbsAddress& address() const = 0;
+    /// To RTS, with an MTU (bytes) that both ends have.
+    virtual Result<void> connect(const VerbsAddress& peer, unsigned mtu) = 0;
+
+    /// Fills the own memory with a pattern that `seed` makes, and writes all of it to the peer.
+    virtual Result<void> write_pattern(std::uint64_t seed, std::chrono::milliseconds limit) = 0;
+    /// Whether the own memory holds that pattern, as the peer wrote it.
+    virtual Result<bool> check_pattern(std::uint64_t seed) = 0;
+
+    /// Writes as fast as it goes for so long. The peer needs to do nothing.
+    virtual Result<VerbsBandwidth> write_for(std::chrono::milliseconds time, const StopAsked& stop) = 0;
+    /// Ping-pong of 8 bytes by writes and polled memory, at most so many round trips and so long; both ends call it,
+    /// one with `first`. The latencies are those that this end saw.
+    virtual Result<PairLatency> ping_pong(bool first, std::uint64_t round_trips, std::chrono::milliseconds limit,
+                                          const StopAsked& stop) = 0;
+
+protected:
+    VerbsEnd() = default;
+};
+
+} // namespace rdma_nccl
