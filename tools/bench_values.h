@@ -47,8 +47,6 @@ struct BenchRun {
     std::vector<BenchRow> rows;
     std::optional<StepVerdict> verdict; ///< what the counters say of this very run
     std::string problem;                ///< why it has no rows, or not all
-
-    friend bool operator==(const BenchRun&, const BenchRun&) = default;
 };
 
 struct BenchReport {
