@@ -114,15 +114,6 @@ Lines write_body(const Disagreement& disagreement) {
                        disagreement.head ? disagreement.head->text() : none);
 }
 
-std::string with_length(const std::string& body) {
-    std::string message;
-    message.reserve(length_bytes + body.size());
-    for (unsigned shift = 8 * length_bytes; shift > 0; shift -= 8) {
-        message += static_cast<char>((body.size() >> (shift - 8)) & 0xffU);
-    }
-    return message + body;
-}
-
 // --- Reading ---
 
 constexpr std::array layouts = {std::pair<std::string_view, Layout>{"rank", Layout::Rank},
@@ -258,6 +249,15 @@ tl::unexpected<Error> unknown(std::string_view name) {
 }
 
 } // namespace
+
+std::string with_length(std::string_view body) {
+    std::string message;
+    message.reserve(length_bytes + body.size());
+    for (unsigned shift = 8 * length_bytes; shift > 0; shift -= 8) {
+        message += static_cast<char>((body.size() >> (shift - 8)) & 0xffU);
+    }
+    return message.append(body);
+}
 
 std::string write_message(const NodeMessage& message) {
     return with_length(std::visit([](const auto& value) { return write_body(value); }, message));

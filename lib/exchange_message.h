@@ -30,6 +30,9 @@ inline constexpr std::size_t most_with_hosts = std::size_t{8} << 20;
 std::string write_message(const NodeMessage& message);
 std::string write_message(const ServerMessage& message);
 
+/// A body as it goes over the wire.
+std::string with_length(std::string_view body);
+
 /// From a body without its length.
 Result<NodeMessage> read_node_message(std::string_view body);
 Result<ServerMessage> read_server_message(std::string_view body);

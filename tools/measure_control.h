@@ -11,7 +11,7 @@
 
 #include <chrono>
 #include <cstddef>
-#include <map>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -55,6 +55,8 @@ public:
     virtual void send(unsigned member, const nlohmann::json& message) = 0;
     /// Whether it is connected.
     [[nodiscard]] virtual bool has(unsigned member) const = 0;
+    /// Where it listens: for who is alone, one that was free.
+    [[nodiscard]] virtual std::uint16_t port() const = 0;
 
 protected:
     MeasureHead() = default;
@@ -76,7 +78,10 @@ public:
     [[nodiscard]] bool has_input() const;
 
 private:
-    MeasureMember(UniqueFd socket) : socket_(std::move(socket)) {}
+    explicit MeasureMember(UniqueFd socket) : socket_(std::move(socket)) {}
+    Result<std::optional<std::string>> receive_body(MeasureClock::time_point deadline);
+    Result<void> send_body(std::string_view body);
+
     UniqueFd socket_;
     MessageStream in_{most_measure_message};
 };

@@ -18,9 +18,9 @@ struct MeasureWorld {
     unsigned local = 0;            ///< among those of this node
     bool ranks = false;            ///< a process for each GPU (rank layout); else this one has all GPUs of its node
     std::string node;              ///< this host's name
-    std::optional<IpAddress> head; ///< absent: this process is alone
-    std::uint16_t port = 0;
-    std::string secret; ///< the same for all members
+    std::optional<IpAddress> head; ///< where member 0 is; absent only in a world of one, who uses loopback
+    std::uint16_t port = 0;        ///< 0: any, in a world of one
+    std::string secret;            ///< the same for all members
 };
 
 /// From what the plugin has set (RANK and WORLD_SIZE, or NODE_RANK and NNODES; MASTER_ADDR and MASTER_PORT), or a user
