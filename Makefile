@@ -60,7 +60,7 @@ shared_code := -fPIC -fno-semantic-interposition -ffunction-sections -fdata-sect
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
 # Tests are compiled more often than they run: they do without the optimizer.
 quick := -O0 -U_FORTIFY_SOURCE
-code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/%,$1),$(shared_code)),-fPIE $(if $(filter tests/%,$1),$(quick)))
+code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(if $(filter tests/%,$1),$(quick)))
 
 # --- What was built from what, and how ------------------------------------------------------------------------------
 find = $(shell cd $(srcdir) && find lib plugin tools tests examples -path tests/data -prune -o -name '$1' -print | sort)
@@ -125,7 +125,8 @@ $(examples): build/examples/%: build/obj/examples/%.o
 	$(program) $(LIBS)
 
 # --- Tests ----------------------------------------------------------------------------------------------------------
-tests: build/tests/unit build/tests/holder build/tests/owners $(if $(plugin),build/tests/spank) ## build the test programs
+fake_verbs := $(if $(HAVE_IBVERBS),build/tests/fake_verbs/libibverbs.so.1)
+tests: build/tests/unit build/tests/holder build/tests/owners $(fake_verbs) $(if $(plugin),build/tests/spank) ## build the test programs
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
@@ -135,6 +136,11 @@ build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/source
 build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plugin)
 	@mkdir -p $(@D)
 	$(program) -rdynamic $(GTEST_LIBS) -ldl $(LIBS)
+
+# RDMA between processes of one machine, emulated (tests/fake_verbs/README.md).
+$(fake_verbs): $(call objects,tests/fake_verbs) build/sources
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -Wl,-soname,$(@F) -o $@ $(filter %.o,$^)
 
 # What holds ports for tests/hold/hold-test.
 build/tests/holder: $(call objects,tests/hold) $(library) build/sources
