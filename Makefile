@@ -126,7 +126,7 @@ $(examples): build/examples/%: build/obj/examples/%.o
 
 # --- Tests ----------------------------------------------------------------------------------------------------------
 fake_verbs := $(if $(HAVE_IBVERBS),build/tests/fake_verbs/libibverbs.so.1)
-tests: build/tests/unit build/tests/holder build/tests/owners $(fake_verbs) $(if $(plugin),build/tests/spank) ## build the test programs
+tests: build/tests/unit build/tests/holder build/tests/owners build/tests/verbs-pair $(fake_verbs) $(if $(plugin),build/tests/spank) ## build the test programs
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
@@ -149,6 +149,11 @@ build/tests/holder: $(call objects,tests/hold) $(library) build/sources
 
 # What tests/vm asks for the owners of queue pairs.
 build/tests/owners: $(call objects,tests/owners) $(library) build/sources
+	@mkdir -p $(@D)
+	$(program) $(own_cxx_library) $(LIBS)
+
+# What tests/vm measures links with: the engine of `rdma-nccl pairs`, and nothing else of it.
+build/tests/verbs-pair: $(call objects,tests/verbs) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
 	$(program) $(own_cxx_library) $(LIBS)
 

@@ -1,8 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-# RN_VERBS: libibverbs, for measuring a link. Sets HAVE_IBVERBS, IBVERBS_LIBS, rn_verbs_summary.
+# RN_VERBS: libibverbs, to measure a link. It is loaded when it is needed, as hwloc is. Sets HAVE_IBVERBS,
+# IBVERBS_SONAME, rn_verbs_summary.
 
 AC_DEFUN([RN_VERBS], [
-    RN_LIBRARY([ibverbs], [infiniband/verbs.h], [ibv_get_device_list(nullptr)],
-        ['rdma-nccl pairs' will be missing (libibverbs-dev, rdma-core-devel)])
-    rn_verbs_summary=$rn_ibverbs_summary
+    AC_MSG_CHECKING([for libibverbs])
+    rn_saved_LIBS=$LIBS
+    rn_verbs_soname=
+    LIBS="-libverbs $LIBS"
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <infiniband/verbs.h>]], [[
+        (void)IBV_ACCESS_RELAXED_ORDERING;
+        ibv_free_device_list(ibv_get_device_list(nullptr));]])], [
+        rn_verbs_soname=`readelf -d conftest$EXEEXT 2>/dev/null | tr -d '@<:@@:>@' | awk '/NEEDED.*libibverbs/ { print $NF }'`
+    ])
+    LIBS=$rn_saved_LIBS
+    if test -n "$rn_verbs_soname"; then
+        AC_MSG_RESULT([yes, $rn_verbs_soname])
+        rn_verbs_summary="$rn_verbs_soname, loaded when needed"
+        AC_DEFINE([HAVE_IBVERBS])
+        AC_DEFINE_UNQUOTED([IBVERBS_SONAME], ["$rn_verbs_soname"])
+    else
+        AC_MSG_RESULT([no])
+        rn_verbs_summary="not found: 'rdma-nccl pairs' does not measure (libibverbs-dev, rdma-core-devel)"
+    fi
 ])

@@ -21,6 +21,8 @@ struct VerbsAddress {
     std::uint64_t memory = 0; ///< address and key of what the other side may write
     std::uint32_t key = 0;
     std::uint64_t size = 0;
+    std::uint64_t mailbox = 0; ///< address and key of what it writes in a ping-pong: always memory of the host
+    std::uint32_t mailbox_key = 0;
 
     friend bool operator==(const VerbsAddress&, const VerbsAddress&) = default;
 };

@@ -6,6 +6,7 @@
 #include "lib/result.h"
 #include "tools/pairs_values.h"
 #include "tools/verbs_address.h"
+#include "tools/verbs_errors.h"
 
 #include <chrono>
 #include <cstdint>
@@ -33,8 +34,13 @@ struct VerbsBandwidth {
     std::uint64_t bytes = 0; ///< all that completed
 };
 
-/// Errors of all functions say what it means: "n01 mlx5_0:1: no answer from the other side (RETRY_EXC_ERR): ... check
-/// ...". Error::os_error is that of the verbs call, where there is one.
+/// Errors of all functions say what it means: "n01 mlx5_0:1: no answer from 10.77.1.2 (RETRY_EXC_ERR), although IP
+/// reaches it: ...". Error::os_error is that of the verbs call, where there is one. After an error of a transfer the
+/// queue pairs are of no use any more; cause() then tells what ails the link. A peer that is silent is given up after
+/// six seconds, at most, beside the time that a function may take.
+///
+/// From open() to its end the calling thread runs near the HCA, on the CPUs of PairRail::local_cpus that it may use:
+/// one thread uses an object, and no two live in one thread.
 class VerbsEnd {
 public:
     /// Opens the device, registers memory, makes the queue pairs (INIT).
@@ -44,18 +50,23 @@ public:
     virtual ~VerbsEnd() = default;
 
     [[nodiscard]] virtual const VerbsAddress& address() const = 0;
-    /// To RTS, with an MTU (bytes) that both ends have.
+    /// Of the last error of connect() or a transfer.
+    [[nodiscard]] virtual VerbsCause cause() const = 0;
+    /// To RTS, with an MTU (bytes) that both ends have. Both ends must have the same message size and queue pairs.
     virtual Result<void> connect(const VerbsAddress& peer, unsigned mtu) = 0;
 
-    /// Fills the own memory with a pattern that `seed` makes, and writes all of it to the peer.
+    /// Writes a pattern that `seed` makes into all memory that the peer has for it: first a few bytes, so that what is
+    /// lost because of its size is told from what is lost altogether.
     virtual Result<void> write_pattern(std::uint64_t seed, std::chrono::milliseconds limit) = 0;
-    /// Whether the own memory holds that pattern, as the peer wrote it.
+    /// Whether the peer's pattern has arrived, after its write_pattern() has returned. What is written otherwise (by
+    /// write_for) is the writer's last pattern again.
     virtual Result<bool> check_pattern(std::uint64_t seed) = 0;
 
-    /// Writes as fast as it goes for so long. The peer needs to do nothing.
+    /// Writes as fast as it goes for so long, and waits until all of it is there. The peer needs to do nothing.
     virtual Result<VerbsBandwidth> write_for(std::chrono::milliseconds time, const StopAsked& stop) = 0;
     /// Ping-pong of 8 bytes by writes and polled memory, at most so many round trips and so long; both ends call it,
-    /// one with `first`. The latencies are those that this end saw.
+    /// one with `first`. It decides when it is over. The latencies are those that this end saw. The bytes are in host
+    /// memory also with a GPU.
     virtual Result<PairLatency> ping_pong(bool first, std::uint64_t round_trips, std::chrono::milliseconds limit,
                                           const StopAsked& stop) = 0;
 

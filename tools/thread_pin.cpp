@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/thread_pin.h"
+
+#include "lib/binding.h"
+
+namespace rdma_nccl {
+
+ThreadPin::ThreadPin(std::string_view cpu_list) {
+    const auto allowed = read_affinity();
+    const auto near = CpuSet::parse_list(cpu_list).value_or(CpuSet()) & allowed;
+    if (!near.empty() && near != allowed && bind_self({.cpus = near, .memory_node = {}})) {
+        before_ = allowed;
+    }
+}
+
+ThreadPin::~ThreadPin() {
+    if (before_) {
+        static_cast<void>(bind_self({.cpus = *before_, .memory_node = {}})); // nobody could do better
+    }
+}
+
+} // namespace rdma_nccl

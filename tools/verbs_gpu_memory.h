@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of an NVIDIA GPU, by the CUDA driver's library, which is loaded when it is needed. Its few functions and types
+// are declared here: they are an ABI that does not change, and CUDA need not be there to build.
+#pragma once
+
+#include "lib/result.h"
+#include "lib/unique_fd.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace rdma_nccl {
+
+class GpuMemory {
+public:
+    /// `gpu`: CUDA's number of it. Fails with "no GPU: ..." where there is no driver or none of that number.
+    static Result<std::unique_ptr<GpuMemory>> allocate(unsigned gpu, std::size_t bytes);
+    GpuMemory(const GpuMemory&) = delete;
+    GpuMemory& operator=(const GpuMemory&) = delete;
+    virtual ~GpuMemory() = default;
+
+    [[nodiscard]] virtual std::uint64_t address() const = 0;
+    /// For ibv_reg_dmabuf_mr; fails where driver or GPU do not give one: then nvidia_peermem is the way.
+    [[nodiscard]] virtual Result<UniqueFd> dmabuf() const = 0;
+    virtual Result<void> copy_in(std::size_t offset, std::span<const std::byte> bytes) = 0;
+    virtual Result<void> copy_out(std::size_t offset, std::span<std::byte> bytes) const = 0;
+
+protected:
+    GpuMemory() = default;
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/verbs_ping.h"
+
+#ifdef HAVE_IBVERBS
+
+#include "tools/verbs_flow.h"
+
+#include <algorithm>
+#include <atomic>
+#include <sched.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr unsigned signal_interval = 16;
+constexpr std::uint64_t last_mark = std::uint64_t{1} << 63; // beside the number: who sends it sends no more
+constexpr std::uint64_t warm_up = 100;                      // round trips, at most a tenth of them and of the time
+constexpr std::uint64_t most_samples = 4'000'000;
+constexpr unsigned spins = 4096; // between looks at the clock
+constexpr unsigned yields_between_looks = 16;
+constexpr milliseconds stop_interval{20};
+
+float half_us(VerbsPing::Clock::duration round_trip) {
+    return std::chrono::duration<float, std::micro>(round_trip).count() / 2;
+}
+
+} // namespace
+
+VerbsPing::VerbsPing(VerbsQueues& queues, const Mailboxes& mailboxes, bool yields)
+    : queues_(queues), mailboxes_(mailboxes), yields_(yields) {
+    source_.addr = reinterpret_cast<std::uintptr_t>(&message_);
+    source_.length = sizeof(message_);
+    write_.sg_list = &source_;
+    write_.num_sge = 1;
+    write_.opcode = IBV_WR_RDMA_WRITE;
+    write_.wr.rdma = {mailboxes.remote, mailboxes.remote_key};
+}
+
+bool VerbsPing::look_at_completions() {
+    const auto polled = queues_.poll([this](std::uint64_t) { --signalled_; });
+    if (!polled) {
+        failure_ = polled.error();
+    }
+    return polled.has_value();
+}
+
+bool VerbsPing::send(bool last) {
+    message_ = number_ | (last ? last_mark : 0);
+    write_.send_flags = IBV_SEND_INLINE;
+    if (last || ++unsignalled_ == signal_interval) {
+        // What was signalled before is complete: there was an answer to it. Seldom is one left that was not polled.
+        if (signalled_ > 0 && !look_at_completions()) {
+            return false;
+        }
+        write_.send_flags |= IBV_SEND_SIGNALED;
+        unsignalled_ = 0;
+        ++signalled_;
+    }
+    if (queues_.post(0, &write_) != 0) {
+        failure_ = {.status = wc_general};
+        return false;
+    }
+    return true;
+}
+
+/// Until the peer's number of this round is in the own mailbox.
+VerbsPing::Wait VerbsPing::await_number(const StopAsked& stop) {
+    const std::atomic_ref<std::uint64_t> mailbox(*mailboxes_.own);
+    const unsigned between_looks = yields_ ? yields_between_looks : spins;
+    Clock::time_point began{}, asked{};
+    while (true) {
+        for (unsigned i = 0; i < between_looks; ++i) {
+            const auto came = mailbox.load(std::memory_order_acquire);
+            if ((came & ~last_mark) == number_) {
+                peer_ends_ = (came & last_mark) != 0;
+                return Wait::Came;
+            }
+            if (yields_) {
+                ::sched_yield();
+            }
+        }
+        const auto now = Clock::now();
+        began = began == Clock::time_point{} ? now : began;
+        if (!look_at_completions()) {
+            return Wait::Failed;
+        }
+        if (now - began > verbs_patience) {
+            failure_ = {};
+            return Wait::Failed;
+        }
+        if (now - asked > stop_interval) {
+            asked = now;
+            if (stop && stop()) {
+                return Wait::Stopped;
+            }
+        }
+    }
+}
+
+/// The last write may still be under way, and its retries with it.
+bool VerbsPing::drain() {
+    const auto deadline = Clock::now() + verbs_patience;
+    while (signalled_ > 0) {
+        if (!look_at_completions()) {
+            return false;
+        }
+        if (Clock::now() > deadline) {
+            failure_ = {};
+            return false;
+        }
+        if (yields_) {
+            ::sched_yield();
+        }
+    }
+    return true;
+}
+
+tl::expected<std::vector<float>, TransferFailure> VerbsPing::play(bool first, std::uint64_t round_trips,
+                                                                  milliseconds limit, const StopAsked& stop) {
+    const auto begin = Clock::now();
+    // The first one of who does not begin holds the time until the other began.
+    const auto skipped = 1 + std::min(warm_up, round_trips / 10);
+    const auto wanted = std::min(round_trips, most_samples) + skipped;
+    std::vector<float> samples;
+    samples.reserve(std::min(wanted, most_samples));
+    auto sent = begin;
+    bool last = false;
+    auto asked = begin;
+    const auto is_last = [&](Clock::time_point now, std::uint64_t round) {
+        if (now - asked > stop_interval) {
+            asked = now;
+            last = last || (stop && stop());
+        }
+        return last || now - begin > limit || round >= wanted;
+    };
+    peer_ends_ = false;
+    for (std::uint64_t round = 1; !last && !peer_ends_; ++round) {
+        ++number_;
+        if (first) {
+            last = is_last(sent, round);
+            if (!send(last)) {
+                return tl::unexpected(failure_);
+            }
+        }
+        switch (await_number(stop)) {
+        case Wait::Failed:
+            return tl::unexpected(failure_);
+        case Wait::Stopped:
+            return samples;
+        case Wait::Came:
+            break;
+        }
+        const auto now = Clock::now();
+        if (round > skipped || (round > 1 && now - begin > limit / 10)) {
+            samples.push_back(half_us(now - sent));
+        }
+        sent = now;
+        if (!first) {
+            last = peer_ends_;
+            if (!send(last)) {
+                return tl::unexpected(failure_);
+            }
+        }
+    }
+    if (!drain()) {
+        return tl::unexpected(failure_);
+    }
+    return samples;
+}
+
+} // namespace rdma_nccl
+
+#endif

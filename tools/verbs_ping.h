@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ping-pong between the mailboxes of two ends: each writes a number into the other's and waits until the answer is in
+// its own.
+#pragma once
+
+#include "tools/verbs_end.h"
+#include "tools/verbs_queues.h"
+
+#ifdef HAVE_IBVERBS
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct Mailboxes {
+    std::uint64_t* own = nullptr; ///< the HCA writes it
+    std::uint64_t remote = 0;
+    std::uint32_t remote_key = 0;
+};
+
+/// Uses the first queue pair. One object for the life of a connection: its numbers go on.
+class VerbsPing {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    VerbsPing(VerbsQueues& queues, const Mailboxes& mailboxes, bool yields);
+    VerbsPing(const VerbsPing&) = delete; // points to itself
+    VerbsPing& operator=(const VerbsPing&) = delete;
+    ~VerbsPing() = default;
+
+    /// Half round trips in microseconds, without the first ones; none when it was stopped before. The end that begins
+    /// decides when it is over; the other one follows.
+    tl::expected<std::vector<float>, TransferFailure> play(bool first, std::uint64_t round_trips,
+                                                           std::chrono::milliseconds limit, const StopAsked& stop);
+
+private:
+    enum class Wait { Came, Stopped, Failed };
+
+    Wait await_number(const StopAsked& stop);
+    bool send(bool last);
+    bool look_at_completions();
+    bool drain();
+
+    VerbsQueues& queues_;
+    Mailboxes mailboxes_;
+    bool yields_;
+    std::uint64_t number_ = 0;  ///< of the present round
+    std::uint64_t message_ = 0; ///< what is sent: inline
+    ibv_sge source_{};
+    ibv_send_wr write_{};
+    unsigned unsignalled_ = 0, signalled_ = 0; ///< posted and not known to be complete
+    TransferFailure failure_;
+    bool peer_ends_ = false;
+};
+
+} // namespace rdma_nccl
+
+#endif
