@@ -17,9 +17,12 @@ AC_DEFUN([RN_VERBS], [
         AC_MSG_RESULT([yes, $rn_verbs_soname])
         rn_verbs_summary="$rn_verbs_soname, loaded when needed"
         AC_DEFINE([HAVE_IBVERBS])
+        HAVE_IBVERBS=yes
         AC_DEFINE_UNQUOTED([IBVERBS_SONAME], ["$rn_verbs_soname"])
     else
         AC_MSG_RESULT([no])
         rn_verbs_summary="not found: 'rdma-nccl pairs' does not measure (libibverbs-dev, rdma-core-devel)"
+        HAVE_IBVERBS=
     fi
+    AC_SUBST([HAVE_IBVERBS])
 ])

@@ -99,7 +99,7 @@ Result<void> RcEnd::make() {
         return tl::unexpected(mailbox.error());
     }
     mailbox_ = std::move(*mailbox);
-    auto queues = VerbsQueues::make(*port_, settings_.queue_pairs, settings_.depth);
+    auto queues = VerbsQueues::make(*port_, settings_.queue_pairs, std::max(settings_.depth, VerbsPing::most_writes));
     if (!queues) {
         return tl::unexpected(queues.error());
     }

@@ -23,6 +23,9 @@ struct Mailboxes {
 /// Uses the first queue pair. One object for the life of a connection: its numbers go on.
 class VerbsPing {
 public:
+    /// That a queue pair must have room for: with few completions asked for, and few of those polled.
+    static constexpr unsigned most_writes = 64;
+
     using Clock = std::chrono::steady_clock;
 
     VerbsPing(VerbsQueues& queues, const Mailboxes& mailboxes, bool yields);

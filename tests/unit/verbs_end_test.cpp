@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two ends, on emulated verbs (tests/fake_verbs).
+#include "config.h"
+#include "tests/unit/tree.h"
+#include "tools/verbs_end.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <optional>
+#include <thread>
+
+#ifdef HAVE_IBVERBS
+
+namespace rdma_nccl {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr unsigned mtu = 1024;
+const StopAsked never = [] { return false; };
+
+/// Loaded before anybody asks for the library of that name.
+bool load_emulated_verbs() {
+    const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fake_verbs/libibverbs.so.1";
+    static void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    return library != nullptr;
+}
+
+class VerbsEnds : public testing::Test {
+protected:
+    void SetUp() override {
+        ASSERT_TRUE(load_emulated_verbs()) << ::dlerror();
+        add_device("mlx5_0", "0000:0000:0000:0000:0000:ffff:0a4d:0101");
+        add_device("mlx5_1", "0000:0000:0000:0000:0000:ffff:0a4d:0102");
+        ::setenv("FAKE_VERBS_DIR", tree_.path().c_str(), 1);
+        ::setenv("FAKE_VERBS_ROOT", tree_.path().c_str(), 1);
+        ::setenv("FAKE_VERBS_GBPS", "1", 1);
+    }
+
+    void add_device(const std::string& name, const std::string& gid) {
+        const auto port = port_of(name);
+        tree_.file(port + "state", "4: ACTIVE\n")
+            .file(port + "link_layer", "Ethernet\n")
+            .file(port + "gids/0", gid + "\n");
+        tree_.file(port + "counters/port_xmit_data", "0\n").file(port + "counters/port_rcv_data", "0\n");
+    }
+    static std::string port_of(const std::string& name) { return "/sys/class/infiniband/" + name + "/ports/1/"; }
+    void fault(const std::string& line) { tree_.file("/faults", line + "\n"); }
+    [[nodiscard]] std::uint64_t counter(const std::string& device, const std::string& name) const {
+        std::uint64_t value = 0;
+        std::ifstream(tree_.at(port_of(device) + "counters/" + name)) >> value;
+        return value;
+    }
+
+    static VerbsSettings settings(const std::string& device, unsigned gid_index = 0) {
+        VerbsSettings wanted;
+        wanted.rail.hca = device;
+        wanted.rail.gid_index = gid_index;
+        wanted.message_size = 65536;
+        wanted.queue_pairs = 2;
+        wanted.depth = 8;
+        wanted.timeout = 10;
+        return wanted;
+    }
+
+    void open() {
+        auto one = VerbsEnd::open(settings("mlx5_0"));
+        ASSERT_TRUE(one) << one.error().message;
+        auto other = VerbsEnd::open(settings("mlx5_1"));
+        ASSERT_TRUE(other) << other.error().message;
+        one_ = std::move(*one);
+        other_ = std::move(*other);
+    }
+    void connect() {
+        open();
+        for (const auto& [end, peer] : {std::pair(one_.get(), other_.get()), std::pair(other_.get(), one_.get())}) {
+            const auto connected = end->connect(peer->address(), mtu);
+            ASSERT_TRUE(connected) << connected.error().message;
+        }
+    }
+    /// The error of writing a pattern from one to the other.
+    std::string lost() {
+        const auto written = one_->write_pattern(7, milliseconds(5000));
+        return written ? "" : written.error().message;
+    }
+
+    test::Tree tree_;
+    std::unique_ptr<VerbsEnd> one_, other_;
+};
+
+TEST_F(VerbsEnds, PatternArrives) {
+    connect();
+    EXPECT_EQ(lost(), "");
+    const auto right = other_->check_pattern(7);
+    ASSERT_TRUE(right) << right.error().message;
+    EXPECT_TRUE(*right);
+    EXPECT_FALSE(*other_->check_pattern(8));
+}
+
+TEST_F(VerbsEnds, WrongBytesAreSeen) {
+    fault("corrupt * *");
+    connect();
+    EXPECT_EQ(lost(), "");
+    EXPECT_FALSE(*other_->check_pattern(7));
+}
+
+TEST_F(VerbsEnds, BytesAreCounted) {
+    connect();
+    const auto bandwidth = one_->write_for(milliseconds(200), never);
+    ASSERT_TRUE(bandwidth) << bandwidth.error().message;
+    EXPECT_GT(bandwidth->gbps, 0);
+    EXPECT_LT(bandwidth->gbps, 2);
+    one_.reset();
+    EXPECT_EQ(counter("mlx5_0", "port_xmit_data") * 4, bandwidth->bytes);
+    EXPECT_EQ(counter("mlx5_1", "port_rcv_data") * 4, bandwidth->bytes);
+    EXPECT_EQ(counter("mlx5_0", "port_rcv_data"), 0U);
+}
+
+TEST_F(VerbsEnds, StopsWhenAsked) {
+    connect();
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_TRUE(one_->write_for(std::chrono::minutes(10), [] { return true; }));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(5));
+}
+
+TEST_F(VerbsEnds, RoundTrips) {
+    connect();
+    std::optional<PairLatency> answered;
+    std::thread peer([&] {
+        if (auto latency = other_->ping_pong(false, 200, milliseconds(20000), never)) {
+            answered = *latency;
+        }
+    });
+    const auto latency = one_->ping_pong(true, 200, milliseconds(20000), never);
+    peer.join();
+    ASSERT_TRUE(latency) << latency.error().message;
+    EXPECT_EQ(latency->round_trips, 200U);
+    EXPECT_TRUE(answered);
+    EXPECT_LE(latency->min_us, latency->median_us);
+    EXPECT_LE(latency->median_us, latency->p99_us);
+    EXPECT_LE(latency->p99_us, latency->max_us);
+}
+
+TEST_F(VerbsEnds, NothingArrives) {
+    fault("drop * *");
+    connect();
+    EXPECT_NE(lost().find("RETRY_EXC_ERR"), std::string::npos) << lost();
+}
+
+TEST_F(VerbsEnds, LargePacketsDoNotArrive) {
+    fault("mtu * * 512");
+    connect();
+    EXPECT_NE(lost().find("MTU"), std::string::npos) << lost();
+}
+
+TEST_F(VerbsEnds, NoWayThere) {
+    fault("unroutable ::ffff:10.77.1.1 ::ffff:10.77.1.2");
+    open();
+    const auto connected = one_->connect(other_->address(), mtu);
+    ASSERT_FALSE(connected);
+    EXPECT_NE(connected.error().message.find("10.77.1.2"), std::string::npos) << connected.error().message;
+    EXPECT_TRUE(other_->connect(one_->address(), mtu)) << "the other way there is one";
+}
+
+TEST_F(VerbsEnds, NoSuchGid) {
+    const auto end = VerbsEnd::open(settings("mlx5_0", 3));
+    ASSERT_FALSE(end);
+    EXPECT_NE(end.error().message.find("index 3 is empty"), std::string::npos) << end.error().message;
+}
+
+TEST_F(VerbsEnds, NoSuchDevice) {
+    const auto end = VerbsEnd::open(settings("mlx5_9"));
+    ASSERT_FALSE(end);
+    EXPECT_NE(end.error().message.find("mlx5_9"), std::string::npos) << end.error().message;
+}
+
+TEST_F(VerbsEnds, PeerThatIsGone) {
+    connect();
+    other_.reset();
+    EXPECT_NE(lost().find("RETRY_EXC_ERR"), std::string::npos) << lost();
+}
+
+} // namespace
+} // namespace rdma_nccl
+
+#endif
