@@ -6,7 +6,7 @@
 #include "tools/steady_rate.h"
 
 #include <algorithm>
-#include <sched.h>
+#include <thread>
 
 namespace rdma_nccl {
 
@@ -18,14 +18,15 @@ using std::chrono::milliseconds;
 constexpr milliseconds most_in_flight{50};
 constexpr unsigned fewest_in_flight = 2;
 constexpr milliseconds stop_interval{20};
-constexpr unsigned idle_polls = 64; // between looks at the clock
+constexpr unsigned idle_polls = 64;            // between looks at the clock
+constexpr std::chrono::microseconds nap_time{100}; // little of what is in flight
 
 constexpr unsigned count_shift = 32; // wr_id: pair, and the number of writes that it stands for
 
 } // namespace
 
-WriteFlow::WriteFlow(VerbsQueues& queues, const std::vector<WriteSlot>& slots, unsigned depth, bool yields)
-    : queues_(queues), pairs_(slots.size()), depth_(depth), yields_(yields), bytes_(slots.front().bytes) {
+WriteFlow::WriteFlow(VerbsQueues& queues, const std::vector<WriteSlot>& slots, unsigned depth, bool naps)
+    : queues_(queues), pairs_(slots.size()), depth_(depth), naps_(naps), bytes_(slots.front().bytes) {
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
         auto& pair = pairs_[i];
         const auto& slot = slots[i];
@@ -77,6 +78,12 @@ Completions WriteFlow::poll() {
     });
 }
 
+void WriteFlow::nap() const {
+    if (naps_) {
+        std::this_thread::sleep_for(nap_time);
+    }
+}
+
 /// As much as has come through, again, as long as that does not take too long.
 void WriteFlow::widen(Clock::duration since_begin) {
     const auto most = static_cast<std::uint64_t>(depth_) * pairs_.size();
@@ -102,8 +109,8 @@ tl::expected<void, TransferFailure> WriteFlow::write_once(milliseconds limit) {
         if (*polled == 0 && Clock::now() > deadline) {
             return tl::unexpected(TransferFailure{});
         }
-        if (*polled == 0 && yields_) {
-            ::sched_yield();
+        if (*polled == 0) {
+            nap();
         }
     }
     return {};
@@ -130,10 +137,10 @@ tl::expected<VerbsBandwidth, TransferFailure> WriteFlow::write_for(milliseconds 
             if (now < end && fill() != 0) {
                 return tl::unexpected(TransferFailure{.status = wc_general});
             }
-        } else if (yields_) {
-            ::sched_yield();
+        } else {
+            nap();
         }
-        if (*polled == 0 && (yields_ || ++idle % idle_polls == 0)) {
+        if (*polled == 0 && (naps_ || ++idle % idle_polls == 0)) {
             now = Clock::now();
             if (now - progress > verbs_patience) {
                 return tl::unexpected(TransferFailure{});

@@ -31,9 +31,9 @@ class WriteFlow {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// A slot for each queue pair; `depth`: writes at a time on each. `yields`: to the kernel's threads while it waits,
-    /// for devices that are software.
-    WriteFlow(VerbsQueues& queues, const std::vector<WriteSlot>& slots, unsigned depth, bool yields);
+    /// A slot for each queue pair; `depth`: writes at a time on each. `naps`: while it waits, for devices that are
+    /// software: the CPU that would look for completions is the one that brings them.
+    WriteFlow(VerbsQueues& queues, const std::vector<WriteSlot>& slots, unsigned depth, bool naps);
     WriteFlow(const WriteFlow&) = delete; // points to itself
     WriteFlow& operator=(const WriteFlow&) = delete;
     ~WriteFlow() = default;
@@ -54,12 +54,13 @@ private:
     int post(std::size_t pair, unsigned writes);
     int fill();
     Completions poll();
+    void nap() const;
     void widen(Clock::duration since_begin);
 
     VerbsQueues& queues_;
     std::vector<Pair> pairs_;
     unsigned depth_;
-    bool yields_;
+    bool naps_;
     std::uint32_t bytes_;         ///< of one write
     unsigned window_ = 1;         ///< writes at a time, on all queue pairs
     unsigned in_flight_ = 0;      ///< of these

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a measurement of a link makes of its samples, and the pattern that proves its data.
+#include "tools/ip_reach.h"
+#include "tools/latency_summary.h"
+#include "tools/steady_rate.h"
+#include "tools/thread_pin.h"
+#include "tools/verbs_end.h"
+#include "tools/verbs_gpu_memory.h"
+#include "tools/verbs_pattern.h"
+
+#include "lib/binding.h"
+#include "lib/tcp.h"
+
+#include <gtest/gtest.h>
+#include <set>
+#include <vector>
+
+namespace rdma_nccl {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(SteadyRateTest, LeavesOutTheFirstAndTheLastTenth) {
+    const SteadyRate::Clock::time_point begin{};
+    SteadyRate rate(begin, milliseconds(1000));
+    rate.add(begin + milliseconds(50), 1'000'000'000); // what filled up
+    rate.add(begin + milliseconds(100), 1'000'000'000);
+    rate.add(begin + milliseconds(500), 1'050'000'000);
+    rate.add(begin + milliseconds(900), 1'100'000'000);
+    rate.add(begin + milliseconds(901), 9'000'000'000); // what ran empty
+    EXPECT_DOUBLE_EQ(rate.gbps(), 1.0);                 // 1e8 bytes in 0.8 s
+}
+
+TEST(SteadyRateTest, TakesAllWhereLittleCame) {
+    const SteadyRate::Clock::time_point begin{};
+    SteadyRate rate(begin, milliseconds(1000));
+    EXPECT_EQ(rate.gbps(), 0);
+    rate.add(begin + milliseconds(500), 125'000'000);
+    EXPECT_DOUBLE_EQ(rate.gbps(), 2.0);
+    rate.add(begin + milliseconds(2000), 250'000'000); // long after the end
+    EXPECT_DOUBLE_EQ(rate.gbps(), 1.0);
+}
+
+TEST(LatencySummaryTest, NearestRanks) {
+    EXPECT_EQ(summarize_latencies({}), PairLatency());
+    std::vector<float> samples;
+    for (int i = 1000; i >= 1; --i) {
+        samples.push_back(static_cast<float>(i));
+    }
+    const PairLatency expected{.min_us = 1, .median_us = 500, .p99_us = 990, .p999_us = 999, .max_us = 1000,
+                               .round_trips = 1000};
+    EXPECT_EQ(summarize_latencies(samples), expected);
+    const PairLatency one{.min_us = 7, .median_us = 7, .p99_us = 7, .p999_us = 7, .max_us = 7, .round_trips = 1};
+    EXPECT_EQ(summarize_latencies({7}), one);
+}
+
+TEST(VerbsPatternTest, IsFoundInPiecesAndNotMistaken) {
+    std::vector<std::byte> whole(4099); // not a multiple of a word
+    fill_pattern(whole, 5, 0);
+    std::vector<std::byte> pieces(whole.size());
+    fill_pattern(std::span(pieces).first(1024), 5, 0);
+    fill_pattern(std::span(pieces).subspan(1024), 5, 1024);
+    EXPECT_EQ(whole, pieces);
+    EXPECT_TRUE(has_pattern(whole, 5, 0));
+    EXPECT_FALSE(has_pattern(whole, 6, 0));
+    EXPECT_FALSE(has_pattern(whole, 5, 8));
+    for (const std::size_t at : {std::size_t{0}, std::size_t{2048}, whole.size() - 1}) {
+        whole[at] ^= std::byte{1};
+        EXPECT_FALSE(has_pattern(whole, 5, 0)) << at;
+        whole[at] ^= std::byte{1};
+    }
+    EXPECT_FALSE(has_pattern(std::vector<std::byte>(4096), 0, 0)) << "zeros are what nobody wrote";
+}
+
+TEST(ThreadPinTest, GivesBackWhatItTook) {
+    const auto before = read_affinity();
+    const unsigned first = before.first().value();
+    {
+        const ThreadPin pin(std::to_string(first));
+        EXPECT_EQ(read_affinity(), CpuSet::range(first, first));
+    }
+    EXPECT_EQ(read_affinity(), before);
+    for (const auto* const list : {"", "nonsense", "8000"}) {
+        const ThreadPin pin(list);
+        EXPECT_EQ(read_affinity(), before) << list;
+    }
+}
+
+TEST(IpReachTest, LoopbackAnswers) {
+    const auto loopback = IpAddress::parse("127.0.0.1").value();
+    EXPECT_EQ(ip_reach(loopback, loopback, "lo", milliseconds(2000)), IpReach::Answers);
+    const auto foreign = IpAddress::parse("192.0.2.1").value(); // RFC 5737: nobody has it
+    EXPECT_EQ(ip_reach(foreign, loopback, "lo", milliseconds(100)), IpReach::NoRoute);
+}
+
+TEST(VerbsEndTest, SaysWhatIsMissing) {
+    VerbsSettings settings;
+    settings.rail.hca = "nothing_0";
+    settings.message_size = 12; // no multiple of 8
+    const auto odd = VerbsEnd::open(settings);
+    ASSERT_FALSE(odd);
+    EXPECT_NE(odd.error().message.find("multiple of 8"), std::string::npos) << odd.error().message;
+    settings.message_size = 4096;
+    const auto absent = VerbsEnd::open(settings);
+    ASSERT_FALSE(absent);
+    EXPECT_NE(absent.error().message.find("nothing_0:1"), std::string::npos) << absent.error().message;
+}
+
+TEST(GpuMemoryTest, SaysThatThereIsNoGpu) {
+    const auto memory = GpuMemory::allocate(4000, 4096); // no machine has so many
+    ASSERT_FALSE(memory);
+    EXPECT_EQ(memory.error().message.substr(0, 6), "no GPU") << memory.error().message;
+}
+
+} // namespace
+} // namespace rdma_nccl
