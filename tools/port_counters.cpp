@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/port_counters.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <array>
+#include <limits>
+#include <string_view>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t longest_number = 64;
+constexpr std::uint64_t largest_32 = std::numeric_limits<std::uint32_t>::max();
+
+struct Explanation {
+    std::string_view file; ///< below the port, or below the HCA where it has them of the device only
+    std::string_view words;
+};
+
+/// By driver: mlx5 (kernel Documentation/infiniband, hw/mlx5/counters.c), IB PMA, rxe (sw/rxe/rxe_hw_counters.c),
+/// irdma, bnxt_re, mana. Several files may mean the same: their counts add up.
+constexpr Explanation explanations[] = {
+    {"hw_counters/local_ack_timeout_err", "timeouts"},
+    {"hw_counters/requester_timeout", "timeouts"},
+    {"hw_counters/packet_seq_err", "retransmits"},
+    {"hw_counters/implied_nak_seq_err", "retransmits"},
+    {"hw_counters/RetransSegs", "retransmits"},
+    {"hw_counters/retransSegs", "retransmits"},
+    {"hw_counters/to_retransmits", "timeouts"},
+    {"hw_counters/seq_err_naks_rcvd", "retransmits"},
+    {"hw_counters/completer_retry_err", "retransmits"},
+    {"hw_counters/roce_adp_retrans", "retransmits"},
+    {"hw_counters/out_of_sequence", "packets out of sequence"},
+    {"hw_counters/out_of_seq_request", "packets out of sequence"},
+    {"hw_counters/oos_drop_count", "packets out of sequence"},
+    {"hw_counters/duplicate_request", "duplicates"},
+    {"hw_counters/rnr_nak_retry_err", "receiver not ready"},
+    {"hw_counters/np_ecn_marked_roce_packets", "ECN marks received"},
+    {"hw_counters/rx_ecn_marked_pkts", "ECN marks received"},
+    {"hw_counters/received_ecns", "ECN marks received"},
+    {"hw_counters/np_cnp_sent", "CNPs sent (congestion towards this port)"},
+    {"hw_counters/cnpSent", "CNPs sent (congestion towards this port)"},
+    {"hw_counters/rp_cnp_handled", "CNPs handled (congestion from this port on)"},
+    {"hw_counters/cnpHandled", "CNPs handled (congestion from this port on)"},
+    {"hw_counters/rx_cnp_pkts", "CNPs handled (congestion from this port on)"},
+    {"hw_counters/received_cnps", "CNPs handled (congestion from this port on)"},
+    {"hw_counters/roce_slow_restart", "slow restarts"},
+    {"hw_counters/rx_icrc_encapsulated", "packets with a wrong checksum"},
+    {"counters/port_xmit_discards", "packets discarded when sending"},
+    {"counters/port_rcv_errors", "packets received with errors"},
+    {"counters/symbol_error", "symbol errors"},
+    {"counters/link_error_recovery", "link recoveries"},
+    {"counters/link_downed", "link failures"},
+    {"hw_counters/link_downed", "link failures"},
+    {"counters/port_xmit_wait", "ticks of waiting to send (pause or no credits)"},
+};
+
+std::optional<std::uint64_t> read_number(const Root& root, const std::string& path) {
+    const auto text = root.read(path, longest_number);
+    return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
+}
+
+/// Absent when it went backwards, but for a counter of 32 bits, which goes round.
+std::optional<std::uint64_t> difference(const CounterFiles& files, Count before, Count after) {
+    if (!before || !after || (files.saturates && *after >= largest_32)) {
+        return std::nullopt;
+    }
+    if (*after >= *before) {
+        return *after - *before;
+    }
+    const bool round = files.bits == 32 && !files.saturates;
+    return round ? std::optional(*after + largest_32 + 1 - *before) : std::nullopt;
+}
+
+} // namespace
+
+PortCounters PortCounters::of(const Root& root, const Fabric& fabric, const std::string& hca, unsigned port) {
+    PortCounters counters;
+    counters.source_.hca = hca;
+    counters.source_.port = port;
+    for (auto& source : traffic_sources(root, fabric, {}).ports) {
+        if (source.hca == hca && source.port == port) {
+            counters.source_ = std::move(source);
+        }
+    }
+    return counters;
+}
+
+PortReading PortCounters::read(const Root& root) const {
+    PortReading reading;
+    reading.bytes = read_traffic(root, {.ports = {source_}, .netdevs = {}}).ports.front();
+    for (const auto& [file, words] : explanations) {
+        const auto path = format_text("/sys/class/infiniband/{}/ports/{}/{}", source_.hca, source_.port, file);
+        if (const auto number = read_number(root, path)) {
+            reading.explains.emplace(file, *number);
+        }
+    }
+    return reading;
+}
+
+std::optional<std::uint64_t> PortCounters::sent(const PortReading& before, const PortReading& after,
+                                                unsigned path_mtu) const {
+    const auto counts = difference(source_.tx, before.bytes.tx, after.bytes.tx);
+    const std::uint64_t unit = source_.source == ByteSource::Packets ? path_mtu : source_.tx.unit;
+    return counts ? std::optional(*counts * unit) : std::nullopt;
+}
+
+std::vector<std::string> counter_notes(const PortReading& before, const PortReading& after, const std::string& where) {
+    std::map<std::string_view, std::uint64_t> sums;
+    for (const auto& [file, words] : explanations) {
+        const auto from = before.explains.find(std::string(file));
+        const auto to = after.explains.find(std::string(file));
+        if (from != before.explains.end() && to != after.explains.end() && to->second > from->second) {
+            sums[words] += to->second - from->second;
+        }
+    }
+    std::vector<std::string> notes;
+    for (const auto& [file, words] : explanations) { // in the table's order, each once
+        if (const auto found = sums.find(words); found != sums.end()) {
+            notes.push_back(format_text("{}: {} at {}", words, found->second, where));
+            sums.erase(found);
+        }
+    }
+    return notes;
+}
+
+} // namespace rdma_nccl
