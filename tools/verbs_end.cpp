@@ -51,7 +51,8 @@ private:
     [[nodiscard]] Result<void> check_peer(const VerbsAddress& peer, unsigned mtu) const;
     Result<void> fill_source(std::uint64_t seed);
     tl::unexpected<Error> failed(const VerbsDiagnosis& diagnosis, int os_error = 0);
-    tl::unexpected<Error> failed(TransferFailure failure);
+    tl::unexpected<Error> failed(TransferFailure failure, std::uint64_t bytes);
+    Result<void> write_small(milliseconds limit);
 
     VerbsSettings settings_;
     ThreadPin pin_;
@@ -199,19 +200,25 @@ Result<void> RcEnd::write_pattern(std::uint64_t seed, milliseconds limit) {
     if (auto filled = fill_source(seed); !filled) {
         return filled;
     }
-    const bool yields = settings_.rail.software;
-    const auto small =
-        WriteFlow(*queues_, slots(small_bytes), settings_.depth, yields).write_once(std::min(limit, verbs_patience));
-    if (!small) {
-        return failed(small.error());
+    if (auto small = write_small(limit); !small) {
+        return small;
+    }
+    const auto message = static_cast<std::uint32_t>(settings_.message_size);
+    WriteFlow whole(*queues_, slots(message), settings_.depth, settings_.rail.software);
+    if (const auto done = whole.write_once(limit); !done) {
+        return failed(done.error(), message);
+    }
+    large_passed_ = message > link_.path_mtu;
+    return {};
+}
+
+/// When that does not pass, nothing does; when larger ones then do not, it is because they are.
+Result<void> RcEnd::write_small(milliseconds limit) {
+    WriteFlow small(*queues_, slots(small_bytes), settings_.depth, settings_.rail.software);
+    if (const auto done = small.write_once(std::min(limit, verbs_patience)); !done) {
+        return failed(done.error(), small_bytes);
     }
     small_passed_ = true;
-    const auto message = static_cast<std::uint32_t>(settings_.message_size);
-    const auto whole = WriteFlow(*queues_, slots(message), settings_.depth, yields).write_once(limit);
-    if (!whole) {
-        return failed(whole.error());
-    }
-    large_passed_ = settings_.message_size >= link_.path_mtu;
     return {};
 }
 
@@ -230,20 +237,24 @@ Result<bool> RcEnd::check_pattern(std::uint64_t seed) {
 }
 
 Result<VerbsBandwidth> RcEnd::write_for(milliseconds time, const StopAsked& stop) {
+    if (!small_passed_) {
+        if (const auto small = write_small(verbs_patience); !small) {
+            return tl::unexpected(small.error());
+        }
+    }
     const auto message = static_cast<std::uint32_t>(settings_.message_size);
     auto done = WriteFlow(*queues_, slots(message), settings_.depth, settings_.rail.software).write_for(time, stop);
     if (!done) {
-        return failed(done.error());
+        return failed(done.error(), message);
     }
-    small_passed_ = true;
-    large_passed_ = large_passed_ || settings_.message_size >= link_.path_mtu;
+    large_passed_ = large_passed_ || message > link_.path_mtu;
     return *done;
 }
 
 Result<PairLatency> RcEnd::ping_pong(bool first, std::uint64_t round_trips, milliseconds limit, const StopAsked& stop) {
     auto samples = ping_->play(first, round_trips, limit, stop);
     if (!samples) {
-        return failed(samples.error());
+        return failed(samples.error(), small_bytes);
     }
     small_passed_ = small_passed_ || !samples->empty();
     return summarize_latencies(std::move(*samples));
@@ -254,9 +265,10 @@ tl::unexpected<Error> RcEnd::failed(const VerbsDiagnosis& diagnosis, int os_erro
     return fail(format_text("{}: {}", port_->name, diagnosis.text), os_error);
 }
 
-tl::unexpected<Error> RcEnd::failed(TransferFailure failure) {
-    failure.small_passed = small_passed_;
-    failure.large_passed = large_passed_;
+tl::unexpected<Error> RcEnd::failed(TransferFailure failure, std::uint64_t bytes) {
+    failure.large = bytes > link_.path_mtu;
+    failure.small_passed = failure.small_passed || small_passed_;
+    failure.large_passed = large_passed_ || (failure.large && failure.large_passed);
     if (wants_reach(failure, link_)) {
         failure.reach = ip_reach(port_->gid, IpAddress(peer_.gid), link_.netdev, reach_limit);
     }

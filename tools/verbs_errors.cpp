@@ -146,14 +146,15 @@ VerbsDiagnosis diagnose(const ConnectFailure& failure, const VerbsLink& link) {
 }
 
 bool wants_reach(const TransferFailure& failure, const VerbsLink& link) {
-    return link.ethernet && no_answer(failure.status) && !failure.small_passed;
+    return link.ethernet && no_answer(failure.status) && !failure.small_passed && !failure.large_passed;
 }
 
 VerbsDiagnosis diagnose(const TransferFailure& failure, const VerbsLink& link) {
     if (no_answer(failure.status)) {
-        return failure.large_passed   ? gone(failure, link)
-               : failure.small_passed ? mtu(failure, link)
-                                      : nothing_arrives(failure, link);
+        if (!failure.small_passed && !failure.large_passed) {
+            return nothing_arrives(failure, link);
+        }
+        return failure.large && !failure.large_passed ? mtu(failure, link) : gone(failure, link);
     }
     switch (failure.status) {
     case wc_rem_access:

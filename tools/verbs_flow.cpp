@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds most_in_flight{50};
 constexpr unsigned fewest_in_flight = 2;
 constexpr milliseconds stop_interval{20};
-constexpr unsigned idle_polls = 64;            // between looks at the clock
+constexpr unsigned idle_polls = 64;                // between looks at the clock
 constexpr std::chrono::microseconds nap_time{100}; // little of what is in flight
 
 constexpr unsigned count_shift = 32; // wr_id: pair, and the number of writes that it stands for
@@ -84,6 +84,12 @@ void WriteFlow::nap() const {
     }
 }
 
+/// That some got through tells whether the way was good before.
+tl::unexpected<TransferFailure> WriteFlow::failed(TransferFailure failure) const {
+    failure.large_passed = completed_ > 0;
+    return tl::unexpected(failure);
+}
+
 /// As much as has come through, again, as long as that does not take too long.
 void WriteFlow::widen(Clock::duration since_begin) {
     const auto most = static_cast<std::uint64_t>(depth_) * pairs_.size();
@@ -97,17 +103,17 @@ void WriteFlow::widen(Clock::duration since_begin) {
 tl::expected<void, TransferFailure> WriteFlow::write_once(milliseconds limit) {
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
         if (post(i, 1) != 0) {
-            return tl::unexpected(TransferFailure{.status = wc_general});
+            return failed({.status = wc_general});
         }
     }
     const auto deadline = Clock::now() + limit;
     while (in_flight_ > 0) {
         const auto polled = poll();
         if (!polled) {
-            return tl::unexpected(polled.error());
+            return failed(polled.error());
         }
         if (*polled == 0 && Clock::now() > deadline) {
-            return tl::unexpected(TransferFailure{});
+            return failed({});
         }
         if (*polled == 0) {
             nap();
@@ -123,19 +129,19 @@ tl::expected<VerbsBandwidth, TransferFailure> WriteFlow::write_for(milliseconds 
     SteadyRate rate(begin, time);
     unsigned idle = 0;
     if (fill() != 0) {
-        return tl::unexpected(TransferFailure{.status = wc_general});
+        return failed({.status = wc_general});
     }
     while (in_flight_ > 0) {
         const auto polled = poll();
         if (!polled) {
-            return tl::unexpected(polled.error());
+            return failed(polled.error());
         }
         if (*polled > 0) {
             now = progress = Clock::now();
             rate.add(now, completed_ * bytes_);
             widen(now - begin);
             if (now < end && fill() != 0) {
-                return tl::unexpected(TransferFailure{.status = wc_general});
+                return failed({.status = wc_general});
             }
         } else {
             nap();
@@ -143,7 +149,7 @@ tl::expected<VerbsBandwidth, TransferFailure> WriteFlow::write_for(milliseconds 
         if (*polled == 0 && (naps_ || ++idle % idle_polls == 0)) {
             now = Clock::now();
             if (now - progress > verbs_patience) {
-                return tl::unexpected(TransferFailure{});
+                return failed({});
             }
         }
         if (now - asked > stop_interval) {

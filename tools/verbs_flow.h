@@ -55,6 +55,7 @@ private:
     int fill();
     Completions poll();
     void nap() const;
+    [[nodiscard]] tl::unexpected<TransferFailure> failed(TransferFailure failure) const;
     void widen(Clock::duration since_begin);
 
     VerbsQueues& queues_;

@@ -118,6 +118,13 @@ bool VerbsPing::drain() {
     return true;
 }
 
+/// That there was an answer before tells whether the way was good.
+tl::unexpected<TransferFailure> VerbsPing::failed() const {
+    auto failure = failure_;
+    failure.small_passed = number_ > 1;
+    return tl::unexpected(failure);
+}
+
 tl::expected<std::vector<float>, TransferFailure> VerbsPing::play(bool first, std::uint64_t round_trips,
                                                                   milliseconds limit, const StopAsked& stop) {
     const auto begin = Clock::now();
@@ -142,12 +149,12 @@ tl::expected<std::vector<float>, TransferFailure> VerbsPing::play(bool first, st
         if (first) {
             last = is_last(sent, round);
             if (!send(last)) {
-                return tl::unexpected(failure_);
+                return failed();
             }
         }
         switch (await_number(stop)) {
         case Wait::Failed:
-            return tl::unexpected(failure_);
+            return failed();
         case Wait::Stopped:
             return samples;
         case Wait::Came:
@@ -161,12 +168,12 @@ tl::expected<std::vector<float>, TransferFailure> VerbsPing::play(bool first, st
         if (!first) {
             last = peer_ends_;
             if (!send(last)) {
-                return tl::unexpected(failure_);
+                return failed();
             }
         }
     }
     if (!drain()) {
-        return tl::unexpected(failure_);
+        return failed();
     }
     return samples;
 }

@@ -45,6 +45,7 @@ private:
     bool send(bool last);
     bool look_at_completions();
     bool drain();
+    [[nodiscard]] tl::unexpected<TransferFailure> failed() const;
 
     VerbsQueues& queues_;
     Mailboxes mailboxes_;

@@ -77,7 +77,7 @@ TEST(VerbsErrorsTest, InfinibandHasNoFirewall) {
 
 TEST(VerbsErrorsTest, WhatIsLargeIsLost) {
     auto link = roce;
-    const TransferFailure failure{.status = wc_retry_exc, .small_passed = true};
+    const TransferFailure failure{.status = wc_retry_exc, .large = true, .small_passed = true};
     EXPECT_FALSE(wants_reach(failure, link));
     auto diagnosis = diagnose(failure, link);
     EXPECT_EQ(diagnosis.cause, VerbsCause::Mtu);
@@ -98,6 +98,8 @@ TEST(VerbsErrorsTest, WhatWorkedOnceIsGone) {
         EXPECT_EQ(diagnosis.cause, VerbsCause::PeerGone) << wc_name(status);
         expect_words(diagnosis, {"10.77.1.2", "process or node has ended"});
     }
+    const TransferFailure small{.status = wc_retry_exc, .small_passed = true};
+    EXPECT_EQ(diagnose(small, roce).cause, VerbsCause::PeerGone) << "its size is not what ails it";
     const auto silent = diagnose(TransferFailure{.small_passed = true, .large_passed = true}, roce);
     expect_words(silent, {"nothing completes"});
 }

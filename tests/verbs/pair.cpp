@@ -2,7 +2,7 @@
 // verbs-pair listen|ADDRESS PORT [KEY=VALUE...]: measures one link as `rdma-nccl pairs` does, without anything of it
 // but the engine: two of these, which meet over TCP. Prints one JSON object a line for each step.
 //
-//   hca=mlx5_0 port=1 gid=1 size=1048576 qps=4 depth=64 seconds=2 round_trips=1000 mtu=BYTES hardware=1
+//   hca=mlx5_0 port=1 gid=1 size=1048576 qps=4 depth=64 seconds=2 round_trips=1000 mtu=BYTES hardware=1 stops=1
 //   steps=pattern,latency,forward,backward,both,idle    forward: from who connects; idle: nothing, for `seconds`
 #include "lib/socket_address.h"
 #include "lib/tcp.h"
@@ -119,9 +119,10 @@ struct Run {
     Peer& peer;
     bool connects; ///< the one that begins
     unsigned seconds, round_trips;
+    bool stops; ///< when the other one is gone
 
     Result<Json> step(const std::string& name) {
-        const StopAsked stop = [this] { return peer.gone(); };
+        const StopAsked stop = [this] { return stops && peer.gone(); };
         if (name == "idle") {
             std::this_thread::sleep_for(std::chrono::seconds(seconds));
             return Json::object();
@@ -171,7 +172,7 @@ Options options_of(int argc, char** argv) {
     Options options;
     for (int i = 3; i < argc; ++i) {
         const auto pair = split_once(argv[i], '=');
-        options.emplace(pair.key, pair.value.value_or(""));
+        options.insert_or_assign(std::string(pair.key), std::string(pair.value.value_or("")));
     }
     return options;
 }
@@ -185,13 +186,13 @@ int main(int argc, char** argv) {
     }
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     const auto options = options_of(argc, argv);
-    const auto opened = VerbsEnd::open(settings_of(options));
-    if (!opened) {
-        end_with("open", opened.error().message);
-    }
     auto socket = meet(argv[1], parse_number<std::uint16_t>(argv[2]).value_or(0));
     if (!socket) {
         end_with("meet", "nobody came");
+    }
+    const auto opened = VerbsEnd::open(settings_of(options));
+    if (!opened) {
+        end_with("open", opened.error().message);
     }
     Peer peer(std::move(socket));
     peer.tell(address_json((*opened)->address()));
@@ -211,8 +212,12 @@ int main(int argc, char** argv) {
                       .c_str());
         return 1;
     }
-    Run run{end, peer, std::string_view(argv[1]) != "listen", number_of(options, "seconds", 2),
-            number_of(options, "round_trips", 1000)};
+    Run run{end,
+            peer,
+            std::string_view(argv[1]) != "listen",
+            number_of(options, "seconds", 2),
+            number_of(options, "round_trips", 1000),
+            number_of(options, "stops", 0) != 0};
     const auto steps = text_of(options, "steps", "pattern,latency,forward");
     for (const auto name : split(steps, ',')) {
         peer.tell({{"ready", name}});

@@ -40,7 +40,8 @@ def build_project(image: Image, destination: str | None = None) -> str:
         if destination:
             programs = os.path.join(destination, "usr", "local", "bin")
             shutil.copytree(os.path.join(folder, "build", "examples"), programs)
-            shutil.copy(os.path.join(folder, "build", "tests", "owners"), programs)
+            for name in ("owners", "verbs-pair"):
+                shutil.copy(os.path.join(folder, "build", "tests", name), programs)
     return folder
 
 

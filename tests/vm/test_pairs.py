@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links measured by verbs: sound ones, against the port's own counters, and what is said of those that are not."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+
+from lab import Command
+from testbed import PATIENCE, LabTest, on_each_suite
+
+COUNTERS = "/sys/class/infiniband/{}/ports/1/hw_counters/sent_pkts"
+RDMA_MTU = 4096
+SENDER, RECEIVER = "n02", "n01"  # of `forward`
+QUICK = {"size": "262144", "qps": "2"}  # guests are slow
+LIMIT = 15  # seconds until an end that goes on for two has said what ails the link; RDMA's retries take four
+CLEAR = "tc qdisc del dev eth1 clsact 2> /dev/null || true; tc qdisc del dev eth1 root 2> /dev/null || true"
+# Packets as a firewall or a switch sees them: RoCE's port; IPv4 packets of 4096 to 8191 bytes.
+ROCE = "match ip protocol 17 0xff match ip dport 4791 0xffff"
+LARGE = "match u16 0x1000 0xf000 at 2"
+
+
+@dataclass
+class Ends:
+    """What both said, by step."""
+
+    said: dict[str, dict[str, dict]] = field(default_factory=dict)
+    seconds: float = 0
+
+    def of(self, node: str, step: str) -> dict:
+        if step not in self.said[node]:
+            raise AssertionError(f"{node} has said nothing of {step}: {self.said}")
+        return self.said[node][step]
+
+
+class PairsLinks(LabTest):
+    """By the engine of `rdma-nccl pairs` alone."""
+
+    def tearDown(self):
+        for node in (SENDER, RECEIVER):
+            self.lab.script(node, CLEAR)
+
+    def start(self, steps: str, rail: int = 1, **options: str) -> list[Command]:
+        """Of both ends; options that begin with the name of a node are that node's."""
+        port = str(self.lab.next_port())
+        commands = []
+        for node, whom in ((RECEIVER, "listen"), (SENDER, f"10.77.0.{RECEIVER[-1]}")):
+            mine = QUICK | {name: value for name, value in options.items() if name[:4] not in ("n01_", "n02_")}
+            mine |= {name[4:]: value for name, value in options.items() if name.startswith(node + "_")}
+            words = [f"{name}={value}" for name, value in {"hca": f"mlx5_{rail - 1}", "steps": steps, **mine}.items()]
+            commands.append(self.lab.start(node, "verbs-pair", whom, port, *words))
+        return commands
+
+    def finish(self, commands: list[Command]) -> Ends:
+        began = time.monotonic()
+        ends = Ends()
+        for command in commands:
+            command.wait(PATIENCE)
+            lines = [json.loads(line) for line in command.out.splitlines()]
+            self.assertEqual(command.err, "")
+            ends.said[command.node] = {line["step"]: line for line in lines}
+        ends.seconds = time.monotonic() - began
+        return ends
+
+    def measure(self, steps: str, rail: int = 1, **options: str) -> Ends:
+        return self.finish(self.start(steps, rail, **options))
+
+    def sent(self, rail: int) -> int:
+        return int(self.lab.read(SENDER, COUNTERS.format(f"mlx5_{rail - 1}"))) * RDMA_MTU
+
+    def await_traffic(self, rail: int = 1) -> None:
+        enough = self.sent(rail) + (4 << 20)
+        deadline = time.monotonic() + PATIENCE
+        while self.sent(rail) < enough:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+
+    def drop(self, node: str, match: str) -> None:
+        """What the node sends on eth1 and matches is lost on the way."""
+        self.lab.script(node, f"tc qdisc add dev eth1 clsact; tc filter add dev eth1 egress protocol ip u32 {match} action drop")
+
+    def assert_says(self, said: dict, cause: str, *words: str) -> None:
+        self.assertEqual(said.get("cause"), cause, said)
+        for word in words:
+            self.assertIn(word, said["error"])
+        self.assertLess(said["seconds"], LIMIT)
+
+    @on_each_suite
+    def test_sound_link(self):
+        """On both rails: all of it, and the sender's port has counted what was sent."""
+        for rail in (1, 2):
+            with self.subTest(rail):
+                ends = self.measure("pattern,latency,backward,both", rail, seconds="2", round_trips="300")
+                for node in (SENDER, RECEIVER):
+                    self.assertTrue(ends.of(node, "pattern")["correct"])
+                    latency = ends.of(node, "latency")
+                    ordered = [latency[name] for name in ("min", "median", "p99", "p999", "max")]
+                    self.assertEqual(ordered, sorted(ordered))
+                    self.assertGreater(latency["min"], 0)
+                    self.assertGreater(latency["round_trips"], 0)
+                    self.assertGreater(ends.of(node, "both")["gbps"], 0)
+                self.assertGreater(ends.of(RECEIVER, "backward")["gbps"], 0)
+                before = self.sent(rail)
+                forward = self.measure("forward", rail, seconds="2").of(SENDER, "forward")
+                self.assertNotIn("error", forward)
+                self.assertGreater(forward["gbps"], 0)
+                share = (self.sent(rail) - before) / forward["bytes"]
+                self.assertTrue(0.9 < share < 1.1, f"{share} of {forward}")
+
+    def test_wrong_gid(self):
+        """Empty; another one than the plan had; of another family than the peer's."""
+        empty = self.measure("pattern", n02_gid="9").of(SENDER, "open")
+        self.assertRegex(empty["error"], "^n02 mlx5_0:1: wrong GID: index 9 is empty")
+        stale = self.measure("pattern", n02_address="10.77.1.99").of(SENDER, "open")
+        self.assertRegex(stale["error"], "wrong GID: index 1 is 10.77.1.2 now, and was 10.77.1.99")
+        for node, said in self.measure("pattern", n02_gid="0").said.items():
+            self.assert_says(said["connect"], "wrong-gid", f"{node} mlx5_0:1", "IPv4 does not meet IPv6")
+
+    def test_nobody_answers_arp(self):
+        """As in another VLAN."""
+        self.addCleanup(self.lab.script, RECEIVER, "ip link set eth1 arp on")
+        self.lab.script(RECEIVER, "ip link set eth1 arp off")
+        self.lab.script(SENDER, "ip neigh flush dev eth1")
+        said = self.measure("pattern").of(SENDER, "connect")
+        self.assert_says(said, "no-route", "10.77.1.1", "ARP", "VLAN")
+
+    @on_each_suite
+    def test_firewall(self):
+        """On either side: both say it, though one of them can send."""
+        for node in (SENDER, RECEIVER):
+            with self.subTest(node):
+                self.drop(node, ROCE)
+                ends = self.measure("pattern")
+                for each in (SENDER, RECEIVER):
+                    self.assert_says(ends.of(each, "pattern"), "filtered", "UDP port 4791", "firewall")
+                self.lab.script(node, CLEAR)
+
+    def test_small_mtu_on_the_way(self):
+        """Both ports have a larger one than the way between them."""
+        self.drop(SENDER, LARGE)
+        for step in ("pattern", "forward"):
+            said = self.measure(step).of(SENDER, step)
+            self.assert_says(said, "mtu", "packets of 4096 bytes", "MTU")
+
+    def test_peer_is_killed(self):
+        """In the middle of either measurement, whoever it is."""
+        for step, victim in (("forward", RECEIVER), ("latency", RECEIVER), ("latency", SENDER)):
+            with self.subTest(step, victim=victim):
+                commands = self.start(step, seconds="30", round_trips="1000000")
+                self.lab.run(SENDER, "busybox", "sleep", "2")
+                killed, left = sorted(commands, key=lambda command: command.node != victim)
+                killed.kill()
+                killed.wait_after_kill()
+                done = left.wait(LIMIT)
+                self.assertNotEqual(done.status, 0, done.out)
+                said = json.loads(done.out.splitlines()[-1])
+                self.assertIn(said["cause"], ("peer-gone", "refused"), said)
+                self.assertIn("process", said["error"])
+
+    def test_link_goes_down(self):
+        commands = self.start("forward", seconds="30")
+        self.await_traffic()
+        self.lab.script(RECEIVER, "ip link set eth1 down")
+        done = commands[1].wait(LIMIT)
+        said = json.loads(done.out.splitlines()[-1])
+        self.assertEqual(said["cause"], "peer-gone", said)
+        commands[0].wait(PATIENCE)
+
+    def test_slow_link(self):
+        """It takes the time that was asked for, and shows."""
+        self.lab.script(SENDER, "tc qdisc replace dev eth1 root tbf rate 20mbit burst 64k latency 200ms")
+        slow = self.measure("pattern,forward", 1, seconds="3").of(SENDER, "forward")
+        sound = self.measure("pattern,forward", 2, seconds="3").of(SENDER, "forward")
+        self.assertLess(slow["gbps"], 0.02)
+        self.assertGreater(sound["gbps"], slow["gbps"])
+        self.assertLess(slow["seconds"], LIMIT)
