@@ -26,6 +26,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds reach_limit{2000};
 constexpr std::uint32_t small_bytes = 8;
+// 0.27 s: Soft-RoCE acknowledges when its CPU has time; what is sent again too soon takes yet more of that.
+constexpr unsigned software_timeout = 16;
 constexpr std::size_t mailbox_bytes = 4096; // a page of its own
 constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 
@@ -160,7 +162,11 @@ Result<void> RcEnd::connect(const VerbsAddress& peer, unsigned mtu) {
                          link_.gid_index, link_.gid, link_.peer_gid)},
             EINVAL);
     }
-    const VerbsService service{settings_.traffic_class, settings_.service_level, settings_.timeout, settings_.retries};
+    const VerbsService service{.traffic_class = settings_.traffic_class,
+                               .service_level = settings_.service_level,
+                               .timeout = settings_.rail.software ? std::max(settings_.timeout, software_timeout)
+                                                                  : settings_.timeout,
+                               .retries = settings_.retries};
     if (const auto done = queues_->connect(*port_, peer, mtu, service); !done) {
         return failed(diagnose(done.error(), link_), done.error().os_error);
     }

@@ -25,12 +25,14 @@ static_assert(wc_retry_exc == IBV_WC_RETRY_EXC_ERR && wc_rem_access == IBV_WC_RE
               wc_rem_abort == IBV_WC_REM_ABORT_ERR && wc_resp_timeout == IBV_WC_RESP_TIMEOUT_ERR &&
               wc_loc_prot == IBV_WC_LOC_PROT_ERR && wc_rem_inv_req == IBV_WC_REM_INV_REQ_ERR);
 
+constexpr unsigned fewest_writes = 32; // a ping-pong has up to 16 under way that are not signalled
+
 Result<VerbsQueuePair> make_pair(const VerbsPort& port, ibv_cq* completions, unsigned depth) {
     ibv_qp_init_attr wanted{};
     wanted.send_cq = completions;
     wanted.recv_cq = completions;
     wanted.qp_type = IBV_QPT_RC;
-    wanted.cap.max_send_wr = depth;
+    wanted.cap.max_send_wr = std::max(depth, fewest_writes);
     wanted.cap.max_recv_wr = 1;
     wanted.cap.max_send_sge = 1;
     wanted.cap.max_recv_sge = 1;
@@ -58,9 +60,10 @@ Result<void> to_init(const VerbsPort& port, ibv_qp* pair) {
     return {};
 }
 
-/// On InfiniBand a global header is needed between subnets only.
+/// On InfiniBand a global header is needed between subnets, and where ports have no LID, only.
 bool needs_global(const VerbsPort& port, const VerbsAddress& peer) {
-    return port.rail.ethernet || !std::equal(peer.gid.begin(), peer.gid.begin() + 8, port.gid.bytes().begin());
+    return port.rail.ethernet || peer.lid == 0 ||
+           !std::equal(peer.gid.begin(), peer.gid.begin() + 8, port.gid.bytes().begin());
 }
 
 ibv_ah_attr path_to(const VerbsPort& port, const VerbsAddress& peer, const VerbsService& service) {
@@ -95,8 +98,8 @@ unsigned bytes_of(ibv_mtu mtu) {
 
 Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, unsigned depth) {
     VerbsQueues queues;
-    auto* const completions =
-        port.library.create_cq(port.context.get(), static_cast<int>(count * depth), nullptr, nullptr, 0);
+    auto* const completions = port.library.create_cq(
+        port.context.get(), static_cast<int>(count * std::max(depth, fewest_writes)), nullptr, nullptr, 0);
     if (completions == nullptr) {
         const int code = errno;
         return fail(
