@@ -65,6 +65,7 @@ void attend(std::vector<pollfd>& sockets, Clock::time_point end, const Stop& sto
 
 std::vector<pollfd> watched(const std::vector<UniqueFd>& sockets, short events) {
     std::vector<pollfd> list;
+    list.reserve(sockets.size());
     for (const auto& socket : sockets) {
         list.push_back({socket.get(), events, 0});
     }

@@ -125,7 +125,9 @@ tl::expected<void, TransferFailure> WriteFlow::write_once(milliseconds limit) {
 tl::expected<VerbsBandwidth, TransferFailure> WriteFlow::write_for(milliseconds time, const StopAsked& stop) {
     const auto begin = Clock::now();
     auto end = begin + time;
-    auto now = begin, progress = begin, asked = begin;
+    auto now = begin;
+    auto progress = begin;
+    auto asked = begin;
     SteadyRate rate(begin, time);
     unsigned idle = 0;
     if (fill() != 0) {

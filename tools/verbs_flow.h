@@ -51,7 +51,7 @@ private:
         unsigned in_flight = 0;
     };
 
-    int post(std::size_t pair, unsigned writes);
+    int post(std::size_t index, unsigned writes);
     int fill();
     Completions poll();
     void nap() const;

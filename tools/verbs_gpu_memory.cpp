@@ -89,11 +89,11 @@ public:
             return fail(format_text("no GPU {}: {}", gpu, driver_.text("cuDeviceGet", status)));
         }
         Context context = nullptr;
-        if (const auto done = good("cuDevicePrimaryCtxRetain", driver_.retain(&context, device_)); !done) {
+        if (auto done = good("cuDevicePrimaryCtxRetain", driver_.retain(&context, device_)); !done) {
             return done;
         }
         retained_ = true;
-        if (const auto done = good("cuCtxSetCurrent", driver_.set_current(context)); !done) {
+        if (auto done = good("cuCtxSetCurrent", driver_.set_current(context)); !done) {
             return done;
         }
         bytes_ = bytes;
@@ -117,7 +117,7 @@ public:
     Result<void> copy_in(std::size_t offset, std::span<const std::byte> bytes) override {
         return good("cuMemcpyHtoD", driver_.copy_in(pointer_ + offset, bytes.data(), bytes.size()));
     }
-    Result<void> copy_out(std::size_t offset, std::span<std::byte> bytes) const override {
+    [[nodiscard]] Result<void> copy_out(std::size_t offset, std::span<std::byte> bytes) const override {
         return good("cuMemcpyDtoH", driver_.copy_out(bytes.data(), pointer_ + offset, bytes.size()));
     }
 

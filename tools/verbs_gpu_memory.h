@@ -25,7 +25,7 @@ public:
     /// For ibv_reg_dmabuf_mr; fails where driver or GPU do not give one: then nvidia_peermem is the way.
     [[nodiscard]] virtual Result<UniqueFd> dmabuf() const = 0;
     virtual Result<void> copy_in(std::size_t offset, std::span<const std::byte> bytes) = 0;
-    virtual Result<void> copy_out(std::size_t offset, std::span<std::byte> bytes) const = 0;
+    [[nodiscard]] virtual Result<void> copy_out(std::size_t offset, std::span<std::byte> bytes) const = 0;
 
 protected:
     GpuMemory() = default;

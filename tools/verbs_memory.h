@@ -48,7 +48,7 @@ public:
     [[nodiscard]] std::byte* host() const { return pages_.data(); }
 
     Result<void> copy_in(std::size_t offset, std::span<const std::byte> bytes);
-    Result<void> copy_out(std::size_t offset, std::span<std::byte> bytes) const;
+    [[nodiscard]] Result<void> copy_out(std::size_t offset, std::span<std::byte> bytes) const;
 
 private:
     std::uint64_t address_ = 0;

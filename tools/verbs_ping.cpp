@@ -70,7 +70,8 @@ bool VerbsPing::send(bool last) {
 VerbsPing::Wait VerbsPing::await_number(const StopAsked& stop) {
     const std::atomic_ref<std::uint64_t> mailbox(*mailboxes_.own);
     const unsigned between_looks = yields_ ? yields_between_looks : spins;
-    Clock::time_point began{}, asked{};
+    Clock::time_point began{};
+    Clock::time_point asked{};
     while (true) {
         for (unsigned i = 0; i < between_looks; ++i) {
             const auto came = mailbox.load(std::memory_order_acquire);

@@ -22,9 +22,8 @@ TEST(TcpBandwidthTest, BothEndsAgree) {
         }
         ASSERT_TRUE(receiver) << receiver.error().message;
         ASSERT_NE(receiver->port(), 0);
-        auto sending = std::async(std::launch::async, [&] {
-            return send_tcp(address, address, receiver->port(), 4, milliseconds(300), {});
-        });
+        auto sending = std::async(
+            std::launch::async, [&] { return send_tcp(address, address, receiver->port(), 4, milliseconds(300), {}); });
         const auto received = receiver->receive(milliseconds(300), 4, {});
         const auto sent = sending.get();
         ASSERT_TRUE(received) << received.error().message;
@@ -53,8 +52,9 @@ TEST(TcpBandwidthTest, StopEndsBothAtOnce) {
     ASSERT_TRUE(receiver);
     const auto stop = [end = Clock::now() + milliseconds(300)] { return Clock::now() > end; };
     const auto began = Clock::now();
-    auto sending = std::async(std::launch::async,
-                              [&] { return send_tcp(loopback, loopback, receiver->port(), 1, milliseconds(60'000), stop); });
+    auto sending = std::async(std::launch::async, [&] {
+        return send_tcp(loopback, loopback, receiver->port(), 1, milliseconds(60'000), stop);
+    });
     EXPECT_TRUE(receiver->receive(milliseconds(60'000), 1, stop));
     sending.wait();
     EXPECT_LT(Clock::now() - began, milliseconds(30'000));

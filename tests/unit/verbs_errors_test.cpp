@@ -63,7 +63,8 @@ TEST(VerbsErrorsTest, NothingArrivesAndIpTellsWhy) {
     failure.reach = IpReach::Answers;
     const auto diagnosis = diagnose(failure, roce);
     EXPECT_EQ(diagnosis.cause, VerbsCause::Filtered);
-    expect_words(diagnosis, {"UDP port 4791", "firewall", "PFC", "VLAN", "GID index 3 (10.77.1.1)", "nft list ruleset"});
+    expect_words(diagnosis,
+                 {"UDP port 4791", "firewall", "PFC", "VLAN", "GID index 3 (10.77.1.1)", "nft list ruleset"});
 }
 
 TEST(VerbsErrorsTest, InfinibandHasNoFirewall) {
@@ -115,7 +116,8 @@ TEST(VerbsErrorsTest, ThePeerRefuses) {
 }
 
 TEST(VerbsErrorsTest, OwnFaults) {
-    for (const int status : {wc_loc_len, wc_loc_qp_op, wc_loc_prot, wc_loc_access, wc_bad_resp, wc_fatal, wc_general, 99}) {
+    for (const int status :
+         {wc_loc_len, wc_loc_qp_op, wc_loc_prot, wc_loc_access, wc_bad_resp, wc_fatal, wc_general, 99}) {
         const auto diagnosis = diagnose(TransferFailure{.status = status}, roce);
         EXPECT_EQ(diagnosis.cause, VerbsCause::Local) << wc_name(status);
         expect_words(diagnosis, {wc_name(status).c_str(), "dmesg"});

@@ -47,11 +47,12 @@ TEST(LatencySummaryTest, NearestRanks) {
     for (int i = 1000; i >= 1; --i) {
         samples.push_back(static_cast<float>(i));
     }
-    const PairLatency expected{.min_us = 1, .median_us = 500, .p99_us = 990, .p999_us = 999, .max_us = 1000,
-                               .round_trips = 1000};
+    const PairLatency expected{
+        .min_us = 1, .median_us = 500, .p99_us = 990, .p999_us = 999, .max_us = 1000, .round_trips = 1000};
     EXPECT_EQ(summarize_latencies(samples), expected);
     const PairLatency one{.min_us = 7, .median_us = 7, .p99_us = 7, .p999_us = 7, .max_us = 7, .round_trips = 1};
     EXPECT_EQ(summarize_latencies({7}), one);
+    EXPECT_EQ(summarize_latencies({3, 1, 2}).median_us, 2);
 }
 
 TEST(VerbsPatternTest, IsFoundInPiecesAndNotMistaken) {
