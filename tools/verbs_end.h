@@ -39,8 +39,9 @@ struct VerbsBandwidth {
 /// queue pairs are of no use any more; cause() then tells what ails the link. A peer that is silent is given up after
 /// six seconds, at most, beside the time that a function may take.
 ///
-/// From open() to its end the calling thread runs near the HCA, on the CPUs of PairRail::local_cpus that it may use:
-/// one thread uses an object, and no two live in one thread.
+/// From open() to its end the calling thread runs near the HCA, on the CPUs of PairRail::local_cpus that it may use.
+/// One thread uses an object; of several in one thread the last one opened goes first. Two ends of one HCA (loopback)
+/// need two threads for their ping-pong.
 class VerbsEnd {
 public:
     /// Opens the device, registers memory, makes the queue pairs (INIT).

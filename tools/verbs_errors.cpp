@@ -87,7 +87,8 @@ VerbsDiagnosis nothing_arrives(const TransferFailure& failure, const VerbsLink& 
     return {
         VerbsCause::Unreachable,
         format_text("no answer from {} ({}), and IP does not reach it either: other VLAN or subnet than GID index {} "
-                    "({}, {}), a link or switch that is down, or that node; see `ping -I {} {}`",
+                    "({}, {}), a link or switch that is down, that node, or a firewall that lets nothing through; see "
+                    "`ping -I {} {}`",
                     link.peer_gid, what, link.gid_index, link.gid, link.netdev, link.netdev, link.peer_gid)};
 }
 
