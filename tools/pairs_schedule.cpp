@@ -57,13 +57,12 @@ Round circle_round(unsigned nodes, unsigned round) {
     return pairs;
 }
 
-/// All pairs of nodes that have other names and play the rounds in another order.
+/// All pairs of nodes that were given other names.
 NodeRounds shuffled_pairs(unsigned nodes, Dice& dice) {
     std::vector<unsigned> names(nodes);
     std::iota(names.begin(), names.end(), 0U);
     dice.shuffle(names);
     NodeRounds rounds = all_pairs(nodes);
-    dice.shuffle(rounds);
     for (Round& round : rounds) {
         for (Pairing& pairing : round) {
             pairing = pair_of(names[pairing.a], names[pairing.b]);
