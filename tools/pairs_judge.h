@@ -43,7 +43,7 @@ struct PairsVerdict {
     std::optional<double> median_gbps, mad_gbps; ///< of all directions measured
     std::optional<double> median_latency_us;
     std::vector<NodeScore> nodes;   ///< as in the report
-    std::vector<PairState> results; ///< as in the report
+    std::vector<PairState> results; ///< as in the report; what was measured again later is Unknown
     std::vector<PairsFault> faults;
     std::vector<unsigned> suspects; ///< nodes; for a Slurm host list
     std::vector<std::string> notes; ///< "software RDMA: functional test only", "two nodes: no side can be blamed"
@@ -51,5 +51,11 @@ struct PairsVerdict {
 };
 
 PairsVerdict judge_pairs(const PairsReport& report, const JudgeRules& rules);
+
+/// For retest_pairs(): who was in a slow or failed pair, and who only in good ones.
+struct RetestNodes {
+    std::vector<unsigned> suspects, good;
+};
+RetestNodes retest_nodes(const PairsReport& report, const PairsVerdict& verdict);
 
 } // namespace rdma_nccl

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slow nodes, rails, directions and pairs. A direction of a pair has two ends: the sending rail of one node, the
+// receiving rail of the other. What ends explain is theirs; a node is slow when all its ends are.
+#include "tools/pairs_judge_parts.h"
+#include "tools/pairs_words.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// With so many partners the part of an end's samples that is bad is more than chance.
+constexpr unsigned many_partners = 10;
+
+/// Samples below these shares of what is normal are bad.
+struct Lines {
+    /// Of single pairs, and of ends with few. Chance alone puts the worst of 10,000 measurements 4 deviations below
+    /// the median, so that a noisy network must be further off; but half of what is slow otherwise is slow anywhere.
+    double few = 0;
+    /// Of ends with many partners. In a quiet network less than the usual share tells, too; but nobody changes a node
+    /// for less than 5 %, and rails differ by 3 % in good clusters.
+    double many = 0;
+};
+
+Lines lines_of(const PairsJudging& judging) {
+    const double slow = judging.rules.share_of_median;
+    const double off = judging.rules.deviations * judging.samples.deviation;
+    const double near = slow + (1 - slow) / 2;
+    return {.few = std::max(slow / 2, std::min(slow, 1 - 2 * off)), .many = std::max(slow, std::min(near, 1 - off))};
+}
+
+/// The sending end of a port is 2 n, the receiving 2 n + 1.
+class Speed {
+public:
+    explicit Speed(PairsJudging& of) : judging(of), ports(of.report), lines(lines_of(of)) {
+        for (const PairSample& sample : samples()) {
+            const unsigned sender = 2 * ports.number(sample.from, sample.from_rail);
+            // To itself a port sends and receives in one: there is one end only.
+            const bool to_itself = sample.from == sample.to;
+            const unsigned receiver = to_itself ? sender : 2 * ports.number(sample.to, sample.to_rail) + 1;
+            loopback |= to_itself;
+            observations.push_back(
+                {.end = {sender, receiver}, .node = {sample.from, sample.to}, .bad = sample.share < lines.few});
+            seen.insert({sender / 2, receiver / 2});
+        }
+    }
+
+    void judge() {
+        mark_slow();
+        if (judging.can_blame || std::any_of(observations.begin(), observations.end(),
+                                             [](const Observation& one) { return one.node[0] == one.node[1]; })) {
+            blame();
+        }
+        accuse_pairs();
+        judge_floor();
+    }
+
+private:
+    const std::vector<PairSample>& samples() const { return judging.samples.samples; }
+
+    void mark_slow() {
+        for (std::size_t i = 0; i < samples().size(); ++i) {
+            PairState& state = judging.verdict.results[samples()[i].result];
+            if (observations[i].bad && state == PairState::Unknown) {
+                state = PairState::Slow;
+            }
+        }
+    }
+
+    void blame() {
+        std::set<unsigned> sending;
+        std::set<unsigned> receiving;
+        const auto blame_with = [&](const BlameRules& rules) {
+            for (const unsigned end : blame_ends(observations, 2 * ports.count(), rules)) {
+                (end % 2 == 0 ? sending : receiving).insert(end / 2);
+            }
+        };
+        const double share = judging.rules.share_of_pairs;
+        blame_with({.share = share});
+        // A port that is to blame for one direction needs less evidence for the other: one partner will do.
+        const auto others = other_ends(sending, receiving);
+        if (!others.empty()) {
+            blame_with({.share = share, .fewest_partners = 1, .only = others});
+        }
+        set_bad(lines.many);
+        blame_with({.share = share, .fewest_partners = many_partners});
+        if (loopback) {
+            receiving = sending;
+        }
+        mark_slow_of_blamed();
+        accuse_ends(sending, receiving);
+        set_bad(lines.few);
+    }
+
+    static std::vector<unsigned> other_ends(const std::set<unsigned>& sending, const std::set<unsigned>& receiving) {
+        std::vector<unsigned> ends;
+        for (const unsigned port : sending) {
+            ends.push_back(2 * port + 1);
+        }
+        for (const unsigned port : receiving) {
+            ends.push_back(2 * port);
+        }
+        return ends;
+    }
+
+    void set_bad(double line) {
+        for (std::size_t i = 0; i < samples().size(); ++i) {
+            observations[i].bad = samples()[i].share < line;
+        }
+    }
+
+    void mark_slow_of_blamed() {
+        for (std::size_t i = 0; i < samples().size(); ++i) {
+            PairState& state = judging.verdict.results[samples()[i].result];
+            if (observations[i].explained && observations[i].bad && state == PairState::Unknown) {
+                state = PairState::Slow;
+            }
+        }
+    }
+
+    void accuse_ends(const std::set<unsigned>& sending, const std::set<unsigned>& receiving) {
+        std::set<unsigned> both;
+        std::set<unsigned> sends;
+        std::set<unsigned> receives;
+        std::set_intersection(sending.begin(), sending.end(), receiving.begin(), receiving.end(),
+                              std::inserter(both, both.end()));
+        std::set_difference(sending.begin(), sending.end(), both.begin(), both.end(),
+                            std::inserter(sends, sends.end()));
+        std::set_difference(receiving.begin(), receiving.end(), both.begin(), both.end(),
+                            std::inserter(receives, receives.end()));
+        accuse_ports(both, SlowWay::Both);
+        accuse_ports(sends, SlowWay::Sends);
+        accuse_ports(receives, SlowWay::Receives);
+    }
+
+    void accuse_ports(const std::set<unsigned>& blamed, SlowWay way) {
+        for (const BlamedNode& node : by_node(ports, blamed, seen)) {
+            if (node.rails.empty()) {
+                accuse_end(node.node, {}, way);
+            }
+            for (const unsigned rail : node.rails) {
+                accuse_end(node.node, rail, way);
+            }
+        }
+    }
+
+    void accuse_end(unsigned node, std::optional<unsigned> rail, SlowWay way) {
+        SlowFacts facts = facts_of([&](const PairSample& sample) {
+            const bool sends = sample.from == node && sample.from_rail == rail.value_or(sample.from_rail);
+            const bool receives = sample.to == node && sample.to_rail == rail.value_or(sample.to_rail);
+            return (sends && way != SlowWay::Receives) || (receives && way != SlowWay::Sends);
+        });
+        if (rail) {
+            set_rates(facts, node, *rail);
+        }
+        const auto kind = way != SlowWay::Both ? PairsFaultKind::Direction
+                          : rail               ? PairsFaultKind::Rail
+                                               : PairsFaultKind::Node;
+        judging.add({kind, {node}, rail, slow_end_text(judging.report, node, rail, way, facts)}, facts.share);
+    }
+
+    void set_rates(SlowFacts& facts, unsigned node, unsigned rail) const {
+        const double rate = judging.report.nodes[node].rails[rail].rate_gbps;
+        const double usual = usual_rate(judging.report, rail);
+        if (rate > 0 && rate < usual) {
+            facts.rate_gbps = rate;
+            facts.usual_rate_gbps = usual;
+        }
+    }
+
+    template<typename Choose>
+    SlowFacts facts_of(Choose choose) const {
+        std::vector<double> speeds;
+        std::vector<double> normals;
+        std::vector<double> shares;
+        std::set<std::uint32_t> pairs;
+        std::set<std::uint32_t> slow;
+        SlowFacts facts;
+        for (const PairSample& sample : samples()) {
+            if (!choose(sample)) {
+                continue;
+            }
+            speeds.push_back(sample.gbps);
+            normals.push_back(judging.samples.kinds[sample.kind].normal_gbps);
+            shares.push_back(sample.share);
+            pairs.insert(sample.result);
+            if (sample.share < lines.many) {
+                slow.insert(sample.result);
+            }
+        }
+        for (const std::uint32_t index : slow) {
+            for (const std::string& note : judging.report.results[index].notes) {
+                if (std::find(facts.notes.begin(), facts.notes.end(), note) == facts.notes.end()) {
+                    facts.notes.push_back(note);
+                }
+            }
+        }
+        facts.gbps = quantile(std::move(speeds), 0.5).value_or(0);
+        facts.normal_gbps = quantile(std::move(normals), 0.5).value_or(0);
+        facts.share = quantile(std::move(shares), 0.5).value_or(0);
+        facts.pairs = static_cast<unsigned>(pairs.size());
+        facts.slow_pairs = static_cast<unsigned>(slow.size());
+        return facts;
+    }
+
+    /// What no end explains lies between two nodes.
+    void accuse_pairs() {
+        std::set<std::uint32_t> bad;
+        for (std::size_t i = 0; i < samples().size(); ++i) {
+            if (observations[i].bad && !observations[i].explained) {
+                bad.insert(samples()[i].result);
+            }
+        }
+        for (const BadPair& pair : by_pair(judging, bad)) {
+            if (pair.all) {
+                accuse_pair(pair.results, false);
+                continue;
+            }
+            for (const std::uint32_t index : pair.results) {
+                accuse_pair({index}, true);
+            }
+        }
+    }
+
+    void accuse_pair(const std::vector<std::uint32_t>& results, bool with_rails) {
+        const Pairing& pairing = judging.report.results[results[0]].pairing;
+        bool forward = false;
+        bool backward = false;
+        const auto here = [&](std::uint32_t result) {
+            return std::find(results.begin(), results.end(), result) != results.end();
+        };
+        for (std::size_t i = 0; i < samples().size(); ++i) {
+            if (observations[i].bad && !observations[i].explained && here(samples()[i].result)) {
+                (samples()[i].from == pairing.a ? forward : backward) = true;
+            }
+        }
+        const SlowWay way = forward && backward ? SlowWay::Both : (forward ? SlowWay::Sends : SlowWay::Receives);
+        const SlowFacts facts = facts_of([&](const PairSample& sample) {
+            const bool is_forward = sample.from == pairing.a;
+            return here(sample.result) && ((is_forward && forward) || (!is_forward && backward));
+        });
+        judging.add({way == SlowWay::Both ? PairsFaultKind::Link : PairsFaultKind::Direction,
+                     {pairing.a, pairing.b},
+                     with_rails ? std::optional(pairing.rail_a) : std::nullopt,
+                     slow_link_text(judging.report, pairing, with_rails, way, others_are_good(pairing), facts)},
+                    facts.share);
+    }
+
+    /// Both nodes have other partners, and with none of them a bad sample.
+    bool others_are_good(const Pairing& pairing) const {
+        bool good_a = false;
+        bool good_b = false;
+        for (std::size_t i = 0; i < samples().size(); ++i) {
+            const auto& [from, to] = observations[i].node;
+            const bool has_a = from == pairing.a || to == pairing.a;
+            const bool has_b = from == pairing.b || to == pairing.b;
+            if (has_a != has_b && observations[i].bad) {
+                return false;
+            }
+            good_a |= has_a && !has_b;
+            good_b |= has_b && !has_a;
+        }
+        return good_a && good_b;
+    }
+
+    /// Where all are equally slow nothing stands out.
+    void judge_floor() {
+        for (const PairKind& kind : judging.samples.kinds) {
+            if (kind.rate_gbps > 0 && kind.normal_gbps < judging.rules.floor_share * kind.rate_gbps) {
+                judging.add({PairsFaultKind::AllSlow,
+                             {},
+                             {},
+                             all_slow_text(kind.normal_gbps, kind.rate_gbps, judging.rules.floor_share)},
+                            kind.normal_gbps / kind.rate_gbps);
+            }
+        }
+    }
+
+    PairsJudging& judging;
+    PairPorts ports;
+    Lines lines;
+    std::vector<Observation> observations; ///< as the samples
+    std::set<unsigned> seen;               ///< ports
+    bool loopback = false;                 ///< the schedule; it has no other pairs
+};
+
+} // namespace
+
+void judge_speed(PairsJudging& judging) {
+    Speed(judging).judge();
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/pairs_words.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+
+namespace rdma_nccl {
+
+namespace {
+
+std::string speed(const SlowFacts& facts) {
+    return format_text("{} Gb/s where {} are normal ({})", gbps_text(facts.gbps), gbps_text(facts.normal_gbps),
+                       percent_text(facts.share));
+}
+
+std::string on_pairs(const SlowFacts& facts) {
+    return format_text(", on {} of {} {}", facts.slow_pairs, facts.pairs, facts.pairs == 1 ? "pair" : "pairs");
+}
+
+/// A port that came up slower than elsewhere, and what the results noted, explain more than any advice.
+std::string reasons(const SlowFacts& facts) {
+    std::string text;
+    if (facts.rate_gbps && facts.usual_rate_gbps) {
+        text += format_text("; its link has {} Gb/s, elsewhere {}: cable, or settings of the switch port",
+                            gbps_text(*facts.rate_gbps), gbps_text(*facts.usual_rate_gbps));
+    }
+    constexpr std::size_t most = 3;
+    for (std::size_t i = 0; i < facts.notes.size() && i < most; ++i) {
+        text += "; " + printable(facts.notes[i], 200);
+    }
+    return text;
+}
+
+std::string_view advice_of(SlowWay way, bool rail) {
+    switch (way) {
+    case SlowWay::Sends:
+        return "sends slowly: PCIe reads of the HCA (width, payload size, IOMMU), or pause frames and congestion "
+               "control hold it back";
+    case SlowWay::Receives:
+        return "receives slowly: PCIe of the receiver (width, speed, ACS, relaxed ordering), or its pause frames hold "
+               "the senders back";
+    case SlowWay::Both:
+        break;
+    }
+    return rail ? "the HCA, its cable or its PCIe slot: `rdma-nccl check` there tells width and speed"
+                : "`rdma-nccl check` there tells PCIe width and speed, limits and settings; then CPU frequency and "
+                  "other processes";
+}
+
+} // namespace
+
+std::string gbps_text(double gbps) {
+    return gbps >= 99.95 ? format_text("{:.0f}", gbps)
+                         : (gbps >= 9.995 ? format_text("{:.1f}", gbps) : format_text("{:.2f}", gbps));
+}
+
+std::string percent_text(double share) {
+    return format_text("{:.0f} %", 100 * share);
+}
+
+std::string pair_node_name(const PairsReport& report, unsigned node) {
+    return node < report.nodes.size() ? printable(report.nodes[node].name, 255) : format_text("node {}", node);
+}
+
+std::string pair_rail_name(const PairsReport& report, unsigned node, unsigned rail) {
+    if (node >= report.nodes.size() || rail >= report.nodes[node].rails.size()) {
+        return format_text("rail {}", rail);
+    }
+    const PairRail& port = report.nodes[node].rails[rail];
+    return format_text("{}:{}", printable(port.hca), port.port);
+}
+
+std::string pair_link_name(const PairsReport& report, const Pairing& pairing, bool with_rails,
+                           std::string_view between) {
+    const auto end = [&](unsigned node, unsigned rail) {
+        return pair_node_name(report, node) + (with_rails ? " " + pair_rail_name(report, node, rail) : "");
+    };
+    return end(pairing.a, pairing.rail_a) + std::string(between) + end(pairing.b, pairing.rail_b);
+}
+
+std::string slow_end_text(const PairsReport& report, unsigned node, std::optional<unsigned> rail, SlowWay way,
+                          const SlowFacts& facts) {
+    const std::string where =
+        pair_node_name(report, node) + (rail ? " " + pair_rail_name(report, node, *rail) : std::string());
+    if (way == SlowWay::Both) {
+        return format_text("{} is slow: {}{}{}; {}", where, speed(facts), on_pairs(facts), reasons(facts),
+                           advice_of(way, rail.has_value()));
+    }
+    const std::string_view advice = advice_of(way, rail.has_value());
+    const auto [verb, causes] = split_once(advice, ':');
+    return format_text("{} {}: {}{}{}; the other way is good; look at {}", where, verb, speed(facts), on_pairs(facts),
+                       reasons(facts), trim(causes.value_or("")));
+}
+
+std::string slow_link_text(const PairsReport& report, const Pairing& pairing, bool with_rails, SlowWay way,
+                           bool others_good, const SlowFacts& facts) {
+    const auto& [a, b, rail_a, rail_b] = pairing;
+    const Pairing turned = {.a = b, .b = a, .rail_a = rail_b, .rail_b = rail_a};
+    const std::string what =
+        way == SlowWay::Both
+            ? format_text("the pair {} is slow", pair_link_name(report, pairing, with_rails))
+            : format_text("the way from {} is slow",
+                          pair_link_name(report, way == SlowWay::Sends ? pairing : turned, with_rails, " to "));
+    const std::string_view advice =
+        others_good            ? "other pairs of both are good: the network between them (uplink, cable, "
+                                 "routing, congestion)"
+        : way == SlowWay::Both ? "which side or what lies between cannot be told: compare with other nodes"
+                               : "PCIe of the receiver, pause frames, or the network that way";
+    return format_text("{}: {}{}; {}", what, speed(facts), reasons(facts), advice);
+}
+
+std::string all_slow_text(double gbps, double rate_gbps, double floor_share) {
+    return format_text("everything is slow: the median is {} Gb/s on links of {} Gb/s ({}; at least {} are expected); "
+                       "look at what all nodes share: MTU, PCIe settings, IOMMU, flow control, the switches",
+                       gbps_text(gbps), gbps_text(rate_gbps), percent_text(gbps / rate_gbps),
+                       percent_text(floor_share));
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is told of a fault: what, where, what to do.
+#pragma once
+
+#include "tools/pairs_judge.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// What the words of a slow node, rail, direction or link are made from. Speeds are medians.
+struct SlowFacts {
+    double gbps = 0, normal_gbps = 0, share = 0;
+    unsigned slow_pairs = 0, pairs = 0;
+    std::optional<double> rate_gbps;       ///< of the link, when it is less than elsewhere
+    std::optional<double> usual_rate_gbps; ///< with it
+    std::vector<std::string> notes;        ///< of the results, each once
+};
+
+/// "388", "39.5", "1.27".
+std::string gbps_text(double gbps);
+/// "47 %".
+std::string percent_text(double share);
+/// The node's name, safe for terminals.
+std::string pair_node_name(const PairsReport& report, unsigned node);
+/// "mlx5_1:1".
+std::string pair_rail_name(const PairsReport& report, unsigned node, unsigned rail);
+/// "n03 mlx5_1:1 and n07 mlx5_1:1"; without rails the nodes alone.
+std::string pair_link_name(const PairsReport& report, const Pairing& pairing, bool with_rails,
+                           std::string_view between = " and ");
+
+enum class SlowWay { Both, Sends, Receives };
+
+/// Of a node (rail absent) or a rail of it.
+std::string slow_end_text(const PairsReport& report, unsigned node, std::optional<unsigned> rail, SlowWay way,
+                          const SlowFacts& facts);
+/// Of one pair. Sends: only from a to b. Without `others_good` the pair is all that can be told.
+std::string slow_link_text(const PairsReport& report, const Pairing& pairing, bool with_rails, SlowWay way,
+                           bool others_good, const SlowFacts& facts);
+std::string all_slow_text(double gbps, double rate_gbps, double floor_share);
+
+} // namespace rdma_nccl
