@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 namespace rdma_nccl {
 
@@ -147,11 +148,16 @@ private:
     }
 
     void accuse_end(unsigned node, std::optional<unsigned> rail, SlowWay way) {
-        SlowFacts facts = facts_of([&](const PairSample& sample) {
+        std::vector<std::size_t> chosen;
+        for (std::size_t i = 0; i < samples().size(); ++i) {
+            const PairSample& sample = samples()[i];
             const bool sends = sample.from == node && sample.from_rail == rail.value_or(sample.from_rail);
             const bool receives = sample.to == node && sample.to_rail == rail.value_or(sample.to_rail);
-            return (sends && way != SlowWay::Receives) || (receives && way != SlowWay::Sends);
-        });
+            if ((sends && way != SlowWay::Receives) || (receives && way != SlowWay::Sends)) {
+                chosen.push_back(i);
+            }
+        }
+        SlowFacts facts = facts_of(chosen);
         if (rail) {
             set_rates(facts, node, *rail);
         }
@@ -170,18 +176,14 @@ private:
         }
     }
 
-    template<typename Choose>
-    SlowFacts facts_of(Choose choose) const {
+    SlowFacts facts_of(const std::vector<std::size_t>& chosen) const {
         std::vector<double> speeds;
         std::vector<double> normals;
         std::vector<double> shares;
         std::set<std::uint32_t> pairs;
         std::set<std::uint32_t> slow;
-        SlowFacts facts;
-        for (const PairSample& sample : samples()) {
-            if (!choose(sample)) {
-                continue;
-            }
+        for (const std::size_t i : chosen) {
+            const PairSample& sample = samples()[i];
             speeds.push_back(sample.gbps);
             normals.push_back(judging.samples.kinds[sample.kind].normal_gbps);
             shares.push_back(sample.share);
@@ -190,79 +192,101 @@ private:
                 slow.insert(sample.result);
             }
         }
-        for (const std::uint32_t index : slow) {
+        return {.gbps = quantile(std::move(speeds), 0.5).value_or(0),
+                .normal_gbps = quantile(std::move(normals), 0.5).value_or(0),
+                .share = quantile(std::move(shares), 0.5).value_or(0),
+                .slow_pairs = static_cast<unsigned>(slow.size()),
+                .pairs = static_cast<unsigned>(pairs.size()),
+                .rate_gbps = {},
+                .usual_rate_gbps = {},
+                .notes = notes_of(slow)};
+    }
+
+    std::vector<std::string> notes_of(const std::set<std::uint32_t>& results) const {
+        std::vector<std::string> notes;
+        for (const std::uint32_t index : results) {
             for (const std::string& note : judging.report.results[index].notes) {
-                if (std::find(facts.notes.begin(), facts.notes.end(), note) == facts.notes.end()) {
-                    facts.notes.push_back(note);
+                if (notes.size() < 3 && std::find(notes.begin(), notes.end(), note) == notes.end()) {
+                    notes.push_back(note);
                 }
             }
         }
-        facts.gbps = quantile(std::move(speeds), 0.5).value_or(0);
-        facts.normal_gbps = quantile(std::move(normals), 0.5).value_or(0);
-        facts.share = quantile(std::move(shares), 0.5).value_or(0);
-        facts.pairs = static_cast<unsigned>(pairs.size());
-        facts.slow_pairs = static_cast<unsigned>(slow.size());
-        return facts;
+        return notes;
     }
 
     /// What no end explains lies between two nodes.
     void accuse_pairs() {
+        std::map<std::uint32_t, std::vector<std::size_t>> bad_samples;
         std::set<std::uint32_t> bad;
         for (std::size_t i = 0; i < samples().size(); ++i) {
             if (observations[i].bad && !observations[i].explained) {
+                bad_samples[samples()[i].result].push_back(i);
                 bad.insert(samples()[i].result);
             }
         }
+        if (bad.empty()) {
+            return;
+        }
+        const auto partners = partners_of_nodes();
         for (const BadPair& pair : by_pair(judging, bad)) {
-            if (pair.all) {
-                accuse_pair(pair.results, false);
-                continue;
-            }
+            std::vector<std::size_t> of_pair;
             for (const std::uint32_t index : pair.results) {
-                accuse_pair({index}, true);
+                const auto& chosen = bad_samples[index];
+                of_pair.insert(of_pair.end(), chosen.begin(), chosen.end());
+                if (!pair.all) {
+                    accuse_pair(chosen, true, partners);
+                }
+            }
+            if (pair.all) {
+                accuse_pair(of_pair, false, partners);
             }
         }
     }
 
-    void accuse_pair(const std::vector<std::uint32_t>& results, bool with_rails) {
-        const Pairing& pairing = judging.report.results[results[0]].pairing;
-        bool forward = false;
-        bool backward = false;
-        const auto here = [&](std::uint32_t result) {
-            return std::find(results.begin(), results.end(), result) != results.end();
-        };
-        for (std::size_t i = 0; i < samples().size(); ++i) {
-            if (observations[i].bad && !observations[i].explained && here(samples()[i].result)) {
-                (samples()[i].from == pairing.a ? forward : backward) = true;
-            }
+    /// Whom a node met.
+    struct Partners {
+        std::optional<unsigned> first;
+        bool several = false;
+
+        void add(unsigned node) {
+            several |= first.has_value() && *first != node;
+            first = first.value_or(node);
         }
+        bool other_than(unsigned node) const { return several || (first && *first != node); }
+    };
+    struct NodePartners {
+        Partners good, bad;
+    };
+
+    std::vector<NodePartners> partners_of_nodes() const {
+        std::vector<NodePartners> partners(judging.report.nodes.size());
+        for (const Observation& one : observations) {
+            const auto add = [&](unsigned node, unsigned partner) {
+                (one.bad ? partners[node].bad : partners[node].good).add(partner);
+            };
+            add(one.node[0], one.node[1]);
+            add(one.node[1], one.node[0]);
+        }
+        return partners;
+    }
+
+    /// The bad samples of one pair.
+    void accuse_pair(const std::vector<std::size_t>& bad, bool with_rails, const std::vector<NodePartners>& partners) {
+        const Pairing& pairing = judging.report.results[samples()[bad[0]].result].pairing;
+        const auto is_forward = [&](std::size_t i) { return samples()[i].from == pairing.a; };
+        const bool forward = std::any_of(bad.begin(), bad.end(), is_forward);
+        const bool backward = !std::all_of(bad.begin(), bad.end(), is_forward);
         const SlowWay way = forward && backward ? SlowWay::Both : (forward ? SlowWay::Sends : SlowWay::Receives);
-        const SlowFacts facts = facts_of([&](const PairSample& sample) {
-            const bool is_forward = sample.from == pairing.a;
-            return here(sample.result) && ((is_forward && forward) || (!is_forward && backward));
-        });
+        const auto others_good = [&](unsigned node, unsigned other) {
+            return partners[node].good.other_than(other) && !partners[node].bad.other_than(other);
+        };
+        const SlowFacts facts = facts_of(bad);
         judging.add({way == SlowWay::Both ? PairsFaultKind::Link : PairsFaultKind::Direction,
                      {pairing.a, pairing.b},
                      with_rails ? std::optional(pairing.rail_a) : std::nullopt,
-                     slow_link_text(judging.report, pairing, with_rails, way, others_are_good(pairing), facts)},
+                     slow_link_text(judging.report, pairing, with_rails, way,
+                                    others_good(pairing.a, pairing.b) && others_good(pairing.b, pairing.a), facts)},
                     facts.share);
-    }
-
-    /// Both nodes have other partners, and with none of them a bad sample.
-    bool others_are_good(const Pairing& pairing) const {
-        bool good_a = false;
-        bool good_b = false;
-        for (std::size_t i = 0; i < samples().size(); ++i) {
-            const auto& [from, to] = observations[i].node;
-            const bool has_a = from == pairing.a || to == pairing.a;
-            const bool has_b = from == pairing.b || to == pairing.b;
-            if (has_a != has_b && observations[i].bad) {
-                return false;
-            }
-            good_a |= has_a && !has_b;
-            good_b |= has_b && !has_a;
-        }
-        return good_a && good_b;
     }
 
     /// Where all are equally slow nothing stands out.
