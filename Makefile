@@ -69,7 +69,7 @@ sources = $(filter $1/%.cpp,$(everything))
 
 # `make TOGETHER=12` compiles the sources of a folder in groups of up to so many, each as one translation unit: a whole
 # build in a third of the time, a change of one file in twelve times the time. For builds that are used once.
-alone := tools/main.cpp $(filter examples/% tests/hold/% tests/bench/% tests/fuzz/%,$(everything))
+alone := tools/main.cpp tools/pages.cpp $(filter examples/% tests/hold/% tests/bench/% tests/fuzz/%,$(everything))
 compiled := $(if $(TOGETHER),$(alone) $(shell $(srcdir)/build-aux/write-groups build/obj $(TOGETHER) \
 	$(filter-out $(alone),$(everything))),$(everything))
 objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(compiled)))
@@ -92,6 +92,13 @@ build/obj/%.o: $(srcdir)/%.cpp build/flags
 
 build/obj/%.o: build/obj/%.cpp build/flags
 	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) -MMD -MP -c -o $@ $<
+
+# The pages of --html are written as what they are; the program has them as literals.
+pages := $(patsubst $(srcdir)/tools/pages/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/pages/*))
+build/obj/tools/pages.o: $(pages)
+$(pages): build/pages/%.inc: $(srcdir)/tools/pages/%
+	@mkdir -p $(@D)
+	@{ printf 'R"page('; cat $<; printf ')page"\n'; } > $@
 
 program = $(call say,LINK,$@)$(CXX) -pie $(ldflags) -o $@ $(filter %.o %.a,$^)
 
@@ -126,7 +133,8 @@ $(examples): build/examples/%: build/obj/examples/%.o
 
 # --- Tests ----------------------------------------------------------------------------------------------------------
 fake_verbs := $(if $(HAVE_IBVERBS),build/tests/fake_verbs/libibverbs.so.1)
-tests: build/tests/unit build/tests/holder build/tests/owners build/tests/verbs-pair $(fake_verbs) $(if $(plugin),build/tests/spank) ## build the test programs
+tests: build/tests/unit build/tests/holder build/tests/owners build/tests/verbs-pair build/tests/pages \
+	$(fake_verbs) $(if $(plugin),build/tests/spank) ## build the test programs
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
@@ -154,6 +162,11 @@ build/tests/owners: $(call objects,tests/owners) $(library) build/sources
 
 # What tests/vm measures links with: the engine of `rdma-nccl pairs`, and nothing else of it.
 build/tests/verbs-pair: $(call objects,tests/verbs) $(commands) $(library) build/sources
+	@mkdir -p $(@D)
+	$(program) $(own_cxx_library) $(LIBS)
+
+# What writes pages of fixed reports for tests/html/html-test.
+build/tests/pages: $(call objects,tests/html) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
 	$(program) $(own_cxx_library) $(LIBS)
 

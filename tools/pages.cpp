@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/pages.h"
+
+#include "tools/svg.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view frame =
+#include "build/pages/page.html.inc"
+    ;
+constexpr std::string_view style =
+#include "build/pages/page.css.inc"
+    ;
+constexpr std::string_view common_script =
+#include "build/pages/page.js.inc"
+    ;
+constexpr std::string_view pairs_script =
+#include "build/pages/pairs.js.inc"
+    ;
+constexpr std::string_view bench_script =
+#include "build/pages/bench.js.inc"
+    ;
+
+/// JSON that may stand inside a <script>: without '<' no text in it can end that element or begin a comment there.
+std::string json_for_script(const nlohmann::ordered_json& data) {
+    constexpr bool only_ascii = true;
+    const std::string json = data.dump(-1, ' ', only_ascii, nlohmann::ordered_json::error_handler_t::replace);
+    std::string safe;
+    safe.reserve(json.size());
+    for (const char c : json) {
+        if (c == '<') {
+            safe += "\\u003c";
+        } else {
+            safe += c;
+        }
+    }
+    return safe;
+}
+
+} // namespace
+
+std::string page_html(Page page, std::string_view title, const nlohmann::ordered_json& data) {
+    std::string html;
+    std::string_view left = frame;
+    // What was put in is not looked at again: data may well hold "@title@".
+    while (true) {
+        const auto begin = left.find('@');
+        const auto end = begin == std::string_view::npos ? begin : left.find('@', begin + 1);
+        if (end == std::string_view::npos) {
+            return html.append(left);
+        }
+        html.append(left.substr(0, begin));
+        const std::string_view name = left.substr(begin + 1, end - begin - 1);
+        left.remove_prefix(end + 1);
+        if (name == "title") {
+            html.append(xml_text(title));
+        } else if (name == "style") {
+            html.append(style);
+        } else if (name == "data") {
+            html.append(json_for_script(data));
+        } else if (name == "script") {
+            html.append(common_script).append(page == Page::Pairs ? pairs_script : bench_script);
+        }
+    }
+}
+
+nlohmann::ordered_json page_number(double value) {
+    if (!std::isfinite(value)) {
+        return nullptr;
+    }
+    if (value == 0) {
+        return 0;
+    }
+    const double digits = std::pow(10, 4 - std::floor(std::log10(std::abs(value)))); // five of them
+    const double rounded = std::round(value * digits) / digits;
+    return std::isfinite(rounded) ? rounded : value;
+}
+
+} // namespace rdma_nccl

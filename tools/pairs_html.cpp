@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data of the page of `rdma-nccl pairs`; tools/pages/pairs.js draws it.
+#include "lib/format.h"
+#include "lib/hostlist.h"
+#include "tools/json.h"
+#include "tools/pages.h"
+#include "tools/pairs_output.h"
+#include "tools/pairs_samples.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number_or_null(const std::optional<double>& value) {
+    return value ? page_number(*value) : Json(nullptr);
+}
+
+std::string_view name_of(PairState state) {
+    switch (state) {
+    case PairState::Good:
+        return "good";
+    case PairState::Slow:
+        return "slow";
+    case PairState::Failed:
+        return "failed";
+    case PairState::Unknown:
+        break;
+    }
+    return "unknown";
+}
+
+std::string_view name_of(PairsFaultKind kind) {
+    switch (kind) {
+    case PairsFaultKind::Node:
+        return "slow node";
+    case PairsFaultKind::Rail:
+        return "slow rail";
+    case PairsFaultKind::Link:
+        return "slow link";
+    case PairsFaultKind::Direction:
+        return "direction";
+    case PairsFaultKind::AllSlow:
+        return "all slow";
+    case PairsFaultKind::Failed:
+        return "failed";
+    case PairsFaultKind::WrongData:
+        return "wrong data";
+    case PairsFaultKind::Latency:
+        return "latency";
+    }
+    return "";
+}
+
+Json node_json(const PairNode& node, const NodeScore& score) {
+    Json rails = Json::array();
+    for (const PairRail& rail : node.rails) {
+        rails.push_back(json_ascii(format_text("{}:{}", rail.hca, rail.port)));
+    }
+    return {{"name", json_ascii(node.name)},
+            {"rails", rails},
+            {"problem", json_ascii(node.problem)},
+            {"sends", number_or_null(score.sends_gbps)},
+            {"receives", number_or_null(score.receives_gbps)},
+            {"latency", number_or_null(score.latency_us)},
+            {"pairs", score.pairs},
+            {"slow", score.slow},
+            {"failed", score.failed},
+            {"state", name_of(score.state)}};
+}
+
+Json nodes_json(const PairsReport& report, const PairsVerdict& verdict) {
+    Json nodes = Json::array();
+    for (std::size_t i = 0; i < report.nodes.size(); ++i) {
+        nodes.push_back(node_json(report.nodes[i], i < verdict.nodes.size() ? verdict.nodes[i] : NodeScore{}));
+    }
+    return nodes;
+}
+
+bool has_nodes(const PairsReport& report, const PairResult& result) {
+    return result.pairing.a < report.nodes.size() && result.pairing.b < report.nodes.size();
+}
+
+/// By column: a cluster has hundred thousands of results, each with the same keys.
+class Columns {
+public:
+    void add(const PairResult& result, PairState state) {
+        const auto gbps = [](const std::optional<PairBandwidth>& way) {
+            return way ? page_number(way->gbps) : Json(nullptr);
+        };
+        const auto tcp = [](const std::optional<PairBandwidth>& way) {
+            return way ? number_or_null(way->tcp_gbps) : Json(nullptr);
+        };
+        put("a", result.pairing.a);
+        put("b", result.pairing.b);
+        put("rail_a", result.pairing.rail_a);
+        put("rail_b", result.pairing.rail_b);
+        put("forward", gbps(result.forward));
+        put("backward", gbps(result.backward));
+        put("both", gbps(result.both));
+        put("tcp_forward", tcp(result.forward));
+        put("tcp_backward", tcp(result.backward));
+        put("latency", result.latency ? page_number(result.latency->median_us) : Json(nullptr));
+        put("p99", result.latency ? page_number(result.latency->p99_us) : Json(nullptr));
+        put("mtu", result.path_mtu);
+        put("state", static_cast<int>(state));
+        put("retest", result.retest ? 1 : 0);
+        put("wrong", result.data_correct == false ? 1 : 0);
+        if (!result.problem.empty()) {
+            problems.push_back(Json::array({count, json_ascii(result.problem)}));
+        }
+        if (!result.notes.empty()) {
+            notes.push_back(Json::array({count, texts_json(result.notes)}));
+        }
+        ++count;
+    }
+
+    /// Each column is there, also without results.
+    Json json() && {
+        Json all = Json::object();
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            all[names.at(i)] = std::move(columns.at(i));
+        }
+        return all;
+    }
+
+    Json problems = Json::array(), notes = Json::array(); ///< [number of the result, text or texts]
+
+private:
+    void put(std::string_view name, Json value) {
+        const auto at = std::find(names.begin(), names.end(), name) - names.begin();
+        columns.at(static_cast<std::size_t>(at)).push_back(std::move(value));
+    }
+
+    static constexpr std::array<const char*, 15> names = {"a",        "b",    "rail_a",      "rail_b",       "forward",
+                                                          "backward", "both", "tcp_forward", "tcp_backward", "latency",
+                                                          "p99",      "mtu",  "state",       "retest",       "wrong"};
+    std::array<Json, names.size()> columns = [] {
+        std::array<Json, names.size()> empty;
+        empty.fill(Json::array());
+        return empty;
+    }();
+    std::size_t count = 0;
+};
+
+Json faults_json(const PairsVerdict& verdict) {
+    Json faults = Json::array();
+    for (const PairsFault& fault : verdict.faults) {
+        const bool critical = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
+        faults.push_back(Json::array({name_of(fault.kind), json_ascii(fault.text), critical}));
+    }
+    return faults;
+}
+
+std::string suspects_text(const PairsReport& report, const PairsVerdict& verdict) {
+    std::vector<std::string> names;
+    for (const unsigned node : verdict.suspects) {
+        if (node < report.nodes.size()) {
+            names.push_back(json_ascii(report.nodes[node].name));
+        }
+    }
+    return fold_hostlist(std::move(names));
+}
+
+/// Of the first rail, unless its rate is unknown or it has no floor.
+Json floor_json(const PairsReport& report) {
+    const double rate = usual_rate(report, 0);
+    const bool software =
+        !report.nodes.empty() && std::any_of(report.nodes.begin(), report.nodes.end(),
+                                             [](auto& node) { return !node.rails.empty() && node.rails[0].software; });
+    return rate > 0 && !software ? page_number(JudgeRules{}.floor_share * rate) : Json(nullptr);
+}
+
+} // namespace
+
+std::string pairs_html(const PairsReport& report, const PairsVerdict& verdict) {
+    Columns columns;
+    for (std::size_t i = 0; i < report.results.size(); ++i) {
+        if (has_nodes(report, report.results[i])) {
+            columns.add(report.results[i], i < verdict.results.size() ? verdict.results[i] : PairState::Unknown);
+        }
+    }
+    Json data = {{"schedule", json_ascii(report.schedule)},
+                 {"started", json_ascii(report.started)},
+                 {"seconds", page_number(report.seconds)},
+                 {"on_gpu", report.on_gpu},
+                 {"ended_early", json_ascii(report.ended_early)},
+                 {"planned", report.planned},
+                 {"exit_code", verdict.exit_code},
+                 {"median_gbps", number_or_null(verdict.median_gbps)},
+                 {"mad_gbps", number_or_null(verdict.mad_gbps)},
+                 {"median_latency_us", number_or_null(verdict.median_latency_us)},
+                 {"floor_gbps", floor_json(report)},
+                 {"nodes", nodes_json(report, verdict)},
+                 {"faults", faults_json(verdict)},
+                 {"suspects", suspects_text(report, verdict)},
+                 {"notes", texts_json(verdict.notes)}};
+    data["problems"] = std::move(columns.problems);
+    data["notes_of"] = std::move(columns.notes);
+    data["results"] = std::move(columns).json();
+    return page_html(Page::Pairs, "RDMA between pairs of nodes", data);
+}
+
+} // namespace rdma_nccl
