@@ -181,9 +181,9 @@ void note_uncounted(PairsJudging& judging) {
         const auto share = way ? way->counted_share : std::nullopt;
         if (share && *share < least && sample.from != sample.to) {
             if (uncounted++ == 0) {
-                example =
-                    format_text("{} {} sent {} of them", pair_node_name(judging.report, sample.from),
-                                pair_rail_name(judging.report, sample.from, sample.from_rail), percent_text(*share));
+                example = format_text("{} {} sent {} of them", pair_node_name(judging.report, sample.from),
+                                      pair_rail_name(judging.report, sample.from, sample.from_rail),
+                                      pair_percent_text(*share));
             }
         }
     }
@@ -191,7 +191,7 @@ void note_uncounted(PairsJudging& judging) {
         judging.verdict.notes.push_back(
             format_text("{} times the port's counters saw less than {} of the bytes: {}; they took another way, or "
                         "the counters do not count RDMA",
-                        uncounted, percent_text(least), example));
+                        uncounted, pair_percent_text(least), example));
     }
 }
 

@@ -9,8 +9,8 @@ namespace rdma_nccl {
 namespace {
 
 std::string speed(const SlowFacts& facts) {
-    return format_text("{} Gb/s where {} are normal ({})", gbps_text(facts.gbps), gbps_text(facts.normal_gbps),
-                       percent_text(facts.share));
+    return format_text("{} Gb/s where {} are normal ({})", pair_gbps_text(facts.gbps),
+                       pair_gbps_text(facts.normal_gbps), pair_percent_text(facts.share));
 }
 
 std::string on_pairs(const SlowFacts& facts) {
@@ -22,7 +22,7 @@ std::string reasons(const SlowFacts& facts) {
     std::string text;
     if (facts.rate_gbps && facts.usual_rate_gbps) {
         text += format_text("; its link has {} Gb/s, elsewhere {}: cable, or settings of the switch port",
-                            gbps_text(*facts.rate_gbps), gbps_text(*facts.usual_rate_gbps));
+                            pair_gbps_text(*facts.rate_gbps), pair_gbps_text(*facts.usual_rate_gbps));
     }
     constexpr std::size_t most = 3;
     for (std::size_t i = 0; i < facts.notes.size() && i < most; ++i) {
@@ -49,12 +49,12 @@ std::string_view advice_of(SlowWay way, bool rail) {
 
 } // namespace
 
-std::string gbps_text(double gbps) {
+std::string pair_gbps_text(double gbps) {
     return gbps >= 99.95 ? format_text("{:.0f}", gbps)
                          : (gbps >= 9.995 ? format_text("{:.1f}", gbps) : format_text("{:.2f}", gbps));
 }
 
-std::string percent_text(double share) {
+std::string pair_percent_text(double share) {
     return format_text("{:.0f} %", 100 * share);
 }
 
@@ -112,8 +112,8 @@ std::string slow_link_text(const PairsReport& report, const Pairing& pairing, bo
 std::string all_slow_text(double gbps, double rate_gbps, double floor_share) {
     return format_text("everything is slow: the median is {} Gb/s on links of {} Gb/s ({}; at least {} are expected); "
                        "look at what all nodes share: MTU, PCIe settings, IOMMU, flow control, the switches",
-                       gbps_text(gbps), gbps_text(rate_gbps), percent_text(gbps / rate_gbps),
-                       percent_text(floor_share));
+                       pair_gbps_text(gbps), pair_gbps_text(rate_gbps), pair_percent_text(gbps / rate_gbps),
+                       pair_percent_text(floor_share));
 }
 
 } // namespace rdma_nccl

@@ -21,9 +21,9 @@ struct SlowFacts {
 };
 
 /// "388", "39.5", "1.27".
-std::string gbps_text(double gbps);
+std::string pair_gbps_text(double gbps);
 /// "47 %".
-std::string percent_text(double share);
+std::string pair_percent_text(double share);
 /// The node's name, safe for terminals.
 std::string pair_node_name(const PairsReport& report, unsigned node);
 /// "mlx5_1:1".
