@@ -146,7 +146,6 @@ Json run_json(const BenchRun& run) {
             {"library", json_ascii(run.library)},
             {"problem", json_ascii(run.problem)},
             {"verdict", run.verdict ? json_ascii(verdict_line(*run.verdict)) : std::string()},
-            {"why", run.verdict ? texts_json(run.verdict->why) : Json::array()},
             {"flag", doubt.text},
             {"flag_is_bad", doubt.bad},
             {"rows", rows}};

@@ -25,7 +25,29 @@ std::string words(const PairsJudging& judging, const std::string& where, double 
     return format_text("{}: latency of {:.1f} us where the median is {:.1f} ({:.1f} times){}; look at power saving of "
                        "CPUs and PCIe (C-states, ASPM), at the route and at congestion",
                        where, latency, median, latency / median,
-                       pairs > 1 ? format_text(", on {} pairs", pairs) : std::string());
+                       pairs > 1 ? format_text(", on {} pairs of ports", pairs) : std::string());
+}
+
+/// What no node explains.
+void add_pairs(PairsJudging& judging, const std::set<std::uint32_t>& left) {
+    const auto add = [&](std::uint32_t index, bool with_rails, unsigned count) {
+        const Pairing& pairing = judging.report.results[index].pairing;
+        const double latency = judging.report.results[index].latency->median_us;
+        judging.add({PairsFaultKind::Latency,
+                     pairing.a == pairing.b ? std::vector{pairing.a} : std::vector{pairing.a, pairing.b},
+                     with_rails ? std::optional(pairing.rail_a) : std::nullopt,
+                     words(judging, pair_link_name(judging.report, pairing, with_rails), latency, count)},
+                    -latency);
+    };
+    for (const BadPair& pair : by_pair(judging, left)) {
+        if (pair.all) {
+            add(pair.results[0], false, static_cast<unsigned>(pair.results.size()));
+            continue;
+        }
+        for (const std::uint32_t index : pair.results) {
+            add(index, true, 1);
+        }
+    }
 }
 
 } // namespace
@@ -85,15 +107,13 @@ void judge_latency(PairsJudging& judging) {
             add(node.node, rail);
         }
     }
+    std::set<std::uint32_t> left;
     for (std::size_t i = 0; i < results.size(); ++i) {
         if (observations[i].bad && !observations[i].explained) {
-            const Pairing& pairing = judging.report.results[results[i]].pairing;
-            judging.add({PairsFaultKind::Latency,
-                         pairing.a == pairing.b ? std::vector{pairing.a} : std::vector{pairing.a, pairing.b},
-                         pairing.rail_a, words(judging, pair_link_name(judging.report, pairing, true), values[i], 1)},
-                        -values[i]);
+            left.insert(results[i]);
         }
     }
+    add_pairs(judging, left);
 }
 
 } // namespace rdma_nccl

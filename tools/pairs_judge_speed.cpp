@@ -262,7 +262,9 @@ private:
         std::vector<NodePartners> partners(judging.report.nodes.size());
         for (const Observation& one : observations) {
             const auto add = [&](unsigned node, unsigned partner) {
-                (one.bad ? partners[node].bad : partners[node].good).add(partner);
+                if (!one.bad || !one.explained) { // what another node explains says nothing of this one
+                    (one.bad ? partners[node].bad : partners[node].good).add(partner);
+                }
             };
             add(one.node[0], one.node[1]);
             add(one.node[1], one.node[0]);

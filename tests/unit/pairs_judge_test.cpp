@@ -107,6 +107,15 @@ TEST(PairsJudge, ASlowLinkIsNeitherNode) {
     EXPECT_TRUE(contains(text, "retransmits: 120 at n003")) << text;
 }
 
+TEST(PairsJudge, OthersAreGoodBesideWhatASlowNodeExplains) {
+    const auto slow = [](unsigned from, unsigned, unsigned to, unsigned) {
+        return from == 4 || to == 4 || (std::min(from, to) == 1 && std::max(from, to) == 3);
+    };
+    const auto verdict = judge_pairs(measured_cluster(8, 1, slow_where(slow)), {});
+    EXPECT_EQ(accused(verdict), (Names{"link 1-3.0", "node 4"}));
+    EXPECT_TRUE(contains(all_texts(verdict), "other pairs of both are good")) << all_texts(verdict);
+}
+
 TEST(PairsJudge, AllRailsOfASlowPairAreOneFault) {
     const auto slow = [](unsigned from, unsigned, unsigned to, unsigned) { return from + to == 1; };
     EXPECT_EQ(accused(judge_pairs(measured_cluster(6, 4, slow_where(slow)), {})), Names{"link 0-1"});
@@ -290,10 +299,17 @@ TEST(PairsJudge, Latency) {
     auto verdict = slow_where([](const Pairing& pairing) { return pairing.a == 3 || pairing.b == 3; });
     EXPECT_EQ(accused(verdict), Names{"latency 3"});
     EXPECT_EQ(verdict.suspects, std::vector<unsigned>{3});
-    EXPECT_TRUE(contains(all_texts(verdict), "latency of 9.3 us where the median is 1.8 (5.2 times), on 5 pairs"))
+    EXPECT_TRUE(
+        contains(all_texts(verdict), "latency of 9.3 us where the median is 1.8 (5.2 times), on 5 pairs of ports"))
         << all_texts(verdict);
     verdict = slow_where([](const Pairing& pairing) { return pairing == Pairing{.a = 1, .b = 2}; });
     EXPECT_EQ(accused(verdict), Names{"latency 1-2.0"});
+    report = measured_cluster(6, 3, all_good);
+    for (PairResult& result : report.results) {
+        const bool slow_pair = result.pairing.a == 1 && result.pairing.b == 2;
+        result.latency = latency_of(slow_pair ? 9.3 : 1.8);
+    }
+    EXPECT_EQ(accused(judge_pairs(report, {})), Names{"latency 1-2"}) << "all rails of a pair are one fault";
     EXPECT_EQ(verdict.exit_code, 1);
 }
 

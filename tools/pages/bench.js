@@ -25,7 +25,7 @@ if (data.table.length) {
     {name: "by RDMA", value: (row) => row.rdma},
     {name: "no RDMA", value: (row) => row.without},
     {name: "ratio", value: (row) => row.rdma !== null && row.without ? row.rdma / row.without : null, show: (value) => value === null ? "–" : value.toFixed(2)},
-    {name: "", wrap: true, value: (row) => row.doubt, show: (text) => text, paint: (cell, row) => { if (!row.doubt) return; cell.replaceChildren(); add(cell, "span", {class: "tag bad", text: row.doubt, style: "white-space:normal"}); }},
+    {name: "doubts", wrap: true, value: (row) => row.doubt, show: (text) => text, paint: (cell, row) => { if (!row.doubt) return; cell.replaceChildren(); add(cell, "span", {class: "tag bad", text: row.doubt, style: "white-space:normal"}); }},
   ], data.table, "with and without RDMA");
 } else add(ratio_part, "p", {class: "soft", text: "No size was measured both ways."});
 
@@ -130,12 +130,12 @@ plot_box.addEventListener("keydown", (event) => {
 add(size_facts, "p", {class: "soft", text: "Point at the plot, or move there with the arrow keys."});
 
 // --- Runs ---
+const run_parts = add(page, "div", {class: "columns runs"});
 for (const run of runs) {
-  const part = section(`Run ${run_label(run)}, ${run.ranks} ${data.host ? "ranks" : "GPUs"}`);
+  const part = section(`Run ${run_label(run)}, ${run.ranks} ${data.host ? "ranks" : "GPUs"}`, run_parts);
   const line = add(part, "p");
   add(line, "span", {class: "tag " + (run.flag ? run.flag_is_bad ? "bad" : "warn" : "good"), text: run.flag || (run.rdma_meant ? "used RDMA" : "without RDMA, as meant"), style: "white-space:normal"});
   if (run.verdict) add(part, "p", {text: run.verdict});
-  for (const why of run.why) add(part, "p", {class: "soft", text: why});
   if (run.problem) add(part, "p", {class: "note bad", text: run.problem});
   if (run.library) add(part, "p", {class: "soft", text: run.library});
   if (run.variables.length) {

@@ -98,6 +98,7 @@ function table(parent, columns, rows, name) {
         const value = column.value(row);
         const cell = add(line, "td", {class: column.wrap ? "wrap" : column.text ? "text" : undefined,
                                       text: column.show ? column.show(value, row) : column.text ? value : number(value)});
+        if (column.text && cell.textContent.length > 40) cell.title = cell.textContent;
         if (column.paint) column.paint(cell, row);
       }
     }

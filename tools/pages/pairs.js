@@ -18,14 +18,14 @@ const shown = {
 const has = (name) => { const {value} = shown[name]; for (let i = 0; i < count; ++i) if (value(i, false) !== null || value(i, true) !== null) return true; return false; };
 const modes = Object.keys(shown).filter(has);
 
-// inferno, in eleven steps of equal lightness: pale is normal in light, dark is normal in dark; what is slow stands out in both.
-const ramp = [[0, 0, 4], [22, 11, 57], [66, 10, 104], [106, 23, 110], [147, 38, 103], [188, 55, 84], [221, 81, 58], [243, 120, 25], [252, 165, 10], [246, 215, 70], [252, 255, 164]];
+// magma, in eleven steps of equal lightness: pale is normal in light, dark is normal in dark; what is slow stands out in both.
+const ramp = [[0, 0, 4], [20, 14, 54], [59, 15, 112], [100, 26, 128], [140, 41, 129], [183, 55, 121], [222, 73, 104], [247, 112, 92], [254, 159, 109], [254, 207, 146], [252, 253, 191]];
 const ramp_at = (part) => {
   const at = Math.min(1, Math.max(0, part)) * (ramp.length - 1), low = Math.min(ramp.length - 2, Math.floor(at));
   return ramp[low].map((value, i) => Math.round(value + (ramp[low + 1][i] - value) * (at - low)));
 };
 // 0: normal, 1: the worst. Not the very ends: these are nearly the page's own colours.
-const shade = (badness) => ramp_at(is_dark() ? 0.14 + 0.84 * badness : 0.97 - 0.86 * badness);
+const shade = (badness) => ramp_at(is_dark() ? 0.16 + 0.84 * badness : 1 - 0.88 * badness);
 const css = ([r, g, b]) => `rgb(${r},${g},${b})`;
 const ink_on = ([r, g, b]) => 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#111" : "#fff";
 
@@ -144,15 +144,23 @@ function cell_of(from, to) {
   return {value: chosen ? chosen[0] : null, entry: failed !== undefined ? failed : chosen ? chosen[1] : entries[0], failed: failed !== undefined};
 }
 
+function values_of(chosen) {
+  const {value} = shown[map.mode], values = [], one_way = map.mode === "both" || map.mode === "latency";
+  for (let i = 0; i < count; ++i) {
+    if (!chosen(i)) continue;
+    for (const one of one_way || results.a[i] === results.b[i] ? [value(i, false)] : [value(i, false), value(i, true)]) if (one !== null) values.push(one);
+  }
+  return values;
+}
+
 let shown_cells = [], order = [], geometry = {}, cursor = null, scale = null;
 function collect() {
   order = [...nodes.keys()];
-  const badness = (node) => { const one = nodes[node]; return one.failed ? -1e9 : Math.min(one.sends ?? 1e9, one.receives ?? 1e9); };
+  const badness = (node) => { const one = nodes[node]; return one.state === "failed" ? -1 : Math.min(one.sends ?? 1e9, one.receives ?? 1e9); };
   if (map.order === "slow") order.sort((one, other) => badness(one) - badness(other) || one - other);
   shown_cells = order.map((from) => order.map((to) => cell_of(from, to)));
-  const values = [];
-  for (const line of shown_cells) for (const cell of line) if (cell && cell.value !== null) values.push(cell.value);
-  scale = scale_of(values, shown[map.mode].more_is_worse);
+  // One scale for all rails: a slow rail is not to look normal where it alone is shown.
+  scale = scale_of(values_of(() => true), shown[map.mode].more_is_worse);
 }
 function lay_out() {
   const size = nodes.length, context = canvas.getContext("2d");
@@ -162,7 +170,7 @@ function lay_out() {
   const room = Math.max(240, map_part.clientWidth - 34);
   const labels = Math.min(Math.ceil(widest) + 8, room < 500 ? 76 : 150);
   const most = Math.min(room - labels, Math.max(360, innerHeight - 120));
-  const cell = Math.max(size > 400 ? 1 : 2, Math.min(size <= 4 ? 96 : 46, Math.floor(most / Math.max(1, size))));
+  const cell = Math.max(size > 400 ? 1 : 2, Math.min(size <= 4 ? 96 : size <= 12 ? 60 : 46, Math.floor(most / Math.max(1, size))));
   geometry = {labels, cell, size, edge: labels + cell * size, room};
 }
 const short_name = (context, name, room) => {
@@ -275,12 +283,8 @@ const spread_part = section("Distribution", side);
 const spread_box = add(spread_part, "div");
 function draw_spread() {
   spread_box.replaceChildren();
-  const {value, unit, more_is_worse} = shown[map.mode], values = [];
-  for (let i = 0; i < count; ++i) {
-    if (map.rail >= 0 && results.rail_a[i] !== Number(map.rail)) continue;
-    const ways = map.mode === "both" || map.mode === "latency" || results.a[i] === results.b[i] ? [value(i, false)] : [value(i, false), value(i, true)];
-    for (const one of ways) if (one !== null) values.push(one);
-  }
+  const {unit, more_is_worse} = shown[map.mode];
+  const values = values_of((i) => !(map.rail >= 0) || results.rail_a[i] === Number(map.rail));
   if (!values.length) { add(spread_box, "p", {class: "soft", text: "nothing to show"}); return; }
   const floor = !more_is_worse && (map.mode === "sends" || map.mode === "receives") ? data.floor_gbps : null, middle = median(values);
   let low = Infinity, high = -Infinity;
@@ -291,7 +295,7 @@ function draw_spread() {
   const bins = 48, heights = new Array(bins).fill(0);
   for (const one of values) ++heights[Math.min(bins - 1, Math.floor((one - low) / (high - low) * bins))];
   const width = Math.max(260, spread_part.clientWidth - 34), height = 200, left = 44, bottom = 34, top = 30;
-  const tallest = Math.max(...heights), x = (one) => left + (one - low) / (high - low) * (width - left - 8), y = (many) => height - bottom - many / tallest * (height - bottom - top);
+  const tallest = Math.max(...heights), x = (one) => left + (one - low) / (high - low) * (width - left - 20), y = (many) => height - bottom - many / tallest * (height - bottom - top);
   const picture = add(spread_box, "svg", {width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${values.length} values, median ${number(middle)} ${unit}`});
   heights.forEach((many, bin) => {
     if (!many) return;
@@ -361,9 +365,9 @@ const worst = [];
 for (let i = 0; i < count; ++i) {
   const speeds = [results.forward[i], results.backward[i]].filter((value) => value !== null);
   const speed = speeds.length ? Math.min(...speeds) : null;
-  if (speed !== null || problems.has(i)) worst.push({i, speed, rank: results.state[i] === 3 ? -1 : speed});
+  if (speed !== null || problems.has(i)) worst.push({i, speed, rank: speed === null ? Infinity : speed});
 }
-worst.sort((one, other) => one.rank - other.rank);
+worst.sort((one, other) => one.rank === other.rank ? one.i - other.i : one.rank - other.rank); // failed ones last: the faults tell them
 worst.splice(50);
 table(worst_part, [
   {name: "pair", text: true, value: ({i}) => pair_title(results.a[i], results.b[i])},
