@@ -120,11 +120,13 @@ public:
         ++count;
     }
 
-    /// Each column is there, also without results.
+    /// Each column is there; what nothing was measured of is empty.
     Json json() && {
         Json all = Json::object();
         for (std::size_t i = 0; i < names.size(); ++i) {
-            all[names.at(i)] = std::move(columns.at(i));
+            const bool empty = std::all_of(columns.at(i).begin(), columns.at(i).end(),
+                                           [](const Json& value) { return value.is_null(); });
+            all[names.at(i)] = empty ? Json::array() : std::move(columns.at(i));
         }
         return all;
     }

@@ -68,7 +68,7 @@ function draw_plot() {
   const lines = shown_runs(), {value, unit} = quantities[plot.quantity];
   if (!lines.length) { add(plot_box, "p", {class: "soft", text: "nothing to show"}); plotted = null; return; }
   const sizes = unique(lines.flatMap(({rows}) => rows.map((row) => row.bytes))).sort((a, b) => a - b);
-  const width = Math.max(280, plot_part.clientWidth - 34), height = Math.min(460, Math.max(260, width * 0.42)), left = 58, right = 14, top = 14, bottom = 40;
+  const width = Math.max(280, plot_part.clientWidth - 34), height = Math.min(460, Math.max(260, width * 0.42)), left = 58, right = 28, top = 14, bottom = 40;
   const first = Math.log2(Math.max(1, sizes[0])), last = Math.log2(Math.max(1, sizes[sizes.length - 1]));
   const most = Math.max(1e-9, ...lines.flatMap(({rows}) => rows.map(value))) * 1.06;
   const x = (size) => left + (last === first ? 0.5 : (Math.log2(Math.max(1, size)) - first) / (last - first)) * (width - left - right);
@@ -77,7 +77,7 @@ function draw_plot() {
   const step = nice_step(most, 5);
   for (let tick = 0; tick <= most; tick += step) {
     add(picture, "line", {class: "axis", x1: left, x2: width - right, y1: y(tick), y2: y(tick)});
-    add(picture, "text", {x: left - 8, y: y(tick) + 4, "text-anchor": "end", text: number(tick)});
+    add(picture, "text", {x: left - 8, y: y(tick) + 4, "text-anchor": "end", text: tick_text(tick, step)});
   }
   const every = Math.ceil((last - first + 1) / Math.max(2, Math.floor(width / 74)));
   for (let power = Math.ceil(first); power <= last; power += Math.max(1, every)) add(picture, "text", {x: x(2 ** power), y: height - bottom + 18, "text-anchor": "middle", text: bytes(2 ** power)});

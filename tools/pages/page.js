@@ -133,6 +133,8 @@ function copy_box(parent, text, label) {
     catch { button.textContent = document.execCommand("copy") ? "copied" : "press Ctrl-C"; }
   });
 }
+// Numbers of an axis have no more digits than their step.
+const tick_text = (tick, step) => tick.toFixed(Math.max(0, Math.min(9, -Math.floor(Math.log10(step) + 1e-9))));
 const nice_step = (range, count) => {
   const raw = range / count, power = 10 ** Math.floor(Math.log10(raw)), rest = raw / power;
   return power * (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10);

@@ -1,5 +1,6 @@
 // rdma-nccl pairs. The results come as columns: data.results.a[i], .b[i], ... (pairs_html.cpp)
 const results = data.results, count = results.a.length, nodes = data.nodes;
+for (const [name, column] of Object.entries(results)) if (!column.length) results[name] = new Array(count).fill(null); // nothing of it was measured
 const states = ["unknown", "good", "slow", "failed"];
 const tag_of = {good: "good", slow: "warn", failed: "bad", unknown: ""};
 const rails_of = (node) => nodes[node].rails;
@@ -111,7 +112,8 @@ if (most_rails > 1) {
 }
 if (nodes.length > 2) select(controls, "order", [["given", "by name"], ["slow", "slowest first"]], map.order, (order) => { map.order = order; draw_all(); });
 const map_what = add(map_part, "p", {class: "soft"});
-const map_box = add(map_part, "div", {class: "scroll", style: "max-height:none"});
+const map_box = add(map_part, "div", {class: "scroll map"});
+const cursor_box = add(map_box, "div", {class: "cursor", hidden: true});
 const canvas = add(map_box, "canvas", {id: "map", tabindex: 0, role: "application", "aria-label": "node by node; arrow keys move from pair to pair, the numbers are told below", "aria-describedby": "pair"});
 const legend = add(map_part, "div", {class: "legend soft"});
 const side = add(parts, "div");
@@ -221,6 +223,13 @@ function draw_cell(context, x, y, cell) {
   }
 }
 let colour_of = {};
+// An element of its own: a million cells need not be drawn again for it.
+function place_cursor() {
+  const {labels, cell} = geometry;
+  cursor_box.hidden = !cursor;
+  if (!cursor) return;
+  Object.assign(cursor_box.style, {left: labels + cursor.column * cell - 2 + "px", top: labels + cursor.row * cell - 2 + "px", width: cell + 4 + "px", height: cell + 4 + "px"});
+}
 function draw_map() {
   lay_out();
   const {labels, cell, size, edge} = geometry, ratio = devicePixelRatio || 1;
@@ -232,11 +241,7 @@ function draw_map() {
   colour_of = {fill: colour("--fill"), bad: colour("--bad"), bad_fill: colour("--bad-fill")};
   draw_labels(context);
   for (let row = 0; row < size; ++row) for (let column = 0; column < size; ++column) draw_cell(context, labels + column * cell, labels + row * cell, shown_cells[row][column]);
-  if (cursor) {
-    context.strokeStyle = colour("--accent");
-    context.lineWidth = 2;
-    context.strokeRect(labels + cursor.column * cell - 1, labels + cursor.row * cell - 1, cell + 1, cell + 1);
-  }
+  place_cursor();
 }
 function draw_legend() {
   legend.replaceChildren();
@@ -267,7 +272,7 @@ canvas.addEventListener("pointermove", (event) => {
   if (at) tell(at.row, at.column, {x: event.clientX, y: event.clientY}); else hide_tip();
 });
 canvas.addEventListener("pointerleave", hide_tip);
-canvas.addEventListener("pointerdown", (event) => { cursor = cell_at(event); if (cursor) tell(cursor.row, cursor.column); draw_map(); });
+canvas.addEventListener("pointerdown", (event) => { cursor = cell_at(event); if (cursor) tell(cursor.row, cursor.column); place_cursor(); });
 canvas.addEventListener("keydown", (event) => {
   const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
   if (!step || !nodes.length) return;
@@ -275,7 +280,8 @@ canvas.addEventListener("keydown", (event) => {
   const inside = (at) => Math.max(0, Math.min(nodes.length - 1, at));
   cursor = cursor ? {row: inside(cursor.row + step[0]), column: inside(cursor.column + step[1])} : {row: 0, column: Math.min(1, nodes.length - 1)};
   tell(cursor.row, cursor.column);
-  draw_map();
+  place_cursor();
+  cursor_box.scrollIntoView({block: "nearest", inline: "nearest"});
 });
 
 // --- Distribution ---
@@ -306,7 +312,7 @@ function draw_spread() {
   });
   add(picture, "line", {class: "axis", x1: left, x2: width - 8, y1: height - bottom, y2: height - bottom});
   const step = nice_step(high - low, Math.max(2, Math.floor(width / 90)));
-  for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step) add(picture, "text", {x: x(tick), y: height - bottom + 15, "text-anchor": "middle", text: number(tick)});
+  for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step) add(picture, "text", {x: x(tick), y: height - bottom + 15, "text-anchor": "middle", text: tick_text(tick, step)});
   add(picture, "text", {x: width - 8, y: height - 4, "text-anchor": "end", text: unit});
   add(picture, "text", {x: left - 6, y: y(tallest) + 4, "text-anchor": "end", text: String(tallest)});
   const mark = (at, text, line_y, colour_name, dash) => {
