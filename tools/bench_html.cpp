@@ -8,6 +8,7 @@
 #include "tools/pairs_samples.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -83,20 +84,25 @@ std::string doubts_of(const std::vector<const BenchRun*>& runs) {
 }
 
 std::optional<BenchComparison> compare(const BenchReport& report, const Case& which) {
-    auto runs = runs_of(report, which, true);
+    const auto runs = runs_of(report, which, true);
     const auto without = runs_of(report, which, false);
     const auto& [operation, ranks] = which;
     const auto rdma_sizes = sizes_of(runs, operation);
     const auto other_sizes = sizes_of(without, operation);
-    for (auto size = rdma_sizes.rbegin(); size != rdma_sizes.rend(); ++size) {
-        if (other_sizes.contains(*size)) {
-            const auto rdma = median_busbw(runs, operation, *size).value_or(0);
-            const auto other = median_busbw(without, operation, *size).value_or(0);
-            runs.insert(runs.end(), without.begin(), without.end());
-            return BenchComparison{operation, ranks, *size, bits * rdma, bits * other, doubts_of(runs)};
-        }
+    std::vector<std::uint64_t> common;
+    std::set_intersection(rdma_sizes.begin(), rdma_sizes.end(), other_sizes.begin(), other_sizes.end(),
+                          std::back_inserter(common));
+    if (common.empty()) {
+        return std::nullopt;
     }
-    return std::nullopt;
+    auto all = runs;
+    all.insert(all.end(), without.begin(), without.end());
+    return BenchComparison{operation,
+                           ranks,
+                           common.back(),
+                           bits * median_busbw(runs, operation, common.back()).value_or(0),
+                           bits * median_busbw(without, operation, common.back()).value_or(0),
+                           doubts_of(all)};
 }
 
 Json times_json(const BenchTimes& times) {

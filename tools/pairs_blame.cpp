@@ -15,7 +15,7 @@ struct Count {
 /// Observations by end: those of end e are indices[starts[e]] to indices[starts[e + 1]].
 class ByEnd {
 public:
-    ByEnd(const std::vector<Observation>& observations, unsigned ends) : starts(ends + 1), indices() {
+    ByEnd(const std::vector<Observation>& observations, unsigned ends) : starts(ends + 1) {
         each_end(observations, [&](unsigned end, std::uint32_t) { ++starts[end + 1]; });
         for (unsigned end = 0; end < ends; ++end) {
             starts[end + 1] += starts[end];
@@ -25,7 +25,7 @@ public:
         each_end(observations, [&](unsigned end, std::uint32_t index) { indices[next[end]++] = index; });
     }
 
-    std::span<const std::uint32_t> of(unsigned end) const {
+    [[nodiscard]] std::span<const std::uint32_t> of(unsigned end) const {
         return std::span(indices).subspan(starts[end], starts[end + 1] - starts[end]);
     }
 
@@ -59,7 +59,7 @@ public:
         }
     }
 
-    std::optional<unsigned> worst() const {
+    [[nodiscard]] std::optional<unsigned> worst() const {
         std::optional<unsigned> found;
         const auto look_at = [&](unsigned end) {
             if (bad_enough(counts[end]) && (!found || worse(counts[end], counts[*found])) && has_partners(end)) {
@@ -94,7 +94,9 @@ private:
         counts[end].bad += bad ? by : 0;
     }
 
-    bool bad_enough(const Count& count) const { return count.bad > 0 && count.bad >= rules.share * count.all; }
+    [[nodiscard]] bool bad_enough(const Count& count) const {
+        return count.bad > 0 && count.bad >= rules.share * count.all;
+    }
 
     /// The greater part of bad ones, then the greater number.
     static bool worse(const Count& one, const Count& other) {
@@ -103,7 +105,7 @@ private:
         return left != right ? left > right : one.bad > other.bad;
     }
 
-    bool has_partners(unsigned end) const {
+    [[nodiscard]] bool has_partners(unsigned end) const {
         std::vector<unsigned> partners;
         for (const std::uint32_t index : by_end.of(end)) {
             const Observation& one = observations[index];

@@ -55,6 +55,7 @@ void add_pairs(PairsJudging& judging, const std::set<std::uint32_t>& left) {
 void judge_latency(PairsJudging& judging) {
     const auto results = good_with_latency(judging);
     std::vector<double> values;
+    values.reserve(results.size());
     for (const std::uint32_t index : results) {
         values.push_back(judging.report.results[index].latency->median_us);
     }

@@ -31,10 +31,10 @@ class PairPorts {
 public:
     explicit PairPorts(const PairsReport& report);
 
-    unsigned count() const { return first.back(); }
-    unsigned number(unsigned node, unsigned rail) const { return first[node] + rail; }
-    unsigned node(unsigned number) const;
-    unsigned rail(unsigned number) const { return number - first[node(number)]; }
+    [[nodiscard]] unsigned count() const { return first.back(); }
+    [[nodiscard]] unsigned number(unsigned node, unsigned rail) const { return first[node] + rail; }
+    [[nodiscard]] unsigned node(unsigned number) const;
+    [[nodiscard]] unsigned rail(unsigned number) const { return number - first[node(number)]; }
 
 private:
     std::vector<unsigned> first; ///< port of each node; behind the last: how many there are

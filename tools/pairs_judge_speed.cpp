@@ -59,7 +59,7 @@ public:
     }
 
 private:
-    const std::vector<PairSample>& samples() const { return judging.samples.samples; }
+    [[nodiscard]] const std::vector<PairSample>& samples() const { return judging.samples.samples; }
 
     void mark_slow() {
         for (std::size_t i = 0; i < samples().size(); ++i) {
@@ -97,6 +97,7 @@ private:
 
     static std::vector<unsigned> other_ends(const std::set<unsigned>& sending, const std::set<unsigned>& receiving) {
         std::vector<unsigned> ends;
+        ends.reserve(sending.size() + receiving.size());
         for (const unsigned port : sending) {
             ends.push_back(2 * port + 1);
         }
@@ -176,7 +177,7 @@ private:
         }
     }
 
-    SlowFacts facts_of(const std::vector<std::size_t>& chosen) const {
+    [[nodiscard]] SlowFacts facts_of(const std::vector<std::size_t>& chosen) const {
         std::vector<double> speeds;
         std::vector<double> normals;
         std::vector<double> shares;
@@ -202,7 +203,7 @@ private:
                 .notes = notes_of(slow)};
     }
 
-    std::vector<std::string> notes_of(const std::set<std::uint32_t>& results) const {
+    [[nodiscard]] std::vector<std::string> notes_of(const std::set<std::uint32_t>& results) const {
         std::vector<std::string> notes;
         for (const std::uint32_t index : results) {
             for (const std::string& note : judging.report.results[index].notes) {
@@ -252,13 +253,13 @@ private:
             several |= first.has_value() && *first != node;
             first = first.value_or(node);
         }
-        bool other_than(unsigned node) const { return several || (first && *first != node); }
+        [[nodiscard]] bool other_than(unsigned node) const { return several || (first && *first != node); }
     };
     struct NodePartners {
         Partners good, bad;
     };
 
-    std::vector<NodePartners> partners_of_nodes() const {
+    [[nodiscard]] std::vector<NodePartners> partners_of_nodes() const {
         std::vector<NodePartners> partners(judging.report.nodes.size());
         for (const Observation& one : observations) {
             const auto add = [&](unsigned node, unsigned partner) {

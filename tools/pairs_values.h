@@ -43,7 +43,7 @@ struct Pairing {
     unsigned rail_a = 0, rail_b = 0;
 
     friend bool operator==(const Pairing&, const Pairing&) = default;
-    friend auto operator<=>(const Pairing&, const Pairing&) = default;
+    friend auto operator<=>(const Pairing&, const Pairing&) = default; // NOLINT(modernize-use-nullptr): its own fault
 };
 
 /// Pairings that run at the same time.

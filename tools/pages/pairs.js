@@ -300,7 +300,7 @@ function draw_spread() {
   low = Math.max(0, low - pad); high += pad;
   const bins = 48, heights = new Array(bins).fill(0);
   for (const one of values) ++heights[Math.min(bins - 1, Math.floor((one - low) / (high - low) * bins))];
-  const width = Math.max(260, spread_part.clientWidth - 34), height = 200, left = 44, bottom = 34, top = 30;
+  const width = Math.max(260, spread_part.clientWidth - 34), height = 200, left = 56, bottom = 34, top = 30;
   const tallest = Math.max(...heights), x = (one) => left + (one - low) / (high - low) * (width - left - 20), y = (many) => height - bottom - many / tallest * (height - bottom - top);
   const picture = add(spread_box, "svg", {width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${values.length} values, median ${number(middle)} ${unit}`});
   heights.forEach((many, bin) => {
