@@ -38,10 +38,8 @@ public:
     explicit Speed(PairsJudging& of) : judging(of), ports(of.report), lines(lines_of(of)) {
         for (const PairSample& sample : samples()) {
             const unsigned sender = 2 * ports.number(sample.from, sample.from_rail);
-            // To itself a port sends and receives in one: there is one end only.
-            const bool to_itself = sample.from == sample.to;
-            const unsigned receiver = to_itself ? sender : 2 * ports.number(sample.to, sample.to_rail) + 1;
-            loopback |= to_itself;
+            const unsigned receiver = 2 * ports.number(sample.to, sample.to_rail) + 1;
+            loopback |= sample.from == sample.to;
             observations.push_back(
                 {.end = {sender, receiver}, .node = {sample.from, sample.to}, .bad = sample.share < lines.few});
             seen.insert({sender / 2, receiver / 2});
@@ -87,7 +85,7 @@ private:
         }
         set_bad(lines.many);
         blame_with({.share = share, .fewest_partners = many_partners});
-        if (loopback) {
+        if (loopback) { // to itself a port sends and receives in one: the first end explains both
             receiving = sending;
         }
         mark_slow_of_blamed();

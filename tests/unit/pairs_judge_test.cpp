@@ -72,6 +72,23 @@ TEST(PairsJudge, ASlowNode) {
         << all_texts(verdict);
 }
 
+TEST(PairsJudge, WithManyPartnersLessThanATenthTells) {
+    const auto node_at = [](double share, double noise) {
+        unsigned state = 1;
+        return judge_pairs(measured_cluster(24, 1,
+                                            [=](unsigned from, unsigned, unsigned to, unsigned) mutable {
+                                                state = state * 1664525 + 1013904223;
+                                                const double off = noise * ((state >> 8U) % 201 - 100.0) / 100;
+                                                return 388 * (from == 2 || to == 2 ? share : 1) * (1 + off);
+                                            }),
+                           {});
+    };
+    EXPECT_EQ(accused(node_at(0.97, 0.01)), Names{}) << "good clusters differ by so much";
+    EXPECT_EQ(accused(node_at(0.93, 0.01)), Names{"node 2"});
+    EXPECT_EQ(accused(node_at(0.93, 0.05)), Names{}) << "in a noisy network it does not";
+    EXPECT_EQ(accused(node_at(0.84, 0.08)), Names{"node 2"}) << "but a tenth always does";
+}
+
 TEST(PairsJudge, SeveralSlowNodesDoNotSpoilTheOthers) {
     const auto slow = [](unsigned from, unsigned, unsigned to, unsigned) { return from < 3 || to < 3; };
     const auto verdict = judge_pairs(measured_cluster(8, 1, slow_where(slow)), {});

@@ -59,7 +59,7 @@ card("pairs measured", count === data.planned ? String(count) : `${count} of ${d
 card("faults", String(data.faults.length), data.faults.length ? verdict_words[1] : "");
 
 // --- Faults and suspects ---
-const top_part = section(data.faults.length ? "Faults" : "No faults");
+const top_part = section(data.faults.length ? "Faults" : count ? "No faults" : "No results");
 if (!count) add(top_part, "p", {text: "Nothing was measured."});
 else if (!data.faults.length) add(top_part, "p", {class: "soft", text: "No node, rail, link or direction stands out."});
 const fault_list = add(top_part, "ul", {class: "faults"});
