@@ -48,8 +48,7 @@ public:
 
     void judge() {
         mark_slow();
-        if (judging.can_blame || std::any_of(observations.begin(), observations.end(),
-                                             [](const Observation& one) { return one.node[0] == one.node[1]; })) {
+        if (judging.can_blame || loopback) {
             blame();
         }
         accuse_pairs();

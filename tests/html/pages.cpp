@@ -60,7 +60,7 @@ PairsReport cluster(unsigned nodes, unsigned rails, bool with_tcp = false) {
             result.notes = {"retransmits: 120 at n003 mlx5_0:1"};
         }
         if (nodes > 7 && (a == 6 || b == 6)) {
-            result = {.pairing = result.pairing, .problem = "no answer within 5 s: is the node up?"};
+            result = failed_result(result.pairing, "no answer within 5 s: is the node up?");
         }
         if (nodes > 7 && a == 1 && b == 7) {
             result.latency = latency_of(9.1);

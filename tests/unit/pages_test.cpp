@@ -65,7 +65,7 @@ TEST(PairsHtml, HasAllThatWasMeasured) {
     report.results[1].problem = "retry exceeded";
     report.results[2].notes = {"ECN marks"};
     report.results[2].forward->tcp_gbps = 37.5;
-    report.results.push_back({.pairing = {.a = 0, .b = 9}}); // no such node
+    report.results.push_back(failed_result({.a = 0, .b = 9}, "")); // no such node
     const auto verdict = judge_pairs(report, {});
     const Json data = data_of(pairs_html(report, verdict));
     const Json& results = data["results"];
@@ -93,9 +93,14 @@ TEST(PairsHtml, OfNothing) {
 }
 
 BenchRun run_of(const char* name, bool rdma, double busbw, std::optional<Verdict> verdict, std::uint64_t most = 2048) {
-    BenchRun run{.name = name, .what = "", .rdma_meant = rdma, .ranks = 2};
+    BenchRun run;
+    run.name = name;
+    run.rdma_meant = rdma;
+    run.ranks = 2;
     for (std::uint64_t size = 1024; size <= most; size *= 2) {
-        BenchRow row{.operation = "all_reduce", .bytes = size};
+        BenchRow row;
+        row.operation = "all_reduce";
+        row.bytes = size;
         row.out_of_place = {.time_us = 10, .min_us = 8, .max_us = 20, .algbw = busbw, .busbw = busbw, .wrong = {}};
         run.rows.push_back(row);
     }

@@ -49,6 +49,14 @@ inline PairLatency latency_of(double us) {
             .round_trips = 10000};
 }
 
+/// Of a pairing of which nothing was measured.
+inline PairResult failed_result(const Pairing& pairing, const std::string& problem) {
+    PairResult result;
+    result.pairing = pairing;
+    result.problem = problem;
+    return result;
+}
+
 /// Appends the results of these rounds.
 inline void measure(PairsReport& report, const std::vector<Round>& rounds, const SpeedOf& speed, bool retest = false) {
     for (const Round& round : rounds) {

@@ -49,7 +49,7 @@ public:
         for (PairResult& result : report.results) {
             const auto& [a, b, rail_a, rail_b] = result.pairing;
             if (planted.dead.contains(a) || planted.dead.contains(b) || planted.broken.contains({a, b, rail_a})) {
-                result = {.pairing = result.pairing, .problem = "no answer within 5 s"};
+                result = failed_result(result.pairing, "no answer within 5 s");
             }
         }
     }
@@ -156,7 +156,7 @@ private:
     Planted planted;
 };
 
-void expect_planted(Cluster& cluster, const PairsReport& report, std::uint64_t seed) {
+void expect_planted(Cluster& cluster, const PairsReport& report, unsigned seed) {
     const auto verdict = judge_pairs(report, {});
     ASSERT_EQ(accused(verdict), cluster.expected(report)) << "cluster " << seed;
     for (const PairsFault& fault : verdict.faults) {
@@ -164,14 +164,14 @@ void expect_planted(Cluster& cluster, const PairsReport& report, std::uint64_t s
     }
 }
 
-void expect_found_by_all(std::uint64_t seed, unsigned rails, bool faults) {
+void expect_found_by_all(unsigned seed, unsigned rails, bool faults) {
     Cluster cluster(seed, rails, faults);
     auto report = measured_cluster(cluster_nodes, rails, cluster.speed());
     cluster.fail(report);
     expect_planted(cluster, report, seed);
 }
 
-void expect_found_quickly(std::uint64_t seed, unsigned rails, bool faults) {
+void expect_found_quickly(unsigned seed, unsigned rails, bool faults) {
     Cluster cluster(seed, rails, faults);
     auto report = idle_cluster(cluster_nodes, rails);
     measure(report, on_all_rails(report, quick_pairs(cluster_nodes, 3 + seed % 3, seed)), cluster.speed());
@@ -184,16 +184,16 @@ void expect_found_quickly(std::uint64_t seed, unsigned rails, bool faults) {
 }
 
 TEST(PairsJudgeClusters, AllPairsOfAThousandNodesAndRails) {
-    for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    for (unsigned seed = 0; seed < 100; ++seed) {
         ASSERT_NO_FATAL_FAILURE(expect_found_by_all(seed, 1, seed % 4 != 0));
     }
-    for (std::uint64_t seed = 100; seed < 104; ++seed) {
+    for (unsigned seed = 100; seed < 104; ++seed) {
         ASSERT_NO_FATAL_FAILURE(expect_found_by_all(seed, 8, seed % 4 != 0));
     }
 }
 
 TEST(PairsJudgeClusters, QuickRoundsAndRetests) {
-    for (std::uint64_t seed = 104; seed < 1000; ++seed) {
+    for (unsigned seed = 104; seed < 1000; ++seed) {
         ASSERT_NO_FATAL_FAILURE(expect_found_quickly(seed, 1 + seed % 3, seed % 4 != 0));
     }
 }

@@ -241,7 +241,7 @@ TEST(PairsJudge, ADeadNode) {
     auto report = measured_cluster(6, 2, all_good);
     for (PairResult& result : report.results) {
         if (result.pairing.a == 4 || result.pairing.b == 4) {
-            result = {.pairing = result.pairing, .problem = "no answer within 5 s: is the node up?"};
+            result = failed_result(result.pairing, "no answer within 5 s: is the node up?");
         }
     }
     auto verdict = judge_pairs(report, {});
@@ -265,7 +265,7 @@ TEST(PairsJudge, AFailureIsOfTheRailOrThePairOrWhoIsKnown) {
         auto report = measured_cluster(nodes, 2, all_good);
         for (PairResult& result : report.results) {
             if (where(result.pairing)) {
-                result = {.pairing = result.pairing, .problem = "retry exceeded"};
+                result = failed_result(result.pairing, "retry exceeded");
             }
         }
         return report;
@@ -368,7 +368,7 @@ TEST(PairsJudge, WhatIsMissingIsNotAccused) {
     auto report = measured_cluster(6, 2, all_good);
     report.results.resize(7);
     report.ended_early = "interrupted";
-    report.results[6] = {.pairing = report.results[6].pairing, .problem = "interrupted"};
+    report.results[6] = failed_result(report.results[6].pairing, "interrupted");
     report.results[5].backward.reset();
     report.results[4].latency.reset();
     const auto verdict = judge_pairs(report, {});
