@@ -134,6 +134,9 @@ TEST(BenchHtml, WithAndWithoutRdma) {
     lines = bench_comparisons(report);
     ASSERT_EQ(lines.size(), 1U);
     EXPECT_EQ(lines[0].doubt, "verbs not proven to have used RDMA; TCP not proven to have done without RDMA");
+    report.runs = {run_of("A", false, 2, Verdict::NotUsed), run_of("B", true, 3, Verdict::Used)};
+    ASSERT_EQ(bench_comparisons(report).size(), 1U) << "what is meant counts, not the name";
+    EXPECT_DOUBLE_EQ(bench_comparisons(report)[0].rdma_gbps, 24);
     EXPECT_TRUE(bench_comparisons({}).empty());
 }
 

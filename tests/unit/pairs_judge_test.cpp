@@ -280,6 +280,13 @@ TEST(PairsJudge, AFailureIsOfTheRailOrThePairOrWhoIsKnown) {
         }
     }
     EXPECT_EQ(accused(judge_pairs(report, {})), Names{"failed 5"});
+    report = fail_where([](const Pairing& pairing) { return pairing.b == 5 || pairing.a + pairing.b == 3; });
+    for (PairResult& result : report.results) {
+        if (!result.problem.empty() && result.pairing.b == 5) {
+            result.fault_of = 5;
+        }
+    }
+    EXPECT_EQ(accused(judge_pairs(report, {})), (Names{"failed 0-3", "failed 1-2", "failed 5"})) << "each once";
     report = fail_where([](const Pairing&) { return true; }, 2);
     const auto verdict = judge_pairs(report, {});
     EXPECT_EQ(accused(verdict), Names{"failed 0-1"});
