@@ -3,6 +3,7 @@
 // time, and what came of it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -83,6 +84,20 @@ struct PairResult {
     friend bool operator==(const PairResult&, const PairResult&) = default;
 };
 
+/// How each pairing is measured.
+struct PairsMeasure {
+    std::chrono::milliseconds time{2000};                ///< for each direction
+    std::uint64_t message_size = std::uint64_t{1} << 20; ///< bytes of one write
+    unsigned queue_pairs = 4;
+    unsigned depth = 64; ///< writes in flight, on each queue pair
+    unsigned traffic_class = 0, service_level = 0;
+    bool latency = true, both = true;
+    bool tcp = false;
+    bool gpu = false;
+
+    friend bool operator==(const PairsMeasure&, const PairsMeasure&) = default;
+};
+
 /// All of it, whole or as far as it got.
 struct PairsReport {
     std::string schedule; ///< "all", "quick", "ring", "bisection", "loopback"
@@ -94,6 +109,7 @@ struct PairsReport {
     std::vector<PairResult> results;
     std::size_t planned = 0; ///< pairings of the schedule; more than results: it was ended before
     std::string ended_early; ///< why: "interrupted", "time limit"; empty: it was not
+    PairsMeasure measure;
 };
 
 } // namespace rdma_nccl

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/pairs_head.h"
+
+#include "lib/format.h"
+#include "tools/pairs_crew.h"
+#include "tools/pairs_rounds.h"
+#include "tools/wall_time.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Time = MeasureClock::time_point;
+
+std::string schedule_of(const PairsOptions& options, std::size_t nodes) {
+    return nodes == 1 ? "loopback" : options.schedule.empty() ? "all" : options.schedule;
+}
+
+std::vector<unsigned> rail_counts(const std::vector<PairNode>& nodes) {
+    std::vector<unsigned> counts;
+    counts.reserve(nodes.size());
+    for (const auto& node : nodes) {
+        counts.push_back(static_cast<unsigned>(node.rails.size()));
+    }
+    return counts;
+}
+
+std::size_t count_pairings(const std::vector<Round>& rounds) {
+    std::size_t count = 0;
+    for (const auto& round : rounds) {
+        count += round.size();
+    }
+    return count;
+}
+
+/// All rounds for all rails, of the options' rails those that are wanted; none that is empty.
+std::vector<Round> over_rails(const PairsOptions& options, const NodeRounds& node_rounds,
+                              const std::vector<PairNode>& nodes) {
+    auto rounds = with_rails(node_rounds, rail_counts(nodes), options.rails);
+    if (options.only_rail) {
+        for (auto& round : rounds) {
+            std::erase_if(round, [rail = *options.only_rail](const Pairing& pairing) {
+                return pairing.rail_a != rail || pairing.rail_b != rail;
+            });
+        }
+    }
+    std::erase_if(rounds, [](const Round& round) { return round.empty(); });
+    return rounds;
+}
+
+/// Who was slow or failed, each with one that is good.
+std::vector<Round> plan_retest(const PairsOptions& options, const PairsReport& report) {
+    const auto nodes = retest_nodes(report, judge_pairs(report, options.rules));
+    return over_rails(options, retest_pairs(nodes.suspects, nodes.good), report.nodes);
+}
+
+class Lead {
+public:
+    Lead(MeasureHead& head, const MeasureWorld& world, const Step& step, const PairsOptions& options,
+         PairsProgress& progress)
+        : head_(head), world_(world), options_(options), progress_(progress), crew_(world, step),
+          started_(MeasureClock::now()) {
+        if (options.time_limit) {
+            deadline_ = started_ + *options.time_limit;
+        }
+        report_.started = wall_time_text(wall_time_us());
+        report_.measure = options.measure;
+        report_.on_gpu = options.measure.gpu;
+        report_.with_tcp = options.measure.tcp;
+    }
+
+    PairsReport report() {
+        const bool gathered = gather();
+        crew_.close(gathered ? format_text("it did not come within {}", duration_text(options_.join_time)) : "");
+        report_.nodes = crew_.nodes();
+        report_.schedule = schedule_of(options_, report_.nodes.size());
+        if (gathered) {
+            measure();
+        }
+        dismiss();
+        progress_.clear();
+        report_.seconds = std::chrono::duration<double>(MeasureClock::now() - started_).count();
+        return std::move(report_);
+    }
+
+private:
+    /// Until all are there, or the limit; false when it is to end before anything is measured.
+    bool gather() {
+        const auto until = started_ + options_.join_time;
+        while (!crew_.complete()) {
+            const auto now = MeasureClock::now();
+            if (deadline_ && now >= *deadline_) {
+                report_.ended_early = "time limit";
+                return false;
+            }
+            if (now >= until) {
+                break;
+            }
+            if (now - started_ > std::chrono::seconds(3)) {
+                progress_.show(format_text("waiting for {}", crew_.missing()), now);
+            }
+            const auto event = head_.next(std::min(now + std::chrono::milliseconds(500), until));
+            if (event.kind == MeasureEvent::Kind::Interrupted) {
+                report_.ended_early = format_text("interrupted by {}", event.why);
+                return false;
+            }
+            if (event.kind == MeasureEvent::Kind::Joined) {
+                crew_.join(event.member, event.message);
+            } else if (event.kind == MeasureEvent::Kind::Lost) {
+                crew_.lose(event.member, event.why);
+            }
+        }
+        return true;
+    }
+
+    /// Who is not let go in time has an order of before to end first, or hangs: its connection breaks then.
+    void dismiss() {
+        constexpr std::chrono::seconds patience(2);
+        const auto until = MeasureClock::now() + patience;
+        const auto any = [this] {
+            for (unsigned member = 0; member < world_.members; ++member) {
+                if (head_.has(member)) {
+                    return true;
+                }
+            }
+            return false;
+        };
+        for (unsigned member = 0; member < world_.members; ++member) {
+            head_.send(member, {{"do", "end"}});
+        }
+        while (any() && MeasureClock::now() < until) {
+            if (head_.next(until).kind == MeasureEvent::Kind::Interrupted) {
+                return;
+            }
+        }
+    }
+
+    void measure() {
+        const auto rounds = plan_rounds(options_, report_.schedule, report_.nodes);
+        report_.planned = count_pairings(rounds);
+        progress_.say(announce(report_.schedule, report_.nodes, rounds, report_.measure));
+        PairsRounds carried(head_, crew_, report_, progress_, deadline_);
+        const auto expected =
+            expected_time(report_.measure, report_.schedule == "loopback") * static_cast<long>(rounds.size());
+        if (options_.time_limit && expected > *options_.time_limit) {
+            progress_.say(format_text("the time limit of {} ends it before; --quick and --seconds make it shorter",
+                                      duration_text(*options_.time_limit)));
+        }
+        const bool retest = options_.retest.value_or(report_.schedule == "quick");
+        if (!carried.run(rounds, false) || !retest) {
+            return;
+        }
+        const auto again = plan_retest(options_, report_);
+        if (!again.empty()) {
+            report_.planned += count_pairings(again);
+            progress_.say(
+                format_text("{} pairings are measured again, suspects with good nodes", count_pairings(again)));
+            carried.run(again, true);
+        }
+    }
+
+    MeasureHead& head_;
+    const MeasureWorld& world_;
+    const PairsOptions& options_;
+    PairsProgress& progress_;
+    PairsCrew crew_;
+    Time started_;
+    std::optional<Time> deadline_;
+    PairsReport report_;
+};
+
+} // namespace
+
+std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& schedule,
+                               const std::vector<PairNode>& nodes) {
+    const auto count = static_cast<unsigned>(nodes.size());
+    const auto rounds = [&] {
+        return schedule == "loopback"    ? loopback_pairs(count)
+               : schedule == "quick"     ? quick_pairs(count, options.quick_rounds, options.seed)
+               : schedule == "ring"      ? ring_pairs(count)
+               : schedule == "bisection" ? bisection_pairs(count)
+                                         : all_pairs(count);
+    };
+    return over_rails(options, rounds(), nodes);
+}
+
+std::string announce(const std::string& schedule, const std::vector<PairNode>& nodes, const std::vector<Round>& rounds,
+                     const PairsMeasure& measure) {
+    unsigned rails = 0;
+    std::size_t without = 0;
+    for (const auto& node : nodes) {
+        rails = std::max(rails, static_cast<unsigned>(node.rails.size()));
+        without += node.rails.empty() ? 1 : 0;
+    }
+    const auto plural = [](std::size_t count, std::string_view what) {
+        return format_text("{} {}{}", count, what, count == 1 ? "" : "s");
+    };
+    const auto time = expected_time(measure, schedule == "loopback") * static_cast<long>(rounds.size());
+    return format_text("{}{}, {}, {}: {}, {}, about {}", plural(nodes.size(), "node"),
+                       without > 0 ? format_text(" ({} without RDMA)", without) : "", plural(rails, "rail"),
+                       schedule == "all" ? "all pairs" : schedule, plural(rounds.size(), "round"),
+                       plural(count_pairings(rounds), "pairing"), duration_text(time));
+}
+
+PairsReport lead_pairs(MeasureHead& head, const MeasureWorld& world, const Step& step, const PairsOptions& options,
+                       PairsProgress& progress) {
+    return Lead(head, world, step, options, progress).report();
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/pairs_member.h"
+
+#include "lib/format.h"
+#include "tools/measure_control.h"
+#include "tools/node_plan.h"
+#include "tools/pairs_node.h"
+#include "tools/pairs_work.h"
+#include "tools/print.h"
+#include "tools/verbs_library.h"
+
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr int exit_cannot_tell = 3;
+/// A device whose driver does not answer for so long is left alone.
+constexpr std::chrono::seconds patience(5);
+/// A head that has no order for so long hangs.
+constexpr std::chrono::hours longest_silence(24);
+
+/// Why no HCA can be used from this process; empty: one may be.
+std::string verbs_problem() {
+#ifdef HAVE_IBVERBS
+    const auto library = VerbsLibrary::load();
+    return library ? "" : library.error().message;
+#else
+    return "this rdma-nccl was built without libibverbs: install its headers (libibverbs-dev, rdma-core-devel) and "
+           "build again";
+#endif
+}
+
+PairsSite look_at_node(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
+    PairsSite site;
+    site.node.name = world.node;
+    auto plan = plan_node(options.settings, settings, patience);
+    auto root = Root::open(settings.root);
+    if (!plan || !root) {
+        site.node.problem = !plan ? plan.error().message : root.error().message;
+        return site;
+    }
+    const auto& fabric = plan->facts.fabric;
+    site.node = pair_node(fabric, plan->plan.fabric, world.node);
+    if (auto problem = site.node.rails.empty() ? "" : verbs_problem(); !problem.empty()) {
+        site.node.rails.clear();
+        site.node.problem = std::move(problem);
+    }
+    site.gpus = rail_gpus(plan->places.placed, site.node);
+    for (const auto& rail : site.node.rails) {
+        site.counters.push_back(PortCounters::of(*root, fabric, rail.hca, rail.port));
+    }
+    site.root = std::move(*root);
+    return site;
+}
+
+/// Until the head ends; the first member of a node works.
+Result<void> serve(MeasureMember& member, PairsWork* work) {
+    const StopAsked stop = [&member] { return member.has_input(); };
+    for (;;) {
+        const auto order = member.receive(MeasureClock::now() + longest_silence);
+        if (!order) {
+            return tl::unexpected(order.error());
+        }
+        if (!*order) {
+            return fail("the head has been silent for a day");
+        }
+        if ((*order)->value("do", nlohmann::json()) == "end") {
+            return {};
+        }
+        if (work == nullptr) {
+            continue;
+        }
+        if (auto sent = member.send(work->carry_out(**order, stop)); !sent) {
+            return sent;
+        }
+    }
+}
+
+} // namespace
+
+int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
+    const bool works = world.local == 0;
+    PairsSite site;
+    site.node.name = world.node;
+    if (works) {
+        site = look_at_node(world, options, settings);
+    }
+    const nlohmann::json said = {{"local", world.local}, {"node", node_json(site.node)}};
+    auto member = MeasureMember::join(world, said, MeasureClock::now() + options.join_time);
+    if (!member) {
+        print_error(member.error().message);
+        return exit_cannot_tell;
+    }
+    std::optional<PairsWork> work;
+    if (works) {
+        work.emplace(std::move(site));
+    }
+    if (const auto served = serve(*member, work ? &*work : nullptr); !served) {
+        print_error(format_text("{}: {}", world.node, served.error().message));
+        return exit_cannot_tell;
+    }
+    return 0;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pairing while it is measured, step by step: takes what its two members answer, says what they shall do next. No
+// I/O and no clock of its own.
+#pragma once
+
+#include "tools/measure_control.h"
+#include "tools/pairs_values.h"
+#include "tools/verbs_address.h"
+
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// What is to be measured, between whom.
+struct PairingJob {
+    Pairing pairing;
+    unsigned round = 0;
+    bool retest = false;
+    std::array<std::string, 2> names; ///< of the nodes
+    std::array<PairRail, 2> rails;
+    PairsMeasure measure;
+    std::uint64_t number = 0; ///< no other pairing has it: by this late answers are known
+    bool was_silent = false;  ///< one of them let the last limit pass: it gets less time to answer at all
+
+    [[nodiscard]] bool loopback() const { return pairing.a == pairing.b; }
+    /// Members that take part.
+    [[nodiscard]] unsigned sides() const { return loopback() ? 1 : 2; }
+    [[nodiscard]] unsigned node(unsigned side) const { return side == 0 ? pairing.a : pairing.b; }
+    /// "n01 mlx5_1:1"
+    [[nodiscard]] std::string end_name(unsigned side) const;
+};
+
+/// In this order; not all in each pairing.
+enum class PairStep {
+    Prepare,       ///< open the HCA, tell the address
+    Connect,       ///< to the other's address
+    WriteForward,  ///< a pattern, from a to b
+    CheckForward,  ///< it, by b
+    WriteBackward, ///< from b to a
+    CheckBackward,
+    Latency,
+    Forward, ///< bandwidth from a to b
+    Backward,
+    Both,
+    ListenForward, ///< TCP: b opens a port
+    TcpForward,
+    ListenBackward,
+    TcpBackward,
+    Finish, ///< tell what the counters saw, and let all go
+};
+
+/// For one side; `what` has "pairing", "step" and "do" beside what the step needs.
+struct PairOrder {
+    unsigned side = 0;
+    nlohmann::json what;
+};
+using PairOrders = std::vector<PairOrder>;
+
+class PairingRun {
+public:
+    using Time = MeasureClock::time_point;
+
+    explicit PairingRun(PairingJob job);
+
+    PairOrders start(Time now);
+    /// Of one side; an answer to another step or pairing is passed over.
+    PairOrders take(unsigned side, const nlohmann::json& answer, Time now);
+    /// That member is gone.
+    PairOrders lose(unsigned side, const std::string& why);
+    /// The deadline has passed.
+    PairOrders expire();
+    /// Ends it as it is, without a problem: what has been measured stays.
+    PairOrders stop();
+
+    [[nodiscard]] bool done() const { return step_ == steps_.size(); }
+    [[nodiscard]] Time deadline() const { return deadline_; }
+    /// The sides that have not answered this step.
+    [[nodiscard]] std::vector<unsigned> awaited() const;
+    [[nodiscard]] const PairingJob& job() const { return job_; }
+    [[nodiscard]] const PairResult& result() const { return result_; }
+    /// Whether anything was measured that is worth telling.
+    [[nodiscard]] bool has_values() const { return result_.forward.has_value(); }
+
+private:
+    PairOrders begin(Time now);
+    [[nodiscard]] PairOrders orders() const;
+    [[nodiscard]] PairOrder order(unsigned side, std::string_view what) const;
+    [[nodiscard]] PairOrders to_both(std::string_view what) const;
+    [[nodiscard]] PairOrders bandwidth_orders() const;
+    [[nodiscard]] PairOrders listen_order(unsigned side) const;
+    [[nodiscard]] PairOrders tcp_orders(unsigned from) const;
+    PairOrders give_up(std::string problem, std::optional<unsigned> fault_of);
+    PairOrders fail_step(unsigned side, const nlohmann::json& answer, Time now);
+    std::optional<std::string> understand(); ///< why not
+    std::optional<std::string> evaluate();
+    std::optional<std::string> take_addresses();
+    void take_bandwidth();
+    void take_check(unsigned checker);
+    [[nodiscard]] PairBandwidth bandwidth_of(unsigned side) const;
+    [[nodiscard]] std::chrono::milliseconds limit() const;
+
+    PairingJob job_;
+    std::vector<PairStep> steps_;
+    std::size_t step_ = 0; ///< of steps_
+    std::array<std::optional<nlohmann::json>, 2> answers_;
+    std::vector<VerbsAddress> addresses_; ///< of both ends
+    std::array<std::uint16_t, 2> tcp_ports_{};
+    std::optional<double> tcp_forward_, tcp_backward_;
+    Time deadline_{};
+    PairResult result_;
+};
+
+/// How long a step may take before its members count as silent.
+std::chrono::milliseconds limit_of(PairStep step, const PairsMeasure& measure);
+
+/// How long a pairing takes when all goes well, roughly.
+std::chrono::milliseconds expected_time(const PairsMeasure& measure, bool loopback);
+
+/// The most round trips of a measurement of latency, and the longest that it takes.
+inline constexpr std::uint64_t latency_round_trips = 20000;
+inline constexpr std::chrono::milliseconds latency_time{1000};
+/// What members wait for at most when a pattern is written.
+inline constexpr std::chrono::milliseconds pattern_time{10000};
+
+} // namespace rdma_nccl

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rounds of pairings, carried out by the members: all of a round at the same time.
+#pragma once
+
+#include "tools/measure_control.h"
+#include "tools/pairs_crew.h"
+#include "tools/pairs_pairing.h"
+#include "tools/pairs_progress.h"
+#include "tools/pairs_values.h"
+
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace rdma_nccl {
+
+class PairsRounds {
+public:
+    using Time = MeasureClock::time_point;
+
+    /// `report`: has the nodes and how to measure, and gets the results. `deadline`: of all; absent: none.
+    PairsRounds(MeasureHead& head, PairsCrew& crew, PairsReport& report, PairsProgress& progress,
+                std::optional<Time> deadline)
+        : head_(head), crew_(crew), report_(report), progress_(progress), deadline_(deadline) {}
+
+    /// False when it was ended before: PairsReport::ended_early says why.
+    bool run(const std::vector<Round>& rounds, bool retest);
+
+private:
+    struct Place {
+        std::size_t run = 0;
+        unsigned side = 0;
+    };
+
+    void begin(const Round& round, bool retest);
+    void send(std::size_t run, const PairOrders& orders);
+    void skip(const PairingJob& job, unsigned node, const std::string& why);
+    [[nodiscard]] PairingJob job_of(const Pairing& pairing, bool retest) const;
+    [[nodiscard]] bool busy() const;
+    [[nodiscard]] Time next_deadline() const;
+    bool wait();
+    void take(const MeasureEvent& event);
+    void expire();
+    bool end_early(std::string why);
+    void collect(bool all);
+    void add(PairResult result);
+    void show(std::size_t left);
+
+    MeasureHead& head_;
+    PairsCrew& crew_;
+    PairsReport& report_;
+    PairsProgress& progress_;
+    std::optional<Time> deadline_;
+    std::vector<PairingRun> runs_;     ///< of this round
+    std::map<unsigned, Place> places_; ///< by member
+    std::uint64_t numbers_ = 0;
+    unsigned rounds_done_ = 0;
+    std::size_t failed_ = 0; ///< of the report's results
+    MeasureClock::duration spent_{0}; ///< in rounds that are done
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/pairs_work.h"
+
+#include "lib/format.h"
+#include "tools/pairs_node.h"
+#include "tools/pairs_pairing.h"
+#include "tools/print.h"
+
+#include <array>
+#include <string_view>
+#include <thread>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+/// Who is asked to stop and does not in this time hangs in a driver.
+constexpr std::chrono::seconds longest_stop(30);
+
+using End = std::unique_ptr<VerbsEnd>;
+
+tl::unexpected<Error> not_prepared() {
+    return fail("an order out of turn: no HCA is open here");
+}
+
+/// The value of a thread that may hang in a driver: then this process ends, which the head notices.
+template<typename T>
+T wait_for(std::future<T> future, const StopAsked& stop) {
+    constexpr milliseconds between_looks(50);
+    std::optional<MeasureClock::time_point> asked;
+    while (future.wait_for(between_looks) != std::future_status::ready) {
+        const auto now = MeasureClock::now();
+        if (!asked && stop()) {
+            asked = now;
+        } else if (asked && now - *asked > longest_stop) {
+            print_error("a call to the HCA's driver does not come back; this process ends");
+            ::_exit(3);
+        }
+    }
+    return future.get();
+}
+
+json latency_json(const PairLatency& latency) {
+    return {{"min_us", latency.min_us},   {"median_us", latency.median_us}, {"p99_us", latency.p99_us},
+            {"p999_us", latency.p999_us}, {"max_us", latency.max_us},       {"round_trips", latency.round_trips}};
+}
+
+VerbsSettings settings_of(const json& order, const PairRail& rail, std::optional<unsigned> gpu) {
+    VerbsSettings settings;
+    settings.rail = rail;
+    order.at("message_size").get_to(settings.message_size);
+    order.at("queue_pairs").get_to(settings.queue_pairs);
+    order.at("depth").get_to(settings.depth);
+    order.at("traffic_class").get_to(settings.traffic_class);
+    order.at("service_level").get_to(settings.service_level);
+    settings.gpu = gpu;
+    return settings;
+}
+
+bool is_own(VerbsCause cause) {
+    return cause == VerbsCause::Local || cause == VerbsCause::Namespace;
+}
+
+} // namespace
+
+json PairsWork::carry_out(const json& order, const StopAsked& stop) {
+    json answer = {{"pairing", order.value("pairing", json())}, {"step", order.value("step", json())}};
+    own_fault_ = false;
+    try {
+        if (auto done = carry_out_checked(order, stop)) {
+            answer.update(*done);
+        } else {
+            const auto where = rail_ < site_.node.rails.size() ? rail_name(rail()) : std::string();
+            const bool says = done.error().message.starts_with(where);
+            answer["error"] = format_text("{} {}{}", site_.node.name, says ? "" : where + ": ", done.error().message);
+            answer["own"] = own_fault_;
+        }
+    } catch (const std::exception& fault) { // json of another version; threads and memory that are not to be had
+        answer["error"] = format_text("{}: {}", site_.node.name, fault.what());
+        answer["own"] = true;
+    }
+    return answer;
+}
+
+Result<json> PairsWork::carry_out_checked(const json& order, const StopAsked& stop) {
+    using Function = Result<json> (PairsWork::*)(const json&, const StopAsked&);
+    constexpr std::array<std::pair<std::string_view, Function>, 10> orders{{
+        {"prepare", &PairsWork::prepare},
+        {"finish", &PairsWork::finish},
+        {"connect", &PairsWork::connect},
+        {"write", &PairsWork::write},
+        {"check", &PairsWork::check},
+        {"latency", &PairsWork::latency},
+        {"bandwidth", &PairsWork::bandwidth},
+        {"listen", &PairsWork::listen},
+        {"tcp receive", &PairsWork::receive_tcp},
+        {"tcp send", &PairsWork::send_tcp_bytes},
+    }};
+    const auto what = order.at("do").get<std::string>();
+    for (const auto& [name, function] : orders) {
+        if (name == what) {
+            const bool any_time = name == "prepare" || name == "finish";
+            return any_time || !ends_.empty() ? (this->*function)(order, stop) : not_prepared();
+        }
+    }
+    return fail(format_text("an order that this version does not know: {}; is rdma-nccl the same on all nodes?", what));
+}
+
+template<typename T>
+Result<T> PairsWork::noted(std::pair<Result<T>, VerbsCause> outcome) {
+    own_fault_ = !outcome.first && is_own(outcome.second);
+    return std::move(outcome.first);
+}
+
+Result<json> PairsWork::prepare(const json& order, const StopAsked& stop) {
+    (void)finish(order, stop);
+    rail_ = order.at("rail").get<unsigned>();
+    if (rail_ >= site_.node.rails.size()) {
+        return fail(format_text("it has no rail {}", rail_));
+    }
+    const bool on_gpu = order.at("gpu").get<bool>();
+    if (on_gpu && !site_.gpus.at(rail_)) {
+        return fail("no GPU is visible here; leave --gpu out, or ask Slurm for GPUs (--gpus-per-node)");
+    }
+    const auto settings = settings_of(order, rail(), on_gpu ? site_.gpus[rail_] : std::nullopt);
+    auto addresses = json::array();
+    for (auto count = order.at("ends").get<unsigned>(); count > 0 && ends_.size() < 2; --count) {
+        auto opened = ends_.emplace_back().run([&settings](End& end) -> Result<VerbsAddress> {
+            auto made = VerbsEnd::open(settings);
+            if (!made) {
+                return tl::unexpected(made.error());
+            }
+            end = std::move(*made);
+            return end->address();
+        });
+        const auto address = wait_for(std::move(opened), stop);
+        if (!address) {
+            ends_.clear();
+            return tl::unexpected(address.error());
+        }
+        addresses.push_back(address_json(*address));
+    }
+    first_ = read_counters();
+    return json{{"addresses", std::move(addresses)}};
+}
+
+Result<json> PairsWork::connect(const json& order, const StopAsked& stop) {
+    const auto mtu = order.at("mtu").get<unsigned>();
+    path_mtu_ = mtu;
+    const auto& peers = order.at("peers");
+    std::size_t i = 0;
+    for (auto& thread : ends_) {
+        const auto peer = read_address(peers.at(i++));
+        if (!peer) {
+            return tl::unexpected(peer.error());
+        }
+        const auto done = noted<void>(
+            wait_for(thread.run([&](End& end) { return std::pair(end->connect(*peer, mtu), end->cause()); }), stop));
+        if (!done) {
+            return tl::unexpected(done.error());
+        }
+    }
+    return json::object();
+}
+
+Result<json> PairsWork::write(const json& order, const StopAsked& stop) {
+    const auto seed = order.at("seed").get<std::uint64_t>();
+    auto done = noted<void>(wait_for(
+        ends_.front().run([seed](End& end) { return std::pair(end->write_pattern(seed, pattern_time), end->cause()); }),
+        stop));
+    return done.map([] { return json::object(); });
+}
+
+Result<json> PairsWork::check(const json& order, const StopAsked& stop) {
+    const auto seed = order.at("seed").get<std::uint64_t>();
+    return wait_for(ends_.back().run([seed](End& end) { return end->check_pattern(seed); }), stop)
+        .map([](bool correct) {
+            return json{{"correct", correct}};
+        });
+}
+
+Result<json> PairsWork::latency(const json& order, const StopAsked& stop) {
+    const auto play = [&stop](bool first) {
+        return [first, &stop](End& end) {
+            return std::pair(end->ping_pong(first, latency_round_trips, latency_time, stop), end->cause());
+        };
+    };
+    auto own = ends_.front().run(play(order.at("first").get<bool>()));
+    if (ends_.size() > 1) { // the other end of a loopback
+        auto other = ends_.back().run(play(false));
+        (void)wait_for(std::move(other), stop);
+    }
+    return noted<PairLatency>(wait_for(std::move(own), stop)).map([](const PairLatency& latency) {
+        return json{{"latency", latency_json(latency)}};
+    });
+}
+
+void PairsWork::let_settle(const StopAsked& stop) const {
+    constexpr milliseconds between_looks(20);
+    const auto until = MeasureClock::now() + site_.counters.at(rail_).settle();
+    while (MeasureClock::now() < until && !stop()) {
+        std::this_thread::sleep_for(between_looks);
+    }
+}
+
+Result<json> PairsWork::bandwidth(const json& order, const StopAsked& stop) {
+    const milliseconds time(order.at("time_ms").get<std::int64_t>());
+    const auto before = read_counters();
+    const auto work = [time, &stop](End& end) { return std::pair(end->write_for(time, stop), end->cause()); };
+    const auto done = noted<VerbsBandwidth>(wait_for(ends_.front().run(work), stop));
+    if (!done) {
+        return tl::unexpected(done.error());
+    }
+    json answer{{"gbps", done->gbps}, {"bytes", done->bytes}};
+    let_settle(stop);
+    if (const auto sent = site_.counters.at(rail_).sent(before, read_counters(), path_mtu_)) {
+        answer["counted"] = *sent;
+    }
+    return answer;
+}
+
+Result<json> PairsWork::listen(const json& order, const StopAsked& /*stop*/) {
+    const auto address = IpAddress::parse(order.at("address").get<std::string>());
+    if (!address) {
+        return fail("an address for TCP that is none");
+    }
+    auto receiver = TcpReceiver::listen(*address);
+    if (!receiver) {
+        return tl::unexpected(receiver.error());
+    }
+    receiver_ = std::move(*receiver);
+    return json{{"port", receiver_->port()}};
+}
+
+Result<json> PairsWork::receive_tcp(const json& order, const StopAsked& stop) {
+    if (!receiver_) {
+        return fail("an order out of turn: nothing listens here");
+    }
+    const milliseconds time(order.at("time_ms").get<std::int64_t>());
+    const auto received = receiver_->receive(time, tcp_connections, stop);
+    receiver_.reset();
+    return received.map([](const TcpBandwidth& bandwidth) { return json{{"gbps", bandwidth.gbps}}; });
+}
+
+Result<json> PairsWork::send_tcp_bytes(const json& order, const StopAsked& stop) {
+    const auto from = IpAddress::parse(rail().address);
+    const auto to = IpAddress::parse(order.at("address").get<std::string>());
+    if (!from || !to) {
+        return fail("an address for TCP that is none");
+    }
+    const milliseconds time(order.at("time_ms").get<std::int64_t>());
+    return send_tcp(*from, *to, order.at("port").get<std::uint16_t>(), tcp_connections, time, stop)
+        .map([](const TcpBandwidth&) { return json::object(); });
+}
+
+Result<json> PairsWork::finish(const json& /*order*/, const StopAsked& stop) {
+    json answer = json::object();
+    if (first_) {
+        let_settle(stop);
+        const auto where = format_text("{} {}", site_.node.name, rail_name(rail()));
+        answer["notes"] = counter_notes(*first_, read_counters(), where);
+    }
+    first_.reset();
+    receiver_.reset();
+    ends_.clear();
+    return answer;
+}
+
+} // namespace rdma_nccl

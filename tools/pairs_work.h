@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The orders of a pairing (tools/pairs_pairing.h) carried out on this node.
+#pragma once
+
+#include "lib/root.h"
+#include "tools/pairs_values.h"
+#include "tools/port_counters.h"
+#include "tools/tcp_bandwidth.h"
+#include "tools/verbs_end.h"
+#include "tools/verbs_thread.h"
+
+#include <chrono>
+#include <list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// What a member measures with.
+struct PairsSite {
+    PairNode node;
+    std::vector<std::optional<unsigned>> gpus; ///< for each rail the one next to it
+    std::vector<PortCounters> counters;        ///< for each rail
+    std::optional<Root> root;                  ///< that the counters are read below; absent: there are no rails
+};
+
+class PairsWork {
+public:
+    explicit PairsWork(PairsSite site) : site_(std::move(site)) {}
+
+    /// The answer. What takes long ends early when `stop` says so. With an order that is none, or comes at the wrong
+    /// time, the answer is an error.
+    nlohmann::json carry_out(const nlohmann::json& order, const StopAsked& stop);
+
+private:
+    using Json = nlohmann::json;
+
+    Result<Json> carry_out_checked(const Json& order, const StopAsked& stop);
+    Result<Json> prepare(const Json& order, const StopAsked& stop);
+    Result<Json> connect(const Json& order, const StopAsked& stop);
+    Result<Json> write(const Json& order, const StopAsked& stop);
+    Result<Json> check(const Json& order, const StopAsked& stop);
+    Result<Json> latency(const Json& order, const StopAsked& stop);
+    Result<Json> bandwidth(const Json& order, const StopAsked& stop);
+    Result<Json> listen(const Json& order, const StopAsked& stop);
+    Result<Json> receive_tcp(const Json& order, const StopAsked& stop);
+    Result<Json> send_tcp_bytes(const Json& order, const StopAsked& stop);
+    Result<Json> finish(const Json& order, const StopAsked& stop);
+    [[nodiscard]] const PairRail& rail() const { return site_.node.rails.at(rail_); }
+    [[nodiscard]] PortReading read_counters() const { return site_.counters.at(rail_).read(*site_.root); }
+    void let_settle(const StopAsked& stop) const;
+    /// The result alone; keeps whose fault an error is.
+    template<typename T>
+    Result<T> noted(std::pair<Result<T>, VerbsCause> outcome);
+
+    PairsSite site_;
+    unsigned rail_ = 0;
+    unsigned path_mtu_ = 0;
+    std::list<VerbsThread> ends_;      ///< one, or two of a loopback
+    std::optional<PortReading> first_; ///< when this pairing began
+    std::optional<TcpReceiver> receiver_;
+    bool own_fault_ = false; ///< the last error is this node's, not the link's
+};
+
+} // namespace rdma_nccl
