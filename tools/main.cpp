@@ -6,6 +6,7 @@
 #include "tools/env.h"
 #include "tools/explain.h"
 #include "tools/gids_cli.h"
+#include "tools/pairs.h"
 #include "tools/print.h"
 #include "tools/run.h"
 #include "tools/top.h"
@@ -39,6 +40,7 @@ int run_subcommand(int argc, char** argv) {
     rdma_nccl::add_verify_command(app, exit_code);
     rdma_nccl::add_top_command(app, exit_code);
     rdma_nccl::add_check_command(app, exit_code);
+    rdma_nccl::add_pairs_command(app, exit_code);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& fault) {

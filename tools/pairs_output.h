@@ -13,6 +13,7 @@ namespace rdma_nccl {
 struct PairsTextOptions {
     unsigned columns = 80; ///< of the terminal
     bool colours = false;
+    bool utf8 = true; ///< blocks for many nodes; else digits
     unsigned most_worst = 10;
 };
 

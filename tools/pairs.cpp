@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/pairs.h"
+
+#include "lib/child.h"
+#include "lib/environment.h"
+#include "lib/format.h"
+#include "lib/step.h"
+#include "lib/text.h"
+#include "tools/measure_control.h"
+#include "tools/measure_world.h"
+#include "tools/node_plan.h"
+#include "tools/pairs_files.h"
+#include "tools/pairs_head.h"
+#include "tools/pairs_member.h"
+#include "tools/pairs_output.h"
+#include "tools/print.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr int exit_bad_line = 2, exit_cannot_tell = 3;
+
+/// Slurm's name of this node, by which its users know it; else the host's.
+std::string node_name(const Environment& environment, const Settings& settings) {
+    if (auto name = environment.get("SLURMD_NODENAME"); name && !name->empty()) {
+        return *name;
+    }
+    const auto root = Root::open(settings.root);
+    return root ? host_name_of(*root) : "";
+}
+
+PairsTextOptions text_options(const Environment& environment) {
+    PairsTextOptions options;
+    winsize size{};
+    options.colours = ::isatty(STDOUT_FILENO) == 1 && environment.get("NO_COLOR").value_or("").empty();
+    const auto columns = parse_number<unsigned>(environment.get("COLUMNS").value_or(""));
+    if (columns && *columns > 0) {
+        options.columns = *columns;
+    } else if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+        options.columns = size.ws_col;
+    }
+    for (const auto* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+        if (const auto locale = environment.get(name); locale && !locale->empty()) {
+            options.utf8 = locale->find("UTF-8") != std::string::npos || locale->find("utf8") != std::string::npos;
+            break;
+        }
+    }
+    return options;
+}
+
+/// Returns the exit code.
+int tell(const PairsReport& report, const PairsOptions& options, const Environment& environment) {
+    auto verdict = judge_pairs(report, options.rules);
+    if (report.results.empty()) { // whatever kept the nodes from it
+        verdict.exit_code = exit_cannot_tell;
+    }
+    if (options.json) {
+        print_out(pairs_json(report, verdict).dump(2) + "\n");
+    } else if (options.csv == "-") {
+        print_out(pairs_csv(report, verdict));
+    } else {
+        print_out(pairs_text(report, verdict, text_options(environment)));
+    }
+    bool written = true;
+    const auto write = [&written](const std::string& path, const std::string& text) {
+        if (const auto done = write_result(path, text); !done) {
+            print_error(done.error().message);
+            written = false;
+        }
+    };
+    if (!options.csv.empty() && options.csv != "-") {
+        write(options.csv, pairs_csv(report, verdict));
+    }
+    if (!options.html.empty()) {
+        write(options.html, pairs_html(report, verdict));
+    }
+    return written ? verdict.exit_code : exit_cannot_tell;
+}
+
+/// Before hours of measuring, not after.
+bool can_write(const PairsOptions& options) {
+    const std::array paths{&options.csv, &options.html};
+    return std::ranges::all_of(paths, [](const std::string* path) {
+        const auto good = path->empty() || *path == "-" ? Result<void>() : check_result_file(*path);
+        if (!good) {
+            print_error(good.error().message);
+        }
+        return good.has_value();
+    });
+}
+
+int lead(MeasureWorld world, const PairsOptions& options, const Settings& settings, const Environment& environment) {
+    if (options.json && options.csv == "-") {
+        print_error("--json and --csv - both want stdout; give one of them a file, as --csv FILE");
+        return exit_bad_line;
+    }
+    if (!can_write(options)) {
+        return exit_bad_line;
+    }
+    PairsProgress progress(STDERR_FILENO, options.quiet);
+    auto head = MeasureHead::listen(world);
+    if (!head) {
+        print_error(head.error().message);
+        return exit_cannot_tell;
+    }
+    world.port = (*head)->port();
+    // Verbs may hang in a driver, and end with the process: the head stays out of it.
+    auto member = Child::start([&] { (void)take_part_in_pairs(world, options, settings); });
+    if (!member) {
+        print_error("no process for the measurement of this node is to be had; is the limit of processes reached?");
+        return exit_cannot_tell;
+    }
+    const auto step = read_step(environment, {});
+    const auto report = lead_pairs(**head, world, step, options, progress);
+    constexpr std::chrono::seconds to_end(2);
+    (void)member->finish(to_end);
+    head->reset(); // from now on a signal ends this process at once
+    return tell(report, options, environment);
+}
+
+} // namespace
+
+int run_pairs(const PairsOptions& options) {
+    const auto settings = settings_from(options.settings);
+    if (!settings) {
+        print_error(settings.error().message);
+        return exit_bad_line;
+    }
+    const auto environment = Environment::from(environ);
+    const auto world = measure_world(environment, node_name(environment, *settings), "pairs");
+    if (!world) {
+        print_error(world.error().message);
+        return exit_cannot_tell;
+    }
+    if (world->members == 1 && !options.schedule.empty() && options.schedule != "loopback") {
+        print_error(format_text("this process is alone, and {} needs several nodes; start it with: srun --rdma-nccl "
+                                "-N NODES --ntasks-per-node=1 rdma-nccl pairs ...",
+                                options.schedule));
+        return exit_bad_line;
+    }
+    if (world->members == 1 && options.schedule.empty() && !options.quiet) {
+        print_error("alone: this node with itself; over nodes: srun --rdma-nccl -N NODES --ntasks-per-node=1 "
+                    "rdma-nccl pairs");
+    }
+    return world->member == 0 ? lead(*world, options, *settings, environment)
+                              : take_part_in_pairs(*world, options, *settings);
+}
+
+} // namespace rdma_nccl

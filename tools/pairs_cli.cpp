@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/text.h"
+#include "tools/pairs.h"
+
+#include <memory>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// As the line has it; options_of() makes sense of it.
+struct PairsLine {
+    PairsOptions options;
+    std::string rails = "same";
+    double seconds = 2;
+    double time_limit_s = 0; ///< 0: none
+    double join_s = 60;
+    const CLI::Option* quick = nullptr;
+    bool no_latency = false, no_both = false;
+    bool retest = false, no_retest = false;
+};
+
+milliseconds to_time(double seconds) {
+    constexpr double thousand = 1000;
+    return milliseconds(static_cast<std::int64_t>(seconds * thousand));
+}
+
+PairsOptions options_of(const PairsLine& line) {
+    auto options = line.options;
+    options.schedule = line.quick->count() > 0 ? "quick" : options.schedule;
+    options.rails = line.rails == "cross" ? RailPairing::Cross : RailPairing::Same;
+    options.only_rail = parse_number<unsigned>(line.rails);
+    options.measure.time = to_time(line.seconds);
+    options.measure.latency = !line.no_latency;
+    options.measure.both = !line.no_both;
+    options.join_time = to_time(line.join_s);
+    if (line.time_limit_s > 0) {
+        options.time_limit = to_time(line.time_limit_s);
+    }
+    if (line.retest || line.no_retest) {
+        options.retest = line.retest;
+    }
+    return options;
+}
+
+/// As tools/verbs_end.cpp wants it.
+CLI::Validator message_size() {
+    return {[](const std::string& text) {
+                constexpr std::uint64_t largest = std::uint64_t{1} << 30;
+                const auto bytes = parse_number<std::uint64_t>(text).value_or(0);
+                const bool good = bytes > 0 && bytes <= largest && bytes % 8 == 0;
+                return good ? "" : "it is a multiple of 8, up to 1G";
+            },
+            ""};
+}
+
+CLI::Validator rails_word() {
+    return {[](const std::string& text) {
+                const bool good = text == "same" || text == "cross" || parse_number<unsigned>(text).value_or(256) < 256;
+                return good ? "" : "it is same, cross, or the number of a rail, from 0";
+            },
+            ""};
+}
+
+void add_schedule(CLI::App& command, PairsLine& line) {
+    constexpr unsigned most_rounds = 10000;
+    auto* schedule = command.add_option("--schedule", line.options.schedule,
+                                        "who is measured with whom: all (each with each), quick, ring, bisection, "
+                                        "loopback (each with itself); default: all");
+    schedule->type_name("WORD")->check(CLI::IsMember({"all", "quick", "ring", "bisection", "loopback"}));
+    auto* quick = command.add_option("--quick", line.options.quick_rounds,
+                                     "K random rounds instead of all, then suspects with good nodes (default: 3)");
+    quick->type_name("[K]")->expected(0, 1)->default_str("3")->check(CLI::Range(1U, most_rounds));
+    quick->excludes(schedule);
+    line.quick = quick;
+    command
+        .add_option("--rails", line.rails, "HCA i with HCA i (same), each with each (cross), or one HCA alone, from 0")
+        ->type_name("same|cross|N")
+        ->check(rails_word())
+        ->capture_default_str();
+    auto* again =
+        command.add_flag("--retest", line.retest, "measure suspects again with good nodes (default with quick)");
+    command.add_flag("--no-retest", line.no_retest, "do not")->excludes(again);
+    command.add_option("--seed", line.options.seed, "of the random rounds")->type_name("N")->capture_default_str();
+}
+
+void add_measure(CLI::App& command, PairsLine& line) {
+    auto& measure = line.options.measure;
+    command.add_option("-D,--seconds", line.seconds, "for each direction; 10 for a thorough test")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.1, 3600.0))
+        ->capture_default_str();
+    command.add_option("-s,--size", measure.message_size, "bytes of one write, a multiple of 8 up to 1G (default: 1M)")
+        ->type_name("BYTES")
+        ->transform(CLI::AsSizeValue(false) & message_size());
+    command.add_option("-q,--qps", measure.queue_pairs, "queue pairs for each pairing")
+        ->type_name("N")
+        ->check(CLI::Range(1U, 256U))
+        ->capture_default_str();
+    command.add_option("--depth", measure.depth, "writes in flight on each queue pair")
+        ->type_name("N")
+        ->check(CLI::Range(2U, 8192U))
+        ->capture_default_str();
+    command.add_option("--traffic-class,--tclass", measure.traffic_class, "of the packets: DSCP x 4")
+        ->type_name("N")
+        ->check(CLI::Range(0U, 255U))
+        ->capture_default_str();
+    command.add_option("--service-level,--sl", measure.service_level, "of InfiniBand")
+        ->type_name("N")
+        ->check(CLI::Range(0U, 15U))
+        ->capture_default_str();
+    command.add_flag("--gpu", measure.gpu, "memory of the GPU next to each HCA, not of the host");
+    command.add_flag("--tcp", measure.tcp, "TCP between the same ports, too");
+    command.add_flag("--no-latency", line.no_latency, "bandwidth alone");
+    command.add_flag("--no-both", line.no_both, "not both ways at once");
+}
+
+void add_limits(CLI::App& command, PairsLine& line) {
+    constexpr double most_seconds = 7 * 86400.0;
+    command.add_option("--time-limit", line.time_limit_s, "end after so long, and tell what is known then")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(1.0, most_seconds));
+    command.add_option("--join", line.join_s, "how long the nodes are waited for")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(1.0, most_seconds))
+        ->capture_default_str();
+}
+
+void add_rules(CLI::App& command, JudgeRules& rules) {
+    const auto share = CLI::Range(0.0, 1.0);
+    command.add_option("--slow-below", rules.share_of_median, "slow is what has less than this share of the median")
+        ->type_name("SHARE")
+        ->check(share)
+        ->capture_default_str();
+    command.add_option("--deviations", rules.deviations, "or lies so many scaled median deviations below it")
+        ->type_name("N")
+        ->check(CLI::Range(0.0, 1000.0))
+        ->capture_default_str();
+    command.add_option("--floor", rules.floor_share, "or has less than this share of the link's rate; 0: no floor")
+        ->type_name("SHARE")
+        ->check(share)
+        ->capture_default_str();
+    command.add_option("--slow-pairs", rules.share_of_pairs, "a node is slow when this share of its pairs is")
+        ->type_name("SHARE")
+        ->check(share)
+        ->capture_default_str();
+    command.add_option("--latency-factor", rules.latency_factor, "slow is a latency of so many times the median")
+        ->type_name("N")
+        ->check(CLI::Range(1.0, 1e6))
+        ->capture_default_str();
+}
+
+void add_forms(CLI::App& command, PairsOptions& options) {
+    command.add_flag("--json", options.json, "print JSON");
+    auto* csv = command.add_option("--csv", options.csv, "write a line for each direction as CSV; - prints it");
+    csv->type_name("FILE")->check(not_empty());
+    command.add_option("--html", options.html, "write a page with heat map, distribution and rails")
+        ->type_name("FILE")
+        ->check(not_empty());
+    command.add_flag("--quiet", options.quiet, "no progress on stderr");
+}
+
+} // namespace
+
+void add_pairs_command(CLI::App& app, int& exit_code) {
+    auto line = std::make_shared<PairsLine>();
+    auto* command = app.add_subcommand("pairs", "RDMA bandwidth and latency between all nodes of a step, pair by pair: "
+                                                "srun --rdma-nccl rdma-nccl pairs");
+    // A script's own options and then the user's: his win.
+    command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    add_schedule(*command, *line);
+    add_measure(*command, *line);
+    add_limits(*command, *line);
+    add_rules(*command, line->options.rules);
+    add_forms(*command, line->options);
+    command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+    add_settings_options(*command, line->options.settings);
+    command->callback([line, &exit_code] { exit_code = run_pairs(options_of(*line)); });
+}
+
+} // namespace rdma_nccl
