@@ -60,16 +60,22 @@ shared_code := -fPIC -fno-semantic-interposition -ffunction-sections -fdata-sect
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
 # Tests are compiled more often than they run: they do without the optimizer.
 quick := -O0 -U_FORTIFY_SOURCE
-code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(if $(filter tests/%,$1),$(quick)))
+code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(if $(filter tests/%,$1),$(quick))) \
+	$(if $(filter tools/nccl_bench/% tests/fake_nccl/%,$1),$(cuda_flags))
+# Headers alone: both libraries are loaded when they are needed.
+cuda_flags := $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
 
 # --- What was built from what, and how ------------------------------------------------------------------------------
 find = $(shell cd $(srcdir) && find lib plugin tools tests examples -path tests/data -prune -o -name '$1' -print | sort)
-everything := $(call find,*.cpp)
+# Without CUDA and NCCL there is no rdma-nccl-bench.
+has_bench := $(and $(HAVE_CUDA),$(HAVE_NCCL))
+everything := $(filter-out $(if $(has_bench),,tools/nccl_bench/%),$(call find,*.cpp))
 sources = $(filter $1/%.cpp,$(everything))
 
 # `make TOGETHER=12` compiles the sources of a folder in groups of up to so many, each as one translation unit: a whole
 # build in a third of the time, a change of one file in twelve times the time. For builds that are used once.
-alone := tools/main.cpp tools/pages.cpp $(filter examples/% tests/hold/% tests/bench/% tests/fuzz/%,$(everything))
+alone := tools/main.cpp tools/pages.cpp tools/nccl_bench/main.cpp \
+	$(filter examples/% tests/hold/% tests/bench/% tests/fuzz/%,$(everything))
 compiled := $(if $(TOGETHER),$(alone) $(shell $(srcdir)/build-aux/write-groups build/obj $(TOGETHER) \
 	$(filter-out $(alone),$(everything))),$(everything))
 objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(compiled)))
@@ -77,7 +83,7 @@ objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(compiled)))
 # Other flags (in config.mk or on the command line) or another Slurm: compile again. A source added or gone: link again.
 # These two files change when what they hold does. (A package brings headers with old dates, hence Slurm's number.)
 slurm_number = $(shell grep -hs 'define SLURM_VERSION_NUMBER' $(SLURM_PREFIX)/include/slurm/slurm*.h)
-build/flags: text = $(CXX) $(FUZZ_CXX) $(cppflags) $(cxxflags) $(hidden_code) $(ldflags) $(own_cxx_library) $(LIBS) $(slurm_number)
+build/flags: text = $(CXX) $(FUZZ_CXX) $(cppflags) $(cuda_flags) $(cxxflags) $(hidden_code) $(ldflags) $(own_cxx_library) $(LIBS) $(slurm_number)
 build/sources: text = $(everything)
 build/flags build/sources: FORCE
 	@mkdir -p $(@D)
@@ -107,10 +113,11 @@ library  := build/librdma_nccl.a
 commands := build/commands.a
 plugin   := $(if $(HAVE_SLURM),build/rdma_nccl.so)
 examples := build/examples/pi
-all: $(plugin) build/rdma-nccl $(examples)
+rank_of_bench := $(if $(has_bench),build/rdma-nccl-bench)
+all: $(plugin) build/rdma-nccl $(rank_of_bench) $(examples)
 
 $(library): $(call objects,lib) build/sources
-$(commands): $(filter-out %/main.o,$(call objects,tools)) build/sources
+$(commands): $(filter-out %/main.o build/obj/tools/nccl_bench/%,$(call objects,tools)) build/sources
 $(library) $(commands):
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $(filter %.o,$^)
@@ -125,6 +132,10 @@ build/rdma_nccl.so: $(call objects,plugin) $(library) $(srcdir)/plugin/rdma_nccl
 		-Wl,--version-script=$(srcdir)/plugin/rdma_nccl.map -o $@ $(filter %.o %.a,$^) $(LIBS)
 
 build/rdma-nccl: build/obj/tools/main.o $(commands) $(library) build/sources
+	$(program) $(own_cxx_library) $(LIBS)
+
+# The only program that knows CUDA and NCCL: a rank of `rdma-nccl bench`, which finds it in its own folder.
+build/rdma-nccl-bench: $(call objects,tools/nccl_bench) $(commands) $(library) build/sources
 	$(program) $(own_cxx_library) $(LIBS)
 
 $(examples): build/examples/%: build/obj/examples/%.o
@@ -234,7 +245,7 @@ check-format: ## say which C++ is not in the project's format
 # An object is newer than its source and every header it includes, so it stands for all of them: only what changed is
 # looked at again. Most of the time goes to the analyzer that follows paths through the code: it gets an eighth of its
 # usual budget. The tests do without clang-tidy: the compiler's warnings and the sanitizers watch them.
-tidy_flags = -std=c++20 -Wall -Wextra $(cppflags) -Xclang -analyzer-config -Xclang max-nodes=28000
+tidy_flags = -std=c++20 -Wall -Wextra $(cppflags) $(cuda_flags) -Xclang -analyzer-config -Xclang max-nodes=28000
 lint: build/lint.ok ## look for likely mistakes (clang-tidy); only in what changed
 build/lint.ok: $(patsubst %.cpp,build/obj/%.o,$(filter-out tests/%,$(everything))) $(srcdir)/.clang-tidy
 	@$(srcdir)/build-aux/lint $(patsubst build/obj/%.o,$(srcdir)/%.cpp,$(filter %.o,$(if $(filter %.clang-tidy,$?),$^,$?))) -- $(tidy_flags)
@@ -247,6 +258,7 @@ man_pages := $(foreach n,1 5 8,$(addprefix man$n/,$(notdir $(wildcard $(srcdir)/
 data := $(shell cd $(srcdir) && find etc examples -type f ! -path etc/rdma-nccl.conf ! -path 'etc/plugstack.conf.d/*')
 installed = $(if $(plugin),program:$(plugin):$(plugindir)/rdma_nccl.so) \
 	program:build/rdma-nccl:$(bindir)/rdma-nccl \
+	$(if $(rank_of_bench),program:$(rank_of_bench):$(bindir)/rdma-nccl-bench) \
 	config:$(srcdir)/etc/rdma-nccl.conf:$(sysconfdir)/rdma-nccl.conf \
 	config:$(srcdir)/etc/plugstack.conf.d/rdma-nccl.conf:$(sysconfdir)/slurm/plugstack.conf.d/rdma-nccl.conf \
 	$(foreach page,$(man_pages),data:$(srcdir)/doc/$(notdir $(page)):$(mandir)/$(page)) \

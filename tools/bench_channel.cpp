@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_channel.h"
+
+#include "lib/format.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+namespace rdma_nccl {
+
+void BenchChannel::say(const nlohmann::json& message) const {
+    // Texts of libraries may hold any bytes.
+    const auto line = message.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+    std::string_view rest = line;
+    while (!rest.empty()) {
+        const auto count = ::send(fd_, rest.data(), rest.size(), MSG_NOSIGNAL);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count <= 0) {
+            return;
+        }
+        rest.remove_prefix(static_cast<std::size_t>(count));
+    }
+}
+
+Result<nlohmann::json> BenchChannel::hear(const char* key) {
+    for (;;) {
+        if (const auto end = received_.find('\n'); end != std::string::npos) {
+            const auto message = nlohmann::json::parse(received_.substr(0, end), nullptr, false);
+            received_.erase(0, end + 1);
+            if (message.is_object() && message.contains(key)) {
+                return message.at(key);
+            }
+            continue;
+        }
+        std::array<char, 65536> bytes{};
+        const auto count = ::recv(fd_, bytes.data(), bytes.size(), 0);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count <= 0) {
+            return fail(format_text("who started this rank is gone{}{}", count < 0 ? ": " : "",
+                                    count < 0 ? std::strerror(errno) : ""));
+        }
+        received_.append(bytes.data(), static_cast<std::size_t>(count));
+    }
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank's end of the connection to the process that started it: JSON objects, one a line, on a descriptor of their
+// own, as NCCL prints its logs to standard output.
+#pragma once
+
+#include "lib/result.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace rdma_nccl {
+
+/// The descriptor in a rank.
+inline constexpr int bench_channel_fd = 3;
+
+/// What a rank says: {"offer": ...} once, {"at": "..."} what it does now, {"row": ...}, {"failed": "...", "remote":
+/// bool} before it ends with 1, {"done": ...}. What it hears: {"order": ...}, then, behind its offer, {"go": ...}.
+class BenchChannel {
+public:
+    explicit BenchChannel(int fd) : fd_(fd) {}
+
+    /// Nothing happens when nobody hears it: then this process is about to be ended.
+    void say(const nlohmann::json& message) const;
+    /// What it does now.
+    void at(std::string_view what) const { say({{"at", what}}); }
+    /// Waits for the next line that has this key, and gives back its value. Fails when the other side is gone.
+    Result<nlohmann::json> hear(const char* key);
+
+private:
+    int fd_;
+    std::string received_;
+};
+
+} // namespace rdma_nccl

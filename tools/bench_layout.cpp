@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_layout.h"
+
+#include <algorithm>
+#include <set>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Ranks of one node are neighbours: members by their nodes, nodes by their first member.
+std::vector<BenchOffer> by_nodes(const std::vector<BenchOffer>& offers) {
+    std::vector<BenchOffer> sorted;
+    std::set<std::string> done;
+    for (const auto& first : offers) {
+        if (done.insert(first.node).second) {
+            std::copy_if(offers.begin(), offers.end(), std::back_inserter(sorted),
+                         [&first](const BenchOffer& offer) { return offer.node == first.node; });
+        }
+    }
+    return sorted;
+}
+
+/// The first GPU of each of the first two nodes; fewer where there are fewer.
+std::vector<BenchPlace> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
+    std::vector<BenchPlace> places;
+    std::set<std::string> nodes;
+    for (const auto& offer : offers) {
+        if (places.size() < 2 && offer.gpus > 0 && nodes.insert(offer.node).second) {
+            places.push_back({offer.member, 0});
+        }
+    }
+    return places;
+}
+
+std::string name_of_kind(BenchKind kind) {
+    switch (kind) {
+    case BenchKind::AsItIs:
+        return "A";
+    case BenchKind::NoRdma:
+        return "B";
+    case BenchKind::NoGpuDirect:
+        return "C";
+    case BenchKind::AsItIsAgain:
+        break;
+    }
+    return "A'";
+}
+
+} // namespace
+
+std::optional<std::vector<BenchPlace>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks) {
+    const auto sorted = by_nodes(offers);
+    if (ranks == 2) {
+        if (auto places = one_on_each_of_two(sorted); places.size() == 2) {
+            return places;
+        }
+    }
+    std::vector<BenchPlace> places;
+    for (const auto& offer : sorted) {
+        for (unsigned gpu = 0; gpu < offer.gpus && places.size() < ranks; ++gpu) {
+            places.push_back({offer.member, gpu});
+        }
+    }
+    return places.size() == ranks && ranks > 0 ? std::optional(std::move(places)) : std::nullopt;
+}
+
+std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<BenchPlace>& places) {
+    std::set<std::string> nodes;
+    for (const auto& place : places) {
+        const auto offer = std::find_if(offers.begin(), offers.end(),
+                                        [&place](const BenchOffer& entry) { return entry.member == place.member; });
+        if (offer != offers.end()) {
+            nodes.insert(offer->node);
+        }
+    }
+    return nodes.size();
+}
+
+std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers) {
+    unsigned all = 0;
+    for (const auto& offer : offers) {
+        all += offer.gpus;
+    }
+    std::vector<unsigned> counts;
+    for (unsigned count = 2; count < all; count *= 2) {
+        counts.push_back(count);
+    }
+    if (all > 0) {
+        counts.push_back(all);
+    }
+    return counts;
+}
+
+std::vector<BenchKind> kinds_of_runs(bool between_nodes, bool without_gpu_direct) {
+    if (!between_nodes) {
+        return {BenchKind::AsItIs};
+    }
+    std::vector<BenchKind> kinds = {BenchKind::AsItIs, BenchKind::NoRdma};
+    if (without_gpu_direct) {
+        kinds.push_back(BenchKind::NoGpuDirect);
+    }
+    kinds.push_back(BenchKind::AsItIsAgain);
+    return kinds;
+}
+
+BenchVariables variables_of(BenchKind kind) {
+    switch (kind) {
+    case BenchKind::NoRdma:
+        return {{"NCCL_IB_DISABLE", "1"}, {"NCCL_NET", "Socket"}, {"NCCL_NET_PLUGIN", "none"}};
+    case BenchKind::NoGpuDirect:
+        return {{"NCCL_NET_GDR_LEVEL", "LOC"}};
+    case BenchKind::AsItIs:
+    case BenchKind::AsItIsAgain:
+        break;
+    }
+    return {};
+}
+
+BenchRun make_run(BenchKind kind, unsigned ranks) {
+    BenchRun run;
+    run.name = name_of_kind(kind);
+    run.what = kind == BenchKind::NoRdma        ? "without RDMA"
+               : kind == BenchKind::NoGpuDirect ? "without GPUDirect"
+               : kind == BenchKind::AsItIs      ? "as it is"
+                                                : "as it is, again";
+    run.rdma_meant = kind != BenchKind::NoRdma;
+    run.ranks = ranks;
+    run.variables = variables_of(kind);
+    return run;
+}
+
+BenchRun make_host_run(BenchKind kind, unsigned ranks) {
+    auto run = make_run(kind, ranks);
+    run.what = kind == BenchKind::NoRdma   ? "host memory, TCP"
+               : kind == BenchKind::AsItIs ? "host memory, verbs"
+                                           : "host memory, verbs again";
+    run.variables.clear();
+    return run;
+}
+
+} // namespace rdma_nccl

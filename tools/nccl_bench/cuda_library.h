@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA's driver library, loaded when it is needed. It comes with the driver and its interface is stable, so that there
+// is no run-time library of one CUDA release to be found; NCCL's own one takes the context that is current.
+#pragma once
+
+#include "lib/result.h"
+
+#include <cuda.h>
+#include <string>
+#include <string_view>
+
+namespace rdma_nccl {
+
+struct CudaLibrary {
+    decltype(&::cuInit) init;
+    decltype(&::cuGetErrorString) error_string;
+    decltype(&::cuDeviceGetCount) device_count;
+    decltype(&::cuDeviceGet) device;
+    decltype(&::cuDeviceGetName) device_name;
+    decltype(&::cuDeviceGetPCIBusId) pci_address;
+    decltype(&::cuDevicePrimaryCtxRetain) retain_context;
+    decltype(&::cuDevicePrimaryCtxRelease) release_context;
+    decltype(&::cuCtxSetCurrent) set_context;
+    decltype(&::cuMemGetInfo) memory_info;
+    decltype(&::cuMemAlloc) allocate;
+    decltype(&::cuMemFree) free;
+    decltype(&::cuMemcpyHtoD) to_device;
+    decltype(&::cuMemcpyDtoH) to_host;
+    decltype(&::cuMemsetD8) fill;
+    decltype(&::cuStreamCreate) create_stream;
+    decltype(&::cuStreamQuery) query_stream;
+    decltype(&::cuStreamDestroy) destroy_stream;
+
+    /// Fails in words when there is no driver, or no GPU that this process sees.
+    static Result<CudaLibrary> load();
+
+    /// Fails as "WHAT: what CUDA says of it (error 2)".
+    [[nodiscard]] Result<void> check(CUresult result, std::string_view what) const;
+};
+
+} // namespace rdma_nccl
