@@ -69,7 +69,7 @@ cuda_flags := $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
 find = $(shell cd $(srcdir) && find lib plugin tools tests examples -path tests/data -prune -o -name '$1' -print | sort)
 # Without CUDA and NCCL there is no rdma-nccl-bench.
 has_bench := $(and $(HAVE_CUDA),$(HAVE_NCCL))
-everything := $(filter-out $(if $(has_bench),,tools/nccl_bench/%),$(call find,*.cpp))
+everything := $(filter-out $(if $(has_bench),,tools/nccl_bench/% tests/fake_nccl/%),$(call find,*.cpp))
 sources = $(filter $1/%.cpp,$(everything))
 
 # `make TOGETHER=12` compiles the sources of a folder in groups of up to so many, each as one translation unit: a whole
@@ -144,8 +144,9 @@ $(examples): build/examples/%: build/obj/examples/%.o
 
 # --- Tests ----------------------------------------------------------------------------------------------------------
 fake_verbs := $(if $(HAVE_IBVERBS),build/tests/fake_verbs/libibverbs.so.1)
+fake_nccl := $(if $(has_bench),build/tests/fake_nccl/libnccl.so.2)
 tests: build/tests/unit build/tests/holder build/tests/owners build/tests/verbs-pair build/tests/pages \
-	$(fake_verbs) $(if $(plugin),build/tests/spank) ## build the test programs
+	$(fake_verbs) $(fake_nccl) $(if $(plugin),build/tests/spank) ## build the test programs
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)
@@ -160,6 +161,12 @@ build/tests/spank: $(call objects,tests/spank) $(library) build/sources | $(plug
 $(fake_verbs): $(call objects,tests/fake_verbs) build/sources
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -Wl,-soname,$(@F) -o $@ $(filter %.o,$^)
+
+# NCCL and CUDA in the host's memory, emulated (tests/fake_nccl/README.md): one file with two names.
+$(fake_nccl): $(call objects,tests/fake_nccl) build/sources
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -Wl,-soname,$(@F) -o $@ $(filter %.o,$^)
+	@cp $@ $(@D)/libcuda.so.1
 
 # What holds ports for tests/hold/hold-test.
 build/tests/holder: $(call objects,tests/hold) $(library) build/sources

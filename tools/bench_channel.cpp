@@ -6,10 +6,15 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
 namespace rdma_nccl {
+
+BenchChannel::BenchChannel(int fd) : fd_(fd) {
+    (void)::fcntl(fd_, F_SETFD, FD_CLOEXEC);
+}
 
 void BenchChannel::say(const nlohmann::json& message) const {
     // Texts of libraries may hold any bytes.

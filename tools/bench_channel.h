@@ -18,7 +18,8 @@ inline constexpr int bench_channel_fd = 3;
 /// bool} before it ends with 1, {"done": ...}. What it hears: {"order": ...}, then, behind its offer, {"go": ...}.
 class BenchChannel {
 public:
-    explicit BenchChannel(int fd) : fd_(fd) {}
+    /// No program that the rank starts has the descriptor, too: its end is the rank's.
+    explicit BenchChannel(int fd);
 
     /// Nothing happens when nobody hears it: then this process is about to be ended.
     void say(const nlohmann::json& message) const;

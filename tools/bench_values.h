@@ -47,6 +47,7 @@ struct BenchRun {
     std::vector<BenchRow> rows;
     std::optional<StepVerdict> verdict; ///< what the counters say of this very run
     std::string problem;                ///< why it has no rows, or not all
+    unsigned nodes = 0;                 ///< that its ranks are on
 };
 
 struct BenchReport {

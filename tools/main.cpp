@@ -2,6 +2,7 @@
 // rdma-nccl SUBCOMMAND [options]: each subcommand is a file of its own and registers itself here.
 
 #include "config.h"
+#include "tools/bench.h"
 #include "tools/check.h"
 #include "tools/env.h"
 #include "tools/explain.h"
@@ -41,6 +42,7 @@ int run_subcommand(int argc, char** argv) {
     rdma_nccl::add_top_command(app, exit_code);
     rdma_nccl::add_check_command(app, exit_code);
     rdma_nccl::add_pairs_command(app, exit_code);
+    rdma_nccl::add_bench_command(app, exit_code);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& fault) {

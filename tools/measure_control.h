@@ -76,6 +76,8 @@ public:
     Result<void> send(const nlohmann::json& message);
     /// Whether there is something to receive, or the head is gone: long measurements look from time to time, and stop.
     [[nodiscard]] bool has_input() const;
+    /// To be polled together with others; behind it receive() until there is no more.
+    [[nodiscard]] int fd() const { return socket_.get(); }
 
 private:
     explicit MeasureMember(UniqueFd socket) : socket_(std::move(socket)) {}

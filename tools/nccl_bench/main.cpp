@@ -44,7 +44,7 @@ bool from_hex(const std::string& text, ncclUniqueId& id) {
     return true;
 }
 
-int probe(const std::string& library) {
+Json probe(const std::string& library) {
     Json found = {{"gpus", Json::array()}, {"library", ""}, {"version", 0}, {"problem", ""}};
     const auto cuda = CudaLibrary::load();
     const auto gpus = cuda ? list_devices(*cuda) : tl::unexpected(cuda.error());
@@ -59,8 +59,7 @@ int probe(const std::string& library) {
         found["version"] = nccl->version;
     }
     found["problem"] = !gpus ? gpus.error().message : !nccl ? nccl.error().message : "";
-    const auto text = found.dump(-1, ' ', true, Json::error_handler_t::replace);
-    return std::puts(text.c_str()) < 0 || std::fflush(stdout) != 0 ? exit_failed : 0;
+    return found;
 }
 
 struct RankOrder {
@@ -113,6 +112,10 @@ NcclResult<ncclUniqueId> agree_on_id(BenchChannel& channel, const RankOrder& ord
 
 NcclResult<void> run_rank(BenchChannel& channel) {
     const auto heard = channel.hear("order");
+    if (heard && heard->value("probe", false)) {
+        channel.say({{"probe", probe(heard->value("library", std::string()))}});
+        return {};
+    }
     const auto order = heard ? read_order(*heard) : tl::unexpected(heard.error());
     if (!order) {
         return tl::unexpected(NcclFailure{order.error().message, false});
@@ -152,7 +155,9 @@ NcclResult<void> run_rank(BenchChannel& channel) {
 
 int start(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "--probe") == 0) {
-        return probe(argc > 2 ? argv[2] : "libnccl.so.2");
+        const auto text =
+            probe(argc > 2 ? argv[2] : "libnccl.so.2").dump(-1, ' ', true, Json::error_handler_t::replace);
+        return std::puts(text.c_str()) < 0 || std::fflush(stdout) != 0 ? exit_failed : 0;
     }
     if (argc != 2 || std::strcmp(argv[1], "--rank") != 0) {
         print_error("rdma-nccl-bench is started by rdma-nccl bench; by hand: rdma-nccl-bench --probe [LIBNCCL]");

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_member.h"
+
+#include "lib/exchange_evidence.h"
+#include "lib/format.h"
+#include "lib/text.h"
+#include "tools/bench_probe.h"
+#include "tools/bench_ranks.h"
+#include "tools/measure_control.h"
+#include "tools/print.h"
+#include "tools/verify_watch.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <poll.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr int exit_cannot_tell = 3;
+constexpr milliseconds ending_pause(20);
+
+class Member {
+public:
+    Member(const MeasureWorld& world, const BenchOptions& options, MeasureMember head, BenchNode node,
+           std::optional<WatchedNode> watched)
+        : world_(world), options_(options), head_(std::move(head)), node_(std::move(node)),
+          watched_(std::move(watched)) {}
+
+    /// Until the head says so, or is gone.
+    void run() {
+        while (take_orders() && send_answers()) {
+            wait();
+            look();
+        }
+    }
+
+private:
+    /// False at the end.
+    bool take_orders() {
+        for (;;) {
+            const auto order = head_.receive(MeasureClock::now());
+            if (!order || (*order && (*order)->value("do", "") == "end")) {
+                return false;
+            }
+            if (!*order) {
+                return true;
+            }
+            obey(**order);
+        }
+    }
+
+    void obey(const Json& order) {
+        const auto what = order.value("do", std::string());
+        if (what == "start") {
+            start(order);
+        } else if (order.value("run", -1) != run_) {
+            return; // of a run that is over
+        } else if (what == "go") {
+            ranks_.tell(order.value("rank", 0U), {{"go", order.value("go", Json::object())}});
+        } else if (what == "stop") {
+            ranks_.kill();
+        } else if (what == "evidence") {
+            answer({{"run", run_}, {"evidence", evidence()}});
+        }
+    }
+
+    void start(const Json& order) {
+        run_ = order.value("run", -1);
+        at_.clear();
+        watch_.reset();
+        if (watched_ && order.value("watch", false)) {
+            const auto& step = watched_->node.facts.step;
+            watch_.emplace(watched_->watch({step.job_id, step.step_id, ::getpid()}));
+        }
+        for (const auto& place : order.value("ranks", Json::array())) {
+            const unsigned rank = place.value("rank", 0U);
+            const auto started = ranks_.start(rank, start_of(order, rank, place.value("gpu", 0U)));
+            if (!started) {
+                answer({{"run", run_}, {"rank", rank}, {"ended", started.error().message}, {"at", "its start"}});
+            }
+        }
+    }
+
+    [[nodiscard]] BenchRankStart start_of(const Json& order, unsigned rank, unsigned place) const {
+        BenchRankStart start;
+        start.command = node_.command;
+        for (const auto& [name, value] : order.value("variables", Json::object()).items()) {
+            start.variables.emplace_back(name, value.get<std::string>());
+        }
+        const unsigned gpu = node_.first_gpu + place / options_.ranks_per_gpu;
+        if (options_.ranks_per_gpu > 1) {
+            // NCCL refuses two ranks on a GPU, unless they seem to be on two hosts; then they talk over the network.
+            start.variables.emplace_back("NCCL_HOSTID", format_text("{}-{}", world_.node, rank));
+        }
+        start.order = {{"rank", rank},
+                       {"ranks", order.value("count", 1U)},
+                       {"gpu", gpu},
+                       {"library", node_.library},
+                       {"work", order.value("work", Json::object())},
+                       {"host", order.value("host", Json::object())}};
+        return start;
+    }
+
+    std::string evidence() {
+        if (!watch_) {
+            return {};
+        }
+        watch_->look(true);
+        return write_evidence(watched_->evidence(*watch_, {}));
+    }
+
+    void answer(const Json& message) { alive_ = alive_ && head_.send(message); }
+
+    /// False when the head is gone.
+    bool send_answers() {
+        for (const auto& event : ranks_.take()) {
+            if (event.says.is_null()) {
+                answer({{"run", run_},
+                        {"rank", event.rank},
+                        {"ended", event.ended_well ? "" : event.end},
+                        {"at", at_[event.rank]}});
+                continue;
+            }
+            if (event.says.contains("at") && event.says["at"].is_string()) {
+                at_[event.rank] = event.says["at"];
+            }
+            // Of a thousand ranks one is enough to see that it goes on.
+            if (!event.says.contains("at") || event.rank == 0) {
+                answer({{"run", run_}, {"rank", event.rank}, {"says", event.says}});
+            }
+        }
+        return alive_;
+    }
+
+    void wait() const {
+        std::vector<pollfd> fds = {{head_.fd(), POLLIN, 0}};
+        for (const int fd : ranks_.fds()) {
+            fds.push_back({fd, POLLIN, 0});
+        }
+        int pause = -1;
+        if (watch_ && !ranks_.empty()) {
+            const auto left = std::chrono::ceil<milliseconds>(watch_->next_look() - MeasureClock::now()).count();
+            pause = static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
+        }
+        if (ranks_.some_are_ending()) {
+            pause = static_cast<int>(ending_pause.count());
+        }
+        (void)::poll(fds.data(), fds.size(), head_.has_input() ? 0 : pause);
+    }
+
+    void look() {
+        if (watch_ && !ranks_.empty() && MeasureClock::now() >= watch_->next_look()) {
+            watch_->look();
+        }
+    }
+
+    const MeasureWorld& world_;
+    const BenchOptions& options_;
+    MeasureMember head_;
+    BenchNode node_;
+    std::optional<WatchedNode> watched_;
+    std::optional<StepWatch> watch_; ///< of the run
+    BenchRanks ranks_;
+    std::map<unsigned, std::string> at_; ///< what each does
+    int run_ = -1;
+    bool alive_ = true;
+};
+
+} // namespace
+
+int take_part_in_bench(const MeasureWorld& world, const BenchOptions& options) {
+    auto watched = WatchedNode::inspect(options.settings);
+    auto node = inspect_bench_node(world, options, watched ? &watched->node : nullptr);
+    if (!watched) {
+        node.problem = watched.error().message;
+        node.places = 0;
+    }
+    auto hello = bench_node_json(node);
+    hello["local"] = world.local;
+    hello["node"] = world.node;
+    auto head = MeasureMember::join(world, hello, MeasureClock::now() + options.join_time);
+    if (!head) {
+        print_error(head.error().message);
+        return exit_cannot_tell;
+    }
+    try {
+        Member(world, options, std::move(*head), std::move(node),
+               watched ? std::optional(std::move(*watched)) : std::nullopt)
+            .run();
+    } catch (const Json::exception& fault) { // a head of another version
+        print_error(format_text("the head's order cannot be read: {}", printable(fault.what(), 200)));
+        return exit_cannot_tell;
+    }
+    return 0;
+}
+
+} // namespace rdma_nccl

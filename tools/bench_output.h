@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tools/bench_summary.h"
+#include "tools/bench_values.h"
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace rdma_nccl {
+
+/// nccl-tests' columns of each run, then one table of all.
+std::string bench_text(const BenchReport& report, const BenchSummary& summary);
+
+/// "schema": 1.
+nlohmann::ordered_json bench_json(const BenchReport& report, const BenchSummary& summary);
+
+/// A line for each size of each run, below a line of names.
+std::string bench_csv(const BenchReport& report);
+
+} // namespace rdma_nccl

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_probe.h"
+
+#include "lib/format.h"
+#include "lib/text.h"
+#include "tools/bench_nccl.h"
+#include "tools/bench_ranks.h"
+#include "tools/measure_control.h"
+#include "tools/pairs_node.h"
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr std::chrono::seconds probe_limit(20);
+constexpr milliseconds pause(100);
+
+std::string own_file() {
+    std::array<char, PATH_MAX> path{};
+    const auto length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+    return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : "rdma-nccl";
+}
+
+/// Beside this command, where `make` and `make install` put it.
+Result<std::string> rank_program() {
+    const auto self = own_file();
+    auto program = self.substr(0, self.rfind('/') + 1) + "rdma-nccl-bench";
+    if (::access(program.c_str(), X_OK) != 0) {
+        return fail(format_text("{} is not there: rdma-nccl was built without CUDA and NCCL (configure --with-cuda, "
+                                "--with-nccl); rdma-nccl bench --host measures without GPUs",
+                                program));
+    }
+    return program;
+}
+
+/// What a rank says of this node's CUDA and NCCL.
+Result<Json> probe(const std::vector<std::string>& command, const std::string& library) {
+    BenchRanks ranks;
+    if (const auto started = ranks.start(0, {command, {}, {{"probe", true}, {"library", library}}}); !started) {
+        return tl::unexpected(started.error());
+    }
+    const auto deadline = MeasureClock::now() + probe_limit;
+    while (MeasureClock::now() < deadline) {
+        std::vector<pollfd> fds;
+        for (const int fd : ranks.fds()) {
+            fds.push_back({fd, POLLIN, 0});
+        }
+        (void)::poll(fds.data(), fds.size(), static_cast<int>(pause.count()));
+        for (const auto& event : ranks.take()) {
+            if (event.says.is_null()) {
+                return fail(format_text("{} {}, when it looked for GPUs", command.front(), event.end));
+            }
+            if (const auto found = event.says.find("probe"); found != event.says.end()) {
+                return *found;
+            }
+        }
+    }
+    return fail(format_text("CUDA did not answer within {} s: a GPU or its driver hangs (nvidia-smi, dmesg)",
+                            probe_limit.count()));
+}
+
+void inspect_gpus(BenchNode& node, const MeasureWorld& world, const BenchOptions& options) {
+    const auto program = rank_program();
+    const auto library =
+        program ? find_nccl(options.nccl, Environment::from(environ)) : tl::unexpected(program.error());
+    if (!library) {
+        node.problem = library.error().message;
+        return;
+    }
+    node.command = {*program, "--rank"};
+    node.library = *library;
+    const auto found = probe(node.command, *library);
+    if (!found) {
+        node.problem = found.error().message;
+        return;
+    }
+    for (const auto& gpu : found->value("gpus", Json::array())) {
+        node.gpus.push_back(printable(gpu.value("name", std::string())));
+    }
+    node.library_text = printable(found->value("library", std::string()), 300);
+    node.version = found->value("version", 0);
+    node.problem = printable(found->value("problem", std::string()), 400);
+    if (!node.problem.empty()) {
+        return;
+    }
+    auto share = share_of_gpus(world, static_cast<unsigned>(node.gpus.size()));
+    node.first_gpu = share.first;
+    node.places = share.count * options.ranks_per_gpu;
+    node.problem = std::move(share.problem);
+}
+
+void inspect_host(BenchNode& node, const MeasureWorld& world, const NodePlan* plan) {
+    node.command = {own_file(), "bench", "--ring-rank"};
+    node.places = world.local == 0 ? 1 : 0;
+    if (plan != nullptr) {
+        auto found = pair_node(plan->facts.fabric, plan->plan.fabric, world.node);
+        node.rails = std::move(found.rails);
+    }
+}
+
+} // namespace
+
+GpuShare share_of_gpus(const MeasureWorld& world, unsigned visible) {
+    if (!world.ranks) {
+        return world.local == 0 ? GpuShare{0, visible, {}} : GpuShare{};
+    }
+    if (visible == 1 || world.local < visible) { // one: the step shows each task its own
+        return {visible == 1 ? 0 : world.local, 1, {}};
+    }
+    return {0, 0,
+            format_text("task {} of this node has no GPU: {} are visible; start one task for each GPU", world.local,
+                        visible)};
+}
+
+BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan) {
+    BenchNode node;
+    try {
+        if (options.host) {
+            inspect_host(node, world, plan);
+        } else {
+            inspect_gpus(node, world, options);
+        }
+    } catch (const Json::exception& fault) { // of another version of rdma-nccl-bench
+        node.problem = format_text("{} says what cannot be read: {}", node.command.front(), fault.what());
+        node.places = 0;
+    }
+    return node;
+}
+
+Json bench_node_json(const BenchNode& node) {
+    PairNode as_pair;
+    as_pair.rails = node.rails;
+    return {{"library", node.library_text}, {"version", node.version},   {"places", node.places}, {"gpus", node.gpus},
+            {"problem", node.problem},      {"host", node_json(as_pair)}};
+}
+
+Result<BenchNode> read_bench_node(const Json& json) {
+    try {
+        BenchNode node;
+        node.library_text = printable(json.at("library").get<std::string>(), 300);
+        node.version = json.at("version").get<int>();
+        node.places = json.at("places").get<unsigned>();
+        for (const auto& name : json.at("gpus")) {
+            node.gpus.push_back(printable(name.get<std::string>()));
+        }
+        node.problem = printable(json.at("problem").get<std::string>(), 400);
+        auto host = read_pair_node(json.at("host"));
+        if (!host) {
+            return tl::unexpected(host.error());
+        }
+        node.rails = std::move(host->rails);
+        return node;
+    } catch (const Json::exception& fault) {
+        return fail(format_text("it says what cannot be read: {}", printable(fault.what(), 200)));
+    }
+}
+
+} // namespace rdma_nccl

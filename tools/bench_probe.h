@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a member has to measure with.
+#pragma once
+
+#include "lib/result.h"
+#include "tools/bench_options.h"
+#include "tools/measure_world.h"
+#include "tools/node_plan.h"
+#include "tools/pairs_values.h"
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct BenchNode {
+    std::vector<std::string> command; ///< of a rank
+    std::string library;              ///< NCCL's file, or the name that the loader knows
+    std::string library_text;         ///< "NCCL 2.28.9 (/usr/lib/libnccl.so.2)"
+    int version = 0;                  ///< of NCCL: all nodes need the same
+    unsigned first_gpu = 0;           ///< CUDA's number of the first that is this member's
+    unsigned places = 0;              ///< for ranks
+    std::vector<std::string> gpus;    ///< models of all GPUs that it sees
+    std::vector<PairRail> rails;      ///< of `host`
+    std::string problem;              ///< why there are no places; empty also for one whose node has another member
+};
+
+/// Starts a rank to look, as drivers may hang: within 20 s. `plan`: of this node; may be null.
+BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan);
+
+/// What the head needs of it.
+nlohmann::json bench_node_json(const BenchNode& node);
+/// Fails on what no member of ours says. Without command and numbers of GPUs.
+Result<BenchNode> read_bench_node(const nlohmann::json& json);
+
+/// The GPUs of a member: which come first, and how many ranks they take. Of rank layout each member has one of those
+/// that are visible, as its ranks of torch would; else the first member of a node has all.
+struct GpuShare {
+    unsigned first = 0;
+    unsigned count = 0;
+    std::string problem;
+
+    friend bool operator==(const GpuShare&, const GpuShare&) = default;
+};
+GpuShare share_of_gpus(const MeasureWorld& world, unsigned visible);
+
+} // namespace rdma_nccl

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a member: processes of their own, started anew for each run, as NCCL reads its environment once.
+#pragma once
+
+#include "lib/result.h"
+#include "tools/bench_layout.h"
+#include "tools/run_line_socket.h"
+
+#include <cstddef>
+#include <list>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct BenchRankStart {
+    std::vector<std::string> command;
+    BenchVariables variables; ///< beside the environment of this process
+    nlohmann::json order;     ///< the first that it hears
+};
+
+/// What a rank said, or how it ended.
+struct BenchRankEvent {
+    unsigned rank = 0;
+    nlohmann::json says; ///< an object; null when it has ended
+    bool ended_well = false;
+    std::string end; ///< "killed by signal 9 (Killed)"; of one that has ended
+};
+
+class BenchRanks {
+public:
+    BenchRanks() = default;
+    BenchRanks(const BenchRanks&) = delete;
+    BenchRanks& operator=(const BenchRanks&) = delete;
+    ~BenchRanks() { kill(); } ///< none outlives it
+
+    /// Its standard output goes where this process's errors go. Signals that are blocked here are so in the rank, too:
+    /// it is ended by kill() alone.
+    Result<void> start(unsigned rank, const BenchRankStart& start);
+    /// To one of them; one that has ended hears nothing.
+    void tell(unsigned rank, const nlohmann::json& message);
+    /// All that run.
+    void kill();
+
+    [[nodiscard]] bool empty() const { return ranks_.empty(); }
+    /// Descriptors that have something to read when something has happened.
+    [[nodiscard]] std::vector<int> fds() const;
+    /// Whether one has closed its descriptor, and its end is yet to be seen: look again soon.
+    [[nodiscard]] bool some_are_ending() const;
+    /// What has happened since the last call; never waits.
+    std::vector<BenchRankEvent> take();
+
+private:
+    struct Process {
+        unsigned rank;
+        pid_t pid;
+        LineSocket socket;
+        bool closed = false;
+    };
+    std::list<Process> ranks_;
+};
+
+} // namespace rdma_nccl

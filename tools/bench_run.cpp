@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_run.h"
+
+#include "lib/exchange_evidence.h"
+#include "lib/format.h"
+#include "lib/text.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// After the first failure others are waited for: the first to be heard of need not be the cause.
+constexpr milliseconds more_failures(500);
+constexpr seconds to_be_ended(10);
+/// Counters may lag behind for a second or two; a driver may hang.
+constexpr seconds evidence_limit(10);
+
+/// The name of an evidence's message, which read_evidence() does not want.
+std::string_view behind_first_line(std::string_view text) {
+    const auto end = text.find('\n');
+    return end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+}
+
+} // namespace
+
+Json go_of(bool host, const std::vector<Json>& offers, std::size_t rank) {
+    if (!host) {
+        return offers.front();
+    }
+    const auto count = offers.size();
+    return {{"next", offers[(rank + 1) % count]}, {"previous", offers[(rank + count - 1) % count]}};
+}
+
+BenchRunLead::BenchRunLead(BenchCrew crew, const BenchOptions& options, std::vector<BenchPlace> places, BenchRun run,
+                           int number)
+    : crew_(crew), options_(options), run_(std::move(run)), number_(number), last_news_(MeasureClock::now()) {
+    for (const auto& place : places) {
+        ranks_.push_back({place, false, std::nullopt, {}});
+    }
+}
+
+RunEnd BenchRunLead::carry_out(std::optional<Time> deadline, const std::function<void(const BenchRow&)>& row) {
+    auto end = RunEnd::Done;
+    start();
+    std::optional<Time> stop_at;
+    std::optional<Time> give_up;
+    while (!all_ended() && !(give_up && MeasureClock::now() >= *give_up)) {
+        auto until = give_up ? *give_up : stop_at ? *stop_at : last_news_ + options_.limit;
+        until = deadline && !stopped_ ? std::min(until, *deadline) : until;
+        const auto event = crew_.head.next(until);
+        const auto now = MeasureClock::now();
+        if (event.kind == MeasureEvent::Kind::Interrupted) {
+            end = RunEnd::Interrupted;
+            stop_at = now;
+        }
+        take_event(event, row);
+        if (!failures_.empty() && !stop_at) {
+            stop_at = now + more_failures;
+        }
+        if (!stop_at && deadline && now >= *deadline) {
+            end = RunEnd::TimeLimit;
+            stop_at = now;
+        }
+        if (!stop_at && now >= last_news_ + options_.limit) {
+            hang_ = "?"; // the ranks' last words come with their ends
+            stop_at = now;
+        }
+        if (stop_at && now >= *stop_at && !stopped_) {
+            stop();
+            give_up = now + to_be_ended;
+        }
+    }
+    gather_evidence();
+    run_.problem = !hang_.empty() ? words_of_hang() : words_of_failures();
+    return end;
+}
+
+void BenchRunLead::start() {
+    std::map<unsigned, Json> of_members;
+    for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
+        const auto& place = ranks_[rank].place;
+        of_members[place.member].push_back({{"rank", rank}, {"gpu", place.gpu}});
+    }
+    const auto watching = watchers();
+    for (const unsigned member : watching) {
+        (void)of_members[member]; // also one that starts no rank
+    }
+    Json variables = Json::object();
+    for (const auto& [name, value] : run_.variables) {
+        variables[name] = value;
+    }
+    for (auto& [member, ranks] : of_members) {
+        crew_.head.send(member, {{"do", "start"},
+                                 {"run", number_},
+                                 {"ranks", ranks.is_null() ? Json::array() : ranks},
+                                 {"count", ranks_.size()},
+                                 {"variables", variables},
+                                 {"work", work_json(options_.work)},
+                                 {"host", {{"verbs", run_.rdma_meant}}},
+                                 {"watch", watching.contains(member)}});
+    }
+}
+
+/// One member of each node that has ranks: the first.
+std::set<unsigned> BenchRunLead::watchers() const {
+    std::set<std::string> nodes;
+    for (const auto& rank : ranks_) {
+        if (const auto peer = crew_.peers.find(rank.place.member); peer != crew_.peers.end()) {
+            nodes.insert(peer->second.offer.node);
+        }
+    }
+    std::map<std::string, unsigned> first; // of a node, with its least local number
+    for (const auto& [member, peer] : crew_.peers) {
+        const auto& node = peer.offer.node;
+        if (nodes.contains(node) && (!first.contains(node) || peer.local < crew_.peers.at(first.at(node)).local)) {
+            first[node] = member;
+        }
+    }
+    std::set<unsigned> members;
+    for (const auto& [node, member] : first) {
+        members.insert(member);
+    }
+    return members;
+}
+
+void BenchRunLead::stop() {
+    stopped_ = true;
+    std::set<unsigned> members;
+    for (const auto& rank : ranks_) {
+        if (!rank.ended && members.insert(rank.place.member).second) {
+            crew_.head.send(rank.place.member, {{"do", "stop"}, {"run", number_}});
+        }
+    }
+}
+
+bool BenchRunLead::all_ended() const {
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.ended; });
+}
+
+void BenchRunLead::take_event(const MeasureEvent& event, const std::function<void(const BenchRow&)>& row) {
+    if (event.kind == MeasureEvent::Kind::Lost) {
+        return lose(event.member, event.why);
+    }
+    if (event.kind != MeasureEvent::Kind::Message) {
+        return;
+    }
+    try {
+        const auto& message = event.message;
+        if (message.value("run", -1) != number_) {
+            return;
+        }
+        if (message.contains("evidence")) {
+            if (auto evidence = read_evidence(behind_first_line(message.at("evidence").get<std::string>()))) {
+                evidence_[event.member] = std::move(*evidence);
+            } else {
+                evidence_[event.member].problem = evidence.error().message;
+            }
+            return;
+        }
+        const auto rank = message.at("rank").get<std::size_t>();
+        if (rank >= ranks_.size() || ranks_[rank].place.member != event.member) {
+            return; // a rank of somebody else
+        }
+        last_news_ = MeasureClock::now();
+        if (message.contains("ended")) {
+            take_end(static_cast<unsigned>(rank), message);
+        } else {
+            take_words(static_cast<unsigned>(rank), message.at("says"), row);
+        }
+    } catch (const Json::exception& fault) {
+        const auto peer = crew_.peers.find(event.member);
+        failures_.push_back(
+            {0,
+             format_text("{} says what cannot be read: {}",
+                         peer == crew_.peers.end() ? "a member" : peer->second.offer.node, printable(fault.what())),
+             false});
+    }
+}
+
+void BenchRunLead::take_words(unsigned rank, const Json& says, const std::function<void(const BenchRow&)>& row) {
+    if (says.contains("offer")) {
+        ranks_[rank].offer = says.at("offer");
+        const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.offer.has_value(); });
+        if (all) {
+            send_go();
+        }
+    } else if (says.contains("row")) {
+        if (auto read = read_row(says.at("row"))) {
+            row(*read);
+            run_.rows.push_back(std::move(*read));
+        }
+    } else if (says.contains("failed")) {
+        fail_rank(rank, printable(says.at("failed").get<std::string>(), 800), says.value("remote", false));
+    } else if (says.contains("done") && rank == 0) {
+        run_.library = printable(says.at("done").value("library", std::string()), 300);
+    }
+}
+
+void BenchRunLead::take_end(unsigned rank, const Json& message) {
+    auto& known = ranks_[rank];
+    known.ended = true;
+    known.at = printable(message.value("at", std::string()), 120);
+    const auto how = printable(message.value("ended", std::string()), 200);
+    const bool has_said = std::any_of(failures_.begin(), failures_.end(),
+                                      [rank](const Failure& failure) { return failure.rank == rank; });
+    if (!how.empty() && !has_said && !stopped_) {
+        fail_rank(rank, format_text("{}{}{}", how, known.at.empty() ? "" : " at: ", known.at), false);
+    }
+}
+
+void BenchRunLead::lose(unsigned member, const std::string& why) {
+    const auto peer = crew_.peers.find(member);
+    if (peer == crew_.peers.end()) {
+        return;
+    }
+    const auto words = format_text("{} is gone: {}", peer->second.offer.node, why);
+    crew_.losses.push_back(words);
+    crew_.peers.erase(peer);
+    for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
+        if (ranks_[rank].place.member == member && !ranks_[rank].ended) {
+            ranks_[rank].ended = true;
+            failures_.push_back({rank, words, false});
+        }
+    }
+}
+
+void BenchRunLead::send_go() {
+    std::vector<Json> offers;
+    offers.reserve(ranks_.size());
+    for (const auto& rank : ranks_) {
+        offers.push_back(*rank.offer);
+    }
+    for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
+        crew_.head.send(ranks_[rank].place.member,
+                        {{"do", "go"}, {"run", number_}, {"rank", rank}, {"go", go_of(options_.host, offers, rank)}});
+    }
+}
+
+void BenchRunLead::fail_rank(unsigned rank, std::string words, bool consequence) {
+    failures_.push_back({rank, format_text("{}: {}", name_of(rank), words), consequence});
+}
+
+std::string BenchRunLead::name_of(unsigned rank) const {
+    const auto& place = ranks_[rank].place;
+    const auto peer = crew_.peers.find(place.member);
+    const auto node = peer == crew_.peers.end() ? format_text("member {}", place.member) : peer->second.offer.node;
+    return options_.host ? format_text("rank {} ({})", rank, node)
+                         : format_text("rank {} ({}, its GPU {})", rank, node, place.gpu / options_.ranks_per_gpu);
+}
+
+std::string BenchRunLead::words_of_hang() const {
+    // Those that do something else than most are where to look.
+    std::map<std::string, std::vector<unsigned>> by_place;
+    for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
+        by_place[ranks_[rank].at].push_back(rank);
+    }
+    const auto most = std::max_element(by_place.begin(), by_place.end(),
+                                       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    const auto limit = static_cast<double>(options_.limit.count()) / 1000;
+    if (by_place.size() == 1) {
+        return format_text("nothing happened for {:g} s, while all ranks were at: {}; run again with NCCL_DEBUG=INFO",
+                           limit, most->first.empty() ? "their start" : most->first);
+    }
+    std::string words = format_text("nothing happened for {:g} s: ", limit);
+    for (const auto& [at, ranks] : by_place) {
+        if (at == most->first && by_place.size() > 1 && ranks.size() > 1) {
+            continue;
+        }
+        words += format_text("{}{} at: {}; ", name_of(ranks.front()),
+                             ranks.size() > 1 ? format_text(" and {} others", ranks.size() - 1) : "",
+                             at.empty() ? "its start" : at);
+    }
+    return most->second.size() > 1 ? words + format_text("the others at: {}", most->first)
+                                   : words.substr(0, words.size() - 2);
+}
+
+std::string BenchRunLead::words_of_failures() const {
+    if (failures_.empty()) {
+        return all_ended() || stopped_ ? "" : "its ranks could not be ended";
+    }
+    const auto cause =
+        std::find_if(failures_.begin(), failures_.end(), [](const Failure& failure) { return !failure.consequence; });
+    const auto& first = cause == failures_.end() ? failures_.front() : *cause;
+    std::set<unsigned> others;
+    for (const auto& failure : failures_) {
+        if (failure.rank != first.rank) {
+            others.insert(failure.rank);
+        }
+    }
+    return others.empty()
+               ? first.words
+               : format_text("{} ({} other{} failed, too)", first.words, others.size(), others.size() == 1 ? "" : "s");
+}
+
+void BenchRunLead::gather_evidence() {
+    const auto asked = watchers();
+    for (const unsigned member : asked) {
+        crew_.head.send(member, {{"do", "evidence"}, {"run", number_}});
+    }
+    const auto until = MeasureClock::now() + evidence_limit;
+    const auto missing = [&] {
+        return std::any_of(asked.begin(), asked.end(), [this](unsigned member) {
+            return crew_.peers.contains(member) && !evidence_.contains(member);
+        });
+    };
+    while (missing() && MeasureClock::now() < until) {
+        const auto event = crew_.head.next(until);
+        if (event.kind == MeasureEvent::Kind::Interrupted) {
+            break; // a second time: now
+        }
+        take_event(event, [](const BenchRow&) {});
+    }
+    std::vector<NodeEvidence> heard;
+    std::vector<std::string> silent;
+    for (const unsigned member : asked) {
+        if (const auto found = evidence_.find(member); found != evidence_.end()) {
+            heard.push_back(std::move(found->second));
+        } else if (const auto peer = crew_.peers.find(member); peer != crew_.peers.end()) {
+            silent.push_back(peer->second.offer.node);
+        }
+    }
+    if (!heard.empty()) {
+        run_.verdict = judge_step(std::move(heard), std::move(silent));
+    }
+}
+
+} // namespace rdma_nccl

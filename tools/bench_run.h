@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run, seen from the head: all its ranks from their start to their end, and the evidence of their nodes.
+#pragma once
+
+#include "tools/bench_layout.h"
+#include "tools/bench_options.h"
+#include "tools/measure_control.h"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// A member as the head knows it.
+struct BenchPeer {
+    BenchOffer offer;
+    unsigned local = 0;
+    nlohmann::json host; ///< its rails, for rings in host memory
+};
+
+enum class RunEnd { Done, Interrupted, TimeLimit };
+
+/// Who leads all runs.
+struct BenchCrew {
+    MeasureHead& head;
+    std::map<unsigned, BenchPeer>& peers; ///< those that are lost leave it
+    std::vector<std::string>& losses;     ///< "n02 is gone: its process has ended"
+};
+
+class BenchRunLead {
+public:
+    using Time = MeasureClock::time_point;
+
+    BenchRunLead(BenchCrew crew, const BenchOptions& options, std::vector<BenchPlace> places, BenchRun run, int number);
+
+    /// Until all ranks have ended and their nodes have told what they moved. `row`: each that comes.
+    RunEnd carry_out(std::optional<Time> deadline, const std::function<void(const BenchRow&)>& row);
+    [[nodiscard]] BenchRun take() { return std::move(run_); }
+
+private:
+    struct Rank {
+        BenchPlace place;
+        bool ended = false;
+        std::optional<nlohmann::json> offer;
+        std::string at;
+    };
+    struct Failure {
+        unsigned rank = 0;
+        std::string words;
+        bool consequence = false; ///< of another rank's
+    };
+
+    void start();
+    void stop();
+    [[nodiscard]] bool all_ended() const;
+    void take_event(const MeasureEvent& event, const std::function<void(const BenchRow&)>& row);
+    void take_words(unsigned rank, const nlohmann::json& says, const std::function<void(const BenchRow&)>& row);
+    void take_end(unsigned rank, const nlohmann::json& message);
+    void lose(unsigned member, const std::string& why);
+    void send_go();
+    void fail_rank(unsigned rank, std::string words, bool consequence);
+    void gather_evidence();
+    [[nodiscard]] std::string name_of(unsigned rank) const;
+    [[nodiscard]] std::string words_of_hang() const;
+    [[nodiscard]] std::string words_of_failures() const;
+    [[nodiscard]] std::set<unsigned> watchers() const;
+
+    BenchCrew crew_;
+    const BenchOptions& options_;
+    std::vector<Rank> ranks_;
+    BenchRun run_;
+    int number_;
+    std::vector<Failure> failures_;
+    std::map<unsigned, NodeEvidence> evidence_; ///< by member
+    Time last_news_;
+    bool stopped_ = false, gone_ = false;
+    std::string hang_;
+};
+
+/// What a rank has to know of the others, behind their offers. Of NCCL: the id of rank 0. Of a ring in host memory: its
+/// neighbours.
+nlohmann::json go_of(bool host, const std::vector<nlohmann::json>& offers, std::size_t rank);
+
+} // namespace rdma_nccl

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_summary.h"
+
+#include "lib/format.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr double gigabits = 8;
+/// A and A' differ by more of their mean: what lies between them is no difference of the network.
+constexpr double greatest_drift = 0.10;
+
+int weight(BenchState state) {
+    switch (state) {
+    case BenchState::Good:
+        return 0;
+    case BenchState::CannotTell:
+        return 1;
+    case BenchState::Warning:
+        return 2;
+    case BenchState::Critical:
+        break;
+    }
+    return 3;
+}
+
+int exit_code_of(BenchState state) {
+    switch (state) {
+    case BenchState::Good:
+        return 0;
+    case BenchState::Warning:
+        return 1;
+    case BenchState::Critical:
+        return 2;
+    case BenchState::CannotTell:
+        break;
+    }
+    return 3;
+}
+
+/// The runs of one number of ranks.
+struct Group {
+    unsigned ranks = 0;
+    std::vector<const BenchRun*> runs;
+
+    [[nodiscard]] const BenchRun* find(std::string_view name) const {
+        const auto found = std::find_if(runs.begin(), runs.end(), [&](const auto* run) { return run->name == name; });
+        return found == runs.end() ? nullptr : *found;
+    }
+};
+
+std::vector<Group> groups_of(const BenchReport& report) {
+    std::vector<Group> groups;
+    for (const auto& run : report.runs) {
+        if (groups.empty() || groups.back().ranks != run.ranks || groups.back().find(run.name) != nullptr) {
+            groups.push_back({run.ranks, {}});
+        }
+        groups.back().runs.push_back(&run);
+    }
+    return groups;
+}
+
+std::vector<std::string> operations_of(const Group& group) {
+    std::vector<std::string> names;
+    for (const auto* run : group.runs) {
+        for (const auto& row : run->rows) {
+            if (std::find(names.begin(), names.end(), row.operation) == names.end()) {
+                names.push_back(row.operation);
+            }
+        }
+    }
+    return names;
+}
+
+/// The greatest size of A, or of what there is.
+std::uint64_t greatest_size(const Group& group, const std::string& operation) {
+    for (const auto* run : group.runs) {
+        std::uint64_t bytes = 0;
+        for (const auto& row : run->rows) {
+            bytes = row.operation == operation ? std::max(bytes, row.bytes) : bytes;
+        }
+        if (bytes > 0) {
+            return bytes;
+        }
+    }
+    return 0;
+}
+
+std::optional<BenchBandwidth> bandwidth_in(const BenchRun* run, const BenchLine& line) {
+    if (run == nullptr) {
+        return std::nullopt;
+    }
+    for (const auto& row : run->rows) {
+        if (row.operation == line.operation && row.bytes == line.bytes) {
+            return BenchBandwidth{row.out_of_place.busbw * gigabits, row.out_of_place.algbw * gigabits};
+        }
+    }
+    return std::nullopt;
+}
+
+class Judge {
+public:
+    Judge(const BenchReport& report, const Group& group, BenchLine& line)
+        : report_(report), group_(group), line_(line), a_(group.find("A")), b_(group.find("B")), c_(group.find("C")),
+          again_(group.find("A'")) {}
+
+    void judge() {
+        judge_values();
+        judge_problems();
+        const auto first = bandwidth_in(a_, line_);
+        const auto second = bandwidth_in(again_, line_);
+        line_.with_rdma = first && second
+                              ? BenchBandwidth{(first->busbw + second->busbw) / 2, (first->algbw + second->algbw) / 2}
+                          : first ? first
+                                  : second;
+        line_.without_rdma = bandwidth_in(b_, line_);
+        line_.no_gpu_direct = bandwidth_in(c_, line_);
+        if (!report_.host && line_.nodes < 2 && b_ == nullptr) {
+            note(BenchState::Good, "inside one node: no network");
+            return;
+        }
+        const bool with = judge_rdma();
+        const bool without = judge_without();
+        judge_drift(first, second);
+        if (report_.software) {
+            note(BenchState::Good, "software RDMA: a functional test only");
+        } else if (with && without && line_.with_rdma && line_.without_rdma && line_.without_rdma->busbw > 0) {
+            line_.ratio = line_.with_rdma->busbw / line_.without_rdma->busbw;
+        }
+    }
+
+private:
+    void note(BenchState state, std::string words) {
+        const bool worse = weight(state) > weight(line_.state);
+        line_.notes.insert(worse ? line_.notes.begin() : line_.notes.end(), std::move(words));
+        line_.state = worse ? state : line_.state;
+    }
+
+    void judge_values() {
+        std::uint64_t wrong = 0;
+        for (const auto* run : group_.runs) {
+            for (const auto& row : run->rows) {
+                if (row.operation == line_.operation) {
+                    wrong += row.out_of_place.wrong.value_or(0);
+                    wrong += row.in_place ? row.in_place->wrong.value_or(0) : 0;
+                }
+            }
+        }
+        if (wrong > 0) {
+            note(BenchState::Critical, format_text("WRONG VALUES: {}", wrong));
+        }
+    }
+
+    void judge_problems() {
+        for (const auto* run : group_.runs) {
+            if (!run->problem.empty()) {
+                note(BenchState::Critical, format_text("{} failed", run->name));
+            }
+        }
+    }
+
+    /// Whether the figure is one of RDMA, as A's and A's counters say.
+    bool judge_rdma() {
+        bool good = false;
+        for (const auto* run : {a_, again_}) {
+            if (run == nullptr || run->rows.empty()) {
+                continue;
+            }
+            if (!run->verdict) {
+                note(BenchState::CannotTell, format_text("{}: no counters were read", run->name));
+                continue;
+            }
+            const auto& verdict = *run->verdict;
+            const auto because = verdict.why.empty() ? "" : format_text(" ({})", verdict.why.front());
+            switch (verdict.verdict) {
+            case Verdict::Used:
+                if (!good) {
+                    note(BenchState::Good, format_text("RDMA used: {:.1f} %{}", verdict.share * 100,
+                                                       verdict.gpu_direct == GpuDirect::On ? ", GPUDirect on" : ""));
+                }
+                good = true;
+                break;
+            case Verdict::Mixed:
+                note(BenchState::Warning,
+                     format_text("{} used RDMA in part: {:.1f} %{}", run->name, verdict.share * 100, because));
+                break;
+            case Verdict::NotUsed:
+                note(BenchState::Critical, format_text("{} DID NOT USE RDMA{}", run->name, because));
+                break;
+            case Verdict::Idle:
+                note(BenchState::CannotTell,
+                     format_text("{}: too few bytes were counted to tell (greater sizes: -e)", run->name));
+                break;
+            case Verdict::Unknown:
+                note(BenchState::CannotTell,
+                     format_text("{}: cannot tell whether RDMA was used{}", run->name, because));
+                break;
+            }
+        }
+        return good;
+    }
+
+    /// Whether B's figure is one without RDMA.
+    bool judge_without() {
+        if (b_ == nullptr || b_->rows.empty()) {
+            return false;
+        }
+        const bool used =
+            b_->verdict && (b_->verdict->verdict == Verdict::Used || b_->verdict->verdict == Verdict::Mixed);
+        if (used) {
+            note(BenchState::Warning, "B used RDMA, too: no comparison");
+        }
+        return !used;
+    }
+
+    void judge_drift(const std::optional<BenchBandwidth>& first, const std::optional<BenchBandwidth>& second) {
+        if (!first || !second || line_.with_rdma->busbw <= 0) {
+            return;
+        }
+        const double drift = std::abs(first->busbw - second->busbw) / line_.with_rdma->busbw;
+        if (drift > greatest_drift) {
+            note(BenchState::Warning, format_text("A and A' differ by {:.0f} %", drift * 100));
+        }
+    }
+
+    const BenchReport& report_;
+    const Group& group_;
+    BenchLine& line_;
+    const BenchRun *a_, *b_, *c_, *again_;
+};
+
+} // namespace
+
+BenchSummary summarize(const BenchReport& report) {
+    BenchSummary summary;
+    bool failed = false;
+    for (const auto& group : groups_of(report)) {
+        const auto operations = operations_of(group);
+        failed = failed || operations.empty();
+        for (const auto& operation : operations) {
+            BenchLine line;
+            line.operation = operation;
+            line.ranks = group.ranks;
+            line.nodes = group.runs.front()->nodes;
+            line.bytes = greatest_size(group, operation);
+            Judge(report, group, line).judge();
+            summary.lines.push_back(std::move(line));
+        }
+    }
+    std::stable_sort(summary.lines.begin(), summary.lines.end(),
+                     [](const BenchLine& a, const BenchLine& b) { return a.operation < b.operation; });
+    summary.state = summary.lines.empty() ? BenchState::CannotTell : BenchState::Good;
+    for (const auto& line : summary.lines) {
+        summary.state = weight(line.state) > weight(summary.state) ? line.state : summary.state;
+    }
+    if (failed) {
+        summary.state = BenchState::Critical;
+    }
+    summary.exit_code = exit_code_of(summary.state);
+    return summary;
+}
+
+} // namespace rdma_nccl
