@@ -166,7 +166,7 @@ $(fake_verbs): $(call objects,tests/fake_verbs) build/sources
 $(fake_nccl): $(call objects,tests/fake_nccl) build/sources
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) -shared $(ldflags) $(own_cxx_library) -Wl,-soname,$(@F) -o $@ $(filter %.o,$^)
-	@cp $@ $(@D)/libcuda.so.1
+	@cp --remove-destination $@ $(@D)/libcuda.so.1
 
 # What holds ports for tests/hold/hold-test.
 build/tests/holder: $(call objects,tests/hold) $(library) build/sources

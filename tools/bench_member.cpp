@@ -80,7 +80,8 @@ private:
             const auto& step = watched_->node.facts.step;
             watch_.emplace(watched_->watch({step.job_id, step.step_id, ::getpid()}));
         }
-        for (const auto& place : order.value("ranks", Json::array())) {
+        const auto places = order.value("ranks", Json::array());
+        for (const auto& place : places) {
             const unsigned rank = place.value("rank", 0U);
             const auto started = ranks_.start(rank, start_of(order, rank, place.value("gpu", 0U)));
             if (!started) {
@@ -92,7 +93,8 @@ private:
     [[nodiscard]] BenchRankStart start_of(const Json& order, unsigned rank, unsigned place) const {
         BenchRankStart start;
         start.command = node_.command;
-        for (const auto& [name, value] : order.value("variables", Json::object()).items()) {
+        const auto variables = order.value("variables", Json::object());
+        for (const auto& [name, value] : variables.items()) {
             start.variables.emplace_back(name, value.get<std::string>());
         }
         const unsigned gpu = node_.first_gpu + place / options_.ranks_per_gpu;

@@ -84,7 +84,8 @@ void inspect_gpus(BenchNode& node, const MeasureWorld& world, const BenchOptions
         node.problem = found.error().message;
         return;
     }
-    for (const auto& gpu : found->value("gpus", Json::array())) {
+    const auto gpus = found->value("gpus", Json::array());
+    for (const auto& gpu : gpus) {
         node.gpus.push_back(printable(gpu.value("name", std::string())));
     }
     node.library_text = printable(found->value("library", std::string()), 300);

@@ -239,10 +239,14 @@ private:
 BenchSummary summarize(const BenchReport& report) {
     BenchSummary summary;
     bool failed = false;
+    std::vector<std::string> operations; // as they were asked for
     for (const auto& group : groups_of(report)) {
-        const auto operations = operations_of(group);
-        failed = failed || operations.empty();
-        for (const auto& operation : operations) {
+        const auto measured = operations_of(group);
+        failed = failed || measured.empty();
+        for (const auto& operation : measured) {
+            if (std::find(operations.begin(), operations.end(), operation) == operations.end()) {
+                operations.push_back(operation);
+            }
             BenchLine line;
             line.operation = operation;
             line.ranks = group.ranks;
@@ -252,8 +256,11 @@ BenchSummary summarize(const BenchReport& report) {
             summary.lines.push_back(std::move(line));
         }
     }
+    const auto order = [&operations](const BenchLine& line) {
+        return std::find(operations.begin(), operations.end(), line.operation);
+    };
     std::stable_sort(summary.lines.begin(), summary.lines.end(),
-                     [](const BenchLine& a, const BenchLine& b) { return a.operation < b.operation; });
+                     [&order](const BenchLine& a, const BenchLine& b) { return order(a) < order(b); });
     summary.state = summary.lines.empty() ? BenchState::CannotTell : BenchState::Good;
     for (const auto& line : summary.lines) {
         summary.state = weight(line.state) > weight(summary.state) ? line.state : summary.state;

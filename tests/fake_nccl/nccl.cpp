@@ -40,8 +40,9 @@ bool without_rdma() {
 bool is_faulty(const char* kind, int rank, int call) {
     const std::string in = variable("FAKE_NCCL_FAULT_IN");
     const bool here = in.empty() || (in == "sockets") == without_rdma();
-    return here &&
-           std::string(variable("FAKE_NCCL_FAULT")) == kind + (":" + std::to_string(rank)) + ":" + std::to_string(call);
+    const auto wanted = kind + (":" + std::to_string(rank)) + ":";
+    const std::string fault = variable("FAKE_NCCL_FAULT");
+    return here && (fault == wanted + std::to_string(call) || fault == wanted + "*");
 }
 
 in_addr own_address() {
@@ -215,7 +216,7 @@ ncclResult_t gather(ncclComm& comm, const Bytes& own, Bytes& result, const Combi
         }
         result = std::move(results[0]);
     }
-    if (is_faulty("wrong", comm.rank, call) && !result.empty()) {
+    if (is_faulty("wrong", comm.rank, call) && result.size() > sizeof(double)) { // not what ranks tell each other
         result[result.size() / 2] = static_cast<char>(result[result.size() / 2] ^ 1);
     }
     return ncclSuccess;
