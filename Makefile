@@ -145,8 +145,9 @@ $(examples): build/examples/%: build/obj/examples/%.o
 # --- Tests ----------------------------------------------------------------------------------------------------------
 fake_verbs := $(if $(HAVE_IBVERBS),build/tests/fake_verbs/libibverbs.so.1)
 fake_nccl := $(if $(has_bench),build/tests/fake_nccl/libnccl.so.2)
+emulated := $(fake_verbs) $(fake_nccl)
 tests: build/tests/unit build/tests/holder build/tests/owners build/tests/verbs-pair build/tests/pages \
-	$(fake_verbs) $(fake_nccl) $(if $(plugin),build/tests/spank) ## build the test programs
+	$(emulated) $(if $(plugin),build/tests/spank) ## build the test programs
 
 build/tests/unit: $(call objects,tests/unit) $(commands) $(library) build/sources
 	@mkdir -p $(@D)

@@ -8,6 +8,7 @@
 #include "tools/wall_time.h"
 
 #include <algorithm>
+#include <climits>
 #include <set>
 
 namespace rdma_nccl {
@@ -88,6 +89,7 @@ private:
         BenchPeer peer;
         peer.offer = {member, hello.value("node", std::string()), node->places};
         peer.local = hello.value("local", 0U);
+        peer.rails = static_cast<unsigned>(node->rails.size());
         if (!node->problem.empty()) {
             problems_.push_back(format_text("{}: {}", peer.offer.node, node->problem));
         }
@@ -210,6 +212,16 @@ private:
         return planned;
     }
 
+    /// As many as all nodes have HCAs for; 0: one has none.
+    [[nodiscard]] unsigned rings_of(const std::vector<BenchPlace>& places) const {
+        unsigned rings = options_.rings.value_or(UINT_MAX);
+        for (const auto& place : places) {
+            const auto peer = peers_.find(place.member);
+            rings = peer == peers_.end() ? rings : std::min(rings, peer->second.rails);
+        }
+        return rings;
+    }
+
     /// As long as the runs so far took, each.
     [[nodiscard]] std::string time_left(std::size_t done, std::size_t all) const {
         if (done == 0) {
@@ -238,7 +250,8 @@ private:
                 format_text("run {} of {}: {} {}, {} ({}){}", i + 1, planned.size(), ranks,
                             options_.host ? "nodes" : "GPUs", run.name, run.what, time_left(i, planned.size()));
             progress_.say(what);
-            BenchRunLead lead({head_, peers_, losses_}, options_, *places, std::move(run), static_cast<int>(i));
+            BenchRunLead lead({head_, peers_, losses_}, options_, *places, std::move(run), static_cast<int>(i),
+                              rings_of(*places));
             const auto end = lead.carry_out(deadline_, [&](const BenchRow& row) {
                 progress_.show(format_text("{}: {} of {}: {:.1f} Gb/s", what, row.operation, bytes_text(row.bytes),
                                            row.out_of_place.busbw * 8),

@@ -3,10 +3,12 @@
 
 #include "lib/exchange_evidence.h"
 #include "lib/format.h"
+#include "lib/socket_address.h"
 #include "lib/text.h"
 #include "tools/bench_probe.h"
 #include "tools/bench_ranks.h"
 #include "tools/measure_control.h"
+#include "tools/pairs_node.h"
 #include "tools/print.h"
 #include "tools/verify_watch.h"
 
@@ -15,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -26,6 +29,17 @@ using std::chrono::milliseconds;
 
 constexpr int exit_cannot_tell = 3;
 constexpr milliseconds ending_pause(20);
+
+/// By which this node reaches the head, and others reach it: for TCP where a rail has no address.
+std::string address_to_head(int socket) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) { // NOLINT
+        return {};
+    }
+    const auto own = address_of(reinterpret_cast<sockaddr*>(&address)); // NOLINT
+    return own ? own->text() : "";
+}
 
 class Member {
 public:
@@ -107,8 +121,20 @@ private:
                        {"gpu", gpu},
                        {"library", node_.library},
                        {"work", order.value("work", Json::object())},
-                       {"host", order.value("host", Json::object())}};
+                       {"host", host_of(order)}};
         return start;
+    }
+
+    /// What a ring needs to know of this node.
+    [[nodiscard]] Json host_of(const Json& order) const {
+        auto host = order.value("host", Json::object());
+        if (options_.host) {
+            PairNode node;
+            node.rails = node_.rails;
+            host["node"] = node_json(node);
+            host["address"] = address_to_head(head_.fd());
+        }
+        return host;
     }
 
     std::string evidence() {

@@ -38,8 +38,9 @@ Json go_of(bool host, const std::vector<Json>& offers, std::size_t rank) {
 }
 
 BenchRunLead::BenchRunLead(BenchCrew crew, const BenchOptions& options, std::vector<BenchPlace> places, BenchRun run,
-                           int number)
-    : crew_(crew), options_(options), run_(std::move(run)), number_(number), last_news_(MeasureClock::now()) {
+                           int number, unsigned rings)
+    : crew_(crew), options_(options), run_(std::move(run)), number_(number), rings_(rings),
+      last_news_(MeasureClock::now()) {
     for (const auto& place : places) {
         ranks_.push_back({place, false, std::nullopt, {}});
     }
@@ -102,7 +103,7 @@ void BenchRunLead::start() {
                                  {"count", ranks_.size()},
                                  {"variables", variables},
                                  {"work", work_json(options_.work)},
-                                 {"host", {{"verbs", run_.rdma_meant}}},
+                                 {"host", {{"verbs", run_.rdma_meant}, {"rings", rings_}}},
                                  {"watch", watching.contains(member)}});
     }
 }

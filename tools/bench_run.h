@@ -21,7 +21,7 @@ namespace rdma_nccl {
 struct BenchPeer {
     BenchOffer offer;
     unsigned local = 0;
-    nlohmann::json host; ///< its rails, for rings in host memory
+    unsigned rails = 0; ///< HCA ports that rings in host memory can use
 };
 
 enum class RunEnd { Done, Interrupted, TimeLimit };
@@ -37,7 +37,8 @@ class BenchRunLead {
 public:
     using Time = MeasureClock::time_point;
 
-    BenchRunLead(BenchCrew crew, const BenchOptions& options, std::vector<BenchPlace> places, BenchRun run, int number);
+    BenchRunLead(BenchCrew crew, const BenchOptions& options, std::vector<BenchPlace> places, BenchRun run, int number,
+                 unsigned rings);
 
     /// Until all ranks have ended and their nodes have told what they moved. `row`: each that comes.
     RunEnd carry_out(std::optional<Time> deadline, const std::function<void(const BenchRow&)>& row);
@@ -76,6 +77,7 @@ private:
     std::vector<Rank> ranks_;
     BenchRun run_;
     int number_;
+    unsigned rings_; ///< of `host`
     std::vector<Failure> failures_;
     std::map<unsigned, NodeEvidence> evidence_; ///< by member
     Time last_news_;

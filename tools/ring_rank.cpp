@@ -1,7 +1,301 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/ring_rank.h"
+
+#include "lib/bytes_text.h"
+#include "lib/format.h"
+#include "tools/bench_channel.h"
+#include "tools/bench_tile.h"
+#include "tools/bench_work.h"
+#include "tools/pairs_node.h"
+#include "tools/ring_reduce.h"
+#include "tools/thread_pin.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
 namespace rdma_nccl {
-int run_ring_rank() {
-    return 1;
+
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int exit_failed = 1;
+
+struct RingOrder {
+    unsigned rank = 0, ranks = 1, rings = 1;
+    bool verbs = true;
+    std::vector<PairRail> rails; ///< a ring on each of the first ones
+    std::string address;         ///< for TCP where a rail has none
+    BenchWork work;
+};
+
+Result<RingOrder> read_order(const Json& json) {
+    auto work = read_work(json.value("work", Json::object()));
+    const auto host = json.value("host", Json::object());
+    auto node = work ? read_pair_node(host.value("node", Json::object())) : tl::unexpected(work.error());
+    if (!node) {
+        return tl::unexpected(node.error());
+    }
+    RingOrder order;
+    order.rank = json.value("rank", 0U);
+    order.ranks = json.value("ranks", 0U);
+    order.rings = std::max(host.value("rings", 0U), 1U);
+    order.verbs = host.value("verbs", true);
+    order.address = host.value("address", std::string());
+    order.rails = std::move(node->rails);
+    order.work = std::move(*work);
+    if (order.rank >= order.ranks || order.ranks < 2) {
+        return fail("an order for no ring");
+    }
+    if (order.verbs && order.rails.size() < order.rings) {
+        return fail("this node has no HCA port that can be used (rdma-nccl gids): no RDMA");
+    }
+    return order;
 }
+
+class Rings {
+public:
+    explicit Rings(const RingOrder& order) : order_(order), links_(order.rings) {
+        const std::size_t values = order.work.sizes.back() / sizeof(float) / order.rings;
+        size_.most_values = std::max<std::size_t>(values, order.ranks);
+        size_.most_part = size_.most_values / order.ranks + 1;
+    }
+
+    Result<void> open() {
+        return for_all([this](unsigned ring) -> Result<void> {
+            auto link = order_.verbs ? open_verbs_ring(order_.rails[ring], size_) : open_tcp(ring);
+            if (!link) {
+                return tl::unexpected(link.error());
+            }
+            links_[ring] = std::move(*link);
+            return {};
+        });
+    }
+
+    [[nodiscard]] Json offer() const {
+        Json offers = Json::array();
+        for (const auto& link : links_) {
+            offers.push_back(link->offer());
+        }
+        return {{"rings", offers}};
+    }
+
+    Result<void> connect(const Json& go) {
+        const auto next = go.value("next", Json::object()).value("rings", Json::array());
+        const auto previous = go.value("previous", Json::object()).value("rings", Json::array());
+        if (next.size() != links_.size() || previous.size() != links_.size()) {
+            return fail("a neighbour has another number of rings");
+        }
+        for (std::size_t i = 0; i < links_.size(); ++i) {
+            if (auto done = links_[i]->connect(next[i], previous[i]); !done) {
+                return done;
+            }
+        }
+        return {};
+    }
+
+    /// `values` of each ring.
+    Result<void> all_reduce(std::size_t values, unsigned times) {
+        return for_all([&](unsigned ring) -> Result<void> {
+            for (unsigned i = 0; i < times; ++i) {
+                if (auto done = go_around(ring, values); !done) {
+                    return done;
+                }
+            }
+            return {};
+        });
+    }
+
+    /// Over all ranks; none goes on before all have come here.
+    Result<double> sum(double value) {
+        std::ranges::fill(links_.front()->send_buffer().first(order_.ranks), static_cast<float>(value));
+        if (auto done = go_around(0, order_.ranks); !done) {
+            return tl::unexpected(done.error());
+        }
+        return static_cast<double>(links_.front()->receive_buffer().front());
+    }
+
+    /// Values that are wrong in this rank, after one all-reduce.
+    Result<std::uint64_t> check(std::size_t values, std::uint64_t seed) {
+        const TileSettings settings{"float", "sum", order_.ranks, seed};
+        const auto sent = sent_tile(settings, order_.rank);
+        for (auto& link : links_) {
+            auto bytes = std::as_writable_bytes(link->send_buffer().first(values));
+            for (std::size_t at = 0; at < bytes.size(); at += sent.size()) {
+                const auto count = std::min(sent.size(), bytes.size() - at);
+                std::copy_n(sent.begin(), count, bytes.begin() + static_cast<std::ptrdiff_t>(at));
+            }
+            std::ranges::fill(link->receive_buffer().first(values), 0.0F);
+        }
+        if (auto done = all_reduce(values, 1); !done) {
+            return tl::unexpected(done.error());
+        }
+        const auto expected = reduced_tile(settings);
+        std::uint64_t wrong = 0;
+        for (auto& link : links_) {
+            wrong += count_wrong(settings, expected, std::as_bytes(link->receive_buffer().first(values)), 0);
+        }
+        return wrong;
+    }
+
+private:
+    Result<std::unique_ptr<RingLink>> open_tcp(unsigned ring) const {
+        const auto text = ring < order_.rails.size() && !order_.rails[ring].address.empty() ? order_.rails[ring].address
+                                                                                            : order_.address;
+        const auto address = IpAddress::parse(text);
+        if (!address) {
+            return fail("this node has no address for TCP");
+        }
+        return open_tcp_ring(*address, size_);
+    }
+
+    Result<void> go_around(unsigned ring, std::size_t values) {
+        auto& link = *links_[ring];
+        return ring_all_reduce([&link](const RingStep& step) { return link.exchange(step); }, order_.rank, order_.ranks,
+                               link.send_buffer().first(values), link.receive_buffer().first(values));
+    }
+
+    /// At the same time, each on the CPUs next to its HCA. The first failure.
+    Result<void> for_all(const std::function<Result<void>(unsigned)>& work) {
+        std::vector<Result<void>> results(links_.size());
+        const auto run = [&](unsigned ring) {
+            const ThreadPin pin(ring < order_.rails.size() ? order_.rails[ring].local_cpus : "");
+            results[ring] = work(ring);
+        };
+        std::vector<std::thread> threads;
+        for (unsigned ring = 1; ring < links_.size(); ++ring) {
+            threads.emplace_back(run, ring);
+        }
+        run(0);
+        for (auto& thread : threads) {
+            thread.join();
+        }
+        const auto failed = std::find_if(results.begin(), results.end(), [](const auto& result) { return !result; });
+        return failed == results.end() ? Result<void>() : *failed;
+    }
+
+    const RingOrder& order_;
+    RingSize size_;
+    std::vector<std::unique_ptr<RingLink>> links_;
+};
+
+class RingBench {
+public:
+    RingBench(const RingOrder& order, Rings& rings) : order_(order), rings_(rings) {}
+
+    Result<BenchRow> measure(std::uint64_t size) {
+        const std::size_t values = size / sizeof(float) / order_.rings;
+        const auto iterations = warm_up(values);
+        std::vector<double> seconds;
+        for (unsigned i = 0; i < order_.work.repeats && iterations; ++i) {
+            const auto time = timed(values, *iterations);
+            if (!time) {
+                return tl::unexpected(time.error());
+            }
+            seconds.push_back(*time);
+        }
+        if (!iterations) {
+            return tl::unexpected(iterations.error());
+        }
+        BenchRow row;
+        row.operation = name_of(Collective::AllReduce);
+        row.count = values * order_.rings;
+        row.bytes = row.count * sizeof(float);
+        row.type = "float";
+        row.redop = "sum";
+        row.out_of_place = times_of(std::move(seconds), row.bytes, bus_factor(Collective::AllReduce, order_.ranks));
+        if (order_.work.check) {
+            const auto own = rings_.check(values, ++seed_);
+            const auto wrong = own ? rings_.sum(static_cast<double>(*own)) : tl::unexpected(own.error());
+            if (!wrong) {
+                return tl::unexpected(wrong.error());
+            }
+            row.out_of_place.wrong = static_cast<std::uint64_t>(std::llround(*wrong));
+        }
+        return row;
+    }
+
+private:
+    /// Seconds of one all-reduce, averaged over the ranks.
+    Result<double> timed(std::size_t values, unsigned iterations) {
+        if (auto together = rings_.sum(0); !together) {
+            return together;
+        }
+        const auto start = Clock::now();
+        if (auto done = rings_.all_reduce(values, iterations); !done) {
+            return tl::unexpected(done.error());
+        }
+        const double seconds = std::chrono::duration<double>(Clock::now() - start).count() / iterations;
+        return rings_.sum(seconds).map([this](double sum) { return sum / order_.ranks; });
+    }
+
+    /// All ranks come to the same number of iterations.
+    Result<unsigned> warm_up(std::size_t values) {
+        auto one =
+            rings_.all_reduce(values, std::max(order_.work.warm_up, 1U)).and_then([&] { return timed(values, 1); });
+        if (!one) {
+            return tl::unexpected(one.error());
+        }
+        const double fit = *one > 0 ? std::floor(order_.work.batch_seconds / *one) : order_.work.iterations;
+        return static_cast<unsigned>(std::clamp(fit, 1.0, static_cast<double>(order_.work.iterations)));
+    }
+
+    const RingOrder& order_;
+    Rings& rings_;
+    std::uint64_t seed_ = 0;
+};
+
+Result<void> run_rank(BenchChannel& channel) {
+    const auto heard = channel.hear("order");
+    const auto order = heard ? read_order(*heard) : tl::unexpected(heard.error());
+    if (!order) {
+        return tl::unexpected(order.error());
+    }
+    channel.at(order->verbs ? "opening HCAs" : "opening sockets");
+    Rings rings(*order);
+    if (auto opened = rings.open(); !opened) {
+        return opened;
+    }
+    channel.say({{"offer", rings.offer()}});
+    const auto go = channel.hear("go");
+    channel.at("connecting");
+    if (auto connected = go ? rings.connect(*go) : tl::unexpected(go.error()); !connected) {
+        return connected;
+    }
+    RingBench bench(*order, rings);
+    for (const auto size : order->work.sizes) {
+        const auto what = format_text("all_reduce of {}", bytes_text(size));
+        channel.at(what);
+        const auto row = bench.measure(size);
+        if (!row) {
+            return fail(format_text("{}: {}", what, row.error().message));
+        }
+        if (order->rank == 0) {
+            channel.say({{"row", row_json(*row)}});
+        }
+    }
+    channel.say({{"done",
+                  {{"library", format_text("{} ring{}, {}", order->rings, order->rings == 1 ? "" : "s",
+                                           order->verbs ? "RDMA WRITE" : "a TCP connection each")}}}});
+    return {};
+}
+
+} // namespace
+
+int run_ring_rank() {
+    BenchChannel channel(bench_channel_fd);
+    const auto done = run_rank(channel);
+    if (!done) {
+        channel.say({{"failed", done.error().message}, {"remote", false}});
+    }
+    return done ? 0 : exit_failed;
+}
+
 } // namespace rdma_nccl

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank's two neighbours in a ring, and the memory that it sends from and receives in.
+#pragma once
+
+#include "lib/ip.h"
+#include "lib/result.h"
+#include "tools/pairs_values.h"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+
+namespace rdma_nccl {
+
+/// Each rank sends to the next and receives from the previous one, at the same time.
+struct RingStep {
+    std::span<const float> out;
+    std::size_t in_count = 0; ///< values that come
+    /// Where `out` belongs in the next rank's buffer, and what comes in the own one; absent: what comes is to be added,
+    /// and passes through memory of the link's.
+    std::optional<std::size_t> out_place, in_place;
+    /// Of what is to be added: parts, in order; `first`: number of the first value of this one.
+    std::function<void(std::span<const float> values, std::size_t first)> arrived;
+};
+
+class RingLink {
+public:
+    RingLink() = default;
+    RingLink(const RingLink&) = delete;
+    RingLink& operator=(const RingLink&) = delete;
+    virtual ~RingLink() = default;
+
+    /// What the neighbours have to know.
+    [[nodiscard]] virtual nlohmann::json offer() const = 0;
+    virtual Result<void> connect(const nlohmann::json& next, const nlohmann::json& previous) = 0;
+
+    [[nodiscard]] virtual std::span<float> send_buffer() = 0;
+    [[nodiscard]] virtual std::span<float> receive_buffer() = 0;
+
+    /// `out` lies in one of the buffers. Fails in words when nothing moves any more.
+    virtual Result<void> exchange(const RingStep& step) = 0;
+};
+
+/// `most_values`: of a buffer. `most_part`: of a step.
+struct RingSize {
+    std::size_t most_values = 0, most_part = 0;
+};
+
+/// RC queue pairs, RDMA WRITE.
+Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail& rail, const RingSize& size);
+
+/// One TCP connection to each neighbour, from this address of the host.
+Result<std::unique_ptr<RingLink>> open_tcp_ring(const IpAddress& address, const RingSize& size);
+
+} // namespace rdma_nccl
