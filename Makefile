@@ -146,6 +146,8 @@ $(examples): build/examples/%: build/obj/examples/%.o
 fake_verbs := $(if $(HAVE_IBVERBS),build/tests/fake_verbs/libibverbs.so.1)
 fake_nccl := $(if $(has_bench),build/tests/fake_nccl/libnccl.so.2)
 emulated := $(fake_verbs) $(fake_nccl)
+.PHONY: emulated
+emulated: $(emulated)
 tests: build/tests/unit build/tests/holder build/tests/owners build/tests/verbs-pair build/tests/pages \
 	$(emulated) $(if $(plugin),build/tests/spank) ## build the test programs
 
