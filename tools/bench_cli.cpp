@@ -95,7 +95,7 @@ void add_runs(CLI::App& command, BenchLineOptions& line) {
     command.add_option("--gpus", options.ranks, "numbers of GPUs, one run set each (default: 2, 4, 8, ... and all)")
         ->type_name("N,...")
         ->delimiter(',')
-        ->check(CLI::Range(2U, 1000000U));
+        ->check(CLI::Range(1U, 1000000U));
     command.add_flag("--no-gpudirect-run", options.without_gpu_direct, "measure RDMA without GPUDirect, too (run C)");
     auto* host = command.add_flag("--host", options.host, "no GPUs: an own ring in the hosts' memory, verbs and TCP");
     command.add_option("--rings", line.rings, "with --host: so many HCAs of each node (default: all)")

@@ -167,7 +167,7 @@ private:
             places += offer.gpus;
         }
         const auto versions = words_of_versions();
-        const bool possible = places >= 2 && versions.empty();
+        const bool possible = (places >= 2 || (places == 1 && options_.ranks == std::vector{1U})) && versions.empty();
         const std::size_t told_at_the_end = places == 0 ? 1 : 0;
         for (std::size_t i = told_at_the_end; i < std::min<std::size_t>(problems_.size(), most_names); ++i) {
             progress_.say(format_text("warning: {}", problems_[i]));

@@ -38,8 +38,8 @@ constexpr std::string_view columns =
     "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)\n";
 
 std::string run_text(const BenchReport& report, const BenchRun& run) {
-    std::string text = format_text("# {}: {} {} on {} node{}, {}", run.name, run.ranks, report.host ? "nodes" : "GPUs",
-                                   run.nodes, run.nodes == 1 ? "" : "s", run.what);
+    std::string text = format_text("# {}: {} {}{} on {} node{}, {}", run.name, run.ranks, report.host ? "rank" : "GPU",
+                                   run.ranks == 1 ? "" : "s", run.nodes, run.nodes == 1 ? "" : "s", run.what);
     for (const auto& [name, value] : run.variables) {
         text += format_text(" {}={}", name, value);
     }
