@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <sched.h>
 #include <thread>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -47,7 +48,7 @@ struct Side {
 
 class VerbsRing final : public RingLink {
 public:
-    explicit VerbsRing(const PairRail& rail, const RingSize& size) : rail_(rail), size_(size) {}
+    VerbsRing(PairRail rail, const RingSize& size) : rail_(std::move(rail)), size_(size) {}
 
     Result<void> make() {
         auto port = VerbsPort::open(rail_);
