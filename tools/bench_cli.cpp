@@ -2,6 +2,7 @@
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/bench.h"
+#include "tools/exit_codes.h"
 #include "tools/print.h"
 #include "tools/ring_rank.h"
 
@@ -12,8 +13,6 @@ namespace rdma_nccl {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr int exit_bad_line = 2;
 
 /// As the line has it; options_of() makes sense of it.
 struct BenchLineOptions {

@@ -7,6 +7,7 @@
 #include "lib/text.h"
 #include "tools/bench_probe.h"
 #include "tools/bench_ranks.h"
+#include "tools/exit_codes.h"
 #include "tools/measure_control.h"
 #include "tools/pairs_node.h"
 #include "tools/print.h"
@@ -27,7 +28,6 @@ namespace {
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr int exit_cannot_tell = 3;
 constexpr milliseconds ending_pause(20);
 
 /// By which this node reaches the head, and others reach it: for TCP where a rail has no address.

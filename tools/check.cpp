@@ -9,6 +9,7 @@
 #include "tools/check_judge.h"
 #include "tools/check_output.h"
 #include "tools/check_state.h"
+#include "tools/exit_codes.h"
 #include "tools/node_plan.h"
 #include "tools/print.h"
 #include "tools/wall_time.h"
@@ -31,7 +32,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int exit_cannot_tell = 3;
 constexpr unsigned public_file = 0644;
 
 /// The file of expectations, where there is one.

@@ -3,6 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/root.h"
+#include "tools/exit_codes.h"
 #include "tools/gids_show.h"
 #include "tools/gids_table.h"
 #include "tools/node_plan.h"
@@ -14,8 +15,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-constexpr int exit_cannot_tell = 3;
 
 /// Why there is no device: the first thing about it that could not be read, or that there is none.
 std::string no_device_text(const Root& root, const Fabric& fabric) {

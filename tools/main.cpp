@@ -5,6 +5,7 @@
 #include "tools/bench.h"
 #include "tools/check.h"
 #include "tools/env.h"
+#include "tools/exit_codes.h"
 #include "tools/explain.h"
 #include "tools/gids_cli.h"
 #include "tools/pairs.h"
@@ -21,8 +22,6 @@
 #include <vector>
 
 namespace {
-
-constexpr int exit_cannot_tell = 3;
 
 int run_subcommand(int argc, char** argv) {
     if (argc > 1 && std::string_view(argv[1]) == "run") { // parses its own line: what follows PROGRAM is the program's
@@ -47,9 +46,9 @@ int run_subcommand(int argc, char** argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& fault) {
         const int code = app.exit(fault);
-        return code != 0 ? 2 : rdma_nccl::finish_output() ? 0 : exit_cannot_tell;
+        return code != 0 ? 2 : rdma_nccl::finish_output() ? 0 : rdma_nccl::exit_cannot_tell;
     }
-    return rdma_nccl::finish_output() ? exit_code : exit_cannot_tell;
+    return rdma_nccl::finish_output() ? exit_code : rdma_nccl::exit_cannot_tell;
 }
 
 } // namespace
@@ -59,6 +58,6 @@ int main(int argc, char** argv) {
         return run_subcommand(argc, argv);
     } catch (const std::exception& fault) {
         rdma_nccl::print_error(fault.what());
-        return exit_cannot_tell;
+        return rdma_nccl::exit_cannot_tell;
     }
 }

@@ -6,6 +6,7 @@
 #include "lib/format.h"
 #include "lib/step.h"
 #include "lib/text.h"
+#include "tools/exit_codes.h"
 #include "tools/measure_control.h"
 #include "tools/measure_world.h"
 #include "tools/node_plan.h"
@@ -26,8 +27,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-constexpr int exit_bad_line = 2, exit_cannot_tell = 3;
 
 /// Slurm's name of this node, by which its users know it; else the host's.
 std::string node_name(const Environment& environment, const Settings& settings) {

@@ -2,6 +2,7 @@
 #include "tools/pairs_member.h"
 
 #include "lib/format.h"
+#include "tools/exit_codes.h"
 #include "tools/measure_control.h"
 #include "tools/node_plan.h"
 #include "tools/pairs_node.h"
@@ -15,7 +16,6 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr int exit_cannot_tell = 3;
 /// A device whose driver does not answer for so long is left alone.
 constexpr std::chrono::seconds patience(5);
 /// A head that has no order for so long hangs.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/top.h"
 
+#include "tools/exit_codes.h"
 #include "tools/print.h"
 #include "tools/settings_options.h"
 #include "tools/top_loop.h"
@@ -11,8 +12,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-constexpr int exit_cannot_tell = 3;
 
 struct TopLine {
     SettingsOptions settings;

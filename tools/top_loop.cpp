@@ -2,6 +2,7 @@
 #include "tools/top_loop.h"
 
 #include "lib/format.h"
+#include "tools/exit_codes.h"
 #include "tools/print.h"
 #include "tools/run_console.h"
 #include "tools/run_signals.h"
@@ -22,8 +23,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-constexpr int exit_cannot_tell = 3;
 
 class Loop {
 public:

@@ -4,6 +4,7 @@
 #include "lib/format.h"
 #include "lib/root.h"
 #include "lib/text.h"
+#include "tools/exit_codes.h"
 #include "tools/node_plan.h"
 #include "tools/print.h"
 #include "tools/settings_options.h"
@@ -17,9 +18,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-constexpr int exit_usage = 2;
-constexpr int exit_cannot_tell = 3;
 
 struct TopoOptions {
     SettingsOptions settings;
@@ -68,7 +66,7 @@ int run_topo(const TopoOptions& options) {
     const auto settings = settings_from(options.settings);
     if (!settings) {
         print_error(settings.error().message);
-        return exit_usage;
+        return exit_bad_line;
     }
     const auto shown = look_at(options, *settings);
     if (!shown) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/verify.h"
 
+#include "tools/exit_codes.h"
 #include "tools/print.h"
 #include "tools/verify_log.h"
 #include "tools/verify_node.h"
@@ -10,8 +11,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-constexpr int exit_bad_line = 2;
 
 struct VerifyLine {
     VerifyLogOptions log;

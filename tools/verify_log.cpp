@@ -5,6 +5,7 @@
 #include "lib/result.h"
 #include "lib/text.h"
 #include "lib/unique_fd.h"
+#include "tools/exit_codes.h"
 #include "tools/print.h"
 #include "tools/verify.h"
 
@@ -19,7 +20,6 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::size_t block_size = std::size_t{256} << 10;
-constexpr int exit_cannot_tell = 3;
 
 Error error_of(const std::string& name, int number) {
     const char* const hint = number == EISDIR ? ": name the files in it" : "";

@@ -4,6 +4,7 @@
 #include "lib/format.h"
 #include "lib/nccl_debug.h"
 #include "lib/nccl_log_directory.h"
+#include "tools/exit_codes.h"
 #include "tools/print.h"
 #include "tools/run_signals.h"
 #include "tools/verify.h"
@@ -26,7 +27,6 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr int exit_cannot_tell = 3;
 constexpr int exit_not_executable = 126; // as of a shell
 constexpr int exit_not_found = 127;
 

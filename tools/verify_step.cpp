@@ -5,6 +5,7 @@
 #include "lib/format.h"
 #include "lib/hostlist.h"
 #include "lib/text.h"
+#include "tools/exit_codes.h"
 #include "tools/print.h"
 #include "tools/run_signals.h"
 #include "tools/verify_node.h"
@@ -29,8 +30,6 @@ namespace {
 
 using Clock = StepWatch::Clock;
 
-constexpr int exit_bad_line = 2;
-constexpr int exit_cannot_tell = 3;
 constexpr std::string_view mark = "rdma-nccl-evidence\t";
 constexpr std::size_t most_output = std::size_t{64} << 20;
 

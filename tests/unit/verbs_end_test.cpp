@@ -114,8 +114,11 @@ TEST_F(VerbsEnds, BytesAreCounted) {
     EXPECT_GT(bandwidth->gbps, 0);
     EXPECT_LT(bandwidth->gbps, 2);
     one_.reset();
-    EXPECT_EQ(counter("mlx5_0", "port_xmit_data") * 4, bandwidth->bytes);
-    EXPECT_EQ(counter("mlx5_1", "port_rcv_data") * 4, bandwidth->bytes);
+    constexpr double beside = 64; // bytes by which the ends make sure of each other
+    EXPECT_NEAR(static_cast<double>(counter("mlx5_0", "port_xmit_data") * 4), static_cast<double>(bandwidth->bytes),
+                beside);
+    EXPECT_NEAR(static_cast<double>(counter("mlx5_1", "port_rcv_data") * 4), static_cast<double>(bandwidth->bytes),
+                beside);
     EXPECT_EQ(counter("mlx5_0", "port_rcv_data"), 0U);
 }
 
