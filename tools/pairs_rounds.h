@@ -55,7 +55,7 @@ private:
     std::map<unsigned, Place> places_; ///< by member
     std::uint64_t numbers_ = 0;
     unsigned rounds_done_ = 0;
-    std::size_t failed_ = 0; ///< of the report's results
+    std::size_t failed_ = 0;          ///< of the report's results
     MeasureClock::duration spent_{0}; ///< in rounds that are done
 };
 
