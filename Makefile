@@ -254,11 +254,13 @@ check-format: ## say which C++ is not in the project's format
 
 # An object is newer than its source and every header it includes, so it stands for all of them: only what changed is
 # looked at again. Most of the time goes to the analyzer that follows paths through the code: it gets an eighth of its
-# usual budget. The tests do without clang-tidy: the compiler's warnings and the sanitizers watch them.
+# usual budget. (With TOGETHER there are no such objects: all is looked at.) The tests do without clang-tidy: the compiler's warnings and the sanitizers watch them.
 tidy_flags = -std=c++20 -Wall -Wextra $(cppflags) $(cuda_flags) -Xclang -analyzer-config -Xclang max-nodes=28000
+looked_at := $(filter-out tests/%,$(everything))
 lint: build/lint.ok ## look for likely mistakes (clang-tidy); only in what changed
-build/lint.ok: $(patsubst %.cpp,build/obj/%.o,$(filter-out tests/%,$(everything))) $(srcdir)/.clang-tidy
-	@$(srcdir)/build-aux/lint $(patsubst build/obj/%.o,$(srcdir)/%.cpp,$(filter %.o,$(if $(filter %.clang-tidy,$?),$^,$?))) -- $(tidy_flags)
+build/lint.ok: $(if $(TOGETHER),$(addprefix $(srcdir)/,$(looked_at)),$(looked_at:%.cpp=build/obj/%.o)) $(srcdir)/.clang-tidy
+	@$(srcdir)/build-aux/lint $(if $(TOGETHER),$(filter %.cpp,$^),$(patsubst build/obj/%.o,$(srcdir)/%.cpp,\
+		$(filter %.o,$(if $(filter %.clang-tidy,$?),$^,$?)))) -- $(tidy_flags)
 	@touch $@
 
 # --- Install --------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ void PairsCrew::lose(unsigned member, const std::string& why) {
 bool PairsCrew::complete() const {
     std::size_t gone_before = 0;
     for (const auto& [member, why] : gone_) {
-        gone_before += joined_.contains(member) ? 0 : 1;
+        gone_before += joined_.contains(member) ? 0U : 1U;
     }
     return joined_.size() + gone_before >= world_.members;
 }

@@ -192,7 +192,7 @@ std::string announce(const std::string& schedule, const std::vector<PairNode>& n
     std::size_t without = 0;
     for (const auto& node : nodes) {
         rails = std::max(rails, static_cast<unsigned>(node.rails.size()));
-        without += node.rails.empty() ? 1 : 0;
+        without += node.rails.empty() ? 1U : 0U;
     }
     const auto plural = [](std::size_t count, std::string_view what) {
         return format_text("{} {}{}", count, what, count == 1 ? "" : "s");

@@ -77,7 +77,7 @@ void PairsRounds::skip(const PairingJob& job, unsigned node, const std::string& 
 }
 
 void PairsRounds::add(PairResult result) {
-    failed_ += result.problem.empty() ? 0 : 1;
+    failed_ += result.problem.empty() ? 0U : 1U;
     report_.results.push_back(std::move(result));
 }
 

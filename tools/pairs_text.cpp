@@ -164,8 +164,8 @@ std::string sums(const PairsReport& report, const PairsVerdict& verdict) {
     std::size_t correct = 0;
     Range counted, worst_latency;
     for (const auto& result : report.results) {
-        checked += result.data_correct ? 1 : 0;
-        correct += result.data_correct.value_or(false) ? 1 : 0;
+        checked += result.data_correct ? 1U : 0U;
+        correct += result.data_correct.value_or(false) ? 1U : 0U;
         for (const auto* bandwidth : {&result.forward, &result.backward}) {
             if (*bandwidth && (*bandwidth)->counted_share) {
                 counted.add(*(*bandwidth)->counted_share);

@@ -59,10 +59,10 @@ struct ConnectFailure {
 struct TransferFailure {
     int status = wc_success; ///< ibv_wc_status; success: nothing has failed, and nothing completed or came for too long
     std::uint32_t vendor_error = 0;
-    bool large = false;           ///< a write of more than the path MTU
-    bool small_passed = false;    ///< before that, on this connection: a write of a few bytes
-    bool large_passed = false;    ///< such a write
-    std::optional<IpReach> reach; ///< absent: not asked
+    bool large = false;                          ///< a write of more than the path MTU
+    bool small_passed = false;                   ///< before that, on this connection: a write of a few bytes
+    bool large_passed = false;                   ///< such a write
+    std::optional<IpReach> reach = std::nullopt; ///< absent: not asked
 };
 
 struct VerbsDiagnosis {

@@ -177,3 +177,84 @@ class PairsLinks(LabTest):
         self.assertLess(slow["gbps"], 0.02)
         self.assertGreater(sound["gbps"], slow["gbps"])
         self.assertLess(slow["seconds"], LIMIT)
+
+
+class PairsCommand(LabTest):
+    """`rdma-nccl pairs` and `rdma-nccl bench --host` on both nodes, as tasks of a step would be."""
+
+    def tearDown(self):
+        for node in (SENDER, RECEIVER):
+            self.lab.script(node, CLEAR + "; tc qdisc del dev eth2 root 2> /dev/null || true")
+
+    def start(self, *arguments: str) -> dict[str, Command]:
+        """n01 is the head."""
+        port = self.lab.next_port()
+        variables = ["NNODES=2", "MASTER_ADDR=10.77.0.1", f"MASTER_PORT={port}"]
+        return {
+            node: self.lab.start(node, "env", f"NODE_RANK={rank}", *variables, "rdma-nccl", *arguments)
+            for rank, node in enumerate(("n01", "n02"))
+        }
+
+    def report(self, commands: dict[str, Command]) -> dict:
+        for command in commands.values():
+            command.wait(2 * PATIENCE)
+        self.assertTrue(commands["n01"].out, commands["n01"].err)
+        return json.loads(commands["n01"].out)
+
+    def pairs(self, *options: str) -> dict:
+        return self.report(self.start("pairs", "--json", "-D", "1", "-s", "262144", "-q", "2", *options))
+
+    def by_hca(self, report: dict) -> dict[str, dict]:
+        return {result["a"]["hca"]: result for result in report["results"]}
+
+    def test_two_nodes_with_two_devices(self):
+        report = self.pairs()
+        results = self.by_hca(report)
+        self.assertEqual(sorted(results), ["mlx5_0", "mlx5_1"])
+        for result in results.values():
+            self.assertEqual((result["problem"], result["data_correct"], result["path_mtu"]), ("", True, RDMA_MTU))
+            self.assertGreater(result["latency"]["round_trips"], 10)
+            for way in ("forward", "backward"):
+                # What a busy machine makes the driver send again is counted, too.
+                self.assertGreater(result[way]["counted_share"], 0.9)
+                self.assertLess(result[way]["counted_share"], 1.5)
+
+    def test_slow_link_is_named(self):
+        self.lab.script("n02", "tc qdisc add dev eth2 root tbf rate 10mbit burst 20k latency 50ms")
+        report = self.pairs("--no-latency", "--no-both")
+        self.assertEqual(report["judgement"]["exit_code"], 1)
+        self.assertIn("n02 mlx5_1:1 to n01 mlx5_1:1 is slow", report["judgement"]["faults"][0]["text"])
+        self.assertEqual(len(report["judgement"]["faults"]), 1)
+
+    def test_firewall(self):
+        drop = f"tc qdisc add dev eth1 clsact; tc filter add dev eth1 ingress protocol ip u32 {ROCE} action drop"
+        self.lab.script("n02", drop)
+        results = self.by_hca(self.pairs("--no-latency", "--no-both"))
+        self.assertIn("4791", results["mlx5_0"]["problem"])
+        self.assertEqual(results["mlx5_1"]["problem"], "")
+
+    def test_a_node_that_is_killed(self):
+        commands = self.start("pairs", "--json", "-D", "30", "-s", "262144", "-q", "2", "--no-latency")
+        before = int(self.lab.read("n01", COUNTERS.format("mlx5_0")))
+        deadline = time.monotonic() + PATIENCE
+        while int(self.lab.read("n01", COUNTERS.format("mlx5_0"))) < before + 1000:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.2)
+        commands["n02"].kill()
+        report = self.report({"n01": commands["n01"]})
+        commands["n02"].wait_after_kill()
+        self.assertEqual(len(report["results"]), 2)
+        for result in report["results"]:
+            self.assertIn("n02", result["problem"])
+        self.assertEqual(report["judgement"]["exit_code"], 2)
+
+    def test_host_bench(self):
+        """RDMA and TCP in turns, each certified by its counters."""
+        options = ("-b", "4M", "-e", "4M", "-n", "3", "-w", "1", "--repeats", "2", "--rings", "1")
+        report = self.report(self.start("bench", "--host", "--json", *options))
+        runs = {run["name"]: run for run in report["runs"]}
+        self.assertEqual(sorted(runs), ["A", "A'", "B"])
+        for name, run in runs.items():
+            self.assertEqual(run["problem"], "")
+            self.assertEqual(run["rows"][0]["out_of_place"]["wrong"], 0)
+            self.assertEqual(run["verdict"]["verdict"], "NOT USED" if name == "B" else "USED", run["verdict"])
