@@ -157,6 +157,9 @@ Result<TcpBandwidth> TcpReceiver::receive(milliseconds time, unsigned connection
         }
         return open > 0;
     });
+    if (stop && stop()) {
+        rate.cut(Clock::now());
+    }
     return TcpBandwidth{rate.gbps(), bytes};
 }
 
@@ -182,6 +185,9 @@ Result<TcpBandwidth> send_tcp(const IpAddress& from, const IpAddress& to, std::u
         }
         return error == 0;
     });
+    if (stop && stop()) {
+        rate.cut(Clock::now());
+    }
     for (auto& socket : *sockets) {
         discard(std::move(socket));
     }

@@ -156,8 +156,9 @@ tl::expected<VerbsBandwidth, TransferFailure> WriteFlow::write_for(milliseconds 
         }
         if (now - asked > stop_interval) {
             asked = now;
-            if (stop && stop()) {
+            if (now < end && stop && stop()) {
                 end = now;
+                rate.cut(now);
             }
         }
     }

@@ -31,14 +31,45 @@ TEST(SteadyRateTest, LeavesOutTheFirstAndTheLastTenth) {
     EXPECT_DOUBLE_EQ(rate.gbps(), 1.0);                 // 1e8 bytes in 0.8 s
 }
 
-TEST(SteadyRateTest, TakesAllWhereLittleCame) {
+TEST(SteadyRateTest, EdgesLieBetweenSamples) {
     const SteadyRate::Clock::time_point begin{};
     SteadyRate rate(begin, milliseconds(1000));
     EXPECT_EQ(rate.gbps(), 0);
-    rate.add(begin + milliseconds(500), 125'000'000);
-    EXPECT_DOUBLE_EQ(rate.gbps(), 2.0);
-    rate.add(begin + milliseconds(2000), 250'000'000); // long after the end
-    EXPECT_DOUBLE_EQ(rate.gbps(), 1.0);
+    rate.add(begin + milliseconds(1250), 125'000'000); // all at once
+    EXPECT_DOUBLE_EQ(rate.gbps(), 0.8);                // 1e5 bytes each millisecond
+}
+
+TEST(SteadyRateTest, CountsAStallAtAnEdge) {
+    const SteadyRate::Clock::time_point begin{};
+    constexpr std::uint64_t each = 125'000; // in a millisecond: 1 Gb/s
+    const auto rate_without = [&](int from, int until) {
+        SteadyRate rate(begin, milliseconds(1000));
+        std::uint64_t bytes = 0;
+        for (int time = 1; time <= 1200; ++time) {
+            if (time <= from || time > until) {
+                rate.add(begin + milliseconds(time), bytes += each);
+            }
+        }
+        return rate.gbps();
+    };
+    EXPECT_NEAR(rate_without(0, 0), 1, 1e-9);
+    EXPECT_NEAR(rate_without(500, 1100), 0.5, 0.01) << "and it went on";
+    EXPECT_NEAR(rate_without(500, 1200), 0.5, 0.01) << "for ever";
+    EXPECT_NEAR(rate_without(50, 500), 0.5, 0.01) << "from before the steady part";
+    EXPECT_NEAR(rate_without(300, 700), 0.5, 0.01);
+}
+
+TEST(SteadyRateTest, WhatIsCutIsShorter) {
+    const SteadyRate::Clock::time_point begin{};
+    SteadyRate rate(begin, milliseconds(1000));
+    rate.add(begin + milliseconds(100), 12'500'000);
+    rate.add(begin + milliseconds(500), 62'500'000);
+    rate.cut(begin + milliseconds(500));
+    EXPECT_NEAR(rate.gbps(), 1, 1e-9);
+    SteadyRate soon(begin, milliseconds(1000));
+    soon.add(begin + milliseconds(50), 6'250'000);
+    soon.cut(begin + milliseconds(50));
+    EXPECT_NEAR(soon.gbps(), 1, 1e-9);
 }
 
 TEST(LatencySummaryTest, NearestRanks) {
