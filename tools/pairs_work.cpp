@@ -2,6 +2,7 @@
 #include "tools/pairs_work.h"
 
 #include "lib/format.h"
+#include "tools/exit_codes.h"
 #include "tools/pairs_node.h"
 #include "tools/pairs_pairing.h"
 #include "tools/print.h"
@@ -18,30 +19,10 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-/// Who is asked to stop and does not in this time hangs in a driver.
-constexpr std::chrono::seconds longest_stop(30);
-
 using End = std::unique_ptr<VerbsEnd>;
 
 tl::unexpected<Error> not_prepared() {
     return fail("an order out of turn: no HCA is open here");
-}
-
-/// The value of a thread that may hang in a driver: then this process ends, which the head notices.
-template<typename T>
-T wait_for(std::future<T> future, const StopAsked& stop) {
-    constexpr milliseconds between_looks(50);
-    std::optional<MeasureClock::time_point> asked;
-    while (future.wait_for(between_looks) != std::future_status::ready) {
-        const auto now = MeasureClock::now();
-        if (!asked && stop()) {
-            asked = now;
-        } else if (asked && now - *asked > longest_stop) {
-            print_error("a call to the HCA's driver does not come back; this process ends");
-            ::_exit(3);
-        }
-    }
-    return future.get();
 }
 
 json latency_json(const PairLatency& latency) {
@@ -67,6 +48,39 @@ bool is_own(VerbsCause cause) {
 
 } // namespace
 
+PairsWork::~PairsWork() {
+    try {
+        close([] { return true; });
+    } catch (const std::exception&) { // what cannot be asked to go, goes with its thread
+        ends_.clear();
+    }
+}
+
+/// The value of a thread that may hang in a driver: then this process ends, which the head notices.
+template<typename T>
+T PairsWork::wait_for(std::future<T> future, const StopAsked& stop) const {
+    constexpr milliseconds between_looks(50);
+    std::optional<MeasureClock::time_point> asked;
+    while (future.wait_for(between_looks) != std::future_status::ready) {
+        const auto now = MeasureClock::now();
+        if (!asked && stop()) {
+            asked = now;
+        } else if (asked && now - *asked > site_.longest_stop) {
+            print_error("a call to the HCA's driver does not come back; this process ends");
+            ::_exit(exit_cannot_tell);
+        }
+    }
+    return future.get();
+}
+
+/// In the threads, so that a driver that hangs there is noticed; without their ends they join at once.
+void PairsWork::close(const StopAsked& stop) {
+    for (auto& thread : ends_) {
+        wait_for(thread.run([](End& end) { end.reset(); }), stop);
+    }
+    ends_.clear();
+}
+
 json PairsWork::carry_out(const json& order, const StopAsked& stop) {
     json answer = {{"pairing", order.value("pairing", json())}, {"step", order.value("step", json())}};
     own_fault_ = false;
@@ -74,9 +88,8 @@ json PairsWork::carry_out(const json& order, const StopAsked& stop) {
         if (auto done = carry_out_checked(order, stop)) {
             answer.update(*done);
         } else {
-            const auto where = rail_ < site_.node.rails.size() ? rail_name(rail()) : std::string();
-            const bool says = done.error().message.starts_with(where);
-            answer["error"] = format_text("{} {}{}", site_.node.name, says ? "" : where + ": ", done.error().message);
+            const auto where = rail_ < site_.node.rails.size() ? " " + rail_name(rail()) : std::string();
+            answer["error"] = format_text("{}{}: {}", site_.node.name, where, done.error().message);
             answer["own"] = own_fault_;
         }
     } catch (const std::exception& fault) { // json of another version; threads and memory that are not to be had
@@ -139,7 +152,7 @@ Result<json> PairsWork::prepare(const json& order, const StopAsked& stop) {
         });
         const auto address = wait_for(std::move(opened), stop);
         if (!address) {
-            ends_.clear();
+            close(stop);
             return tl::unexpected(address.error());
         }
         addresses.push_back(address_json(*address));
@@ -266,7 +279,7 @@ Result<json> PairsWork::finish(const json& /*order*/, const StopAsked& stop) {
     }
     first_.reset();
     receiver_.reset();
-    ends_.clear();
+    close(stop);
     return answer;
 }
 

@@ -24,11 +24,17 @@ struct PairsSite {
     std::vector<std::optional<unsigned>> gpus; ///< for each rail the one next to it
     std::vector<PortCounters> counters;        ///< for each rail
     std::optional<Root> root;                  ///< that the counters are read below; absent: there are no rails
+    /// Who is asked to stop and does not in this time hangs in a driver: then this process ends.
+    std::chrono::milliseconds longest_stop{30000};
 };
 
 class PairsWork {
 public:
     explicit PairsWork(PairsSite site) : site_(std::move(site)) {}
+    /// Lets go of the HCA; ends the process when its driver does not let go in time.
+    ~PairsWork();
+    PairsWork(const PairsWork&) = delete;
+    PairsWork& operator=(const PairsWork&) = delete;
 
     /// The answer. What takes long ends early when `stop` says so. With an order that is none, or comes at the wrong
     /// time, the answer is an error.
@@ -50,6 +56,9 @@ private:
     Result<Json> finish(const Json& order, const StopAsked& stop);
     [[nodiscard]] const PairRail& rail() const { return site_.node.rails.at(rail_); }
     [[nodiscard]] PortReading read_counters() const { return site_.counters.at(rail_).read(*site_.root); }
+    template<typename T>
+    T wait_for(std::future<T> future, const StopAsked& stop) const;
+    void close(const StopAsked& stop);
     void let_settle(const StopAsked& stop) const;
     /// The result alone; keeps whose fault an error is.
     template<typename T>

@@ -44,6 +44,8 @@ struct Path {
 };
 Path path_between(const std::string& from, const std::string& to);
 double gbps();
+/// Whether there is such a line in the faults.
+bool is_broken(const std::string& fault);
 
 /// --- The node, below FAKE_VERBS_ROOT ---
 

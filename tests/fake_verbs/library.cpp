@@ -19,6 +19,7 @@
 namespace {
 
 constexpr double tick_us = 4.096; // of ibv_qp_attr::timeout
+constexpr unsigned look_us = 10000;
 
 std::string port_directory(const ibv_context* context, unsigned port) {
     return static_cast<const fake::Context*>(context)->directory + "/ports/" + std::to_string(port);
@@ -228,6 +229,9 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
 
 int ibv_destroy_qp(ibv_qp* qp) {
     auto* const pair = static_cast<fake::QueuePair*>(qp);
+    while (fake::is_broken("hang")) {
+        ::usleep(look_us);
+    }
     fake::count_rest(*pair);
     fake::withdraw("qp", pair->number);
     delete pair;

@@ -91,6 +91,16 @@ Path path_between(const std::string& from, const std::string& to) {
     return path;
 }
 
+bool is_broken(const std::string& fault) {
+    std::ifstream file(variable("FAKE_VERBS_DIR") + "/faults");
+    for (std::string line; std::getline(file, line);) {
+        if (line == fault) {
+            return true;
+        }
+    }
+    return false;
+}
+
 double gbps() {
     const std::string text = variable("FAKE_VERBS_GBPS");
     return text.empty() ? 2 : std::stod(text);

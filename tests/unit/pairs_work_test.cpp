@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The orders of a pairing on one node, on emulated verbs (tests/fake_verbs).
+#include "config.h"
+#include "tests/unit/emulated_verbs.h"
+#include "tools/pairs_work.h"
+
+#ifdef HAVE_IBVERBS
+
+namespace rdma_nccl {
+namespace {
+
+using nlohmann::json;
+
+const StopAsked never = [] { return false; };
+const StopAsked at_once = [] { return true; };
+
+class PairsWorkTest : public test::EmulatedVerbs {
+protected:
+    [[nodiscard]] PairsSite site() const {
+        PairsSite site;
+        site.node.name = "login-alias";
+        for (const auto* const hca : {"mlx5_0", "mlx5_9"}) {
+            auto& rail = site.node.rails.emplace_back();
+            rail.hca = hca;
+            site.counters.push_back(PortCounters::of(tree_.root(), {}, hca, 1));
+            site.gpus.emplace_back();
+        }
+        site.root = tree_.root();
+        site.longest_stop = std::chrono::milliseconds(100);
+        return site;
+    }
+    static json prepare(unsigned rail) {
+        return {{"do", "prepare"},    {"pairing", 1},         {"step", 0},        {"rail", rail},
+                {"ends", 2},          {"message_size", 4096}, {"queue_pairs", 1}, {"depth", 64},
+                {"traffic_class", 0}, {"service_level", 0},   {"gpu", false}};
+    }
+};
+
+TEST_F(PairsWorkTest, AnErrorNamesTheNodeAndItsPortOnce) {
+    PairsWork work(site());
+    const auto error = work.carry_out(prepare(1), never).at("error").get<std::string>();
+    EXPECT_EQ(error.find("login-alias mlx5_9:1: libibverbs knows no such device"), 0U) << error;
+    EXPECT_EQ(error.find("mlx5_9", 20), std::string::npos) << error;
+}
+
+TEST_F(PairsWorkTest, BothEndsOfALoopback) {
+    PairsWork work(site());
+    const auto answer = work.carry_out(prepare(0), never);
+    EXPECT_EQ(answer.at("addresses").size(), 2U) << answer;
+    EXPECT_FALSE(work.carry_out({{"do", "finish"}, {"step", 14}}, never).contains("error"));
+}
+
+TEST_F(PairsWorkTest, ADriverThatDoesNotLetGoEndsTheProcess) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    fault("hang");
+    const auto finish = [this](bool by_order) {
+        PairsWork work(site());
+        (void)work.carry_out(prepare(0), never);
+        if (by_order) {
+            (void)work.carry_out({{"do", "finish"}}, at_once);
+        }
+    };
+    EXPECT_EXIT(finish(true), testing::ExitedWithCode(3), "does not come back");
+    EXPECT_EXIT(finish(false), testing::ExitedWithCode(3), "does not come back");
+}
+
+} // namespace
+} // namespace rdma_nccl
+
+#endif
