@@ -173,7 +173,7 @@ private:
         side.link.netdev_mtu = rail_.netdev_mtu;
         side.link.path_mtu = std::min(peer->mtu, side.own.mtu);
         if (const auto done = side.queues.connect(*port_, side.peer, side.link.path_mtu, service); !done) {
-            return fail(format_text("{}: {}", port_->name, diagnose(done.error(), side.link).text),
+            return fail(format_text("{}: {}", port_here(rail_), diagnose(done.error(), side.link).text),
                         done.error().os_error);
         }
         return {};
@@ -181,7 +181,7 @@ private:
 
     [[nodiscard]] Error failed(const Side& side, TransferFailure failure) const {
         failure.small_passed = failure.large_passed = side.worked;
-        return {format_text("{}: {}", port_->name, diagnose(failure, side.link).text), 0};
+        return {format_text("{}: {}", port_here(rail_), diagnose(failure, side.link).text), 0};
     }
 
     Result<unsigned> poll(Side& side) {
@@ -253,7 +253,7 @@ private:
             return tl::unexpected(polled.error());
         }
         if (Clock::now() - last_news > silence_limit) {
-            return fail(format_text("{}: nothing moved for {} s: the other ranks stand still", port_->name,
+            return fail(format_text("{}: nothing moved for {} s: the other ranks stand still", port_here(rail_),
                                     silence_limit.count()));
         }
         return {};
@@ -273,7 +273,7 @@ private:
 Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail& rail, const RingSize& size) {
     auto ring = std::make_unique<VerbsRing>(rail, size);
     if (auto made = ring->make(); !made) {
-        return tl::unexpected(made.error());
+        return fail(format_text("{}: {}", port_here(rail), made.error().message), made.error().os_error);
     }
     return ring;
 }

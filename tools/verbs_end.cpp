@@ -122,7 +122,7 @@ Result<void> RcEnd::make() {
 }
 
 Result<void> RcEnd::check_peer(const VerbsAddress& peer, unsigned mtu) const {
-    const auto name = [&] { return format_text("{}: {}", port_->name, IpAddress(peer.gid).text()); };
+    const auto name = [&] { return IpAddress(peer.gid).text(); };
     if (peer.ethernet != address_.ethernet) {
         return fail(name() + " is on another kind of network: RoCE does not meet InfiniBand", EINVAL);
     }
@@ -268,7 +268,7 @@ Result<PairLatency> RcEnd::ping_pong(bool first, std::uint64_t round_trips, mill
 
 tl::unexpected<Error> RcEnd::failed(const VerbsDiagnosis& diagnosis, int os_error) {
     cause_ = diagnosis.cause;
-    return fail(format_text("{}: {}", port_->name, diagnosis.text), os_error);
+    return fail(diagnosis.text, os_error);
 }
 
 tl::unexpected<Error> RcEnd::failed(TransferFailure failure, std::uint64_t bytes) {

@@ -39,6 +39,8 @@ struct VerbsBandwidth {
 /// queue pairs are of no use any more; cause() then tells what ails the link. A peer that is silent is given up after
 /// six seconds, at most, beside the time that a function may take.
 ///
+/// Errors do not say which port it is: who asks knows.
+///
 /// From open() to its end the calling thread runs near the HCA, on the CPUs of PairRail::local_cpus that it may use.
 /// One thread uses an object; of several in one thread the last one opened goes first. Two ends of one HCA (loopback)
 /// need two threads for their ping-pong.

@@ -17,12 +17,11 @@ namespace {
 
 constexpr int access_rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
-tl::unexpected<Error> not_registered(const VerbsPort& port, std::size_t bytes, int code) {
+tl::unexpected<Error> not_registered(std::size_t bytes, int code) {
     const char* const hint = code == ENOMEM  ? "; raise the limit of locked memory: `ulimit -l`, LimitMEMLOCK of slurmd"
                              : code == EPERM ? "; see the rights of the device and its cgroup"
                                              : "";
-    return fail(format_text("{}: {} KiB of memory cannot be registered: {}{}", port.name, bytes >> 10,
-                            std::strerror(code), hint),
+    return fail(format_text("{} KiB of memory cannot be registered: {}{}", bytes >> 10, std::strerror(code), hint),
                 code);
 }
 
@@ -53,9 +52,9 @@ Result<ibv_mr*> register_gpu(const VerbsPort& port, const GpuMemory& memory, std
         return region;
     }
     const int code = errno;
-    return fail(format_text("{}: the HCA cannot reach the GPU's memory, neither by DMA-BUF ({}) nor by nvidia_peermem "
+    return fail(format_text("the HCA cannot reach the GPU's memory, neither by DMA-BUF ({}) nor by nvidia_peermem "
                             "({}): load nvidia_peermem, or use the open kernel modules of NVIDIA's driver",
-                            port.name, why, std::strerror(code)),
+                            why, std::strerror(code)),
                 code);
 }
 
@@ -87,7 +86,7 @@ Result<VerbsMemory> VerbsMemory::of_host(const VerbsPort& port, std::size_t byte
     memory.address_ = reinterpret_cast<std::uintptr_t>(memory.host());
     memory.region_ = {register_host(port, memory.host(), bytes, order), {port.library.dereg_mr}};
     if (!memory.region_) {
-        return not_registered(port, bytes, errno);
+        return not_registered(bytes, errno);
     }
     return memory;
 }

@@ -16,23 +16,13 @@ namespace rdma_nccl {
 
 namespace {
 
-std::string port_name(const PairRail& rail) {
-    std::array<char, HOST_NAME_MAX + 1> host{};
-    if (::gethostname(host.data(), host.size() - 1) != 0) {
-        host = {'?'};
-    }
-    const std::string_view name = host.data();
-    return format_text("{} {}:{}", name.substr(0, name.find('.')), rail.hca, rail.port);
-}
-
 Result<void> open_device(VerbsPort& port) {
     int count = 0;
     const std::unique_ptr<ibv_device*, VerbsRelease<decltype(VerbsLibrary::free_device_list)>> list(
         port.library.get_device_list(&count), {port.library.free_device_list});
     if (!list) {
         const int code = errno;
-        return fail(format_text("{}: no list of devices ({}): is the kernel module ib_uverbs loaded?", port.name,
-                                std::strerror(code)),
+        return fail(format_text("no list of devices ({}): is the kernel module ib_uverbs loaded?", std::strerror(code)),
                     code);
     }
     for (auto* const device : std::span(list.get(), static_cast<std::size_t>(count))) {
@@ -42,15 +32,14 @@ Result<void> open_device(VerbsPort& port) {
         port.context = {port.library.open_device(device), {port.library.close_device}};
         if (!port.context) {
             const int code = errno;
-            return fail(format_text("{} cannot be opened: {}; see the rights of /dev/infiniband/uverbs*", port.name,
-                                    std::strerror(code)),
-                        code);
+            return fail(
+                format_text("it cannot be opened: {}; see the rights of /dev/infiniband/uverbs*", std::strerror(code)),
+                code);
         }
         return {};
     }
-    return fail(format_text("{}: libibverbs knows no such device: its user space library is missing "
-                            "(ibverbs-providers, rdma-core), or /dev/infiniband is not in this container",
-                            port.name),
+    return fail("libibverbs knows no such device: its user space library is missing (ibverbs-providers, rdma-core), or "
+                "/dev/infiniband is not in this container",
                 ENODEV);
 }
 
@@ -60,10 +49,10 @@ Result<void> query(VerbsPort& port) {
     auto* const attributes = reinterpret_cast<_compat_ibv_port_attr*>(&port.attributes);
     const auto number = static_cast<std::uint8_t>(rail.port);
     if (const int code = port.library.query_port(port.context.get(), number, attributes); code != 0) {
-        return fail(format_text("{}: there is no such port: {}", port.name, std::strerror(code)), code);
+        return fail(format_text("there is no such port: {}", std::strerror(code)), code);
     }
     if (port.attributes.state != IBV_PORT_ACTIVE) {
-        return fail(format_text("{} is not active (state {}): see the cable, the switch{}", port.name,
+        return fail(format_text("it is not active (state {}): see the cable, the switch{}",
                                 static_cast<int>(port.attributes.state),
                                 rail.ethernet ? " and `ip link`" : " and the subnet manager"),
                     ENETDOWN);
@@ -71,8 +60,7 @@ Result<void> query(VerbsPort& port) {
     ibv_gid gid{};
     if (port.library.query_gid(port.context.get(), number, static_cast<int>(rail.gid_index), &gid) != 0) {
         const int code = errno;
-        return fail(format_text("{}: GID index {} cannot be read: {}", port.name, rail.gid_index, std::strerror(code)),
-                    code);
+        return fail(format_text("GID index {} cannot be read: {}", rail.gid_index, std::strerror(code)), code);
     }
     port.gid = IpAddress(std::to_array(gid.raw));
     return {};
@@ -85,20 +73,28 @@ Result<void> check_gid(const VerbsPort& port) {
         return {};
     }
     if (port.gid == IpAddress()) {
-        return fail(format_text("{}: wrong GID: index {} is empty; see `rdma-nccl gids`", port.name, rail.gid_index),
-                    ENOENT);
+        return fail(format_text("wrong GID: index {} is empty; see `rdma-nccl gids`", rail.gid_index), ENOENT);
     }
     const auto expected = IpAddress::parse(rail.gid);
     if (expected && *expected != port.gid) {
-        return fail(format_text("{}: wrong GID: index {} is {} now, and was {}: addresses have changed; see `rdma-nccl "
-                                "gids`",
-                                port.name, rail.gid_index, port.gid.text(), rail.gid),
-                    ENOENT);
+        return fail(
+            format_text("wrong GID: index {} is {} now, and was {}: addresses have changed; see `rdma-nccl gids`",
+                        rail.gid_index, port.gid.text(), rail.gid),
+            ENOENT);
     }
     return {};
 }
 
 } // namespace
+
+std::string port_here(const PairRail& rail) {
+    std::array<char, HOST_NAME_MAX + 1> host{};
+    if (::gethostname(host.data(), host.size() - 1) != 0) {
+        host = {'?'};
+    }
+    const std::string_view name = host.data();
+    return format_text("{} {}:{}", name.substr(0, name.find('.')), rail.hca, rail.port);
+}
 
 Result<VerbsPort> VerbsPort::open(const PairRail& rail) {
     auto library = VerbsLibrary::load();
@@ -108,7 +104,6 @@ Result<VerbsPort> VerbsPort::open(const PairRail& rail) {
     VerbsPort port;
     port.library = *library;
     port.rail = rail;
-    port.name = port_name(rail);
     for (const auto step : {open_device, query}) {
         if (const auto done = step(port); !done) {
             return tl::unexpected(done.error());
@@ -120,7 +115,7 @@ Result<VerbsPort> VerbsPort::open(const PairRail& rail) {
     port.domain = {port.library.alloc_pd(port.context.get()), {port.library.dealloc_pd}};
     if (!port.domain) {
         const int code = errno;
-        return fail(format_text("{}: no protection domain: {}", port.name, std::strerror(code)), code);
+        return fail(format_text("no protection domain: {}", std::strerror(code)), code);
     }
     return port;
 }

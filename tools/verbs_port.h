@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An opened HCA port.
+// An opened HCA port. Errors do not say which it is, nor those of what is made on it: who asks knows, and puts the
+// node's name in front, too.
 #pragma once
 
 #include "tools/pairs_values.h"
@@ -15,7 +16,6 @@ namespace rdma_nccl {
 struct VerbsPort {
     VerbsLibrary library{};
     PairRail rail;
-    std::string name; ///< "n01 mlx5_0:1", for messages
     VerbsContext context;
     VerbsDomain domain;
     ibv_port_attr attributes{};
@@ -24,6 +24,9 @@ struct VerbsPort {
     /// Fails when the device, port or GID is not as the rail has it.
     static Result<VerbsPort> open(const PairRail& rail);
 };
+
+/// "n01 mlx5_0:1" by the kernel's name of this machine, for those who do not know the node's.
+std::string port_here(const PairRail& rail);
 
 } // namespace rdma_nccl
 

@@ -40,7 +40,7 @@ Result<VerbsQueuePair> make_pair(const VerbsPort& port, ibv_cq* completions, uns
     VerbsQueuePair pair(port.library.create_qp(port.domain.get(), &wanted), {port.library.destroy_qp});
     if (!pair) {
         const int code = errno;
-        return fail(format_text("{}: no queue pair for {} writes: {}{}", port.name, depth, std::strerror(code),
+        return fail(format_text("no queue pair for {} writes: {}{}", depth, std::strerror(code),
                                 code == ENOMEM ? "; raise the limit of locked memory (`ulimit -l`)" : ""),
                     code);
     }
@@ -55,7 +55,7 @@ Result<void> to_init(const VerbsPort& port, ibv_qp* pair) {
     const int code =
         port.library.modify_qp(pair, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     if (code != 0) {
-        return fail(format_text("{}: no queue pair on this port: {}", port.name, std::strerror(code)), code);
+        return fail(format_text("no queue pair on this port: {}", std::strerror(code)), code);
     }
     return {};
 }
@@ -102,9 +102,7 @@ Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, uns
         port.context.get(), static_cast<int>(count * std::max(depth, fewest_writes)), nullptr, nullptr, 0);
     if (completions == nullptr) {
         const int code = errno;
-        return fail(
-            format_text("{}: no completion queue for {} writes: {}", port.name, count * depth, std::strerror(code)),
-            code);
+        return fail(format_text("no completion queue for {} writes: {}", count * depth, std::strerror(code)), code);
     }
     queues.completions_ = {completions, {port.library.destroy_cq}};
     std::random_device random;

@@ -10,6 +10,7 @@
 #include "tools/verbs_end.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -18,6 +19,7 @@
 #include <poll.h>
 #include <string>
 #include <thread>
+#include <unistd.h>
 
 namespace {
 
@@ -35,6 +37,14 @@ std::string text_of(const Options& options, std::string_view key, std::string ot
 
 unsigned number_of(const Options& options, std::string_view key, unsigned otherwise) {
     return parse_number<unsigned>(text_of(options, key, "")).value_or(otherwise);
+}
+
+/// "n01 mlx5_0:1: "
+std::string where(const Options& options) {
+    std::array<char, 256> host{};
+    (void)::gethostname(host.data(), host.size() - 1);
+    return std::string(host.data()) + " " + text_of(options, "hca", "mlx5_0") + ":" + text_of(options, "port", "1") +
+           ": ";
 }
 
 std::string first_word(const std::string& path) {
@@ -192,7 +202,7 @@ int main(int argc, char** argv) {
     }
     const auto opened = VerbsEnd::open(settings_of(options));
     if (!opened) {
-        end_with("open", opened.error().message);
+        end_with("open", where(options) + opened.error().message);
     }
     Peer peer(std::move(socket));
     peer.tell(address_json((*opened)->address()));
@@ -205,7 +215,7 @@ int main(int argc, char** argv) {
     const auto began = Clock::now();
     if (const auto connected = end.connect(*told, mtu); !connected) {
         std::puts(Json{{"step", "connect"},
-                       {"error", connected.error().message},
+                       {"error", where(options) + connected.error().message},
                        {"cause", name_of(end.cause())},
                        {"seconds", std::chrono::duration<double>(Clock::now() - began).count()}}
                       .dump()
@@ -227,7 +237,8 @@ int main(int argc, char** argv) {
         const auto begin = Clock::now();
         auto result = run.step(std::string(name));
         const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-        Json line = result ? *result : Json{{"error", result.error().message}, {"cause", name_of(end.cause())}};
+        Json line = result ? *result
+                           : Json{{"error", where(options) + result.error().message}, {"cause", name_of(end.cause())}};
         line["step"] = name;
         line["seconds"] = seconds;
         std::puts(line.dump().c_str());
