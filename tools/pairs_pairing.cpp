@@ -397,12 +397,7 @@ std::optional<std::string> PairingRun::evaluate() {
         result_.backward->tcp_gbps = answers_[0]->at("gbps").get<double>();
         break;
     case Finish:
-        for (const auto& answer : answers_) {
-            if (answer && answer->contains("notes")) {
-                const auto notes = answer->at("notes").get<std::vector<std::string>>();
-                result_.notes.insert(result_.notes.end(), notes.begin(), notes.end());
-            }
-        }
+        take_notes();
         break;
     default:
         break;
@@ -427,11 +422,21 @@ std::optional<std::string> PairingRun::take_addresses() {
     }
     const auto [first, second] = std::pair(addresses_[0].mtu, addresses_[1].mtu);
     result_.path_mtu = std::min(first, second);
+    take_notes();
     if (first != second) {
         result_.notes.push_back(format_text("path MTU {}: {} has {}, {} has {}", result_.path_mtu, job_.end_name(0),
                                             first, job_.end_name(1), second));
     }
     return std::nullopt;
+}
+
+void PairingRun::take_notes() {
+    for (const auto& answer : answers_) {
+        if (answer && answer->contains("notes")) {
+            const auto notes = answer->at("notes").get<std::vector<std::string>>();
+            result_.notes.insert(result_.notes.end(), notes.begin(), notes.end());
+        }
+    }
 }
 
 void PairingRun::take_check(unsigned checker) {

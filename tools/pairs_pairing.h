@@ -100,6 +100,7 @@ private:
     std::optional<std::string> understand(); ///< why not
     std::optional<std::string> evaluate();
     std::optional<std::string> take_addresses();
+    void take_notes();
     void take_bandwidth();
     void take_check(unsigned checker);
     [[nodiscard]] PairBandwidth bandwidth_of(unsigned side) const;

@@ -139,15 +139,18 @@ Result<json> PairsWork::prepare(const json& order, const StopAsked& stop) {
     if (on_gpu && !site_.gpus.at(rail_)) {
         return fail("no GPU is visible here; leave --gpu out, or ask Slurm for GPUs (--gpus-per-node)");
     }
-    const auto settings = settings_of(order, rail(), on_gpu ? site_.gpus[rail_] : std::nullopt);
+    auto settings = settings_of(order, rail(), on_gpu ? site_.gpus[rail_] : std::nullopt);
+    settings.loopback = order.at("ends").get<unsigned>() > 1;
     auto addresses = json::array();
+    bool distant = false;
     for (auto count = order.at("ends").get<unsigned>(); count > 0 && ends_.size() < 2; --count) {
-        auto opened = ends_.emplace_back().run([&settings](End& end) -> Result<VerbsAddress> {
+        auto opened = ends_.emplace_back().run([&settings, &distant](End& end) -> Result<VerbsAddress> {
             auto made = VerbsEnd::open(settings);
             if (!made) {
                 return tl::unexpected(made.error());
             }
             end = std::move(*made);
+            distant = end->is_distant();
             return end->address();
         });
         const auto address = wait_for(std::move(opened), stop);
@@ -158,7 +161,13 @@ Result<json> PairsWork::prepare(const json& order, const StopAsked& stop) {
         addresses.push_back(address_json(*address));
     }
     first_ = read_counters();
-    return json{{"addresses", std::move(addresses)}};
+    json answer{{"addresses", std::move(addresses)}};
+    if (distant) {
+        answer["notes"] = {format_text("{} {} was driven from a distant CPU: Slurm gave none near it; use --exclusive "
+                                       "or --cpu-bind=none",
+                                       site_.node.name, rail_name(rail()))};
+    }
+    return answer;
 }
 
 Result<json> PairsWork::connect(const json& order, const StopAsked& stop) {

@@ -7,7 +7,9 @@ namespace rdma_nccl {
 
 ThreadPin::ThreadPin(std::string_view cpu_list) {
     const auto allowed = read_affinity();
-    const auto near = CpuSet::parse_list(cpu_list).value_or(CpuSet()) & allowed;
+    const auto wanted = CpuSet::parse_list(cpu_list).value_or(CpuSet());
+    const auto near = wanted & allowed;
+    distant_ = !wanted.empty() && !allowed.empty() && near.empty();
     if (!near.empty() && near != allowed && bind_self({.cpus = near, .memory_node = {}})) {
         before_ = allowed;
     }

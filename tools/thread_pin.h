@@ -14,10 +14,13 @@ class ThreadPin {
 public:
     explicit ThreadPin(std::string_view cpu_list);
     ~ThreadPin();
+    /// Some CPUs were wanted, and none of them is allowed.
+    [[nodiscard]] bool is_distant() const { return distant_; }
     ThreadPin(const ThreadPin&) = delete;
     ThreadPin& operator=(const ThreadPin&) = delete;
 
 private:
+    bool distant_ = false;
     std::optional<CpuSet> before_;
 };
 

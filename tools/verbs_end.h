@@ -23,6 +23,7 @@ struct VerbsSettings {
     unsigned depth = 64; ///< writes in flight, on each queue pair
     unsigned traffic_class = 0, service_level = 0;
     unsigned timeout = 14, retries = 7; ///< as in ibv_qp_attr; the network's answer to a lost packet
+    bool loopback = false;              ///< the other end is in another thread of this process, on the same CPUs
     std::optional<unsigned> gpu;        ///< memory of this GPU, by CUDA's number; absent: of the host, near the HCA
 };
 
@@ -53,6 +54,8 @@ public:
     virtual ~VerbsEnd() = default;
 
     [[nodiscard]] virtual const VerbsAddress& address() const = 0;
+    /// None of the CPUs near the HCA may be used: another one drives it.
+    [[nodiscard]] virtual bool is_distant() const = 0;
     /// Of the last error of connect() or a transfer.
     [[nodiscard]] virtual VerbsCause cause() const = 0;
     /// To RTS, with an MTU (bytes) that both ends have. Both ends must have the same message size and queue pairs.

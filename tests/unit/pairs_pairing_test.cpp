@@ -294,6 +294,14 @@ TEST(PairsPairing, AnswersThatAreNoneAreAProblemAndNoMore) {
     }
 }
 
+TEST(PairsPairing, NotesOfAllStepsStay) {
+    Members members;
+    members.instead["1 prepare"] = {{"notes", {"n02 mlx5_2:1 was driven from a distant CPU"}}};
+    members.instead["0 finish"] = {{"notes", {"retransmits: 3"}}};
+    const auto result = measured(job_of(0, 1), members);
+    EXPECT_EQ(result.notes, (std::vector<std::string>{"n02 mlx5_2:1 was driven from a distant CPU", "retransmits: 3"}));
+}
+
 TEST(PairsPairing, DifferentNetworksAreNotTried) {
     auto job = job_of(0, 1);
     job.rails[1].ethernet = false;

@@ -50,6 +50,17 @@ TEST_F(PairsWorkTest, BothEndsOfALoopback) {
     EXPECT_FALSE(work.carry_out({{"do", "finish"}, {"step", 14}}, never).contains("error"));
 }
 
+TEST_F(PairsWorkTest, ADistantCpuIsTold) {
+    auto distant = site();
+    distant.node.rails[0].local_cpus = "8000"; // no machine has it
+    PairsWork work(std::move(distant));
+    const auto notes = work.carry_out(prepare(0), never).at("notes");
+    ASSERT_EQ(notes.size(), 1U);
+    EXPECT_EQ(notes[0].get<std::string>().find("login-alias mlx5_0:1 was driven from a distant CPU"), 0U) << notes;
+    PairsWork near(site());
+    EXPECT_FALSE(near.carry_out(prepare(0), never).contains("notes")) << "nothing is known of its CPUs";
+}
+
 TEST_F(PairsWorkTest, ADriverThatDoesNotLetGoEndsTheProcess) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     fault("hang");

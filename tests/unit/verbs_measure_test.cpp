@@ -110,11 +110,13 @@ TEST(ThreadPinTest, GivesBackWhatItTook) {
     {
         const ThreadPin pin(std::to_string(first));
         EXPECT_EQ(read_affinity(), CpuSet::range(first, first));
+        EXPECT_FALSE(pin.is_distant());
     }
     EXPECT_EQ(read_affinity(), before);
     for (const auto* const list : {"", "nonsense", "8000"}) {
         const ThreadPin pin(list);
         EXPECT_EQ(read_affinity(), before) << list;
+        EXPECT_EQ(pin.is_distant(), list == std::string_view("8000")) << list;
     }
 }
 
