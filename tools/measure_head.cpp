@@ -3,6 +3,7 @@
 #include "lib/tcp.h"
 #include "tools/measure_control.h"
 #include "tools/measure_greeting.h"
+#include "tools/print.h"
 #include "tools/run_secret.h"
 
 #include <algorithm>
@@ -11,10 +12,13 @@
 #include <csignal>
 #include <cstring>
 #include <deque>
+#include <set>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unordered_map>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -27,6 +31,8 @@ constexpr std::chrono::seconds greeting_time(5);
 constexpr std::size_t longest_greeting = 256;
 /// Strangers that may be connected at the same time, beside members that come all at once.
 constexpr std::size_t most_strangers = 64;
+/// Without descriptors nobody is accepted for so long: the listener would be ready all the time.
+constexpr std::chrono::milliseconds accept_pause(500);
 /// What may wait for a member that takes nothing, in bytes.
 constexpr std::size_t most_unsent = std::size_t{16} << 20;
 
@@ -39,6 +45,15 @@ struct Connection {
     std::string unsent;
     std::string lost; ///< why it is to be closed; empty: it is not
 };
+
+/// Every member keeps its connection to the end: 1,000 nodes of 8 tasks need 8,000, and the soft limit is often 1,024.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
 
 /// INT, TERM and HUP blocked, and read from a descriptor.
 class EndSignals {
@@ -122,8 +137,11 @@ private:
 
     void wait(MeasureClock::duration time) {
         std::array<epoll_event, 64> ready{};
-        watch(listener_.get(), EPOLL_CTL_MOD, strangers() < most_strangers ? std::uint32_t{EPOLLIN} : 0U);
-        const auto left = std::chrono::ceil<milliseconds>(time).count();
+        const auto pause = accept_after_ - MeasureClock::now();
+        const bool paused = pause > MeasureClock::duration(0);
+        const bool accepts = !paused && strangers_.size() < most_strangers;
+        watch(listener_.get(), EPOLL_CTL_MOD, accepts ? std::uint32_t{EPOLLIN} : 0U);
+        const auto left = std::chrono::ceil<milliseconds>(paused ? std::min(time, pause) : time).count();
         const int count =
             ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), static_cast<int>(left));
         for (int i = 0; i < count; ++i) {
@@ -146,9 +164,12 @@ private:
     }
 
     void accept_all() {
-        while (strangers() < most_strangers) {
+        while (strangers_.size() < most_strangers) {
             UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
             if (!socket) {
+                if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+                    pause_accepting(errno);
+                }
                 return;
             }
             watch_connection(socket.get());
@@ -156,13 +177,25 @@ private:
             auto& connection = connections_[fd];
             connection.socket = std::move(socket);
             connection.since = MeasureClock::now();
+            strangers_.insert(fd);
             watch(fd, EPOLL_CTL_ADD, EPOLLIN);
         }
     }
 
-    [[nodiscard]] std::size_t strangers() const {
-        return static_cast<std::size_t>(
-            std::ranges::count_if(connections_, [](const auto& item) { return !item.second.member; }));
+    void pause_accepting(int error) {
+        accept_after_ = MeasureClock::now() + accept_pause;
+        if (!std::exchange(told_of_pause_, true)) {
+            print_error(format_text(
+                "{}: warning: with {} connections no more can be accepted: {}; {} members are to connect: raise the "
+                "hard limit of open files (ulimit -Hn, LimitNOFILE of slurmd), or start one task on each node",
+                world_.node, connections_.size(), std::strerror(error), // NOLINT(concurrency-mt-unsafe): one thread
+                world_.members));
+        }
+    }
+
+    void lose(Connection& connection, std::string why) {
+        connection.lost = std::move(why);
+        lost_.insert(connection.socket.get());
     }
 
     void serve(Connection& connection, std::uint32_t events) {
@@ -187,9 +220,9 @@ private:
                 return;
             }
             if (size <= 0) {
-                connection.lost = size == 0 ? "its process has ended"
-                                            : format_text("its connection broke: {}",
-                                                          std::strerror(errno)); // NOLINT(concurrency-mt-unsafe)
+                lose(connection, size == 0 ? "its process has ended"
+                                           : format_text("its connection broke: {}",
+                                                         std::strerror(errno))); // NOLINT(concurrency-mt-unsafe)
                 return;
             }
             connection.in.append({bytes.data(), static_cast<std::size_t>(size)});
@@ -201,7 +234,7 @@ private:
         while (connection.lost.empty()) {
             auto body = connection.in.next();
             if (!body) {
-                connection.lost = body.error().message;
+                lose(connection, body.error().message);
             } else if (!*body) {
                 return;
             } else if (!connection.member) {
@@ -215,10 +248,11 @@ private:
     void greet(Connection& connection, std::string_view greeting) {
         const auto member = member_of(greeting, world_);
         if (!member || members_[*member] != nullptr || have_joined_[*member]) {
-            connection.lost = "a stranger";
+            lose(connection, "a stranger");
             return;
         }
         connection.member = member;
+        strangers_.erase(connection.socket.get());
         connection.in = MessageStream(most_measure_message);
         members_[*member] = &connection;
         connection.unsent += with_length(answer_of(world_.secret));
@@ -228,7 +262,7 @@ private:
     void take(Connection& connection, std::string_view body) {
         auto message = nlohmann::json::parse(body, nullptr, false);
         if (!message.is_object()) {
-            connection.lost = "it says what is no JSON object";
+            lose(connection, "it says what is no JSON object");
             return;
         }
         const auto kind = connection.joined ? MeasureEvent::Kind::Message : MeasureEvent::Kind::Joined;
@@ -247,46 +281,49 @@ private:
             } else if (errno == EAGAIN) {
                 break;
             } else if (errno != EINTR) {
-                connection.lost = "its process has ended";
+                lose(connection, "its process has ended");
             }
         }
         connection.unsent.erase(0, sent);
         if (connection.unsent.size() > most_unsent) {
-            connection.lost = "it takes no messages";
+            lose(connection, "it takes no messages");
         }
         watch(connection.socket.get(), EPOLL_CTL_MOD, connection.unsent.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT);
     }
 
     void drop_silent_strangers() {
         const auto now = MeasureClock::now();
-        for (auto& [fd, connection] : connections_) {
-            if (!connection.member && now - connection.since > greeting_time) {
-                connection.lost = "a stranger";
+        for (const int fd : strangers_) {
+            auto& connection = connections_.at(fd);
+            if (now - connection.since > greeting_time) {
+                lose(connection, "a stranger");
             }
         }
     }
 
     void close_lost() {
-        for (auto item = connections_.begin(); item != connections_.end();) {
-            auto& connection = item->second;
-            if (connection.lost.empty()) {
-                ++item;
-                continue;
-            }
+        for (const int fd : lost_) {
+            const auto item = connections_.find(fd);
+            const auto& connection = item->second;
             if (connection.member) {
                 members_[*connection.member] = nullptr;
                 if (connection.joined) {
                     events_.push_back({MeasureEvent::Kind::Lost, *connection.member, {}, connection.lost});
                 }
             }
-            item = connections_.erase(item);
+            strangers_.erase(fd);
+            connections_.erase(item);
         }
+        lost_.clear();
     }
 
     MeasureWorld world_;
     EndSignals signals_;
     UniqueFd listener_, epoll_;
     std::unordered_map<int, Connection> connections_; ///< by descriptor; their addresses stay
+    std::set<int> strangers_, lost_;                  ///< descriptors: who has not greeted, who is to be closed
+    MeasureClock::time_point accept_after_;
+    bool told_of_pause_ = false;
     std::vector<Connection*> members_;
     std::vector<bool> have_joined_; ///< who is lost does not come back
     std::deque<MeasureEvent> events_;
@@ -295,6 +332,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<MeasureHead>> MeasureHead::listen(const MeasureWorld& world) {
+    raise_descriptor_limit();
     // A port that the step holds without listening is shared (lib/port_hold.h).
     auto listener = listen_on(world.port, PortSharing::Reuse);
     if (!listener) {

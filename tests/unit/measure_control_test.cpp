@@ -2,9 +2,11 @@
 #include "tools/measure_control.h"
 
 #include "lib/tcp.h"
+#include "tests/unit/descriptor_limit.h"
 
 #include <atomic>
 #include <csignal>
+#include <ctime>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -123,6 +125,30 @@ TEST_F(MeasureControl, WhoIsLostIsSaidOnceAndDoesNotComeBack) {
     std::thread thread([&] { EXPECT_FALSE(MeasureMember::join(as(1), {}, in(milliseconds(300)))); });
     EXPECT_EQ(head_->next(in(milliseconds(600))).kind, Kind::Deadline);
     thread.join();
+}
+
+TEST_F(MeasureControl, AllDescriptorsThatThereMayBe) {
+    const test::DescriptorLimit few(test::DescriptorLimit::so_many_more(16));
+    listen(2);
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_EQ(limit.rlim_cur, limit.rlim_max);
+}
+
+TEST_F(MeasureControl, WithoutDescriptorsItSaysSoAndRests) {
+    listen(2);
+    testing::internal::CaptureStderr();
+    std::optional<test::DescriptorLimit> few(std::in_place, test::DescriptorLimit::so_many_more(1)); // the member's
+    std::thread thread([&] { EXPECT_TRUE(MeasureMember::join(as(1), {{"here", 1}}, in(seconds(20)))); });
+    const auto before = std::clock();
+    EXPECT_EQ(head_->next(in(milliseconds(800))).kind, Kind::Deadline);
+    EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 2) << "it has spun";
+    few.reset();
+    EXPECT_EQ(head_->next(in(seconds(20))).kind, Kind::Joined);
+    thread.join();
+    const auto told = testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find("no more can be accepted"), std::string::npos) << told;
+    EXPECT_EQ(told.find("no more can be accepted"), told.rfind("no more can be accepted")) << "once";
 }
 
 TEST_F(MeasureControl, TheHeadsEndIsTheMembers) {
