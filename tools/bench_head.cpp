@@ -61,7 +61,7 @@ private:
                                           duration_text(options_.join_time)));
                 break;
             }
-            if (now - started_ > seconds(3)) {
+            if (now - started_ > seconds(3) && progress_.due(now)) {
                 progress_.show(format_text("waiting for {}", missing()), now);
             }
             const auto event = head_.next(std::min(now + milliseconds(500), until));

@@ -5,7 +5,6 @@
 #include "lib/text.h"
 #include "tools/pairs_node.h"
 
-#include <algorithm>
 #include <set>
 
 namespace rdma_nccl {
@@ -38,6 +37,13 @@ void make_unique(std::vector<PairNode>& nodes) {
 
 } // namespace
 
+// With 8,000 members what is asked at each event must not look at all of them.
+PairsCrew::PairsCrew(const MeasureWorld& world, const Step& step) : names_(nodes_of_tasks(step, world.members)) {
+    for (unsigned member = 0; member < world.members; ++member) {
+        absent_.insert(absent_.end(), member);
+    }
+}
+
 void PairsCrew::join(unsigned member, const nlohmann::json& hello) {
     Joined joined;
     joined.local = hello.value("local", nlohmann::json()).is_number_unsigned() ? hello["local"].get<unsigned>() : 0;
@@ -50,36 +56,33 @@ void PairsCrew::join(unsigned member, const nlohmann::json& hello) {
         joined.node.problem = node.error().message + "; is rdma-nccl the same on all nodes?";
     }
     joined_[member] = std::move(joined);
+    if (absent_.erase(member) > 0 && gone_.contains(member)) {
+        --gone_before_;
+    }
 }
 
 void PairsCrew::lose(unsigned member, const std::string& why) {
-    gone_[member] = why;
+    if (gone_.insert_or_assign(member, why).second && absent_.contains(member)) {
+        ++gone_before_;
+    }
 }
 
 bool PairsCrew::complete() const {
-    std::size_t gone_before = 0;
-    for (const auto& [member, why] : gone_) {
-        gone_before += joined_.contains(member) ? 0U : 1U;
-    }
-    return joined_.size() + gone_before >= world_.members;
+    return absent_.size() <= gone_before_;
 }
 
 std::string PairsCrew::name_of(unsigned member) const {
-    const auto names = nodes_of_tasks(step_, world_.members);
-    return member < names.size() ? names[member] : format_text("member {}", member);
+    return member < names_.size() ? names_[member] : format_text("member {}", member);
 }
 
 std::string PairsCrew::missing(std::size_t most) const {
-    std::vector<std::string> names;
-    for (unsigned member = 0; member < world_.members; ++member) {
-        auto name = joined_.contains(member) ? "" : name_of(member);
-        if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) {
-            names.push_back(std::move(name));
-        }
-    }
+    std::set<std::string> names;
     std::string text;
-    for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {
-        text += (i == 0 ? "" : ", ") + names[i];
+    for (const unsigned member : absent_) {
+        auto name = name_of(member);
+        if (names.insert(name).second && names.size() <= most) {
+            text += (names.size() == 1 ? "" : ", ") + name;
+        }
     }
     return names.size() > most ? format_text("{} and {} more", text, names.size() - most) : text;
 }
@@ -93,18 +96,21 @@ void PairsCrew::close(const std::string& problem) {
         }
         names.insert(joined.node.name);
     }
-    for (unsigned member = 0; member < world_.members; ++member) {
-        if (!problem.empty() && !joined_.contains(member) && names.insert(name_of(member)).second) {
+    for (const unsigned member : absent_) {
+        if (!problem.empty() && names.insert(name_of(member)).second) {
             nodes_.push_back({name_of(member), {}, problem});
             members_.push_back(member);
         }
+    }
+    for (unsigned node = 0; node < members_.size(); ++node) {
+        nodes_of_[members_[node]] = node;
     }
     make_unique(nodes_);
 }
 
 std::optional<unsigned> PairsCrew::node_of(unsigned member) const {
-    const auto found = std::find(members_.begin(), members_.end(), member);
-    return found == members_.end() ? std::nullopt : std::optional(static_cast<unsigned>(found - members_.begin()));
+    const auto found = nodes_of_.find(member);
+    return found == nodes_of_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<std::string> PairsCrew::useless(unsigned node) const {

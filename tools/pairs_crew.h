@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace rdma_nccl {
 
 class PairsCrew {
 public:
-    PairsCrew(const MeasureWorld& world, const Step& step) : world_(world), step_(step) {}
+    PairsCrew(const MeasureWorld& world, const Step& step);
 
     /// What a member says of itself: {"local": 0, "node": ...}. The first of each node works for it.
     void join(unsigned member, const nlohmann::json& hello);
@@ -44,8 +45,9 @@ public:
 private:
     [[nodiscard]] std::string name_of(unsigned member) const;
 
-    const MeasureWorld& world_;
-    const Step& step_;
+    std::vector<std::string> names_; ///< of the nodes of all tasks; empty: unknown
+    std::set<unsigned> absent_;      ///< members that have not joined
+    unsigned gone_before_ = 0;       ///< of them those that will not
     struct Joined {
         unsigned local = 0;
         PairNode node;
@@ -54,6 +56,7 @@ private:
     std::map<unsigned, std::string> gone_; ///< by member
     std::vector<PairNode> nodes_;
     std::vector<unsigned> members_;         ///< of each node
+    std::map<unsigned, unsigned> nodes_of_; ///< by member
     std::map<unsigned, unsigned> silences_; ///< by node
 };
 

@@ -98,7 +98,7 @@ private:
             if (now >= until) {
                 break;
             }
-            if (now - started_ > std::chrono::seconds(3)) {
+            if (now - started_ > std::chrono::seconds(3) && progress_.due(now)) {
                 progress_.show(format_text("waiting for {}", crew_.missing()), now);
             }
             const auto event = head_.next(std::min(now + std::chrono::milliseconds(500), until));

@@ -51,14 +51,18 @@ void PairsProgress::say(std::string_view text) {
     }
 }
 
-void PairsProgress::show(std::string_view text, Time now) {
+bool PairsProgress::due(Time now) {
     if (quiet_) {
-        return;
+        return false;
     }
     if (!shown_ && !terminal_) {
         shown_ = now; // what is over soon needs no lines
     }
-    if (shown_ && now - *shown_ < (terminal_ ? MeasureClock::duration(between_drawings) : between_lines)) {
+    return !shown_ || now - *shown_ >= (terminal_ ? MeasureClock::duration(between_drawings) : between_lines);
+}
+
+void PairsProgress::show(std::string_view text, Time now) {
+    if (!due(now)) {
         return;
     }
     shown_ = now;

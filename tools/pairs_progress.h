@@ -27,6 +27,8 @@ public:
     /// A line that stays.
     void say(std::string_view text);
     void show(std::string_view text, Time now);
+    /// Whether show() would draw now: who asks first makes no text for nothing.
+    [[nodiscard]] bool due(Time now);
     /// Takes the line off the terminal.
     void clear();
 

@@ -161,13 +161,17 @@ void PairsRounds::collect(bool all) {
 }
 
 void PairsRounds::show(std::size_t left) {
+    const auto now = MeasureClock::now();
+    if (!progress_.due(now)) {
+        return;
+    }
     const bool loopback = !runs_.empty() && runs_.front().job().loopback();
     const auto each =
         rounds_done_ > 0 ? spent_ / rounds_done_ : MeasureClock::duration(expected_time(report_.measure, loopback));
     const auto left_time = std::chrono::duration_cast<std::chrono::milliseconds>(each * left);
     progress_.show(format_text("{} of {} pairings measured{}, about {} left", report_.results.size(), report_.planned,
                                failed_ > 0 ? format_text(", {} failed", failed_) : "", duration_text(left_time)),
-                   MeasureClock::now());
+                   now);
 }
 
 } // namespace rdma_nccl

@@ -4,6 +4,7 @@
 #include "tools/pairs_head.h"
 #include "tools/pairs_node.h"
 
+#include <ctime>
 #include <gtest/gtest.h>
 
 namespace rdma_nccl {
@@ -71,6 +72,21 @@ TEST(PairsCrew, OfANodeWithSeveralTasksOneMayStayAway) {
     EXPECT_EQ(crew.missing(), "n01");
     crew.close("it did not come");
     EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n02"}));
+}
+
+TEST(PairsCrew, WhoIsMissingOfThousandsIsToldAtOnce) {
+    const auto world = world_of(8000);
+    Step step;
+    for (unsigned node = 0; node < 1000; ++node) {
+        step.nodes.push_back(test::pair_node(node).name);
+    }
+    step.tasks_per_node.assign(1000, 8);
+    PairsCrew crew(world, step);
+    const auto started = std::clock();
+    for (int i = 0; i < 20; ++i) {
+        EXPECT_TRUE(crew.missing(1).ends_with(" and 999 more"));
+    }
+    EXPECT_LT(std::clock() - started, 5 * CLOCKS_PER_SEC);
 }
 
 TEST(PairsCrew, EndedBeforeAllAreThere) {

@@ -4,6 +4,7 @@
 #include "tools/pairs_node.h"
 #include "tools/verbs_address.h"
 
+#include <ctime>
 #include <deque>
 #include <functional>
 #include <gtest/gtest.h>
@@ -93,11 +94,11 @@ public:
     [[nodiscard]] std::uint16_t port() const override { return 1; }
 };
 
-PairsReport lead(SimulatedHead& head, unsigned members, const PairsOptions& options = {}) {
+PairsReport lead(SimulatedHead& head, unsigned members, const PairsOptions& options = {}, const Step& step = {}) {
     MeasureWorld world;
     world.members = members;
     PairsProgress progress(-1, true);
-    return lead_pairs(head, world, {}, options, progress);
+    return lead_pairs(head, world, step, options, progress);
 }
 
 TEST(PairsHead, MeasuresEachPairOnce) {
@@ -122,6 +123,29 @@ TEST(PairsHead, AThousandNodesQuickly) {
     options.schedule = "quick";
     const auto report = lead(head, 1000, options);
     EXPECT_EQ(report.results.size(), 1500U);
+}
+
+TEST(PairsHead, ThousandsOfTasksJoinAtOnce) {
+    constexpr unsigned nodes = 1000;
+    constexpr unsigned tasks = 8;
+    SimulatedHead head(0);
+    Step step;
+    for (unsigned member = nodes * tasks; member-- > 0;) { // the last ones first: all others are missing
+        head.join(member, member / tasks, member % tasks);
+    }
+    for (unsigned node = 0; node < nodes; ++node) {
+        step.nodes.push_back(test::pair_node(node).name);
+    }
+    step.tasks_per_node.assign(nodes, tasks);
+    step.distribution = "block";
+    PairsOptions options;
+    options.schedule = "ring";
+    const auto started = std::clock();
+    const auto report = lead(head, nodes * tasks, options, step);
+    EXPECT_LT(std::clock() - started, 20 * CLOCKS_PER_SEC) << "minutes, when each event looks at all of them";
+    EXPECT_EQ(report.nodes.size(), nodes);
+    EXPECT_EQ(report.results.size(), nodes);
+    EXPECT_EQ(head.orders["end"], nodes * tasks);
 }
 
 TEST(PairsHead, ALostMemberCostsItsPairsAlone) {
