@@ -3,6 +3,7 @@
 
 #include "lib/child.h"
 #include "lib/environment.h"
+#include "lib/format.h"
 #include "lib/root.h"
 #include "tools/bench_head.h"
 #include "tools/bench_html.h"
@@ -10,17 +11,21 @@
 #include "tools/bench_output.h"
 #include "tools/exit_codes.h"
 #include "tools/measure_control.h"
+#include "tools/measure_dismiss.h"
 #include "tools/measure_world.h"
 #include "tools/node_plan.h"
 #include "tools/pairs_files.h"
 #include "tools/print.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 namespace rdma_nccl {
 
 namespace {
+
+using std::chrono::milliseconds;
 
 /// Slurm's name of this node, by which its users know it; else the host's.
 std::string node_name(const Environment& environment, const Settings& settings) {
@@ -78,23 +83,23 @@ bool can_write(const BenchOptions& options) {
 }
 
 int lead(MeasureWorld world, const BenchOptions& options) {
-    if (options.json && options.csv == "-") {
-        print_error("--json and --csv - both want stdout; give one of them a file, as --csv FILE");
-        return exit_bad_line;
-    }
-    if (!can_write(options)) {
-        return exit_bad_line;
-    }
     PairsProgress progress(STDERR_FILENO, options.quiet);
     auto head = MeasureHead::listen(world);
     if (!head) {
         print_error(head.error().message);
         return exit_cannot_tell;
     }
+    // Members wait for who listens: what is wrong here ends them at once, and is told by this one alone.
+    constexpr std::chrono::seconds to_join(15);
+    if (!can_write(options)) {
+        dismiss_members(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
+        return exit_bad_line;
+    }
     world.port = (*head)->port();
     auto member = Child::start([&] { (void)take_part_in_bench(world, options); });
     if (!member) {
         print_error("no process for the ranks of this node is to be had; is the limit of processes reached?");
+        dismiss_members(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
         return exit_cannot_tell;
     }
     const auto report = lead_bench(**head, world, options, progress);
@@ -102,6 +107,16 @@ int lead(MeasureWorld world, const BenchOptions& options) {
     (void)member->finish(to_end);
     head->reset(); // from now on a signal ends this process at once
     return tell(report, options);
+}
+
+/// Options that do not go together; empty: they do. All members find the same, and end without waiting for each other.
+std::string conflict(const BenchOptions& options) {
+    if (options.json && options.csv == "-") {
+        return "--json and --csv - both want stdout; give one of them a file, as --csv FILE";
+    }
+    return options.csv.empty() || options.csv != options.html
+               ? ""
+               : format_text("--csv and --html both name {}; give each a file of its own", options.csv);
 }
 
 } // namespace
@@ -117,6 +132,12 @@ int run_bench(const BenchOptions& options) {
     if (!world) {
         print_error(world.error().message);
         return exit_cannot_tell;
+    }
+    if (const auto problem = conflict(options); !problem.empty()) {
+        if (world->member == 0) {
+            print_error(problem);
+        }
+        return exit_bad_line;
     }
     return world->member == 0 ? lead(*world, options) : take_part_in_bench(*world, options);
 }

@@ -8,6 +8,7 @@
 #include "lib/text.h"
 #include "tools/exit_codes.h"
 #include "tools/measure_control.h"
+#include "tools/measure_dismiss.h"
 #include "tools/measure_world.h"
 #include "tools/node_plan.h"
 #include "tools/pairs_files.h"
@@ -27,6 +28,8 @@
 namespace rdma_nccl {
 
 namespace {
+
+using std::chrono::milliseconds;
 
 /// Slurm's name of this node, by which its users know it; else the host's.
 std::string node_name(const Environment& environment, const Settings& settings) {
@@ -98,24 +101,24 @@ bool can_write(const PairsOptions& options) {
 }
 
 int lead(MeasureWorld world, const PairsOptions& options, const Settings& settings, const Environment& environment) {
-    if (options.json && options.csv == "-") {
-        print_error("--json and --csv - both want stdout; give one of them a file, as --csv FILE");
-        return exit_bad_line;
-    }
-    if (!can_write(options)) {
-        return exit_bad_line;
-    }
     PairsProgress progress(STDERR_FILENO, options.quiet);
     auto head = MeasureHead::listen(world);
     if (!head) {
         print_error(head.error().message);
         return exit_cannot_tell;
     }
+    // Members wait for who listens: what is wrong here ends them at once, and is told by this one alone.
+    constexpr std::chrono::seconds to_join(15);
+    if (!can_write(options)) {
+        dismiss_members(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
+        return exit_bad_line;
+    }
     world.port = (*head)->port();
     // Verbs may hang in a driver, and end with the process: the head stays out of it.
     auto member = Child::start([&] { (void)take_part_in_pairs(world, options, settings); });
     if (!member) {
         print_error("no process for the measurement of this node is to be had; is the limit of processes reached?");
+        dismiss_members(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
         return exit_cannot_tell;
     }
     const auto step = read_step(environment, {});
@@ -124,6 +127,16 @@ int lead(MeasureWorld world, const PairsOptions& options, const Settings& settin
     (void)member->finish(to_end);
     head->reset(); // from now on a signal ends this process at once
     return tell(report, options, environment);
+}
+
+/// Options that do not go together; empty: they do. All members find the same, and end without waiting for each other.
+std::string conflict(const PairsOptions& options) {
+    if (options.json && options.csv == "-") {
+        return "--json and --csv - both want stdout; give one of them a file, as --csv FILE";
+    }
+    return options.csv.empty() || options.csv != options.html
+               ? ""
+               : format_text("--csv and --html both name {}; give each a file of its own", options.csv);
 }
 
 } // namespace
@@ -149,6 +162,12 @@ int run_pairs(const PairsOptions& options) {
     if (world->members == 1 && options.schedule.empty() && !options.quiet) {
         print_error("alone: this node with itself; over nodes: srun --rdma-nccl -N NODES --ntasks-per-node=1 "
                     "rdma-nccl pairs");
+    }
+    if (const auto problem = conflict(options); !problem.empty()) {
+        if (world->member == 0) {
+            print_error(problem);
+        }
+        return exit_bad_line;
     }
     return world->member == 0 ? lead(*world, options, *settings, environment)
                               : take_part_in_pairs(*world, options, *settings);

@@ -2,6 +2,7 @@
 #include "tools/pairs_head.h"
 
 #include "lib/format.h"
+#include "tools/measure_dismiss.h"
 #include "tools/pairs_crew.h"
 #include "tools/pairs_rounds.h"
 #include "tools/wall_time.h"
@@ -118,23 +119,7 @@ private:
     /// Who is not let go in time has an order of before to end first, or hangs: its connection breaks then.
     void dismiss() {
         constexpr std::chrono::seconds patience(2);
-        const auto until = MeasureClock::now() + patience;
-        const auto any = [this] {
-            for (unsigned member = 0; member < world_.members; ++member) {
-                if (head_.has(member)) {
-                    return true;
-                }
-            }
-            return false;
-        };
-        for (unsigned member = 0; member < world_.members; ++member) {
-            head_.send(member, {{"do", "end"}});
-        }
-        while (any() && MeasureClock::now() < until) {
-            if (head_.next(until).kind == MeasureEvent::Kind::Interrupted) {
-                return;
-            }
-        }
+        dismiss_members(head_, world_.members, patience, false);
     }
 
     void measure() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/pairs_report.h"
+#include "tools/measure_dismiss.h"
 #include "tools/pairs_head.h"
 #include "tools/pairs_node.h"
 #include "tools/verbs_address.h"
@@ -245,6 +246,21 @@ TEST(PairsHead, SuspectsAreMeasuredAgain) {
     SimulatedHead other(8);
     other.answer = head.answer;
     EXPECT_EQ(lead(other, 8, options).results.size(), report.results.size() - again);
+}
+
+TEST(MeasureDismiss, WhoComesLaterIsLetGoToo) {
+    SimulatedHead head(0);
+    head.join(1, 1, 0);
+    head.events.clear(); // it has been heard of before
+    head.join(2, 2, 0);
+    dismiss_members(head, 3, std::chrono::seconds(5), false);
+    EXPECT_EQ(head.orders["end"], 2U);
+    head.join(1, 1, 0);
+    head.connected.clear(); // still on its way
+    dismiss_members(head, 3, std::chrono::milliseconds(50), true);
+    EXPECT_GT(head.waited, 0U) << "2 has not come again";
+    head.events.push_back({MeasureEvent::Kind::Interrupted, 0, {}, "SIGINT"});
+    dismiss_members(head, 3, std::chrono::hours(1), true);
 }
 
 TEST(PairsProgress, Durations) {
