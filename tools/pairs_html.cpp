@@ -53,6 +53,8 @@ std::string_view name_of(PairsFaultKind kind) {
         return "wrong data";
     case PairsFaultKind::Latency:
         return "latency";
+    case PairsFaultKind::Duplex:
+        return "both ways";
     }
     return "";
 }

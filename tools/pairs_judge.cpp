@@ -128,7 +128,7 @@ void set_node_states(PairsJudging& judging) {
 
 int weight(PairsFaultKind kind) {
     using enum PairsFaultKind;
-    constexpr std::array order = {WrongData, Failed, AllSlow, Node, Rail, Direction, Link, Latency};
+    constexpr std::array order = {WrongData, Failed, AllSlow, Node, Rail, Direction, Link, Duplex, Latency};
     return static_cast<int>(std::find(order.begin(), order.end(), kind) - order.begin());
 }
 
@@ -236,6 +236,7 @@ PairsVerdict judge_pairs(const PairsReport& report, const JudgeRules& rules) {
     judge_failures(judging);
     judge_data(judging);
     judge_speed(judging);
+    judge_duplex(judging);
     judge_latency(judging);
     set_good_results(judging);
     set_scores(judging);

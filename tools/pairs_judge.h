@@ -17,10 +17,11 @@ struct JudgeRules {
     double deviations = 3;        ///< of 1.4826 MAD below the median: slow, too
     double share_of_pairs = 0.6;  ///< of a node's pairs that must be slow for the node to be
     double floor_share = 0.9;     ///< of the lower link rate of the two ports; 0: no floor (software RDMA has none)
+    double duplex_share = 0.75;   ///< both ways at once, below it: slow (and below share_of_median)
     double latency_factor = 2;    ///< above the median latency: slow
 };
 
-enum class PairsFaultKind { Node, Rail, Link, Direction, AllSlow, Failed, WrongData, Latency };
+enum class PairsFaultKind { Node, Rail, Link, Direction, AllSlow, Failed, WrongData, Latency, Duplex };
 
 /// Something to be told, the worst first.
 struct PairsFault {

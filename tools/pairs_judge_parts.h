@@ -61,6 +61,8 @@ std::vector<BadPair> by_pair(const PairsJudging& judging, const std::set<std::ui
 void judge_failures(PairsJudging& judging);
 void judge_data(PairsJudging& judging);
 void judge_speed(PairsJudging& judging);
+/// After judge_speed(): only of what is good one way after the other.
+void judge_duplex(PairsJudging& judging);
 /// After the others: who is accused already is not accused again for the latency.
 void judge_latency(PairsJudging& judging);
 

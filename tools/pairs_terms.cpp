@@ -39,6 +39,8 @@ std::string_view name_of(PairsFaultKind kind) {
         return "failed";
     case PairsFaultKind::WrongData:
         return "wrong data";
+    case PairsFaultKind::Duplex:
+        return "both ways";
     case PairsFaultKind::Latency:
         break;
     }

@@ -109,6 +109,12 @@ std::string slow_link_text(const PairsReport& report, const Pairing& pairing, bo
     return format_text("{}: {}{}; {}", what, speed(facts), reasons(facts), advice);
 }
 
+std::string duplex_text(std::string_view where, const SlowFacts& facts) {
+    return format_text("{} is slow when both ways are used at once: {}{}{}; each way alone is good: look at PCIe "
+                       "(width, payload size, relaxed ordering, IOMMU), memory of the NUMA node and pause frames",
+                       where, speed(facts), facts.pairs > 0 ? on_pairs(facts) : "", reasons(facts));
+}
+
 std::string all_slow_text(double gbps, double rate_gbps, double floor_share) {
     return format_text("everything is slow: the median is {} Gb/s on links of {} Gb/s ({}; at least {} are expected); "
                        "look at what all nodes share: MTU, PCIe settings, IOMMU, flow control, the switches",

@@ -40,6 +40,8 @@ std::string slow_end_text(const PairsReport& report, unsigned node, std::optiona
 /// Of one pair. Sends: only from a to b. Without `others_good` the pair is all that can be told.
 std::string slow_link_text(const PairsReport& report, const Pairing& pairing, bool with_rails, SlowWay way,
                            bool others_good, const SlowFacts& facts);
+/// Of what `where` names: slow when both ways are used at once. Speeds are sums of both ways.
+std::string duplex_text(std::string_view where, const SlowFacts& facts);
 std::string all_slow_text(double gbps, double rate_gbps, double floor_share);
 
 } // namespace rdma_nccl

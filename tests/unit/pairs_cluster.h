@@ -69,6 +69,7 @@ inline void measure(PairsReport& report, const std::vector<Round>& rounds, const
             result.path_mtu = 4096;
             result.forward = gbps_of(speed(a, rail_a, b, rail_b));
             result.backward = gbps_of(speed(b, rail_b, a, rail_a));
+            result.both = gbps_of(0.98 * (result.forward->gbps + result.backward->gbps));
             result.latency = latency_of(1.8);
             report.results.push_back(std::move(result));
         }
@@ -94,7 +95,8 @@ inline PairsReport measured_cluster(unsigned nodes, unsigned rails, const SpeedO
 
 /// "rail 3.1" of node 3, "node 3", "sends 3", "receives 3.1", "link 3-7.1", "failed 3", ...: whom a fault accuses.
 inline std::string accused(const PairsFault& fault) {
-    constexpr const char* names[] = {"node", "rail", "link", "direction", "all slow", "failed", "wrong", "latency"};
+    constexpr const char* names[] = {"node",   "rail",  "link",    "direction", "all slow",
+                                     "failed", "wrong", "latency", "duplex"};
     std::string text = names[static_cast<int>(fault.kind)];
     for (std::size_t i = 0; i < fault.nodes.size(); ++i) {
         text += (i == 0 ? " " : "-") + std::to_string(fault.nodes[i]);

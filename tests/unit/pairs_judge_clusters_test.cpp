@@ -22,6 +22,8 @@ struct Planted {
     std::map<unsigned, double> nodes;                                       ///< share of the usual speed
     std::map<std::pair<unsigned, unsigned>, double> rails, sends, receives; ///< node and rail
     std::map<Link, double> links;
+    std::map<std::pair<unsigned, unsigned>, double> halved; ///< both ways at once
+    std::map<Link, double> halved_links;
     std::set<unsigned> dead;
     std::set<Link> broken;
 };
@@ -45,9 +47,12 @@ public:
         };
     }
 
-    void fail(PairsReport& report) const {
+    void spoil(PairsReport& report) const {
         for (PairResult& result : report.results) {
             const auto& [a, b, rail_a, rail_b] = result.pairing;
+            if (result.both) {
+                result.both->gbps = (result.forward->gbps + result.backward->gbps) * duplex_share(result.pairing);
+            }
             if (planted.dead.contains(a) || planted.dead.contains(b) || planted.broken.contains({a, b, rail_a})) {
                 result = failed_result(result.pairing, "no answer within 5 s");
             }
@@ -69,6 +74,9 @@ public:
                 all.push_back("direction " + std::to_string(port.first) + rail_text(port.second));
             }
         }
+        for (const auto& [port, share] : planted.halved) {
+            all.push_back("duplex " + std::to_string(port.first) + rail_text(port.second));
+        }
         for (const unsigned node : planted.dead) {
             all.push_back("failed " + std::to_string(node));
         }
@@ -77,6 +85,9 @@ public:
             const std::string where = std::to_string(a) + "-" + std::to_string(b) + "." + std::to_string(rail_a);
             if (planted.links.contains({a, b, rail_a})) {
                 all.push_back("link " + where);
+            }
+            if (planted.halved_links.contains({a, b, rail_a})) {
+                all.push_back("duplex " + where);
             }
             if (planted.broken.contains({a, b, rail_a})) {
                 all.push_back("failed " + where);
@@ -129,6 +140,24 @@ private:
         if (below(3) == 0) {
             planted.broken.insert(next_link());
         }
+        if (below(2) == 0) {
+            planted.halved[{next_node(), below(rails)}] = 0.4 + 0.3 * chance();
+        }
+        if (below(2) == 0) {
+            planted.halved_links[next_link()] = 0.4 + 0.3 * chance();
+        }
+    }
+
+    /// Of the sum of both ways alone; rails of the same node differ a little.
+    double duplex_share(const Pairing& pairing) const {
+        const auto& [a, b, rail_a, rail_b] = pairing;
+        double share = 0.9 + 0.01 * ((a + b + rail_a) % 10);
+        for (const auto& port : {std::pair{a, rail_a}, std::pair{b, rail_b}}) {
+            const auto found = planted.halved.find(port);
+            share = found == planted.halved.end() ? share : std::min(share, found->second);
+        }
+        const auto found = planted.halved_links.find({a, b, rail_a});
+        return found == planted.halved_links.end() ? share : std::min(share, found->second);
     }
 
     double planted_share(unsigned from, unsigned from_rail, unsigned to, unsigned to_rail) const {
@@ -167,7 +196,7 @@ void expect_planted(Cluster& cluster, const PairsReport& report, unsigned seed) 
 void expect_found_by_all(unsigned seed, unsigned rails, bool faults) {
     Cluster cluster(seed, rails, faults);
     auto report = measured_cluster(cluster_nodes, rails, cluster.speed());
-    cluster.fail(report);
+    cluster.spoil(report);
     expect_planted(cluster, report, seed);
 }
 
@@ -175,11 +204,11 @@ void expect_found_quickly(unsigned seed, unsigned rails, bool faults) {
     Cluster cluster(seed, rails, faults);
     auto report = idle_cluster(cluster_nodes, rails);
     measure(report, on_all_rails(report, quick_pairs(cluster_nodes, 3 + seed % 3, seed)), cluster.speed());
-    cluster.fail(report);
+    cluster.spoil(report);
     const auto [suspects, good] = retest_nodes(report, judge_pairs(report, {}));
     ASSERT_GT(good.size(), cluster_nodes / 4);
     measure(report, on_all_rails(report, retest_pairs(suspects, good)), cluster.speed(), true);
-    cluster.fail(report);
+    cluster.spoil(report);
     expect_planted(cluster, report, seed);
 }
 

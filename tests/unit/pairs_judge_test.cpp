@@ -430,5 +430,60 @@ TEST(PairsJudge, WhoIsRetested) {
     EXPECT_EQ(good, (std::vector<unsigned>{2, 3, 4, 5}));
 }
 
+PairsReport equal_cluster(unsigned nodes) {
+    return measured_cluster(nodes, 1, [](unsigned, unsigned, unsigned, unsigned) { return 390.0; });
+}
+
+TEST(PairsJudgeDuplex, ANodeThatHalvesIsNamed) {
+    auto report = equal_cluster(6);
+    for (PairResult& result : report.results) {
+        if (result.pairing.a == 2 || result.pairing.b == 2) {
+            result.both = gbps_of(400);
+        }
+    }
+    const auto verdict = judge_pairs(report, {});
+    EXPECT_EQ(accused(verdict), std::vector<std::string>{"duplex 2"});
+    EXPECT_EQ(verdict.suspects, std::vector<unsigned>{2});
+    EXPECT_EQ(verdict.exit_code, 1);
+    EXPECT_EQ(verdict.nodes[2].state, PairState::Slow);
+    EXPECT_TRUE(verdict.faults[0].text.starts_with(
+        "n002 is slow when both ways are used at once: 400 Gb/s where 764 are normal (52 %), on 5 of 5 pairs"))
+        << verdict.faults[0].text;
+    JudgeRules easy;
+    easy.share_of_median = 0.1;
+    EXPECT_TRUE(judge_pairs(report, easy).faults.empty());
+}
+
+TEST(PairsJudgeDuplex, APairThatHalvesIsNoNodesFault) {
+    auto report = equal_cluster(6);
+    report.results[4].both = gbps_of(400);
+    const auto& pairing = report.results[4].pairing;
+    const auto verdict = judge_pairs(report, {});
+    EXPECT_EQ(accused(verdict),
+              std::vector<std::string>{"duplex " + std::to_string(pairing.a) + "-" + std::to_string(pairing.b) + ".0"});
+    EXPECT_TRUE(verdict.suspects.empty());
+    EXPECT_EQ(verdict.results[4], PairState::Slow);
+}
+
+TEST(PairsJudgeDuplex, WhereAllHalveNobodyIsAccused) {
+    auto report = equal_cluster(6);
+    for (PairResult& result : report.results) {
+        result.both = gbps_of(400);
+    }
+    const auto verdict = judge_pairs(report, {});
+    EXPECT_EQ(accused(verdict), std::vector<std::string>{"duplex"});
+    EXPECT_TRUE(verdict.suspects.empty());
+    EXPECT_EQ(verdict.exit_code, 1);
+}
+
+TEST(PairsJudgeDuplex, OfSoftwareItSaysNothing) {
+    auto report = equal_cluster(6);
+    report.results[4].both = gbps_of(4);
+    for (PairNode& node : report.nodes) {
+        node.rails[0].software = true;
+    }
+    EXPECT_TRUE(judge_pairs(report, {}).faults.empty());
+}
+
 } // namespace
 } // namespace rdma_nccl::test

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both ways at once: ports that are good one way after the other may halve when they send and receive together.
+#include "tools/pairs_judge_parts.h"
+#include "tools/pairs_words.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// A result of both ways at once whose ways alone are nobody's fault.
+struct DuplexSample {
+    std::uint32_t result = 0;
+    std::uint32_t kind = 0;
+    double gbps = 0;
+    double alone_gbps = 0; ///< the sum of both ways, one after the other
+    double normal_gbps = 0;
+};
+
+std::vector<DuplexSample> duplex_samples(const PairsJudging& judging) {
+    std::map<std::uint32_t, std::vector<const PairSample*>> ways;
+    for (const PairSample& sample : judging.samples.samples) {
+        ways[sample.result].push_back(&sample);
+    }
+    std::vector<DuplexSample> samples;
+    for (const auto& [index, both] : ways) {
+        const auto& measured = judging.report.results[index].both;
+        const bool loopback = both[0]->from == both[0]->to; // there each way is both already
+        if (both.size() == 2 && !loopback && measured && std::isfinite(measured->gbps) && measured->gbps >= 0 &&
+            judging.verdict.results[index] == PairState::Unknown) {
+            samples.push_back({.result = index,
+                               .kind = both[0]->kind,
+                               .gbps = measured->gbps,
+                               .alone_gbps = both[0]->gbps + both[1]->gbps});
+        }
+    }
+    return samples;
+}
+
+class Duplex {
+public:
+    explicit Duplex(PairsJudging& of)
+        : judging(of), ports(of.report), samples(duplex_samples(of)),
+          line(std::min(of.rules.duplex_share, of.rules.share_of_median)) {}
+
+    void judge() {
+        set_normals();
+        for (const DuplexSample& sample : samples) {
+            const auto& [a, b, rail_a, rail_b] = judging.report.results[sample.result].pairing;
+            const bool bad = share_of(sample) < line;
+            observations.push_back(
+                {.end = {ports.number(a, rail_a), ports.number(b, rail_b)}, .node = {a, b}, .bad = bad});
+            seen.insert({ports.number(a, rail_a), ports.number(b, rail_b)});
+            if (bad) {
+                judging.verdict.results[sample.result] = PairState::Slow;
+            }
+        }
+        blame();
+        accuse_pairs();
+    }
+
+private:
+    /// Slow is who stays behind the others and behind its own ways alone: a port of 97 % of the usual speed has 97 % of
+    /// the usual sum, too.
+    [[nodiscard]] static double share_of(const DuplexSample& sample) {
+        const double least = std::min(sample.normal_gbps, sample.alone_gbps);
+        return least > 0 ? sample.gbps / least : 1;
+    }
+
+    /// Normal is the median of what is not far below the upper quartile, as with one way.
+    void set_normals() {
+        std::vector<std::vector<double>> values(judging.samples.kinds.size());
+        for (const DuplexSample& sample : samples) {
+            values[sample.kind].push_back(sample.gbps);
+        }
+        std::vector<double> normals;
+        for (std::size_t kind = 0; kind < values.size(); ++kind) {
+            const double least = line * quantile(values[kind], 0.75).value_or(0);
+            std::erase_if(values[kind], [&](double value) { return value < least; });
+            normals.push_back(quantile(std::move(values[kind]), 0.5).value_or(0));
+            judge_all(normals.back(), 2 * judging.samples.kinds[kind].normal_gbps);
+        }
+        for (DuplexSample& sample : samples) {
+            sample.normal_gbps = normals[sample.kind];
+        }
+    }
+
+    /// Where all halve nothing stands out.
+    void judge_all(double normal, double alone) {
+        if (judging.rules.floor_share > 0 && normal > 0 && normal < line * alone) {
+            judging.add({PairsFaultKind::Duplex, {}, {}, duplex_text("everything", words(normal, alone, {}))},
+                        normal / alone);
+        }
+    }
+
+    [[nodiscard]] static SlowFacts words(double gbps, double normal, const std::vector<std::string>& notes,
+                                         unsigned slow = 0, unsigned pairs = 0) {
+        return {.gbps = gbps,
+                .normal_gbps = normal,
+                .share = normal > 0 ? gbps / normal : 1,
+                .slow_pairs = slow,
+                .pairs = pairs,
+                .rate_gbps = {},
+                .usual_rate_gbps = {},
+                .notes = notes};
+    }
+
+    void blame() {
+        if (!judging.can_blame) {
+            return;
+        }
+        const auto ends = blame_ends(observations, ports.count(), {.share = judging.rules.share_of_pairs});
+        for (const BlamedNode& node : by_node(ports, {ends.begin(), ends.end()}, seen)) {
+            if (node.rails.empty()) {
+                accuse(node.node, {});
+            }
+            for (const unsigned rail : node.rails) {
+                accuse(node.node, rail);
+            }
+        }
+    }
+
+    void accuse(unsigned node, std::optional<unsigned> rail) {
+        std::vector<double> speeds;
+        std::vector<double> normals;
+        unsigned slow = 0;
+        for (std::size_t i = 0; i < samples.size(); ++i) {
+            const auto& [a, b, rail_a, rail_b] = judging.report.results[samples[i].result].pairing;
+            if ((a == node && rail_a == rail.value_or(rail_a)) || (b == node && rail_b == rail.value_or(rail_b))) {
+                speeds.push_back(samples[i].gbps);
+                normals.push_back(samples[i].normal_gbps);
+                slow += observations[i].bad ? 1 : 0;
+            }
+        }
+        const auto pairs = static_cast<unsigned>(speeds.size());
+        const std::string where =
+            pair_node_name(judging.report, node) + (rail ? " " + pair_rail_name(judging.report, node, *rail) : "");
+        const auto facts = words(quantile(std::move(speeds), 0.5).value_or(0),
+                                 quantile(std::move(normals), 0.5).value_or(0), {}, slow, pairs);
+        judging.add({PairsFaultKind::Duplex, {node}, rail, duplex_text(where, facts)}, facts.share);
+    }
+
+    /// What no port explains.
+    void accuse_pairs() {
+        std::map<std::uint32_t, const DuplexSample*> left;
+        std::set<std::uint32_t> results;
+        for (std::size_t i = 0; i < samples.size(); ++i) {
+            if (observations[i].bad && !observations[i].explained) {
+                left[samples[i].result] = &samples[i];
+                results.insert(samples[i].result);
+            }
+        }
+        const auto add = [&](std::uint32_t index, bool with_rails) {
+            const Pairing& pairing = judging.report.results[index].pairing;
+            const auto facts = words(left[index]->gbps, left[index]->normal_gbps, judging.report.results[index].notes);
+            judging.add({PairsFaultKind::Duplex,
+                         {pairing.a, pairing.b},
+                         with_rails ? std::optional(pairing.rail_a) : std::nullopt,
+                         duplex_text("the pair " + pair_link_name(judging.report, pairing, with_rails), facts)},
+                        facts.share);
+        };
+        for (const BadPair& pair : by_pair(judging, results)) {
+            if (pair.all) {
+                add(pair.results[0], false);
+                continue;
+            }
+            for (const std::uint32_t index : pair.results) {
+                add(index, true);
+            }
+        }
+    }
+
+    PairsJudging& judging;
+    PairPorts ports;
+    std::vector<DuplexSample> samples;
+    double line;                           ///< share of what is normal below which a sample is bad
+    std::vector<Observation> observations; ///< as the samples
+    std::set<unsigned> seen;               ///< ports
+};
+
+} // namespace
+
+void judge_duplex(PairsJudging& judging) {
+    if (!judging.samples.software) { // there both ways share the CPUs
+        Duplex(judging).judge();
+    }
+}
+
+} // namespace rdma_nccl
