@@ -20,6 +20,11 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t staging_size = std::size_t{16} << 20; // of the host's memory, to fill and compare
 constexpr std::size_t scratch_size = 256;                   // of the GPU's, for what ranks tell each other
 
+/// Signs of life come at most so often, and a batch is waited for about so often: a run without RDMA may be a hundred
+/// times as slow as one with it, and is no hang.
+constexpr std::chrono::milliseconds news_pause(500);
+constexpr double seconds_of_silence = 1;
+
 tl::unexpected<NcclFailure> of_cuda(const Error& error) {
     return tl::unexpected(NcclFailure{error.message, false});
 }
@@ -33,12 +38,13 @@ struct Item {
 
 class Measurement {
 public:
-    Measurement(const Communicator& communicator, const BenchWork& work, CudaMemory send, CudaMemory receive,
-                CudaMemory scratch)
-        : communicator_(communicator), work_(work), send_(std::move(send)), receive_(std::move(receive)),
-          scratch_(std::move(scratch)), staging_(std::min(staging_size, send_.size())) {}
+    Measurement(const Communicator& communicator, const BenchWork& work, const MeasureReport& report, CudaMemory send,
+                CudaMemory receive, CudaMemory scratch)
+        : communicator_(communicator), work_(work), report_(report), send_(std::move(send)),
+          receive_(std::move(receive)), scratch_(std::move(scratch)), staging_(std::min(staging_size, send_.size())) {}
 
-    static NcclResult<Measurement> prepare(const Communicator& communicator, const BenchWork& work) {
+    static NcclResult<Measurement> prepare(const Communicator& communicator, const BenchWork& work,
+                                           const MeasureReport& report) {
         const std::size_t size = work.sizes.back();
         auto send = CudaMemory::allocate(communicator.gpu(), size);
         auto receive = send ? CudaMemory::allocate(communicator.gpu(), size) : tl::unexpected(send.error());
@@ -47,7 +53,7 @@ public:
         if (!scratch) {
             return of_cuda(scratch.error());
         }
-        return Measurement(communicator, work, std::move(*send), std::move(*receive), std::move(*scratch));
+        return Measurement(communicator, work, report, std::move(*send), std::move(*receive), std::move(*scratch));
     }
 
     [[nodiscard]] Item item_of(Collective operation, std::uint64_t size) const {
@@ -63,8 +69,16 @@ public:
         return item;
     }
 
+    /// `what`: said now, and as long as it goes on.
+    void begin(std::string what) {
+        what_ = std::move(what);
+        last_news_ = Clock::now();
+        report_.at(what_);
+    }
+
     NcclResult<BenchRow> measure(const Item& item) {
         const double factor = bus_factor(item.call.operation, communicator_.ranks());
+        call_seconds_ = 0;
         auto iterations = warm_up(item);
         if (!iterations) {
             return tl::unexpected(iterations.error());
@@ -109,13 +123,34 @@ private:
         return call;
     }
 
+    /// What is being done goes on.
+    void live() {
+        if (const auto now = Clock::now(); now - last_news_ >= news_pause) {
+            last_news_ = now;
+            report_.at(what_);
+        }
+    }
+
+    /// How many calls are put into the stream before it is waited for: small ones all at once.
+    [[nodiscard]] unsigned calls_at_once() const {
+        const double fit = call_seconds_ > 0 ? std::ceil(seconds_of_silence / call_seconds_) : work_.iterations;
+        return static_cast<unsigned>(std::clamp(fit, 1.0, 1e6));
+    }
+
     NcclResult<void> batch(const Item& item, bool in_place, unsigned count) {
+        const unsigned at_once = calls_at_once();
         for (unsigned i = 0; i < count; ++i) {
             if (auto started = communicator_.start(placed(item, in_place, i)); !started) {
                 return started;
             }
+            if ((i + 1) % at_once == 0 || i + 1 == count) {
+                if (auto finished = communicator_.finish(); !finished) {
+                    return finished;
+                }
+                live();
+            }
         }
-        return communicator_.finish();
+        return {};
     }
 
     /// Seconds of one call, averaged over calls and ranks.
@@ -128,20 +163,35 @@ private:
             return tl::unexpected(done.error());
         }
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count() / count;
-        return communicator_.sum(seconds, scratch_).map([this](double sum) { return sum / communicator_.ranks(); });
+        const auto sum = communicator_.sum(seconds, scratch_);
+        live();
+        return sum.map([this](double all) { return all / communicator_.ranks(); });
     }
 
-    /// Gives back how many iterations a batch has: the time of a warm one tells, and all ranks come to the same.
-    NcclResult<unsigned> warm_up(const Item& item) {
-        if (auto first = batch(item, false, std::max(work_.warm_up, 1U)); !first) {
-            return tl::unexpected(first.error());
-        }
+    /// One call that is timed: all ranks come to the same time, and to how many such calls fit into a batch.
+    NcclResult<unsigned> fitting_calls(const Item& item) {
         const auto one = timed_batch(item, false, 1);
         if (!one) {
             return tl::unexpected(one.error());
         }
+        call_seconds_ = *one;
         const double fit = *one > 0 ? std::floor(work_.batch_seconds / *one) : work_.iterations;
-        return static_cast<unsigned>(std::clamp(fit, 1.0, static_cast<double>(work_.iterations)));
+        return static_cast<unsigned>(std::clamp(fit, 1.0, 1e6));
+    }
+
+    /// Gives back how many iterations a batch has: the time of a warm call tells. The first call, which may connect,
+    /// is the slowest; it tells how many more there is time for.
+    NcclResult<unsigned> warm_up(const Item& item) {
+        const auto first = fitting_calls(item);
+        if (!first) {
+            return first;
+        }
+        if (const unsigned more = std::min(std::max(work_.warm_up, 1U) - 1, *first); more > 0) {
+            if (auto warm = batch(item, false, more); !warm) {
+                return tl::unexpected(warm.error());
+            }
+        }
+        return fitting_calls(item).map([this](unsigned fit) { return std::min(fit, work_.iterations); });
     }
 
     NcclResult<BenchTimes> measure(const Item& item, bool in_place, unsigned iterations, double factor) {
@@ -183,6 +233,7 @@ private:
                 return written;
             }
             done += part.size();
+            live();
         }
         return {};
     }
@@ -199,6 +250,7 @@ private:
             }
             wrong += count_wrong(settings, tile, part, first + done / type_size);
             done += part.size();
+            live();
         }
         return wrong;
     }
@@ -239,7 +291,7 @@ private:
         const auto call = placed(item, in_place, 0);
         const auto& source = in_place ? receive_ : send_;
         const auto offset = static_cast<std::size_t>(call.send - source.at(0));
-        auto ready = receive_.clear();
+        auto ready = receive_.spoil();
         if (ready) {
             ready =
                 fill(source, offset, item.counts.send * item.call.type_size, sent_tile(settings, communicator_.rank()));
@@ -262,6 +314,10 @@ private:
 
     const Communicator& communicator_;
     const BenchWork& work_;
+    const MeasureReport& report_;
+    std::string what_;        ///< is done now
+    double call_seconds_ = 0; ///< of this size, the same for all ranks; 0: not yet known
+    Clock::time_point last_news_;
     CudaMemory send_, receive_, scratch_;
     std::vector<std::byte> staging_;
     std::uint64_t seed_ = 0;
@@ -270,7 +326,7 @@ private:
 } // namespace
 
 void measure_all(const Communicator& communicator, const BenchWork& work, const MeasureReport& report) {
-    auto measurement = Measurement::prepare(communicator, work);
+    auto measurement = Measurement::prepare(communicator, work, report);
     if (!measurement) {
         return report.failed(measurement.error());
     }
@@ -278,7 +334,7 @@ void measure_all(const Communicator& communicator, const BenchWork& work, const 
         for (const auto size : work.sizes) {
             const auto item = measurement->item_of(operation, size);
             const auto what = format_text("{} of {}", name_of(operation), bytes_text(item.bytes));
-            report.at(what);
+            measurement->begin(what);
             const auto row = measurement->measure(item);
             if (!row) {
                 return report.failed({format_text("{}: {}", what, row.error().words), row.error().remote});

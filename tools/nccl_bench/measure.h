@@ -13,7 +13,7 @@
 namespace rdma_nccl {
 
 struct MeasureReport {
-    std::function<void(std::string_view)> at; ///< what begins now
+    std::function<void(std::string_view)> at; ///< what begins now, and again while it goes on
     std::function<void(const BenchRow&)> row; ///< what came of a size; the same for all ranks
     /// What failed. To end the process: to free the GPU's memory may wait for ranks that are gone.
     std::function<void(const NcclFailure&)> failed;
