@@ -92,18 +92,39 @@ double tolerance_of(std::string_view type) {
     return type == "bfloat16" ? 0.02 : type == "half" ? 0.004 : 1e-5;
 }
 
-/// Element h of rank r. Of a sum or product two ranks hold what counts, the others the neutral value: no sum grows with
-/// the number of ranks, and each rank is needed for some element.
+/// What tells elements and ranks from each other, within what all types hold exactly.
+double distinct_value(unsigned rank, std::uint64_t h) {
+    return static_cast<double>((h * 7 + std::uint64_t{rank} * 13) % 101);
+}
+
+/// NCCL divides the sum of whole numbers and drops the rest: what two ranks hold would come to 0 among many. So they
+/// hold as much more as the type has room for in a sum, 9 times this.
+double scale_of(const TileSettings& settings) {
+    if (settings.redop != "avg" || is_floating(settings.type)) {
+        return 1;
+    }
+    constexpr unsigned most_in_8_bits = 14;
+    const bool small = size_of_type(settings.type) == 1U;
+    return small ? std::min(settings.ranks, most_in_8_bits) : settings.ranks;
+}
+
+/// Element h of rank r. What is only moved is never 0, which memory may hold anyway. Of a sum or product two ranks hold
+/// what counts, the others the neutral value: no sum grows with the number of ranks, and each rank is needed for some
+/// element.
 double value_of(const TileSettings& settings, unsigned rank, std::uint64_t h) {
     if (settings.redop == "max" || settings.redop == "min") {
-        return static_cast<double>((h * 7 + std::uint64_t{rank} * 13) % 101);
+        return distinct_value(rank, h);
     }
+    if (settings.redop == "none") {
+        return 1 + distinct_value(rank, h);
+    }
+    const double scale = scale_of(settings);
     const double neutral = settings.redop == "prod" ? 1 : 0;
     const std::uint64_t n = settings.ranks;
     const bool owns = h % n == rank;
     const bool helps = (h / n + 1) % n == rank;
-    const double own = 2 + static_cast<double>(h % 5);
-    const double help = 3;
+    const double own = scale * (2 + static_cast<double>(h % 5));
+    const double help = scale * 3;
     if (owns && helps) {
         return settings.redop == "prod" ? own * help : own + help;
     }
@@ -120,8 +141,9 @@ double reduced_value(const TileSettings& settings, std::uint64_t h) {
         }
         return best;
     }
-    const double own = 2 + static_cast<double>(h % 5);
-    const double help = 3;
+    const double scale = scale_of(settings);
+    const double own = scale * (2 + static_cast<double>(h % 5));
+    const double help = scale * 3;
     if (settings.redop == "prod") {
         return own * help;
     }

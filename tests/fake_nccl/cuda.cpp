@@ -68,7 +68,7 @@ CUresult cuMemFree(CUdeviceptr address) {
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t size) {
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t size, CUstream) {
     std::memcpy(reinterpret_cast<void*>(to), from, size);
     return CUDA_SUCCESS;
 }
@@ -78,7 +78,7 @@ CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t size) {
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemsetD8(CUdeviceptr address, unsigned char value, std::size_t size) {
+CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, std::size_t size, CUstream) {
     std::memset(reinterpret_cast<void*>(address), value, size);
     return CUDA_SUCCESS;
 }

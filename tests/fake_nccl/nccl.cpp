@@ -219,6 +219,9 @@ ncclResult_t gather(ncclComm& comm, const Bytes& own, Bytes& result, const Combi
     if (is_faulty("wrong", comm.rank, call) && result.size() > sizeof(double)) { // not what ranks tell each other
         result[result.size() / 2] = static_cast<char>(result[result.size() / 2] ^ 1);
     }
+    if (is_faulty("zero", comm.rank, call) && result.size() > sizeof(double)) {
+        std::fill(result.begin(), result.end(), '\0');
+    }
     return ncclSuccess;
 }
 

@@ -57,6 +57,28 @@ TEST(BenchTile, EachRankIsMissed) {
     EXPECT_LE(float_at(expected, 12345), 9) << "sums do not grow with the ranks";
 }
 
+TEST(BenchTile, WhatIsOnlyMovedTellsRanksAndIsNeverZero) {
+    for (const auto type : bench_types()) {
+        const TileSettings settings{type, "none", 1000, 4};
+        const auto tile = sent_tile(settings, 1);
+        const std::vector<std::byte> zeros(tile.size());
+        EXPECT_EQ(count_wrong(settings, tile, zeros, 0), tile_elements) << type;
+        EXPECT_EQ(count_wrong(settings, tile, sent_tile(settings, 2), 0), tile_elements) << type;
+        EXPECT_GT(count_wrong(settings, tile, tile, 1), tile_elements / 2) << type;
+    }
+}
+
+TEST(BenchTile, AnAverageOfWholeNumbersIsNotZero) {
+    for (const auto type : {"int8", "uint8", "int32", "int64"}) {
+        for (const unsigned ranks : {2U, 16U, 64U}) {
+            const TileSettings settings{type, "avg", ranks, 0};
+            const auto tile = reduced_tile(settings);
+            const std::vector<std::byte> zeros(tile.size());
+            EXPECT_GT(count_wrong(settings, tile, zeros, 0), tile_elements / 2) << type << ", " << ranks;
+        }
+    }
+}
+
 TEST(BenchTile, AllTypesCanBeCompared) {
     for (const auto type : bench_types()) {
         for (const auto redop : bench_reductions()) {

@@ -80,12 +80,14 @@ std::byte* CudaMemory::at(std::size_t offset) const {
     return reinterpret_cast<std::byte*>(address_ + offset); // NOLINT
 }
 
-Result<void> CudaMemory::clear() const {
-    return gpu_->cuda().check(gpu_->cuda().fill(address_, 0, size_), "cuMemsetD8");
+Result<void> CudaMemory::spoil() const {
+    constexpr unsigned char all_ones = 0xFF; // no number of any floating type
+    return gpu_->cuda().check(gpu_->cuda().fill(address_, all_ones, size_, gpu_->stream()), "cuMemsetD8Async");
 }
 
 Result<void> CudaMemory::write(std::size_t offset, std::span<const std::byte> bytes) const {
-    return gpu_->cuda().check(gpu_->cuda().to_device(address_ + offset, bytes.data(), bytes.size()), "cuMemcpyHtoD");
+    return gpu_->cuda().check(gpu_->cuda().to_device(address_ + offset, bytes.data(), bytes.size(), gpu_->stream()),
+                              "cuMemcpyHtoDAsync");
 }
 
 Result<void> CudaMemory::read(std::size_t offset, std::span<std::byte> bytes) const {

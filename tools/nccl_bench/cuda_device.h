@@ -57,8 +57,13 @@ public:
     [[nodiscard]] std::byte* at(std::size_t offset) const;
     [[nodiscard]] std::size_t size() const { return size_; }
 
-    [[nodiscard]] Result<void> clear() const;
+    // Both go through the GPU's stream: before what is put into it afterwards. The default stream, which the plain
+    // calls use, is not ordered with it (CU_STREAM_NON_BLOCKING).
+    /// Fills it with what no operation gives.
+    [[nodiscard]] Result<void> spoil() const;
+    /// `bytes` may change when it returns: of pageable memory, CUDA has copied them by then.
     [[nodiscard]] Result<void> write(std::size_t offset, std::span<const std::byte> bytes) const;
+    /// The stream must be done.
     [[nodiscard]] Result<void> read(std::size_t offset, std::span<std::byte> bytes) const;
 
 private:

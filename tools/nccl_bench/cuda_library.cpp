@@ -38,9 +38,9 @@ Result<CudaLibrary> CudaLibrary::load() {
     symbols.find(cuda.memory_info, RN_NAME_OF(cuMemGetInfo));
     symbols.find(cuda.allocate, RN_NAME_OF(cuMemAlloc));
     symbols.find(cuda.free, RN_NAME_OF(cuMemFree));
-    symbols.find(cuda.to_device, RN_NAME_OF(cuMemcpyHtoD));
+    symbols.find(cuda.to_device, RN_NAME_OF(cuMemcpyHtoDAsync));
     symbols.find(cuda.to_host, RN_NAME_OF(cuMemcpyDtoH));
-    symbols.find(cuda.fill, RN_NAME_OF(cuMemsetD8));
+    symbols.find(cuda.fill, RN_NAME_OF(cuMemsetD8Async));
     symbols.find(cuda.create_stream, RN_NAME_OF(cuStreamCreate));
     symbols.find(cuda.query_stream, RN_NAME_OF(cuStreamQuery));
     symbols.find(cuda.destroy_stream, RN_NAME_OF(cuStreamDestroy));

@@ -24,9 +24,9 @@ struct CudaLibrary {
     decltype(&::cuMemGetInfo) memory_info;
     decltype(&::cuMemAlloc) allocate;
     decltype(&::cuMemFree) free;
-    decltype(&::cuMemcpyHtoD) to_device;
+    decltype(&::cuMemcpyHtoDAsync) to_device;
     decltype(&::cuMemcpyDtoH) to_host;
-    decltype(&::cuMemsetD8) fill;
+    decltype(&::cuMemsetD8Async) fill;
     decltype(&::cuStreamCreate) create_stream;
     decltype(&::cuStreamQuery) query_stream;
     decltype(&::cuStreamDestroy) destroy_stream;
