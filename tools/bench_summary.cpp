@@ -65,6 +65,12 @@ std::vector<Group> groups_of(const BenchReport& report) {
     return groups;
 }
 
+/// It was ended before it had a result, by the user or a time limit: that is no failure.
+bool was_cut_off(const BenchReport& report, const Group& group) {
+    return !report.ended_early.empty() &&
+           std::all_of(group.runs.begin(), group.runs.end(), [](const auto* run) { return run->problem.empty(); });
+}
+
 std::vector<std::string> operations_of(const Group& group) {
     std::vector<std::string> names;
     for (const auto* run : group.runs) {
@@ -114,10 +120,7 @@ public:
         judge_problems();
         const auto first = bandwidth_in(a_, line_);
         const auto second = bandwidth_in(again_, line_);
-        line_.with_rdma = first && second
-                              ? BenchBandwidth{(first->busbw + second->busbw) / 2, (first->algbw + second->algbw) / 2}
-                          : first ? first
-                                  : second;
+        line_.with_rdma = figure_with_rdma(first, second);
         line_.without_rdma = bandwidth_in(b_, line_);
         line_.no_gpu_direct = bandwidth_in(c_, line_);
         if (!report_.host && line_.nodes < 2 && b_ == nullptr) {
@@ -126,7 +129,9 @@ public:
         }
         const bool with = judge_rdma();
         const bool without = judge_without();
-        judge_drift(first, second);
+        if (first && second) {
+            judge_drift(*first, *second);
+        }
         if (report_.software) {
             note(BenchState::Good, "software RDMA: a functional test only");
         } else if (with && without && line_.with_rdma && line_.without_rdma && line_.without_rdma->busbw > 0) {
@@ -164,13 +169,32 @@ private:
         }
     }
 
-    /// Whether the figure is one of RDMA, as A's and A's counters say.
+    /// The mean of A and A'; of one of them where the other did not use RDMA, or was not measured.
+    [[nodiscard]] std::optional<BenchBandwidth> figure_with_rdma(std::optional<BenchBandwidth> first,
+                                                                 std::optional<BenchBandwidth> second) const {
+        const bool good = first && has_verdict(a_, Verdict::Used);
+        const bool good_again = second && has_verdict(again_, Verdict::Used);
+        if (good != good_again) {
+            return good ? first : second;
+        }
+        return first && second ? BenchBandwidth{(first->busbw + second->busbw) / 2, (first->algbw + second->algbw) / 2}
+               : first         ? first
+                               : second;
+    }
+
+    static bool has_verdict(const BenchRun* run, Verdict verdict) {
+        return run != nullptr && run->verdict && run->verdict->verdict == verdict;
+    }
+
+    /// Whether the figure is one of RDMA, as the counters of both, A and A', say.
     bool judge_rdma() {
         bool good = false;
+        bool bad = false;
         for (const auto* run : {a_, again_}) {
             if (run == nullptr || run->rows.empty()) {
                 continue;
             }
+            bad = bad || !has_verdict(run, Verdict::Used);
             if (!run->verdict) {
                 note(BenchState::CannotTell, format_text("{}: no counters were read", run->name));
                 continue;
@@ -202,7 +226,7 @@ private:
                 break;
             }
         }
-        return good;
+        return good && !bad;
     }
 
     /// Whether B's figure is one without RDMA.
@@ -210,19 +234,24 @@ private:
         if (b_ == nullptr || b_->rows.empty()) {
             return false;
         }
-        const bool used =
-            b_->verdict && (b_->verdict->verdict == Verdict::Used || b_->verdict->verdict == Verdict::Mixed);
-        if (used) {
+        if (has_verdict(b_, Verdict::Used) || has_verdict(b_, Verdict::Mixed)) {
             note(BenchState::Warning, "B used RDMA, too: no comparison");
+            return false;
         }
-        return !used;
+        const bool proven = has_verdict(b_, Verdict::NotUsed);
+        if (!proven && !report_.software) {
+            note(BenchState::CannotTell,
+                 format_text("B: {}: no comparison", !b_->verdict ? "no counters were read"
+                                                     : has_verdict(b_, Verdict::Idle)
+                                                         ? "too few bytes were counted to tell"
+                                                         : "cannot tell whether RDMA was used"));
+        }
+        return proven;
     }
 
-    void judge_drift(const std::optional<BenchBandwidth>& first, const std::optional<BenchBandwidth>& second) {
-        if (!first || !second || line_.with_rdma->busbw <= 0) {
-            return;
-        }
-        const double drift = std::abs(first->busbw - second->busbw) / line_.with_rdma->busbw;
+    void judge_drift(const BenchBandwidth& first, const BenchBandwidth& second) {
+        const double mean = (first.busbw + second.busbw) / 2;
+        const double drift = mean > 0 ? std::abs(first.busbw - second.busbw) / mean : 0;
         if (drift > greatest_drift) {
             note(BenchState::Warning, format_text("A and A' differ by {:.0f} %", drift * 100));
         }
@@ -242,7 +271,7 @@ BenchSummary summarize(const BenchReport& report) {
     std::vector<std::string> operations; // as they were asked for
     for (const auto& group : groups_of(report)) {
         const auto measured = operations_of(group);
-        failed = failed || measured.empty();
+        failed = failed || (measured.empty() && !was_cut_off(report, group));
         for (const auto& operation : measured) {
             if (std::find(operations.begin(), operations.end(), operation) == operations.end()) {
                 operations.push_back(operation);
@@ -267,6 +296,8 @@ BenchSummary summarize(const BenchReport& report) {
     }
     if (failed) {
         summary.state = BenchState::Critical;
+    } else if (!report.ended_early.empty() && weight(summary.state) < weight(BenchState::CannotTell)) {
+        summary.state = BenchState::CannotTell; // the rest is not known
     }
     summary.exit_code = exit_code_of(summary.state);
     return summary;

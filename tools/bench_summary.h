@@ -24,10 +24,10 @@ struct BenchLine {
     std::string operation;
     unsigned ranks = 0, nodes = 0;
     std::uint64_t bytes = 0;
-    std::optional<BenchBandwidth> with_rdma;     ///< mean of A and A', where there are both
+    std::optional<BenchBandwidth> with_rdma;     ///< mean of those of A and A' that used RDMA; of both, if none did
     std::optional<BenchBandwidth> without_rdma;  ///< B
     std::optional<BenchBandwidth> no_gpu_direct; ///< C
-    std::optional<double> ratio;                 ///< busbw with RDMA over without; absent where it would mean nothing
+    std::optional<double> ratio;                 ///< busbw with RDMA over without; absent unless the counters prove both
     BenchState state = BenchState::Good;
     std::vector<std::string> notes; ///< the verdict, in words; what is worst first
 };

@@ -90,6 +90,35 @@ TEST(BenchSummary, WhatCannotBeTold) {
     EXPECT_FALSE(summarize(report).lines[0].ratio);
 }
 
+TEST(BenchSummary, ARatioNeedsProofOfBothSides) {
+    auto report = good_report();
+    report.runs[2] = run(BenchKind::AsItIsAgain, 3.6, 0, 8 * test::gib);
+    EXPECT_FALSE(summarize(report).lines[0].ratio) << "A' did not use RDMA";
+    EXPECT_NEAR(summarize(report).lines[0].with_rdma->busbw, 122, 0.01) << "A alone";
+    report.runs[2].rows.clear();
+    EXPECT_TRUE(summarize(report).lines[0].ratio) << "A' has no figure";
+    report = good_report();
+    report.runs[1].verdict = std::nullopt;
+    EXPECT_FALSE(summarize(report).lines[0].ratio);
+    EXPECT_TRUE(notes_of(report).starts_with("B: no counters were read: no comparison")) << notes_of(report);
+    EXPECT_EQ(summarize(report).exit_code, 3);
+    report.runs[1] = run(BenchKind::NoRdma, 3, 1000, 1000);
+    EXPECT_FALSE(summarize(report).lines[0].ratio);
+    EXPECT_TRUE(notes_of(report).starts_with("B: too few bytes")) << notes_of(report);
+}
+
+TEST(BenchSummary, AReportThatEndedEarlyIsNotGood) {
+    auto report = good_report();
+    report.ended_early = "interrupted";
+    EXPECT_EQ(summarize(report).exit_code, 3);
+    auto cut = run(BenchKind::AsItIs, 1, 0, 0, 32);
+    cut.rows.clear();
+    report.runs.push_back(cut);
+    EXPECT_EQ(summarize(report).exit_code, 3) << "a run without a result was cut off, and did not fail";
+    report.runs.back().problem = "a rank died";
+    EXPECT_EQ(summarize(report).exit_code, 2);
+}
+
 TEST(BenchSummary, ADriftIsSaid) {
     auto report = good_report();
     report.runs[2] = run(BenchKind::AsItIsAgain, 10, 8 * test::gib, 0);
