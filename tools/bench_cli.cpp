@@ -95,8 +95,10 @@ void add_runs(CLI::App& command, BenchLineOptions& line) {
         ->type_name("N,...")
         ->delimiter(',')
         ->check(CLI::Range(1U, 1000000U));
-    command.add_flag("--no-gpudirect-run", options.without_gpu_direct, "measure RDMA without GPUDirect, too (run C)");
+    auto* without_gpu_direct = command.add_flag("--no-gpudirect-run", options.without_gpu_direct,
+                                                "measure RDMA without GPUDirect, too (run C)");
     auto* host = command.add_flag("--host", options.host, "no GPUs: an own ring in the hosts' memory, verbs and TCP");
+    without_gpu_direct->excludes(host);
     command.add_option("--rings", line.rings, "with --host: so many HCAs of each node (default: all)")
         ->type_name("N")
         ->check(CLI::Range(1U, 64U))

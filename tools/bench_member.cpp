@@ -116,6 +116,10 @@ private:
             // NCCL refuses two ranks on a GPU, unless they seem to be on two hosts; then they talk over the network.
             start.variables.emplace_back("NCCL_HOSTID", format_text("{}-{}", world_.node, rank));
         }
+        if (!options_.host) {
+            // A call that returns before it is done has other results than those that a rank expects.
+            start.variables.emplace_back("NCCL_COMM_BLOCKING", "1");
+        }
         start.order = {{"rank", rank},
                        {"ranks", order.value("count", 1U)},
                        {"gpu", gpu},

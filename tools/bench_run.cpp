@@ -77,7 +77,9 @@ RunEnd BenchRunLead::carry_out(std::optional<Time> deadline, const std::function
             give_up = now + to_be_ended;
         }
     }
-    gather_evidence();
+    if (!gather_evidence(end == RunEnd::Interrupted)) {
+        end = RunEnd::Interrupted;
+    }
     run_.problem = !hang_.empty() ? words_of_hang() : words_of_failures();
     return end;
 }
@@ -192,15 +194,25 @@ void BenchRunLead::take_words(unsigned rank, const Json& says, const std::functi
             send_go();
         }
     } else if (says.contains("row")) {
-        if (auto read = read_row(says.at("row"))) {
-            row(*read);
-            run_.rows.push_back(std::move(*read));
-        }
+        take_row(rank, says.at("row"), row);
     } else if (says.contains("failed")) {
         fail_rank(rank, printable(says.at("failed").get<std::string>(), 800), says.value("remote", false));
     } else if (says.contains("done") && rank == 0) {
         run_.library = printable(says.at("done").value("library", std::string()), 300);
     }
+}
+
+/// All ranks come to the same figures: the first one tells them.
+void BenchRunLead::take_row(unsigned rank, const Json& text, const std::function<void(const BenchRow&)>& row) {
+    if (rank != 0) {
+        return;
+    }
+    auto read = read_row(text);
+    if (!read) {
+        return fail_rank(rank, format_text("{}: another version of rdma-nccl-bench?", read.error().message), false);
+    }
+    row(*read);
+    run_.rows.push_back(std::move(*read));
 }
 
 void BenchRunLead::take_end(unsigned rank, const Json& message) {
@@ -299,7 +311,7 @@ std::string BenchRunLead::words_of_failures() const {
                : format_text("{} ({} other{} failed, too)", first.words, others.size(), others.size() == 1 ? "" : "s");
 }
 
-void BenchRunLead::gather_evidence() {
+bool BenchRunLead::gather_evidence(bool interrupted) {
     const auto asked = watchers();
     for (const unsigned member : asked) {
         crew_.head.send(member, {{"do", "evidence"}, {"run", number_}});
@@ -313,7 +325,10 @@ void BenchRunLead::gather_evidence() {
     while (missing() && MeasureClock::now() < until) {
         const auto event = crew_.head.next(until);
         if (event.kind == MeasureEvent::Kind::Interrupted) {
-            break; // a second time: now
+            if (interrupted) {
+                break; // a second time: now
+            }
+            interrupted = true;
         }
         take_event(event, [](const BenchRow&) {});
     }
@@ -329,6 +344,7 @@ void BenchRunLead::gather_evidence() {
     if (!heard.empty()) {
         run_.verdict = judge_step(std::move(heard), std::move(silent));
     }
+    return !interrupted;
 }
 
 } // namespace rdma_nccl

@@ -62,11 +62,13 @@ private:
     [[nodiscard]] bool all_ended() const;
     void take_event(const MeasureEvent& event, const std::function<void(const BenchRow&)>& row);
     void take_words(unsigned rank, const nlohmann::json& says, const std::function<void(const BenchRow&)>& row);
+    void take_row(unsigned rank, const nlohmann::json& text, const std::function<void(const BenchRow&)>& row);
     void take_end(unsigned rank, const nlohmann::json& message);
     void lose(unsigned member, const std::string& why);
     void send_go();
     void fail_rank(unsigned rank, std::string words, bool consequence);
-    void gather_evidence();
+    /// `interrupted`: before. False if it is so, or has been while it gathered.
+    bool gather_evidence(bool interrupted);
     [[nodiscard]] std::string name_of(unsigned rank) const;
     [[nodiscard]] std::string words_of_hang() const;
     [[nodiscard]] std::string words_of_failures() const;
