@@ -78,7 +78,7 @@ private:
         } else if (order.value("run", -1) != run_) {
             return; // of a run that is over
         } else if (what == "go") {
-            ranks_.tell(order.value("rank", 0U), {{"go", order.value("go", Json::object())}});
+            ranks_.tell(run_, order.value("rank", 0U), {{"go", order.value("go", Json::object())}});
         } else if (what == "stop") {
             ranks_.kill();
         } else if (what == "evidence") {
@@ -88,6 +88,7 @@ private:
 
     void start(const Json& order) {
         run_ = order.value("run", -1);
+        ranks_.kill(); // what is left of the run before
         at_.clear();
         watch_.reset();
         if (watched_ && order.value("watch", false)) {
@@ -107,6 +108,7 @@ private:
     [[nodiscard]] BenchRankStart start_of(const Json& order, unsigned rank, unsigned place) const {
         BenchRankStart start;
         start.command = node_.command;
+        start.run = run_;
         const auto variables = order.value("variables", Json::object());
         for (const auto& [name, value] : variables.items()) {
             start.variables.emplace_back(name, value.get<std::string>());
@@ -154,6 +156,9 @@ private:
     /// False when the head is gone.
     bool send_answers() {
         for (const auto& event : ranks_.take()) {
+            if (event.run != run_) {
+                continue; // the head has done with it
+            }
             if (event.says.is_null()) {
                 answer({{"run", run_},
                         {"rank", event.rank},

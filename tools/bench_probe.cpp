@@ -46,7 +46,7 @@ Result<std::string> rank_program() {
 /// What a rank says of this node's CUDA and NCCL.
 Result<Json> probe(const std::vector<std::string>& command, const std::string& library) {
     BenchRanks ranks;
-    if (const auto started = ranks.start(0, {command, {}, {{"probe", true}, {"library", library}}}); !started) {
+    if (const auto started = ranks.start(0, {command, 0, {}, {{"probe", true}, {"library", library}}}); !started) {
         return tl::unexpected(started.error());
     }
     const auto deadline = MeasureClock::now() + probe_limit;

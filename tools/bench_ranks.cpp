@@ -83,14 +83,14 @@ Result<void> BenchRanks::start(unsigned rank, const BenchRankStart& start) {
     if (pid < 0) {
         return fail(format_text("fork: {}", std::strerror(errno)), errno); // NOLINT(concurrency-mt-unsafe)
     }
-    ranks_.push_back({rank, pid, LineSocket(std::move(own), longest_line)});
+    ranks_.push_back({start.run, rank, pid, LineSocket(std::move(own), longest_line)});
     (void)ranks_.back().socket.send(line_of({{"order", start.order}}));
     return {};
 }
 
-void BenchRanks::tell(unsigned rank, const nlohmann::json& message) {
+void BenchRanks::tell(int run, unsigned rank, const nlohmann::json& message) {
     for (auto& process : ranks_) {
-        if (process.rank == rank) {
+        if (process.run == run && process.rank == rank) {
             (void)process.socket.send(line_of(message));
         }
     }
@@ -134,15 +134,15 @@ std::vector<BenchRankEvent> BenchRanks::take() {
         while (const auto line = process->socket.next_line()) {
             auto says = nlohmann::json::parse(*line, nullptr, false);
             if (says.is_object()) {
-                events.push_back({process->rank, std::move(says), false, {}});
+                events.push_back({process->run, process->rank, std::move(says), false, {}});
             }
         }
         if (!ended) {
             ++process;
             continue;
         }
-        events.push_back(
-            {process->rank, nullptr, WIFEXITED(status) && WEXITSTATUS(status) == 0, words_of_status(status)});
+        events.push_back({process->run, process->rank, nullptr, WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                          words_of_status(status)});
         process = ranks_.erase(process);
     }
     return events;

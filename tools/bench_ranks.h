@@ -17,12 +17,14 @@ namespace rdma_nccl {
 
 struct BenchRankStart {
     std::vector<std::string> command;
+    int run = 0;              ///< that it belongs to
     BenchVariables variables; ///< beside the environment of this process
     nlohmann::json order;     ///< the first that it hears
 };
 
 /// What a rank said, or how it ended.
 struct BenchRankEvent {
+    int run = 0; ///< a process that cannot be killed at once, as it is in a driver, may outlast its run
     unsigned rank = 0;
     nlohmann::json says; ///< an object; null when it has ended
     bool ended_well = false;
@@ -40,7 +42,7 @@ public:
     /// it is ended by kill() alone.
     Result<void> start(unsigned rank, const BenchRankStart& start);
     /// To one of them; one that has ended hears nothing.
-    void tell(unsigned rank, const nlohmann::json& message);
+    void tell(int run, unsigned rank, const nlohmann::json& message);
     /// All that run.
     void kill();
 
@@ -54,6 +56,7 @@ public:
 
 private:
     struct Process {
+        int run;
         unsigned rank;
         pid_t pid;
         LineSocket socket;
