@@ -75,8 +75,32 @@ private:
                 lose(event.member, event.why);
             }
         }
+        if (!options_.host) {
+            share();
+        }
         describe();
         return true;
+    }
+
+    /// Each GPU to one member.
+    void share() {
+        std::vector<BenchSight> sights;
+        for (const auto& [member, peer] : peers_) {
+            sights.push_back({peer.offer.node, peer.local, nodes_.at(member).pci});
+            sights.back().gpus.resize(nodes_.at(member).problem.empty() ? sights.back().gpus.size() : 0);
+        }
+        const auto shares = share_gpus(sights);
+        std::size_t next = 0;
+        for (auto& [member, peer] : peers_) {
+            const bool sees = !sights[next].gpus.empty();
+            peer.gpus = shares[next++];
+            peer.offer.gpus = static_cast<unsigned>(peer.gpus.size()) * options_.ranks_per_gpu;
+            if (sees && peer.gpus.empty() && world_.ranks) {
+                problems_.push_back(format_text("task {} of {} has no GPU: other tasks use all those that it sees; "
+                                                "start one task for each GPU",
+                                                peer.local, peer.offer.node));
+            }
+        }
     }
 
     void join(unsigned member, const nlohmann::json& hello) {

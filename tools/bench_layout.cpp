@@ -2,7 +2,9 @@
 #include "tools/bench_layout.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
 namespace rdma_nccl {
 
@@ -75,6 +77,39 @@ std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<Be
         }
     }
     return nodes.size();
+}
+
+std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sights) {
+    std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> seen_by; // node and GPU
+    std::vector<std::pair<std::string, std::string>> gpus;                           // in the order of CUDA's numbers
+    for (std::size_t i = 0; i < sights.size(); ++i) {
+        for (std::size_t gpu = 0; gpu < sights[i].gpus.size(); ++gpu) {
+            const auto& pci = sights[i].gpus[gpu];
+            const auto key =
+                std::pair(sights[i].node, pci.empty() ? std::to_string(i) + " " + std::to_string(gpu) : pci);
+            auto& all = seen_by[key];
+            if (all.empty()) {
+                gpus.push_back(key);
+            }
+            if (all.empty() || all.back() != i) {
+                all.push_back(i);
+            }
+        }
+    }
+    std::vector<std::vector<unsigned>> shares(sights.size());
+    for (const auto& gpu : gpus) {
+        // Who has least so far; of those, who has least choice.
+        const auto& all = seen_by.at(gpu);
+        const auto who = *std::min_element(all.begin(), all.end(), [&](std::size_t a, std::size_t b) {
+            return std::tuple(shares[a].size(), sights[a].gpus.size(), sights[a].local) <
+                   std::tuple(shares[b].size(), sights[b].gpus.size(), sights[b].local);
+        });
+        const auto& own = sights[who].gpus;
+        const auto number = std::find(own.begin(), own.end(), gpu.second);
+        shares[who].push_back(number != own.end() ? static_cast<unsigned>(number - own.begin())
+                                                  : static_cast<unsigned>(shares[who].size()));
+    }
+    return shares;
 }
 
 std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers) {

@@ -35,6 +35,17 @@ std::optional<std::vector<BenchPlace>> places_for(const std::vector<BenchOffer>&
 /// On how many nodes those are.
 std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<BenchPlace>& places);
 
+/// The GPUs that a process of the step sees.
+struct BenchSight {
+    std::string node;
+    unsigned local = 0;            ///< its number among those of this node
+    std::vector<std::string> gpus; ///< PCI addresses, as CUDA numbers them; empty texts are not known
+};
+
+/// For each of them the numbers of the GPUs that it uses. Each GPU of a node is used once, however the step shows them:
+/// all to all tasks, to each task some of its own, or the same one to two.
+std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sights);
+
 /// 2, 4, 8, ... below all, and all.
 std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers);
 

@@ -105,7 +105,7 @@ private:
         }
     }
 
-    [[nodiscard]] BenchRankStart start_of(const Json& order, unsigned rank, unsigned place) const {
+    [[nodiscard]] BenchRankStart start_of(const Json& order, unsigned rank, unsigned gpu) const {
         BenchRankStart start;
         start.command = node_.command;
         start.run = run_;
@@ -113,7 +113,6 @@ private:
         for (const auto& [name, value] : variables.items()) {
             start.variables.emplace_back(name, value.get<std::string>());
         }
-        const unsigned gpu = node_.first_gpu + place / options_.ranks_per_gpu;
         if (options_.ranks_per_gpu > 1) {
             // NCCL refuses two ranks on a GPU, unless they seem to be on two hosts; then they talk over the network.
             start.variables.emplace_back("NCCL_HOSTID", format_text("{}-{}", world_.node, rank));

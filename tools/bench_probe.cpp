@@ -69,7 +69,7 @@ Result<Json> probe(const std::vector<std::string>& command, const std::string& l
                             probe_limit.count()));
 }
 
-void inspect_gpus(BenchNode& node, const MeasureWorld& world, const BenchOptions& options) {
+void inspect_gpus(BenchNode& node, const BenchOptions& options) {
     const auto program = rank_program();
     const auto library =
         program ? find_nccl(options.nccl, Environment::from(environ)) : tl::unexpected(program.error());
@@ -87,6 +87,7 @@ void inspect_gpus(BenchNode& node, const MeasureWorld& world, const BenchOptions
     const auto gpus = found->value("gpus", Json::array());
     for (const auto& gpu : gpus) {
         node.gpus.push_back(printable(gpu.value("name", std::string())));
+        node.pci.push_back(printable(gpu.value("pci", std::string())));
     }
     node.library_text = printable(found->value("library", std::string()), 300);
     node.version = found->value("version", 0);
@@ -94,10 +95,7 @@ void inspect_gpus(BenchNode& node, const MeasureWorld& world, const BenchOptions
     if (!node.problem.empty()) {
         return;
     }
-    auto share = share_of_gpus(world, static_cast<unsigned>(node.gpus.size()));
-    node.first_gpu = share.first;
-    node.places = share.count * options.ranks_per_gpu;
-    node.problem = std::move(share.problem);
+    node.places = static_cast<unsigned>(node.gpus.size()) * options.ranks_per_gpu;
 }
 
 void inspect_host(BenchNode& node, const MeasureWorld& world, const NodePlan* plan) {
@@ -111,25 +109,13 @@ void inspect_host(BenchNode& node, const MeasureWorld& world, const NodePlan* pl
 
 } // namespace
 
-GpuShare share_of_gpus(const MeasureWorld& world, unsigned visible) {
-    if (!world.ranks) {
-        return world.local == 0 ? GpuShare{0, visible, {}} : GpuShare{};
-    }
-    if (visible == 1 || world.local < visible) { // one: the step shows each task its own
-        return {visible == 1 ? 0 : world.local, 1, {}};
-    }
-    return {0, 0,
-            format_text("task {} of this node has no GPU: {} are visible; start one task for each GPU", world.local,
-                        visible)};
-}
-
 BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan) {
     BenchNode node;
     try {
         if (options.host) {
             inspect_host(node, world, plan);
         } else {
-            inspect_gpus(node, world, options);
+            inspect_gpus(node, options);
         }
     } catch (const Json::exception& fault) { // of another version of rdma-nccl-bench
         node.problem = format_text("{} says what cannot be read: {}", node.command.front(), fault.what());
@@ -141,8 +127,13 @@ BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& opti
 Json bench_node_json(const BenchNode& node) {
     PairNode as_pair;
     as_pair.rails = node.rails;
-    return {{"library", node.library_text}, {"version", node.version},   {"places", node.places}, {"gpus", node.gpus},
-            {"problem", node.problem},      {"host", node_json(as_pair)}};
+    return {{"library", node.library_text},
+            {"version", node.version},
+            {"places", node.places},
+            {"gpus", node.gpus},
+            {"pci", node.pci},
+            {"problem", node.problem},
+            {"host", node_json(as_pair)}};
 }
 
 Result<BenchNode> read_bench_node(const Json& json) {
@@ -153,6 +144,9 @@ Result<BenchNode> read_bench_node(const Json& json) {
         node.places = json.at("places").get<unsigned>();
         for (const auto& name : json.at("gpus")) {
             node.gpus.push_back(printable(name.get<std::string>()));
+        }
+        for (const auto& address : json.at("pci")) {
+            node.pci.push_back(printable(address.get<std::string>()));
         }
         node.problem = printable(json.at("problem").get<std::string>(), 400);
         auto host = read_pair_node(json.at("host"));

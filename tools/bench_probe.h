@@ -19,9 +19,9 @@ struct BenchNode {
     std::string library;              ///< NCCL's file, or the name that the loader knows
     std::string library_text;         ///< "NCCL 2.28.9 (/usr/lib/libnccl.so.2)"
     int version = 0;                  ///< of NCCL: all nodes need the same
-    unsigned first_gpu = 0;           ///< CUDA's number of the first that is this member's
-    unsigned places = 0;              ///< for ranks
+    unsigned places = 0;              ///< for ranks: GPUs that it sees, which other members may see, too
     std::vector<std::string> gpus;    ///< models of all GPUs that it sees
+    std::vector<std::string> pci;     ///< addresses of the same
     std::vector<PairRail> rails;      ///< of `host`
     std::string problem;              ///< why there are no places; empty also for one whose node has another member
 };
@@ -33,16 +33,5 @@ BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& opti
 nlohmann::json bench_node_json(const BenchNode& node);
 /// Fails on what no member of ours says. Without command and numbers of GPUs.
 Result<BenchNode> read_bench_node(const nlohmann::json& json);
-
-/// The GPUs of a member: which come first, and how many ranks they take. Of rank layout each member has one of those
-/// that are visible, as its ranks of torch would; else the first member of a node has all.
-struct GpuShare {
-    unsigned first = 0;
-    unsigned count = 0;
-    std::string problem;
-
-    friend bool operator==(const GpuShare&, const GpuShare&) = default;
-};
-GpuShare share_of_gpus(const MeasureWorld& world, unsigned visible);
 
 } // namespace rdma_nccl

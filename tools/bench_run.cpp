@@ -42,7 +42,7 @@ BenchRunLead::BenchRunLead(BenchCrew crew, const BenchOptions& options, std::vec
     : crew_(crew), options_(options), run_(std::move(run)), number_(number), rings_(rings),
       last_news_(MeasureClock::now()) {
     for (const auto& place : places) {
-        ranks_.push_back({place, false, std::nullopt, {}});
+        ranks_.push_back({place, gpu_of(place), false, std::nullopt, {}});
     }
 }
 
@@ -84,11 +84,16 @@ RunEnd BenchRunLead::carry_out(std::optional<Time> deadline, const std::function
     return end;
 }
 
+unsigned BenchRunLead::gpu_of(const BenchPlace& place) const {
+    const auto peer = crew_.peers.find(place.member);
+    const auto index = place.gpu / options_.ranks_per_gpu;
+    return peer == crew_.peers.end() || index >= peer->second.gpus.size() ? index : peer->second.gpus[index];
+}
+
 void BenchRunLead::start() {
     std::map<unsigned, Json> of_members;
     for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
-        const auto& place = ranks_[rank].place;
-        of_members[place.member].push_back({{"rank", rank}, {"gpu", place.gpu}});
+        of_members[ranks_[rank].place.member].push_back({{"rank", rank}, {"gpu", ranks_[rank].gpu}});
     }
     const auto watching = watchers();
     for (const unsigned member : watching) {
@@ -264,7 +269,7 @@ std::string BenchRunLead::name_of(unsigned rank) const {
     const auto peer = crew_.peers.find(place.member);
     const auto node = peer == crew_.peers.end() ? format_text("member {}", place.member) : peer->second.offer.node;
     return options_.host ? format_text("rank {} ({})", rank, node)
-                         : format_text("rank {} ({}, its GPU {})", rank, node, place.gpu / options_.ranks_per_gpu);
+                         : format_text("rank {} ({}, its GPU {})", rank, node, ranks_[rank].gpu);
 }
 
 std::string BenchRunLead::words_of_hang() const {

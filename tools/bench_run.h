@@ -21,7 +21,8 @@ namespace rdma_nccl {
 struct BenchPeer {
     BenchOffer offer;
     unsigned local = 0;
-    unsigned rails = 0; ///< HCA ports that rings in host memory can use
+    std::vector<unsigned> gpus; ///< that its ranks use, by CUDA's numbers in its process; none of `host`
+    unsigned rails = 0;         ///< HCA ports that rings in host memory can use
 };
 
 enum class RunEnd { Done, Interrupted, TimeLimit };
@@ -47,6 +48,7 @@ public:
 private:
     struct Rank {
         BenchPlace place;
+        unsigned gpu = 0; ///< CUDA's number
         bool ended = false;
         std::optional<nlohmann::json> offer;
         std::string at;
@@ -69,6 +71,7 @@ private:
     void fail_rank(unsigned rank, std::string words, bool consequence);
     /// `interrupted`: before. False if it is so, or has been while it gathered.
     bool gather_evidence(bool interrupted);
+    [[nodiscard]] unsigned gpu_of(const BenchPlace& place) const;
     [[nodiscard]] std::string name_of(unsigned rank) const;
     [[nodiscard]] std::string words_of_hang() const;
     [[nodiscard]] std::string words_of_failures() const;

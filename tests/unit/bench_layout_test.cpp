@@ -62,17 +62,30 @@ TEST(BenchLayout, Runs) {
     EXPECT_TRUE(make_host_run(NoRdma, 4).variables.empty());
 }
 
-TEST(BenchProbe, GpusOfAMember) {
-    MeasureWorld world;
-    EXPECT_EQ(share_of_gpus(world, 8), (GpuShare{0, 8, {}}));
-    world.local = 1; // a second task on the node, and no task for each GPU
-    EXPECT_EQ(share_of_gpus(world, 8), (GpuShare{0, 0, {}}));
-    world.ranks = true;
-    EXPECT_EQ(share_of_gpus(world, 8), (GpuShare{1, 1, {}}));
-    EXPECT_EQ(share_of_gpus(world, 1), (GpuShare{0, 1, {}})) << "each sees its own";
-    world.local = 2;
-    EXPECT_EQ(share_of_gpus(world, 2).count, 0U);
-    EXPECT_FALSE(share_of_gpus(world, 2).problem.empty());
+/// "0 1; 2": what each of them uses.
+std::string shares_of(const std::vector<BenchSight>& sights) {
+    std::string text;
+    for (const auto& share : share_gpus(sights)) {
+        text += text.empty() ? "" : ";";
+        for (const unsigned gpu : share) {
+            text += " " + std::to_string(gpu);
+        }
+    }
+    return text;
+}
+
+TEST(BenchLayout, EachGpuIsUsedOnce) {
+    EXPECT_EQ(shares_of({{"n1", 0, {"a", "b", "c"}}}), " 0 1 2") << "one process for all";
+    EXPECT_EQ(shares_of({{"n1", 0, {"a", "b"}}, {"n1", 1, {"a", "b"}}}), " 0; 1") << "each sees all";
+    EXPECT_EQ(shares_of({{"n1", 0, {"a", "b"}}, {"n1", 1, {"c", "d"}}}), " 0 1; 0 1") << "--gpus-per-task=2";
+    EXPECT_EQ(shares_of({{"n1", 0, {"a"}}, {"n1", 1, {"b"}}}), " 0; 0") << "--gpus-per-task=1";
+    EXPECT_EQ(shares_of({{"n1", 0, {"a"}}, {"n1", 1, {"a"}}}), " 0;") << "the same one";
+    EXPECT_EQ(shares_of({{"n1", 0, {"a", "b"}}, {"n1", 1, {"a"}}}), " 1; 0") << "who has no choice comes first";
+    EXPECT_EQ(shares_of({{"n1", 0, {"a"}}, {"n2", 0, {"a"}}}), " 0; 0") << "two nodes";
+    EXPECT_EQ(shares_of({{"n1", 0, {"", ""}}}), " 0 1") << "addresses that are not known";
+    EXPECT_EQ(shares_of({{"n1", 0, {}}, {"n1", 1, {"a"}}}), "; 0");
+    EXPECT_EQ(shares_of({{"n1", 0, {"a", "b", "c", "d"}}, {"n1", 1, {"a", "b", "c", "d"}}}), " 0 2; 1 3")
+        << "none is left";
 }
 
 TEST(BenchProbe, WhatNoMemberSaysIsRefused) {
