@@ -79,6 +79,8 @@ private:
             return; // of a run that is over
         } else if (what == "go") {
             ranks_.tell(run_, order.value("rank", 0U), {{"go", order.value("go", Json::object())}});
+        } else if (what == "leave") {
+            ranks_.tell(run_, order.value("rank", 0U), {{"leave", true}});
         } else if (what == "stop") {
             ranks_.kill();
         } else if (what == "evidence") {

@@ -42,7 +42,7 @@ BenchRunLead::BenchRunLead(BenchCrew crew, const BenchOptions& options, std::vec
     : crew_(crew), options_(options), run_(std::move(run)), number_(number), rings_(rings),
       last_news_(MeasureClock::now()) {
     for (const auto& place : places) {
-        ranks_.push_back({place, gpu_of(place), false, std::nullopt, {}});
+        ranks_.push_back({place, gpu_of(place), false, false, std::nullopt, {}});
     }
 }
 
@@ -202,8 +202,20 @@ void BenchRunLead::take_words(unsigned rank, const Json& says, const std::functi
         take_row(rank, says.at("row"), row);
     } else if (says.contains("failed")) {
         fail_rank(rank, printable(says.at("failed").get<std::string>(), 800), says.value("remote", false));
-    } else if (says.contains("done") && rank == 0) {
-        run_.library = printable(says.at("done").value("library", std::string()), 300);
+    } else if (says.contains("done")) {
+        take_done(rank, says.at("done"));
+    }
+}
+
+void BenchRunLead::take_done(unsigned rank, const Json& done) {
+    if (rank == 0) {
+        run_.library = printable(done.value("library", std::string()), 300);
+    }
+    ranks_[rank].done = true;
+    if (options_.host && std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& each) { return each.done; })) {
+        for (unsigned other = 0; other < ranks_.size(); ++other) {
+            crew_.head.send(ranks_[other].place.member, {{"do", "leave"}, {"run", number_}, {"rank", other}});
+        }
     }
 }
 

@@ -50,6 +50,7 @@ private:
         BenchPlace place;
         unsigned gpu = 0; ///< CUDA's number
         bool ended = false;
+        bool done = false; ///< it has measured all, and waits for the others
         std::optional<nlohmann::json> offer;
         std::string at;
     };
@@ -64,6 +65,7 @@ private:
     [[nodiscard]] bool all_ended() const;
     void take_event(const MeasureEvent& event, const std::function<void(const BenchRow&)>& row);
     void take_words(unsigned rank, const nlohmann::json& says, const std::function<void(const BenchRow&)>& row);
+    void take_done(unsigned rank, const nlohmann::json& done);
     void take_row(unsigned rank, const nlohmann::json& text, const std::function<void(const BenchRow&)>& row);
     void take_end(unsigned rank, const nlohmann::json& message);
     void lose(unsigned member, const std::string& why);

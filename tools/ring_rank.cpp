@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
@@ -169,7 +170,13 @@ private:
         std::vector<Result<void>> results(links_.size());
         const auto run = [&](unsigned ring) {
             const ThreadPin pin(ring < order_.rails.size() ? order_.rails[ring].local_cpus : "");
-            results[ring] = work(ring);
+            try {
+                results[ring] = work(ring);
+            } catch (const std::bad_alloc&) {
+                results[ring] = fail("no memory for the buffers of this size; smaller sizes: -e");
+            } catch (const std::exception& fault) { // would end the process without a word
+                results[ring] = fail(fault.what());
+            }
         };
         std::vector<std::thread> threads;
         for (unsigned ring = 1; ring < links_.size(); ++ring) {
@@ -327,6 +334,9 @@ Result<void> run_rank(BenchChannel& channel) {
     channel.say({{"done",
                   {{"library", format_text("{} ring{}, {}", order->rings, order->rings == 1 ? "" : "s",
                                            order->verbs ? "RDMA WRITE" : "a TCP connection each")}}}});
+    // The neighbours' last bytes may still be on their way: queue pairs stay until all ranks have said as much.
+    channel.at("ending");
+    (void)channel.hear("leave");
     return {};
 }
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/exchange_endpoint.h"
 #include "lib/format.h"
 #include "lib/tcp.h"
 #include "tools/measure_control.h"
 #include "tools/ring_link.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <poll.h>
+#include <string>
+#include <string_view>
 #include <sys/socket.h>
 #include <vector>
 
@@ -20,17 +24,20 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds connect_limit(10000);
 constexpr milliseconds silence_limit(30000);
+/// Whoever connects says the listener's token within it, or is a stranger.
+constexpr milliseconds token_limit(2000);
+constexpr std::size_t token_size = 16;
 /// What comes is added in parts of so many values, as long as it is in the CPU's cache.
 constexpr std::size_t values_at_once = 65536;
 
 class TcpRing final : public RingLink {
 public:
-    TcpRing(UniqueFd listener, const IpAddress& address, const RingSize& size)
-        : listener_(std::move(listener)), address_(address), send_(size.most_values), receive_(size.most_values),
-          staging_(size.most_part) {}
+    TcpRing(UniqueFd listener, std::string token, const IpAddress& address, const RingSize& size)
+        : listener_(std::move(listener)), token_(std::move(token)), address_(address), send_(size.most_values),
+          receive_(size.most_values), staging_(size.most_part) {}
 
     [[nodiscard]] nlohmann::json offer() const override {
-        return {{"address", address_.text()}, {"port", local_port(listener_.get())}};
+        return {{"address", address_.text()}, {"port", local_port(listener_.get())}, {"token", token_}};
     }
 
     /// The previous rank's connection waits at the listener until it is taken.
@@ -55,12 +62,13 @@ public:
         if (const int error = connection_error(to_next_.get()); error != 0) {
             return refused(std::strerror(error)); // NOLINT(concurrency-mt-unsafe)
         }
-        if (!wait(listener_.get(), POLLIN, connect_limit)) {
-            return fail("the previous rank has not connected over TCP: does a firewall let it through?");
+        const auto token = next.value("token", std::string());
+        if (token.size() != token_size ||
+            ::send(to_next_.get(), token.data(), token.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(token.size())) {
+            return refused("it closed the connection");
         }
-        from_previous_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-        if (!from_previous_) {
-            return fail("accept", errno);
+        if (auto accepted = accept_previous(); !accepted) {
+            return accepted;
         }
         watch_connection(to_next_.get());
         watch_connection(from_previous_.get());
@@ -97,6 +105,41 @@ public:
     }
 
 private:
+    Result<void> accept_previous() {
+        const auto until = MeasureClock::now() + connect_limit;
+        for (auto now = MeasureClock::now(); now < until; now = MeasureClock::now()) {
+            if (!wait(listener_.get(), POLLIN, std::chrono::ceil<milliseconds>(until - now))) {
+                continue;
+            }
+            UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+            if (!socket && errno != EINTR && errno != EAGAIN && errno != ECONNABORTED) {
+                return fail("accept", errno);
+            }
+            if (socket && says_token(socket.get())) {
+                from_previous_ = std::move(socket);
+                return {};
+            }
+        }
+        return fail("the previous rank has not connected over TCP: does a firewall let it through?");
+    }
+
+    [[nodiscard]] bool says_token(int socket) const {
+        std::array<char, token_size> said{};
+        std::size_t have = 0;
+        const auto until = MeasureClock::now() + token_limit;
+        for (auto now = MeasureClock::now(); have < said.size() && now < until; now = MeasureClock::now()) {
+            if (!wait(socket, POLLIN, std::chrono::ceil<milliseconds>(until - now))) {
+                continue;
+            }
+            const auto size = ::recv(socket, &said.at(have), said.size() - have, MSG_DONTWAIT);
+            if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
+                return false;
+            }
+            have += static_cast<std::size_t>(std::max<ssize_t>(size, 0));
+        }
+        return have == said.size() && std::string_view(said.data(), said.size()) == token_;
+    }
+
     static bool wait(int fd, short events, milliseconds limit) {
         pollfd item{fd, events, 0};
         return ::poll(&item, 1, static_cast<int>(limit.count())) > 0;
@@ -139,6 +182,7 @@ private:
     }
 
     UniqueFd listener_, to_next_, from_previous_;
+    std::string token_;
     IpAddress address_;
     std::vector<float> send_, receive_, staging_;
 };
@@ -150,7 +194,12 @@ Result<std::unique_ptr<RingLink>> open_tcp_ring(const IpAddress& address, const 
     if (!listener) {
         return fail("no TCP port: " + listener.error().message);
     }
-    return std::make_unique<TcpRing>(std::move(*listener), address, size);
+    const auto secret = random_secret();
+    if (!secret) {
+        return fail("no random numbers: getrandom(2) fails");
+    }
+    const auto token = launcher_token(*secret).substr(0, token_size); // hexadecimal: it goes through JSON
+    return std::make_unique<TcpRing>(std::move(*listener), token, address, size);
 }
 
 } // namespace rdma_nccl
