@@ -41,7 +41,7 @@ $(srcdir)/configure: $(srcdir)/configure.ac $(wildcard $(srcdir)/m4/*.m4)
 WERROR ?= $(if $(wildcard $(srcdir)/.git),-Werror)
 # Files that are compiled together may have names in their unnamed namespaces that are arguments in another. What clang
 # has against va_start() behind an enumeration is the declaration of spank_get_item() in Slurm's own header.
-shadow := $(if $(TOGETHER),,-Wshadow)
+shadow := $(if $(TOGETHER),$(if $(findstring clang,$(CXX)),,-Wno-subobject-linkage),-Wshadow)
 warnings := -Wall -Wextra -Wconversion -Wsign-conversion -Wformat=2 \
 	-Wmissing-declarations $(if $(findstring clang,$(CXX)),-Wno-varargs) $(WERROR)
 

@@ -27,7 +27,7 @@ struct BenchLine {
     std::optional<BenchBandwidth> with_rdma;     ///< mean of those of A and A' that used RDMA; of both, if none did
     std::optional<BenchBandwidth> without_rdma;  ///< B
     std::optional<BenchBandwidth> no_gpu_direct; ///< C
-    std::optional<double> ratio;                 ///< busbw with RDMA over without; absent unless the counters prove both
+    std::optional<double> ratio; ///< busbw with RDMA over without; absent unless the counters prove both
     BenchState state = BenchState::Good;
     std::vector<std::string> notes; ///< the verdict, in words; what is worst first
 };

@@ -18,7 +18,7 @@ inline constexpr std::size_t tile_elements = 65521; // the greatest prime below 
 
 struct TileSettings {
     std::string_view type = "float"; ///< nccl-tests' names
-    std::string_view redop = "sum"; ///< "none": values are only moved
+    std::string_view redop = "sum";  ///< "none": values are only moved
     unsigned ranks = 1;
     std::uint64_t seed = 0; ///< another one, other values: what is left of the repeat before is no right answer
 };
