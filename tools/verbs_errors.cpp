@@ -57,14 +57,15 @@ VerbsDiagnosis gone(const TransferFailure& failure, const VerbsLink& link) {
 
 VerbsDiagnosis mtu(const TransferFailure& failure, const VerbsLink& link) {
     auto text =
-        format_text("small packets reach {}, packets of {} bytes do not ({}): the MTU of a switch port or of an "
-                    "interface on the way is too small for RDMA's",
+        format_text("small packets reach {}, packets of {} bytes do not ({}): MTU, or heavy loss: the MTU of a "
+                    "switch port or of an interface on the way is too small for RDMA's, or most packets are dropped",
                     link.peer_gid, link.path_mtu, status_text(failure));
     if (link.ethernet && link.netdev_mtu != 0 && link.netdev_mtu < link.path_mtu + roce_headers) {
         text += format_text("; {} itself has MTU {} here", link.netdev, link.netdev_mtu);
     }
     text += "; set the same MTU on all nodes (ip link) and a greater one on the switches, and see `ping -M do -s "
-            "SIZE` between them";
+            "SIZE` between them; where that passes, look at the counters of drops and errors of both ports and of the "
+            "switches";
     return {VerbsCause::Mtu, text};
 }
 
@@ -102,8 +103,8 @@ VerbsDiagnosis refused(const TransferFailure& failure, const VerbsLink& link) {
 } // namespace
 
 std::string_view name_of(VerbsCause cause) {
-    constexpr std::array<std::string_view, 9> names{"no-route", "wrong-gid", "namespace", "unreachable", "filtered",
-                                                    "mtu",      "peer-gone", "refused",   "local"};
+    constexpr std::array<std::string_view, 10> names{"no-route", "wrong-gid", "namespace", "unreachable", "filtered",
+                                                     "mtu",      "peer-gone", "refused",   "mismatch",    "local"};
     return names.at(static_cast<std::size_t>(cause));
 }
 

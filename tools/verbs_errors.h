@@ -16,9 +16,10 @@ enum class VerbsCause {
     Namespace,   ///< the GID's network interface is gone, or in another network namespace
     Unreachable, ///< neither RDMA nor IP arrives: VLAN, cable, switch, peer down
     Filtered,    ///< IP arrives, RDMA does not: UDP port 4791 dropped (RoCE v2), VLAN or GID of another network
-    Mtu,         ///< small packets arrive, full ones do not
+    Mtu,         ///< small packets arrive, full ones do not: mostly the MTU, else heavy loss
     PeerGone,    ///< it worked, and then there was no answer any more
     Refused,     ///< the peer's HCA answers, and refuses
+    Mismatch,    ///< the ends do not suit each other: RoCE and InfiniBand, MTU, settings
     Local,       ///< this side's own doing: memory, limits, a fault of ours or of the HCA
 };
 

@@ -82,7 +82,7 @@ TEST(VerbsErrorsTest, WhatIsLargeIsLost) {
     EXPECT_FALSE(wants_reach(failure, link));
     auto diagnosis = diagnose(failure, link);
     EXPECT_EQ(diagnosis.cause, VerbsCause::Mtu);
-    expect_words(diagnosis, {"packets of 4096 bytes", "MTU", "switch"});
+    expect_words(diagnosis, {"packets of 4096 bytes", "MTU, or heavy loss", "switch", "counters"});
     EXPECT_EQ(diagnosis.text.find("eth1"), std::string::npos) << "that one is large enough";
 
     link.netdev_mtu = 1500;
@@ -128,6 +128,7 @@ TEST(VerbsErrorsTest, OwnFaults) {
 TEST(VerbsErrorsTest, EveryCauseHasAName) {
     EXPECT_EQ(name_of(VerbsCause::NoRoute), "no-route");
     EXPECT_EQ(name_of(VerbsCause::Mtu), "mtu");
+    EXPECT_EQ(name_of(VerbsCause::Mismatch), "mismatch");
     EXPECT_EQ(name_of(VerbsCause::Local), "local");
 }
 
