@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/format.h"
 #include "lib/text.h"
 #include "tools/pairs.h"
 
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace rdma_nccl {
@@ -10,6 +13,9 @@ namespace rdma_nccl {
 namespace {
 
 using std::chrono::milliseconds;
+
+constexpr unsigned most_traffic_class = 255;
+constexpr unsigned most_service_level = 15;
 
 /// As the line has it; options_of() makes sense of it.
 struct PairsLine {
@@ -19,6 +25,8 @@ struct PairsLine {
     double time_limit_s = 0; ///< 0: none
     double join_s = 60;
     const CLI::Option* quick = nullptr;
+    const CLI::Option* traffic_class = nullptr;
+    const CLI::Option* service_level = nullptr;
     bool no_latency = false, no_both = false;
     bool retest = false, no_retest = false;
 };
@@ -28,11 +36,36 @@ milliseconds to_time(double seconds) {
     return milliseconds(static_cast<std::int64_t>(seconds * thousand));
 }
 
+/// What NCCL of this job has where the line says nothing; values that are no number, or too great, are NCCL's own
+/// affair.
+void follow_job(const CLI::Option& option, const char* name, unsigned most, unsigned& value) {
+    const char* const text = std::getenv(name);
+    const auto number = text == nullptr ? std::nullopt : parse_number<unsigned>(text);
+    if (option.count() == 0 && number && *number <= most) {
+        value = *number;
+    }
+}
+
+void check_memory(const PairsMeasure& measure) {
+    if (2 * measure.message_size * measure.queue_pairs > most_pair_memory) {
+        throw CLI::ValidationError(
+            "--size", format_text("{} bytes on {} queue pairs, to send and to receive, are more than {} GiB of memory; "
+                                  "take less of --size or --qps",
+                                  measure.message_size, measure.queue_pairs, most_pair_memory >> 30));
+    }
+}
+
 PairsOptions options_of(const PairsLine& line) {
+    check_memory(line.options.measure);
     auto options = line.options;
     options.schedule = line.quick->count() > 0 ? "quick" : options.schedule;
     options.rails = line.rails == "cross" ? RailPairing::Cross : RailPairing::Same;
     options.only_rail = parse_number<unsigned>(line.rails);
+    follow_job(*line.traffic_class, "NCCL_IB_TC", most_traffic_class, options.measure.traffic_class);
+    follow_job(*line.service_level, "NCCL_IB_SL", most_service_level, options.measure.service_level);
+    if (const char* const index = std::getenv("NCCL_IB_PKEY")) {
+        options.measure.pkey_index = parse_number<std::uint16_t>(index).value_or(0);
+    }
     options.measure.time = to_time(line.seconds);
     options.measure.latency = !line.no_latency;
     options.measure.both = !line.no_both;
@@ -104,14 +137,14 @@ void add_measure(CLI::App& command, PairsLine& line) {
         ->type_name("N")
         ->check(CLI::Range(2U, 8192U))
         ->capture_default_str();
-    command.add_option("--traffic-class,--tclass", measure.traffic_class, "of the packets: DSCP x 4")
-        ->type_name("N")
-        ->check(CLI::Range(0U, 255U))
-        ->capture_default_str();
-    command.add_option("--service-level,--sl", measure.service_level, "of InfiniBand")
-        ->type_name("N")
-        ->check(CLI::Range(0U, 15U))
-        ->capture_default_str();
+    auto* tclass = command.add_option("--traffic-class,--tclass", measure.traffic_class,
+                                      "of the packets: DSCP x 4 (default: NCCL_IB_TC, or 0)");
+    tclass->type_name("N")->check(CLI::Range(0U, most_traffic_class));
+    line.traffic_class = tclass;
+    auto* level =
+        command.add_option("--service-level,--sl", measure.service_level, "of InfiniBand (default: NCCL_IB_SL, or 0)");
+    level->type_name("N")->check(CLI::Range(0U, most_service_level));
+    line.service_level = level;
     command.add_flag("--gpu", measure.gpu, "memory of the GPU next to each HCA, not of the host");
     command.add_flag("--tcp", measure.tcp, "TCP between the same ports, too");
     command.add_flag("--no-latency", line.no_latency, "bandwidth alone");

@@ -4,6 +4,7 @@
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/pairs_node.h"
+#include "tools/pairs_patience.h"
 
 #include <algorithm>
 
@@ -99,17 +100,22 @@ PairLatency read_latency(const json& answer) {
 
 milliseconds limit_of(PairStep step, const PairsMeasure& measure) {
     using enum PairStep;
+    const std::uint64_t pattern = measure.message_size * measure.queue_pairs;
     switch (step) {
     case Prepare:
         return opening_time;
     case WriteForward:
     case WriteBackward:
-        return pattern_time + grace;
+        return pattern_time + grace + slowest_pattern(pattern) + slowest_transfer(pattern);
+    case CheckForward:
+    case CheckBackward:
+        return grace + slowest_pattern(pattern);
     case Latency:
         return latency_time + grace;
     case Forward:
     case Backward:
-    case Both:
+    case Both: // at the end a few writes are under way
+        return measure.time + grace + slowest_transfer(2 * measure.message_size);
     case TcpForward:
     case TcpBackward:
         return measure.time + grace;
@@ -212,6 +218,7 @@ PairOrders PairingRun::orders() const {
                               {"depth", measure.depth},
                               {"traffic_class", measure.traffic_class},
                               {"service_level", measure.service_level},
+                              {"pkey_index", measure.pkey_index},
                               {"gpu", measure.gpu}});
         }
         return orders;

@@ -84,6 +84,9 @@ struct PairResult {
     friend bool operator==(const PairResult&, const PairResult&) = default;
 };
 
+/// Of the memory of one end: a half to write from and a half to be written to, a message for each queue pair.
+inline constexpr std::uint64_t most_pair_memory = std::uint64_t{4} << 30;
+
 /// How each pairing is measured.
 struct PairsMeasure {
     std::chrono::milliseconds time{2000};                ///< for each direction
@@ -94,6 +97,7 @@ struct PairsMeasure {
     bool latency = true, both = true;
     bool tcp = false;
     bool gpu = false;
+    unsigned pkey_index = 0; ///< of the port's table
 
     friend bool operator==(const PairsMeasure&, const PairsMeasure&) = default;
 };

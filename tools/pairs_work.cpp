@@ -38,6 +38,7 @@ VerbsSettings settings_of(const json& order, const PairRail& rail, std::optional
     order.at("depth").get_to(settings.depth);
     order.at("traffic_class").get_to(settings.traffic_class);
     order.at("service_level").get_to(settings.service_level);
+    order.at("pkey_index").get_to(settings.pkey_index);
     settings.gpu = gpu;
     return settings;
 }

@@ -29,8 +29,9 @@ using Clock = std::chrono::steady_clock;
 constexpr unsigned depth = 64;                                   // writes at a time
 constexpr std::size_t slice_values = (std::size_t{1} << 20) / 4; // 1 MiB
 constexpr std::size_t mailbox_bytes = 4096;
-constexpr std::size_t arrivals_at = 0;   // of slices, written by the previous rank
-constexpr std::size_t consumed_at = 256; // of steps, written by the next rank
+constexpr std::size_t outgoing_bytes = 2 * depth * sizeof(std::uint64_t); // behind it: where numbers are sent from
+constexpr std::size_t arrivals_at = 0;                                    // of slices, written by the previous rank
+constexpr std::size_t consumed_at = 256;                                  // of steps, written by the next rank
 constexpr std::chrono::seconds silence_limit(30);
 /// A rank may be ready seconds before its neighbour: 8 times 1 s, instead of 67 ms.
 constexpr VerbsService service{.timeout = 18};
@@ -43,7 +44,8 @@ struct Side {
     VerbsAddress own, peer;
     VerbsLink link;
     unsigned in_flight = 0;
-    bool worked = false; ///< a write was complete
+    bool worked = false;     ///< a write was complete
+    std::size_t numbers = 0; ///< sent
 };
 
 class VerbsRing final : public RingLink {
@@ -58,7 +60,7 @@ public:
         port_ = std::move(*port);
         const std::size_t values = 2 * size_.most_values + 2 * size_.most_part;
         auto memory = VerbsMemory::of_host(*port_, values * sizeof(float), VerbsMemory::Order::Relaxed);
-        auto mailbox = memory ? VerbsMemory::of_host(*port_, mailbox_bytes, VerbsMemory::Order::Strict)
+        auto mailbox = memory ? VerbsMemory::of_host(*port_, mailbox_bytes + outgoing_bytes, VerbsMemory::Order::Strict)
                               : tl::unexpected(memory.error());
         if (!mailbox) {
             return tl::unexpected(mailbox.error());
@@ -70,7 +72,10 @@ public:
             if (!queues) {
                 return tl::unexpected(queues.error());
             }
-            side->emplace(Side{std::move(*queues), {}, {}, {}, 0, false});
+            if (queues->depth() < depth) {
+                return fail(format_text("the device takes no {} writes at a time", depth));
+            }
+            side->emplace(Side{std::move(*queues), {}, {}, {}, 0, false, 0});
             (*side)->own = address_of((*side)->queues);
         }
         return {};
@@ -192,15 +197,24 @@ private:
         return polled ? Result<unsigned>(*polled) : tl::unexpected(failed(side, polled.error()));
     }
 
+    /// Memory that no write under way is sent from: there are not more of them at a time.
+    std::uint64_t* outgoing(Side& side) {
+        const std::size_t index = (&side == &*next_ ? 0 : depth) + side.numbers++ % depth;
+        return reinterpret_cast<std::uint64_t*>(mailbox_->host() + mailbox_bytes) + index; // NOLINT: aligned to pages
+    }
+
     /// A number for a neighbour's mailbox. `in_front`: a write that goes before it; may be null.
     Result<void> post_number(Side& side, std::uint64_t number, std::size_t offset, ibv_send_wr* in_front) {
-        ibv_sge source{reinterpret_cast<std::uintptr_t>(&number), sizeof number, 0}; // NOLINT: inline
+        const bool in_line = side.queues.inlines();
+        auto* const from = in_line ? &number : outgoing(side);
+        *from = number;
+        ibv_sge source{reinterpret_cast<std::uintptr_t>(from), sizeof number, in_line ? 0 : mailbox_->local_key()};
         ibv_send_wr write{};
         write.wr_id = in_front == nullptr ? 1 : 2; // writes that are complete with it
         write.opcode = IBV_WR_RDMA_WRITE;
         write.sg_list = &source;
         write.num_sge = 1;
-        write.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+        write.send_flags = in_line ? IBV_SEND_INLINE | IBV_SEND_SIGNALED : IBV_SEND_SIGNALED;
         write.wr.rdma = {side.peer.mailbox + offset, side.peer.mailbox_key};
         if (in_front != nullptr) {
             in_front->next = &write;

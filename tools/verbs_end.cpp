@@ -9,6 +9,7 @@
 #include "lib/format.h"
 #include "tools/ip_reach.h"
 #include "tools/latency_summary.h"
+#include "tools/pairs_patience.h"
 #include "tools/thread_pin.h"
 #include "tools/verbs_flow.h"
 #include "tools/verbs_memory.h"
@@ -29,7 +30,8 @@ constexpr milliseconds reach_limit{2000};
 constexpr std::uint32_t small_bytes = 8;
 // 0.27 s: Soft-RoCE acknowledges when its CPU has time; what is sent again too soon takes yet more of that.
 constexpr unsigned software_timeout = 16;
-constexpr std::size_t mailbox_bytes = 4096; // a page of its own
+constexpr std::size_t mailbox_bytes = 4096;                                        // a page of its own
+constexpr std::size_t outgoing_offset = mailbox_bytes / 2 / sizeof(std::uint64_t); // its second half
 constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 
 /// The first half of the memory is what is written from, the second what the peer writes to: both may happen at once.
@@ -51,8 +53,9 @@ public:
 
 private:
     [[nodiscard]] std::uint64_t half() const { return settings_.message_size * settings_.queue_pairs; }
+    [[nodiscard]] unsigned depth() const { return std::min(settings_.depth, queues_->depth()); }
     [[nodiscard]] std::vector<WriteSlot> slots(std::uint32_t bytes) const;
-    [[nodiscard]] Result<void> check_peer(const VerbsAddress& peer, unsigned mtu) const;
+    [[nodiscard]] std::string mismatch(const VerbsAddress& peer, unsigned mtu) const;
     Result<void> fill_source(std::uint64_t seed);
     tl::unexpected<Error> failed(const VerbsDiagnosis& diagnosis, int os_error = 0);
     tl::unexpected<Error> failed(TransferFailure failure, std::uint64_t bytes);
@@ -80,6 +83,11 @@ Result<void> check_settings(const VerbsSettings& settings) {
     if (settings.queue_pairs == 0 || settings.depth < 2 || settings.rail.gid_index > 255) {
         return fail("at least one queue pair, two writes at a time, and a GID index up to 255", EINVAL);
     }
+    if (2 * settings.message_size * settings.queue_pairs > most_pair_memory) {
+        return fail(format_text("{} queue pairs with messages of {} bytes need more than {} GiB of memory",
+                                settings.queue_pairs, settings.message_size, most_pair_memory >> 30),
+                    EINVAL);
+    }
     return {};
 }
 
@@ -104,7 +112,8 @@ Result<void> RcEnd::make() {
         return tl::unexpected(mailbox.error());
     }
     mailbox_ = std::move(*mailbox);
-    auto queues = VerbsQueues::make(*port_, settings_.queue_pairs, std::max(settings_.depth, VerbsPing::most_writes));
+    auto queues = VerbsQueues::make(*port_, settings_.queue_pairs, std::max(settings_.depth, VerbsPing::most_writes),
+                                    settings_.pkey_index);
     if (!queues) {
         return tl::unexpected(queues.error());
     }
@@ -123,20 +132,20 @@ Result<void> RcEnd::make() {
     return {};
 }
 
-Result<void> RcEnd::check_peer(const VerbsAddress& peer, unsigned mtu) const {
-    const auto name = [&] { return IpAddress(peer.gid).text(); };
+/// What is wrong with neither of them alone; empty: nothing.
+std::string RcEnd::mismatch(const VerbsAddress& peer, unsigned mtu) const {
+    const auto name = IpAddress(peer.gid).text();
     if (peer.ethernet != address_.ethernet) {
-        return fail(name() + " is on another kind of network: RoCE does not meet InfiniBand", EINVAL);
+        return name + " is on another kind of network: RoCE does not meet InfiniBand";
     }
     if (peer.queue_pairs.size() != address_.queue_pairs.size() || peer.size != address_.size) {
-        return fail(name() + " measures with other queue pairs or another message size", EINVAL);
+        return name + " measures with other queue pairs or another message size";
     }
     if (!mtu_of(mtu) || mtu > address_.mtu || mtu > peer.mtu) {
-        return fail(format_text("{}: a path MTU of {} bytes does not suit both ports: {} here, {} there", name(), mtu,
-                                address_.mtu, peer.mtu),
-                    EINVAL);
+        return format_text("{}: a path MTU of {} bytes does not suit both ports: {} here, {} there", name, mtu,
+                           address_.mtu, peer.mtu);
     }
-    return {};
+    return "";
 }
 
 /// RoCE v2 goes over IPv4 or IPv6, as its GIDs say: the two never meet.
@@ -145,8 +154,8 @@ bool families_differ(const VerbsAddress& a, const VerbsAddress& b) {
 }
 
 Result<void> RcEnd::connect(const VerbsAddress& peer, unsigned mtu) {
-    if (auto good = check_peer(peer, mtu); !good) {
-        return good;
+    if (auto why = mismatch(peer, mtu); !why.empty()) {
+        return failed({VerbsCause::Mismatch, std::move(why)}, EINVAL);
     }
     peer_ = peer;
     link_ = {.ethernet = address_.ethernet,
@@ -176,7 +185,9 @@ Result<void> RcEnd::connect(const VerbsAddress& peer, unsigned mtu) {
     auto* const mailbox = reinterpret_cast<std::uint64_t*>(mailbox_->host()); // NOLINT
     // On one CPU the other end of a loopback answers when this one lets it.
     const bool yields = settings_.rail.software || (settings_.loopback && read_affinity().size() == 1);
-    ping_.emplace(*queues_, Mailboxes{mailbox, peer.mailbox, peer.mailbox_key}, yields);
+    ping_.emplace(*queues_,
+                  Mailboxes{mailbox, peer.mailbox, peer.mailbox_key, mailbox + outgoing_offset, mailbox_->local_key()},
+                  yields);
     return {};
 }
 
@@ -214,8 +225,8 @@ Result<void> RcEnd::write_pattern(std::uint64_t seed, milliseconds limit) {
         return small;
     }
     const auto message = static_cast<std::uint32_t>(settings_.message_size);
-    WriteFlow whole(*queues_, slots(message), settings_.depth, settings_.rail.software);
-    if (const auto done = whole.write_once(limit); !done) {
+    WriteFlow whole(*queues_, slots(message), depth(), settings_.rail.software);
+    if (const auto done = whole.write_once(limit + slowest_transfer(half())); !done) {
         return failed(done.error(), message);
     }
     large_passed_ = message > link_.path_mtu;
@@ -224,7 +235,7 @@ Result<void> RcEnd::write_pattern(std::uint64_t seed, milliseconds limit) {
 
 /// When that does not pass, nothing does; when larger ones then do not, it is because they are.
 Result<void> RcEnd::write_small(milliseconds limit) {
-    WriteFlow small(*queues_, slots(small_bytes), settings_.depth, settings_.rail.software);
+    WriteFlow small(*queues_, slots(small_bytes), depth(), settings_.rail.software);
     if (const auto done = small.write_once(std::min(limit, verbs_patience)); !done) {
         return failed(done.error(), small_bytes);
     }
@@ -253,7 +264,7 @@ Result<VerbsBandwidth> RcEnd::write_for(milliseconds time, const StopAsked& stop
         }
     }
     const auto message = static_cast<std::uint32_t>(settings_.message_size);
-    auto done = WriteFlow(*queues_, slots(message), settings_.depth, settings_.rail.software).write_for(time, stop);
+    auto done = WriteFlow(*queues_, slots(message), depth(), settings_.rail.software).write_for(time, stop);
     if (!done) {
         return failed(done.error(), message);
     }

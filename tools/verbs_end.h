@@ -21,7 +21,7 @@ struct VerbsSettings {
     std::uint64_t message_size = std::uint64_t{1} << 20; ///< bytes of one write
     unsigned queue_pairs = 4;
     unsigned depth = 64; ///< writes in flight, on each queue pair
-    unsigned traffic_class = 0, service_level = 0;
+    unsigned traffic_class = 0, service_level = 0, pkey_index = 0;
     unsigned timeout = 14, retries = 7; ///< as in ibv_qp_attr; the network's answer to a lost packet
     bool loopback = false;              ///< the other end is in another thread of this process, on the same CPUs
     std::optional<unsigned> gpu;        ///< memory of this GPU, by CUDA's number; absent: of the host, near the HCA
@@ -38,7 +38,8 @@ struct VerbsBandwidth {
 /// Errors of all functions say what it means: "n01 mlx5_0:1: no answer from 10.77.1.2 (RETRY_EXC_ERR), although IP
 /// reaches it: ...". Error::os_error is that of the verbs call, where there is one. After an error of a transfer the
 /// queue pairs are of no use any more; cause() then tells what ails the link. A peer that is silent is given up after
-/// six seconds, at most, beside the time that a function may take.
+/// six seconds, at most, and what is in flight takes on the slowest link (tools/pairs_patience.h), beside the time that
+/// a function may take.
 ///
 /// Errors do not say which port it is: who asks knows.
 ///

@@ -3,6 +3,7 @@
 
 #ifdef HAVE_IBVERBS
 
+#include "tools/pairs_patience.h"
 #include "tools/steady_rate.h"
 
 #include <algorithm>
@@ -150,7 +151,7 @@ tl::expected<VerbsBandwidth, TransferFailure> WriteFlow::write_for(milliseconds 
         }
         if (*polled == 0 && (naps_ || ++idle % idle_polls == 0)) {
             now = Clock::now();
-            if (now - progress > verbs_patience) {
+            if (now - progress > verbs_patience + slowest_transfer(std::uint64_t{in_flight_} * bytes_)) {
                 return failed({});
             }
         }

@@ -14,8 +14,8 @@
 
 namespace rdma_nccl {
 
-/// When nothing completes for so long there is no answer any more: more than all retries of an HCA take with timeout 14
-/// (8 times up to 4 x 67 ms), and Soft-RoCE can try for ever.
+/// When nothing completes for so long, and what bytes in flight need, there is no answer any more: more than all
+/// retries of an HCA take with timeout 14 (8 times up to 4 x 67 ms), and Soft-RoCE can try for ever.
 inline constexpr std::chrono::milliseconds verbs_patience{4000};
 
 /// Where a queue pair's writes come from and go to.

@@ -25,6 +25,7 @@ Result<VerbsLibrary> VerbsLibrary::load() {
     symbols.find(library.get_device_name, "ibv_get_device_name");
     symbols.find(library.open_device, "ibv_open_device");
     symbols.find(library.close_device, "ibv_close_device");
+    symbols.find(library.query_device, "ibv_query_device");
     symbols.find(library.query_port, "ibv_query_port");
     symbols.find(library.query_gid, "ibv_query_gid");
     symbols.find(library.alloc_pd, "ibv_alloc_pd");

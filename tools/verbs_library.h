@@ -22,6 +22,7 @@ struct VerbsLibrary {
     decltype(&::ibv_get_device_name) get_device_name;
     decltype(&::ibv_open_device) open_device;
     decltype(&::ibv_close_device) close_device;
+    decltype(&::ibv_query_device) query_device;
     decltype(&::ibv_query_port) query_port; ///< fills the struct up to `link_layer`, not further
     decltype(&::ibv_query_gid) query_gid;
     decltype(&::ibv_alloc_pd) alloc_pd;

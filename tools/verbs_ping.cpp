@@ -30,8 +30,10 @@ float half_us(VerbsPing::Clock::duration round_trip) {
 } // namespace
 
 VerbsPing::VerbsPing(VerbsQueues& queues, const Mailboxes& mailboxes, bool yields)
-    : queues_(queues), mailboxes_(mailboxes), yields_(yields) {
-    source_.addr = reinterpret_cast<std::uintptr_t>(&message_);
+    : queues_(queues), mailboxes_(mailboxes), yields_(yields),
+      outgoing_(queues.inlines() ? &message_ : mailboxes.outgoing) {
+    source_.addr = reinterpret_cast<std::uintptr_t>(outgoing_);
+    source_.lkey = queues.inlines() ? 0 : mailboxes.outgoing_key;
     source_.length = sizeof(message_);
     write_.sg_list = &source_;
     write_.num_sge = 1;
@@ -48,8 +50,9 @@ bool VerbsPing::look_at_completions() {
 }
 
 bool VerbsPing::send(bool last) {
-    message_ = number_ | (last ? last_mark : 0);
-    write_.send_flags = IBV_SEND_INLINE;
+    // What was sent before has been answered: nobody reads it any more.
+    *outgoing_ = number_ | (last ? last_mark : 0);
+    write_.send_flags = queues_.inlines() ? IBV_SEND_INLINE : 0;
     if (last || ++unsignalled_ == signal_interval) {
         // What was signalled before is complete: there was an answer to it. Seldom is one left that was not polled.
         if (signalled_ > 0 && !look_at_completions()) {

@@ -18,6 +18,8 @@ struct Mailboxes {
     std::uint64_t* own = nullptr; ///< the HCA writes it
     std::uint64_t remote = 0;
     std::uint32_t remote_key = 0;
+    std::uint64_t* outgoing = nullptr; ///< registered memory to send from, where data is not inline
+    std::uint32_t outgoing_key = 0;
 };
 
 /// Uses the first queue pair. One object for the life of a connection: its numbers go on.
@@ -51,7 +53,8 @@ private:
     Mailboxes mailboxes_;
     bool yields_;
     std::uint64_t number_ = 0;  ///< of the present round
-    std::uint64_t message_ = 0; ///< what is sent: inline
+    std::uint64_t message_ = 0; ///< what is sent inline
+    std::uint64_t* outgoing_;   ///< that, or registered memory
     ibv_sge source_{};
     ibv_send_wr write_{};
     unsigned unsignalled_ = 0, signalled_ = 0; ///< posted and not known to be complete

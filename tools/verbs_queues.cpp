@@ -27,30 +27,42 @@ static_assert(wc_retry_exc == IBV_WC_RETRY_EXC_ERR && wc_rem_access == IBV_WC_RE
 
 constexpr unsigned fewest_writes = 32; // a ping-pong has up to 16 under way that are not signalled
 
-Result<VerbsQueuePair> make_pair(const VerbsPort& port, ibv_cq* completions, unsigned depth) {
+VerbsQueuePair create_pair(const VerbsPort& port, ibv_cq* completions, unsigned depth, unsigned inline_data) {
     ibv_qp_init_attr wanted{};
     wanted.send_cq = completions;
     wanted.recv_cq = completions;
     wanted.qp_type = IBV_QPT_RC;
-    wanted.cap.max_send_wr = std::max(depth, fewest_writes);
+    wanted.cap.max_send_wr = depth;
     wanted.cap.max_recv_wr = 1;
     wanted.cap.max_send_sge = 1;
     wanted.cap.max_recv_sge = 1;
-    wanted.cap.max_inline_data = VerbsQueues::inline_bytes;
-    VerbsQueuePair pair(port.library.create_qp(port.domain.get(), &wanted), {port.library.destroy_qp});
+    wanted.cap.max_inline_data = inline_data;
+    return {port.library.create_qp(port.domain.get(), &wanted), {port.library.destroy_qp}};
+}
+
+/// `inlines` is cleared where the device has no inline data.
+Result<VerbsQueuePair> make_pair(const VerbsPort& port, ibv_cq* completions, unsigned depth, bool& inlines) {
+    if (inlines) {
+        if (auto pair = create_pair(port, completions, depth, VerbsQueues::inline_bytes)) {
+            return pair;
+        }
+    }
+    auto pair = create_pair(port, completions, depth, 0);
     if (!pair) {
         const int code = errno;
         return fail(format_text("no queue pair for {} writes: {}{}", depth, std::strerror(code),
                                 code == ENOMEM ? "; raise the limit of locked memory (`ulimit -l`)" : ""),
                     code);
     }
+    inlines = false;
     return pair;
 }
 
-Result<void> to_init(const VerbsPort& port, ibv_qp* pair) {
+Result<void> to_init(const VerbsPort& port, ibv_qp* pair, unsigned pkey_index) {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.port_num = static_cast<std::uint8_t>(port.rail.port);
+    attributes.pkey_index = static_cast<std::uint16_t>(pkey_index);
     attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
     const int code =
         port.library.modify_qp(pair, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -96,10 +108,33 @@ unsigned bytes_of(ibv_mtu mtu) {
     return 128U << static_cast<unsigned>(mtu);
 }
 
-Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, unsigned depth) {
+unsigned affordable_depth(const ibv_device_attr& device, unsigned count, unsigned wanted) {
+    unsigned depth = std::max(wanted, fewest_writes);
+    if (device.max_qp_wr > 0) {
+        depth = std::min(depth, static_cast<unsigned>(device.max_qp_wr));
+    }
+    if (device.max_cqe > 0) {
+        depth = std::min(depth, static_cast<unsigned>(device.max_cqe) / std::max(count, 1U));
+    }
+    return depth < fewest_writes ? 0 : depth;
+}
+
+Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, unsigned wanted, unsigned pkey_index) {
     VerbsQueues queues;
-    auto* const completions = port.library.create_cq(
-        port.context.get(), static_cast<int>(count * std::max(depth, fewest_writes)), nullptr, nullptr, 0);
+    ibv_device_attr device{};
+    if (port.library.query_device(port.context.get(), &device) != 0) {
+        device = {};
+    }
+    const unsigned depth = affordable_depth(device, count, wanted);
+    if (depth == 0) {
+        return fail(format_text("{} queue pairs are more than this device can have on one completion queue ({} "
+                                "entries); take fewer",
+                                count, device.max_cqe),
+                    EINVAL);
+    }
+    queues.depth_ = depth;
+    auto* const completions =
+        port.library.create_cq(port.context.get(), static_cast<int>(count * depth), nullptr, nullptr, 0);
     if (completions == nullptr) {
         const int code = errno;
         return fail(format_text("no completion queue for {} writes: {}", count * depth, std::strerror(code)), code);
@@ -107,11 +142,11 @@ Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, uns
     queues.completions_ = {completions, {port.library.destroy_cq}};
     std::random_device random;
     for (unsigned i = 0; i < count; ++i) {
-        auto pair = make_pair(port, completions, depth);
+        auto pair = make_pair(port, completions, depth, queues.inlines_);
         if (!pair) {
             return tl::unexpected(pair.error());
         }
-        if (const auto done = to_init(port, pair->get()); !done) {
+        if (const auto done = to_init(port, pair->get(), pkey_index); !done) {
             return tl::unexpected(done.error());
         }
         queues.pairs_.push_back(std::move(*pair));

@@ -27,10 +27,15 @@ using Completions = tl::expected<unsigned, TransferFailure>;
 class VerbsQueues {
 public:
     static constexpr unsigned most_polled = 16;
-    static constexpr unsigned inline_bytes = 16; ///< a write of so few bytes may be IBV_SEND_INLINE
+    static constexpr unsigned inline_bytes = 16; ///< a write of so few bytes may be IBV_SEND_INLINE, where inlines()
 
-    /// Queue pairs in INIT, each for `depth` writes at a time.
-    static Result<VerbsQueues> make(const VerbsPort& port, unsigned count, unsigned depth);
+    /// Queue pairs in INIT, each for `depth` writes at a time, or as many as the device can.
+    static Result<VerbsQueues> make(const VerbsPort& port, unsigned count, unsigned depth, unsigned pkey_index = 0);
+
+    /// Writes at a time on each.
+    [[nodiscard]] unsigned depth() const { return depth_; }
+    /// Whether the device takes data along with the write; else it comes from registered memory.
+    [[nodiscard]] bool inlines() const { return inlines_; }
 
     [[nodiscard]] std::vector<std::uint32_t> numbers() const;
     [[nodiscard]] const std::vector<std::uint32_t>& packet_numbers() const { return packet_numbers_; }
@@ -64,11 +69,17 @@ public:
     }
 
 private:
+    unsigned depth_ = 0;
+    bool inlines_ = true;
     VerbsCompletions completions_;
     std::vector<VerbsQueuePair> pairs_;
     std::vector<std::uint32_t> packet_numbers_;
     ibv_wc polled_[most_polled]{};
 };
+
+/// Writes at a time on each of so many queue pairs with one completion queue; 0: the device cannot do that. A limit of
+/// 0 or less says nothing.
+unsigned affordable_depth(const ibv_device_attr& device, unsigned count, unsigned wanted);
 
 /// 1024 to IBV_MTU_1024, and back; nullopt for what is none.
 std::optional<ibv_mtu> mtu_of(unsigned bytes);

@@ -20,6 +20,8 @@ namespace {
 
 constexpr double tick_us = 4.096; // of ibv_qp_attr::timeout
 constexpr unsigned look_us = 10000;
+constexpr int most_writes = 16384;
+constexpr int most_completions = 1 << 22;
 
 std::string port_directory(const ibv_context* context, unsigned port) {
     return static_cast<const fake::Context*>(context)->directory + "/ports/" + std::to_string(port);
@@ -108,6 +110,13 @@ int ibv_close_device(ibv_context* context) {
     return 0;
 }
 
+int ibv_query_device(ibv_context*, ibv_device_attr* attributes) {
+    *attributes = {};
+    attributes->max_qp_wr = most_writes;
+    attributes->max_cqe = most_completions;
+    return 0;
+}
+
 int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attributes) {
     ibv_port_attr answer{};
     const auto directory = port_directory(context, port);
@@ -188,6 +197,10 @@ int ibv_destroy_cq(ibv_cq* completions) {
 ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
     if (attributes->qp_type != IBV_QPT_RC) {
         errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    if (attributes->cap.max_inline_data > 0 && fake::is_broken("no-inline")) {
+        errno = EINVAL;
         return nullptr;
     }
     auto pair = std::make_unique<fake::QueuePair>();

@@ -82,9 +82,11 @@ int post_send(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr** bad) {
     auto& completions = *static_cast<Completions*>(qp->send_cq);
     for (; work != nullptr; work = work->next) {
         auto& waiting = completions.items[pair.number];
-        const int error = work->opcode != IBV_WR_RDMA_WRITE || qp->state != IBV_QPS_RTS ? EINVAL
-                          : waiting.size() >= pair.most.max_send_wr                     ? ENOMEM
-                                                                                        : 0;
+        const bool in_line = (work->send_flags & IBV_SEND_INLINE) != 0;
+        const bool from_nowhere = in_line ? size_of(*work) > pair.most.max_inline_data : work->sg_list->lkey == 0;
+        const int error = work->opcode != IBV_WR_RDMA_WRITE || qp->state != IBV_QPS_RTS || from_nowhere ? EINVAL
+                          : waiting.size() >= pair.most.max_send_wr                                     ? ENOMEM
+                                                                                                        : 0;
         if (error != 0) {
             *bad = work;
             return error;

@@ -324,6 +324,19 @@ TEST(PairsPairing, StoppedItKeepsWhatItHas) {
     EXPECT_TRUE(run.stop().empty());
 }
 
+TEST(PairsPairing, LargeMessagesHaveMoreTime) {
+    PairsMeasure measure;
+    const auto usual = limit_of(PairStep::WriteForward, measure);
+    EXPECT_LT(usual, seconds(22));
+    EXPECT_LT(limit_of(PairStep::Forward, measure), seconds(14));
+    measure.message_size = std::uint64_t{1} << 30;
+    measure.queue_pairs = 2; // 17e9 bit: three minutes at the lowest rate
+    EXPECT_GT(limit_of(PairStep::WriteForward, measure), seconds(170));
+    EXPECT_GT(limit_of(PairStep::Forward, measure), seconds(170));
+    EXPECT_GT(limit_of(PairStep::CheckForward, measure), seconds(20));
+    EXPECT_EQ(limit_of(PairStep::TcpForward, measure), limit_of(PairStep::TcpForward, {}));
+}
+
 TEST(PairsPairing, TimeIsToldBefore) {
     PairsMeasure measure;
     EXPECT_GT(expected_time(measure, false), seconds(6));

@@ -32,7 +32,7 @@ protected:
     static json prepare(unsigned rail) {
         return {{"do", "prepare"},    {"pairing", 1},         {"step", 0},        {"rail", rail},
                 {"ends", 2},          {"message_size", 4096}, {"queue_pairs", 1}, {"depth", 64},
-                {"traffic_class", 0}, {"service_level", 0},   {"gpu", false}};
+                {"traffic_class", 0}, {"service_level", 0},   {"pkey_index", 0},  {"gpu", false}};
     }
 };
 

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "tests/unit/emulated_verbs.h"
 #include "tools/verbs_end.h"
+#include "tools/verbs_queues.h"
 
 #include <gtest/gtest.h>
 #include <optional>
@@ -109,6 +110,37 @@ TEST_F(VerbsEnds, RoundTrips) {
     EXPECT_LE(latency->min_us, latency->median_us);
     EXPECT_LE(latency->median_us, latency->p99_us);
     EXPECT_LE(latency->p99_us, latency->max_us);
+}
+
+TEST_F(VerbsEnds, RoundTripsWithoutInlineData) {
+    fault("no-inline");
+    connect();
+    std::thread peer([&] { (void)other_->ping_pong(false, 100, milliseconds(20000), never); });
+    const auto latency = one_->ping_pong(true, 100, milliseconds(20000), never);
+    peer.join();
+    ASSERT_TRUE(latency) << latency.error().message;
+    EXPECT_EQ(latency->round_trips, 100U);
+}
+
+TEST_F(VerbsEnds, AMismatchAccusesNeither) {
+    open();
+    auto peer = other_->address();
+    peer.ethernet = false;
+    EXPECT_FALSE(one_->connect(peer, mtu));
+    EXPECT_EQ(one_->cause(), VerbsCause::Mismatch);
+    EXPECT_FALSE(other_->connect(one_->address(), 8192));
+    EXPECT_EQ(other_->cause(), VerbsCause::Mismatch);
+}
+
+TEST(VerbsQueuesTest, NoMoreThanTheDeviceCan) {
+    ibv_device_attr device{};
+    EXPECT_EQ(affordable_depth(device, 4, 64), 64U) << "it says nothing";
+    EXPECT_EQ(affordable_depth(device, 4, 8), 32U) << "what a ping-pong needs";
+    device.max_qp_wr = 1024;
+    device.max_cqe = 4096;
+    EXPECT_EQ(affordable_depth(device, 1, 8192), 1024U);
+    EXPECT_EQ(affordable_depth(device, 16, 8192), 256U);
+    EXPECT_EQ(affordable_depth(device, 256, 64), 0U);
 }
 
 TEST_F(VerbsEnds, NothingArrives) {

@@ -134,6 +134,12 @@ TEST(VerbsEndTest, SaysWhatIsMissing) {
     const auto odd = VerbsEnd::open(settings);
     ASSERT_FALSE(odd);
     EXPECT_NE(odd.error().message.find("multiple of 8"), std::string::npos) << odd.error().message;
+    settings.message_size = std::uint64_t{1} << 30;
+    settings.queue_pairs = 3;
+    const auto large = VerbsEnd::open(settings);
+    ASSERT_FALSE(large);
+    EXPECT_NE(large.error().message.find("more than 4 GiB"), std::string::npos) << large.error().message;
+    settings.queue_pairs = 1;
     settings.message_size = 4096;
     const auto absent = VerbsEnd::open(settings);
     ASSERT_FALSE(absent);
