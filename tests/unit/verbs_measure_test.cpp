@@ -127,6 +127,24 @@ TEST(IpReachTest, LoopbackAnswers) {
     EXPECT_EQ(ip_reach(foreign, loopback, "lo", milliseconds(100)), IpReach::NoRoute);
 }
 
+TEST(IpReachTest, WhoProhibitsIsThere) {
+    const auto peer = *IpAddress::parse("10.0.0.2");
+    const auto router = *IpAddress::parse("10.0.0.1");
+    const auto answers = [&](bool v6, std::uint8_t type, std::uint8_t code, const std::optional<IpAddress>& from) {
+        return icmp_is_answer({v6, type, code, from}, peer);
+    };
+    for (const std::uint8_t code : {std::uint8_t{9}, std::uint8_t{10}, std::uint8_t{13}}) {
+        EXPECT_TRUE(answers(false, 3, code, router));
+        EXPECT_FALSE(answers(false, 11, code, router));
+        EXPECT_FALSE(answers(true, 1, code, router));
+    }
+    EXPECT_FALSE(answers(false, 3, 1, router)) << "no such host";
+    EXPECT_FALSE(answers(false, 3, 1, {}));
+    EXPECT_TRUE(answers(false, 3, 3, peer)) << "no such port";
+    EXPECT_TRUE(answers(true, 1, 1, router));
+    EXPECT_FALSE(answers(true, 1, 0, router)) << "no route";
+}
+
 TEST(VerbsEndTest, SaysWhatIsMissing) {
     VerbsSettings settings;
     settings.rail.hca = "nothing_0";
