@@ -18,35 +18,43 @@ constexpr std::uint64_t largest_32 = std::numeric_limits<std::uint32_t>::max();
 struct Explanation {
     std::string_view file; ///< below the port, or below the HCA where it has them of the device only
     std::string_view words;
+    double of_packets = 0; ///< told above so many for each packet
 };
 
-/// By driver: mlx5 (kernel Documentation/infiniband, hw/mlx5/counters.c), IB PMA, rxe (sw/rxe/rxe_hw_counters.c),
-/// irdma, bnxt_re, mana. Several files may mean the same: their counts add up.
+/// At 400 Gb/s about 120 each second; sending again after one takes some 10 us, so that less costs less than 0.2 %.
+constexpr double a_hundred_thousandth = 1e-5;
+/// Congestion control that marks less does not slow a flow down noticeably.
+constexpr double a_thousandth = 1e-3;
+
+/// Of waiting a tick is about the time of a word of 4 bytes (InfiniBand leaves it to the device): 100 for each packet
+/// of 4,096 bytes are a tenth of the time. What else has no limit is rare, or costs milliseconds each time. By driver:
+/// mlx5 (kernel Documentation/infiniband, hw/mlx5/counters.c), IB PMA, rxe (sw/rxe/rxe_hw_counters.c), irdma, bnxt_re,
+/// mana. Several files may mean the same: their counts add up.
 constexpr Explanation explanations[] = {
     {"hw_counters/local_ack_timeout_err", "timeouts"},
     {"hw_counters/requester_timeout", "timeouts"},
-    {"hw_counters/packet_seq_err", "retransmits"},
-    {"hw_counters/implied_nak_seq_err", "retransmits"},
-    {"hw_counters/RetransSegs", "retransmits"},
-    {"hw_counters/retransSegs", "retransmits"},
+    {"hw_counters/packet_seq_err", "retransmits", a_hundred_thousandth},
+    {"hw_counters/implied_nak_seq_err", "retransmits", a_hundred_thousandth},
+    {"hw_counters/RetransSegs", "retransmits", a_hundred_thousandth},
+    {"hw_counters/retransSegs", "retransmits", a_hundred_thousandth},
     {"hw_counters/to_retransmits", "timeouts"},
-    {"hw_counters/seq_err_naks_rcvd", "retransmits"},
-    {"hw_counters/completer_retry_err", "retransmits"},
-    {"hw_counters/roce_adp_retrans", "retransmits"},
-    {"hw_counters/out_of_sequence", "packets out of sequence"},
-    {"hw_counters/out_of_seq_request", "packets out of sequence"},
-    {"hw_counters/oos_drop_count", "packets out of sequence"},
-    {"hw_counters/duplicate_request", "duplicates"},
-    {"hw_counters/rnr_nak_retry_err", "receiver not ready"},
-    {"hw_counters/np_ecn_marked_roce_packets", "ECN marks received"},
-    {"hw_counters/rx_ecn_marked_pkts", "ECN marks received"},
-    {"hw_counters/received_ecns", "ECN marks received"},
-    {"hw_counters/np_cnp_sent", "CNPs sent (congestion towards this port)"},
-    {"hw_counters/cnpSent", "CNPs sent (congestion towards this port)"},
-    {"hw_counters/rp_cnp_handled", "CNPs handled (congestion from this port on)"},
-    {"hw_counters/cnpHandled", "CNPs handled (congestion from this port on)"},
-    {"hw_counters/rx_cnp_pkts", "CNPs handled (congestion from this port on)"},
-    {"hw_counters/received_cnps", "CNPs handled (congestion from this port on)"},
+    {"hw_counters/seq_err_naks_rcvd", "retransmits", a_hundred_thousandth},
+    {"hw_counters/completer_retry_err", "retransmits", a_hundred_thousandth},
+    {"hw_counters/roce_adp_retrans", "retransmits", a_hundred_thousandth},
+    {"hw_counters/out_of_sequence", "packets out of sequence", a_hundred_thousandth},
+    {"hw_counters/out_of_seq_request", "packets out of sequence", a_hundred_thousandth},
+    {"hw_counters/oos_drop_count", "packets out of sequence", a_hundred_thousandth},
+    {"hw_counters/duplicate_request", "duplicates", a_hundred_thousandth},
+    {"hw_counters/rnr_nak_retry_err", "receiver not ready", a_hundred_thousandth},
+    {"hw_counters/np_ecn_marked_roce_packets", "ECN marks received", a_thousandth},
+    {"hw_counters/rx_ecn_marked_pkts", "ECN marks received", a_thousandth},
+    {"hw_counters/received_ecns", "ECN marks received", a_thousandth},
+    {"hw_counters/np_cnp_sent", "CNPs sent (congestion towards this port)", a_thousandth},
+    {"hw_counters/cnpSent", "CNPs sent (congestion towards this port)", a_thousandth},
+    {"hw_counters/rp_cnp_handled", "CNPs handled (congestion from this port on)", a_thousandth},
+    {"hw_counters/cnpHandled", "CNPs handled (congestion from this port on)", a_thousandth},
+    {"hw_counters/rx_cnp_pkts", "CNPs handled (congestion from this port on)", a_thousandth},
+    {"hw_counters/received_cnps", "CNPs handled (congestion from this port on)", a_thousandth},
     {"hw_counters/roce_slow_restart", "slow restarts"},
     {"hw_counters/rx_icrc_encapsulated", "packets with a wrong checksum"},
     {"counters/port_xmit_discards", "packets discarded when sending"},
@@ -55,8 +63,11 @@ constexpr Explanation explanations[] = {
     {"counters/link_error_recovery", "link recoveries"},
     {"counters/link_downed", "link failures"},
     {"hw_counters/link_downed", "link failures"},
-    {"counters/port_xmit_wait", "ticks of waiting to send (pause or no credits)"},
+    {"counters/port_xmit_wait", "ticks of waiting to send (pause or no credits)", 100},
 };
+
+constexpr std::string_view packet_files[] = {"counters/port_xmit_packets", "counters/port_rcv_packets",
+                                             "hw_counters/sent_pkts", "hw_counters/rcvd_pkts"};
 
 std::optional<std::uint64_t> read_number(const Root& root, const std::string& path) {
     const auto text = root.read(path, longest_number);
@@ -92,10 +103,17 @@ PortCounters PortCounters::of(const Root& root, const Fabric& fabric, const std:
 PortReading PortCounters::read(const Root& root) const {
     PortReading reading;
     reading.bytes = read_traffic(root, {.ports = {source_}, .netdevs = {}}).ports.front();
-    for (const auto& [file, words] : explanations) {
-        const auto path = format_text("/sys/class/infiniband/{}/ports/{}/{}", source_.hca, source_.port, file);
-        if (const auto number = read_number(root, path)) {
-            reading.explains.emplace(file, *number);
+    const auto number_of = [&](std::string_view file) {
+        return read_number(root, format_text("/sys/class/infiniband/{}/ports/{}/{}", source_.hca, source_.port, file));
+    };
+    for (const auto& explanation : explanations) {
+        if (const auto number = number_of(explanation.file)) {
+            reading.explains.emplace(explanation.file, *number);
+        }
+    }
+    for (const auto file : packet_files) {
+        if (const auto number = number_of(file)) {
+            reading.packets = reading.packets.value_or(0) + *number;
         }
     }
     return reading;
@@ -109,8 +127,10 @@ std::optional<std::uint64_t> PortCounters::sent(const PortReading& before, const
 }
 
 std::vector<std::string> counter_notes(const PortReading& before, const PortReading& after, const std::string& where) {
+    const bool counts = before.packets && after.packets && *after.packets > *before.packets;
+    const double packets = counts ? static_cast<double>(*after.packets - *before.packets) : 0;
     std::map<std::string_view, std::uint64_t> sums;
-    for (const auto& [file, words] : explanations) {
+    for (const auto& [file, words, of_packets] : explanations) {
         const auto from = before.explains.find(std::string(file));
         const auto to = after.explains.find(std::string(file));
         if (from != before.explains.end() && to != after.explains.end() && to->second > from->second) {
@@ -118,11 +138,15 @@ std::vector<std::string> counter_notes(const PortReading& before, const PortRead
         }
     }
     std::vector<std::string> notes;
-    for (const auto& [file, words] : explanations) { // in the table's order, each once
-        if (const auto found = sums.find(words); found != sums.end()) {
-            notes.push_back(format_text("{}: {} at {}", words, found->second, where));
-            sums.erase(found);
+    for (const auto& [file, words, of_packets] : explanations) { // in the table's order, each once
+        const auto found = sums.find(words);
+        if (found == sums.end()) {
+            continue;
         }
+        if (static_cast<double>(found->second) > of_packets * packets) {
+            notes.push_back(format_text("{}: {} at {}", words, found->second, where));
+        }
+        sums.erase(found);
     }
     return notes;
 }

@@ -18,6 +18,7 @@ namespace rdma_nccl {
 
 struct PortReading {
     TrafficReading::Pair bytes;                    ///< in the port's own unit
+    std::optional<std::uint64_t> packets;          ///< sent and received; absent: it counts none
     std::map<std::string, std::uint64_t> explains; ///< by path below the port, "hw_counters/out_of_sequence"
 };
 
@@ -39,7 +40,8 @@ private:
     PortSource source_;
 };
 
-/// What explains a slow result, in words: "retransmits: 120 at n02 mlx5_0:1". Empty: nothing was counted.
+/// What explains a slow result, in words: "retransmits: 120 at n02 mlx5_0:1". Empty: nothing was counted, or so little
+/// for the packets of that time that it costs nothing to speak of: a network with ECN always marks some.
 std::vector<std::string> counter_notes(const PortReading& before, const PortReading& after, const std::string& where);
 
 } // namespace rdma_nccl

@@ -82,5 +82,29 @@ TEST_F(PortCountersTest, NotesSayWhatGrew) {
     EXPECT_EQ(counter_notes(before, read(counters), "n02 mlx5_0:1"), expected);
 }
 
+TEST_F(PortCountersTest, WhatIsLittleForThePacketsIsNotNoted) {
+    const auto notes = [&](std::uint64_t retransmits, std::uint64_t cnps, std::uint64_t ticks, unsigned timeouts) {
+        for (const auto* const file :
+             {"counters/port_xmit_packets", "counters/port_rcv_packets", "hw_counters/packet_seq_err",
+              "hw_counters/np_cnp_sent", "counters/port_xmit_wait", "hw_counters/local_ack_timeout_err"}) {
+            put(file, "7");
+        }
+        const auto counters = find();
+        const auto before = read(counters);
+        put("counters/port_xmit_packets", "900007");
+        put("counters/port_rcv_packets", "100007");
+        put("hw_counters/packet_seq_err", std::to_string(7 + retransmits));
+        put("hw_counters/np_cnp_sent", std::to_string(7 + cnps));
+        put("counters/port_xmit_wait", std::to_string(7 + ticks));
+        put("hw_counters/local_ack_timeout_err", std::to_string(7 + timeouts));
+        return counter_notes(before, read(counters), "n02");
+    };
+    EXPECT_TRUE(notes(10, 1000, 100'000'000, 0).empty());
+    const std::vector<std::string> expected{"timeouts: 1 at n02", "retransmits: 11 at n02",
+                                            "CNPs sent (congestion towards this port): 1001 at n02",
+                                            "ticks of waiting to send (pause or no credits): 100000001 at n02"};
+    EXPECT_EQ(notes(11, 1001, 100'000'001, 1), expected);
+}
+
 } // namespace
 } // namespace rdma_nccl
