@@ -195,6 +195,38 @@ void note_uncounted(PairsJudging& judging) {
     }
 }
 
+/// What a port may count of so many bytes: headers (about 80 bytes of a packet) and a few that were sent again.
+double most_counted(unsigned path_mtu) {
+    constexpr double usual = 1.1;
+    return path_mtu == 0 ? usual : std::max(usual, 1.02 + 80.0 / path_mtu);
+}
+
+/// More than was sent is somebody else's traffic, or was sent again. Soft-RoCE counts packets of any size: it tells
+/// nothing.
+void note_overcounted(PairsJudging& judging) {
+    unsigned overcounted = 0;
+    std::string example;
+    for (const PairSample& sample : judging.samples.samples) {
+        const PairResult& result = judging.report.results[sample.result];
+        const auto& way = sample.from == result.pairing.a ? result.forward : result.backward;
+        const auto share = way ? way->counted_share : std::nullopt;
+        const bool exact = !judging.report.nodes[sample.from].rails[sample.from_rail].software;
+        if (share && exact && *share > most_counted(result.path_mtu) && sample.from != sample.to) {
+            if (overcounted++ == 0) {
+                example = format_text("{} {} sent {} of them", pair_node_name(judging.report, sample.from),
+                                      pair_rail_name(judging.report, sample.from, sample.from_rail),
+                                      pair_percent_text(*share));
+            }
+        }
+    }
+    if (overcounted > 0) {
+        judging.verdict.notes.push_back(
+            format_text("{} times the port's counters saw more than the bytes and their headers: {}; another job uses "
+                        "that port, or much was sent again: speeds there are lower than they could be",
+                        overcounted, example));
+    }
+}
+
 int exit_code_of(const PairsVerdict& verdict) {
     int code = 0;
     for (const PairsFault& fault : verdict.faults) {
@@ -244,6 +276,7 @@ PairsVerdict judge_pairs(const PairsReport& report, const JudgeRules& rules) {
     sort_faults(judging);
     note_measured(judging, nodes);
     note_uncounted(judging);
+    note_overcounted(judging);
     judging.verdict.exit_code = exit_code_of(judging.verdict);
     return std::move(judging.verdict);
 }

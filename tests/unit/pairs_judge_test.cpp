@@ -485,5 +485,25 @@ TEST(PairsJudgeDuplex, OfSoftwareItSaysNothing) {
     EXPECT_TRUE(judge_pairs(report, {}).faults.empty());
 }
 
+TEST(PairsJudgeCounters, MoreThanWasSentIsNoted) {
+    auto report = equal_cluster(4);
+    const auto told = [&](double share, unsigned mtu) {
+        report.results[0].path_mtu = mtu;
+        report.results[0].forward->counted_share = share;
+        const auto notes = judge_pairs(report, {}).notes;
+        return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+            return note.find("1 times the port's counters saw more than") != std::string::npos;
+        });
+    };
+    EXPECT_FALSE(told(1.09, 4096));
+    EXPECT_TRUE(told(1.12, 4096));
+    EXPECT_FALSE(told(1.3, 256)) << "headers";
+    EXPECT_TRUE(told(1.4, 256));
+    for (PairNode& node : report.nodes) {
+        node.rails[0].software = true;
+    }
+    EXPECT_FALSE(told(1.4, 4096));
+}
+
 } // namespace
 } // namespace rdma_nccl::test
