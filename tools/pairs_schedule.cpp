@@ -114,7 +114,10 @@ NodeRounds bisection_pairs(unsigned nodes) {
     for (unsigned node = 0; node < half; ++node) {
         round.push_back(pair_of(node, node + half));
     }
-    return round.empty() ? NodeRounds{} : NodeRounds{round};
+    if (round.empty()) {
+        return {};
+    }
+    return nodes % 2 == 0 ? NodeRounds{round} : NodeRounds{round, {pair_of(0, nodes - 1)}};
 }
 
 NodeRounds loopback_pairs(unsigned nodes) {

@@ -21,7 +21,8 @@ NodeRounds all_pairs(unsigned nodes);
 NodeRounds quick_pairs(unsigned nodes, unsigned rounds, std::uint64_t seed);
 /// Each node with the next, as rings of collectives use it.
 NodeRounds ring_pairs(unsigned nodes);
-/// Node i with node i + nodes / 2, all at once: what the middle of the network carries.
+/// Node i with node i + nodes / 2, all at once: what the middle of the network carries. Of an odd number the last one
+/// meets the first in a second round.
 NodeRounds bisection_pairs(unsigned nodes);
 /// Each node with itself, all at once: HCA and PCIe without the network.
 NodeRounds loopback_pairs(unsigned nodes);

@@ -117,15 +117,22 @@ TEST(PairsSchedule, ARing) {
     }
 }
 
-TEST(PairsSchedule, ABisectionIsOneRound) {
+TEST(PairsSchedule, ABisectionIsOneRoundAndOneForTheLast) {
     for (unsigned nodes : {0U, 1U, 2U, 3U, 7U, 64U, 1001U}) {
         const auto rounds = bisection_pairs(nodes);
         ASSERT_NO_FATAL_FAILURE(expect_disjoint(rounds, nodes));
-        ASSERT_EQ(rounds.size(), nodes < 2 ? 0 : 1);
-        for (const Pairing& pair : flat(rounds)) {
+        ASSERT_NO_FATAL_FAILURE(expect_no_pair_twice(rounds));
+        ASSERT_EQ(rounds.size(), nodes < 2 ? 0 : 1 + nodes % 2);
+        if (rounds.empty()) {
+            continue;
+        }
+        for (const Pairing& pair : rounds[0]) {
             EXPECT_EQ(pair.b, pair.a + nodes / 2);
         }
-        ASSERT_EQ(flat(rounds).size(), nodes / 2) << "of an odd number, the last one rests";
+        ASSERT_EQ(rounds[0].size(), nodes / 2);
+        if (nodes % 2 != 0) {
+            EXPECT_EQ(rounds[1], (Round{{.a = 0, .b = nodes - 1}}));
+        }
     }
 }
 
