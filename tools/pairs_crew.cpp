@@ -30,6 +30,7 @@ void make_unique(std::vector<PairNode>& nodes) {
     std::map<std::string, unsigned> seen;
     for (auto& node : nodes) {
         if (const unsigned before = seen[node.name]++; before > 0) {
+            node.host = node.name;
             node.name += format_text("#{}", before + 1);
         }
     }

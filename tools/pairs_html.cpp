@@ -165,7 +165,7 @@ std::string suspects_text(const PairsReport& report, const PairsVerdict& verdict
     std::vector<std::string> names;
     for (const unsigned node : verdict.suspects) {
         if (node < report.nodes.size()) {
-            names.push_back(json_ascii(report.nodes[node].name));
+            names.push_back(json_ascii(report.nodes[node].host_name()));
         }
     }
     return fold_hostlist(std::move(names));

@@ -63,7 +63,7 @@ std::string_view verdict_word(const PairsVerdict& verdict) {
 std::string suspects_hostlist(const PairsReport& report, const PairsVerdict& verdict) {
     std::vector<std::string> names;
     for (const unsigned node : verdict.suspects) {
-        names.push_back(report.nodes.at(node).name);
+        names.push_back(report.nodes.at(node).host_name());
     }
     return names.empty() ? "" : fold_hostlist(std::move(names));
 }

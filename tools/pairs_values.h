@@ -33,6 +33,10 @@ struct PairNode {
     std::string name;
     std::vector<PairRail> rails;
     std::string problem; ///< why it has none, or why it takes no part
+    std::string host{};  ///< what it calls itself, where `name` tells it from others of that name; else empty
+
+    /// For Slurm.
+    [[nodiscard]] const std::string& host_name() const { return host.empty() ? name : host; }
 
     friend bool operator==(const PairNode&, const PairNode&) = default;
 };

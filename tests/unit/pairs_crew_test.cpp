@@ -3,6 +3,7 @@
 #include "tools/pairs_crew.h"
 #include "tools/pairs_head.h"
 #include "tools/pairs_node.h"
+#include "tools/pairs_terms.h"
 
 #include <ctime>
 #include <gtest/gtest.h>
@@ -106,6 +107,11 @@ TEST(PairsCrew, NodesOfOneNameAreToldApart) {
     crew.join(1, hello(0));
     crew.close("late");
     EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n01#2"}));
+    PairsReport report;
+    report.nodes = crew.nodes();
+    PairsVerdict verdict;
+    verdict.suspects = {1};
+    EXPECT_EQ(suspects_hostlist(report, verdict), "n01") << "the name that Slurm knows";
 }
 
 TEST(PairsCrew, HostileHellos) {
