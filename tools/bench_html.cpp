@@ -3,107 +3,18 @@
 #include "tools/bench_html.h"
 
 #include "lib/format.h"
+#include "tools/bench_summary.h"
 #include "tools/json.h"
 #include "tools/pages.h"
-#include "tools/pairs_samples.h"
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 
 namespace rdma_nccl {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double bits = 8;
-
-/// One operation with one number of ranks.
-using Case = std::pair<std::string, unsigned>;
-
-bool is_main(const BenchRun& run) {
-    return run.rdma_meant && run.name.starts_with('A');
-}
-
-/// The runs of a case that are to be compared.
-std::vector<const BenchRun*> runs_of(const BenchReport& report, const Case& which, bool with_rdma) {
-    const bool has_main = std::any_of(report.runs.begin(), report.runs.end(), is_main);
-    std::vector<const BenchRun*> runs;
-    for (const BenchRun& run : report.runs) {
-        const bool chosen = with_rdma ? (has_main ? is_main(run) : run.rdma_meant) : !run.rdma_meant;
-        if (chosen && run.ranks == which.second) {
-            runs.push_back(&run);
-        }
-    }
-    return runs;
-}
-
-const BenchRow* row_of(const BenchRun& run, const std::string& operation, std::uint64_t bytes) {
-    const auto found = std::find_if(run.rows.begin(), run.rows.end(), [&](const BenchRow& row) {
-        return row.operation == operation && row.bytes == bytes;
-    });
-    return found == run.rows.end() ? nullptr : &*found;
-}
-
-std::optional<double> median_busbw(const std::vector<const BenchRun*>& runs, const std::string& operation,
-                                   std::uint64_t bytes) {
-    std::vector<double> values;
-    for (const BenchRun* run : runs) {
-        if (const BenchRow* row = row_of(*run, operation, bytes)) {
-            values.push_back(row->out_of_place.busbw);
-        }
-    }
-    const auto low = quantile(values, 0.499999);
-    const auto high = quantile(values, 0.5);
-    return low && high ? std::optional((*low + *high) / 2) : std::nullopt;
-}
-
-std::set<std::uint64_t> sizes_of(const std::vector<const BenchRun*>& runs, const std::string& operation) {
-    std::set<std::uint64_t> sizes;
-    for (const BenchRun* run : runs) {
-        for (const BenchRow& row : run->rows) {
-            if (row.operation == operation) {
-                sizes.insert(row.bytes);
-            }
-        }
-    }
-    return sizes;
-}
-
-std::string doubts_of(const std::vector<const BenchRun*>& runs) {
-    std::string text;
-    for (const BenchRun* run : runs) {
-        const BenchDoubt doubt = doubt_of(*run);
-        if (!doubt.text.empty()) {
-            text += format_text("{}{} {}", text.empty() ? "" : "; ", run->name, doubt.text);
-        }
-    }
-    return text;
-}
-
-std::optional<BenchComparison> compare(const BenchReport& report, const Case& which) {
-    const auto runs = runs_of(report, which, true);
-    const auto without = runs_of(report, which, false);
-    const auto& [operation, ranks] = which;
-    const auto rdma_sizes = sizes_of(runs, operation);
-    const auto other_sizes = sizes_of(without, operation);
-    std::vector<std::uint64_t> common;
-    std::set_intersection(rdma_sizes.begin(), rdma_sizes.end(), other_sizes.begin(), other_sizes.end(),
-                          std::back_inserter(common));
-    if (common.empty()) {
-        return std::nullopt;
-    }
-    auto all = runs;
-    all.insert(all.end(), without.begin(), without.end());
-    return BenchComparison{operation,
-                           ranks,
-                           common.back(),
-                           bits * median_busbw(runs, operation, common.back()).value_or(0),
-                           bits * median_busbw(without, operation, common.back()).value_or(0),
-                           doubts_of(all)};
-}
 
 Json times_json(const BenchTimes& times) {
     return Json::array({page_number(times.time_us), page_number(times.algbw), page_number(times.busbw),
@@ -134,7 +45,35 @@ Json row_json(const BenchRow& row) {
             {"in_place", row.in_place ? times_json(*row.in_place) : Json(nullptr)}};
 }
 
-Json run_json(const BenchRun& run) {
+std::uint64_t wrong_values_of(const BenchRun& run) {
+    std::uint64_t wrong = 0;
+    for (const BenchRow& row : run.rows) {
+        wrong += row.out_of_place.wrong.value_or(0) + (row.in_place ? row.in_place->wrong.value_or(0) : 0);
+    }
+    return wrong;
+}
+
+/// Inside one node there is no RDMA to be used, and no run without it.
+bool is_inside_node(const BenchReport& report, const BenchRun& run) {
+    return !report.host && run.nodes == 1 &&
+           std::none_of(report.runs.begin(), report.runs.end(),
+                        [&](const auto& other) { return other.ranks == run.ranks && !other.rdma_meant; });
+}
+
+BenchDoubt doubt_of(const BenchReport& report, const BenchRun& run) {
+    if (run.rows.empty() && run.problem.empty() && !report.ended_early.empty()) {
+        return {.text = "was ended before it had results", .bad = false};
+    }
+    return !run.rows.empty() && is_inside_node(report, run) ? BenchDoubt{} : doubt_of(run);
+}
+
+std::string_view words_without_doubt(const BenchReport& report, const BenchRun& run) {
+    return is_inside_node(report, run) ? "inside one node: no network"
+           : run.rdma_meant            ? "used RDMA"
+                                       : "without RDMA, as meant";
+}
+
+Json run_json(const BenchReport& report, const BenchRun& run) {
     Json variables = Json::array();
     for (const auto& [name, value] : run.variables) {
         variables.push_back(Json::array({json_ascii(name), json_ascii(value)}));
@@ -143,7 +82,7 @@ Json run_json(const BenchRun& run) {
     for (const BenchRow& row : run.rows) {
         rows.push_back(row_json(row));
     }
-    const BenchDoubt doubt = doubt_of(run);
+    const BenchDoubt doubt = doubt_of(report, run);
     return {{"name", json_ascii(run.name)},
             {"what", json_ascii(run.what)},
             {"ranks", run.ranks},
@@ -154,18 +93,37 @@ Json run_json(const BenchRun& run) {
             {"verdict", run.verdict ? json_ascii(verdict_line(*run.verdict)) : std::string()},
             {"flag", doubt.text},
             {"flag_is_bad", doubt.bad},
+            {"words", words_without_doubt(report, run)},
+            {"wrong", wrong_values_of(run)},
             {"rows", rows}};
 }
 
-Json table_json(const BenchReport& report) {
+Json busbw_json(const std::optional<BenchBandwidth>& bandwidth) {
+    return bandwidth ? page_number(bandwidth->busbw) : Json(nullptr);
+}
+
+std::string_view grade_of(BenchState state) {
+    return state == BenchState::Good ? "good" : state == BenchState::Critical ? "bad" : "warn";
+}
+
+/// What the terminal shows: the same figures, the same verdicts.
+Json table_json(const BenchSummary& summary) {
     Json table = Json::array();
-    for (const BenchComparison& line : bench_comparisons(report)) {
+    for (const BenchLine& line : summary.lines) {
+        std::string notes;
+        for (const auto& note : line.notes) {
+            notes += (notes.empty() ? "" : "; ") + note;
+        }
         table.push_back({{"operation", json_ascii(line.operation)},
                          {"ranks", line.ranks},
+                         {"nodes", line.nodes},
                          {"bytes", line.bytes},
-                         {"rdma", page_number(line.rdma_gbps)},
-                         {"without", page_number(line.without_gbps)},
-                         {"doubt", json_ascii(line.doubt)}});
+                         {"rdma", busbw_json(line.with_rdma)},
+                         {"without", busbw_json(line.without_rdma)},
+                         {"no_gpu_direct", busbw_json(line.no_gpu_direct)},
+                         {"ratio", line.ratio ? page_number(*line.ratio) : Json(nullptr)},
+                         {"grade", grade_of(line.state)},
+                         {"verdict", json_ascii(notes)}});
     }
     return table;
 }
@@ -193,32 +151,10 @@ BenchDoubt doubt_of(const BenchRun& run) {
             .bad = false};
 }
 
-std::vector<BenchComparison> bench_comparisons(const BenchReport& report) {
-    std::vector<std::string> operations;
-    std::set<unsigned> ranks;
-    for (const BenchRun& run : report.runs) {
-        ranks.insert(run.ranks);
-        for (const BenchRow& row : run.rows) {
-            if (std::find(operations.begin(), operations.end(), row.operation) == operations.end()) {
-                operations.push_back(row.operation);
-            }
-        }
-    }
-    std::vector<BenchComparison> lines;
-    for (const std::string& operation : operations) {
-        for (const unsigned count : ranks) {
-            if (auto line = compare(report, {operation, count})) {
-                lines.push_back(std::move(*line));
-            }
-        }
-    }
-    return lines;
-}
-
 std::string bench_html(const BenchReport& report) {
     Json runs = Json::array();
     for (const BenchRun& run : report.runs) {
-        runs.push_back(run_json(run));
+        runs.push_back(run_json(report, run));
     }
     const Json data = {{"host", report.host},
                        {"software", report.software},
@@ -228,7 +164,7 @@ std::string bench_html(const BenchReport& report) {
                        {"gpus", texts_json(report.gpus)},
                        {"ended_early", json_ascii(report.ended_early)},
                        {"runs", runs},
-                       {"table", table_json(report)}};
+                       {"table", table_json(summarize(report))}};
     return page_html(Page::Bench, "Collectives with RDMA and without", data);
 }
 

@@ -4,7 +4,6 @@
 #include "tools/bench_values.h"
 
 #include <string>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -16,18 +15,7 @@ struct BenchDoubt {
 };
 BenchDoubt doubt_of(const BenchRun& run);
 
-/// A line of the table "with and without RDMA": busbw of the largest size that was measured both ways.
-struct BenchComparison {
-    std::string operation;
-    unsigned ranks = 0;
-    std::uint64_t bytes = 0;
-    double rdma_gbps = 0, without_gbps = 0; ///< 1e9 bit/s; medians over the runs of each sort
-    std::string doubt;                      ///< of the runs it comes from
-};
-/// By operation, then by ranks. With RDMA: the runs "A", "A'", ...; without such names, all that are meant to use it.
-std::vector<BenchComparison> bench_comparisons(const BenchReport& report);
-
-/// One page that needs nothing else.
+/// One page that needs nothing else. Its table is that of the terminal (bench_summary.h).
 std::string bench_html(const BenchReport& report);
 
 } // namespace rdma_nccl

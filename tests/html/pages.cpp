@@ -116,6 +116,7 @@ BenchRun run_of(const char* name, const char* what, unsigned ranks, double peak,
     run.name = name;
     run.what = what;
     run.ranks = ranks;
+    run.nodes = 2;
     run.rdma_meant = rdma_meant;
     run.library = "NCCL 2.28.9 (/usr/lib/x86_64-linux-gnu/libnccl.so.2)";
     if (!rdma_meant) {

@@ -110,34 +110,48 @@ BenchRun run_of(const char* name, bool rdma, double busbw, std::optional<Verdict
     return run;
 }
 
-TEST(BenchHtml, WithAndWithoutRdma) {
+TEST(BenchHtml, TheTableIsTheTerminals) {
     BenchReport report;
     report.runs = {run_of("A", true, 40, Verdict::Used), run_of("B", false, 5, Verdict::NotUsed),
-                   run_of("C", true, 20, Verdict::Used), run_of("A'", true, 38, Verdict::Used, 4096)};
-    auto lines = bench_comparisons(report);
-    ASSERT_EQ(lines.size(), 1U);
-    EXPECT_EQ(lines[0].bytes, 2048U) << "the largest that both have";
-    EXPECT_DOUBLE_EQ(lines[0].rdma_gbps, 8 * 39) << "between A and A', without C";
-    EXPECT_DOUBLE_EQ(lines[0].without_gbps, 40);
-    EXPECT_EQ(lines[0].doubt, "");
-
-    report.runs[3].verdict->verdict = Verdict::NotUsed;
+                   run_of("C", true, 20, Verdict::Used), run_of("A'", true, 38, Verdict::Used)};
+    auto table = data_of(bench_html(report))["table"];
+    ASSERT_EQ(table.size(), 1U);
+    EXPECT_EQ(table[0]["rdma"], 8 * 39) << "the mean of A and A', without C";
+    EXPECT_EQ(table[0]["without"], 40);
+    EXPECT_EQ(table[0]["no_gpu_direct"], 160);
+    EXPECT_EQ(table[0]["ratio"], 7.8);
+    EXPECT_EQ(table[0]["grade"], "good");
     report.runs[1].verdict->verdict = Verdict::Used;
-    EXPECT_EQ(bench_comparisons(report)[0].doubt, "A' did not use RDMA; B used RDMA all the same");
+    table = data_of(bench_html(report))["table"];
+    EXPECT_TRUE(table[0]["ratio"].is_null());
+    EXPECT_EQ(table[0]["grade"], "warn");
+    EXPECT_EQ(table[0]["verdict"].get<std::string>().find("B used RDMA, too"), 0U) << table;
+}
 
-    report.runs[3].ranks = 4;
-    lines = bench_comparisons(report);
-    ASSERT_EQ(lines.size(), 1U) << "4 ranks have nothing to compare with";
-    EXPECT_DOUBLE_EQ(lines[0].rdma_gbps, 8 * 40);
+TEST(BenchHtml, InsideOneNodeNothingIsDoubted) {
+    BenchReport report;
+    report.runs = {run_of("A", true, 40, Verdict::Idle)};
+    report.runs[0].nodes = 1;
+    auto data = data_of(bench_html(report));
+    EXPECT_EQ(data["runs"][0]["flag"], "");
+    EXPECT_EQ(data["runs"][0]["words"], "inside one node: no network");
+    EXPECT_EQ(data["table"][0]["grade"], "good");
+    report.runs[0].nodes = 2;
+    EXPECT_NE(data_of(bench_html(report))["runs"][0]["flag"], "");
+}
 
-    report.runs = {run_of("verbs", true, 3, {}), run_of("TCP", false, 2, {})};
-    lines = bench_comparisons(report);
-    ASSERT_EQ(lines.size(), 1U);
-    EXPECT_EQ(lines[0].doubt, "verbs not proven to have used RDMA; TCP not proven to have done without RDMA");
-    report.runs = {run_of("A", false, 2, Verdict::NotUsed), run_of("B", true, 3, Verdict::Used)};
-    ASSERT_EQ(bench_comparisons(report).size(), 1U) << "what is meant counts, not the name";
-    EXPECT_DOUBLE_EQ(bench_comparisons(report)[0].rdma_gbps, 24);
-    EXPECT_TRUE(bench_comparisons({}).empty());
+TEST(BenchHtml, WrongValuesAndWhatWasCutOffAreSaid) {
+    BenchReport report;
+    report.runs = {run_of("A", true, 40, Verdict::Used), run_of("B", false, 5, Verdict::NotUsed)};
+    report.runs[0].rows[0].out_of_place.wrong = 3;
+    report.runs[0].rows[1].in_place.emplace().wrong = 4;
+    report.runs[1].rows.clear();
+    report.ended_early = "interrupted";
+    const auto data = data_of(bench_html(report));
+    EXPECT_EQ(data["runs"][0]["wrong"], 7);
+    EXPECT_EQ(data["table"][0]["grade"], "bad");
+    EXPECT_EQ(data["runs"][1]["flag_is_bad"], false);
+    EXPECT_NE(page_html(Page::Bench, "title", Json::object()).find("WRONG VALUES"), std::string::npos);
 }
 
 TEST(BenchHtml, ARunThatIsNotWhatItClaims) {

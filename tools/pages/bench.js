@@ -11,21 +11,25 @@ document.getElementById("about").textContent = [data.host ? "host memory, no GPU
 if (data.ended_early) note(`Ended early (${data.ended_early}): what is shown is what was measured until then.`, true);
 if (data.software) note("Software RDMA: a functional test only; RDMA may well be slower than TCP here.");
 for (const run of runs) if (run.flag) note(`Run ${run_label(run)}, ${run.ranks} ${data.host ? "ranks" : "GPUs"}: ${run.flag}.`, run.flag_is_bad);
+for (const run of runs) if (run.wrong) note(`Run ${run_label(run)}, ${run.ranks} ${data.host ? "ranks" : "GPUs"}: WRONG VALUES: ${run.wrong}.`, true);
 if (!runs.some((run) => run.rows.length)) note("Nothing was measured.", true);
 
 // --- With and without ---
 const ratio_part = section("With and without RDMA");
+const tenths = (value) => value === null ? "-" : value.toFixed(1); // as in the terminal
 const ratio_head = data.host ? "ranks" : "GPUs";
 if (data.table.length) {
-  add(ratio_part, "p", {class: "soft", text: "busbw in Gb/s at the largest size that both have; medians of the runs."});
+  add(ratio_part, "p", {class: "soft", text: "Bus bandwidth in Gb/s at the largest size: the mean of the runs that used RDMA, against the one without. A ratio only where the counters prove both."});
   table(ratio_part, [
     {name: "operation", text: true, value: (row) => row.operation},
     {name: ratio_head, value: (row) => row.ranks, show: String},
+    {name: "nodes", value: (row) => row.nodes, show: String},
     {name: "size", value: (row) => row.bytes, show: bytes},
-    {name: "by RDMA", value: (row) => row.rdma},
-    {name: "no RDMA", value: (row) => row.without},
-    {name: "ratio", value: (row) => row.rdma !== null && row.without ? row.rdma / row.without : null, show: (value) => value === null ? "–" : value.toFixed(2)},
-    {name: "doubts", wrap: true, value: (row) => row.doubt, show: (text) => text, paint: (cell, row) => { if (!row.doubt) return; cell.replaceChildren(); add(cell, "span", {class: "tag bad", text: row.doubt, style: "white-space:normal"}); }},
+    {name: "by RDMA", value: (row) => row.rdma, show: tenths},
+    {name: "no RDMA", value: (row) => row.without, show: tenths},
+    ...(data.table.some((row) => row.no_gpu_direct !== null) ? [{name: "no GPUDirect", value: (row) => row.no_gpu_direct, show: tenths}] : []),
+    {name: "ratio", value: (row) => row.ratio, show: (value) => value === null ? "-" : value.toFixed(2)},
+    {name: "verdict", wrap: true, value: (row) => row.verdict, show: (text) => text, paint: (cell, row) => { cell.replaceChildren(); add(cell, "span", {class: "tag " + row.grade, text: row.verdict, style: "white-space:normal"}); }},
   ], data.table, "with and without RDMA");
 } else add(ratio_part, "p", {class: "soft", text: "No size was measured both ways."});
 
@@ -134,7 +138,8 @@ const run_parts = add(page, "div", {class: "columns runs"});
 for (const run of runs) {
   const part = section(`Run ${run_label(run)}, ${run.ranks} ${data.host ? "ranks" : "GPUs"}`, run_parts);
   const line = add(part, "p");
-  add(line, "span", {class: "tag " + (run.flag ? run.flag_is_bad ? "bad" : "warn" : "good"), text: run.flag || (run.rdma_meant ? "used RDMA" : "without RDMA, as meant"), style: "white-space:normal"});
+  add(line, "span", {class: "tag " + (run.flag ? run.flag_is_bad ? "bad" : "warn" : "good"), text: run.flag || run.words, style: "white-space:normal"});
+  if (run.wrong) add(part, "p", {class: "note bad", text: `WRONG VALUES: ${run.wrong}`});
   if (run.verdict) add(part, "p", {text: run.verdict});
   if (run.problem) add(part, "p", {class: "note bad", text: run.problem});
   if (run.library) add(part, "p", {class: "soft", text: run.library});
