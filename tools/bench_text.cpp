@@ -26,16 +26,52 @@ std::string times_text(const BenchTimes& times) {
                        narrow(times.busbw, 6), times.wrong ? format_text("{}", *times.wrong) : "N/A");
 }
 
+/// Half of what lies between the fastest and the slowest of the repeats, in percent of the median.
+std::string spread_text(const BenchTimes& times) {
+    constexpr double percent = 100;
+    return times.time_us > 0 ? narrow((times.max_us - times.min_us) / 2 / times.time_us * percent, 5) : "-";
+}
+
+/// The spread comes last: the columns before it are where programs that read nccl-tests look for them.
 std::string row_text(const BenchRow& row) {
-    return format_text("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", row.bytes, row.count, row.type, row.redop, row.root,
-                       times_text(row.out_of_place), row.in_place ? times_text(*row.in_place) : "");
+    constexpr std::size_t width_of_times = 33;
+    return format_text("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}{}{}  {:>5}\n", row.bytes, row.count, row.type, row.redop,
+                       row.root, times_text(row.out_of_place),
+                       row.in_place ? times_text(*row.in_place) : std::string(width_of_times, ' '),
+                       spread_text(row.out_of_place));
+}
+
+/// The last lines of nccl-tests, for one operation.
+std::string footer_text(const BenchRun& run, const std::string& operation) {
+    std::uint64_t wrong = 0;
+    bool checked = false;
+    double sum = 0;
+    unsigned count = 0;
+    const auto add = [&](const BenchTimes& times) {
+        wrong += times.wrong.value_or(0);
+        checked = checked || times.wrong;
+        sum += times.busbw;
+        ++count;
+    };
+    for (const auto& row : run.rows) {
+        if (row.operation == operation) {
+            add(row.out_of_place);
+            if (row.in_place) {
+                add(*row.in_place);
+            }
+        }
+    }
+    return format_text("# Out of bounds values : {}\n# Avg bus bandwidth    : {:g}\n",
+                       !checked ? "N/A" : format_text("{} {}", wrong, wrong == 0 ? "OK" : "FAILED"),
+                       count > 0 ? sum / count : 0);
 }
 
 constexpr std::string_view columns =
     "#                                                              out-of-place                       in-place\n"
     "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  "
-    "#wrong\n"
-    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)\n";
+    "#wrong     +-\n"
+    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)    "
+    "        (%)\n";
 
 std::string run_text(const BenchReport& report, const BenchRun& run) {
     std::string text = format_text("# {}: {} {}{} on {} node{}, {}", run.name, run.ranks, report.host ? "rank" : "GPU",
@@ -47,12 +83,14 @@ std::string run_text(const BenchReport& report, const BenchRun& run) {
     std::string operation;
     for (const auto& row : run.rows) {
         if (row.operation != operation) {
+            text += operation.empty() ? "" : footer_text(run, operation);
             operation = row.operation;
             text += format_text("# {}\n", operation);
             text += columns;
         }
         text += row_text(row);
     }
+    text += operation.empty() ? "" : footer_text(run, operation);
     if (!run.problem.empty()) {
         text += format_text("# failed: {}\n", run.problem);
     }

@@ -66,12 +66,12 @@ TEST(BenchLayout, Runs) {
 std::string shares_of(const std::vector<BenchSight>& sights) {
     std::string text;
     for (const auto& share : share_gpus(sights)) {
-        text += text.empty() ? "" : ";";
         for (const unsigned gpu : share) {
             text += " " + std::to_string(gpu);
         }
+        text += ";";
     }
-    return text;
+    return text.substr(0, text.size() - 1);
 }
 
 TEST(BenchLayout, EachGpuIsUsedOnce) {

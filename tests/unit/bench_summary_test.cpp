@@ -183,9 +183,18 @@ TEST(BenchOutput, TheColumnsOfNcclTests) {
               std::string::npos);
     EXPECT_NE(
         text.find("\n  1073741824     268435456     float     sum      -1  70409.3    8.13   15.25       0  70409.3"
-                  "    8.13   15.25       0\n"),
+                  "    8.13   15.25       0   0.00\n"),
         std::string::npos)
         << text;
+    EXPECT_NE(text.find("\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 11.4375\n"), std::string::npos)
+        << text;
+    auto wrong = report;
+    wrong.runs[0].rows[1].in_place->wrong = 3;
+    wrong.runs[0].rows[1].out_of_place.max_us = wrong.runs[0].rows[1].out_of_place.time_us * 1.5;
+    wrong.runs[0].rows[1].out_of_place.min_us = wrong.runs[0].rows[1].out_of_place.time_us * 0.9;
+    const auto other = bench_text(wrong, summarize(wrong));
+    EXPECT_NE(other.find("# Out of bounds values : 3 FAILED\n"), std::string::npos) << other;
+    EXPECT_NE(other.find("15.25       3  30.00\n"), std::string::npos) << other;
     EXPECT_NE(text.find("# RDMA USED: 100.0 % of"), std::string::npos);
 }
 
