@@ -166,7 +166,7 @@ std::uint64_t count_unequal(std::span<const std::byte> expected, std::span<const
     }
     std::uint64_t wrong = 0;
     for (std::size_t at = 0; at < values.size(); at += size) {
-        wrong += std::memcmp(&expected[at], &values[at], size) != 0 ? 1 : 0;
+        wrong += std::memcmp(&expected[at], &values[at], size) != 0 ? 1U : 0U;
     }
     return wrong;
 }
@@ -177,7 +177,7 @@ std::uint64_t count_far(std::string_view type, std::span<const std::byte> expect
     for (std::size_t at = 0; at < values.size(); at += size) {
         const double want = decode(type, expected.subspan(at, size));
         const double have = decode(type, values.subspan(at, size));
-        wrong += std::abs(have - want) <= tolerance_of(type) * want ? 0 : 1; // not a number is wrong, too
+        wrong += std::abs(have - want) <= tolerance_of(type) * want ? 0U : 1U; // not a number is wrong, too
     }
     return wrong;
 }

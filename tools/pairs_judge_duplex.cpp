@@ -132,7 +132,7 @@ private:
             if ((a == node && rail_a == rail.value_or(rail_a)) || (b == node && rail_b == rail.value_or(rail_b))) {
                 speeds.push_back(samples[i].gbps);
                 normals.push_back(samples[i].normal_gbps);
-                slow += observations[i].bad ? 1 : 0;
+                slow += observations[i].bad ? 1U : 0U;
             }
         }
         const auto pairs = static_cast<unsigned>(speeds.size());

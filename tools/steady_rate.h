@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 
 namespace rdma_nccl {
 
@@ -27,7 +26,7 @@ public:
 
     /// It was ended before its time: nothing more was meant to come.
     void cut(Clock::time_point time) {
-        if (!at_until_ && time < until_) {
+        if (!at_until_.known && time < until_) {
             until_ = time;
         }
     }
@@ -37,7 +36,8 @@ public:
         if (until_ <= from_) {
             return rate(begin_, last_);
         }
-        return rate({from_, at_from_.value_or(last_.bytes)}, {until_, at_until_.value_or(last_.bytes)});
+        return rate({from_, at_from_.known ? at_from_.bytes : last_.bytes},
+                    {until_, at_until_.known ? at_until_.bytes : last_.bytes});
     }
 
 private:
@@ -45,14 +45,20 @@ private:
         Clock::time_point time;
         double bytes = 0;
     };
-    void cross(Clock::time_point edge, const Sample& sample, std::optional<double>& at_edge) const {
-        if (at_edge || sample.time < edge) {
+    /// What was through at an edge of the steady part, once that is known. (g++ 12 takes an optional's value for
+    /// unset.)
+    struct Edge {
+        bool known = false;
+        double bytes = 0;
+    };
+    void cross(Clock::time_point edge, const Sample& sample, Edge& at_edge) const {
+        if (at_edge.known || sample.time < edge) {
             return;
         }
         const std::chrono::duration<double> all = sample.time - last_.time;
         const std::chrono::duration<double> part = edge - last_.time;
         const double share = all.count() > 0 && part.count() > 0 ? part / all : 0;
-        at_edge = last_.bytes + (sample.bytes - last_.bytes) * (all.count() > 0 ? share : 1);
+        at_edge = {true, last_.bytes + (sample.bytes - last_.bytes) * (all.count() > 0 ? share : 1)};
     }
     static double rate(const Sample& from, const Sample& until) {
         const double seconds = std::chrono::duration<double>(until.time - from.time).count();
@@ -61,7 +67,7 @@ private:
 
     Clock::time_point from_, until_;
     Sample begin_, last_{begin_};
-    std::optional<double> at_from_, at_until_; ///< bytes
+    Edge at_from_, at_until_;
 };
 
 } // namespace rdma_nccl

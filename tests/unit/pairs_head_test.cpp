@@ -166,8 +166,8 @@ TEST(PairsHead, ALostMemberCostsItsPairsAlone) {
     for (const auto& result : report.results) {
         const bool with_it = result.pairing.a == 5 || result.pairing.b == 5;
         EXPECT_EQ(result.problem.empty(), !with_it);
-        gone += result.problem.starts_with("n06 is gone while ") ? 1 : 0;
-        skipped += result.problem == "skipped: n06 is gone: its process has ended" ? 1 : 0;
+        gone += result.problem.starts_with("n06 is gone while ") ? 1U : 0U;
+        skipped += result.problem == "skipped: n06 is gone: its process has ended" ? 1U : 0U;
         EXPECT_EQ(result.fault_of, with_it ? std::optional(5U) : std::nullopt);
     }
     EXPECT_EQ(gone, 1U);
