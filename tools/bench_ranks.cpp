@@ -6,6 +6,7 @@
 #include "tools/bench_channel.h"
 #include "tools/print.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -113,12 +114,7 @@ std::vector<int> BenchRanks::fds() const {
 }
 
 bool BenchRanks::some_are_ending() const {
-    for (const auto& process : ranks_) {
-        if (process.closed) {
-            return true;
-        }
-    }
-    return false;
+    return std::ranges::any_of(ranks_, [](const auto& process) { return process.closed; });
 }
 
 std::vector<BenchRankEvent> BenchRanks::take() {

@@ -15,7 +15,7 @@
 
 namespace rdma_nccl {
 
-struct BenchRankStart {
+struct BenchRankStart { // NOLINT(bugprone-exception-escape): nlohmann's json moves without one
     std::vector<std::string> command;
     int run = 0;              ///< that it belongs to
     BenchVariables variables; ///< beside the environment of this process

@@ -89,10 +89,10 @@ private:
     }
 
     /// Where all halve nothing stands out.
-    void judge_all(double normal, double alone) {
-        if (judging.rules.floor_share > 0 && normal > 0 && normal < line * alone) {
-            judging.add({PairsFaultKind::Duplex, {}, {}, duplex_text("everything", words(normal, alone, {}))},
-                        normal / alone);
+    void judge_all(double both_ways, double alone) {
+        if (judging.rules.floor_share > 0 && both_ways > 0 && both_ways < line * alone) {
+            judging.add({PairsFaultKind::Duplex, {}, {}, duplex_text("everything", words(both_ways, alone, {}))},
+                        both_ways / alone);
         }
     }
 

@@ -19,7 +19,8 @@ namespace {
 constexpr std::size_t most_listed = 12;
 
 std::string size_text(std::uint64_t bytes) {
-    constexpr std::uint64_t kib = 1024, mib = kib * kib;
+    constexpr std::uint64_t kib = 1024;
+    constexpr std::uint64_t mib = kib * kib;
     return bytes % mib == 0   ? format_text("{} MiB", bytes / mib)
            : bytes % kib == 0 ? format_text("{} KiB", bytes / kib)
                               : format_text("{} B", bytes);
@@ -162,7 +163,8 @@ std::string sums(const PairsReport& report, const PairsVerdict& verdict) {
     }
     std::size_t checked = 0;
     std::size_t correct = 0;
-    Range counted, worst_latency;
+    Range counted;
+    Range worst_latency;
     for (const auto& result : report.results) {
         checked += result.data_correct ? 1U : 0U;
         correct += result.data_correct.value_or(false) ? 1U : 0U;

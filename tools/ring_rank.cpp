@@ -149,7 +149,7 @@ public:
     }
 
 private:
-    Result<std::unique_ptr<RingLink>> open_tcp(unsigned ring) const {
+    [[nodiscard]] Result<std::unique_ptr<RingLink>> open_tcp(unsigned ring) const {
         const auto text = ring < order_.rails.size() && !order_.rails[ring].address.empty() ? order_.rails[ring].address
                                                                                             : order_.address;
         const auto address = IpAddress::parse(text);
@@ -284,7 +284,7 @@ private:
 
     /// Iterations of a batch. The first one tells how many more there is time for, a warm one the rest.
     Result<unsigned> warm_up(std::size_t values) {
-        const auto first = fitting_calls(values);
+        auto first = fitting_calls(values);
         if (!first) {
             return first;
         }

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr unsigned depth = 64;                                   // writes at a time
 constexpr std::size_t slice_values = (std::size_t{1} << 20) / 4; // 1 MiB
 constexpr std::size_t mailbox_bytes = 4096;
-constexpr std::size_t outgoing_bytes = 2 * depth * sizeof(std::uint64_t); // behind it: where numbers are sent from
+constexpr std::size_t outgoing_bytes = 2 * sizeof(std::uint64_t) * depth; // behind it: where numbers are sent from
 constexpr std::size_t arrivals_at = 0;                                    // of slices, written by the previous rank
 constexpr std::size_t consumed_at = 256;                                  // of steps, written by the next rank
 constexpr std::chrono::seconds silence_limit(30);

@@ -29,8 +29,8 @@ public:
     static constexpr unsigned most_polled = 16;
     static constexpr unsigned inline_bytes = 16; ///< a write of so few bytes may be IBV_SEND_INLINE, where inlines()
 
-    /// Queue pairs in INIT, each for `depth` writes at a time, or as many as the device can.
-    static Result<VerbsQueues> make(const VerbsPort& port, unsigned count, unsigned depth, unsigned pkey_index = 0);
+    /// Queue pairs in INIT, each for `wanted` writes at a time, or as many as the device can.
+    static Result<VerbsQueues> make(const VerbsPort& port, unsigned count, unsigned wanted, unsigned pkey_index = 0);
 
     /// Writes at a time on each.
     [[nodiscard]] unsigned depth() const { return depth_; }

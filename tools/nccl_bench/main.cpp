@@ -146,7 +146,7 @@ NcclResult<void> run_rank(BenchChannel& channel) {
     report.failed = [&channel](const NcclFailure& failure) { end_failed(channel, failure); };
     measure_all(*communicator, order->work, report);
     channel.at("ending (ncclCommDestroy)");
-    if (const auto destroyed = communicator->destroy(); !destroyed) {
+    if (auto destroyed = communicator->destroy(); !destroyed) {
         return destroyed;
     }
     channel.say({{"done", {{"library", nccl->text()}}}});

@@ -182,7 +182,7 @@ private:
     /// Gives back how many iterations a batch has: the time of a warm call tells. The first call, which may connect,
     /// is the slowest; it tells how many more there is time for.
     NcclResult<unsigned> warm_up(const Item& item) {
-        const auto first = fitting_calls(item);
+        auto first = fitting_calls(item);
         if (!first) {
             return first;
         }
