@@ -18,6 +18,7 @@
 #include "tools/print.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -70,16 +71,13 @@ int tell(const BenchReport& report, const BenchOptions& options) {
 
 /// Before hours of measuring, not after.
 bool can_write(const BenchOptions& options) {
-    for (const auto* path : {&options.csv, &options.html}) {
-        if (path->empty() || *path == "-") {
-            continue;
-        }
-        if (const auto good = check_result_file(*path); !good) {
+    return std::ranges::all_of(std::array{options.csv, options.html}, [](const std::string& path) {
+        const auto good = path.empty() || path == "-" ? Result<void>{} : check_result_file(path);
+        if (!good) {
             print_error(good.error().message);
-            return false;
         }
-    }
-    return true;
+        return good.has_value();
+    });
 }
 
 int lead(MeasureWorld world, const BenchOptions& options) {
