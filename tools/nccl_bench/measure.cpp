@@ -286,7 +286,7 @@ private:
 
     /// The sum over all ranks.
     NcclResult<std::uint64_t> check(const Item& item, bool in_place) {
-        auto settings = TileSettings{work_.type, has_reduction(item.call.operation) ? work_.redop : "none",
+        auto settings = TileSettings{work_.type, has_reduction(item.call.operation) ? std::string_view(work_.redop) : "none",
                                      communicator_.ranks(), ++seed_};
         const auto call = placed(item, in_place, 0);
         const auto& source = in_place ? receive_ : send_;
