@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -71,15 +72,23 @@ void to_send(fake::QueuePair& pair, const ibv_qp_attr& attributes) {
 
 extern "C" {
 
+/// Open devices need theirs beyond the list: they stay.
+static ibv_device* device_of(const std::string& name) {
+    static std::mutex mutex;
+    static std::map<std::string, ibv_device> devices;
+    const std::lock_guard lock(mutex);
+    auto& device = devices[name];
+    device.node_type = IBV_NODE_CA;
+    device.transport_type = IBV_TRANSPORT_IB;
+    std::strncpy(device.name, name.c_str(), sizeof device.name - 1);
+    return &device;
+}
+
 ibv_device** ibv_get_device_list(int* count) {
     const auto names = fake::names_in(fake::device_directory(""));
     auto** const list = new ibv_device* [names.size() + 1] {};
     for (std::size_t i = 0; i < names.size(); ++i) {
-        auto* const device = new ibv_device{};
-        device->node_type = IBV_NODE_CA;
-        device->transport_type = IBV_TRANSPORT_IB;
-        std::strncpy(device->name, names[i].c_str(), sizeof device->name - 1);
-        list[i] = device;
+        list[i] = device_of(names[i]);
     }
     if (count != nullptr) {
         *count = static_cast<int>(names.size());
@@ -88,7 +97,7 @@ ibv_device** ibv_get_device_list(int* count) {
 }
 
 void ibv_free_device_list(ibv_device** list) {
-    delete[] list; // open devices need theirs
+    delete[] list;
 }
 
 const char* ibv_get_device_name(ibv_device* device) {
