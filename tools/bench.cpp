@@ -107,16 +107,6 @@ int lead(MeasureWorld world, const BenchOptions& options) {
     return tell(report, options);
 }
 
-/// Options that do not go together; empty: they do. All members find the same, and end without waiting for each other.
-std::string conflict(const BenchOptions& options) {
-    if (options.json && options.csv == "-") {
-        return "--json and --csv - both want stdout; give one of them a file, as --csv FILE";
-    }
-    return options.csv.empty() || options.csv != options.html
-               ? ""
-               : format_text("--csv and --html both name {}; give each a file of its own", options.csv);
-}
-
 } // namespace
 
 int run_bench(const BenchOptions& options) {
@@ -131,7 +121,7 @@ int run_bench(const BenchOptions& options) {
         print_error(world.error().message);
         return exit_cannot_tell;
     }
-    if (const auto problem = conflict(options); !problem.empty()) {
+    if (const auto problem = conflict_of_outputs(options.json, options.csv, options.html); !problem.empty()) {
         if (world->member == 0) {
             print_error(problem);
         }

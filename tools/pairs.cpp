@@ -129,16 +129,6 @@ int lead(MeasureWorld world, const PairsOptions& options, const Settings& settin
     return tell(report, options, environment);
 }
 
-/// Options that do not go together; empty: they do. All members find the same, and end without waiting for each other.
-std::string conflict(const PairsOptions& options) {
-    if (options.json && options.csv == "-") {
-        return "--json and --csv - both want stdout; give one of them a file, as --csv FILE";
-    }
-    return options.csv.empty() || options.csv != options.html
-               ? ""
-               : format_text("--csv and --html both name {}; give each a file of its own", options.csv);
-}
-
 } // namespace
 
 int run_pairs(const PairsOptions& options) {
@@ -163,7 +153,7 @@ int run_pairs(const PairsOptions& options) {
         print_error("alone: this node with itself; over nodes: srun --rdma-nccl -N NODES --ntasks-per-node=1 "
                     "rdma-nccl pairs");
     }
-    if (const auto problem = conflict(options); !problem.empty()) {
+    if (const auto problem = conflict_of_outputs(options.json, options.csv, options.html); !problem.empty()) {
         if (world->member == 0) {
             print_error(problem);
         }

@@ -34,6 +34,14 @@ bool is_ours(std::string_view start) {
 
 } // namespace
 
+std::string conflict_of_outputs(bool json, const std::string& csv, const std::string& html) {
+    if (json && csv == "-") {
+        return "--json and --csv - both want stdout; give one of them a file, as --csv FILE";
+    }
+    return csv.empty() || csv != html ? ""
+                                      : format_text("--csv and --html both name {}; give each a file of its own", csv);
+}
+
 Result<void> check_result_file(const std::string& path) {
     constexpr std::size_t enough = 1024;
     const auto whole = absolute(path);

@@ -13,6 +13,10 @@ namespace rdma_nccl {
 /// file is not there, empty, or an earlier result of `rdma-nccl pairs` or `bench`.
 Result<void> check_result_file(const std::string& path);
 
+/// What of --json, --csv and --html does not go together; empty: all does. All members of a measurement find the same,
+/// and end without waiting for each other.
+std::string conflict_of_outputs(bool json, const std::string& csv, const std::string& html);
+
 /// All of it or nothing.
 Result<void> write_result(const std::string& path, std::string_view text);
 

@@ -7,6 +7,8 @@
 #include "tools/pairs_output.h"
 #include "tools/pairs_samples.h"
 
+#include "tools/pairs_terms.h"
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -21,21 +23,8 @@ Json number_or_null(const std::optional<double>& value) {
     return value ? page_number(*value) : Json(nullptr);
 }
 
-std::string_view name_of(PairState state) {
-    switch (state) {
-    case PairState::Good:
-        return "good";
-    case PairState::Slow:
-        return "slow";
-    case PairState::Failed:
-        return "failed";
-    case PairState::Unknown:
-        break;
-    }
-    return "unknown";
-}
-
-std::string_view name_of(PairsFaultKind kind) {
+/// As a heading of the table of faults.
+std::string_view heading_of(PairsFaultKind kind) {
     switch (kind) {
     case PairsFaultKind::Node:
         return "slow node";
@@ -156,7 +145,7 @@ Json faults_json(const PairsVerdict& verdict) {
     Json faults = Json::array();
     for (const PairsFault& fault : verdict.faults) {
         const bool critical = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
-        faults.push_back(Json::array({name_of(fault.kind), json_ascii(fault.text), critical}));
+        faults.push_back(Json::array({heading_of(fault.kind), json_ascii(fault.text), critical}));
     }
     return faults;
 }
