@@ -8,14 +8,19 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <ifaddrs.h>
+#include <iterator>
 #include <memory>
 #include <nccl.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <spawn.h>
+#include <sstream>
 #include <string>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -178,6 +183,21 @@ ncclResult_t remote_failure() {
     return fail(ncclRemoteError, "socketProgress: Connection closed by remote peer");
 }
 
+/// Runs a command, words between blanks, and waits for its end.
+void run(const std::string& command) {
+    std::istringstream stream(command);
+    std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+    std::vector<char*> arguments;
+    for (auto& word : words) {
+        arguments.push_back(word.data());
+    }
+    arguments.push_back(nullptr);
+    pid_t pid = 0;
+    if (::posix_spawnp(&pid, arguments.front(), nullptr, nullptr, arguments.data(), environ) == 0) {
+        (void)::waitpid(pid, nullptr, 0);
+    }
+}
+
 /// What each rank brings goes to rank 0; `combine` makes what each gets.
 template<typename Combine>
 ncclResult_t gather(ncclComm& comm, const Bytes& own, Bytes& result, const Combine& combine) {
@@ -186,6 +206,7 @@ ncclResult_t gather(ncclComm& comm, const Bytes& own, Bytes& result, const Combi
         (void)::raise(SIGKILL);
     }
     while (is_faulty("hang", comm.rank, call)) {
+        std::ofstream(variable("FAKE_NCCL_HANGS")) << "now\n";
         (void)::pause();
     }
     if (is_faulty("error", comm.rank, call)) {
@@ -371,7 +392,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* out, int ranks, ncclUniqueId id, int r
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     const char* const command = variable(without_rdma() ? "FAKE_NCCL_SOCKETS" : "FAKE_NCCL_RDMA");
     if (*command != '\0') {
-        (void)!std::system(command);
+        run(command);
     }
     for (const int fd : comm->sockets) {
         (void)::close(fd);
