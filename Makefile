@@ -221,7 +221,7 @@ build/obj/for-fuzz/%.o: build/obj/for-fuzz/%.cpp build/flags
 
 $(fuzzers): build/tests/fuzz/%: build/obj/for-fuzz/tests/fuzz/%.o $(fuzz_library)
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(FUZZ_CXX) -fsanitize=fuzzer,address -o $@ $^
+	$(call say,LINK,$@)$(FUZZ_CXX) -fsanitize=fuzzer,address -o $@ $^ $(LIBS)
 
 # `make check STAGES="unit spank"` runs only these; they are in tests/run-check. Some send signals, which must not be
 # ignored from the start as nohup and `&` have it.

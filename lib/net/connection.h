@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// A TCP connection with its session. Nothing here blocks.
+#pragma once
+
+#include "lib/net/session.h"
+#include "lib/unique_fd.h"
+
+#include <optional>
+#include <string>
+
+namespace rdma_nccl {
+
+class Connection {
+public:
+    /// `socket` is non-blocking.
+    Connection(UniqueFd socket, Session session) : socket_(std::move(socket)), session_(std::move(session)) {}
+
+    /// Reads what has come, up to a limit, so that one who sends fast does not keep all others waiting. False when the
+    /// connection is over; messages that came before can still be had.
+    bool read();
+    /// Writes what the socket takes now. False when the connection is over.
+    bool write();
+    /// Why it is over, in words.
+    [[nodiscard]] const std::string& why_over() const { return why_over_; }
+
+    void send(SharedBody body) { session_.send(std::move(body)); }
+    std::optional<std::string> next_message() { return session_.next_message(); }
+    [[nodiscard]] bool is_proven() const { return session_.is_proven(); }
+    /// Whether write() has something to do once the socket takes more.
+    [[nodiscard]] bool wants_to_write() { return !session_.output().empty(); }
+    [[nodiscard]] std::size_t unsent() const { return session_.unsent(); }
+    [[nodiscard]] int fd() const { return socket_.get(); }
+    /// Without closing it: for a process that does not own the descriptor's number.
+    void forget() { (void)socket_.release(); }
+    UniqueFd take_socket() { return std::move(socket_); }
+
+private:
+    bool end(std::string why);
+
+    UniqueFd socket_;
+    Session session_;
+    std::string why_over_;
+};
+
+} // namespace rdma_nccl

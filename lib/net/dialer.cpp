@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/net/dialer.h"
+
+#include "lib/format.h"
+#include "lib/tcp.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <poll.h>
+#include <sys/epoll.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = Dialer::Clock;
+
+constexpr milliseconds stagger(250);
+constexpr milliseconds retry_after(200);
+
+bool has(const std::vector<IpAddress>& list, const IpAddress& address) {
+    return std::find(list.begin(), list.end(), address) != list.end();
+}
+
+} // namespace
+
+Attempt::Attempt(const IpAddress& address, std::uint16_t port, Session session) {
+    if (auto socket = start_connection(address, port)) {
+        connection_.emplace(std::move(*socket), std::move(session));
+    } else {
+        error_ = socket.error().os_error;
+    }
+}
+
+short Attempt::events() const {
+    return static_cast<short>(connected_ ? POLLIN : POLLOUT);
+}
+
+void Attempt::go_on() {
+    if (!connected_) {
+        error_ = connection_error(fd());
+        connected_ = error_ == 0;
+        if (connected_) {
+            watch_connection(fd());
+        }
+    } else if (!connection_->read()) {
+        error_ = EPROTO;
+    }
+    // Behind the proof this writes ours.
+    if (error_ == 0 && !connection_->write()) {
+        error_ = EPROTO;
+    }
+    if (error_ != 0) {
+        connection_.reset();
+    }
+}
+
+Dialer::Dialer(DialTarget target)
+    : target_(std::move(target)), events_(::epoll_create1(EPOLL_CLOEXEC)), tries_(target_.addresses.size()),
+      next_start_(Clock::now()) {}
+
+void Dialer::watch(std::size_t i, int operation) const {
+    static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT);
+    epoll_event event{};
+    event.events = static_cast<std::uint32_t>(tries_[i].attempt->events());
+    event.data.u64 = i;
+    (void)::epoll_ctl(events_.get(), operation, tries_[i].attempt->fd(), &event);
+}
+
+void Dialer::start_due() {
+    const auto now = Clock::now();
+    for (std::size_t i = 0; i < tries_.size() && now >= next_start_; ++i) {
+        auto& one = tries_[i];
+        if (one.attempt || now < one.next) {
+            continue;
+        }
+        one.attempt.emplace(target_.addresses[i], target_.port,
+                            Session(Session::Role::Worker, target_.key, target_.context, target_.longest_message));
+        next_start_ = now + stagger;
+        if (one.attempt->error() != 0) {
+            note_failure(one);
+        } else {
+            watch(i, EPOLL_CTL_ADD);
+        }
+    }
+}
+
+void Dialer::note_failure(Try& one) {
+    const int code = one.attempt->error();
+    one.problem = code == EPROTO ? "what listens there has closed the connection, or does not have the key of this step"
+                                 : std::strerror(code); // NOLINT(concurrency-mt-unsafe): glibc's is safe
+    one.attempt.reset();
+    one.next = Clock::now() + retry_after;
+    next_start_ = Clock::now(); // the others need not wait for this one
+}
+
+std::optional<Connection> Dialer::work() {
+    start_due();
+    std::array<epoll_event, 16> ready{};
+    const int count = ::epoll_wait(events_.get(), ready.data(), static_cast<int>(ready.size()), 0);
+    for (int n = 0; n < count; ++n) {
+        const auto i = static_cast<std::size_t>(ready.at(static_cast<std::size_t>(n)).data.u64);
+        auto& one = tries_[i];
+        one.attempt->go_on();
+        if (one.attempt->error() != 0) {
+            note_failure(one);
+        } else if (one.attempt->is_proven()) {
+            watch(i, EPOLL_CTL_DEL);
+            auto connection = one.attempt->take();
+            one.attempt.reset();
+            return connection;
+        } else {
+            watch(i, EPOLL_CTL_MOD);
+        }
+    }
+    return std::nullopt;
+}
+
+Clock::time_point Dialer::deadline() const {
+    auto next = Clock::now() + std::chrono::hours(1);
+    for (const auto& one : tries_) {
+        if (!one.attempt) {
+            next = std::min(next, std::max(one.next, next_start_));
+        }
+    }
+    return next;
+}
+
+bool Dialer::is_connected() const {
+    return std::any_of(tries_.begin(), tries_.end(),
+                       [](const Try& one) { return one.attempt && one.attempt->is_connected(); });
+}
+
+std::string Dialer::problem() const {
+    std::string text;
+    for (std::size_t i = 0; i < tries_.size(); ++i) {
+        const auto& why = tries_[i].problem;
+        text += format_text("{}{} port {}: {}", text.empty() ? "" : "; ", target_.addresses[i].text(), target_.port,
+                            why.empty() ? "no answer" : why);
+    }
+    return text.empty() ? "no address" : text;
+}
+
+Result<Connection> dial(DialTarget target, Clock::time_point connected, Clock::time_point deadline) {
+    const bool possible = !target.addresses.empty();
+    Dialer dialer(std::move(target));
+    while (possible) {
+        const auto limit = dialer.is_connected() ? deadline : std::min(connected, deadline);
+        if (Clock::now() >= limit) {
+            break;
+        }
+        if (auto connection = dialer.work()) {
+            return std::move(*connection);
+        }
+        pollfd event{dialer.fd(), POLLIN, 0};
+        const auto left = std::chrono::ceil<milliseconds>(std::min(limit, dialer.deadline()) - Clock::now()).count();
+        (void)::poll(&event, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+    }
+    return fail(dialer.problem(), ETIMEDOUT);
+}
+
+std::vector<IpAddress> without_own(std::vector<IpAddress> all, const std::vector<IpAddress>& own) {
+    const bool runs_here = std::all_of(all.begin(), all.end(), [&](const auto& one) { return has(own, one); });
+    if (!runs_here) {
+        std::erase_if(all, [&](const auto& one) { return has(own, one); });
+    }
+    return all;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/net/session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view magic = "RDMANCL2";
+constexpr std::size_t nonce_size = 32;
+constexpr std::size_t header_size = crypto_secretstream_xchacha20poly1305_HEADERBYTES;
+constexpr std::size_t overhead = crypto_secretstream_xchacha20poly1305_ABYTES;
+constexpr std::size_t length_size = 2;
+constexpr std::size_t largest_chunk = std::size_t{16} << 10;
+constexpr std::size_t enough_output = 2 * largest_chunk; // then the socket gets its turn
+constexpr unsigned char more = crypto_secretstream_xchacha20poly1305_TAG_MESSAGE;
+constexpr unsigned char last_of_message = crypto_secretstream_xchacha20poly1305_TAG_PUSH;
+
+static_assert(crypto_secretstream_xchacha20poly1305_KEYBYTES == Key::size);
+
+const unsigned char* bytes_of(std::string_view text) {
+    return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+unsigned char* bytes_of(std::string& text) {
+    return reinterpret_cast<unsigned char*>(text.data());
+}
+
+template<typename Bytes>
+std::string_view text_of(const Bytes& bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+} // namespace
+
+Session::Session(Role role, const Key& key, std::string_view context, std::size_t longest_message)
+    : role_(role), key_(key), context_(context), longest_(longest_message),
+      stage_(role == Role::Coordinator ? Stage::AwaitsHello : Stage::AwaitsStream) {
+    start_sodium();
+    randombytes_buf(nonce_.data(), nonce_.size());
+    if (role == Role::Worker) {
+        output_ = std::string(magic).append(text_of(nonce_));
+    }
+}
+
+bool Session::receive(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const bool good = stage_ == Stage::AwaitsHello    ? take_hello(bytes)
+                          : stage_ == Stage::AwaitsStream ? take_stream(bytes)
+                                                          : take_frame(bytes);
+        if (!good) {
+            return false;
+        }
+    }
+    return true;
+}
+
+std::optional<std::string> Session::gather(std::string_view& bytes, std::size_t count) {
+    const auto wanted = std::min(bytes.size(), count - std::min(partial_.size(), count));
+    partial_ += bytes.substr(0, wanted);
+    bytes.remove_prefix(wanted);
+    if (partial_.size() < count) {
+        return std::nullopt;
+    }
+    return std::exchange(partial_, {}); // gives its memory back: a coordinator has thousands of these
+}
+
+bool Session::take_hello(std::string_view& bytes) {
+    const auto hello = gather(bytes, magic.size() + nonce_size);
+    if (!hello) {
+        return magic.starts_with(std::string_view(partial_).substr(0, magic.size()));
+    }
+    if (!hello->starts_with(magic)) {
+        return false;
+    }
+    Nonce worker{};
+    std::memcpy(worker.data(), hello->data() + magic.size(), nonce_size);
+    output_ = text_of(nonce_);
+    derive_keys(worker, nonce_);
+    start_output();
+    stage_ = Stage::AwaitsStream;
+    return true;
+}
+
+/// The other side's stream header; of a coordinator its nonce comes first.
+bool Session::take_stream(std::string_view& bytes) {
+    const std::size_t skipped = role_ == Role::Worker ? nonce_size : 0;
+    const auto text = gather(bytes, skipped + header_size);
+    if (!text) {
+        return true;
+    }
+    if (role_ == Role::Worker) {
+        Nonce coordinator{};
+        std::memcpy(coordinator.data(), text->data(), nonce_size);
+        derive_keys(nonce_, coordinator);
+    }
+    stage_ = Stage::AwaitsProof;
+    return crypto_secretstream_xchacha20poly1305_init_pull(&in_, bytes_of(*text) + skipped, key_.data()) == 0;
+}
+
+bool Session::take_frame(std::string_view& bytes) {
+    std::size_t size = overhead; // of a proof; the bytes of another are not waited for
+    if (partial_.size() >= length_size || partial_.size() + bytes.size() >= length_size) {
+        const auto at = [&](std::size_t i) {
+            return static_cast<unsigned char>(i < partial_.size() ? partial_[i] : bytes[i - partial_.size()]);
+        };
+        size = at(0) * 256U + at(1);
+    }
+    const std::size_t most = stage_ == Stage::Open ? overhead + std::min(largest_chunk, longest_) : overhead;
+    if (size < overhead || size > most) {
+        return false;
+    }
+    const auto frame = gather(bytes, length_size + size);
+    if (!frame) {
+        return true;
+    }
+    std::string chunk(size - overhead, '\0');
+    unsigned char tag = 0;
+    if (crypto_secretstream_xchacha20poly1305_pull(&in_, bytes_of(chunk), nullptr, &tag,
+                                                   bytes_of(std::string_view(*frame)) + length_size, size, nullptr,
+                                                   0) != 0) {
+        return false;
+    }
+    if (stage_ == Stage::Open) {
+        return take_chunk(chunk, tag);
+    }
+    if (tag != last_of_message) {
+        return false;
+    }
+    stage_ = Stage::Open;
+    if (role_ == Role::Worker) {
+        start_output();
+    }
+    return true;
+}
+
+bool Session::take_chunk(std::string_view chunk, unsigned char tag) {
+    if (chunk.size() > longest_ - message_.size() || (tag != more && tag != last_of_message)) {
+        return false;
+    }
+    message_ += chunk;
+    if (tag == last_of_message) {
+        messages_.push_back(std::exchange(message_, {}));
+    }
+    return true;
+}
+
+std::optional<std::string> Session::next_message() {
+    if (messages_.empty()) {
+        return std::nullopt;
+    }
+    auto message = std::move(messages_.front());
+    messages_.pop_front();
+    return message;
+}
+
+void Session::derive_keys(const Nonce& worker, const Nonce& coordinator) {
+    crypto_generichash_state hash;
+    std::array<std::uint8_t, 2 * Key::size> keys{};
+    (void)crypto_generichash_init(&hash, key_.data(), Key::size, keys.size());
+    for (const auto part : {magic, text_of(worker), text_of(coordinator), std::string_view(context_)}) {
+        (void)crypto_generichash_update(&hash, bytes_of(part), part.size());
+    }
+    (void)crypto_generichash_final(&hash, keys.data(), keys.size());
+    const bool sends_first = role_ == Role::Worker; // the first half is for what workers send
+    std::memcpy(send_key_.data(), keys.data() + (sends_first ? 0 : Key::size), Key::size);
+    std::memcpy(key_.data(), keys.data() + (sends_first ? Key::size : 0), Key::size);
+    sodium_memzero(keys.data(), keys.size());
+    context_ = std::string();
+}
+
+void Session::start_output() {
+    std::array<std::uint8_t, header_size> header{};
+    (void)crypto_secretstream_xchacha20poly1305_init_push(&out_, header.data(), send_key_.data());
+    output_ += text_of(header);
+    write_frame({}, true);
+    may_send_ = true;
+}
+
+void Session::send(SharedBody body) {
+    queued_ += body->size();
+    queue_.push_back(std::move(body));
+}
+
+std::string_view Session::output() {
+    if (output_begin_ == output_.size()) {
+        output_ = std::string();
+        output_begin_ = 0;
+        // A coordinator's stream begins before its peer has proved anything: only the proof may go out until then.
+        if (may_send_ && is_proven()) {
+            encrypt_some();
+        }
+    }
+    return std::string_view(output_).substr(output_begin_);
+}
+
+void Session::encrypt_some() {
+    while (!queue_.empty() && output_.size() < enough_output) {
+        const std::string_view left = std::string_view(*queue_.front()).substr(queue_begin_);
+        const auto chunk = left.substr(0, largest_chunk);
+        const bool last = chunk.size() == left.size();
+        write_frame(chunk, last);
+        queued_ -= chunk.size();
+        queue_begin_ = last ? 0 : queue_begin_ + chunk.size();
+        if (last) {
+            queue_.pop_front();
+        }
+    }
+}
+
+void Session::write_frame(std::string_view chunk, bool last) {
+    const std::size_t size = chunk.size() + overhead;
+    const std::size_t begin = output_.size() + length_size;
+    output_ += static_cast<char>(size >> 8U);
+    output_ += static_cast<char>(size & 0xffU);
+    output_.resize(begin + size);
+    (void)crypto_secretstream_xchacha20poly1305_push(&out_, bytes_of(output_) + begin, nullptr, bytes_of(chunk),
+                                                     chunk.size(), nullptr, 0, last ? last_of_message : more);
+}
+
+} // namespace rdma_nccl
