@@ -1,64 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real connection test of design section 5: the head node listens where rank 0 will, and every other node connects,
-// says the secret's question and hears its answer.
+// The real connection test of design section 5: the head node listens where rank 0 will, and every other node connects;
+// both prove that they have the step's key, and that the head has the address that the other has dialled.
 #pragma once
 
-#include "lib/exchange_endpoint.h"
 #include "lib/exchange_values.h"
+#include "lib/net/coordinator.h"
 #include "lib/result.h"
-#include "lib/unique_fd.h"
 
 #include <chrono>
 #include <cstdint>
-#include <map>
-#include <string>
 
 namespace rdma_nccl {
 
 /// The head node's side. Leaves no port in TIME_WAIT: its connections end with a reset, unless the peer ended first.
 class ReachListener {
 public:
-    /// On `port`, beside sockets that hold it; on any port when that one cannot be had or `port` is 0.
-    static Result<ReachListener> open(std::uint16_t port, const Secret& secret);
+    /// On `port`, beside sockets that hold it; on any port when that one cannot be had or `port` is 0. `key`: the
+    /// step's.
+    static Result<ReachListener> open(std::uint16_t port, const Key& key);
 
     ReachListener(ReachListener&&) = default;
     ReachListener& operator=(ReachListener&&) = default;
     ReachListener(const ReachListener&) = delete;
     ReachListener& operator=(const ReachListener&) = delete;
-    ~ReachListener();
+    ~ReachListener() { coordinator_.reset_all(); }
 
-    [[nodiscard]] std::uint16_t port() const;
+    [[nodiscard]] std::uint16_t port() const { return coordinator_.port(); }
     /// Readable when serve() has something to do.
-    [[nodiscard]] int descriptor() const { return events_.get(); }
+    [[nodiscard]] int descriptor() const { return coordinator_.fd(); }
+    /// When serve() has to be called at the latest; absent: only when descriptor() is readable.
+    [[nodiscard]] std::optional<Coordinator::Clock::time_point> deadline() const { return coordinator_.deadline(); }
     /// Answers who has come; never waits.
-    void serve();
+    void serve() { (void)coordinator_.work(); }
 
 private:
-    struct Visitor {
-        UniqueFd socket;
-        std::string heard;
-        std::chrono::steady_clock::time_point since;
-    };
+    explicit ReachListener(Coordinator coordinator) : coordinator_(std::move(coordinator)) {}
 
-    ReachListener(UniqueFd listener, UniqueFd events, const Secret& secret)
-        : listener_(std::move(listener)), events_(std::move(events)), secret_(secret) {}
-    void take_visitors();
-    bool make_room();
-    void hear(int socket);
-    void dismiss(int socket);
-
-    UniqueFd listener_;
-    UniqueFd events_; ///< epoll
-    Secret secret_;
-    std::map<int, Visitor> visitors_;
+    Coordinator coordinator_;
 };
 
 /// How long a test may take: a lost SYN is sent again after one second (RFC 6298).
-inline constexpr std::chrono::milliseconds reach_patience(2500);
+inline constexpr std::chrono::milliseconds reach_timeout(2500);
 
-/// Another node's side: tries all addresses at once. ETIMEDOUT for what did not answer in `patience`, EPROTO for
-/// something else that answers there.
-ReachResult try_to_reach(const ReachTest& test, const Secret& secret,
-                         std::chrono::milliseconds patience = reach_patience);
+/// Another node's side: tries all addresses at once. ETIMEDOUT for what did not answer in time, EPROTO for something
+/// else that answers there, EADDRNOTAVAIL for an address that this node has itself and that is not tried.
+ReachResult try_to_reach(const ReachTest& test, const Key& key, std::chrono::milliseconds timeout = reach_timeout);
 
 } // namespace rdma_nccl

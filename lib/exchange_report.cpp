@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exchange_report.h"
 
+#include "lib/netdev.h"
 #include "lib/report.h"
 
 #include <algorithm>
@@ -75,7 +76,8 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     }
     for (const auto& netdev : facts.fabric.netdevs) {
         for (const auto& own : netdev.addresses) {
-            if (netdev.up && !netdev.loopback && own.address.is_routable()) {
+            if (netdev.up && !netdev.loopback && own.address.is_routable() &&
+                !is_host_bridge(facts.fabric.netdevs, netdev.name)) {
                 report.addresses.push_back({netdev.name, own, is_of_fabric(facts.fabric, plan.fabric, netdev.name)});
             }
         }

@@ -23,14 +23,38 @@ constexpr std::chrono::milliseconds test_margin(2500); // beyond the nodes' own 
 
 ExchangeRounds::ExchangeRounds(ExchangeStep step, Tell tell, Send send, Clock::time_point now)
     : step_(std::move(step)), tell_(std::move(tell)), send_(std::move(send)), start_(now),
-      next_progress_(now + first_progress), taken_(step_.nodes.size(), false) {}
+      next_progress_(now + first_progress) {
+    index_names();
+}
+
+void ExchangeRounds::index_names() {
+    taken_.assign(step_.nodes.size(), false);
+    by_name_.clear();
+    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+        by_name_.emplace(step_.nodes[i].name, i);
+    }
+}
+
+/// As a rule a node's name tells; only where it does not, all are looked at.
+std::optional<std::size_t> ExchangeRounds::find_node(const NodeReport& report) const {
+    if (const auto named = by_name_.find(report.node); named != by_name_.end()) {
+        const auto& node = step_.nodes[named->second];
+        if (!taken_[named->second] && node.tasks == report.tasks && node.first_task == report.first_task) {
+            return named->second;
+        }
+    }
+    return find_expected(step_.nodes, taken_, report);
+}
 
 bool ExchangeRounds::take(int connection, NodeMessage message, Clock::time_point now) {
     if (auto* const report = std::get_if<NodeReport>(&message)) {
         return take_report(connection, std::move(*report), now);
     }
-    if (auto* const result = std::get_if<ReachResult>(&message)) {
-        return take_result(connection, std::move(*result));
+    if (auto* const reached = std::get_if<Reached>(&message)) {
+        return take_result(connection, std::move(reached->errors));
+    }
+    if (const auto* const alarm = std::get_if<NodeAlarm>(&message)) {
+        return take_alarm(connection, *alarm);
     }
     return take_evidence(connection, std::move(std::get<NodeEvidence>(message)));
 }
@@ -40,7 +64,7 @@ bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_
         return false;
     }
     if (stage_ != Stage::Gathering) {
-        send(connection, disagreement(alone_why_.empty() ? "it came too late" : alone_why_));
+        send_(connection, late_answer_);
         return true;
     }
     if (nodes_.empty()) {
@@ -48,7 +72,7 @@ bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_
     }
     Node node{report.node, std::move(report), std::nullopt, std::nullopt, connection, false, false, std::nullopt};
     if (!step_.nodes.empty()) {
-        node.expected = find_expected(step_.nodes, taken_, node.report);
+        node.expected = find_node(node.report);
         if (!node.expected) {
             return false;
         }
@@ -76,12 +100,13 @@ void ExchangeRounds::learn_size(unsigned step_nodes) {
     for (auto& node : step_.nodes) {
         node.first_rank = node.first_task;
     }
-    taken_.assign(step_.nodes.size(), false);
+    index_names();
     step_.node_count = step_nodes;
 }
 
 void ExchangeRounds::start_test(Clock::time_point now) {
     stage_ = Stage::Testing;
+    late_answer_ = share(disagreement("it came too late"));
     const auto rank_of = [this](const Node& node) {
         return node.expected ? step_.nodes[*node.expected].first_rank : node.report.first_task;
     };
@@ -108,7 +133,7 @@ void ExchangeRounds::start_test(Clock::time_point now) {
         return;
     }
     results_missing_ = nodes_.size() - 1;
-    test_end_ = now + reach_patience + test_margin;
+    test_end_ = now + reach_timeout + test_margin;
     const auto message = share(test);
     for (std::size_t i = 1; i < nodes_.size(); ++i) {
         send_(nodes_[i].connection, message);
@@ -128,6 +153,15 @@ bool ExchangeRounds::take_result(int connection, ReachResult result) {
     if (--results_missing_ == 0) {
         answer();
     }
+    return true;
+}
+
+bool ExchangeRounds::take_alarm(int connection, const NodeAlarm& alarm) {
+    const auto* const node = find(connection);
+    if (node == nullptr || stage_ != Stage::Answered || node->done) {
+        return false;
+    }
+    tell_(format_text("{}: warning: {}", node->name, alarm.text));
     return true;
 }
 
@@ -179,7 +213,7 @@ void ExchangeRounds::answer() {
         tell_(outcome.summary);
         tell_findings(outcome.findings);
     }
-    const auto hosts = outcome.hosts.empty() ? nullptr : share(outcome.hosts);
+    const auto hosts = outcome.hosts.empty() ? nullptr : share(Hosts{outcome.hosts});
     stage_ = Stage::Answered;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (hosts) {
@@ -193,14 +227,13 @@ void ExchangeRounds::answer() {
 
 void ExchangeRounds::answer_alone(const std::string& why) {
     stage_ = Stage::Answered;
-    alone_why_ = why;
     if (step_.settings.verbose > 0) {
         tell_(format_text("warning: {}: each node plans alone", why));
     }
-    const auto message = share(disagreement(why));
+    late_answer_ = share(disagreement(why));
     for (const auto& node : nodes_) {
         if (!node.lost) {
-            send_(node.connection, message);
+            send_(node.connection, late_answer_);
             ++running_;
         }
     }
@@ -287,7 +320,7 @@ void ExchangeRounds::pass_time(Clock::time_point now) {
     }
     if (stage_ == Stage::Gathering && !first_report_ && now >= start_ + launch_limit) {
         stage_ = Stage::Answered; // their prologs may take long, but Slurm itself gives up by now
-        alone_why_ = "it came too late";
+        late_answer_ = share(disagreement("it came too late"));
     }
     if (stage_ != Stage::Answered && now >= next_progress_) {
         tell_progress(now);
@@ -307,7 +340,7 @@ ExchangeRounds::Clock::time_point ExchangeRounds::next_time() const {
     return next;
 }
 
-std::shared_ptr<const std::string> ExchangeRounds::share(const ServerMessage& message) {
+SharedBody ExchangeRounds::share(const ServerMessage& message) {
     return std::make_shared<const std::string>(write_message(message));
 }
 

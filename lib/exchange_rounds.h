@@ -6,6 +6,7 @@
 
 #include "lib/exchange_message.h"
 #include "lib/exchange_plan.h"
+#include "lib/net/session.h"
 #include "lib/settings.h"
 
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace rdma_nccl {
@@ -39,7 +41,7 @@ public:
     using Clock = std::chrono::steady_clock;
     using Tell = std::function<void(std::string_view line)>;
     /// A whole message for a connection.
-    using Send = std::function<void(int connection, std::shared_ptr<const std::string> message)>;
+    using Send = std::function<void(int connection, SharedBody message)>;
 
     ExchangeRounds(ExchangeStep step, Tell tell, Send send, Clock::time_point now);
 
@@ -73,7 +75,10 @@ private:
 
     bool take_report(int connection, NodeReport report, Clock::time_point now);
     bool take_result(int connection, ReachResult result);
+    bool take_alarm(int connection, const NodeAlarm& alarm);
     bool take_evidence(int connection, NodeEvidence evidence);
+    [[nodiscard]] std::optional<std::size_t> find_node(const NodeReport& report) const;
+    void index_names();
     void learn_size(unsigned step_nodes);
     void start_test(Clock::time_point now);
     void answer();
@@ -82,7 +87,7 @@ private:
     void tell_findings(const std::vector<Finding>& findings) const;
     void tell_progress(Clock::time_point now);
     void send(int connection, const ServerMessage& message) { send_(connection, share(message)); }
-    static std::shared_ptr<const std::string> share(const ServerMessage& message);
+    static SharedBody share(const ServerMessage& message);
     [[nodiscard]] std::string missing() const;
     [[nodiscard]] Node* find(int connection);
     [[nodiscard]] std::vector<NodeReport> reports() const;
@@ -98,10 +103,11 @@ private:
     std::vector<Node> nodes_; ///< in the order of their reports, then of their ranks
     std::map<int, std::size_t> by_connection_;
     std::vector<bool> taken_;
+    std::unordered_map<std::string, std::size_t> by_name_; ///< the first of that name in step_.nodes
     std::vector<HeadCandidate> candidates_;
     std::size_t results_missing_ = 0;
     std::size_t running_ = 0;
-    std::string alone_why_; ///< for nodes that come after the others were told so
+    SharedBody late_answer_; ///< for nodes that come after the others have got theirs
 };
 
 } // namespace rdma_nccl

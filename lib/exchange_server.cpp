@@ -1,31 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exchange_server.h"
 
-#include "lib/exchange_loop.h"
 #include "lib/format.h"
+#include "lib/net/coordinator.h"
 #include "lib/tcp.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <poll.h>
 #include <pthread.h>
+#include <set>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace rdma_nccl {
 
 namespace {
 
+using std::chrono::milliseconds;
+using Clock = Coordinator::Clock;
+
 /// A port of the range, from a random place on, so that many sruns on a login node do not try the same ones.
-Result<UniqueFd> bind_in(const PortRange& range, const Token& random) {
+Result<UniqueFd> bind_in(const PortRange& range) {
     const unsigned count = range.last - range.first + 1U;
-    const unsigned start = (random[0] * 256U + random[1]) % count;
+    unsigned random = 0;
+    (void)!::getrandom(&random, sizeof random, 0);
     for (unsigned i = 0; i < count; ++i) {
-        auto socket = bind_port(static_cast<std::uint16_t>(range.first + (start + i) % count), PortSharing::Alone);
+        auto socket =
+            bind_port(static_cast<std::uint16_t>(range.first + (random % count + i) % count), PortSharing::Alone);
         if (socket || socket.error().os_error != EADDRINUSE) {
             return socket;
         }
@@ -49,19 +60,91 @@ private:
     sigset_t before_{};
 };
 
+/// What runs in the thread: the coordinator's events to the rounds, and back.
+class Loop {
+public:
+    Loop(Coordinator coordinator, int stop, ExchangeStep step, ExchangeRounds::Tell tell)
+        : coordinator_(std::move(coordinator)), stop_(stop),
+          rounds_(
+              std::move(step), std::move(tell),
+              [this](int worker, SharedBody body) { coordinator_.send(worker, std::move(body)); }, Clock::now()) {}
+
+    /// Until `stop` is written to, and then until all nodes are done or the milliseconds written are over.
+    StepEvidence run() {
+        while (!(end_ && (rounds_.still_running() == 0 || Clock::now() >= *end_))) {
+            wait();
+            for (auto& event : coordinator_.work()) {
+                take(event);
+            }
+            rounds_.pass_time(Clock::now());
+        }
+        return rounds_.take_step_evidence();
+    }
+
+private:
+    void wait() {
+        auto next = rounds_.next_time();
+        for (const auto& other : {end_, coordinator_.deadline()}) {
+            next = other ? std::min(next, *other) : next;
+        }
+        std::array<pollfd, 2> ready = {{{coordinator_.fd(), POLLIN, 0}, {stop_, POLLIN, 0}}};
+        const auto left = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
+        const bool forever = next == Clock::time_point::max();
+        (void)::poll(ready.data(), ready.size(), forever ? -1 : static_cast<int>(std::clamp<long>(left, 0, 60'000)));
+        std::uint64_t timeout = 0;
+        if (ready[1].revents != 0 && ::read(stop_, &timeout, sizeof timeout) == sizeof timeout) {
+            end_ = Clock::now() + milliseconds(timeout - 1);
+        }
+    }
+
+    void take(CoordinatorEvent& event) {
+        switch (event.kind) {
+        case CoordinatorEvent::Kind::Joined:
+            break; // it has yet to say which node it is
+        case CoordinatorEvent::Kind::Message:
+            take_message(event);
+            break;
+        case CoordinatorEvent::Kind::Lost:
+            rounds_.lose(event.worker);
+            break;
+        }
+    }
+
+    void take_message(const CoordinatorEvent& event) {
+        if (refused_.contains(event.worker)) {
+            return;
+        }
+        auto message = read_node_message(event.body);
+        if (!message || !rounds_.take(event.worker, std::move(*message), Clock::now())) {
+            refused_.insert(event.worker);
+            coordinator_.close(event.worker);
+            rounds_.lose(event.worker);
+        }
+    }
+
+    Coordinator coordinator_;
+    int stop_;
+    ExchangeRounds rounds_;
+    std::set<int> refused_; ///< of whom more messages may have come at the same time
+    std::optional<Clock::time_point> end_;
+};
+
+CoordinatorRules rules_for(const ExchangeStep& step, const Key& key) {
+    CoordinatorRules rules;
+    rules.key = derive_key(key, KeyPurpose::Exchange);
+    rules.longest_message = most_from_node;
+    rules.expected_workers = step.node_count;
+    return rules;
+}
+
 } // namespace
 
-Result<ExchangeServer> ExchangeServer::open(const std::optional<PortRange>& range, unsigned seconds) {
-    const auto secret = random_secret();
-    const auto place = random_secret(); // the port must not tell of the secret
-    if (!secret || !place) {
-        return fail("the kernel gives no random bytes (getrandom)", errno);
-    }
-    ExchangeEndpoint endpoint{own_addresses(), 0, *secret, seconds};
+Result<ExchangeServer> ExchangeServer::open(const std::optional<PortRange>& range, unsigned seconds, const Key& key) {
+    ExchangeEndpoint endpoint{published_addresses(), 0, seconds};
     if (endpoint.addresses.empty()) {
         return fail("this host has no address that nodes could connect to");
     }
-    auto socket = range ? bind_in(*range, place->question) : bind_port(0, PortSharing::Alone);
+    auto socket = range ? bind_in(*range) : bind_port(0, PortSharing::Alone);
     if (!socket) {
         return tl::unexpected(socket.error());
     }
@@ -70,7 +153,7 @@ Result<ExchangeServer> ExchangeServer::open(const std::optional<PortRange>& rang
     if (!stop) {
         return fail(format_text("eventfd: {}", std::strerror(errno)), errno);
     }
-    return ExchangeServer(std::move(*socket), std::move(stop), std::move(endpoint));
+    return ExchangeServer(std::move(*socket), std::move(stop), std::move(endpoint), key);
 }
 
 Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeRounds::Tell tell) {
@@ -79,35 +162,43 @@ Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeR
     }
     const SignalsBlocked blocked;
     evidence_ = std::make_shared<StepEvidence>();
-    thread_ = std::thread([evidence = evidence_, listener = socket_.get(), stop = stop_.get(),
-                           secret = endpoint_.secret, know = std::move(know), tell = std::move(tell)] {
-        try {
-            const auto loop = ExchangeLoop::make(listener, stop, secret, know(), tell);
-            if (loop) {
-                (*loop)->run();
-                *evidence = (*loop)->take_step_evidence();
-            } else {
-                tell(format_text("warning: {}: each node plans alone", loop.error().message));
+    // In shared ownership, as std::function wants to be copied; it goes with the thread, and nobody listens any more.
+    auto listener = std::make_shared<UniqueFd>(std::move(socket_));
+    try {
+        thread_ = std::thread([evidence = evidence_, listener, stop = stop_.get(), key = key_, know = std::move(know),
+                               tell = std::move(tell)] {
+            try {
+                auto step = know();
+                auto coordinator = Coordinator::make(std::move(*listener), rules_for(step, key));
+                if (coordinator) {
+                    *evidence = Loop(std::move(*coordinator), stop, std::move(step), tell).run();
+                } else {
+                    tell(format_text("warning: {}: each node plans alone", coordinator.error().message));
+                }
+            } catch (const std::exception& fault) {
+                listener->reset();
+                tell(format_text("fault in the exchange: {}; each node plans alone", fault.what()));
             }
-        } catch (const std::exception& fault) {
-            tell(format_text("fault in the exchange: {}; each node plans alone", fault.what()));
-        }
-    });
+        });
+    } catch (const std::system_error& fault) { // no thread is to be had
+        listener->reset();
+        return fail(format_text("the exchange's thread cannot start: {}", fault.what()), fault.code().value());
+    }
     return {};
 }
 
-std::optional<StepEvidence> ExchangeServer::finish(std::chrono::milliseconds patience) {
+std::optional<StepEvidence> ExchangeServer::finish(milliseconds timeout) {
     if (!thread_.joinable()) {
         return std::nullopt;
     }
-    const auto value = static_cast<std::uint64_t>(patience.count()) + 1;
+    const auto value = static_cast<std::uint64_t>(timeout.count()) + 1;
     (void)!::write(stop_.get(), &value, sizeof value);
     thread_.join();
     return std::move(*evidence_);
 }
 
 ExchangeServer::~ExchangeServer() {
-    (void)finish(std::chrono::milliseconds(0));
+    (void)finish(milliseconds(0));
 }
 
 } // namespace rdma_nccl

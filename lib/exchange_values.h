@@ -77,6 +77,11 @@ struct ReachTest {
 /// How they went: 0 or an errno for each address, in that order.
 using ReachResult = std::vector<int>;
 
+/// While the step runs: something that its user has to know at once.
+struct NodeAlarm {
+    std::string text;
+};
+
 /// Which ranks of the step a node starts by itself (node and pod layout).
 struct RankShare {
     unsigned first = 0;

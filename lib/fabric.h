@@ -102,6 +102,7 @@ struct Netdev {
     bool usb = false;             ///< hangs on USB, as a baseboard management controller does
     bool up = false;              ///< IFF_UP and carrier
     bool loopback = false;
+    bool bridge = false;
     unsigned mtu = 0;
     double speed_gbps = 0;           ///< 0 when unknown
     std::string pci_path;            ///< of the PCI function, empty for virtual interfaces

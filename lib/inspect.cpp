@@ -2,18 +2,67 @@
 #include "lib/inspect.h"
 
 #include "lib/binding.h"
+#include "lib/child_value.h"
+#include "lib/format.h"
 #include "lib/gpu_list.h"
 #include "lib/port.h"
 #include "lib/text.h"
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace rdma_nccl {
 
+constexpr std::string_view message_name(const Resolution& /*m*/) {
+    return "resolution";
+}
+
+void fields(auto& f, Is<Resolution> auto& m) {
+    f("name", m.name);
+    f("addresses", m.addresses);
+    f("problem", m.problem);
+}
+
+/// NcclConf as a message.
+struct ConfFiles {
+    struct Entry {
+        std::string name;
+        std::string value;
+        std::string file;
+    };
+    std::vector<Entry> entries;
+};
+
+constexpr std::string_view message_name(const ConfFiles& /*m*/) {
+    return "conf";
+}
+
+void fields(auto& f, Is<ConfFiles::Entry> auto& m) {
+    constexpr std::size_t longest = 65536;
+    f("name", raw(m.name), longest);
+    f("value", raw(m.value), longest);
+    f("file", raw(m.file), longest);
+}
+
+void fields(auto& f, Is<ConfFiles> auto& m) {
+    constexpr std::size_t most = 10'000;
+    f("entries", m.entries, most);
+}
+
 namespace {
+
+/// In a child of this process where there is a limit of time.
+template<typename T>
+std::optional<T> call(const std::function<T()>& work, std::chrono::milliseconds limit) {
+    if (limit.count() == 0) {
+        return work();
+    }
+    return ChildValue<T>::start(work).finish(std::chrono::steady_clock::now() + limit);
+}
 
 std::string own_host_name() {
     std::array<char, 256> name{};
@@ -23,8 +72,14 @@ std::string own_host_name() {
     return name.data();
 }
 
-/// The user's directory from passwd, as NCCL looks it up; not $HOME.
-std::string home_directory() {
+/// The user's directory from passwd, as NCCL looks it up. $HOME is as good where it is a directory of the user's own,
+/// and spares thousands of nodes the same question to a name service.
+std::string home_directory(const Environment& environment) {
+    struct stat status {};
+    const auto home = environment.get("HOME").value_or("");
+    if (home.starts_with('/') && ::stat(home.c_str(), &status) == 0 && status.st_uid == ::geteuid()) {
+        return home;
+    }
     std::array<char, 4096> buffer{};
     passwd entry{};
     passwd* found = nullptr;
@@ -33,6 +88,27 @@ std::string home_directory() {
         return {};
     }
     return found->pw_dir;
+}
+
+void read_conf_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds patience) {
+    const std::function<ConfFiles()> read = [&] {
+        ConfFiles files;
+        for (const auto& [name, value] : read_nccl_conf(root, facts.environment, home_directory(facts.environment))) {
+            files.entries.push_back({name, value.value, value.file});
+        }
+        return files;
+    };
+    const auto files = call(read, patience);
+    if (!files) {
+        facts.fabric.problems.push_back(
+            format_text("NCCL's configuration files count as absent: the home directory or the name service did not "
+                        "answer within {} s",
+                        std::chrono::duration_cast<std::chrono::seconds>(patience).count()));
+        return;
+    }
+    for (const auto& entry : files->entries) {
+        facts.nccl_conf.emplace(entry.name, NcclConfValue{entry.value, entry.file});
+    }
 }
 
 } // namespace
@@ -47,16 +123,18 @@ void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds
     if (!silent) {
         facts.fabric.problems.push_back("devices are read without time limit: " + silent.error().message);
     }
-    facts.nccl_conf = read_nccl_conf(root, facts.environment, home_directory());
+    read_conf_files(root, facts, patience);
     facts.ephemeral_ports = read_ephemeral_range(root);
 }
 
-void resolve_head(NodeFacts& facts, const Settings& settings) {
+void resolve_head(NodeFacts& facts, const Settings& settings, std::chrono::milliseconds patience) {
     facts.head_resolution = std::nullopt;
     const auto name = name_to_resolve(settings, facts.step, facts.head_node);
     const bool wanted = !facts.head_is_to_be_agreed || !settings.head.is_auto();
     if (name && wanted && !facts.environment.get_users("MASTER_ADDR")) {
-        facts.head_resolution = resolve_host(*name);
+        const std::function<Resolution()> resolve = [&name] { return resolve_host(*name); };
+        facts.head_resolution =
+            call(resolve, patience).value_or(Resolution{*name, {}, "the name service does not answer"});
     }
 }
 
@@ -80,7 +158,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.visible_gpus_source = gpus.source;
     facts.visible_gpu_ids = gpus.ids;
     facts.allowed_cpus = count_allowed_cpus();
-    resolve_head(facts, settings);
+    resolve_head(facts, settings, patience);
     return facts;
 }
 

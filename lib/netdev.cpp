@@ -61,6 +61,8 @@ void read_links(const Root& root, const std::string& path, const Directory& dire
             netdev.pci_path = pci_function_path(device);
             netdev.usb = device.find("/usb") != std::string::npos;
             netdev.port = parse_number<unsigned>(directory.read("dev_port", short_file).value_or("0")).value_or(0) + 1;
+        } else if (entry == "bridge") {
+            netdev.bridge = root.read(path + "/bridge/bridge_id", short_file).has_value();
         } else if (entry == "master") {
             const auto upper = root.resolve(path + "/master").value_or("");
             netdev.upper = is_netdev_name(base_name(upper)) ? base_name(upper) : "";
@@ -85,7 +87,27 @@ Netdev read_netdev(const Root& root, const std::string& name, const Directory& d
     return netdev;
 }
 
+const Netdev* find(const std::vector<Netdev>& netdevs, std::string_view name) {
+    const auto found =
+        std::find_if(netdevs.begin(), netdevs.end(), [name](const Netdev& netdev) { return netdev.name == name; });
+    return found == netdevs.end() ? nullptr : &*found;
+}
+
+/// `depth`: a broken tree may have interfaces that are below each other.
+bool stands_on_hardware(const std::vector<Netdev>& netdevs, const Netdev& netdev, unsigned depth) {
+    return netdev.port || (depth > 0 && std::any_of(netdev.lowers.begin(), netdev.lowers.end(), [&](const auto& lower) {
+                               const auto* const below = find(netdevs, lower);
+                               return below != nullptr && stands_on_hardware(netdevs, *below, depth - 1);
+                           }));
+}
+
 } // namespace
+
+bool is_host_bridge(const std::vector<Netdev>& netdevs, std::string_view name) {
+    constexpr unsigned most_levels = 4; // bridge, VLAN, bond, interface
+    const auto* const netdev = find(netdevs, name);
+    return netdev != nullptr && netdev->bridge && !stands_on_hardware(netdevs, *netdev, most_levels);
+}
 
 std::vector<Netdev> read_netdevs(const Root& root, const SilentNetdevs& silent, Notes& notes) {
     const auto names = root.list(class_directory);

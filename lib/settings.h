@@ -67,8 +67,11 @@ struct TuningValues {
     unsigned nsocks_perthread = 8;
 };
 
-/// The longest that nodes may wait for each other: Slurm gives up a launch after 600 s (step_launch.c).
-inline constexpr unsigned most_exchange_seconds = 500;
+/// The longest that nodes may wait for each other: slurmstepd has 45 s for all that it does before the tasks start
+/// (plugin/node.cpp), and drains the node after 60 (UnkillableStepTimeout, slurm.conf(5)).
+inline constexpr unsigned most_exchange_seconds = 40;
+/// For users. More is for the site.
+inline constexpr unsigned most_users_exchange_seconds = 30;
 
 /// Where a value came from, weakest first.
 enum class Origin { Default, SiteFile, Plugstack, Environment, Option };

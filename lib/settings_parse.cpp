@@ -187,6 +187,16 @@ Origin origin_of(const Settings& settings, std::string_view key) {
     return found == settings.given.end() ? Origin::Default : found->second.origin;
 }
 
+void limit_exchange(SettingsOutcome& outcome) {
+    auto& settings = outcome.settings;
+    if (settings.exchange_seconds > most_users_exchange_seconds && !is_site(origin_of(settings, "exchange"))) {
+        outcome.errors.push_back(format_text("{}: exchange: more than {} seconds are for the site to set, in "
+                                             "rdma-nccl.conf or plugstack.conf",
+                                             settings.given.at("exchange").place, most_users_exchange_seconds));
+        settings.exchange_seconds = most_users_exchange_seconds;
+    }
+}
+
 /// Who asks for another layout than the site's `spawn` needs does without it; who asks for both cannot have it.
 void settle_spawn(SettingsOutcome& outcome) {
     auto& settings = outcome.settings;
@@ -220,6 +230,7 @@ SettingsOutcome resolve_settings(const SettingsSources& sources) {
                         outcome.settings.given.at("hosts").place));
         outcome.settings.hosts = HostsChoice::Off; // whoever goes on in spite of the error must not mount
     }
+    limit_exchange(outcome);
     settle_spawn(outcome);
     return outcome;
 }

@@ -3,6 +3,7 @@
 
 #include "lib/exchange_endpoint.h"
 #include "lib/format.h"
+#include "lib/net/key.h"
 #include "lib/port.h"
 #include "lib/program.h"
 #include "lib/root.h"
@@ -151,11 +152,23 @@ int client_check(const Configuration& configuration) {
 
 void client_open_exchange(const Configuration& configuration, std::optional<ExchangeServer>& server) {
     const Settings settings = configuration.resolve(own_environment(), std::nullopt).settings;
-    (void)::unsetenv(std::string(endpoint_variable).c_str()); // of a step around this one
-    if (!settings.enable || !settings.exchange) {
+    for (const auto name : {endpoint_variable, step_key_variable}) { // of a step around this one
+        (void)::unsetenv(std::string(name).c_str());
+    }
+    if (!settings.enable) {
         return;
     }
-    auto opened = ExchangeServer::open(srun_port_range(), settings.exchange_seconds);
+    const auto key = random_key();
+    if (!key) {
+        tell_user("warning: the kernel gives no random bytes (getrandom): the nodes cannot know each other, and each "
+                  "plans alone");
+        return;
+    }
+    set_variable(step_key_variable, key_text(*key));
+    if (!settings.exchange) {
+        return;
+    }
+    auto opened = ExchangeServer::open(srun_port_range(), settings.exchange_seconds, *key);
     if (!opened) {
         tell_user(format_text("warning: {}: each node plans alone", opened.error().message));
         return;

@@ -21,8 +21,9 @@ int client_option(Configuration& configuration, const char* argument);
 /// on.
 int client_check(const Configuration& configuration);
 
-/// init_post_opt, srun only: takes a port for the exchange and publishes it. This early, because the variable reaches
-/// all components of a heterogeneous step only from here (srun.c, _launch_app, copies the environment for each).
+/// init_post_opt, srun only: makes the step's key, takes a port for the exchange, and publishes both. This early,
+/// because the variables reach all components of a heterogeneous step only from here (srun.c, _launch_app, copies the
+/// environment for each).
 void client_open_exchange(const Configuration& configuration, std::optional<ExchangeServer>& server);
 
 /// What srun's end has to know of its step.

@@ -2,11 +2,13 @@
 #include "plugin/node.h"
 
 #include "lib/child.h"
+#include "lib/child_value.h"
 #include "lib/exchange_endpoint.h"
 #include "lib/exchange_report.h"
 #include "lib/format.h"
 #include "lib/nccl_debug.h"
 #include "lib/nccl_log_directory.h"
+#include "lib/net/key.h"
 #include "lib/placement_report.h"
 #include "lib/report.h"
 #include "lib/text.h"
@@ -23,13 +25,38 @@
 #include <grp.h>
 #include <initializer_list>
 #include <iterator>
+#include <thread>
 #include <unistd.h>
 
 namespace rdma_nccl {
 
+/// What Slurm says of rank 0's node.
+struct HeadInSlurm {
+    std::string node;
+    std::string address;
+};
+
+constexpr std::string_view message_name(const HeadInSlurm& /*m*/) {
+    return "head";
+}
+
+void fields(auto& f, Is<HeadInSlurm> auto& m) {
+    f("node", m.node);
+    f("address", m.address);
+}
+
 namespace {
 
-constexpr std::chrono::milliseconds patience_with_files(5000);
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = ExchangeClient::Clock;
+
+/// For all of user_init. Slurm cannot end a step in it, and drains a node on which a step cannot be ended for
+/// UnkillableStepTimeout, 60 s by default.
+constexpr seconds time_to_start(45);
+/// Of them, what follows the exchange may take: Slurm and the name service are asked when it has failed.
+constexpr seconds time_behind_exchange(5);
+constexpr milliseconds patience_with_files(5000);
 
 void tell(const NodeState& state, std::string_view text) {
     tell_user(format_text("{}: {}", state.facts.host_name, text));
@@ -51,9 +78,9 @@ bool apply_variables(Host& host, const std::vector<Variable>& variables) {
 /// Those of the plan, which may be printed, and the one that may not.
 std::vector<Variable> variables_of(const NodeState& state) {
     auto variables = state.plan.variables;
-    if (!state.launcher_token.empty()) {
-        variables.push_back({std::string(token_variable), state.launcher_token, "exchange",
-                             "by which launchers know each other", VariableAction::Set});
+    if (!state.tasks_key.empty()) {
+        variables.push_back({std::string(token_variable), state.tasks_key, "exchange",
+                             "by which the step's tasks know each other", VariableAction::Set});
     }
     return variables;
 }
@@ -194,14 +221,35 @@ void tell_placement(const NodeState& state, const TaskFacts& task, const Environ
     }
 }
 
+/// Many nodes whose exchange failed must not ask slurmctld at the same moment: each has its millisecond.
+void take_turn(const Host& host, Clock::time_point deadline) {
+    constexpr milliseconds longest(10'000);
+    const auto turn = std::min(milliseconds(host.node_id().value_or(0)), longest);
+    std::this_thread::sleep_until(std::min(Clock::now() + turn, deadline));
+}
+
+/// Asked in a child: slurmctld may be busy, and the name service may hang.
+HeadInSlurm ask_slurm_for_head(const Step& step, Clock::time_point deadline) {
+    constexpr seconds longest(15); // slurmctld's own limit, MessageTimeout, is 10
+    const std::function<HeadInSlurm()> ask = [&step] {
+        const auto layout = load_step_layout(step.job_id, step.step_id, step.heterogeneous);
+        const auto note = make_note(step.job_id, step.step_id, layout);
+        return HeadInSlurm{note.head_node, note.head_address};
+    };
+    return ChildValue<HeadInSlurm>::start(ask)
+        .finish(std::min(Clock::now() + longest, deadline))
+        .value_or(HeadInSlurm());
+}
+
 /// srun's note reaches the nodes of one component of a heterogeneous step only (srun.c, _launch_one_app). A node
 /// without it asks Slurm as srun did; other steps never come here.
-void add_missing_note(Environment& environment, const Step& step) {
+void add_missing_note(Environment& environment, const Step& step, Clock::time_point deadline) {
     if (step.note) {
         return;
     }
-    if (const auto layout = load_step_layout(step.job_id, step.step_id, false)) {
-        environment.set(std::string(note_variable), write_note(make_note(step.job_id, step.step_id, layout)));
+    if (const auto head = ask_slurm_for_head(step, deadline); !head.node.empty()) {
+        environment.set(std::string(note_variable),
+                        write_note({step.job_id, step.step_id, head.node, head.address, 0, "", false}));
     }
 }
 
@@ -233,15 +281,22 @@ void release_ports(NodeState& state) {
 void name_own_head(NodeState& state, const Host& host) {
     if (has_task_zero(host) && !state.settings.head.suffix.empty()) {
         state.facts.head_node = {node_name(host, state.facts), "has task 0", true};
-        resolve_head(state.facts, state.settings);
+        resolve_head(state.facts, state.settings, usual_patience);
         state.plan = make_plan(state.facts, state.settings);
     }
 }
 
-ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<ExchangeEndpoint>& endpoint,
-                        bool noted) {
+/// Where srun waits for the step's nodes, and by what they know each other.
+std::optional<ExchangeOffer> find_offer(const Settings& settings, const Environment& environment,
+                                        const std::optional<Key>& key) {
+    const auto endpoint = read_endpoint(environment.get(endpoint_variable).value_or(""));
+    return settings.exchange && endpoint && key ? std::optional(ExchangeOffer{*endpoint, *key}) : std::nullopt;
+}
+
+ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<ExchangeOffer>& offer, bool noted,
+                        Clock::time_point deadline) {
     const auto& step = state.facts.step;
-    if (!endpoint) {
+    if (!offer) {
         ExchangeResult result;
         if (step.node_count > 1 && state.settings.exchange && !noted) { // else srun had its reasons, and told them
             result.failure = "the step's srun has no rdma-nccl plugin";
@@ -265,7 +320,8 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
     }
     own.warnings.insert(own.warnings.begin(), state.warnings.begin(), state.warnings.end());
     const auto reported = own.warnings;
-    auto result = exchange_with_others(*endpoint, std::move(own), with_task_zero, state.settings, state.sockets);
+    auto result = exchange_with_others(*offer, std::move(own), with_task_zero, state.settings,
+                                       deadline - time_behind_exchange, state.sockets);
     if (result.agreement) {
         state.told_warnings = reported;
     }
@@ -273,7 +329,7 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
 }
 
 /// Without agreement the head is as srun or Slurm tell it.
-void plan_head_alone(NodeState& state, const ExchangeResult& exchanged) {
+void plan_head_alone(NodeState& state, const Host& host, const ExchangeResult& exchanged, Clock::time_point deadline) {
     auto& facts = state.facts;
     facts.head_is_to_be_agreed = false;
     auto& note = facts.step.note;
@@ -281,26 +337,27 @@ void plan_head_alone(NodeState& state, const ExchangeResult& exchanged) {
         note = note.value_or(StepNote{facts.step.job_id, facts.step.step_id, "", "", 0, "", false});
         note->head_node = exchanged.head_node;
         note->head_address = exchanged.head ? exchanged.head->text() : "";
-    } else if (!note || note->head_node.empty()) {
-        const auto known = make_note(facts.step.job_id, facts.step.step_id,
-                                     load_step_layout(facts.step.job_id, facts.step.step_id, facts.step.heterogeneous));
-        note = note.value_or(known);
-        note->head_node = known.head_node;
-        note->head_address = known.head_address;
+    } else if ((!note || note->head_node.empty()) && !exchanged.srun_is_gone) {
+        take_turn(host, deadline);
+        const auto known = ask_slurm_for_head(facts.step, deadline);
+        note = note.value_or(StepNote{facts.step.job_id, facts.step.step_id, "", "", 0, "", false});
+        note->head_node = known.node;
+        note->head_address = known.address;
     }
     facts.head_node = find_head_node(facts.step);
-    resolve_head(facts, state.settings);
+    resolve_head(facts, state.settings, usual_patience);
 }
 
 /// The plan as it is after the exchange, or without one; who has rank 0, and what there is to warn of.
-void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged, bool was_offered) {
+void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged, bool was_offered,
+            Clock::time_point deadline) {
     const auto note = state.facts.step.note;
     state.facts.agreement = exchanged.agreement;
     state.facts.unequal_gpus = exchanged.unequal_gpus || (note && note->unequal_gpus);
     if (was_offered && !exchanged.agreement) {
         // The others take the ports that every node can work out, so this one may not have moved on.
         release_ports(state);
-        plan_head_alone(state, exchanged);
+        plan_head_alone(state, host, exchanged, deadline);
         state.plan = make_plan(state.facts, state.settings);
         hold_ports_of_step(state, host, BlockChoice::Fixed);
     }
@@ -424,25 +481,27 @@ void as_user(const StepUser& user, const std::function<void()>& work) {
 } // namespace
 
 std::optional<NodeState> node_start(const Configuration& configuration, Host& host) {
+    const auto deadline = Clock::now() + time_to_start;
     const auto step_id = host.step_id();
     if (!step_id || *step_id >= first_special_step) {
         return std::nullopt;
     }
     Environment environment = host.environment();
     const Step step = read_step(environment, {});
-    for (const auto name : {note_variable, endpoint_variable}) { // for us, not for the program or a step inside
+    for (const auto name :
+         {note_variable, endpoint_variable, step_key_variable}) { // for us, not for the program or a step inside
         (void)host.unset_variable(std::string(name));
     }
     SettingsOutcome outcome = configuration.resolve(environment, step.note);
     if (!outcome.settings.enable) {
         return std::nullopt;
     }
-    const auto offered = read_endpoint(environment.get(endpoint_variable).value_or(""));
-    const auto endpoint = outcome.settings.exchange ? offered : std::nullopt;
-    if (!endpoint) {
-        add_missing_note(environment, step);
+    const auto key = parse_key(environment.get(step_key_variable).value_or(""));
+    const auto offer = find_offer(outcome.settings, environment, key);
+    if (!offer) {
+        add_missing_note(environment, step, deadline);
     }
-    auto facts = inspect_node(outcome.settings, environment, host.program(), usual_patience, endpoint.has_value());
+    auto facts = inspect_node(outcome.settings, environment, host.program(), usual_patience, offer.has_value());
     if (!facts) {
         tell_user(facts.error().message + "; the step runs without rdma-nccl");
         return std::nullopt;
@@ -462,13 +521,13 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         tell_log(state.plan.leave_alone_why);
         return std::nullopt;
     }
-    const bool movable = endpoint || state.facts.step.node_count == 1;
+    const bool movable = offer || state.facts.step.node_count == 1;
     hold_ports_of_step(state, host, movable ? BlockChoice::Movable : BlockChoice::Fixed);
-    if (endpoint) {
+    if (offer) {
         name_own_head(state, host);
     }
-    const auto exchanged = exchange(state, host, endpoint, step.note.has_value());
-    settle(state, host, exchanged, endpoint.has_value());
+    const auto exchanged = exchange(state, host, offer, step.note.has_value(), deadline);
+    settle(state, host, exchanged, offer.has_value(), deadline);
     prepare_placement(state, host);
     if (state.settings.memlock == MemlockChoice::Raise) {
         // After task_init, Slurm puts the limit of the shell that submitted over the one that we raise (ulimits.c).
@@ -476,8 +535,8 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     }
     write_hosts(state, host, exchanged.hosts);
     add_logs(state);
-    if (endpoint && state.plan.layout.layout != Layout::Rank) {
-        state.launcher_token = launcher_token(endpoint->secret);
+    if (key && !environment.get_users(token_variable)) {
+        state.tasks_key = key_text(derive_key(*key, KeyPurpose::Tasks));
     }
     const auto variables = variables_of(state);
     if (!apply_variables(host, variables)) {

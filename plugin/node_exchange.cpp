@@ -4,6 +4,7 @@
 #include "lib/format.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <unistd.h>
@@ -65,29 +66,32 @@ std::string node_name(const Host& host, const NodeFacts& facts) {
     return facts.host_name;
 }
 
-ExchangeResult exchange_with_others(const ExchangeEndpoint& endpoint, NodeReport report, bool with_task_zero,
-                                    const Settings& settings, StepSockets& sockets) {
+ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport report, bool with_task_zero,
+                                    const Settings& settings, Clock::time_point deadline, StepSockets& sockets) {
     ExchangeResult result;
     const auto start = Clock::now();
-    const auto limit = seconds(endpoint.seconds);
+    // srun's wish is of the step's environment, where a user may write anything: it can only shorten the wait.
+    const auto limit = start + seconds(std::min(offer.endpoint.seconds, settings.exchange_seconds));
     std::optional<ReachListener> listener;
     if (with_task_zero && report.block) {
-        if (auto opened = ReachListener::open(report.block->first, endpoint.secret)) {
+        if (auto opened = ReachListener::open(report.block->first, offer.key)) {
             listener = std::move(*opened);
             report.listener = listener->port();
         }
     }
-    auto client = ExchangeClient::connect(endpoint, start + most_to_connect, start + limit);
+    const std::size_t most = settings.hosts == HostsChoice::Off ? most_from_server : most_with_hosts;
+    auto client = ExchangeClient::connect(offer.endpoint, offer.key, most, std::min(start + most_to_connect, deadline),
+                                          std::min(limit, deadline));
     if (!client) {
         result.failure = format_text("srun does not answer ({}); if a firewall is between, open SrunPortRange of "
                                      "slurm.conf there, or give exchange=off",
                                      client.error().message);
         return result;
     }
-    const std::size_t most = settings.hosts == HostsChoice::Off ? most_from_server : most_with_hosts;
-    auto answer = client->agree(report, std::move(listener), most, start + limit + margin);
+    auto answer = client->agree(report, std::move(listener), std::min(limit + margin, deadline));
     if (!answer) {
         result.failure = answer.error().message;
+        result.srun_is_gone = answer.error().os_error == ECONNRESET;
         return result;
     }
     sockets.srun = std::move(*client);

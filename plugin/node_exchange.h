@@ -43,15 +43,24 @@ struct ExchangeResult {
     std::optional<Agreement> agreement;
     HostsTable hosts;
     std::optional<std::string> failure; ///< why there is no agreement; absent also where none was wanted
+    bool srun_is_gone = false;          ///< then the step ends, and nothing is asked of Slurm for it
     bool told_by_srun = false;          ///< the failure
     bool unequal_gpus = false;
     std::string head_node; ///< without agreement: what srun knows from Slurm
     std::optional<IpAddress> head;
 };
 
-/// Reports this node and waits for the answer. `with_task_zero`: it also answers the others' connection tests.
-ExchangeResult exchange_with_others(const ExchangeEndpoint& endpoint, NodeReport report, bool with_task_zero,
-                                    const Settings& settings, StepSockets& sockets);
+/// What an exchange needs to begin.
+struct ExchangeOffer {
+    ExchangeEndpoint endpoint;
+    Key key; ///< the step's
+};
+
+/// Reports this node and waits for the answer, until `deadline` at the latest. `with_task_zero`: it also answers the
+/// others' connection tests.
+ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport report, bool with_task_zero,
+                                    const Settings& settings, ExchangeClient::Clock::time_point deadline,
+                                    StepSockets& sockets);
 
 /// Slurm's name of this node.
 std::string node_name(const Host& host, const NodeFacts& facts);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_member.h"
 
-#include "lib/exchange_evidence.h"
+#include "lib/exchange_message.h"
 #include "lib/format.h"
 #include "lib/socket_address.h"
 #include "lib/text.h"

@@ -20,7 +20,7 @@ namespace rdma_nccl {
 // and the answers:
 //   {"run": 3, "rank": 0, "says": {...}}         bench_channel.h; "at" of rank 0 alone
 //   {"run": 3, "rank": 0, "ended": "", "at": "..."}   `ended`: why, empty when it ended well
-//   {"run": 3, "evidence": "..."}                lib/exchange_evidence.h
+//   {"run": 3, "evidence": "..."}                lib/exchange_message.h
 
 /// Until the head ends it. The exit code.
 int take_part_in_bench(const MeasureWorld& world, const BenchOptions& options);

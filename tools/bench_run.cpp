@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_run.h"
 
-#include "lib/exchange_evidence.h"
+#include "lib/exchange_message.h"
 #include "lib/format.h"
 #include "lib/text.h"
 
@@ -20,12 +20,6 @@ constexpr milliseconds more_failures(500);
 constexpr seconds to_be_ended(10);
 /// Counters may lag behind for a second or two; a driver may hang.
 constexpr seconds evidence_limit(10);
-
-/// The name of an evidence's message, which read_evidence() does not want.
-std::string_view behind_first_line(std::string_view text) {
-    const auto end = text.find('\n');
-    return end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-}
 
 } // namespace
 
@@ -164,7 +158,7 @@ void BenchRunLead::take_event(const MeasureEvent& event, const std::function<voi
             return;
         }
         if (message.contains("evidence")) {
-            if (auto evidence = read_evidence(behind_first_line(message.at("evidence").get<std::string>()))) {
+            if (auto evidence = read_evidence(message.at("evidence").get<std::string>())) {
                 evidence_[event.member] = std::move(*evidence);
             } else {
                 evidence_[event.member].problem = evidence.error().message;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // verify --step: a process of its own on each node of the job, started by srun --overlap, watches and tells; who asked
 // judges all of it together.
-#include "lib/exchange_evidence.h"
+#include "lib/exchange_message.h"
 #include "lib/format.h"
 #include "lib/hostlist.h"
 #include "lib/text.h"
@@ -30,7 +30,7 @@ namespace {
 
 using Clock = StepWatch::Clock;
 
-constexpr std::string_view mark = "rdma-nccl-evidence\t";
+constexpr std::string_view mark = "rdma-nccl-evidence ";
 constexpr std::size_t most_output = std::size_t{64} << 20;
 
 struct StepId {
@@ -48,11 +48,9 @@ std::optional<StepId> parse_step(std::string_view text) {
 
 // --- On each node ---
 
-/// One line, as lines of several nodes come together at srun; words hold no tab.
+/// One line, as lines of several nodes come together at srun.
 void tell(const NodeEvidence& evidence) {
-    std::string text = write_evidence(evidence);
-    std::replace(text.begin(), text.end(), '\n', '\t');
-    text = std::string(mark) + text + "\n";
+    const std::string text = std::string(mark) + write_evidence(evidence) + "\n";
     (void)std::fwrite(text.data(), 1, text.size(), stdout);
     (void)std::fflush(stdout);
 }
@@ -163,10 +161,7 @@ std::vector<NodeEvidence> evidence_in(std::string_view output) {
         if (found == std::string_view::npos) {
             continue;
         }
-        std::string text(line.substr(found + mark.size()));
-        std::replace(text.begin(), text.end(), '\t', '\n');
-        const auto [name, lines] = split_once(text, '\n');
-        if (auto evidence = read_evidence(lines.value_or(""))) {
+        if (auto evidence = read_evidence(line.substr(found + mark.size()))) {
             nodes.push_back(std::move(*evidence));
         }
     }

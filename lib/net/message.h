@@ -60,6 +60,7 @@ inline ConstRawText raw(const std::string& text) {
 class FieldWriter {
 public:
     explicit FieldWriter(nlohmann::json& object) : object_(object) {}
+    void check(bool /*good*/) {}
 
     /// `limits`: of a text its bytes, of a list its items, of a number or enumeration the greatest.
     template<typename T, typename... Limits>
@@ -122,18 +123,18 @@ public:
     template<typename T, typename... Limits>
     void operator()(const char* name, T&& value, Limits... limits) {
         if (const auto* const json = find(object_, name)) {
-            note(take(*json, value, limits...));
+            check(take(*json, value, limits...));
         }
     }
     template<typename T, typename... Limits>
     void operator()(const char* name, std::optional<T>& value, Limits... limits) {
         if (const auto* const json = find(object_, name)) {
-            note(take(*json, value.emplace(), limits...));
+            check(take(*json, value.emplace(), limits...));
         }
     }
 
     /// For what a message checks itself.
-    void note(bool good) { good_ = good_ && good; }
+    void check(bool good) { good_ = good_ && good; }
     [[nodiscard]] bool good() const { return good_; }
 
 private:

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/child_value.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+void write_all(int fd, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t count = ::write(fd, text.data(), text.size());
+        if (count < 0 && errno != EINTR) {
+            return;
+        }
+        text.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
+    }
+}
+
+} // namespace
+
+std::optional<ChildText> ChildText::start(const std::function<std::string()>& work) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return std::nullopt;
+    }
+    UniqueFd in(ends[0]);
+    const UniqueFd out(ends[1]);
+    auto child = Child::start([&] { write_all(out.get(), work()); }, std::array{out.get()});
+    if (!child) {
+        return std::nullopt;
+    }
+    return ChildText(std::move(*child), std::move(in));
+}
+
+std::optional<std::string> ChildText::finish(Clock::time_point deadline) {
+    std::string text;
+    std::array<char, 65536> bytes{};
+    for (;;) {
+        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
+        pollfd waiting{pipe_.get(), POLLIN, 0};
+        if (::poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, 60'000))) <= 0) {
+            if (Clock::now() < deadline) {
+                continue;
+            }
+            (void)child_.finish(milliseconds(0));
+            return std::nullopt;
+        }
+        const ssize_t count = ::read(pipe_.get(), bytes.data(), bytes.size());
+        if (count <= 0) {
+            break;
+        }
+        text.append(bytes.data(), static_cast<std::size_t>(count));
+    }
+    constexpr milliseconds to_exit(1000); // it has said all
+    return child_.finish(to_exit) ? std::optional(std::move(text)) : std::nullopt;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work that may hang in a file system, a name service or a controller, done in a child of this process with a limit of
+// time. A child, because a thread that hangs so would block seteuid(2) of the whole process (nptl(7)), which slurmstepd
+// calls right after us.
+#pragma once
+
+#include "lib/child.h"
+#include "lib/net/message.h"
+#include "lib/unique_fd.h"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace rdma_nccl {
+
+/// What `work` gives, while this process does something else.
+class ChildText {
+public:
+    static std::optional<ChildText> start(const std::function<std::string()>& work);
+
+    /// nullopt when it has not ended by then, or was killed; then it is killed.
+    std::optional<std::string> finish(std::chrono::steady_clock::time_point deadline);
+
+private:
+    ChildText(Child child, UniqueFd pipe) : child_(std::move(child)), pipe_(std::move(pipe)) {}
+
+    Child child_;
+    UniqueFd pipe_;
+};
+
+/// A message (lib/net/message.h) that `work` gives.
+template<typename T>
+class ChildValue {
+public:
+    static ChildValue start(const std::function<T()>& work) {
+        return ChildValue(ChildText::start([&work] { return write_message(work()); }));
+    }
+
+    std::optional<T> finish(std::chrono::steady_clock::time_point deadline) {
+        const auto text = text_ ? text_->finish(deadline) : std::nullopt;
+        auto value = text ? read_message<std::variant<T>>(*text) : fail("");
+        return value ? std::optional(std::get<T>(std::move(*value))) : std::nullopt;
+    }
+
+private:
+    explicit ChildValue(std::optional<ChildText> text) : text_(std::move(text)) {}
+
+    std::optional<ChildText> text_;
+};
+
+} // namespace rdma_nccl
