@@ -10,7 +10,6 @@
 #include "lib/placement_report.h"
 #include "lib/report.h"
 #include "lib/text.h"
-#include "plugin/etc_hosts.h"
 #include "plugin/node_bind.h"
 #include "plugin/spawn.h"
 #include "plugin/step_layout.h"
@@ -30,6 +29,7 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::chrono::milliseconds patience_with_files(5000);
+constexpr std::chrono::milliseconds patience_with_slurmctld(5000);
 
 void tell(const NodeState& state, std::string_view text) {
     tell_user(format_text("{}: {}", state.facts.host_name, text));
@@ -330,6 +330,21 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged,
     }
 }
 
+/// hosts=mount. Of the step only the ids that Slurm gives are believed: its environment is the user's.
+void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts) {
+    const std::uint32_t job = host.job_id().value_or(0);
+    const std::uint32_t step = host.step_id().value_or(first_special_step);
+    const auto own = read_etc_hosts();
+    const auto nodes = load_node_names(job, step, state.facts.step.heterogeneous, patience_with_slurmctld);
+    auto made = make_etc_hosts(hosts, nodes, own);
+    if (!made.warning.empty()) {
+        state.warnings.insert(state.warnings.begin(), std::move(made.warning));
+    }
+    if (!made.text.empty()) {
+        state.etc_hosts = mounted_hosts(job, step, std::move(made.text));
+    }
+}
+
 /// hosts=file and hosts=mount.
 void write_hosts(NodeState& state, const Host& host, HostsTable hosts) {
     if (state.settings.hosts == HostsChoice::Off) {
@@ -348,7 +363,7 @@ void write_hosts(NodeState& state, const Host& host, HostsTable hosts) {
         return;
     }
     if (state.settings.hosts == HostsChoice::Mount && state.settings.hosts_mount_allowed) {
-        state.etc_hosts = with_own_hosts(hosts);
+        add_etc_hosts(state, host, hosts);
     }
     auto files = write_hosts_files(hosts, state.facts.environment, state.facts.step.name(), node);
     if (!files) {
@@ -494,10 +509,10 @@ void node_prepare_task(const NodeState& state) {
             tell(state, format_text("warning: memlock=raise: {}", raised.error().message));
         }
     }
-    if (state.etc_hosts.empty()) {
+    if (!state.etc_hosts) {
         return;
     }
-    if (const auto mounted = mount_etc_hosts(state.etc_hosts); !mounted) {
+    if (const auto mounted = mount_etc_hosts(*state.etc_hosts); !mounted) {
         tell(state,
              format_text("warning: hosts=mount: {}: the task sees the node's own /etc/hosts", mounted.error().message));
     }
@@ -578,6 +593,9 @@ void node_end_task(NodeState& state) {
 
 void node_end(NodeState& state) {
     state.evidence.reset();
+    if (state.etc_hosts) {
+        remove_etc_hosts(*state.etc_hosts);
+    }
     if (!state.log_directory.empty()) {
         as_user(state.user, [&state] { remove_log_directory(state.log_directory); });
     }

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/step_layout.h"
 
+#include "lib/child.h"
 #include "lib/head.h"
 #include "lib/hostlist.h"
+#include "lib/root.h"
 #include "lib/text.h"
+#include "lib/unique_fd.h"
 #include "plugin/slurm_compat.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <fcntl.h>
 #include <iterator>
 #include <memory>
+#include <poll.h>
 #include <set>
 #include <span>
 #include <string_view>
+#include <unistd.h>
 #include <utility>
 
 namespace rdma_nccl {
@@ -160,13 +170,90 @@ bool host_has_libslurm() {
            slurm_load_node_single != nullptr && slurm_free_node_info_msg != nullptr;
 }
 
+/// All but the head's address; without nodes when Slurm does not say.
+StepLayout load_nodes(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
+    if (!host_has_libslurm()) {
+        return {};
+    }
+    return heterogeneous_job ? load_job_components(job_id, step_id) : load_step_components(job_id, step_id);
+}
+
+/// This process's. A child that calls libslurm needs them all: a log file of Slurm's, closed, would make room for a
+/// connection to slurmctld, and the log's lines would go there.
+std::vector<int> open_descriptors() {
+    std::vector<int> descriptors;
+    const auto root = Root::open("/");
+    const auto names = root ? root->list("/proc/self/fd") : fail("");
+    for (const auto& name : names ? *names : std::vector<std::string>()) {
+        if (const auto descriptor = parse_number<int>(name)) {
+            descriptors.push_back(*descriptor);
+        }
+    }
+    return descriptors;
+}
+
+/// Up to the end; nullopt when that does not come in time.
+std::optional<std::string> read_until(int from, std::chrono::steady_clock::time_point deadline) {
+    std::string text;
+    for (;;) {
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+        pollfd waiting{from, POLLIN, 0};
+        const int ready = ::poll(&waiting, 1, static_cast<int>(std::max<long>(left, 0)));
+        if (ready == 0 || (ready < 0 && errno != EINTR)) {
+            return std::nullopt;
+        }
+        if (ready < 0) {
+            continue;
+        }
+        std::array<char, 4096> buffer{};
+        const ssize_t count = ::read(from, buffer.data(), buffer.size());
+        if (count == 0) {
+            return text;
+        }
+        if (count < 0 && errno != EINTR) {
+            return std::nullopt;
+        }
+        text.append(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    }
+}
+
 } // namespace
 
-std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
-    if (!host_has_libslurm()) {
+std::optional<std::vector<std::string>> load_node_names(std::uint32_t job_id, std::uint32_t step_id,
+                                                        bool heterogeneous_job, std::chrono::milliseconds limit) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
         return std::nullopt;
     }
-    StepLayout step = heterogeneous_job ? load_job_components(job_id, step_id) : load_step_components(job_id, step_id);
+    const UniqueFd reader(ends[0]);
+    UniqueFd writer(ends[1]);
+    auto kept = open_descriptors();
+    kept.push_back(writer.get());
+    auto child = Child::start(
+        [&] {
+            for (const auto& node : load_nodes(job_id, step_id, heterogeneous_job).nodes) {
+                (void)::dprintf(writer.get(), "%s\n", node.name.c_str());
+            }
+        },
+        kept);
+    writer.reset();
+    const auto text = child ? read_until(reader.get(), deadline) : std::nullopt;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const bool whole = child && child->finish(std::max(left, std::chrono::milliseconds(0)));
+    if (!whole || !text || text->empty()) {
+        return std::nullopt;
+    }
+    std::vector<std::string> names;
+    for (const auto name : split(std::string_view(*text).substr(0, text->size() - 1), '\n')) {
+        names.emplace_back(name);
+    }
+    return names;
+}
+
+std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
+    StepLayout step = load_nodes(job_id, step_id, heterogeneous_job);
     if (step.nodes.empty()) {
         return std::nullopt;
     }
