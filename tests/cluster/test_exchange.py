@@ -189,6 +189,20 @@ class UnequalNodes(ExchangeTest):
                                                "# the nodes of this step, by rdma-nccl", "25.11.128.3\tn02"])
         self.assert_nothing_left()
 
+    def test_mounted_hosts_of_heterogeneous_steps(self):
+        """Of one job, and of a job for each component: both layouts are slurmctld's to tell."""
+        self.with_lines("etc/rdma-nccl.conf", "hosts_mount=on")
+        step = "--rdma-nccl=hosts=mount,layout=rank"
+        script = "[ $SLURM_PROCID != 1 ] || tail -n2 /etc/hosts"
+        table = ["25.11.128.2\tn01", "25.11.128.3\tn02"]
+        output, messages = self.step("salloc", "-Q", "-N2", "-w", "n[01-02]", "srun", step, "-n1", "-w", "n01", "bash", "-c",
+                                     script, ":", "-n1", "-w", "n02", "bash", "-c", script)
+        self.assertEqual(output.splitlines(), table, messages)
+        output, messages = self.step("salloc", "-Q", "-N1", "-w", "n01", ":", "-N1", "-w", "n02", "srun",
+                                     "--het-group=0,1", step, "bash", "-c", script)
+        self.assertEqual(output.splitlines(), table, messages)
+        self.assert_nothing_left()
+
     def test_with_mounted_hosts_no_program_gains_privileges(self):
         self.with_lines("etc/rdma-nccl.conf", "hosts_mount=on")
         program = self.program_of_root()
