@@ -43,14 +43,16 @@ void close_all_but(std::span<const int> keep) {
     close_from_to(next, ~0U);
 }
 
-std::optional<Child> Child::start(const std::function<void()>& work, std::span<const int> keep) {
+std::optional<Child> Child::start(const std::function<void()>& work, std::span<const int> keep, Inherit inherit) {
     const pid_t pid = ::fork();
     if (pid < 0) {
         return std::nullopt;
     }
     if (pid == 0) {
         try {
-            close_all_but(keep);
+            if (inherit == Inherit::Few) {
+                close_all_but(keep);
+            }
             work();
         } catch (...) {
             ::_exit(1);

@@ -9,13 +9,16 @@
 
 namespace rdma_nccl {
 
+enum class Inherit { Few, All };
+
 /// A child of this process that runs no program: for what may hang in a driver or a file system, or must not be done as
 /// this user. Nothing that it changes in memory is seen here.
 class Child {
 public:
     /// Starts `work`; nullopt when there is no child to be had. Of this process's descriptors it has 0 to 2 and those
-    /// of `keep`: one that hangs must not keep a pipe of a task open.
-    static std::optional<Child> start(const std::function<void()>& work, std::span<const int> keep = {});
+    /// of `keep`: one that hangs must not keep a pipe of a task open. Inherit::All: it has all of them.
+    static std::optional<Child> start(const std::function<void()>& work, std::span<const int> keep = {},
+                                      Inherit inherit = Inherit::Few);
 
     Child(Child&& other) noexcept;
     Child(const Child&) = delete;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -27,14 +28,17 @@ void write_all(int fd, std::string_view text) {
 
 } // namespace
 
-std::optional<ChildText> ChildText::start(const std::function<std::string()>& work) {
+std::optional<ChildText> ChildText::start(const std::function<std::string()>& work, std::span<const int> keep,
+                                          Inherit inherit) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
         return std::nullopt;
     }
     UniqueFd in(ends[0]);
     const UniqueFd out(ends[1]);
-    auto child = Child::start([&] { write_all(out.get(), work()); }, std::array{out.get()});
+    std::vector<int> kept(keep.begin(), keep.end());
+    kept.push_back(out.get());
+    auto child = Child::start([&] { write_all(out.get(), work()); }, kept, inherit);
     if (!child) {
         return std::nullopt;
     }

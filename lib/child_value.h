@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 
@@ -19,7 +20,9 @@ namespace rdma_nccl {
 /// What `work` gives, while this process does something else.
 class ChildText {
 public:
-    static std::optional<ChildText> start(const std::function<std::string()>& work);
+    /// `keep` and `inherit` as of Child.
+    static std::optional<ChildText> start(const std::function<std::string()>& work, std::span<const int> keep,
+                                          Inherit inherit);
 
     /// nullopt when it has not ended by then, or was killed; then it is killed.
     std::optional<std::string> finish(std::chrono::steady_clock::time_point deadline);
@@ -35,8 +38,9 @@ private:
 template<typename T>
 class ChildValue {
 public:
-    static ChildValue start(const std::function<T()>& work) {
-        return ChildValue(ChildText::start([&work] { return write_message(work()); }));
+    static ChildValue start(const std::function<T()>& work, std::span<const int> keep = {},
+                            Inherit inherit = Inherit::Few) {
+        return ChildValue(ChildText::start([&work] { return write_message(work()); }, keep, inherit));
     }
 
     std::optional<T> finish(std::chrono::steady_clock::time_point deadline) {

@@ -6,7 +6,9 @@
 #include "lib/exchange_values.h"
 #include "lib/result.h"
 
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -15,6 +17,18 @@ std::string hosts_text(const HostsTable& hosts);
 
 /// "n01 slots=8" lines.
 std::string hostfile_text(const HostsTable& hosts);
+
+/// hosts=mount: what the tasks see as /etc/hosts, and programs with set-user-ID bits that they start.
+struct EtcHosts {
+    std::string text;    ///< empty: nothing is mounted
+    std::string warning; ///< empty: none
+};
+
+/// Decides that. The user may have written any table, by a server of their own: of it come in, behind the site's lines,
+/// only nodes of the step that the site's lines do not name, each once, with an address that other nodes can reach.
+/// `step_nodes`: by slurmctld; `own`: the node's /etc/hosts; nullopt: not known.
+EtcHosts make_etc_hosts(const HostsTable& hosts, const std::optional<std::vector<std::string>>& step_nodes,
+                        const std::optional<std::string>& own);
 
 /// Where both were written, in a directory of this step and node alone.
 struct HostsFiles {

@@ -12,6 +12,7 @@
 #include <array>
 #include <functional>
 #include <pwd.h>
+#include <span>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,11 +58,11 @@ namespace {
 
 /// In a child of this process where there is a limit of time.
 template<typename T>
-std::optional<T> call(const std::function<T()>& work, std::chrono::milliseconds limit) {
+std::optional<T> call(const std::function<T()>& work, std::chrono::milliseconds limit, std::span<const int> keep = {}) {
     if (limit.count() == 0) {
         return work();
     }
-    return ChildValue<T>::start(work).finish(std::chrono::steady_clock::now() + limit);
+    return ChildValue<T>::start(work, keep).finish(std::chrono::steady_clock::now() + limit);
 }
 
 std::string own_host_name() {
@@ -98,7 +99,7 @@ void read_conf_files(const Root& root, NodeFacts& facts, std::chrono::millisecon
         }
         return files;
     };
-    const auto files = call(read, patience);
+    const auto files = call(read, patience, std::array{root.descriptor()});
     if (!files) {
         facts.fabric.problems.push_back(
             format_text("NCCL's configuration files count as absent: the home directory or the name service did not "

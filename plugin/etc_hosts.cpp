@@ -2,19 +2,18 @@
 #include "plugin/etc_hosts.h"
 
 #include "lib/format.h"
-#include "lib/hosts_file.h"
 #include "lib/root.h"
 #include "lib/unique_fd.h"
 
-#include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -39,19 +38,42 @@ bool write_all(int file, const std::string& text) {
     return true;
 }
 
-} // namespace
-
-std::string with_own_hosts(const HostsTable& hosts) {
-    const auto root = Root::open("/");
-    const auto own = root ? root->read(etc_hosts, longest_hosts) : fail("");
-    if (!own || own->empty()) {
-        return "";
+/// The file, whole: a task finds it as it is to be, or not at all.
+Result<void> make_file(const MountedHosts& hosts) {
+    if (::access(hosts.path.c_str(), F_OK) == 0) {
+        return {};
     }
-    return "# the nodes of this step, by rdma-nccl\n" + hosts_text(hosts) + "# the node's own\n" + *own +
-           (own->back() == '\n' ? "" : "\n");
+    const std::string draft = format_text("{}.{}", hosts.path, ::getpid());
+    const UniqueFd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file) {
+        return failed(draft);
+    }
+    const bool ready = write_all(file.get(), hosts.text) && ::fchmod(file.get(), 0644) == 0 &&
+                       (::link(draft.c_str(), hosts.path.c_str()) == 0 || errno == EEXIST); // by another task
+    auto result = ready ? Result<void>() : Result<void>(failed(hosts.path));
+    (void)::unlink(draft.c_str());
+    return result;
 }
 
-Result<void> mount_etc_hosts(const std::string& text) {
+} // namespace
+
+MountedHosts mounted_hosts(std::uint32_t job_id, std::uint32_t step_id, std::string text) {
+    return {format_text("/run/rdma-nccl-hosts.{}.{}.{}", job_id, step_id, ::getpid()), std::move(text)};
+}
+
+std::optional<std::string> read_etc_hosts() {
+    const auto root = Root::open("/");
+    auto own = root ? root->read(etc_hosts, longest_hosts + 1) : fail("");
+    return own && own->size() <= longest_hosts ? std::optional(std::move(*own)) : std::nullopt;
+}
+
+Result<void> mount_etc_hosts(const MountedHosts& hosts) {
+    if (auto made = make_file(hosts); !made) {
+        return made;
+    }
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        return failed("PR_SET_NO_NEW_PRIVS");
+    }
     if (::unshare(CLONE_NEWNS) != 0) {
         return failed("unshare");
     }
@@ -59,16 +81,14 @@ Result<void> mount_etc_hosts(const std::string& text) {
     if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
         return failed("mount namespace");
     }
-    std::array<char, 32> path = {"/run/rdma-nccl-hosts.XXXXXX"};
-    const UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
-    if (!file) {
-        return failed(path.data());
+    if (::mount(hosts.path.c_str(), etc_hosts, nullptr, MS_BIND, nullptr) != 0) {
+        return failed(etc_hosts);
     }
-    const bool ready = write_all(file.get(), text) && ::fchmod(file.get(), 0644) == 0 &&
-                       ::mount(path.data(), etc_hosts, nullptr, MS_BIND, nullptr) == 0;
-    auto result = ready ? Result<void>() : Result<void>(failed(etc_hosts));
-    (void)::unlink(path.data());
-    return result;
+    return {};
+}
+
+void remove_etc_hosts(const MountedHosts& hosts) {
+    (void)::unlink(hosts.path.c_str());
 }
 
 } // namespace rdma_nccl

@@ -2,7 +2,6 @@
 #include "plugin/node.h"
 
 #include "lib/child.h"
-#include "lib/child_value.h"
 #include "lib/exchange_endpoint.h"
 #include "lib/exchange_report.h"
 #include "lib/format.h"
@@ -12,7 +11,6 @@
 #include "lib/placement_report.h"
 #include "lib/report.h"
 #include "lib/text.h"
-#include "plugin/etc_hosts.h"
 #include "plugin/node_bind.h"
 #include "plugin/spawn.h"
 #include "plugin/step_layout.h"
@@ -30,21 +28,6 @@
 
 namespace rdma_nccl {
 
-/// What Slurm says of rank 0's node.
-struct HeadInSlurm {
-    std::string node;
-    std::string address;
-};
-
-constexpr std::string_view message_name(const HeadInSlurm& /*m*/) {
-    return "head";
-}
-
-void fields(auto& f, Is<HeadInSlurm> auto& m) {
-    f("node", m.node);
-    f("address", m.address);
-}
-
 namespace {
 
 using std::chrono::milliseconds;
@@ -57,6 +40,7 @@ constexpr seconds time_to_start(45);
 /// Of them, what follows the exchange may take: Slurm and the name service are asked when it has failed.
 constexpr seconds time_behind_exchange(5);
 constexpr milliseconds patience_with_files(5000);
+constexpr milliseconds patience_with_slurmctld(5000);
 
 void tell(const NodeState& state, std::string_view text) {
     tell_user(format_text("{}: {}", state.facts.host_name, text));
@@ -228,17 +212,9 @@ void take_turn(const Host& host, Clock::time_point deadline) {
     std::this_thread::sleep_until(std::min(Clock::now() + turn, deadline));
 }
 
-/// Asked in a child: slurmctld may be busy, and the name service may hang.
-HeadInSlurm ask_slurm_for_head(const Step& step, Clock::time_point deadline) {
+std::optional<SlurmsStep> ask_about(const Step& step, Clock::time_point deadline) {
     constexpr seconds longest(15); // slurmctld's own limit, MessageTimeout, is 10
-    const std::function<HeadInSlurm()> ask = [&step] {
-        const auto layout = load_step_layout(step.job_id, step.step_id, step.heterogeneous);
-        const auto note = make_note(step.job_id, step.step_id, layout);
-        return HeadInSlurm{note.head_node, note.head_address};
-    };
-    return ChildValue<HeadInSlurm>::start(ask)
-        .finish(std::min(Clock::now() + longest, deadline))
-        .value_or(HeadInSlurm());
+    return ask_slurm(step.job_id, step.step_id, step.heterogeneous, std::min(Clock::now() + longest, deadline));
 }
 
 /// srun's note reaches the nodes of one component of a heterogeneous step only (srun.c, _launch_one_app). A node
@@ -247,9 +223,9 @@ void add_missing_note(Environment& environment, const Step& step, Clock::time_po
     if (step.note) {
         return;
     }
-    if (const auto head = ask_slurm_for_head(step, deadline); !head.node.empty()) {
+    if (const auto known = ask_about(step, deadline)) {
         environment.set(std::string(note_variable),
-                        write_note({step.job_id, step.step_id, head.node, head.address, 0, "", false}));
+                        write_note({step.job_id, step.step_id, known->head_node, known->head_address, 0, "", false}));
     }
 }
 
@@ -339,10 +315,10 @@ void plan_head_alone(NodeState& state, const Host& host, const ExchangeResult& e
         note->head_address = exchanged.head ? exchanged.head->text() : "";
     } else if ((!note || note->head_node.empty()) && !exchanged.srun_is_gone) {
         take_turn(host, deadline);
-        const auto known = ask_slurm_for_head(facts.step, deadline);
+        const auto known = ask_about(facts.step, deadline).value_or(SlurmsStep());
         note = note.value_or(StepNote{facts.step.job_id, facts.step.step_id, "", "", 0, "", false});
-        note->head_node = known.node;
-        note->head_address = known.address;
+        note->head_node = known.head_node;
+        note->head_address = known.head_address;
     }
     facts.head_node = find_head_node(facts.step);
     resolve_head(facts, state.settings, usual_patience);
@@ -387,6 +363,21 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged,
     }
 }
 
+/// hosts=mount. Of the step only the ids that Slurm gives are believed: its environment is the user's.
+void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts) {
+    const std::uint32_t job = host.job_id().value_or(0);
+    const std::uint32_t step = host.step_id().value_or(first_special_step);
+    const auto own = read_etc_hosts();
+    const auto known = ask_slurm(job, step, state.facts.step.heterogeneous, Clock::now() + patience_with_slurmctld);
+    auto made = make_etc_hosts(hosts, known ? std::optional(known->nodes) : std::nullopt, own);
+    if (!made.warning.empty()) {
+        state.warnings.insert(state.warnings.begin(), std::move(made.warning));
+    }
+    if (!made.text.empty()) {
+        state.etc_hosts = mounted_hosts(job, step, std::move(made.text));
+    }
+}
+
 /// hosts=file and hosts=mount.
 void write_hosts(NodeState& state, const Host& host, HostsTable hosts) {
     if (state.settings.hosts == HostsChoice::Off) {
@@ -405,7 +396,7 @@ void write_hosts(NodeState& state, const Host& host, HostsTable hosts) {
         return;
     }
     if (state.settings.hosts == HostsChoice::Mount && state.settings.hosts_mount_allowed) {
-        state.etc_hosts = with_own_hosts(hosts);
+        add_etc_hosts(state, host, hosts);
     }
     auto files = write_hosts_files(hosts, state.facts.environment, state.facts.step.name(), node);
     if (!files) {
@@ -553,10 +544,10 @@ void node_prepare_task(const NodeState& state) {
             tell(state, format_text("warning: memlock=raise: {}", raised.error().message));
         }
     }
-    if (state.etc_hosts.empty()) {
+    if (!state.etc_hosts) {
         return;
     }
-    if (const auto mounted = mount_etc_hosts(state.etc_hosts); !mounted) {
+    if (const auto mounted = mount_etc_hosts(*state.etc_hosts); !mounted) {
         tell(state,
              format_text("warning: hosts=mount: {}: the task sees the node's own /etc/hosts", mounted.error().message));
     }
@@ -637,6 +628,9 @@ void node_end_task(NodeState& state) {
 
 void node_end(NodeState& state) {
     state.evidence.reset();
+    if (state.etc_hosts) {
+        remove_etc_hosts(*state.etc_hosts);
+    }
     if (!state.log_directory.empty()) {
         as_user(state.user, [&state] { remove_log_directory(state.log_directory); });
     }

@@ -7,6 +7,7 @@
 #include "lib/plan.h"
 #include "lib/topology.h"
 #include "plugin/configuration.h"
+#include "plugin/etc_hosts.h"
 #include "plugin/host.h"
 #include "plugin/node_exchange.h"
 #include "plugin/step_evidence.h"
@@ -35,7 +36,7 @@ struct NodeState {
     bool told_by_srun = false;               ///< srun has told the summary, for all nodes at once
     std::vector<std::string> told_warnings;  ///< and these warnings
     std::vector<std::string> port_warnings;  ///< what could not be held
-    std::string etc_hosts;                   ///< hosts=mount: what the tasks shall see; else empty
+    std::optional<MountedHosts> etc_hosts;   ///< hosts=mount: what the tasks shall see
     std::optional<HostsFiles> hosts_files;   ///< hosts=file
     StepSockets sockets;
     unsigned running_tasks = 0;

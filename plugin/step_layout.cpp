@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/step_layout.h"
 
+#include "lib/child_value.h"
 #include "lib/head.h"
 #include "lib/hostlist.h"
 #include "lib/text.h"
 #include "plugin/slurm_compat.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <set>
@@ -15,6 +17,17 @@
 #include <utility>
 
 namespace rdma_nccl {
+
+constexpr std::string_view message_name(const SlurmsStep& /*m*/) {
+    return "step";
+}
+
+void fields(auto& f, Is<SlurmsStep> auto& m) {
+    constexpr std::size_t most_nodes = 65536;
+    f("nodes", m.nodes, most_nodes);
+    f("head_node", m.head_node);
+    f("head_address", m.head_address);
+}
 
 namespace {
 
@@ -160,13 +173,36 @@ bool host_has_libslurm() {
            slurm_load_node_single != nullptr && slurm_free_node_info_msg != nullptr;
 }
 
+/// All but the head's address; without nodes when Slurm does not say.
+StepLayout load_nodes(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
+    if (!host_has_libslurm()) {
+        return {};
+    }
+    return heterogeneous_job ? load_job_components(job_id, step_id) : load_step_components(job_id, step_id);
+}
+
 } // namespace
 
+std::optional<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job,
+                                    std::chrono::steady_clock::time_point deadline) {
+    const std::function<SlurmsStep()> ask = [=] {
+        SlurmsStep step;
+        if (const auto layout = load_step_layout(job_id, step_id, heterogeneous_job)) {
+            std::transform(layout->nodes.begin(), layout->nodes.end(), std::back_inserter(step.nodes),
+                           [](const ExpectedNode& node) { return node.name; });
+            const auto note = make_note(job_id, step_id, layout);
+            step.head_node = note.head_node;
+            step.head_address = note.head_address;
+        }
+        return step;
+    };
+    // A log file of Slurm's, closed, would make room for a connection to slurmctld, and the log's lines would go there.
+    auto step = ChildValue<SlurmsStep>::start(ask, {}, Inherit::All).finish(deadline);
+    return step && !step->nodes.empty() ? step : std::nullopt;
+}
+
 std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
-    if (!host_has_libslurm()) {
-        return std::nullopt;
-    }
-    StepLayout step = heterogeneous_job ? load_job_components(job_id, step_id) : load_step_components(job_id, step_id);
+    StepLayout step = load_nodes(job_id, step_id, heterogeneous_job);
     if (step.nodes.empty()) {
         return std::nullopt;
     }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What slurmctld knows of a step, by a few RPCs in srun, whose number does not grow with the nodes.
+// What slurmctld knows of a step, by a few RPCs in srun, whose number does not grow with the nodes; with hosts=mount
+// also by one on each node.
 #pragma once
 
 #include "lib/exchange_plan.h"
 #include "lib/settings.h"
 #include "lib/step.h"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +27,18 @@ struct StepLayout {
 /// nullopt when Slurm does not say. `heterogeneous_job`: other components have jobs of their own, which are asked, too;
 /// whether they are part of the step is not certain then.
 std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
+
+/// What a node has to know of its step's layout.
+struct SlurmsStep {
+    std::vector<std::string> nodes; ///< in the order of their ranks
+    std::string head_node;
+    std::string head_address; ///< numeric; empty: not known
+};
+
+/// load_step_layout() in a child of slurmstepd: slurmctld may be busy, and the name service may hang. nullopt when
+/// Slurm does not say, or not by then.
+std::optional<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job,
+                                    std::chrono::steady_clock::time_point deadline);
 
 /// A note that says so, with a numeric address that other nodes can use, if the node's resolves to one.
 StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optional<StepLayout>& layout);

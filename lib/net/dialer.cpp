@@ -20,6 +20,7 @@ using Clock = Dialer::Clock;
 
 constexpr milliseconds stagger(250);
 constexpr milliseconds retry_after(200);
+constexpr unsigned most_failures = 3; // of an address that takes connections, and closes them
 
 bool has(const std::vector<IpAddress>& list, const IpAddress& address) {
     return std::find(list.begin(), list.end(), address) != list.end();
@@ -74,7 +75,7 @@ void Dialer::start_due() {
     const auto now = Clock::now();
     for (std::size_t i = 0; i < tries_.size() && now >= next_start_; ++i) {
         auto& one = tries_[i];
-        if (one.attempt || now < one.next) {
+        if (one.attempt || now < one.next || is_given_up(one)) {
             continue;
         }
         one.attempt.emplace(target_.addresses[i], target_.port,
@@ -88,8 +89,17 @@ void Dialer::start_due() {
     }
 }
 
+bool Dialer::is_given_up(const Try& one) const {
+    return !target_.waits_for_listener && one.failures >= most_failures;
+}
+
+bool Dialer::is_hopeless() const {
+    return std::all_of(tries_.begin(), tries_.end(), [this](const Try& one) { return is_given_up(one); });
+}
+
 void Dialer::note_failure(Try& one) {
     const int code = one.attempt->error();
+    one.failures += code == EPROTO ? 1 : most_failures;
     one.problem = code == EPROTO ? "what listens there has closed the connection, or does not have the key of this step"
                                  : std::strerror(code); // NOLINT(concurrency-mt-unsafe): glibc's is safe
     one.attempt.reset();
@@ -122,7 +132,7 @@ std::optional<Connection> Dialer::work() {
 Clock::time_point Dialer::deadline() const {
     auto next = Clock::now() + std::chrono::hours(1);
     for (const auto& one : tries_) {
-        if (!one.attempt) {
+        if (!one.attempt && !is_given_up(one)) {
             next = std::min(next, std::max(one.next, next_start_));
         }
     }
@@ -145,9 +155,8 @@ std::string Dialer::problem() const {
 }
 
 Result<Connection> dial(DialTarget target, Clock::time_point connected, Clock::time_point deadline) {
-    const bool possible = !target.addresses.empty();
     Dialer dialer(std::move(target));
-    while (possible) {
+    while (!dialer.is_hopeless()) {
         const auto limit = dialer.is_connected() ? deadline : std::min(connected, deadline);
         if (Clock::now() >= limit) {
             break;

@@ -46,6 +46,7 @@ struct DialTarget {
     Key key;
     std::string context;
     std::size_t longest_message = 0; ///< from the coordinator
+    bool waits_for_listener = false; ///< an address that refuses is tried again, until the end
 };
 
 class Dialer {
@@ -59,10 +60,13 @@ public:
     /// When work() has to be called at the latest.
     [[nodiscard]] Clock::time_point deadline() const;
     /// Does what can be done now: the next addresses are tried while those before have not answered, a quarter of a
-    /// second later each; one that failed is tried again. The connection, once one is proven.
+    /// second later each. One that closes the connection before the proof is tried again: it may have been crowded
+    /// out. The connection, once one is proven.
     std::optional<Connection> work();
     /// Whether any address has taken a connection, and has not closed it.
     [[nodiscard]] bool is_connected() const;
+    /// Whether all have failed for good.
+    [[nodiscard]] bool is_hopeless() const;
     /// What every address failed with last: "10.0.0.1 port 7: Connection refused; ...".
     [[nodiscard]] std::string problem() const;
 
@@ -70,10 +74,12 @@ private:
     struct Try {
         std::optional<Attempt> attempt;
         Clock::time_point next; ///< not to be tried before
+        unsigned failures = 0;
         std::string problem;
     };
     void start_due();
     void note_failure(Try& one);
+    [[nodiscard]] bool is_given_up(const Try& one) const;
     void watch(std::size_t i, int operation) const;
 
     DialTarget target_;

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import time
 
@@ -130,24 +131,96 @@ class UnequalNodes(ExchangeTest):
         self.assertEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"rdma-nccl: n01: warning: hosts=file: /proc/rdma-nccl\S+: ")
 
+    def with_lines(self, name: str, *lines: str) -> None:
+        """More lines in a file of the cluster, in place, until the test ends."""
+        path = os.path.join(self.cluster.dir, name)
+        with open(path, encoding="utf-8") as file:
+            before = file.read()
+
+        def restore() -> None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(before)
+
+        self.addCleanup(restore)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("".join(line + "\n" for line in lines))
+
+    def program_of_root(self) -> str:
+        """`id` with root's set-user-ID bit, in a file system that heeds the bit."""
+        path = os.path.join(self.cluster.dir, "home/id-of-root")
+        self.addCleanup(os.unlink, path)
+        shutil.copy("/usr/bin/id", path)
+        os.chown(path, 0, 0)
+        os.chmod(path, 0o4755)
+        self.assertEqual(self.good(path, "-u").split(), ["0"], "the test needs a file system without nosuid")
+        return path
+
+    def assert_nothing_left(self) -> None:
+        """Other clusters of this machine share /run: their files go as well."""
+        deadline = time.monotonic() + 20
+        while self.leftovers() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        self.assertEqual(self.leftovers(), [])
+
     def test_mounted_hosts(self):
         refused = self.cluster.run("srun", "-N2", "--rdma-nccl=hosts=mount", "true")
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("hosts=mount is not allowed here", refused.stderr)
-        conf = os.path.join(self.cluster.dir, "etc/rdma-nccl.conf")
-        with open(conf, encoding="utf-8") as file:
-            before = file.read()
-        try:
-            self.file("etc/rdma-nccl.conf", "hosts_mount=on")
-            output, _ = self.step("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=hosts=mount", "bash", "-c",
-                                  "getent hosts n01; grep -c rdma-nccl /etc/hosts; tail -1 /etc/hosts")
-        finally:
-            self.file("etc/rdma-nccl.conf", before)
+        self.with_lines("etc/rdma-nccl.conf", "hosts_mount=on")
+        output, messages = self.step("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=hosts=mount", "bash", "-c",
+                                     "getent hosts n01; grep -c rdma-nccl /etc/hosts")
         lines = output.splitlines()
         self.assertEqual(sum(bool(re.match(r"25\.11\.128\.2 +n01", line)) for line in lines), 2)
-        self.assertEqual(lines.count("127.0.0.1 localhost"), 2)
+        self.assertEqual(lines.count("1"), 2, output)
+        self.assertNotIn("hosts=mount", messages)
         self.assertNotIn("rdma-nccl", self.good("cat", "/etc/hosts", node="n01"))
-        self.assertEqual(self.leftovers(), [])
+        self.assert_nothing_left()
+
+    def test_mounted_hosts_leave_the_sites_lines_as_they_are(self):
+        """What the site says of a name holds, whatever the user says: here by `head`."""
+        self.with_lines("etc/rdma-nccl.conf", "hosts_mount=on")
+        self.with_lines("etc/hosts", "25.11.128.200 ldap N01")
+        forged = ["srun", "-N1", "-n1", "-w", "n01", "--rdma-nccl=hosts=mount,head=25.11.128.66"]
+        output, _ = self.step(*forged, "getent", "hosts", "n01", "ldap")
+        self.assertEqual([line.split()[0] for line in output.splitlines()], ["25.11.128.200"] * 2)
+        output, _ = self.step("srun", "-N2", "-n2", "-w", "n[01-02]", "--rdma-nccl=hosts=mount", "bash", "-c",
+                              "[ $SLURM_PROCID != 1 ] || cat /etc/hosts")
+        self.assertEqual(output.splitlines(), ["127.0.0.1 localhost", "25.11.128.200 ldap N01",
+                                               "# the nodes of this step, by rdma-nccl", "25.11.128.3\tn02"])
+        self.assert_nothing_left()
+
+    def test_mounted_hosts_of_heterogeneous_steps(self):
+        """Of one job, and of a job for each component: both layouts are slurmctld's to tell."""
+        self.with_lines("etc/rdma-nccl.conf", "hosts_mount=on")
+        step = "--rdma-nccl=hosts=mount,layout=rank"
+        script = "[ $SLURM_PROCID != 1 ] || tail -n2 /etc/hosts"
+        table = ["25.11.128.2\tn01", "25.11.128.3\tn02"]
+        output, messages = self.step("salloc", "-Q", "-N2", "-w", "n[01-02]", "srun", step, "-n1", "-w", "n01", "bash", "-c",
+                                     script, ":", "-n1", "-w", "n02", "bash", "-c", script)
+        self.assertEqual(output.splitlines(), table, messages)
+        output, messages = self.step("salloc", "-Q", "-N1", "-w", "n01", ":", "-N1", "-w", "n02", "srun",
+                                     "--het-group=0,1", step, "bash", "-c", script)
+        self.assertEqual(output.splitlines(), table, messages)
+        self.assert_nothing_left()
+
+    def test_with_mounted_hosts_no_program_gains_privileges(self):
+        self.with_lines("etc/rdma-nccl.conf", "hosts_mount=on")
+        program = self.program_of_root()
+        script = f"grep NoNewPrivs /proc/self/status; {program} -u"
+        output, _ = self.step("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=hosts=file", "bash", "-c", script)
+        self.assertEqual(sorted(output.split()), sorted(["NoNewPrivs:", "0", "0"] * 2))
+        user = self.good("id", "-u").strip()
+        output, _ = self.step("srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl=hosts=mount", "bash", "-c", script)
+        self.assertEqual(sorted(output.split()), sorted(["NoNewPrivs:", "1", user] * 2))
+
+    def test_the_tasks_of_a_node_see_one_mounted_file(self):
+        self.with_lines("etc/rdma-nccl.conf", "hosts_mount=on")
+        output, _ = self.step("srun", "-N1", "-n4", "-w", "n01", "--rdma-nccl=hosts=mount", "stat", "-c", "%d:%i %U %a",
+                              "/etc/hosts")
+        self.assertEqual(len(output.splitlines()), 4)
+        self.assertEqual(len(set(output.splitlines())), 1, output)
+        self.assertEqual(output.split()[1:3], ["root", "644"])
+        self.assert_nothing_left()
 
 
 class Agreement(ExchangeTest):

@@ -177,6 +177,7 @@ void FakeSlurm::slurmstepd(const std::optional<const char*>& option) {
         task.environment["SLURM_NODEID"] = std::to_string(step.node_id);
         internals_->task = &task;
         internals_->environment = &task.environment;
+        call("slurm_spank_task_init_privileged");
         task.result = call("slurm_spank_task_init");
         internals_->task = nullptr;
         tasks_.push_back(task);
@@ -351,6 +352,9 @@ void slurm_debug(const char* /*format*/, ...) {}
 slurm_step_layout_t* slurm_job_step_layout_get(slurm_step_id_t* id) {
     const Internals& host = *Internals::current();
     const auto& step = host.slurm->step;
+    while (step.layout_hangs) {
+        ::pause();
+    }
     if (step.layout.empty() || id->job_id != step.job_id || id->step_id != step.step_id ||
         host.fails("slurm_job_step_layout_get")) {
         return nullptr;

@@ -36,6 +36,7 @@ struct FakeStep {
     Variables environment;
     /// Node index of each task for slurm_job_step_layout_get(); empty: the call fails.
     std::vector<std::uint32_t> layout;
+    bool layout_hangs = false;                    ///< it does not come back
     std::map<std::string, std::string> addresses; ///< NodeAddr of each node
 };
 

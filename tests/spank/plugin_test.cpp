@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real plugin under a fake Slurm: contexts, options, environments, failures.
 
+#include "lib/child.h"
 #include "lib/environment.h"
 #include "lib/step.h"
 #include "lib/tcp.h"
@@ -8,10 +9,15 @@
 #include "tests/unit/tree.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <sstream>
 #include <string>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 namespace rdma_nccl::test {
 namespace {
@@ -515,14 +521,17 @@ TEST_F(PluginTest, AnExchangeThatCannotBeReached) {
     for (const auto& [name, value] : slurm.left_by_srun()) {
         slurm.step.environment[name] = value;
     }
-    const std::string tokens = std::string(32, '0') + ";" + std::string(32, '1');
-    for (const auto& endpoint : {"1;1;" + tokens + ";5;127.0.0.1", std::string("1;nonsense"), std::string()}) {
+    slurm.step.environment["SLURM_RDMA_NCCL_KEY"] = std::string(64, '1');
+    for (const std::string endpoint : {"2;1;5;127.0.0.1", "2;nonsense", ""}) {
         slurm.step.environment["SLURM_RDMA_NCCL_EXCHANGE"] = endpoint;
         slurm.clear_messages();
         slurm.slurmstepd(bare);
         EXPECT_EQ(value(0, "MASTER_ADDR"), "10.1.0.5") << endpoint;
         EXPECT_EQ(value(0, "WORLD_SIZE"), "4") << endpoint;
         EXPECT_EQ(value(0, "SLURM_RDMA_NCCL_EXCHANGE"), "(unset)");
+        EXPECT_EQ(value(0, "SLURM_RDMA_NCCL_KEY"), "(unset)");
+        EXPECT_EQ(value(0, "RDMA_NCCL_TOKEN").size(), 64U);
+        EXPECT_NE(value(0, "RDMA_NCCL_TOKEN"), std::string(64, '1'));
         EXPECT_EQ(said("warning: srun does not answer (127.0.0.1 port 1: Connection refused"),
                   endpoint.find("127") != std::string::npos)
             << slurm.messages();
@@ -539,6 +548,130 @@ TEST_F(PluginTest, PortsAreHeld) {
     run(("verbose=3,port=" + port).c_str());
     EXPECT_TRUE(said("warning: port " + port + " is in use on this node")) << slurm.messages();
     EXPECT_EQ(value(0, "MASTER_PORT"), port);
+}
+
+/// hosts=mount for a step of one node, whose table every node makes by itself. In a child: what is mounted for a task,
+/// and the privileges that it gives up, are those of its process.
+class HostsMountTest : public PluginTest {
+protected:
+    HostsMountTest() {
+        slurm.plugin_arguments.emplace_back("hosts_mount=on");
+        slurm.step.nodes = {"n01"};
+        slurm.step.node_count = 1;
+        slurm.step.task_count = 1;
+        slurm.step.global_ids = {0};
+        slurm.step.layout = {0};
+        slurm.step.environment["SLURM_STEP_NODELIST"] = "n01";
+        slurm.step.environment["SLURM_STEP_NUM_NODES"] = "1";
+        slurm.step.environment["SLURM_STEP_NUM_TASKS"] = "1";
+        slurm.step.environment["SLURM_STEP_TASKS_PER_NODE"] = "1";
+        slurm.step.environment["TMPDIR"] = tree.path().string();
+    }
+
+    struct Outcome {
+        std::string hosts; ///< /etc/hosts of a task
+        std::string messages;
+        bool no_new_privileges = false;
+        bool ended = false;
+    };
+
+    /// `name`: of this node, by slurmd.
+    Outcome step(const std::string& name, std::chrono::seconds patience = std::chrono::seconds(4)) {
+        Outcome outcome;
+        const auto hosts = tree.at("/hosts");
+        const auto messages = tree.at("/messages");
+        outcome.ended = run_in_child(patience, [&] {
+            ::setenv("SLURMD_NODENAME", name.c_str(), 1);
+            slurm.slurmstepd("hosts=mount");
+            std::ofstream(hosts) << std::ifstream("/etc/hosts").rdbuf();
+            std::ofstream(messages) << slurm.messages();
+            if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
+                std::ofstream(messages, std::ios::app) << "no new privileges\n";
+            }
+        });
+        outcome.hosts = content(hosts);
+        outcome.messages = content(messages);
+        outcome.no_new_privileges = outcome.messages.find("no new privileges\n") != std::string::npos;
+        return outcome;
+    }
+
+    static std::string content(const std::filesystem::path& path) {
+        std::ostringstream text;
+        text << std::ifstream(path).rdbuf();
+        return text.str();
+    }
+
+    const std::string before = content("/etc/hosts");
+};
+
+/// A name that this machine's /etc/hosts has not.
+constexpr const char* node = "rdma-nccl-test-n01";
+
+TEST_F(HostsMountTest, ANodeOfTheStepIsMounted) {
+    if (::geteuid() != 0) {
+        GTEST_SKIP() << "a mount namespace needs root";
+    }
+    slurm.step.nodes = {node};
+    slurm.step.addresses = {{node, "10.1.0.5"}};
+    const auto outcome = step(node);
+    ASSERT_TRUE(outcome.ended);
+    if (outcome.messages.find("unshare") != std::string::npos) {
+        GTEST_SKIP() << "this machine does not let root make mount namespaces";
+    }
+    EXPECT_TRUE(outcome.hosts.starts_with(before)) << outcome.hosts;
+    EXPECT_TRUE(
+        outcome.hosts.ends_with("# the nodes of this step, by rdma-nccl\n10.1.0.5\t" + std::string(node) + "\n"))
+        << outcome.hosts;
+    EXPECT_TRUE(outcome.no_new_privileges);
+    EXPECT_EQ(content("/etc/hosts"), before);
+    for (const auto& entry : std::filesystem::directory_iterator("/run")) {
+        EXPECT_FALSE(entry.path().filename().string().starts_with("rdma-nccl-hosts.12.0.")) << entry.path();
+    }
+}
+
+TEST_F(HostsMountTest, ANameThatSlurmctldDoesNotKnowIsNot) {
+    const auto outcome = step(node); // the layout has n01
+    ASSERT_TRUE(outcome.ended);
+    EXPECT_EQ(outcome.hosts, before);
+    EXPECT_FALSE(outcome.no_new_privileges);
+    EXPECT_NE(outcome.messages.find("warning: hosts=mount: 1 of the table's 1 lines are left out"), std::string::npos)
+        << outcome.messages;
+}
+
+TEST_F(HostsMountTest, WithoutSlurmctldsAnswerNothingIs) {
+    slurm.step.nodes = {node};
+    slurm.step.layout.clear();
+    const auto outcome = step(node);
+    ASSERT_TRUE(outcome.ended);
+    EXPECT_EQ(outcome.hosts, before);
+    EXPECT_FALSE(outcome.no_new_privileges);
+    const std::string warning = "warning: hosts=mount: slurmctld did not say which nodes this step has";
+    const auto said = outcome.messages.find(warning);
+    EXPECT_NE(said, std::string::npos) << outcome.messages;
+    EXPECT_EQ(outcome.messages.find(warning, said + 1), std::string::npos) << "said once more";
+}
+
+TEST_F(HostsMountTest, NoLongerThanThatIsSlurmctldWaitedFor) {
+    slurm.step.nodes = {node};
+    slurm.step.environment[std::string(note_variable)] = // else the node asks for the head, too
+        write_note({slurm.step.job_id, slurm.step.step_id, node, "10.1.0.5", 0, "", false});
+    slurm.step.layout_hangs = true;
+    const auto outcome = step(node, std::chrono::seconds(20));
+    ASSERT_TRUE(outcome.ended);
+    EXPECT_EQ(outcome.hosts, before);
+    EXPECT_NE(outcome.messages.find("slurmctld did not say which nodes this step has"), std::string::npos)
+        << outcome.messages;
+}
+
+TEST_F(HostsMountTest, SlurmctldIsNotAskedWhereTheSiteDoesNotAllowIt) {
+    slurm.plugin_arguments.pop_back();
+    slurm.step.environment[std::string(note_variable)] =
+        write_note({slurm.step.job_id, slurm.step.step_id, node, "10.1.0.5", 0, "", false});
+    slurm.step.layout_hangs = true;
+    const auto outcome = step(node);
+    ASSERT_TRUE(outcome.ended);
+    EXPECT_EQ(outcome.hosts, before);
+    EXPECT_EQ(outcome.messages.find("slurmctld"), std::string::npos) << outcome.messages;
 }
 
 // The steps of a site that are started by something else than srun with the plugin.

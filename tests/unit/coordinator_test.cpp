@@ -193,7 +193,7 @@ TEST_F(CoordinatorTest, TheAddressThatWasDialledHasToBeTheRightOne) {
 TEST_F(CoordinatorTest, ADialerGoesOnUntilSomebodyListens) {
     auto socket = bind_port(0, PortSharing::Alone).value();
     const auto port = local_port(socket.get());
-    DialTarget target{{loopback}, port, key_, "test", 100};
+    DialTarget target{{loopback}, port, key_, "test", 100, true};
     std::thread later([&] {
         std::this_thread::sleep_for(milliseconds(300));
         ASSERT_EQ(::listen(socket.get(), 10), 0);

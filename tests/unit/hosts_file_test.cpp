@@ -38,6 +38,79 @@ TEST(HostsText, OneLineForEachNode) {
     EXPECT_EQ(hostfile_text({}), "");
 }
 
+const std::vector<std::string> nodes_of_two = {"n01", "n02"};
+const std::string own = "127.0.0.1 localhost\n10.0.0.9\tldap.site ldap # the directory\n";
+const std::string heading = "# the nodes of this step, by rdma-nccl\n";
+
+TEST(EtcHosts, TheSitesLinesComeFirst) {
+    const auto made = make_etc_hosts(hosts, nodes_of_two, own);
+    EXPECT_EQ(made.text, own + heading + hosts_of_two);
+    EXPECT_EQ(made.warning, "");
+    EXPECT_EQ(make_etc_hosts(hosts, nodes_of_two, "::1 localhost").text, "::1 localhost\n" + heading + hosts_of_two);
+    EXPECT_EQ(make_etc_hosts(hosts, nodes_of_two, "").text, heading + hosts_of_two);
+}
+
+TEST(EtcHosts, OnlyNodesOfTheStepAreNamed) {
+    const HostsTable forged = {
+        {"ldap.site", ip("10.6.6.6"), 1},         {"n01", ip("10.0.0.1"), 8}, {"N02", ip("10.6.6.6"), 1},
+        {"n02.site", ip("10.6.6.6"), 1},          {"n0", ip("10.6.6.6"), 1},  {"n01 kdc", ip("10.6.6.6"), 1},
+        {"n02\n10.6.6.6 kdc", ip("10.6.6.6"), 1}, {"", ip("10.6.6.6"), 1}};
+    const auto made = make_etc_hosts(forged, nodes_of_two, own);
+    EXPECT_EQ(made.text, own + heading + "10.0.0.1\tn01\n");
+    EXPECT_EQ(made.warning,
+              "hosts=mount: 7 of the table's 8 lines are left out: they name no node of this step, or one "
+              "twice, or have an address that other nodes cannot reach");
+}
+
+TEST(EtcHosts, ANameOfTheSitesIsTheSites) {
+    const auto made = make_etc_hosts(hosts, nodes_of_two, "10.0.0.9 login\tN01\t# n02\n#10.0.0.9 n02\n");
+    EXPECT_EQ(made.text, "10.0.0.9 login\tN01\t# n02\n#10.0.0.9 n02\n" + heading + "fd00::2\tn02\n");
+    EXPECT_EQ(made.warning, "");
+}
+
+TEST(EtcHosts, WithNothingToAddThereIsNoneToMount) {
+    const auto made = make_etc_hosts(hosts, nodes_of_two, "10.0.0.1 n01\r\n10.0.0.2 a b n02");
+    EXPECT_EQ(made.text, "");
+    EXPECT_EQ(made.warning, "");
+    const HostsTable forged = {{"ldap", ip("10.6.6.6"), 1}};
+    EXPECT_EQ(make_etc_hosts(forged, nodes_of_two, own).text, "");
+    EXPECT_NE(make_etc_hosts(forged, nodes_of_two, own).warning, "");
+}
+
+TEST(EtcHosts, AnAddressIsOneThatOtherNodesReach) {
+    for (const char* const bad :
+         {"127.0.0.1", "::1", "::", "0.0.0.0", "224.0.0.1", "ff02::1", "fe80::1", "169.254.1.1", "::ffff:127.0.0.1"}) {
+        const auto made = make_etc_hosts({{"n01", ip(bad), 8}}, nodes_of_two, own);
+        EXPECT_EQ(made.text, "") << bad;
+        EXPECT_NE(made.warning.find("1 of the table's 1 lines"), std::string::npos) << bad;
+    }
+}
+
+TEST(EtcHosts, ANodeIsNamedOnce) {
+    HostsTable many(100000, {"n01", ip("10.6.6.6"), 8});
+    many.front().address = ip("10.0.0.1");
+    EXPECT_EQ(make_etc_hosts(many, nodes_of_two, own).text, own + heading + "10.0.0.1\tn01\n");
+    // A component of a heterogeneous step may have a node that another has, too.
+    EXPECT_EQ(make_etc_hosts(many, std::vector<std::string>{"n01", "n01"}, own).text,
+              own + heading + "10.0.0.1\tn01\n");
+}
+
+TEST(EtcHosts, WithoutSlurmctldsAnswerThereIsNone) {
+    const auto made = make_etc_hosts(hosts, std::nullopt, own);
+    EXPECT_EQ(made.text, "");
+    EXPECT_EQ(made.warning,
+              "hosts=mount: slurmctld did not say which nodes this step has: the tasks see the node's own "
+              "/etc/hosts; RDMA_NCCL_HOSTS names a file with the table");
+}
+
+TEST(EtcHosts, WithoutTheSitesLinesThereIsNone) {
+    const auto made = make_etc_hosts(hosts, nodes_of_two, std::nullopt);
+    EXPECT_EQ(made.text, "");
+    EXPECT_EQ(made.warning,
+              "hosts=mount: /etc/hosts of the node cannot be read, or is longer than 1 MiB: the tasks see "
+              "it as it is; RDMA_NCCL_HOSTS names a file with the table");
+}
+
 /// The working directory is one of the test's.
 class HostsFile : public testing::Test {
 protected:
