@@ -114,8 +114,14 @@ Result<void> replace_file(const std::string& path, std::string_view text, unsign
         }
         text.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
     }
-    if (::fchmod(file.get(), mode) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
+    if (::fchmod(file.get(), mode) != 0 || ::fsync(file.get()) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
         return give_up();
+    }
+    const auto slash = path.rfind('/');
+    const auto directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    const UniqueFd parent(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!parent || (::fsync(parent.get()) != 0 && errno != EINVAL)) { // EINVAL: a file system that knows no such thing
+        return fail_errno(directory);
     }
     return {};
 }

@@ -18,7 +18,8 @@ std::optional<CheckState> parse_state(std::string_view text);
 /// What was kept since the boot `boot_id`; nullopt: nothing. Fails when there is something that cannot be read.
 Result<std::optional<CheckState>> read_state(const std::string& path, const std::string& boot_id);
 
-/// Writes a file as a whole or not at all: a new one in the same directory takes its place. `mode`: of the new file.
+/// Writes a file as a whole or not at all, also when the power fails: a new one in the same directory takes its place.
+/// `mode`: of the new file.
 Result<void> replace_file(const std::string& path, std::string_view text, unsigned mode);
 
 } // namespace rdma_nccl

@@ -10,6 +10,8 @@
 #include "tools/check_pci_config.h"
 #include "tools/check_state.h"
 
+#include <cerrno>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -100,6 +102,26 @@ TEST(CheckState, IsKeptForOneBoot) {
     EXPECT_FALSE(read_state(path, "boot"));
     EXPECT_FALSE(
         parse_state(R"({"boot_id":"b","time_us":1,"counts":{"a":-1},"gid_indices":{},"critical_in_a_row":0})"));
+}
+
+/// What fsync was asked for, in this test program: names, in order; and what it answers.
+std::vector<std::string> synced;
+int sync_answer = 0;
+
+TEST(CheckState, SurvivesALossOfPower) {
+    Tree tree;
+    const auto path = tree.at("state").string();
+    const auto directory = std::filesystem::canonical(tree.path()).string();
+    synced.clear();
+    ASSERT_TRUE(replace_file(path, "old", 0644));
+    ASSERT_EQ(synced.size(), 2U);
+    EXPECT_TRUE(synced[0].starts_with(directory + "/state.")) << synced[0] << ": before it is renamed";
+    EXPECT_EQ(synced[1], directory);
+    sync_answer = EIO;
+    EXPECT_FALSE(replace_file(path, "new", 0644));
+    sync_answer = 0;
+    EXPECT_EQ(tree.root().read("/state").value(), "old");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(tree.path()), {}), 1) << "nothing is left beside it";
 }
 
 TEST(CheckState, OnlyRegularFilesAreReplaced) {
@@ -300,3 +322,12 @@ TEST(CheckOutput, OfOneReport) {
 
 } // namespace
 } // namespace rdma_nccl::test
+
+/// In place of the C library's, for CheckState.SurvivesALossOfPower.
+extern "C" int fsync(int fd) {
+    using namespace rdma_nccl::test;
+    std::error_code code;
+    synced.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), code).string());
+    errno = sync_answer;
+    return sync_answer == 0 ? 0 : -1;
+}
