@@ -50,8 +50,9 @@ std::string state_text(const CheckState& state) {
                        {"time_us", state.time_us},
                        {"counts", state.counts},
                        {"gid_indices", state.gid_indices},
-                       {"critical_in_a_row", state.critical_in_a_row}};
-    return json.dump(1) + "\n";
+                       {"critical_in_a_row", state.critical_in_a_row},
+                       {"drain", state.drain}};
+    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::optional<CheckState> parse_state(std::string_view text) {
@@ -59,7 +60,8 @@ std::optional<CheckState> parse_state(std::string_view text) {
     const bool whole = json.is_object() && json.contains("boot_id") && json["boot_id"].is_string() &&
                        json.contains("time_us") && json["time_us"].is_number_integer() && json.contains("counts") &&
                        json.contains("gid_indices") && json.contains("critical_in_a_row") &&
-                       json["critical_in_a_row"].is_number_unsigned();
+                       json["critical_in_a_row"].is_number_unsigned() &&
+                       (!json.contains("drain") || json["drain"].is_string());
     if (!whole) {
         return std::nullopt;
     }
@@ -67,13 +69,14 @@ std::optional<CheckState> parse_state(std::string_view text) {
     state.boot_id = json["boot_id"].get<std::string>();
     state.time_us = json["time_us"].get<std::int64_t>();
     state.critical_in_a_row = json["critical_in_a_row"].get<unsigned>();
+    state.drain = json.value("drain", "");
     if (!take_numbers(json["counts"], state.counts) || !take_numbers(json["gid_indices"], state.gid_indices)) {
         return std::nullopt;
     }
     return state;
 }
 
-Result<std::optional<CheckState>> read_state(const std::string& path, const std::string& boot_id) {
+Result<std::optional<CheckState>> read_state(const std::string& path) {
     const auto root = Root::open("/");
     const auto text = root ? root->read(path, largest_state) : tl::unexpected(root.error());
     if (!text) {
@@ -85,9 +88,6 @@ Result<std::optional<CheckState>> read_state(const std::string& path, const std:
     auto state = parse_state(*text);
     if (!state) {
         return fail(format_text("{} is no state of a check; remove it, or name another", printable(path, 200)));
-    }
-    if (state->boot_id != boot_id) {
-        return std::optional<CheckState>(); // counters started anew
     }
     return state;
 }
