@@ -59,14 +59,24 @@ Expectations read_expectations(const CheckOptions& options, std::string_view hos
     return std::move(outcome.expectations);
 }
 
-/// What the last check saw, and whether that can be kept at all.
+/// What the last check saw, and whether that can be kept at all. A broken file is moved out of the way, so that the
+/// next check finds a good one.
 void compare_with_last(const CheckOptions& options, CheckFacts& facts, CheckResults& results) {
     if (options.state.empty()) {
         return;
     }
     auto state = read_state(options.state);
+    const auto aside = options.state + ".broken";
+    if (!state && state.error().os_error == 0 &&
+        (options.dry_run || ::rename(options.state.c_str(), aside.c_str()) == 0)) {
+        print_error(format_text("{}: it {} {}, and the check goes on with a new one; nothing is compared with the last "
+                                "check, and a drain that the file told of is not undone",
+                                state.error().message, options.dry_run ? "would be renamed to" : "is now",
+                                printable(aside, 200)));
+        state = std::nullopt;
+    }
     facts.has_state_file = state.has_value();
-    if (!state) { // a file that is not ours stays as it is
+    if (!state) { // what cannot be read or moved stays as it is
         results.push_back({.id = "check",
                            .item = "state",
                            .status = CheckStatus::Error,

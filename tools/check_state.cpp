@@ -86,8 +86,12 @@ Result<std::optional<CheckState>> read_state(const std::string& path) {
         return tl::unexpected(text.error());
     }
     auto state = parse_state(*text);
+    struct stat status {};
+    if (!state && (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))) {
+        return fail(format_text("{} is no regular file", printable(path, 200)), EINVAL);
+    }
     if (!state) {
-        return fail(format_text("{} is no state of a check; remove it, or name another", printable(path, 200)));
+        return fail(format_text("{} is {}", printable(path, 200), text->empty() ? "empty" : "no state of a check"));
     }
     return state;
 }

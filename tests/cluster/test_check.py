@@ -77,8 +77,9 @@ class HealthCheck(ClusterTest):
     def tearDown(self):
         self.port_state("4: ACTIVE")
         self.undrain()
-        if os.path.exists(self.state):
-            os.remove(self.state)
+        for name in (self.state, f"{self.state}.broken"):
+            if os.path.exists(name):
+                os.remove(name)
         super().tearDown()
 
     def test_drains_and_undrains(self):
@@ -191,6 +192,27 @@ class HealthCheck(ClusterTest):
         self.site("ports = 8\n")
         self.port_state("4: ACTIVE")
         self.assert_not_undone()
+
+    def test_a_broken_state_is_set_aside(self):
+        self.port_state("1: DOWN")
+        for text in ("", '{"schema": 1, "boot_id', "\0" * 300, "[]", '{"drain": 7}'):
+            with self.subTest(text):
+                with open(self.state, "w", encoding="utf-8") as file:
+                    file.write(text)
+                self.check("--health", "--dry-run")
+                with open(self.state, encoding="utf-8") as file:
+                    self.assertEqual(file.read(), text, "a dry run changes nothing")
+                result = self.check("--health")
+                self.assertIn("n01: CRITICAL: drained", result.stdout)
+                self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+                self.assertIn(f"{self.state}.broken", result.stderr)
+                with open(f"{self.state}.broken", encoding="utf-8") as file:
+                    self.assertEqual(file.read(), text)
+                self.port_state("4: ACTIVE")
+                result = self.check("--health")
+                self.assertIn("undrained", result.stdout)
+                self.assertEqual(result.stderr, "")
+                self.port_state("1: DOWN")
 
     def test_a_humans_drain_is_left_alone(self):
         self.drain("replace DIMM")

@@ -121,8 +121,14 @@ TEST(CheckState, BrokenTextIsNone) {
     }
     Tree tree;
     const auto path = tree.at("state").string();
-    ASSERT_TRUE(replace_file(path, "junk", 0644));
-    EXPECT_FALSE(read_state(path));
+    for (const std::string_view text : {std::string_view(), std::string_view("junk"), std::string_view("\0\0\0", 3)}) {
+        ASSERT_TRUE(replace_file(path, text, 0644));
+        const auto none = read_state(path);
+        ASSERT_FALSE(none);
+        EXPECT_EQ(none.error().os_error, 0) << "it may be moved away";
+    }
+    EXPECT_NE(read_state("/dev/null").error().os_error, 0) << "it may not";
+    EXPECT_NE(read_state(tree.path().string()).error().os_error, 0);
 }
 
 /// What fsync was asked for, in this test program: names, in order; and what it answers.
