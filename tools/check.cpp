@@ -59,24 +59,50 @@ Expectations read_expectations(const CheckOptions& options, std::string_view hos
     return std::move(outcome.expectations);
 }
 
-/// What the last check saw, and whether that can be kept at all.
+/// What the last check saw, and whether that can be kept at all. A broken file is moved out of the way, so that the
+/// next check finds a good one.
 void compare_with_last(const CheckOptions& options, CheckFacts& facts, CheckResults& results) {
-    facts.has_state_file = !options.state.empty();
-    if (!facts.has_state_file) {
+    if (options.state.empty()) {
         return;
     }
-    auto state = read_state(options.state, facts.now.boot_id);
-    if (state) {
-        facts.before = std::move(*state);
+    auto state = read_state(options.state);
+    const auto aside = options.state + ".broken";
+    if (!state && state.error().os_error == 0 &&
+        (options.dry_run || ::rename(options.state.c_str(), aside.c_str()) == 0)) {
+        print_error(format_text("{}: it {} {}, and the check goes on with a new one; nothing is compared with the last "
+                                "check, and a drain that the file told of is not undone",
+                                state.error().message, options.dry_run ? "would be renamed to" : "is now",
+                                printable(aside, 200)));
+        state = std::nullopt;
+    }
+    facts.has_state_file = state.has_value();
+    if (!state) { // what cannot be read or moved stays as it is
+        results.push_back({.id = "check",
+                           .item = "state",
+                           .status = CheckStatus::Error,
+                           .message = state.error().message,
+                           .hint = "name a file that this user can read and write",
+                           .evidence = options.state});
         return;
     }
-    facts.has_state_file = false; // a file that is not ours stays as it is
-    results.push_back({.id = "check",
-                       .item = "state",
-                       .status = CheckStatus::Error,
-                       .message = state.error().message,
-                       .hint = "name a file that this user can read and write",
-                       .evidence = options.state});
+    if (*state) {
+        facts.now.drain = (*state)->drain;
+        if ((*state)->boot_id == facts.now.boot_id) { // else counters started anew
+            facts.before = std::move(*state);
+        }
+    }
+}
+
+bool write_state(const CheckOptions& options, const CheckFacts& facts) {
+    if (const auto slash = options.state.rfind('/'); slash != std::string::npos && slash > 0) {
+        constexpr mode_t directory_mode = 0755;
+        (void)::mkdir(options.state.substr(0, slash).c_str(), directory_mode);
+    }
+    const auto kept = replace_file(options.state, state_text(facts.now), public_file);
+    if (!kept) {
+        print_error(format_text("the state is not kept: {}", kept.error().message));
+    }
+    return kept.has_value();
 }
 
 void keep_state(const CheckOptions& options, CheckFacts& facts, NodeStatus status) {
@@ -85,13 +111,7 @@ void keep_state(const CheckOptions& options, CheckFacts& facts, NodeStatus statu
     }
     const auto before = facts.before ? facts.before->critical_in_a_row : 0;
     facts.now.critical_in_a_row = status == NodeStatus::Critical ? before + 1 : 0;
-    if (const auto slash = options.state.rfind('/'); slash != std::string::npos && slash > 0) {
-        constexpr mode_t directory_mode = 0755;
-        (void)::mkdir(options.state.substr(0, slash).c_str(), directory_mode); // below /run it is gone after each boot
-    }
-    if (const auto kept = replace_file(options.state, state_text(facts.now), public_file); !kept) {
-        print_error(format_text("the state is not kept: {}", kept.error().message));
-    }
+    (void)write_state(options, facts);
 }
 
 /// Whether there is no such file, an empty one, or one that starts with `mark`.
@@ -153,26 +173,78 @@ std::chrono::milliseconds left_for_slurm(const CheckOptions& options, Clock::tim
     return std::min(most, std::chrono::floor<std::chrono::milliseconds>(end - Clock::now()));
 }
 
+/// scontrol and one node, in what is left of the time.
+struct Slurm {
+    const CheckOptions& options;
+    Clock::time_point start;
+    std::string scontrol;
+    std::string node;
+
+    [[nodiscard]] Result<SlurmNode> show() const {
+        const auto text = run_scontrol(show_command(scontrol, node), left_for_slurm(options, start));
+        if (!text) {
+            return tl::unexpected(text.error());
+        }
+        auto shown = parse_slurm_node(*text);
+        if (!shown) {
+            return fail(format_text("Slurm's answer makes no sense: {}", printable(*text, 200)));
+        }
+        return *std::move(shown);
+    }
+};
+
+/// Looks once more, as Slurm has no update that compares first, and then tells Slurm.
+Result<void> tell_slurm(const Slurm& slurm, const SlurmNode& seen, const std::vector<std::string>& command) {
+    const auto again = slurm.show();
+    if (!again) {
+        return tl::unexpected(again.error());
+    }
+    if (*again != seen) {
+        return fail(format_text("somebody changed it while the check ran (it is {}drained now{}{}); the next check "
+                                "decides anew",
+                                again->drained ? "" : "not ", again->reason.empty() ? "" : ": ",
+                                printable(again->reason, 300)));
+    }
+    const auto done = run_scontrol(command, left_for_slurm(slurm.options, slurm.start));
+    return done ? Result<void>() : tl::unexpected(done.error());
+}
+
+/// Keeps what Slurm shows of the drain just made, by which the next check knows it again.
+void keep_drain(const Slurm& slurm, CheckFacts& facts, const std::string& reason) {
+    facts.now.drain.clear();
+    const auto now = slurm.show();
+    if (now && now->drained && now->reason == reason) {
+        facts.now.drain = now->shown;
+    }
+    const bool kept = facts.has_state_file && write_state(slurm.options, facts);
+    if (!kept || facts.now.drain.empty()) {
+        print_error(format_text("{}: this drain is not kept ({}), and no check will undo it; "
+                                "when the node is good, run {}",
+                                slurm.node,
+                                !facts.has_state_file     ? "there is no file for it: --state"
+                                : !now                    ? now.error().message
+                                : facts.now.drain.empty() ? "Slurm shows another reason than the one given"
+                                                          : "its file could not be written",
+                                undrain_advice(slurm.node)));
+    }
+}
+
 /// Asks Slurm, decides, and tells it. 0: done, or nothing to do.
-int act_as_health_check(const CheckOptions& options, const CheckReport& report, const std::string& scontrol,
-                        unsigned critical_in_a_row, Clock::time_point start) {
+int act_as_health_check(const CheckOptions& options, const CheckReport& report, CheckFacts& facts, const Slurm& slurm) {
     constexpr std::size_t longest_reason = 180;
+    (void)::setenv("SLURM_TIME_FORMAT", "standard", 1); // the time of a drain always looks the same
     const auto status = overall(report.results);
-    const auto node = slurm_name(options, report.host);
-    const auto shown = run_scontrol(show_command(scontrol, node), left_for_slurm(options, start));
-    if (!shown) {
-        print_error(format_text("{} is {}; nothing is done: {}", node, name_of(status), shown.error().message));
+    const auto& node = slurm.node;
+    const auto seen = slurm.show();
+    if (!seen) {
+        print_error(format_text("{} is {}; nothing is done: {}", node, name_of(status), seen.error().message));
         return exit_cannot_tell;
     }
-    const auto state = parse_slurm_node(*shown);
-    if (!state) {
-        print_error(
-            format_text("{}: Slurm's answer makes no sense: {}; nothing is done", node, printable(*shown, 200)));
-        return exit_cannot_tell;
-    }
-    const auto decision = decide_drain(status, *state, critical_in_a_row, options.after);
-    const auto command =
-        update_command(scontrol, node, decision.action, drain_reason(worst_in_short(report, longest_reason)));
+    const unsigned before = facts.before ? facts.before->critical_in_a_row : 0;
+    const auto decision = decide_drain(status, *seen, facts.now.drain, before + 1, options.after);
+    const auto worst = worst_in_short(report, longest_reason);
+    const auto reason = drain_reason(worst);
+    const auto command = update_command(slurm.scontrol, node, decision.action, reason);
     const std::string_view word = decision.action == DrainAction::Drain     ? "drained"
                                   : decision.action == DrainAction::Undrain ? "undrained"
                                                                             : "left as it is";
@@ -186,17 +258,22 @@ int act_as_health_check(const CheckOptions& options, const CheckReport& report, 
         return 0;
     }
     if (decision.action != DrainAction::None) {
-        if (const auto done = run_scontrol(command, left_for_slurm(options, start)); !done) {
+        if (const auto done = tell_slurm(slurm, *seen, command); !done) {
             print_error(
                 format_text("{} is {}; it could not be {}: {}", node, name_of(status), word, done.error().message));
             return exit_cannot_tell;
         }
     }
+    if (decision.action == DrainAction::Drain) {
+        keep_drain(slurm, facts, reason);
+    } else if (decision.action == DrainAction::Undrain) {
+        facts.now.drain.clear();
+        (void)write_state(options, facts);
+    }
     const bool good = status == NodeStatus::Ok || status == NodeStatus::Warning;
-    if (good && decision.action == DrainAction::None && !state->drained) {
+    if (good && decision.action == DrainAction::None && !seen->drained) {
         return 0; // nobody reads each five minutes that all is well
     }
-    const auto worst = worst_in_short(report, longest_reason);
     print_out(format_text("{}: {}: {}: {}{}{}\n", node, name_of(status), word, decision.why, worst.empty() ? "" : "; ",
                           worst));
     return 0;
@@ -256,8 +333,8 @@ int check_here(const CheckOptions& options, const Settings& settings, Clock::tim
     const bool written = write_metrics(options, report);
     if (options.form == CheckForm::Health) {
         stage("Slurm");
-        const unsigned before = facts.before ? facts.before->critical_in_a_row : 0;
-        return act_as_health_check(options, report, expected.scontrol, before + 1, start);
+        const Slurm slurm{options, start, expected.scontrol, slurm_name(options, report.host)};
+        return act_as_health_check(options, report, facts, slurm);
     }
     const int code = print_report(options, report);
     return options.form == CheckForm::Quiet && !written ? exit_cannot_tell : code;

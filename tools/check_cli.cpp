@@ -16,7 +16,7 @@ struct CheckLine {
     bool health = false;
 };
 
-constexpr const char* health_state = "/run/rdma-nccl/health.json";
+constexpr const char* health_state = "/var/lib/rdma-nccl/health.json"; // a drained node is rebooted
 
 CheckOptions options_of(CheckLine& line) {
     auto& options = line.options;

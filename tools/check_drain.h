@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // As Slurm's HealthCheckProgram, whose exit code nobody reads: the program drains the node itself. Only what is ours is
-// undone: a drain whose reason starts with our words.
+// undone: a drain whose reason, with who gave it and when, is the one that the state file keeps.
 #pragma once
 
 #include "lib/result.h"
@@ -14,13 +14,17 @@
 
 namespace rdma_nccl {
 
-inline constexpr std::string_view drain_prefix = "rdma-nccl: ";
+inline constexpr std::string_view drain_prefix = "rdma-nccl-7c1e: "; ///< nobody types that
 
 /// What Slurm says of the node.
 struct SlurmNode {
+    std::string name;
     bool drained = false; ///< DRAIN is among its states, or its next ones
     bool down = false;
     std::string reason; ///< without who and when
+    std::string shown;  ///< with both, "... [root@2026-11-22T05:55:00]"; empty: Slurm does not tell them
+
+    bool operator==(const SlurmNode&) const = default;
 };
 
 /// A line of `scontrol --oneliner show node`; nullopt: it is none.
@@ -33,10 +37,15 @@ struct DrainDecision {
     std::string why; ///< "it is drained by others (reason: ...)"
 };
 
-/// `critical_in_a_row`: with this one; `after`: how many it takes to drain.
-DrainDecision decide_drain(NodeStatus status, const SlurmNode& node, unsigned critical_in_a_row, unsigned after);
+/// `own`: the drain that the state file keeps, as `shown`, or empty; `critical_in_a_row`: with this one; `after`: how
+/// many it takes to drain.
+DrainDecision decide_drain(NodeStatus status, const SlurmNode& node, std::string_view own, unsigned critical_in_a_row,
+                           unsigned after);
 
-/// A reason that fits on Slurm's line: one line, no quotes, "rdma-nccl: " first.
+/// "scontrol update NodeName=n01 State=UNDRAIN", for a person.
+std::string undrain_advice(std::string_view node);
+
+/// A reason that fits on Slurm's line: one line, no quotes, `drain_prefix` first.
 std::string drain_reason(std::string_view worst);
 
 /// Starts `command` (no shell; the first word an absolute path or looked up in PATH and Slurm's usual places), waits at

@@ -92,6 +92,7 @@ struct CheckState {
     Counts counts;
     std::map<std::string, unsigned, std::less<>> gid_indices; ///< by port, "mlx5_1:1"
     unsigned critical_in_a_row = 0;
+    std::string drain; ///< the reason of our last drain, with who and when, as scontrol shows it; empty: none
 };
 
 struct CheckFacts {

@@ -50,8 +50,9 @@ std::string state_text(const CheckState& state) {
                        {"time_us", state.time_us},
                        {"counts", state.counts},
                        {"gid_indices", state.gid_indices},
-                       {"critical_in_a_row", state.critical_in_a_row}};
-    return json.dump(1) + "\n";
+                       {"critical_in_a_row", state.critical_in_a_row},
+                       {"drain", state.drain}};
+    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::optional<CheckState> parse_state(std::string_view text) {
@@ -59,7 +60,8 @@ std::optional<CheckState> parse_state(std::string_view text) {
     const bool whole = json.is_object() && json.contains("boot_id") && json["boot_id"].is_string() &&
                        json.contains("time_us") && json["time_us"].is_number_integer() && json.contains("counts") &&
                        json.contains("gid_indices") && json.contains("critical_in_a_row") &&
-                       json["critical_in_a_row"].is_number_unsigned();
+                       json["critical_in_a_row"].is_number_unsigned() &&
+                       (!json.contains("drain") || json["drain"].is_string());
     if (!whole) {
         return std::nullopt;
     }
@@ -67,13 +69,14 @@ std::optional<CheckState> parse_state(std::string_view text) {
     state.boot_id = json["boot_id"].get<std::string>();
     state.time_us = json["time_us"].get<std::int64_t>();
     state.critical_in_a_row = json["critical_in_a_row"].get<unsigned>();
+    state.drain = json.value("drain", "");
     if (!take_numbers(json["counts"], state.counts) || !take_numbers(json["gid_indices"], state.gid_indices)) {
         return std::nullopt;
     }
     return state;
 }
 
-Result<std::optional<CheckState>> read_state(const std::string& path, const std::string& boot_id) {
+Result<std::optional<CheckState>> read_state(const std::string& path) {
     const auto root = Root::open("/");
     const auto text = root ? root->read(path, largest_state) : tl::unexpected(root.error());
     if (!text) {
@@ -83,11 +86,12 @@ Result<std::optional<CheckState>> read_state(const std::string& path, const std:
         return tl::unexpected(text.error());
     }
     auto state = parse_state(*text);
-    if (!state) {
-        return fail(format_text("{} is no state of a check; remove it, or name another", printable(path, 200)));
+    struct stat status {};
+    if (!state && (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))) {
+        return fail(format_text("{} is no regular file", printable(path, 200)), EINVAL);
     }
-    if (state->boot_id != boot_id) {
-        return std::optional<CheckState>(); // counters started anew
+    if (!state) {
+        return fail(format_text("{} is {}", printable(path, 200), text->empty() ? "empty" : "no state of a check"));
     }
     return state;
 }
@@ -114,8 +118,14 @@ Result<void> replace_file(const std::string& path, std::string_view text, unsign
         }
         text.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
     }
-    if (::fchmod(file.get(), mode) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
+    if (::fchmod(file.get(), mode) != 0 || ::fsync(file.get()) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
         return give_up();
+    }
+    const auto slash = path.rfind('/');
+    const auto directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    const UniqueFd parent(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!parent || (::fsync(parent.get()) != 0 && errno != EINVAL)) { // EINVAL: a file system that knows no such thing
+        return fail_errno(directory);
     }
     return {};
 }

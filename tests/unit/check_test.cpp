@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What surrounds the judgements: expectations, kept state, drains, parsers of what the kernel says, output.
+#include "lib/format.h"
 #include "tests/unit/check_values.h"
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/hang.h"
@@ -10,6 +11,8 @@
 #include "tools/check_pci_config.h"
 #include "tools/check_state.h"
 
+#include <cerrno>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -79,27 +82,73 @@ TEST(CheckResult, Overall) {
     EXPECT_EQ(of({Error, Fail}), NodeStatus::Critical);
 }
 
-TEST(CheckState, IsKeptForOneBoot) {
+TEST(CheckState, IsKept) {
     Tree tree;
     const auto path = tree.at("state").string();
-    EXPECT_FALSE(read_state(path, "boot").value());
+    EXPECT_FALSE(read_state(path).value());
     CheckState state;
     state.boot_id = "boot";
     state.time_us = 5;
     state.counts["mlx5_1:1 symbol_error"] = std::numeric_limits<std::uint64_t>::max();
     state.gid_indices["mlx5_1:1"] = 3;
     state.critical_in_a_row = 2;
+    state.drain = "a \\ reason [root@2026-11-22T05:55:00]";
     ASSERT_TRUE(replace_file(path, state_text(state), 0644));
-    const auto again = read_state(path, "boot").value();
+    const auto again = read_state(path).value();
     ASSERT_TRUE(again);
+    EXPECT_EQ(again->boot_id, "boot");
     EXPECT_EQ(again->counts, state.counts);
     EXPECT_EQ(again->gid_indices, state.gid_indices);
     EXPECT_EQ(again->critical_in_a_row, 2U);
-    EXPECT_FALSE(read_state(path, "another").value()) << "counters started anew";
-    ASSERT_TRUE(replace_file(path, "junk", 0644));
-    EXPECT_FALSE(read_state(path, "boot"));
-    EXPECT_FALSE(
-        parse_state(R"({"boot_id":"b","time_us":1,"counts":{"a":-1},"gid_indices":{},"critical_in_a_row":0})"));
+    EXPECT_EQ(again->drain, state.drain);
+}
+
+TEST(CheckState, BrokenTextIsNone) {
+    const auto with = [](const std::string& more) {
+        return parse_state(R"({"boot_id":"b","time_us":1,"counts":{},"gid_indices":{},"critical_in_a_row":0)" + more +
+                           "}");
+    };
+    EXPECT_EQ(with("").value().drain, "") << "written before drains were kept";
+    EXPECT_FALSE(with(R"(,"drain":7)"));
+    EXPECT_FALSE(with(R"(,"drain":null)"));
+    EXPECT_FALSE(with(R"(,"counts":{"a":-1})"));
+    CheckState state;
+    state.drain = "\xff \"";
+    const auto whole = state_text(state);
+    EXPECT_TRUE(parse_state(whole));
+    for (std::size_t size = 0; size + 2 < whole.size(); ++size) {
+        EXPECT_FALSE(parse_state(whole.substr(0, size))) << size;
+    }
+    Tree tree;
+    const auto path = tree.at("state").string();
+    for (const std::string_view text : {std::string_view(), std::string_view("junk"), std::string_view("\0\0\0", 3)}) {
+        ASSERT_TRUE(replace_file(path, text, 0644));
+        const auto none = read_state(path);
+        ASSERT_FALSE(none);
+        EXPECT_EQ(none.error().os_error, 0) << "it may be moved away";
+    }
+    EXPECT_NE(read_state("/dev/null").error().os_error, 0) << "it may not";
+    EXPECT_NE(read_state(tree.path().string()).error().os_error, 0);
+}
+
+/// What fsync was asked for, in this test program: names, in order; and what it answers.
+std::vector<std::string> synced;
+int sync_answer = 0;
+
+TEST(CheckState, SurvivesALossOfPower) {
+    Tree tree;
+    const auto path = tree.at("state").string();
+    const auto directory = std::filesystem::canonical(tree.path()).string();
+    synced.clear();
+    ASSERT_TRUE(replace_file(path, "old", 0644));
+    ASSERT_EQ(synced.size(), 2U);
+    EXPECT_TRUE(synced[0].starts_with(directory + "/state.")) << synced[0] << ": before it is renamed";
+    EXPECT_EQ(synced[1], directory);
+    sync_answer = EIO;
+    EXPECT_FALSE(replace_file(path, "new", 0644));
+    sync_answer = 0;
+    EXPECT_EQ(tree.root().read("/state").value(), "old");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(tree.path()), {}), 1) << "nothing is left beside it";
 }
 
 TEST(CheckState, OnlyRegularFilesAreReplaced) {
@@ -115,43 +164,75 @@ TEST(CheckState, OnlyRegularFilesAreReplaced) {
 }
 
 constexpr const char* idle_node = "NodeName=n01 Arch=x86_64 State=IDLE+DRAIN ThreadsPerCore=2 "
-                                  "Reason=rdma-nccl: port.count: 7 [of 8] ports [root@2026-11-22T05:55:00]\n";
+                                  "Reason=port.count: 7 [of 8] ports [root@2026-11-22T05:55:00]\n";
 
 TEST(CheckDrain, ReadsSlurmsNode) {
     const auto node = parse_slurm_node(idle_node);
     ASSERT_TRUE(node);
+    EXPECT_EQ(node->name, "n01");
     EXPECT_TRUE(node->drained);
     EXPECT_FALSE(node->down);
-    EXPECT_EQ(node->reason, "rdma-nccl: port.count: 7 [of 8] ports");
+    EXPECT_EQ(node->reason, "port.count: 7 [of 8] ports");
+    EXPECT_EQ(node->shown, "port.count: 7 [of 8] ports [root@2026-11-22T05:55:00]");
     EXPECT_FALSE(parse_slurm_node("NodeName=n01 State=MIXED*\n")->drained);
     EXPECT_TRUE(parse_slurm_node("NodeName=n01 State=DOWN*+DRAIN\n")->down);
     EXPECT_FALSE(parse_slurm_node("Node n01 not found\n"));
     EXPECT_FALSE(parse_slurm_node(""));
+    for (const char* const reason : {"", "x", "x [", "x [root@", " [", "]"}) {
+        const auto half = parse_slurm_node(format_text("NodeName=n01 State=DRAIN Reason={}", reason));
+        EXPECT_EQ(half.value().shown, "") << reason << ": nobody is known to have given it";
+    }
+    for (const char* const more : {" ReservationName=y", " Comment=see [bob@2] Reason=z [bob@3] and"}) {
+        const auto whole = parse_slurm_node(format_text("NodeName=n01 State=DRAIN Reason=a [b] x [root@1]{}", more));
+        EXPECT_EQ(whole.value().shown, "a [b] x [root@1]") << more;
+    }
 }
 
 TEST(CheckDrain, UndoesOnlyItsOwn) {
     using enum DrainAction;
+    const auto drained = [](const std::string& reason, const std::string& by) {
+        return parse_slurm_node(format_text("NodeName=n01 State=IDLE+DRAIN Reason={}{}", reason, by)).value();
+    };
+    const auto words = drain_reason("port.count: 7 ports");
+    const std::string by = " [root@2026-11-22T05:55:00]";
+    const auto own = words + by;
     const SlurmNode good;
-    const SlurmNode ours{.drained = true, .down = false, .reason = "rdma-nccl: port.count: 7 ports"};
-    const SlurmNode human{.drained = true, .down = false, .reason = "replace DIMM"};
-    const SlurmNode nobody{.drained = true, .down = false, .reason = ""};
-    EXPECT_EQ(decide_drain(NodeStatus::Critical, good, 1, 1).action, Drain);
-    EXPECT_EQ(decide_drain(NodeStatus::Critical, good, 1, 2).action, None);
-    EXPECT_EQ(decide_drain(NodeStatus::Critical, good, 2, 2).action, Drain);
-    EXPECT_EQ(decide_drain(NodeStatus::Critical, ours, 9, 1).action, None);
-    EXPECT_EQ(decide_drain(NodeStatus::Critical, human, 9, 1).action, None);
+    const auto ours = drained(words, by);
+    const auto human = drained("replace DIMM", by);
+    EXPECT_EQ(decide_drain(NodeStatus::Critical, good, "", 1, 1).action, Drain);
+    EXPECT_EQ(decide_drain(NodeStatus::Critical, good, "", 1, 2).action, None);
+    EXPECT_EQ(decide_drain(NodeStatus::Critical, good, own, 2, 2).action, Drain);
+    EXPECT_EQ(decide_drain(NodeStatus::Critical, ours, own, 9, 1).action, None);
+    EXPECT_EQ(decide_drain(NodeStatus::Critical, human, own, 9, 1).action, None);
     for (const auto status : {NodeStatus::Ok, NodeStatus::Warning}) {
-        EXPECT_EQ(decide_drain(status, good, 0, 1).action, None);
-        EXPECT_EQ(decide_drain(status, ours, 0, 1).action, Undrain);
-        EXPECT_EQ(decide_drain(status, human, 0, 1).action, None);
-        EXPECT_EQ(decide_drain(status, nobody, 0, 1).action, None);
+        EXPECT_EQ(decide_drain(status, good, own, 0, 1).action, None);
+        EXPECT_EQ(decide_drain(status, ours, own, 0, 1).action, Undrain);
+        EXPECT_EQ(decide_drain(status, human, own, 0, 1).action, None);
+        EXPECT_EQ(decide_drain(status, drained("", ""), "", 0, 1).action, None);
+        EXPECT_EQ(decide_drain(status, drained("rdma-nccl: port.count: ask Bob", by), own, 0, 1).action, None);
     }
-    EXPECT_EQ(decide_drain(NodeStatus::Unknown, ours, 0, 1).action, None);
-    EXPECT_EQ(decide_drain(NodeStatus::Unknown, good, 0, 1).action, None);
+    EXPECT_EQ(decide_drain(NodeStatus::Unknown, ours, own, 0, 1).action, None);
+    EXPECT_EQ(decide_drain(NodeStatus::Unknown, good, "", 0, 1).action, None);
+}
+
+TEST(CheckDrain, AnotherTimeUserOrWordMakesItAnothers) {
+    const auto words = drain_reason("port.count: 7 ports");
+    const auto own = words + " [root@2026-11-22T05:55:00]";
+    for (const auto& reason :
+         {words + " [root@2026-11-22T05:55:01]", words + " [bob@2026-11-22T05:55:00]",
+          words + " of 8 [root@2026-11-22T05:55:00]", own + " wait for Bob [bob@2026-11-22T06:00:00]", words}) {
+        const auto node = parse_slurm_node("NodeName=n01 State=IDLE+DRAIN Reason=" + reason).value();
+        for (const auto& kept : {own, std::string()}) {
+            const auto decision = decide_drain(NodeStatus::Ok, node, kept, 0, 1);
+            EXPECT_EQ(decision.action, DrainAction::None) << reason;
+            EXPECT_NE(decision.why.find("run scontrol update NodeName=n01 State=UNDRAIN"), std::string::npos)
+                << decision.why;
+        }
+    }
 }
 
 TEST(CheckDrain, AReasonIsOneLineWithoutQuotes) {
-    EXPECT_EQ(drain_reason("port \"x\" [1]\nState=RESUME"), "rdma-nccl: port  x   1 ?State=RESUME");
+    EXPECT_EQ(drain_reason("port \"x\" [1]\nState=RESUME"), "rdma-nccl-7c1e: port  x   1 ?State=RESUME");
     EXPECT_LE(drain_reason(std::string(10000, 'a')).size(), 220U);
 }
 
@@ -300,3 +381,12 @@ TEST(CheckOutput, OfOneReport) {
 
 } // namespace
 } // namespace rdma_nccl::test
+
+/// In place of the C library's, for CheckState.SurvivesALossOfPower.
+extern "C" int fsync(int fd) {
+    using namespace rdma_nccl::test;
+    std::error_code code;
+    synced.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), code).string());
+    errno = sync_answer;
+    return sync_answer == 0 ? 0 : -1;
+}
