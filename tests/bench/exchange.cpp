@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: exchange NODES: as many nodes as threads, with real sockets, agree over one ExchangeServer that has a process
-// of its own. Prints "KEY VALUE" lines: seconds from the start of the first node to the last answer, and what the
-// server took in that time. Wants a network namespace of its own with a routable address on lo, and many ports
-// (exchange.py).
+// usage: exchange NODES [LATE]: as many nodes as threads, with real sockets, agree over one ExchangeServer that has a
+// process of its own; or, where the last LATE of them come after its limit, are told so. Prints "KEY VALUE" lines:
+// seconds from the start of the first node to the last answer, and what the server took in that time. Wants a network
+// namespace of its own with a routable address on lo, and many ports (exchange.py).
 #include "lib/exchange_client.h"
 #include "lib/exchange_server.h"
 #include "lib/format.h"
@@ -30,6 +30,7 @@ using Clock = ExchangeClient::Clock;
 constexpr unsigned tasks_per_node = 8;
 constexpr unsigned nodes_per_process = 2048;
 constexpr unsigned patience = 120; // seconds
+constexpr unsigned limit_with_late_nodes = 3;
 
 [[noreturn]] void give_up(const std::string& why) {
     std::fprintf(stderr, "exchange: %s\n", why.c_str());
@@ -121,15 +122,19 @@ std::string name_of(unsigned node) {
     return format_text("node{:05}", node);
 }
 
-void be_srun(const Child& parent, unsigned nodes) {
+void be_srun(const Child& parent, unsigned nodes, unsigned late) {
     ExchangeStep step;
     for (unsigned i = 0; i < nodes; ++i) {
         step.nodes.push_back({name_of(i), tasks_per_node, i * tasks_per_node, i * tasks_per_node, 0});
     }
     step.node_count = nodes;
     step.settings.verbose = 1;
-    step.settings.exchange_seconds = patience;
-    auto server = ExchangeServer::open(std::nullopt, patience);
+    step.settings.exchange_seconds = late > 0 ? limit_with_late_nodes : patience;
+    const auto key = random_key();
+    if (!key) {
+        give_up("no random bytes");
+    }
+    auto server = ExchangeServer::open(std::nullopt, patience, *key);
     if (!server) {
         give_up(server.error().message);
     }
@@ -146,7 +151,7 @@ void be_srun(const Child& parent, unsigned nodes) {
         give_up("the server does not start");
     }
     parent.write(server->endpoint().port);
-    parent.write(server->endpoint().secret);
+    parent.write(*key);
     (void)parent.read<char>(); // all have their answer
     ServerCost cost{cpu_seconds() - cpu, peak_kib() - kib, 0};
     server->finish(std::chrono::seconds(10)); // and now they end
@@ -158,12 +163,13 @@ void be_srun(const Child& parent, unsigned nodes) {
 
 struct Endpoint {
     std::uint16_t port = 0;
-    Secret secret;
+    Key key; ///< of the step
 };
 
 struct Share {
     unsigned first = 0;
     unsigned count = 0;
+    unsigned late = 0; ///< of them, the last ones
 };
 
 struct Outcome {
@@ -212,7 +218,9 @@ NodeReport report_of(unsigned node, unsigned nodes) {
 
 class Node {
 public:
-    void start(unsigned number, unsigned nodes, const Endpoint& endpoint, const pthread_attr_t& attributes) {
+    void start(unsigned number, unsigned nodes, bool some_are_late, const Endpoint& endpoint,
+               const pthread_attr_t& attributes) {
+        some_are_late_ = some_are_late;
         number_ = number;
         nodes_ = nodes;
         endpoint_ = &endpoint;
@@ -234,7 +242,7 @@ public:
     }
 
     void end() {
-        if (client_ && !client_->send_evidence(NodeEvidence())) {
+        if (client_ && !some_are_late_ && !client_->send_evidence(NodeEvidence())) {
             give_up("the evidence was not taken");
         }
     }
@@ -247,31 +255,32 @@ private:
 
     std::string try_to_agree() {
         // An address of srun's host for each node: its own address is the same, so that no two have the same ports.
-        const ExchangeEndpoint endpoint{{ipv4(127, 1 + number_ / 65536, number_ / 256 % 256, number_ % 256)},
-                                        endpoint_->port,
-                                        endpoint_->secret,
-                                        patience};
+        const ExchangeEndpoint endpoint{
+            {ipv4(127, 1 + number_ / 65536, number_ / 256 % 256, number_ % 256)}, endpoint_->port, patience};
         const auto deadline = Clock::now() + std::chrono::seconds(patience);
         NodeReport report = report_of(number_, nodes_);
         std::optional<ReachListener> listener;
         if (number_ == 0) {
-            auto opened = ReachListener::open(0, endpoint.secret);
+            auto opened = ReachListener::open(0, endpoint_->key);
             if (!opened) {
                 return opened.error().message;
             }
             listener = std::move(*opened);
             report.listener = listener->port();
         }
-        auto client = ExchangeClient::connect(endpoint, deadline, deadline);
+        auto client = ExchangeClient::connect(endpoint, endpoint_->key, most_from_server, deadline, deadline);
         if (!client) {
             return client.error().message;
         }
-        const auto answer = client->agree(report, std::move(listener), most_from_server, deadline);
+        const auto answer = client->agree(report, std::move(listener), deadline);
         client_ = std::move(*client);
         if (!answer) {
             return answer.error().message;
         }
         const auto* const agreed = std::get_if<ExchangeAnswer>(&*answer);
+        if (some_are_late_ && agreed == nullptr) {
+            return "";
+        }
         if (agreed == nullptr) {
             return std::get<Disagreement>(*answer).why;
         }
@@ -283,6 +292,7 @@ private:
 
     unsigned number_ = 0;
     unsigned nodes_ = 0;
+    bool some_are_late_ = false;
     const Endpoint* endpoint_ = nullptr;
     pthread_t thread_{};
     std::string failure_;
@@ -294,19 +304,26 @@ void be_nodes(const Child& parent) {
     const auto endpoint = parent.read<Endpoint>();
     const auto share = parent.read<Share>();
     const auto nodes = parent.read<unsigned>();
+    const auto late = parent.read<unsigned>(); // of all
     std::vector<Node> all(share.count);
     pthread_attr_t attributes{};
     (void)::pthread_attr_init(&attributes);
     (void)::pthread_attr_setstacksize(&attributes, std::size_t{128} << 10);
     parent.write('r');
     (void)parent.read<char>(); // all processes are ready
-    for (unsigned i = 0; i < share.count; ++i) {
-        all[i].start(share.first + i, nodes, endpoint, attributes);
-    }
     Outcome result;
-    for (auto& node : all) {
-        node.add_to(result);
-    }
+    const auto run = [&](unsigned from, unsigned to) {
+        for (unsigned i = from; i < to; ++i) {
+            all[i].start(share.first + i, nodes, late > 0, endpoint, attributes);
+        }
+        for (unsigned i = from; i < to; ++i) {
+            all[i].add_to(result);
+        }
+    };
+    run(0, share.count - share.late);
+    parent.write('e');
+    (void)parent.read<char>(); // those who were in time have their answer
+    run(share.count - share.late, share.count);
     result.cpu_seconds = cpu_seconds();
     parent.write(result);
     (void)parent.read<char>(); // the server's cost is known
@@ -329,24 +346,38 @@ void raise_descriptor_limit(unsigned nodes) {
 } // namespace
 
 int main(int count, char** arguments) {
-    const unsigned nodes = count == 2 ? static_cast<unsigned>(std::strtoul(arguments[1], nullptr, 10)) : 0;
-    if (nodes < 2) {
-        give_up("usage: exchange NODES, at least 2");
+    const auto number = [&](int i) {
+        return i < count ? static_cast<unsigned>(std::strtoul(arguments[i], nullptr, 10)) : 0;
+    };
+    const unsigned nodes = number(1);
+    const unsigned late = number(2);
+    if (nodes < 2 || late >= nodes) {
+        give_up("usage: exchange NODES [LATE], at least 2 and fewer of them late");
     }
     raise_descriptor_limit(nodes);
-    const Child srun([&](const Child& parent) { be_srun(parent, nodes); });
-    const Endpoint endpoint{srun.read<std::uint16_t>(), srun.read<Secret>()};
+    const Child srun([&](const Child& parent) { be_srun(parent, nodes, late); });
+    const Endpoint endpoint{srun.read<std::uint16_t>(), srun.read<Key>()};
     std::vector<Child> processes;
     for (unsigned first = 0; first < nodes; first += nodes_per_process) {
         const auto& process = processes.emplace_back(be_nodes);
         process.write(endpoint);
-        process.write(Share{first, std::min(nodes_per_process, nodes - first)});
+        const unsigned share = std::min(nodes_per_process, nodes - first);
+        const unsigned in_time = std::min(share, nodes - late - std::min(first, nodes - late));
+        process.write(Share{first, share, share - in_time});
         process.write(nodes);
+        process.write(late);
         (void)process.read<char>();
     }
     const auto start = Clock::now();
-    for (const auto& process : processes) {
-        process.write('s');
+    for (const char order : {'s', 'l'}) {
+        for (const auto& process : processes) {
+            process.write(order);
+        }
+        for (const auto& process : processes) {
+            if (order == 's') {
+                (void)process.read<char>();
+            }
+        }
     }
     Outcome all;
     for (const auto& process : processes) {
