@@ -112,8 +112,7 @@ private:
         }
     }
 
-    // NOLINTNEXTLINE(readability-make-member-function-const): work() sees other events then
-    void watch(int fd, int operation, std::uint32_t what = 0) {
+    void watch(int fd, int operation, std::uint32_t what = 0) const {
         epoll_event event{};
         event.events = what;
         (void)::epoll_ctl(events_.get(), operation, fd, &event);

@@ -5,7 +5,6 @@
 #include "lib/net/message.h"
 #include "tools/run_report.h"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <string>
@@ -14,19 +13,17 @@
 
 namespace rdma_nccl {
 
-inline constexpr unsigned most_attempts = 1U << 20U;
-
 /// Of one that is shortened().
 void fields(auto& f, Is<RankFailure> auto& m) {
     constexpr std::size_t longest_words = 3 * most_failure_text; // a byte that is no UTF-8 comes as three
-    constexpr unsigned most_ranks = 1U << 30U;
+    constexpr unsigned most = 1U << 30U;
     constexpr std::int64_t latest = std::int64_t{4102444800} * 1000000; // the year 2100
     f("host", m.host);
-    f("node_rank", m.node_rank, most_ranks);
-    f("rank", m.rank, most_ranks);
-    f("local_rank", m.local_rank, most_ranks);
-    f("attempt", m.attempt, most_attempts);
-    f("most_attempts", m.most_attempts, most_attempts + 1);
+    f("node_rank", m.node_rank, most);
+    f("rank", m.rank, most);
+    f("local_rank", m.local_rank, most);
+    f("attempt", m.attempt, most);
+    f("most_attempts", m.most_attempts, most);
     f("pid", m.pid);
     f("program", m.program);
     f("code", m.code, 255);
@@ -44,6 +41,8 @@ void fields(auto& f, Is<RankFailure> auto& m) {
     f.note(m.most_attempts > 0 && m.pid >= 0 && m.code >= 0 && m.signal.value_or(1) > 0 &&
            m.exec_error.value_or(1) > 0 && m.time_us >= 0);
 }
+
+inline constexpr unsigned most_attempts = 1U << 20U;
 
 // From a launcher to that of node rank 0, the coordinator:
 
