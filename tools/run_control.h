@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launchers of a world as one: what happens on a node reaches all others in well under a second. The launcher of
-// node rank 0, the head, listens; the others connect to it, and it decides (run_arbiter.h). A node that falls silent is
-// noticed. Nothing here blocks, and ranks wait for none of it: without a connection each node ends its own ranks only,
-// and says so.
+// node rank 0, the head, is the coordinator; the others connect to it, and it decides (run_arbiter.h). A node that
+// falls silent is noticed. Nothing here blocks, and ranks wait for none of it: without a key or a connection each node
+// ends its own ranks only, and says so.
 #pragma once
 
 #include "lib/ip.h"
+#include "lib/net/key.h"
 #include "lib/result.h"
 #include "tools/run_arbiter.h"
 
@@ -20,10 +21,11 @@ namespace rdma_nccl {
 
 struct ControlSettings {
     unsigned node_rank = 0;
-    std::string host;                 ///< this node's name, for messages
-    std::vector<IpAddress> addresses; ///< of the head, in the order to try them
-    std::uint16_t port = 0;           ///< where it listens
-    std::string secret;               ///< the same on all nodes of this world and nowhere else; 32 characters
+    std::string host;                              ///< this node's name, for messages
+    std::vector<IpAddress> addresses;              ///< of the head, in the order to try them
+    std::uint16_t port = 0;                        ///< where it listens
+    Result<Key> key = fail("no key");              ///< the same on all nodes; or why there is none
+    std::string context;                           ///< names this world: the same on all nodes
     std::chrono::milliseconds node_timeout{15000}; ///< silence after which a node counts as lost
     std::chrono::milliseconds patience{60000};     ///< from the start: how long a missing launcher is waited for
 };
@@ -37,7 +39,7 @@ public:
     Control& operator=(const Control&) = delete;
     virtual ~Control() = default;
 
-    /// To be watched for input: it is readable when work() has something to do. -1: no such.
+    /// To be watched for input: it is readable when work() has something to do, and stays the same. -1: no such.
     [[nodiscard]] virtual int fd() const = 0;
     /// When work() must be called at the latest.
     [[nodiscard]] virtual std::optional<Time> deadline() const = 0;
@@ -66,6 +68,9 @@ struct HangRules {
     std::chrono::milliseconds interval{1000};
     bool end = false; ///< end the job that hangs
 };
+
+/// The warning of a launcher that works with no other.
+std::string only_through_slurm(const std::string& why);
 
 /// For a world of one node.
 std::unique_ptr<Control> control_alone(ArbiterRules rules, const std::optional<HangRules>& hang);

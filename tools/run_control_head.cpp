@@ -2,18 +2,13 @@
 #include "tools/run_control.h"
 
 #include "lib/format.h"
+#include "lib/net/coordinator.h"
 #include "lib/tcp.h"
-#include "lib/text.h"
 #include "tools/run_hang.h"
-#include "tools/run_line_socket.h"
-#include "tools/run_secret.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <list>
-#include <sys/epoll.h>
-#include <sys/socket.h>
+#include <map>
+#include <unordered_map>
 
 namespace rdma_nccl {
 
@@ -22,19 +17,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// A stranger's connection must say who it is in this time.
-constexpr std::chrono::seconds hello_time(5);
-constexpr std::size_t longest_hello = 4096;
 constexpr std::chrono::seconds stop_time(5);
-/// Strangers that may be connected at the same time.
-constexpr std::size_t most_strangers = 256;
+/// For one worker: more than a world of launchers says in the time that a connection may be silent.
+constexpr std::size_t most_unsent = std::size_t{16} << 20;
 
+/// A launcher that has said who it is.
 struct Peer {
-    LineSocket socket;
-    Control::Time heard;
-    std::optional<unsigned> node; ///< once it has said who it is
+    unsigned node = 0;
     std::string host;
-    bool closed = false;
+    Control::Time heard;
 };
 
 class HeadControl final : public Control {
@@ -48,26 +39,23 @@ public:
 
     /// For several nodes.
     void listen() {
-        epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-        auto socket = listen_on(settings_.port, PortSharing::Reuse);
-        if (!socket || !epoll_ || !watch(socket->get(), EPOLL_CTL_ADD, EPOLLIN)) {
-            warnings_.push_back(format_text(
-                "the launchers of the other nodes cannot connect: {}: a failure reaches other nodes only through Slurm "
-                "(srun --kill-on-bad-exit=1)",
-                socket ? "no descriptor is left" : socket.error().message));
+        auto coordinator = make_coordinator();
+        if (!coordinator) {
+            warnings_.push_back(only_through_slurm(coordinator.error().message));
             leave_out_absent();
             return;
         }
-        listener_ = std::move(*socket);
+        coordinator_.emplace(std::move(*coordinator));
     }
 
-    [[nodiscard]] int fd() const override { return epoll_.get(); }
+    [[nodiscard]] int fd() const override { return coordinator_ ? coordinator_->fd() : -1; }
 
     [[nodiscard]] std::optional<Time> deadline() const override {
-        if (!listener_) {
+        if (!coordinator_) {
             return std::nullopt;
         }
-        return last_beat_ + beat();
+        const auto beat_due = last_beat_ + beat();
+        return std::min(beat_due, coordinator_->deadline().value_or(beat_due));
     }
 
     void failed(const RankFailure& failure, Time when) override { arbiter_.on_failure(0, failure, when); }
@@ -79,21 +67,21 @@ public:
     [[nodiscard]] const Arbiter* arbiter() const override { return &arbiter_; }
 
     std::vector<Order> work(Time now) override {
-        if (listener_) {
+        if (coordinator_) {
             forgive_own_pause(now);
-            take_events(now);
+            for (const auto& event : coordinator_->work()) {
+                take_event(event, now);
+            }
             if (now >= last_beat_ + beat()) {
                 last_beat_ = now;
-                watch(listener_.get(), EPOLL_CTL_MOD, EPOLLIN);
-                send_all(write_control_message(Alive{}));
+                send_all(Alive{});
                 judge_silence(now);
             }
         }
         auto orders = arbiter_.take_orders();
         for (const auto& order : orders) {
-            send_all(std::visit([](const auto& one) { return write_control_message(one); }, order));
+            send_all(order);
         }
-        drop_closed();
         return orders;
     }
 
@@ -102,111 +90,75 @@ private:
         return std::clamp(settings_.node_timeout / 5, milliseconds(50), milliseconds(1000));
     }
 
-    // NOLINTNEXTLINE(modernize-use-nodiscard): where it fails, the next beat sees to it
-    bool watch(int fd, int operation, std::uint32_t what) const {
-        epoll_event event{};
-        event.events = what;
-        event.data.fd = fd;
-        return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
+    [[nodiscard]] Result<Coordinator> make_coordinator() const {
+        if (!settings_.key) {
+            return tl::unexpected(settings_.key.error());
+        }
+        auto listener = listen_on(settings_.port, PortSharing::Reuse);
+        if (!listener) {
+            return fail("the launchers of the other nodes cannot connect: " + listener.error().message);
+        }
+        CoordinatorRules rules;
+        rules.key = *settings_.key;
+        rules.context = settings_.context;
+        rules.longest_message = most_control_line;
+        rules.most_unsent = most_unsent;
+        rules.expected_workers = nodes_ - 1;
+        return Coordinator::make(std::move(*listener), std::move(rules));
     }
 
     /// Who was stopped itself (Ctrl-Z, scontrol suspend) knows nothing about the others.
     void forgive_own_pause(Time now) {
         if (now - last_work_ > settings_.node_timeout / 2 && now - last_work_ > 3 * beat()) {
-            for (auto& peer : peers_) {
+            for (auto& [worker, peer] : peers_) {
                 peer.heard = now;
             }
         }
         last_work_ = now;
     }
 
-    void take_events(Time now) {
-        std::array<epoll_event, 64> ready{};
-        const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
-        for (int i = 0; i < count; ++i) {
-            const int fd = ready.at(static_cast<std::size_t>(i)).data.fd;
-            if (fd == listener_.get()) {
-                accept_all(now);
-                continue;
-            }
-            const auto peer =
-                std::find_if(peers_.begin(), peers_.end(), [fd](const Peer& p) { return p.socket.fd() == fd; });
-            if (peer != peers_.end()) {
-                hear(*peer, now);
-            }
-        }
-    }
-
-    void accept_all(Time now) {
-        while (true) {
-            UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-            if (!socket) {
-                if (errno != EAGAIN && errno != ECONNABORTED) { // no descriptors: again at the next beat
-                    watch(listener_.get(), EPOLL_CTL_MOD, 0);
+    void take_event(const CoordinatorEvent& event, Time now) {
+        const auto peer = peers_.find(event.worker);
+        if (event.kind == CoordinatorEvent::Kind::Lost && peer != peers_.end()) {
+            lose(event.worker, format_text("its launcher is gone: {}", event.why));
+        } else if (event.kind == CoordinatorEvent::Kind::Message) {
+            const auto message = read_message<ControlMessage>(event.body);
+            if (peer == peers_.end()) {
+                greet(event.worker, message ? std::get_if<Hello>(&*message) : nullptr, now);
+            } else {
+                peer->second.heard = now;
+                if (message) {
+                    take(peer->second.node, *message, now);
                 }
-                return;
             }
-            const auto strangers = std::count_if(peers_.begin(), peers_.end(), [](const Peer& p) { return !p.node; });
-            if (static_cast<std::size_t>(strangers) >= most_strangers || !watch(socket.get(), EPOLL_CTL_ADD, EPOLLIN)) {
-                continue; // closed again; a launcher tries once more
-            }
-            watch_connection(socket.get());
-            peers_.push_back({LineSocket(std::move(socket), most_control_line), now, {}, {}});
         }
     }
 
-    void hear(Peer& peer, Time now) {
-        const bool open = peer.socket.receive() && peer.socket.flush();
-        if (!open && !peer.node) { // one that has tried again since, or a stranger
-            peer.closed = true;
+    void greet(int worker, const Hello* hello, Time now) {
+        if (!coordinator_->has(worker)) {
+            return; // gone since
+        }
+        if (hello == nullptr || hello->node_rank == 0 || hello->node_rank >= nodes_) {
+            coordinator_->close(worker);
             return;
         }
-        while (const auto line = peer.socket.next_line()) {
-            if (!peer.node && (line->size() > longest_hello || !greet(peer, *line))) {
-                peer.closed = true; // a stranger: not worth a word
-                return;
+        const auto [known, is_first] = workers_.try_emplace(hello->node_rank, worker);
+        if (!is_first && peers_.contains(known->second)) {
+            coordinator_->close(worker);
+            if (told_twice_.insert(hello->node_rank).second) {
+                warnings_.push_back(format_text("two launchers say that they are node rank {}, the second on {}: check "
+                                                "--node-rank there",
+                                                hello->node_rank, hello->host));
             }
-            if (const auto message = read_control_message(*line)) {
-                take(*peer.node, *message, now);
-            }
+            return;
         }
-        if (peer.node) {
-            peer.heard = now;
-        }
-        if (!open) {
-            close(peer, "its launcher is gone");
-        } else {
-            watch(peer.socket.fd(), EPOLL_CTL_MOD, peer.socket.has_unsent() ? EPOLLIN | EPOLLOUT : EPOLLIN);
-        }
-    }
-
-    bool greet(Peer& peer, std::string_view line) {
-        const auto message = read_control_message(line);
-        const auto* const hello = message ? std::get_if<Hello>(&*message) : nullptr;
-        if (hello == nullptr || !same_secret(hello->secret, question_of(settings_.secret)) || hello->node_rank == 0 ||
-            hello->node_rank >= nodes_) {
-            return false;
-        }
-        const bool twice = std::any_of(peers_.begin(), peers_.end(), [hello](const Peer& other) {
-            return !other.closed && other.node == hello->node_rank;
-        });
-        if (twice) {
-            warnings_.push_back(format_text("two launchers say that they are node rank {}, the second on {}: check "
-                                            "--node-rank there",
-                                            hello->node_rank, printable(hello->host)));
-            return false;
-        }
-        peer.node = hello->node_rank;
-        peer.host = printable(hello->host);
-        peer.heard = Clock::now();
-        come_.insert(hello->node_rank);
+        known->second = worker;
+        peers_[worker] = {hello->node_rank, hello->host, now};
         arbiter_.on_absent(hello->node_rank, false);
-        std::string answer = write_control_message(Welcome{answer_of(settings_.secret)});
+        coordinator_->send(worker, write_message(Welcome{}));
         for (const auto& order : arbiter_.standing_orders()) {
-            answer += std::visit([](const auto& one) { return write_control_message(one); }, order);
+            coordinator_->send(worker, write_message(order));
         }
-        send(peer, answer);
-        return true;
     }
 
     void take(unsigned node, const ControlMessage& message, Time now) {
@@ -234,13 +186,16 @@ private:
     }
 
     void judge_silence(Time now) {
-        for (auto& peer : peers_) {
-            if (!peer.node && now - peer.heard > hello_time) {
-                peer.closed = true;
-            } else if (peer.node && now - peer.heard > settings_.node_timeout) {
-                close(peer, format_text("nothing heard from it for {:g} s",
-                                        std::chrono::duration<double>(settings_.node_timeout).count()));
+        std::vector<int> silent;
+        for (const auto& [worker, peer] : peers_) {
+            if (now - peer.heard > settings_.node_timeout) {
+                silent.push_back(worker);
             }
+        }
+        for (const int worker : silent) {
+            coordinator_->close(worker);
+            lose(worker, format_text("nothing heard from it for {:g} s",
+                                     std::chrono::duration<double>(settings_.node_timeout).count()));
         }
         if (arbiter_.stopped() && !stopped_since_) {
             stopped_since_ = now;
@@ -256,7 +211,7 @@ private:
     void leave_out_absent() {
         unsigned missing = 0;
         for (unsigned node = 1; node < nodes_; ++node) {
-            if (!come_.contains(node)) {
+            if (!workers_.contains(node)) {
                 ++missing;
                 arbiter_.on_absent(node);
             }
@@ -264,7 +219,7 @@ private:
         if (missing > 0 && hang_) {
             warnings_.emplace_back("the hang watch is off: it needs the launchers of all nodes");
         }
-        if (missing > 0 && listener_) {
+        if (missing > 0 && coordinator_) {
             warnings_.push_back(format_text(
                 "{} of {} launchers did not connect to port {} here within {} s: a failure reaches their ranks only "
                 "through Slurm (srun --kill-on-bad-exit=1)",
@@ -273,32 +228,18 @@ private:
         }
     }
 
-    void send(Peer& peer, std::string_view lines) {
-        if (!peer.closed && !peer.socket.send(lines)) {
-            close(peer, "its launcher is gone");
-        }
-        if (!peer.closed) {
-            watch(peer.socket.fd(), EPOLL_CTL_MOD, peer.socket.has_unsent() ? EPOLLIN | EPOLLOUT : EPOLLIN);
-        }
-    }
-
-    void send_all(std::string_view lines) {
-        for (auto& peer : peers_) {
-            if (peer.node) {
-                send(peer, lines);
-            }
+    template<typename Message>
+    void send_all(const Message& message) {
+        const auto body = std::make_shared<const std::string>(write_message(message));
+        for (const auto& [worker, peer] : peers_) {
+            coordinator_->send(worker, body);
         }
     }
 
-    void close(Peer& peer, const std::string& why) {
-        if (!peer.closed && peer.node) {
-            arbiter_.on_lost(*peer.node, format_text("node {} (node rank {}) is lost: {}", peer.host, *peer.node, why));
-        }
-        peer.closed = true;
-    }
-
-    void drop_closed() {
-        peers_.remove_if([](const Peer& peer) { return peer.closed; });
+    void lose(int worker, const std::string& why) {
+        const auto peer = peers_.extract(worker);
+        const auto& [node, host, heard] = peer.mapped();
+        arbiter_.on_lost(node, format_text("node {} (node rank {}) is lost: {}", host, node, why));
     }
 
     ControlSettings settings_;
@@ -306,10 +247,10 @@ private:
     Arbiter arbiter_;
     std::optional<HangRules> hang_;
     std::optional<HangJudge> judge_;
-    UniqueFd epoll_;
-    UniqueFd listener_;
-    std::list<Peer> peers_;
-    std::set<unsigned> come_; ///< nodes that have connected
+    std::optional<Coordinator> coordinator_; ///< absent: this node is alone
+    std::unordered_map<int, Peer> peers_;    ///< by worker
+    std::map<unsigned, int> workers_;        ///< by node: the last one that has come, which may be lost
+    std::set<unsigned> told_twice_;          ///< nodes of which two launchers have come
     std::vector<std::string> warnings_;
     Time start_ = Clock::now();
     Time last_work_ = start_;
@@ -319,6 +260,10 @@ private:
 };
 
 } // namespace
+
+std::string only_through_slurm(const std::string& why) {
+    return "a failure here reaches other nodes only through Slurm (srun --kill-on-bad-exit=1): " + why;
+}
 
 std::unique_ptr<Control> control_alone(ArbiterRules rules, const std::optional<HangRules>& hang) {
     return std::make_unique<HeadControl>(ControlSettings(), std::move(rules), hang);

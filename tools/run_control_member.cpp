@@ -2,12 +2,9 @@
 #include "tools/run_control.h"
 
 #include "lib/format.h"
-#include "lib/tcp.h"
-#include "tools/run_line_socket.h"
-#include "tools/run_secret.h"
+#include "lib/net/dialer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <sys/epoll.h>
 
@@ -23,14 +20,16 @@ constexpr milliseconds retry_after(200);
 class MemberControl final : public Control {
 public:
     MemberControl(ControlSettings settings, ArbiterRules own)
-        : settings_(std::move(settings)), epoll_(::epoll_create1(EPOLL_CLOEXEC)), arbiter_(std::move(own)) {
-        if (!epoll_ || settings_.addresses.empty()) {
-            problem_ = settings_.addresses.empty() ? "its address is not known" : "no descriptor is left";
-            go_alone();
+        : settings_(std::move(settings)), events_(::epoll_create1(EPOLL_CLOEXEC)), arbiter_(std::move(own)) {
+        if (!settings_.key) {
+            go_alone(settings_.key.error().message);
+        } else if (!events_ || settings_.addresses.empty()) {
+            problem_ = events_ ? "its address is not known" : "no descriptor is left (epoll)";
+            go_alone(no_connection());
         }
     }
 
-    [[nodiscard]] int fd() const override { return epoll_.get(); }
+    [[nodiscard]] int fd() const override { return events_.get(); }
 
     [[nodiscard]] std::optional<Time> deadline() const override {
         switch (state_) {
@@ -39,12 +38,12 @@ public:
             return std::nullopt;
         case State::Member:
             return last_beat_ + beat();
-        case State::Apart:
-        case State::Connecting:
         case State::Greeting:
+            return out_of_patience();
+        case State::Apart:
             break;
         }
-        return next_try_;
+        return std::min(out_of_patience(), dialer_ ? dialer_->deadline() : next_try_);
     }
 
     void failed(const RankFailure& failure, Time when) override {
@@ -78,8 +77,7 @@ public:
 
 private:
     enum class State {
-        Apart, ///< no connection; the next try is due at next_try_
-        Connecting,
+        Apart,    ///< no connection yet
         Greeting, ///< said hello
         Member,
         Alone, ///< for good: there never was a head
@@ -92,6 +90,8 @@ private:
 
     [[nodiscard]] bool is_over() const { return state_ == State::Alone || state_ == State::Lost; }
 
+    [[nodiscard]] Time out_of_patience() const { return start_ + settings_.patience; }
+
     void advance(Time now) {
         if (is_over()) {
             return;
@@ -100,86 +100,73 @@ private:
             heard_ = now; // this process was stopped: it knows nothing about the head
         }
         last_work_ = now;
-        epoll_event event{};
-        const bool ready = ::epoll_wait(epoll_.get(), &event, 1, 0) > 0;
-        if (state_ == State::Connecting && ready) {
-            say_hello(now);
-        } else if (ready && socket_) {
+        if (connection_) {
             listen_to_head(now);
+        } else {
+            dial(now);
         }
         if (state_ == State::Member) {
             keep_alive(now);
-        } else if (!is_over() && now >= next_try_) {
-            try_again(now);
+        } else if (!is_over() && now >= out_of_patience()) { // a head that is busy answers late
+            go_alone(no_connection());
         }
     }
 
-    void watch(std::uint32_t what) {
+    void watch(int fd, int operation, std::uint32_t what = 0) const {
         epoll_event event{};
         event.events = what;
-        if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket_->fd(), &event) != 0) {
-            ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket_->fd(), &event);
+        (void)::epoll_ctl(events_.get(), operation, fd, &event);
+    }
+
+    void dial(Time now) {
+        if (!dialer_) {
+            if (now < next_try_) {
+                return;
+            }
+            dialer_.emplace(
+                DialTarget{settings_.addresses, settings_.port, *settings_.key, settings_.context, most_control_line});
+            watch(dialer_->fd(), EPOLL_CTL_ADD, EPOLLIN);
+        }
+        connection_ = dialer_->work();
+        if (connection_) {
+            hang_up_dialer();
+            problem_ = "it does not take this launcher";
+            watch(connection_->fd(), EPOLL_CTL_ADD, EPOLLIN);
+            state_ = State::Greeting;
+            send(Hello{settings_.node_rank, settings_.host});
         }
     }
 
-    void try_again(Time now) {
-        if (now - start_ > settings_.patience) {
-            go_alone();
-            return;
+    void hang_up_dialer() {
+        if (dialer_) {
+            watch(dialer_->fd(), EPOLL_CTL_DEL);
+            dialer_.reset();
         }
-        socket_.reset();
-        state_ = State::Apart;
-        const auto& address = settings_.addresses[tries_++ % settings_.addresses.size()];
-        // An address that swallows packets must not take all the time.
-        next_try_ = now + (tries_ > settings_.addresses.size() ? std::chrono::seconds(2) : retry_after);
-        auto socket = start_connection(address, settings_.port);
-        if (!socket) {
-            problem_ = socket.error().message;
-            next_try_ = now + retry_after;
-            return;
-        }
-        problem_ = address.text();
-        socket_.emplace(std::move(*socket), most_control_line);
-        state_ = State::Connecting;
-        watch(EPOLLOUT);
-    }
-
-    void say_hello(Time now) {
-        if (const int error = connection_error(socket_->fd()); error != 0) {
-            problem_ = format_text("{}: {}", settings_.addresses[(tries_ - 1) % settings_.addresses.size()].text(),
-                                   std::strerror(error));
-            socket_.reset();
-            state_ = State::Apart;
-            next_try_ = now + retry_after;
-            return;
-        }
-        watch_connection(socket_->fd());
-        problem_ = "it does not answer as the launcher of this job";
-        state_ = State::Greeting;
-        next_try_ = start_ + settings_.patience; // a head that is busy answers later
-        send(Hello{settings_.node_rank, settings_.host, question_of(settings_.secret)});
     }
 
     void listen_to_head(Time now) {
-        const bool open = socket_->receive() && socket_->flush();
-        heard_ = now;
-        while (const auto line = socket_ ? socket_->next_line() : std::nullopt) {
-            if (const auto message = read_control_message(*line)) {
+        const bool open = connection_->read();
+        while (const auto body = connection_->next_message()) {
+            heard_ = now;
+            if (const auto message = read_message<ControlMessage>(*body)) {
                 take(*message, now);
             }
         }
-        if (socket_) {
-            watch(socket_->has_unsent() ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        if (open) {
+            flush();
+        } else {
+            part(now, "its launcher is gone: " + connection_->why_over());
         }
-        if (!open) {
-            part(now, "its launcher is gone");
-        }
+    }
+
+    void flush() {
+        connection_->write(); // read() finds out where it fails, behind the last words of the head
+        watch(connection_->fd(), EPOLL_CTL_MOD, connection_->wants_to_write() ? EPOLLIN | EPOLLOUT : EPOLLIN);
     }
 
     void take(const ControlMessage& message, Time now) {
         if (state_ == State::Greeting) {
-            const auto* const welcome = std::get_if<Welcome>(&message);
-            if (welcome != nullptr && same_secret(welcome->secret, answer_of(settings_.secret))) {
+            if (std::holds_alternative<Welcome>(message)) {
                 join(now);
             }
             return;
@@ -221,7 +208,7 @@ private:
             last_beat_ = now;
             tell(Alive{std::exchange(moved_, false)});
         }
-        if (socket_ && now - heard_ > settings_.node_timeout) {
+        if (now - heard_ > settings_.node_timeout) {
             part(now, format_text("nothing heard from it for {:g} s",
                                   std::chrono::duration<double>(settings_.node_timeout).count()));
         }
@@ -239,11 +226,9 @@ private:
 
     /// The connection is no more.
     void part(Time now, const std::string& why) {
-        if (is_over()) {
-            return;
-        }
         const bool was_member = state_ == State::Member;
-        socket_.reset();
+        watch(connection_->fd(), EPOLL_CTL_DEL);
+        connection_.reset();
         state_ = State::Apart;
         next_try_ = now + retry_after;
         if (!was_member) {
@@ -257,20 +242,21 @@ private:
         }
     }
 
-    void go_alone() {
+    [[nodiscard]] std::string no_connection() const {
+        return "no connection to the launcher of rank 0: " + (dialer_ ? dialer_->problem() : problem_);
+    }
+
+    void go_alone(const std::string& why) {
         state_ = State::Alone;
-        socket_.reset();
-        warnings_.push_back(format_text(
-            "no connection to the launcher of rank 0, port {} ({}): a failure here reaches other nodes only through "
-            "Slurm (srun --kill-on-bad-exit=1)",
-            settings_.port, problem_));
+        hang_up_dialer();
+        connection_.reset();
+        warnings_.push_back(only_through_slurm(why));
     }
 
     void send(const ControlMessage& message) {
-        if (socket_ && !socket_->send(write_control_message(message))) {
-            part(Clock::now(), "its launcher is gone");
-        } else if (socket_) {
-            watch(socket_->has_unsent() ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        if (connection_) {
+            connection_->send(std::make_shared<const std::string>(write_message(message)));
+            flush();
         }
     }
 
@@ -282,17 +268,17 @@ private:
 
     void tell_failure(const RankFailure& failure, Time when) {
         const auto age = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - when).count();
-        tell(FailureNotice{failure, static_cast<std::uint64_t>(std::max<decltype(age)>(age, 0))});
+        tell(FailureNotice{shortened(failure), static_cast<std::uint64_t>(std::max<decltype(age)>(age, 0))});
     }
 
     ControlSettings settings_;
-    UniqueFd epoll_;
+    UniqueFd events_; ///< epoll, of the dialer or the connection
     Arbiter arbiter_; ///< decides for this node alone
-    std::optional<LineSocket> socket_;
+    std::optional<Dialer> dialer_;
+    std::optional<Connection> connection_;
     State state_ = State::Apart;
     unsigned attempt_ = 0;
-    std::size_t tries_ = 0;
-    std::string problem_ = "not tried";
+    std::string problem_;
     Time start_ = Clock::now();
     Time next_try_ = start_;
     Time heard_ = start_;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launchers of a world tell each other, as lines of JSON: {"ended": {"attempt": 0, "clean": true}}. Unknown
-// names are an error, unknown keys are passed over. Whatever comes in is checked as input from a stranger.
+// What the launchers of a world tell each other (lib/net/message.h).
 #pragma once
 
-#include "lib/result.h"
+#include "lib/net/message.h"
 #include "tools/run_report.h"
 
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,25 +13,76 @@
 
 namespace rdma_nccl {
 
-// From a launcher to that of node rank 0, the head:
+/// Of one that is shortened().
+void fields(auto& f, Is<RankFailure> auto& m) {
+    constexpr std::size_t longest_words = 3 * most_failure_text; // a byte that is no UTF-8 comes as three
+    constexpr unsigned most = 1U << 30U;
+    constexpr std::int64_t latest = std::int64_t{4102444800} * 1000000; // the year 2100
+    f("host", m.host);
+    f("node_rank", m.node_rank, most);
+    f("rank", m.rank, most);
+    f("local_rank", m.local_rank, most);
+    f("attempt", m.attempt, most);
+    f("most_attempts", m.most_attempts, most);
+    f("pid", m.pid);
+    f("program", m.program);
+    f("code", m.code, 255);
+    f("signal", m.signal, 64);
+    f("core_dumped", m.core_dumped);
+    f("exec_error", m.exec_error, 4095);
+    f("out_of_memory", m.out_of_memory);
+    f("gpu_pci", m.gpu_pci);
+    f("gpu_uuid", m.gpu_uuid);
+    f("hcas", m.hcas);
+    f("error", raw(m.error), longest_words);
+    f("traceback", raw(m.traceback), longest_words);
+    f("last_lines", raw(m.last_lines), most_failure_text, longest_words);
+    f("time_us", m.time_us, latest);
+    f.note(m.most_attempts > 0 && m.pid >= 0 && m.code >= 0 && m.signal.value_or(1) > 0 &&
+           m.exec_error.value_or(1) > 0 && m.time_us >= 0);
+}
+
+inline constexpr unsigned most_attempts = 1U << 20U;
+
+// From a launcher to that of node rank 0, the coordinator:
 
 struct Hello {
     unsigned node_rank = 0;
     std::string host;
-    std::string secret; ///< by which the head knows it is one of its own
 };
+constexpr std::string_view message_name(const Hello& /*m*/) {
+    return "hello";
+}
+void fields(auto& f, Is<Hello> auto& m) {
+    f("node_rank", m.node_rank);
+    f("host", m.host);
+}
 
 /// A rank failed; said at once, and once more with all that is known when the node's ranks have ended.
 struct FailureNotice {
     RankFailure failure;
     std::uint64_t age_us = 0; ///< since the failure: so that no clocks need to agree
 };
+constexpr std::string_view message_name(const FailureNotice& /*m*/) {
+    return "failure";
+}
+void fields(auto& f, Is<FailureNotice> auto& m) {
+    f("failure", m.failure);
+    f("age_us", m.age_us, std::uint64_t{1} << 50U);
+}
 
 /// All processes of the node's ranks have ended.
 struct Ended {
     unsigned attempt = 0;
     bool clean = true; ///< nothing hangs in the kernel
 };
+constexpr std::string_view message_name(const Ended& /*m*/) {
+    return "ended";
+}
+void fields(auto& f, Is<Ended> auto& m) {
+    f("attempt", m.attempt, most_attempts);
+    f("clean", m.clean);
+}
 
 /// How often a node's launcher got a signal; its numbers only grow.
 struct SignalCount {
@@ -41,17 +92,35 @@ struct SignalCount {
 
     friend bool operator==(const SignalCount&, const SignalCount&) = default;
 };
+constexpr std::string_view message_name(const SignalCount& /*m*/) {
+    return "signal";
+}
+void fields(auto& f, Is<SignalCount> auto& m) {
+    f("signal", m.signal, SIGRTMAX);
+    f("count", m.count, 1U << 20U);
+    f("old", m.old);
+    f.note(m.signal > 0);
+}
 
 /// Sent regularly, in both directions.
 struct Alive {
     bool moved = false; ///< anything on this node since the last one: see ActivityProbe
 };
+constexpr std::string_view message_name(const Alive& /*m*/) {
+    return "alive";
+}
+void fields(auto& f, Is<Alive> auto& m) {
+    f("moved", m.moved);
+}
 
-// From the head to the others:
+// From the coordinator to the others:
 
-struct Welcome {
-    std::string secret; ///< by which a launcher knows that this is its head
-};
+/// The first: it takes this launcher as that of its node rank.
+struct Welcome {};
+constexpr std::string_view message_name(const Welcome& /*m*/) {
+    return "welcome";
+}
+void fields(auto& /*f*/, Is<Welcome> auto& /*m*/) {}
 
 /// A rank of this attempt failed, or a node is lost: end yours.
 struct EndRanks {
@@ -60,6 +129,13 @@ struct EndRanks {
 
     friend bool operator==(const EndRanks&, const EndRanks&) = default;
 };
+constexpr std::string_view message_name(const EndRanks& /*m*/) {
+    return "end";
+}
+void fields(auto& f, Is<EndRanks> auto& m) {
+    f("attempt", m.attempt, most_attempts);
+    f("why", m.why, std::size_t{1024});
+}
 
 struct Restart {
     unsigned attempt = 0; ///< the new one
@@ -67,6 +143,13 @@ struct Restart {
 
     friend bool operator==(const Restart&, const Restart&) = default;
 };
+constexpr std::string_view message_name(const Restart& /*m*/) {
+    return "restart";
+}
+void fields(auto& f, Is<Restart> auto& m) {
+    f("attempt", m.attempt, most_attempts);
+    f("port", m.port);
+}
 
 /// All is over.
 struct Finish {
@@ -74,21 +157,27 @@ struct Finish {
 
     friend bool operator==(const Finish&, const Finish&) = default;
 };
+constexpr std::string_view message_name(const Finish& /*m*/) {
+    return "finish";
+}
+void fields(auto& f, Is<Finish> auto& m) {
+    f("code", m.code, 255);
+    f.note(m.code >= 0);
+}
 
 /// The job hangs: say where the ranks are.
 struct ShowStacks {
     friend bool operator==(const ShowStacks&, const ShowStacks&) = default;
 };
+constexpr std::string_view message_name(const ShowStacks& /*m*/) {
+    return "stacks";
+}
+void fields(auto& /*f*/, Is<ShowStacks> auto& /*m*/) {}
 
 using ControlMessage =
     std::variant<Hello, FailureNotice, Ended, SignalCount, Alive, Welcome, EndRanks, Restart, Finish, ShowStacks>;
 
-/// No line is longer.
+/// No message is longer: JSON takes six bytes for one at most, and a failure's texts are shortened().
 inline constexpr std::size_t most_control_line = std::size_t{256} << 10;
-
-/// With its newline.
-std::string write_control_message(const ControlMessage& message);
-/// From a line without its newline.
-Result<ControlMessage> read_control_message(std::string_view line);
 
 } // namespace rdma_nccl

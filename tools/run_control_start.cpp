@@ -2,9 +2,9 @@
 #include "tools/run_control_start.h"
 
 #include "lib/head.h"
+#include "lib/net/tasks_key.h"
 #include "lib/step.h"
 #include "lib/tcp.h"
-#include "tools/run_secret.h"
 
 namespace rdma_nccl {
 
@@ -76,7 +76,8 @@ std::unique_ptr<Control> start_control(const RunOptions& options, const Environm
     settings.node_rank = plan.node_rank.value;
     settings.host = node;
     settings.port = control_port(environment, plan.master_port.value, range);
-    settings.secret = world_secret(environment, plan.run_id);
+    settings.key = tasks_key(environment).map([](const Key& key) { return derive_key(key, KeyPurpose::Launchers); });
+    settings.context = "run " + plan.run_id;
     settings.node_timeout = options.node_timeout;
     settings.patience = options.join_timeout;
     if (plan.node_rank.value == 0) {

@@ -2,14 +2,11 @@
 // What is known about a rank that failed, as a value that travels between nodes, and its words.
 #pragma once
 
-#include "lib/result.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -59,13 +56,10 @@ struct JobEnd {
 /// {"schema": ..., "code": ..., "first": {...} or null, "others": [...], "lost": [...]}: what --json writes.
 std::string report_json(const JobEnd& end);
 
-/// How long write_failure()'s text is at most, and read_failure()'s may be.
-inline constexpr std::size_t most_failure_text = 64 << 10;
-
-/// One failure as JSON on one line of ASCII, without the newline (texts are shortened to fit, the end of a traceback is
-/// kept), and back; the text comes from another node and is checked as input from a stranger.
-std::string write_failure(const RankFailure& failure);
-Result<RankFailure> read_failure(std::string_view text);
+/// Fit for a message: the end of its traceback and its last lines stay.
+RankFailure shortened(RankFailure failure);
+/// Bytes of a text in it.
+inline constexpr std::size_t most_failure_text = std::size_t{16} << 10;
 
 /// What @record (torch.distributed.elastic.multiprocessing.errors) left in TORCHELASTIC_ERROR_FILE; message and
 /// callstack stay empty where the file is absent, empty, too large (1 MiB) or no such JSON. "message" is an object in

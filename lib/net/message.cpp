@@ -46,6 +46,13 @@ void FieldWriter::put(Json& json, ConstRawText value, std::size_t longest) {
     json = value.text.substr(0, longest);
 }
 
+void FieldWriter::put(Json& json, ConstRawTexts value, std::size_t most, std::size_t longest) {
+    make_list(json);
+    for (std::size_t i = 0; i < value.texts.size() && i < most; ++i) {
+        put(append(json), raw(value.texts[i]), longest);
+    }
+}
+
 void FieldWriter::put(Json& json, const IpAddress& value) {
     json = value.text();
 }
@@ -101,6 +108,15 @@ bool FieldReader::take(const Json& json, RawText value, std::size_t longest) {
     }
     value.text = json.get_ref<const std::string&>();
     return true;
+}
+
+bool FieldReader::take(const Json& json, RawTexts value, std::size_t most, std::size_t longest) {
+    bool good = json.is_array() && json.size() <= most;
+    value.texts.clear();
+    for (std::size_t i = 0; good && i < json.size(); ++i) {
+        good = take(json[i], raw(value.texts.emplace_back()), longest);
+    }
+    return good;
 }
 
 bool FieldReader::take(const Json& json, IpAddress& value) {

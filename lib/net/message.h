@@ -55,6 +55,18 @@ inline RawText raw(std::string& text) {
 inline ConstRawText raw(const std::string& text) {
     return {text};
 }
+struct RawTexts {
+    std::vector<std::string>& texts;
+};
+struct ConstRawTexts {
+    const std::vector<std::string>& texts;
+};
+inline RawTexts raw(std::vector<std::string>& texts) {
+    return {texts};
+}
+inline ConstRawTexts raw(const std::vector<std::string>& texts) {
+    return {texts};
+}
 
 /// Writes the fields of a message. What is beyond a limit is left out, so that the reader takes all that is written.
 class FieldWriter {
@@ -74,6 +86,9 @@ public:
         }
     }
 
+    /// Serves FieldReader's.
+    static void note(bool /*good*/) {}
+
 private:
     using Json = nlohmann::json;
 
@@ -85,6 +100,7 @@ private:
     static void put(Json& json, double value, double greatest = greatest_real);
     static void put(Json& json, const std::string& value, std::size_t longest = longest_text);
     static void put(Json& json, ConstRawText value, std::size_t longest);
+    static void put(Json& json, ConstRawTexts value, std::size_t most, std::size_t longest);
     static void put(Json& json, const IpAddress& value);
     static void put_number(Json& json, std::uint64_t value);
     static void put_number(Json& json, std::int64_t value);
@@ -148,6 +164,7 @@ private:
     static bool take(const Json& json, double& value, double greatest = greatest_real);
     static bool take(const Json& json, std::string& value, std::size_t longest = longest_text);
     static bool take(const Json& json, RawText value, std::size_t longest);
+    static bool take(const Json& json, RawTexts value, std::size_t most, std::size_t longest);
     static bool take(const Json& json, IpAddress& value);
     static std::optional<std::uint64_t> unsigned_number(const Json& json);
     static std::optional<std::int64_t> signed_number(const Json& json);

@@ -7,6 +7,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import secrets
 import select
 import signal
 import socket
@@ -26,7 +27,10 @@ PEER_BOUND = 40  # seconds after which a rank of the peer's counts as never ende
 
 # What this machine says about another world must not count.
 FOREIGN = re.compile(r"SLURM|PET_|RDMA_NCCL|MASTER_|NNODES$|NODE_RANK$|CUDA_VISIBLE|TORCH")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)} | {"OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)} | {
+    "OMP_NUM_THREADS": "1",
+    "RDMA_NCCL_TOKEN": secrets.token_hex(32),
+}
 
 
 def free_port() -> int:

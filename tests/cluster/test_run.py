@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -221,6 +222,8 @@ class RunTest(ClusterTest):
         """Starts a step whose ranks are shells; `launcher`: what is put in front of the launcher."""
         command = ["srun", "-N2", "--ntasks-per-node=1", *(["--rdma-nccl"] if plugin else []), *srun]
         command += [*launcher, "rdma-nccl", "run", "--no-preflight", "-n", str(count), *run, "bash", "-c", rank]
+        if not plugin:
+            variables = {"RDMA_NCCL_TOKEN": secrets.token_hex(32), **variables}
         step = Step(self, next(self.numbers), command, variables)
         self.addCleanup(step.abandon)
         return step

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers on loopback, in one process: no ranks, no Slurm.
-#include "lib/tcp.h"
+#include "lib/net/dialer.h"
 #include "tests/unit/descriptor_limit.h"
 #include "tools/run_control.h"
-#include "tools/run_line_socket.h"
 #include "tools/run_port.h"
 
 #include <csignal>
@@ -20,7 +19,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 const IpAddress loopback = *IpAddress::parse("127.0.0.1");
-constexpr const char* secret = "0123456789abcdef0123456789abcdef";
 
 RankFailure failure_of(unsigned rank, int code) {
     RankFailure failure;
@@ -64,7 +62,8 @@ protected:
         wanted.host = "n0" + std::to_string(node + 1);
         wanted.addresses = {loopback};
         wanted.port = port_.port;
-        wanted.secret = secret;
+        wanted.key = key_;
+        wanted.context = "run 7.0";
         wanted.node_timeout = timeout;
         wanted.patience = patience;
         return wanted;
@@ -96,6 +95,7 @@ protected:
         return std::all_of(launchers_.begin(), launchers_.end(), [](const auto& l) { return l.finish(); });
     }
 
+    Key key_ = random_key().value();
     HeldPort port_ = *hold_free_port();
     std::vector<Launcher> launchers_;
     milliseconds timeout{30000};
@@ -206,7 +206,8 @@ TEST_F(RunControl, ALauncherThatDiesEndsTheOthers) {
     ASSERT_TRUE(until([this] { return launchers_[2].order<SignalCount>() != nullptr; }));
     launchers_.erase(launchers_.begin() + 1);
     ASSERT_TRUE(until([this] { return launchers_[1].order<EndRanks>() != nullptr; }));
-    EXPECT_EQ(launchers_[1].order<EndRanks>()->why, "node n02 (node rank 1) is lost: its launcher is gone");
+    EXPECT_EQ(launchers_[1].order<EndRanks>()->why,
+              "node n02 (node rank 1) is lost: its launcher is gone: it has closed the connection");
     for (auto& launcher : launchers_) {
         launcher.control->ended({});
     }
@@ -224,7 +225,8 @@ TEST_F(RunControl, TheDeadHeadEndsTheOthers) {
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[0].finish(), 1);
     ASSERT_EQ(launchers_[0].warnings.size(), 1U);
-    EXPECT_NE(launchers_[0].warnings[0].find("the head node, which has rank 0, is lost"), std::string::npos);
+    EXPECT_TRUE(
+        launchers_[0].warnings[0].starts_with("the head node, which has rank 0, is lost: its launcher is gone"));
 }
 
 TEST_F(RunControl, ASilentNodeIsLostButNotToOneThatWasStoppedItself) {
@@ -270,36 +272,37 @@ TEST_F(RunControl, TheHeadDoesNotWaitForEverForWhoNeverCame) {
     EXPECT_NE(launchers_[0].warnings[0].find("1 of 1 launchers did not connect"), std::string::npos);
 }
 
-TEST_F(RunControl, StrangersAreNobody) {
-    start(2);
-    auto wrong = settings(1);
-    wrong.secret = "ffffffffffffffffffffffffffffffff";
-    Launcher stranger{control_member(wrong, rules(2))};
-    auto socket = start_connection(loopback, port_.port);
-    ASSERT_TRUE(socket);
-    LineSocket noise(std::move(*socket), 1000);
-    noise.send("GET / HTTP/1.1\r\n\r\n");
-    for (int i = 0; i < 50; ++i) {
+TEST_F(RunControl, WithAnotherKeyOrOfAnotherWorldNobodyJoins) {
+    launchers_.push_back({control_head(settings(0), rules(2), {})});
+    auto another_key = settings(1);
+    another_key.key = random_key().value();
+    auto another_world = settings(1);
+    another_world.context = "run 7.1";
+    for (auto* const wrong : {&another_key, &another_world}) {
+        wrong->patience = milliseconds(300);
+        Launcher stranger{control_member(*wrong, rules(2))};
         stranger.control->failed(failure_of(1, 9), Clock::now());
-        stranger.work();
-        launchers_[0].work();
-        launchers_[1].work();
-        std::this_thread::sleep_for(milliseconds(5));
+        ASSERT_TRUE(until([&] {
+            stranger.work();
+            return !stranger.warnings.empty();
+        }));
+        EXPECT_NE(stranger.warnings[0].find("does not have the key"), std::string::npos) << stranger.warnings[0];
     }
-    EXPECT_EQ(launchers_[0].orders.size(), 0U);
-    launchers_[1].control->ended({});
-    launchers_[0].control->ended({});
+    launchers_.push_back({control_member(settings(1), rules(2))});
+    for (auto& launcher : launchers_) {
+        launcher.control->ended({});
+    }
     ASSERT_TRUE(until([this] { return all_finished(); }));
+    EXPECT_EQ(launchers_[0].finish(), 0) << "nobody heard of the stranger's failure";
 }
 
 TEST_F(RunControl, AConnectionThatWasGivenUpIsNobody) {
     launchers_.push_back({control_head(settings(0), rules(2), {})});
     {
-        auto socket = start_connection(loopback, port_.port);
-        ASSERT_TRUE(socket);
-        std::this_thread::sleep_for(milliseconds(50));
-        LineSocket early(std::move(*socket), 1000);
-        EXPECT_TRUE(early.send(write_control_message(Hello{1, "n02", std::string(secret).substr(0, 16)})));
+        Dialer early({{loopback}, port_.port, key_, "run 7.0", most_control_line});
+        while (!early.is_connected()) {
+            ASSERT_FALSE(early.work());
+        }
     } // and gone, before the head looks
     launchers_.push_back({control_member(settings(1), rules(2))});
     for (auto& launcher : launchers_) {
@@ -308,6 +311,44 @@ TEST_F(RunControl, AConnectionThatWasGivenUpIsNobody) {
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[0].finish(), 0);
     EXPECT_EQ(launchers_[0].warnings, std::vector<std::string>{});
+}
+
+TEST_F(RunControl, TheSecondLauncherOfANodeIsNotTakenAndTheFirstIsTold) {
+    start(3);
+    launchers_[1].control->got_signal({SIGUSR1, 1}); // to know that it is connected
+    ASSERT_TRUE(until([this] { return launchers_[2].order<SignalCount>() != nullptr; }));
+    patience = milliseconds(1000); // it tries several times
+    auto second = settings(1);
+    second.host = "n09";
+    launchers_.push_back({control_member(second, rules(3))});
+    ASSERT_TRUE(until([this] { return !launchers_[3].warnings.empty(); }));
+    EXPECT_NE(launchers_[3].warnings[0].find("no connection to the launcher of rank 0"), std::string::npos);
+    EXPECT_EQ(launchers_[3].orders, std::vector<Order>{});
+    EXPECT_EQ(launchers_[0].warnings,
+              std::vector<std::string>{"two launchers say that they are node rank 1, the second "
+                                       "on n09: check --node-rank there"});
+    EXPECT_EQ(launchers_[0].order<EndRanks>(), nullptr);
+}
+
+TEST_F(RunControl, WithoutAKeyEachIsAloneAndSaysWhy) {
+    for (unsigned node = 0; node < 2; ++node) {
+        auto keyless = settings(node);
+        keyless.key = fail("RDMA_NCCL_TOKEN is not set");
+        launchers_.push_back({node == 0 ? control_head(keyless, rules(2), {}) : control_member(keyless, rules(2))});
+    }
+    launchers_[1].control->failed(failure_of(1, 7), Clock::now());
+    for (auto& launcher : launchers_) {
+        launcher.control->ended({});
+    }
+    ASSERT_TRUE(until([this] { return all_finished(); }));
+    EXPECT_EQ(launchers_[0].finish(), 0);
+    EXPECT_EQ(launchers_[1].finish(), 7);
+    for (const auto& launcher : launchers_) {
+        EXPECT_EQ(launcher.warnings,
+                  std::vector<std::string>{"a failure here reaches other nodes only through Slurm "
+                                           "(srun --kill-on-bad-exit=1): RDMA_NCCL_TOKEN is not set"});
+        EXPECT_NE(launcher.control->arbiter(), nullptr) << "each tells how it ended";
+    }
 }
 
 TEST_F(RunControl, AloneNeedsNoSocket) {

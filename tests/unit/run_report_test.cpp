@@ -196,58 +196,6 @@ TEST(RunReport, IsJsonWithASchema) {
     EXPECT_TRUE(json["others"][0]["signal"].is_null());
 }
 
-TEST(RunFailureText, ComesBackAsItWas) {
-    auto failure = full_failure();
-    EXPECT_EQ(read_failure(write_failure(failure)), failure);
-    failure.core_dumped = true;
-    failure.exec_error = EACCES;
-    failure.error = "\xc3\xa4 \x1b";
-    EXPECT_EQ(read_failure(write_failure(failure)), failure);
-    EXPECT_EQ(read_failure(write_failure(failure_of(0, 1))), failure_of(0, 1));
-}
-
-TEST(RunFailureText, IsOneLineOfAsciiAndNotTooLong) {
-    auto failure = full_failure();
-    const std::string bad(100000, '\x1b');
-    failure.host = failure.program = failure.gpu_pci = failure.gpu_uuid = failure.error = bad;
-    failure.traceback = bad + "the end";
-    failure.hcas = std::vector<std::string>(100, bad);
-    failure.last_lines = std::vector<std::string>(10000, "x");
-    failure.last_lines.emplace_back("the last");
-    const auto text = write_failure(failure);
-    EXPECT_LE(text.size(), most_failure_text);
-    EXPECT_TRUE(is_safe(text));
-    EXPECT_EQ(text.find('\n'), std::string::npos);
-    const auto read = read_failure(text);
-    ASSERT_TRUE(read) << read.error().message;
-    EXPECT_TRUE(read->traceback.starts_with("...") && read->traceback.ends_with("the end"));
-    EXPECT_EQ(read->last_lines.back(), "the last");
-    EXPECT_GT(read->last_lines.size(), 100U);
-    EXPECT_TRUE(read->error.ends_with("..."));
-}
-
-TEST(RunFailureText, OfAStrangerIsChecked) {
-    const auto with = [](const std::string& more) {
-        return read_failure(R"({"host": "n", "rank": 1, "code": 1)" + more + "}");
-    };
-    EXPECT_TRUE(with(""));
-    EXPECT_TRUE(with(R"(, "unknown": [1, {}], "signal": null)"));
-    for (const auto* const more :
-         {R"(, "rank": -1)", R"(, "rank": 1.5)", R"(, "rank": "1")", R"(, "rank": 99999999999999999999)",
-          R"(, "pid": 18446744073709551615)", R"(, "code": 256)", R"(, "signal": 0)", R"(, "signal": 65)",
-          R"(, "exec_error": -2)", R"(, "core_dumped": 1)", R"(, "host": null)", R"(, "error": {})", R"(, "hcas": "x")",
-          R"(, "last_lines": [1])", R"(, "time_us": -5)", R"(, "most_attempts": 0)"}) {
-        EXPECT_FALSE(with(more)) << more;
-    }
-    for (const auto* const text : {"", "{", "[]", "{}", "null", R"({"rank": 1, "code": 1})", "\xff"}) {
-        EXPECT_FALSE(read_failure(text)) << text;
-    }
-    EXPECT_FALSE(read_failure(std::string(most_failure_text, '[')));
-    EXPECT_FALSE(read_failure(std::string(32000, '[') + std::string(32000, ']')));
-    EXPECT_FALSE(with(std::string(most_failure_text, ' ')));
-    EXPECT_EQ(with(R"(, "host": "a\u001bb\n")")->host, "a?b?");
-}
-
 class RunErrorFile : public ::testing::Test {
 protected:
     RankFailure read(std::string_view content) {
