@@ -123,8 +123,8 @@ private:
             if (now < next_try_) {
                 return;
             }
-            dialer_.emplace(
-                DialTarget{settings_.addresses, settings_.port, *settings_.key, settings_.context, most_control_line});
+            dialer_.emplace(DialTarget{settings_.addresses, settings_.port, *settings_.key, settings_.context,
+                                       most_control_line, true});
             watch(dialer_->fd(), EPOLL_CTL_ADD, EPOLLIN);
         }
         connection_ = dialer_->work();

@@ -38,7 +38,7 @@ void fields(auto& f, Is<RankFailure> auto& m) {
     f("traceback", raw(m.traceback), longest_words);
     f("last_lines", raw(m.last_lines), most_failure_text, longest_words);
     f("time_us", m.time_us, latest);
-    f.note(m.most_attempts > 0 && m.pid >= 0 && m.code >= 0 && m.signal.value_or(1) > 0 &&
+    f.check(m.most_attempts > 0 && m.pid >= 0 && m.code >= 0 && m.signal.value_or(1) > 0 &&
            m.exec_error.value_or(1) > 0 && m.time_us >= 0);
 }
 
@@ -99,7 +99,7 @@ void fields(auto& f, Is<SignalCount> auto& m) {
     f("signal", m.signal, SIGRTMAX);
     f("count", m.count, 1U << 20U);
     f("old", m.old);
-    f.note(m.signal > 0);
+    f.check(m.signal > 0);
 }
 
 /// Sent regularly, in both directions.
@@ -162,7 +162,7 @@ constexpr std::string_view message_name(const Finish& /*m*/) {
 }
 void fields(auto& f, Is<Finish> auto& m) {
     f("code", m.code, 255);
-    f.note(m.code >= 0);
+    f.check(m.code >= 0);
 }
 
 /// The job hangs: say where the ranks are.

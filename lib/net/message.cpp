@@ -148,7 +148,7 @@ FieldWriter MessageText::writer() {
 }
 
 std::string MessageText::text() const {
-    return json_->dump(-1, ' ', false, Json::error_handler_t::replace);
+    return json_->dump(-1, ' ', false, Json::error_handler_t::ignore);
 }
 
 ParsedMessage::ParsedMessage(std::unique_ptr<Json> json, std::string name)

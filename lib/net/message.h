@@ -72,7 +72,8 @@ inline ConstRawTexts raw(const std::vector<std::string>& texts) {
 class FieldWriter {
 public:
     explicit FieldWriter(nlohmann::json& object) : object_(object) {}
-    void check(bool /*good*/) {}
+    /// FieldReader's, for functions that serve both.
+    static void check(bool /*good*/) {}
 
     /// `limits`: of a text its bytes, of a list its items, of a number or enumeration the greatest.
     template<typename T, typename... Limits>
@@ -85,9 +86,6 @@ public:
             put(member(object_, name), *value, limits...);
         }
     }
-
-    /// Serves FieldReader's.
-    static void note(bool /*good*/) {}
 
 private:
     using Json = nlohmann::json;
@@ -224,7 +222,7 @@ public:
     MessageText& operator=(const MessageText&) = delete;
 
     [[nodiscard]] FieldWriter writer();
-    /// On one line; bytes that are no UTF-8 are replaced.
+    /// On one line; bytes that are no UTF-8 are left out, so that no text grows beyond its limit.
     [[nodiscard]] std::string text() const;
 
 private:
