@@ -2,6 +2,7 @@
 #include "tools/run_control.h"
 
 #include "lib/format.h"
+#include "lib/net/listeners.h"
 #include "lib/tcp.h"
 #include "lib/text.h"
 #include "tools/run_hang.h"
@@ -51,10 +52,11 @@ public:
         epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
         auto socket = listen_on(settings_.port, PortSharing::Reuse);
         if (!socket || !epoll_ || !watch(socket->get(), EPOLL_CTL_ADD, EPOLLIN)) {
+            const auto who = socket ? "" : listening_text(settings_.port);
             warnings_.push_back(format_text(
-                "the launchers of the other nodes cannot connect: {}: a failure reaches other nodes only through Slurm "
-                "(srun --kill-on-bad-exit=1)",
-                socket ? "no descriptor is left" : socket.error().message));
+                "the launchers of the other nodes cannot connect: {}{}: a failure reaches other nodes only through "
+                "Slurm (srun --kill-on-bad-exit=1)",
+                socket ? "no descriptor is left" : socket.error().message, who.empty() ? "" : ", " + who));
             leave_out_absent();
             return;
         }

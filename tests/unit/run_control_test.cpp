@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <thread>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -268,6 +269,16 @@ TEST_F(RunControl, TheHeadDoesNotWaitForEverForWhoNeverCame) {
     EXPECT_EQ(launchers_[0].finish(), 0);
     ASSERT_EQ(launchers_[0].warnings.size(), 1U);
     EXPECT_NE(launchers_[0].warnings[0].find("1 of 1 launchers did not connect"), std::string::npos);
+}
+
+TEST_F(RunControl, WhoHasThePortIsNamed) {
+    const auto first = control_head(settings(0), rules(2), {});
+    launchers_.push_back({control_head(settings(0), rules(2), {})});
+    launchers_[0].work();
+    ASSERT_FALSE(launchers_[0].warnings.empty());
+    EXPECT_NE(launchers_[0].warnings[0].find(std::to_string(::getpid()) + ") listens there: a failure"),
+              std::string::npos)
+        << launchers_[0].warnings[0];
 }
 
 TEST_F(RunControl, StrangersAreNobody) {
