@@ -98,17 +98,21 @@ private:
 
 } // namespace
 
-Result<ReachListener> ReachListener::open(std::uint16_t port, const Secret& secret) {
-    auto listener = listen_on(port, PortSharing::Reuse);
-    if (!listener && port != 0) {
-        listener = listen_on(0, PortSharing::Reuse);
-    }
+Result<UniqueFd> ReachListener::listen(std::uint16_t port, int held) {
+    auto listener = held >= 0 ? listen_on_bound(held) : listen_on(port, PortSharing::Reuse);
+    return listener || port == 0 ? std::move(listener) : listen_on(0, PortSharing::Reuse);
+}
+
+Result<ReachListener> ReachListener::open(std::uint16_t port, const Secret& secret, int held) {
+    auto listener = listen(port, held);
     if (!listener) {
         return tl::unexpected(listener.error());
     }
     UniqueFd events(::epoll_create1(EPOLL_CLOEXEC));
     if (!events || !watch(events.get(), listener->get())) {
-        return fail("epoll", errno);
+        const int code = errno;
+        stop_listening(listener->get());
+        return fail("epoll", code);
     }
     return ReachListener(std::move(*listener), std::move(events), secret);
 }
@@ -116,6 +120,9 @@ Result<ReachListener> ReachListener::open(std::uint16_t port, const Secret& secr
 ReachListener::~ReachListener() {
     for (auto& [number, visitor] : visitors_) {
         close_without_trace(std::move(visitor.socket));
+    }
+    if (listener_) {
+        stop_listening(listener_.get()); // closing would not do for a held socket, which has another descriptor
     }
 }
 
@@ -149,6 +156,9 @@ void ReachListener::take_visitors() {
             return;
         }
         const int number = socket.get();
+        // A held socket shares its port with nobody, and so do its connections. One that has not quite ended must not
+        // be in rank 0's way.
+        allow_reuse(number);
         if (watch(events_.get(), number)) {
             visitors_[number] = {std::move(socket), {}, Clock::now()};
         }

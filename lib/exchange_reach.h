@@ -18,11 +18,12 @@ namespace rdma_nccl {
 /// The head node's side. Leaves no port in TIME_WAIT: its connections end with a reset, unless the peer ended first.
 class ReachListener {
 public:
-    /// On `port`, beside sockets that hold it; on any port when that one cannot be had or `port` is 0.
-    static Result<ReachListener> open(std::uint16_t port, const Secret& secret);
+    /// On `held`, a socket that holds `port` and is back in its place afterwards: so nobody else can have the port
+    /// meanwhile. Without one (below 0) on `port` itself; on any port when that one cannot be had or `port` is 0.
+    static Result<ReachListener> open(std::uint16_t port, const Secret& secret, int held = -1);
 
     ReachListener(ReachListener&&) = default;
-    ReachListener& operator=(ReachListener&&) = default;
+    ReachListener& operator=(ReachListener&&) = delete;
     ReachListener(const ReachListener&) = delete;
     ReachListener& operator=(const ReachListener&) = delete;
     ~ReachListener();
@@ -42,6 +43,7 @@ private:
 
     ReachListener(UniqueFd listener, UniqueFd events, const Secret& secret)
         : listener_(std::move(listener)), events_(std::move(events)), secret_(secret) {}
+    static Result<UniqueFd> listen(std::uint16_t port, int held);
     void take_visitors();
     bool make_room();
     void hear(int socket);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -66,6 +67,18 @@ Result<UniqueFd> listen_on(std::uint16_t port, PortSharing sharing) {
         return failed(format_text("listen on port {}", port), code);
     }
     return socket;
+}
+
+Result<UniqueFd> listen_on_bound(int socket) {
+    UniqueFd other(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
+    if (!other || ::listen(other.get(), INT_MAX) != 0) {
+        return failed("listen", errno);
+    }
+    return other;
+}
+
+void stop_listening(int socket) {
+    (void)::shutdown(socket, SHUT_RDWR);
 }
 
 std::uint16_t local_port(int socket) {

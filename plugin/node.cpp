@@ -504,6 +504,9 @@ void node_prepare_task(const NodeState& state) {
 }
 
 void node_note_task(NodeState& state, const Host& host) {
+    if (state.sockets.ours()) {
+        open_for_reuse(state.sockets.held_ports); // the tasks, which may listen there, still wait
+    }
     const auto local_id = host.task_local_id();
     const auto pid = host.task_pid();
     if (state.masks && local_id && pid) {

@@ -72,8 +72,9 @@ ExchangeResult exchange_with_others(const ExchangeEndpoint& endpoint, NodeReport
     const auto limit = seconds(endpoint.seconds);
     std::optional<ReachListener> listener;
     if (with_task_zero && report.block) {
-        if (auto opened = ReachListener::open(report.block->first, endpoint.secret)) {
-            listener = std::move(*opened);
+        const auto port = report.block->first;
+        if (auto opened = ReachListener::open(port, endpoint.secret, held_socket(sockets.held_ports, port))) {
+            listener.emplace(std::move(*opened));
             report.listener = listener->port();
         }
     }
