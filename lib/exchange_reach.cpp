@@ -156,11 +156,10 @@ void ReachListener::take_visitors() {
             return;
         }
         const int number = socket.get();
-        // A held socket shares its port with nobody, and so do its connections. One that has not quite ended must not
-        // be in rank 0's way.
-        allow_reuse(number);
         if (watch(events_.get(), number)) {
             visitors_[number] = {std::move(socket), {}, Clock::now()};
+        } else {
+            close_without_trace(std::move(socket));
         }
     }
 }

@@ -245,6 +245,7 @@ TEST_F(PortHold, TheSocketOfAPort) {
     EXPECT_EQ(held_socket(held.sockets, first_), held.sockets[0].get());
     EXPECT_EQ(held_socket(held.sockets, plus(first_, 3)), held.sockets[3].get());
     EXPECT_EQ(held_socket(held.sockets, plus(first_, 4)), -1);
+    EXPECT_EQ(held_socket(held.sockets, static_cast<std::uint16_t>(first_ - 1)), -1);
     EXPECT_EQ(held_socket({}, first_), -1);
 }
 
