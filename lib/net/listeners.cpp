@@ -153,15 +153,15 @@ void note_program(const Root& root, pid_t pid, std::vector<PortListener>& listen
 
 void find_programs(std::vector<PortListener>& listeners) {
     const auto root = Root::open("/");
-    const auto names = root && !listeners.empty() ? root->list("/proc") : fail("");
+    auto names = root && !listeners.empty() ? root->list("/proc") : fail("");
     if (!names) {
         return;
     }
     std::size_t processes = 0;
     std::size_t descriptors = 0;
-    // From the greatest number on: the kernel's own threads have the smallest.
-    for (auto name = names->rbegin(); name != names->rend(); ++name) {
-        const auto pid = parse_number<pid_t>(*name);
+    std::reverse(names->begin(), names->end()); // the kernel's own threads have the smallest numbers
+    for (const auto& name : *names) {
+        const auto pid = parse_number<pid_t>(name);
         if (!pid || *pid <= 0) {
             continue;
         }
