@@ -45,22 +45,36 @@ void finish(std::vector<Attempt>& attempts, Clock::time_point deadline) {
 
 } // namespace
 
-Result<ReachListener> ReachListener::open(std::uint16_t port, const Key& key) {
-    auto listener = listen_on(port, PortSharing::Reuse);
-    if (!listener && port != 0) {
-        listener = listen_on(0, PortSharing::Reuse);
-    }
+Result<UniqueFd> ReachListener::listen(std::uint16_t port, int held) {
+    auto listener = held >= 0 ? listen_on_bound(held) : listen_on(port, PortSharing::Reuse);
+    return listener || port == 0 ? std::move(listener) : listen_on(0, PortSharing::Reuse);
+}
+
+Result<ReachListener> ReachListener::open(std::uint16_t port, const Key& key, int held) {
+    auto listener = listen(port, held);
     if (!listener) {
         return tl::unexpected(listener.error());
     }
     CoordinatorRules rules;
     rules.key = derive_key(key, KeyPurpose::Reachability);
     rules.adds_local_address = true;
+    rules.ends_with_reset = true;
     rules.longest_message = longest_message;
     rules.expected_workers = most_nodes_at_a_time;
-    return Coordinator::make(std::move(*listener), std::move(rules)).map([](Coordinator coordinator) {
-        return ReachListener(std::move(coordinator));
-    });
+    auto coordinator = Coordinator::make(std::move(*listener), std::move(rules));
+    if (!coordinator) {
+        if (held >= 0) {
+            stop_listening(held);
+        }
+        return tl::unexpected(coordinator.error());
+    }
+    return ReachListener(std::move(*coordinator));
+}
+
+ReachListener::~ReachListener() {
+    if (coordinator_.listener() >= 0) {
+        stop_listening(coordinator_.listener()); // closing would not do for a held socket, which has another descriptor
+    }
 }
 
 ReachResult try_to_reach(const ReachTest& test, const Key& key, std::chrono::milliseconds timeout) {

@@ -15,15 +15,16 @@ namespace rdma_nccl {
 /// The head node's side. Leaves no port in TIME_WAIT: its connections end with a reset, unless the peer ended first.
 class ReachListener {
 public:
-    /// On `port`, beside sockets that hold it; on any port when that one cannot be had or `port` is 0. `key`: the
-    /// step's.
-    static Result<ReachListener> open(std::uint16_t port, const Key& key);
+    /// On `held`, a socket that holds `port` and is back in its place afterwards: so nobody else can have the port
+    /// meanwhile. Without one (below 0) on `port` itself; on any port when that one cannot be had or `port` is 0.
+    /// `key`: the step's.
+    static Result<ReachListener> open(std::uint16_t port, const Key& key, int held = -1);
 
     ReachListener(ReachListener&&) = default;
-    ReachListener& operator=(ReachListener&&) = default;
+    ReachListener& operator=(ReachListener&&) = delete;
     ReachListener(const ReachListener&) = delete;
     ReachListener& operator=(const ReachListener&) = delete;
-    ~ReachListener() { coordinator_.reset_all(); }
+    ~ReachListener();
 
     [[nodiscard]] std::uint16_t port() const { return coordinator_.port(); }
     /// Readable when serve() has something to do.
@@ -35,6 +36,7 @@ public:
 
 private:
     explicit ReachListener(Coordinator coordinator) : coordinator_(std::move(coordinator)) {}
+    static Result<UniqueFd> listen(std::uint16_t port, int held);
 
     Coordinator coordinator_;
 };

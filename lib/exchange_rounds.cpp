@@ -21,9 +21,9 @@ constexpr std::chrono::milliseconds test_margin(2500); // beyond the nodes' own 
 
 } // namespace
 
-ExchangeRounds::ExchangeRounds(ExchangeStep step, Tell tell, Send send, Clock::time_point now)
-    : step_(std::move(step)), tell_(std::move(tell)), send_(std::move(send)), start_(now),
-      next_progress_(now + first_progress) {
+ExchangeRounds::ExchangeRounds(ExchangeStep step, Tell tell, EndStep end_step, Send send, Clock::time_point now)
+    : step_(std::move(step)), tell_(std::move(tell)), end_step_(std::move(end_step)), send_(std::move(send)),
+      start_(now), next_progress_(now + first_progress) {
     index_names();
 }
 
@@ -162,6 +162,10 @@ bool ExchangeRounds::take_alarm(int connection, const NodeAlarm& alarm) {
         return false;
     }
     tell_(format_text("{}: warning: {}", node->name, alarm.text));
+    if (step_.settings.strict) {
+        tell_("strict: the step is ended");
+        end_step_();
+    }
     return true;
 }
 

@@ -40,10 +40,12 @@ class ExchangeRounds {
 public:
     using Clock = std::chrono::steady_clock;
     using Tell = std::function<void(std::string_view line)>;
+    /// Ends the step, with strict.
+    using EndStep = std::function<void()>;
     /// A whole message for a connection.
     using Send = std::function<void(int connection, SharedBody message)>;
 
-    ExchangeRounds(ExchangeStep step, Tell tell, Send send, Clock::time_point now);
+    ExchangeRounds(ExchangeStep step, Tell tell, EndStep end_step, Send send, Clock::time_point now);
 
     /// False when the message is not one that this connection may send now: the connection is to be closed.
     bool take(int connection, NodeMessage message, Clock::time_point now);
@@ -94,6 +96,7 @@ private:
 
     ExchangeStep step_;
     Tell tell_;
+    EndStep end_step_;
     Send send_;
     Clock::time_point start_;
     std::optional<Clock::time_point> first_report_;

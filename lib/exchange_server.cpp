@@ -63,10 +63,11 @@ private:
 /// What runs in the thread: the coordinator's events to the rounds, and back.
 class Loop {
 public:
-    Loop(Coordinator coordinator, int stop, ExchangeStep step, ExchangeRounds::Tell tell)
+    Loop(Coordinator coordinator, int stop, ExchangeStep step, ExchangeRounds::Tell tell,
+         ExchangeRounds::EndStep end_step)
         : coordinator_(std::move(coordinator)), stop_(stop),
           rounds_(
-              std::move(step), std::move(tell),
+              std::move(step), std::move(tell), std::move(end_step),
               [this](int worker, SharedBody body) { coordinator_.send(worker, std::move(body)); }, Clock::now()) {}
 
     /// Until `stop` is written to, and then until all nodes are done or the milliseconds written are over.
@@ -156,7 +157,8 @@ Result<ExchangeServer> ExchangeServer::open(const std::optional<PortRange>& rang
     return ExchangeServer(std::move(*socket), std::move(stop), std::move(endpoint), key);
 }
 
-Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeRounds::Tell tell) {
+Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeRounds::Tell tell,
+                                   ExchangeRounds::EndStep end_step) {
     if (::listen(socket_.get(), INT_MAX) != 0) {
         return fail(format_text("listen on port {}: {}", endpoint_.port, std::strerror(errno)), errno);
     }
@@ -166,12 +168,12 @@ Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeR
     auto listener = std::make_shared<UniqueFd>(std::move(socket_));
     try {
         thread_ = std::thread([evidence = evidence_, listener, stop = stop_.get(), key = key_, know = std::move(know),
-                               tell = std::move(tell)] {
+                               tell = std::move(tell), end_step = std::move(end_step)] {
             try {
                 auto step = know();
                 auto coordinator = Coordinator::make(std::move(*listener), rules_for(step, key));
                 if (coordinator) {
-                    *evidence = Loop(std::move(*coordinator), stop, std::move(step), tell).run();
+                    *evidence = Loop(std::move(*coordinator), stop, std::move(step), tell, end_step).run();
                 } else {
                     tell(format_text("warning: {}: each node plans alone", coordinator.error().message));
                 }

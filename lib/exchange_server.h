@@ -32,9 +32,10 @@ public:
     [[nodiscard]] const ExchangeEndpoint& endpoint() const { return endpoint_; }
 
     /// Listens, and starts the thread. `know` is called first in it: to ask Slurm takes time, which the nodes need
-    /// anyway until they report. Then `tell`, for each line to say. Where it fails nobody listens, so that no node
-    /// waits.
-    Result<void> start(std::function<ExchangeStep()> know, ExchangeRounds::Tell tell);
+    /// anyway until they report. Then `tell`, for each line to say, and `end_step`, where strict wants that while the
+    /// step runs. Where it fails nobody listens, so that no node waits.
+    Result<void> start(
+        std::function<ExchangeStep()> know, ExchangeRounds::Tell tell, ExchangeRounds::EndStep end_step = [] {});
 
     /// Ends the thread as soon as all nodes have sent their evidence or are gone, at the latest after `timeout`.
     /// Absent when there was no exchange.

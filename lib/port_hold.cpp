@@ -14,11 +14,7 @@ namespace {
 /// One port, or nothing when it is busy.
 UniqueFd hold_port(std::uint16_t port) {
     auto socket = bind_port(port, PortSharing::Alone);
-    if (!socket) {
-        return {};
-    }
-    allow_reuse(socket->get());
-    return std::move(*socket);
+    return socket ? std::move(*socket) : UniqueFd();
 }
 
 /// The ports from `first` on, all or none; `busy` is the first that could not be had.
@@ -99,6 +95,18 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
         "port {} is in use on this node, or was until a minute ago, so rank 0 may not be able to listen: {}",
         first_busy, wanted.source == "setting" ? "give another port=" : "give port=N"));
     return held;
+}
+
+void open_for_reuse(std::span<const UniqueFd> held) {
+    for (const auto& socket : held) {
+        allow_reuse(socket.get());
+    }
+}
+
+int held_socket(std::span<const UniqueFd> held, std::uint16_t port) {
+    const auto found =
+        std::find_if(held.begin(), held.end(), [port](const auto& one) { return local_port(one.get()) == port; });
+    return found == held.end() ? -1 : found->get();
 }
 
 } // namespace rdma_nccl

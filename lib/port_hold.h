@@ -12,10 +12,10 @@
 
 namespace rdma_nccl {
 
-/// Ports that are bound and do not listen. Each was bound without SO_REUSEADDR, so that it was nobody's, and got the
-/// option afterwards: from then on a program with SO_REUSEADDR can bind and listen there, while connect(2) and bind(2)
-/// to port 0 of any process pass them by, and a second holder gets EADDRINUSE. (inet_csk_get_port() and
-/// inet_csk_bind_conflict(), Linux net/ipv4/inet_connection_sock.c, 5.4 to 6.18.)
+/// Ports that are bound and do not listen. They are bound without SO_REUSEADDR, and until open_for_reuse() they are
+/// nobody's: no bind(2) of any user gets one, whatever its options. Always connect(2) and bind(2) to port 0 of any
+/// process pass them by, and a second holder gets EADDRINUSE. (inet_csk_get_port() and inet_csk_bind_conflict(), Linux
+/// net/ipv4/inet_connection_sock.c, 5.4 to 6.18.)
 struct HeldPorts {
     std::vector<UniqueFd> sockets; ///< empty: nothing is held
     PortBlock block;               ///< what to publish; its warnings say what could not be held
@@ -28,5 +28,12 @@ enum class BlockChoice { Fixed, Movable };
 /// that Slurm `reserved` the busy ones are passed over. The user's own MASTER_PORT is not touched.
 HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> reserved, const PortRange& range,
                      BlockChoice choice);
+
+/// From now on a program with SO_REUSEADDR binds and listens there as if the ports were free. The kernel asks for that
+/// option and not for the user, so this is for the last moment before the step's programs start.
+void open_for_reuse(std::span<const UniqueFd> held);
+
+/// The one of them that has `port`; below 0: none has.
+int held_socket(std::span<const UniqueFd> held, std::uint16_t port);
 
 } // namespace rdma_nccl

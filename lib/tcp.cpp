@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -68,6 +69,18 @@ Result<UniqueFd> listen_on(std::uint16_t port, PortSharing sharing) {
     return socket;
 }
 
+Result<UniqueFd> listen_on_bound(int socket) {
+    UniqueFd other(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
+    if (!other || ::listen(other.get(), INT_MAX) != 0) {
+        return failed("listen", errno);
+    }
+    return other;
+}
+
+void stop_listening(int socket) {
+    (void)::shutdown(socket, SHUT_RDWR);
+}
+
 std::uint16_t local_port(int socket) {
     sockaddr_storage storage{};
     socklen_t length = sizeof storage;
@@ -108,9 +121,13 @@ void watch_connection(int socket) {
     set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 6);
 }
 
-void close_without_trace(UniqueFd socket) {
+void end_with_reset(int socket) {
     const linger reset{1, 0};
-    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    (void)::setsockopt(socket, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+}
+
+void close_without_trace(UniqueFd socket) {
+    end_with_reset(socket.get());
 }
 
 } // namespace rdma_nccl

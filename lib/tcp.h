@@ -25,6 +25,14 @@ void allow_reuse(int socket);
 /// The same listening; backlog is the greatest that the kernel allows.
 Result<UniqueFd> listen_on(std::uint16_t port, PortSharing sharing);
 
+/// Lets a bound socket listen, and another descriptor of it is what comes back. The port is shared with nobody but
+/// whom the socket shares it with; the connections that are accepted have its options.
+Result<UniqueFd> listen_on_bound(int socket);
+
+/// The opposite: whoever waits to be accepted gets a reset. A socket that was bound to a port by its number stays
+/// bound, one that was bound to port 0 does not. (Linux, inet_shutdown() and tcp_disconnect(), SOCK_BINDPORT_LOCK.)
+void stop_listening(int socket);
+
 /// 0 when the socket has none.
 std::uint16_t local_port(int socket);
 
@@ -37,7 +45,11 @@ int connection_error(int socket);
 /// Small messages go at once, and a peer that is gone is noticed after a minute or two of silence.
 void watch_connection(int socket);
 
-/// Ends with a reset in the place of TIME_WAIT, in which the port would be taken for some programs.
+/// When it is closed it ends with a reset in the place of TIME_WAIT, in which the port would be taken for some
+/// programs.
+void end_with_reset(int socket);
+
+/// The same at once.
 void close_without_trace(UniqueFd socket);
 
 } // namespace rdma_nccl

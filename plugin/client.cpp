@@ -16,9 +16,11 @@
 #include "plugin/step_layout.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -92,6 +94,14 @@ ExchangeStep know_step(const Settings& settings, std::uint32_t job_id, std::uint
     return step;
 }
 
+/// srun itself has a handful of descriptors for each node, and of the exchange one is added. (It has raised its own
+/// limit to the hard one by now: _set_rlimit_env(), srun_job.c.)
+bool has_descriptors_for(std::uint32_t nodes) {
+    constexpr rlim_t others = 256;
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= rlim_t{2} * nodes + others;
+}
+
 /// False when the nodes have to do without: there is one only, or it cannot start.
 bool start_exchange(std::optional<ExchangeServer>& server, const Settings& settings, const Host& host,
                     bool heterogeneous_job) {
@@ -102,10 +112,18 @@ bool start_exchange(std::optional<ExchangeServer>& server, const Settings& setti
         call_off(server);
         return false;
     }
+    if (!has_descriptors_for(node_count)) {
+        tell_user(format_text("warning: srun may not open enough files to talk with {} nodes: each node plans alone; "
+                              "raise the hard limit (ulimit -Hn) to {}",
+                              node_count, 2 * node_count + 256));
+        call_off(server);
+        return false;
+    }
     const auto know = [settings, job_id = *host.job_id(), step_id = *host.step_id(), heterogeneous_job, node_count] {
         return know_step(settings, job_id, step_id, heterogeneous_job, node_count);
     };
-    if (const auto started = server->start(know, tell_user); !started) {
+    const auto end_step = [] { (void)::kill(::getpid(), SIGTERM); }; // srun's way to end its step
+    if (const auto started = server->start(know, tell_user, end_step); !started) {
         tell_user(format_text("warning: {}: each node plans alone", started.error().message));
         call_off(server);
         return false;

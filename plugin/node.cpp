@@ -8,6 +8,7 @@
 #include "lib/nccl_debug.h"
 #include "lib/nccl_log_directory.h"
 #include "lib/net/key.h"
+#include "lib/net/listeners.h"
 #include "lib/placement_report.h"
 #include "lib/report.h"
 #include "lib/text.h"
@@ -324,6 +325,35 @@ void plan_head_alone(NodeState& state, const Host& host, const ExchangeResult& e
     resolve_head(facts, state.settings, usual_patience);
 }
 
+/// Those that rank 0 may listen at; none on other nodes.
+std::vector<std::uint16_t> ports_of_rank_zero(const NodeState& state) {
+    std::vector<std::uint16_t> ports;
+    const auto& block = state.plan.port;
+    if (!state.has_rank_zero || block.first == 0) {
+        return ports;
+    }
+    ports.push_back(block.first);
+    if (block.source == "derived" || block.source == "setting") {
+        for (unsigned port = block.first + 1U; port < block.first + port_block_size && port <= UINT16_MAX; ++port) {
+            ports.push_back(static_cast<std::uint16_t>(port));
+        }
+    } else if (block.second) {
+        ports.push_back(*block.second);
+    }
+    return ports;
+}
+
+/// Where the ports could not be held, another user may listen there before the ranks do.
+void judge_listeners(NodeState& state) {
+    const auto ports = ports_of_rank_zero(state);
+    const auto listeners =
+        ports.empty() ? std::vector<PortListener>() : find_listeners(ports).value_or(std::vector<PortListener>());
+    for (const auto& stranger : strangers(listeners, state.user.uid)) {
+        state.port_warnings.push_back(stranger_text(stranger));
+        state.strict_fault = state.strict_fault.value_or(state.port_warnings.back());
+    }
+}
+
 /// The plan as it is after the exchange, or without one; who has rank 0, and what there is to warn of.
 void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged, bool was_offered,
             Clock::time_point deadline) {
@@ -351,6 +381,7 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged,
     if (state.settings.strict && !state.warnings.empty()) {
         state.strict_fault = state.warnings.front();
     }
+    judge_listeners(state);
     state.warnings.insert(state.warnings.begin(), state.port_warnings.begin(), state.port_warnings.end());
     if (exchanged.agreement) {
         state.told_by_srun = true;
@@ -452,7 +483,8 @@ void start_evidence(NodeState& state) {
     }
     const auto& step = state.facts.step;
     auto process = EvidenceProcess::start({state.facts, state.plan, state.settings.root, step.job_id, step.step_id,
-                                           state.running_tasks, state.log_directory, state.user.uid, state.user.gid},
+                                           state.running_tasks, state.log_directory, state.user.uid, state.user.gid,
+                                           ports_of_rank_zero(state)},
                                           *state.sockets.srun);
     if (process) {
         state.evidence.emplace(std::move(*process));
@@ -554,6 +586,9 @@ void node_prepare_task(const NodeState& state) {
 }
 
 void node_note_task(NodeState& state, const Host& host) {
+    if (state.sockets.ours()) {
+        open_for_reuse(state.sockets.held_ports); // the tasks, which may listen there, still wait
+    }
     const auto local_id = host.task_local_id();
     const auto pid = host.task_pid();
     if (state.masks && local_id && pid) {

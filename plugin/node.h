@@ -56,7 +56,8 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
 void node_prepare_task(const NodeState& state);
 
 /// task_post_fork, as root in slurmstepd: the task is bound by now, and waits for the others to be. With the first of
-/// them the watch on the step's bytes begins: what was moved to get its container is not the step's.
+/// them the watch on the step's bytes begins: what was moved to get its container is not the step's. The ports that are
+/// held get open to the tasks.
 void node_note_task(NodeState& state, const Host& host);
 
 /// task_init: 0, or -1 when the step must not run (strict).

@@ -74,8 +74,9 @@ ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport repor
     const auto limit = start + seconds(std::min(offer.endpoint.seconds, settings.exchange_seconds));
     std::optional<ReachListener> listener;
     if (with_task_zero && report.block) {
-        if (auto opened = ReachListener::open(report.block->first, offer.key)) {
-            listener = std::move(*opened);
+        const auto port = report.block->first;
+        if (auto opened = ReachListener::open(port, offer.key, held_socket(sockets.held_ports, port))) {
+            listener.emplace(std::move(*opened));
             report.listener = listener->port();
         }
     }

@@ -4,6 +4,7 @@
 #include "lib/evidence_plan.h"
 #include "lib/format.h"
 #include "lib/nccl_log_directory.h"
+#include "lib/net/listeners.h"
 #include "lib/step_watch.h"
 #include "lib/text.h"
 #include "lib/traffic.h"
@@ -16,6 +17,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
+#include <set>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -64,9 +66,30 @@ bool has_tasks(const Parent& slurmstepd) {
     return !text || split_words(*text).size() > 1;
 }
 
+/// Tells srun of each stranger at the step's ports, once.
+class PortWatch {
+public:
+    PortWatch(const EvidenceTask& task, ExchangeClient& srun) : task_(task), srun_(srun) {}
+
+    void look() {
+        const auto listeners = task_.ports.empty() ? std::vector<PortListener>()
+                                                   : find_listeners(task_.ports).value_or(std::vector<PortListener>());
+        for (const auto& stranger : strangers(listeners, task_.uid)) {
+            if (told_.insert(stranger.inode).second) {
+                (void)srun_.send_alarm(stranger_text(stranger));
+            }
+        }
+    }
+
+private:
+    const EvidenceTask& task_;
+    ExchangeClient& srun_;
+    std::set<std::uint32_t> told_; ///< sockets
+};
+
 /// False when the step is not to be reported: slurmstepd has closed its end, is gone, or has had no tasks for two
 /// looks.
-bool watch_until_end(StepWatch& watch, const Parent& slurmstepd, int control) {
+bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstepd, int control) {
     unsigned empty_looks = 0;
     for (;;) {
         const auto pause = std::chrono::ceil<milliseconds>(watch.next_look() - Clock::now()).count();
@@ -80,6 +103,7 @@ bool watch_until_end(StepWatch& watch, const Parent& slurmstepd, int control) {
             return ::read(control, &byte, 1) == 1 && byte == end_of_step;
         }
         watch.look();
+        ports.look();
         empty_looks = has_tasks(slurmstepd) ? 0 : empty_looks + 1;
         if (empty_looks == 2) {
             return false;
@@ -101,7 +125,8 @@ void watch_step(const EvidenceTask& task, const Parent& slurmstepd, int control,
     StepWatch watch(*root, traffic_sources(*root, task.facts.fabric, expected),
                     {task.job_id, task.step_id, slurmstepd.process});
     (void)!::write(control, &has_begun, 1);
-    if (!watch_until_end(watch, slurmstepd, control)) {
+    PortWatch ports(task, srun);
+    if (!watch_until_end(watch, ports, slurmstepd, control)) {
         return;
     }
     watch.look(true);

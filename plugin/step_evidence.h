@@ -29,6 +29,7 @@ struct EvidenceTask {
     std::string log_directory; ///< of NCCL's logs; empty: there are none
     uid_t uid = 0;             ///< whose the step is
     gid_t gid = 0;
+    std::vector<std::uint16_t> ports; ///< of rank 0, on its node: nobody else is to listen there
 };
 
 class EvidenceProcess {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/format.h"
+#include "lib/net/listeners.h"
 #include "lib/tcp.h"
 #include "tools/measure_control.h"
 #include "tools/measure_greeting.h"
@@ -336,8 +337,10 @@ Result<std::unique_ptr<MeasureHead>> MeasureHead::listen(const MeasureWorld& wor
     // A port that the step holds without listening is shared (lib/port_hold.h).
     auto listener = listen_on(world.port, PortSharing::Reuse);
     if (!listener) {
-        return fail(format_text("{}: cannot listen on port {}: {}; is another program of this step using MASTER_PORT?",
-                                world.node, world.port, listener.error().message),
+        const auto who = listening_text(world.port);
+        return fail(format_text("{}: cannot listen on port {}: {}; {}", world.node, world.port,
+                                listener.error().message,
+                                who.empty() ? "is another program of this step using MASTER_PORT?" : who),
                     listener.error().os_error);
     }
     UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));

@@ -104,6 +104,9 @@ void Coordinator::accept_some() {
             }
             return;
         }
+        if (rules_.ends_with_reset) {
+            end_with_reset(socket.get());
+        }
         const int id = next_id_++;
         if (!watch(socket.get(), EPOLL_CTL_ADD, id, EPOLLIN)) {
             continue;
@@ -202,14 +205,6 @@ void Coordinator::send(int worker, SharedBody body) {
 void Coordinator::close(int worker) {
     strangers_.erase(worker);
     connections_.erase(worker);
-}
-
-void Coordinator::reset_all() {
-    for (auto& [id, peer] : connections_) {
-        close_without_trace(peer.connection.take_socket());
-    }
-    connections_.clear();
-    strangers_.clear();
 }
 
 bool Coordinator::has(int worker) const {

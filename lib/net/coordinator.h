@@ -32,9 +32,10 @@ struct CoordinatorEvent {
 
 struct CoordinatorRules {
     Key key;
-    std::string context;                ///< workers give the same one
-    bool adds_local_address = false;    ///< to the context, as text: the one that the worker has to have dialled
-    std::size_t longest_message = 0;    ///< from a worker
+    std::string context;             ///< workers give the same one
+    bool adds_local_address = false; ///< to the context, as text: the one that the worker has to have dialled
+    bool ends_with_reset = false;    ///< connections leave no TIME_WAIT, in which the listening port could not be bound
+    std::size_t longest_message = 0; ///< from a worker
     std::size_t most_unsent = SIZE_MAX; ///< for a worker that takes nothing: beyond, it is lost
     std::size_t expected_workers = 0;   ///< so many may connect at the same time before one has proved anything
 };
@@ -64,13 +65,12 @@ public:
     void send(int worker, std::string body) { send(worker, std::make_shared<const std::string>(std::move(body))); }
     /// Ends its connection; no event tells of it.
     void close(int worker);
-    /// Ends all connections with a reset, so that the listening port is not left in TIME_WAIT.
-    void reset_all();
-
     [[nodiscard]] bool has(int worker) const;
     /// Of those who have not proved anything yet too.
     [[nodiscard]] std::size_t connections() const { return connections_.size(); }
     [[nodiscard]] std::uint16_t port() const;
+    /// The descriptor that listens; -1 of one that was moved.
+    [[nodiscard]] int listener() const { return listener_.get(); }
     /// What the last accept(2) failed with for want of descriptors or memory; 0: it did not.
     [[nodiscard]] int accept_error() const { return accept_error_; }
 

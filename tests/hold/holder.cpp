@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: holder hold PORT | listen PORT: holds the block of ports that begins with PORT as the head node of a step
-// does, or listens on PORT with SO_REUSEADDR as the connection test does. Says "ready", or why not, and stays until its
-// input ends.
+// usage: holder closed PORT | hold PORT | listen PORT: holds the block of ports that begins with PORT as the head node
+// of a step does before its tasks start, or from then on; or listens on PORT with SO_REUSEADDR as tasks do. Says
+// "ready", or why not, and stays until its input ends.
 #include "lib/port_hold.h"
 #include "lib/tcp.h"
 
@@ -28,12 +28,15 @@ int refuse(const std::string& why) {
     return 1;
 }
 
-int hold(std::uint16_t port) {
+int hold(std::uint16_t port, bool open) {
     PortBlock wanted;
     wanted.first = port;
     wanted.source = "setting";
     const PortRange range{port, static_cast<std::uint16_t>(port + port_block_size - 1)};
     const auto held = hold_ports(wanted, {}, range, BlockChoice::Fixed);
+    if (open) {
+        open_for_reuse(held.sockets);
+    }
     return held.sockets.size() == port_block_size ? stay() : refuse(held.block.warnings.front());
 }
 
@@ -49,5 +52,6 @@ int main(int count, char** arguments) {
         return 2;
     }
     const auto port = static_cast<std::uint16_t>(std::strtoul(arguments[2], nullptr, 10));
-    return std::string_view(arguments[1]) == "hold" ? hold(port) : listen(port);
+    const std::string_view what = arguments[1];
+    return what == "listen" ? listen(port) : hold(port, what == "hold");
 }

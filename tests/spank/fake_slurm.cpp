@@ -117,7 +117,11 @@ int FakeSlurm::call(const char* function) {
     for (auto& argument : plugin_arguments) {
         arguments.push_back(argument.data());
     }
-    return callback(&internals_->handle, static_cast<int>(arguments.size()), arguments.data());
+    const int result = callback(&internals_->handle, static_cast<int>(arguments.size()), arguments.data());
+    if (const auto found = after.find(function); found != after.end()) {
+        found->second();
+    }
+    return result;
 }
 
 int FakeSlurm::call_option(const std::optional<const char*>& option, int remote) {
@@ -169,6 +173,12 @@ void FakeSlurm::slurmstepd(const std::optional<const char*>& option) {
     call_option(option, 1); // twice, before Slurm 24.05
     call("slurm_spank_init_post_opt");
     call("slurm_spank_user_init");
+    for (std::uint32_t local = 0; local < step.global_ids.size(); ++local) { // all are forked, and wait
+        FakeTask task{step.global_ids[local], local, {}, {}, 0};
+        internals_->task = &task;
+        call("slurm_spank_task_post_fork");
+        internals_->task = nullptr;
+    }
     tasks_.clear();
     for (std::uint32_t local = 0; local < step.global_ids.size(); ++local) {
         FakeTask task{step.global_ids[local], local, environment_, step.program, 0};

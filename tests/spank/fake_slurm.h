@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -48,9 +49,10 @@ public:
     FakeSlurm& operator=(const FakeSlurm&) = delete;
 
     FakeStep step;
-    std::vector<std::string> plugin_arguments; ///< from plugstack.conf
-    std::set<std::string> failing;             ///< names of spank_* functions that fail
-    int failure = 3000;                        ///< what they return: ESPANK_ERROR
+    std::vector<std::string> plugin_arguments;          ///< from plugstack.conf
+    std::set<std::string> failing;                      ///< names of spank_* functions that fail
+    int failure = 3000;                                 ///< what they return: ESPANK_ERROR
+    std::map<std::string, std::function<void()>> after; ///< what happens after a slurm_spank_* function each time
 
     /// srun up to the launch: 0, or what the option callback returned. `option`: absent, or its argument (null: bare).
     int srun(const std::optional<const char*>& option);

@@ -674,6 +674,43 @@ TEST_F(HostsMountTest, SlurmctldIsNotAskedWhereTheSiteDoesNotAllowIt) {
     EXPECT_EQ(outcome.messages.find("slurmctld"), std::string::npos) << outcome.messages;
 }
 
+/// The first of four ports that are free now; 0: none found.
+std::uint16_t free_block() {
+    for (unsigned first = 27000; first < 27400; first += 4) {
+        std::vector<UniqueFd> sockets;
+        for (unsigned port = first; port < first + 4; ++port) {
+            if (auto socket = bind_port(static_cast<std::uint16_t>(port), PortSharing::Alone)) {
+                sockets.push_back(std::move(*socket));
+            }
+        }
+        if (sockets.size() == 4) {
+            return static_cast<std::uint16_t>(first);
+        }
+    }
+    return 0;
+}
+
+// Until its tasks are there nobody listens at a port of the step, then who has SO_REUSEADDR.
+TEST_F(PluginTest, HeldPortsAreOpenOnlyToTasks) {
+    slurm.plugin_arguments.erase(slurm.plugin_arguments.begin() + 2); // hold=off
+    const auto first = free_block();
+    ASSERT_NE(first, 0);
+    const auto count_open = [first] {
+        int open = 0;
+        for (unsigned port = first; port < first + 4U; ++port) {
+            open += listen_on(static_cast<std::uint16_t>(port), PortSharing::Reuse) ? 1 : 0;
+        }
+        return open;
+    };
+    std::vector<int> open;
+    const auto note = [&] { open.push_back(count_open()); };
+    slurm.after = {{"slurm_spank_user_init", note}, {"slurm_spank_task_post_fork", note}};
+    run(("port=" + std::to_string(first)).c_str());
+    EXPECT_EQ(value(0, "MASTER_PORT"), std::to_string(first));
+    EXPECT_EQ(open, (std::vector<int>{0, 4, 4}));
+    EXPECT_TRUE(bind_port(first, PortSharing::Alone)); // held no longer
+}
+
 // The steps of a site that are started by something else than srun with the plugin.
 TEST_F(PluginTest, NoSrunSide) {
     slurm.plugin_arguments.pop_back();

@@ -163,18 +163,36 @@ TEST_F(ExchangeReach, NoPortIsLeftInTimeWait) {
     EXPECT_TRUE(bind_port(port, PortSharing::Alone)); // EADDRINUSE otherwise
 }
 
-TEST_F(ExchangeReach, ListensBesideAHeldPort) {
+TEST_F(ExchangeReach, ListensOnAHeldPortAndGivesItBack) {
     auto held = bind_port(0, PortSharing::Alone).value();
     const std::uint16_t port = local_port(held.get());
+    held.reset();
+    held = bind_port(port, PortSharing::Alone).value(); // by its number, as a step's ports are: only then it stays
     const auto other = ReachListener::open(port, secret_);
     ASSERT_TRUE(other); // on another port, as this one is another's
     EXPECT_NE(other->port(), port);
+    UniqueFd left;
+    {
+        auto opened = ReachListener::open(port, secret_, held.get());
+        ASSERT_TRUE(opened);
+        EXPECT_EQ(opened->port(), port);
+        auto moved = std::move(*opened);
+        EXPECT_EQ(listen_on(port, PortSharing::Reuse).error().os_error, EADDRINUSE); // nobody else can
+        const Served served(moved);
+        EXPECT_EQ(reach({ip("127.0.0.1")}, port), (ReachResult{0}));
+        left = visit(port, bytes_of(secret_.question));
+    }
+    EXPECT_EQ(reach({ip("127.0.0.1")}, port), (ReachResult{ECONNREFUSED}));
+    EXPECT_EQ(listen_on(port, PortSharing::Reuse).error().os_error, EADDRINUSE);
     allow_reuse(held.get());
-    auto beside = ReachListener::open(port, secret_);
-    ASSERT_TRUE(beside);
-    EXPECT_EQ(beside->port(), port);
-    const Served served(*beside);
-    EXPECT_EQ(reach({ip("127.0.0.1")}, port), (ReachResult{0}));
+    EXPECT_TRUE(listen_on(port, PortSharing::Reuse)); // no connection of the test is in the way
+}
+
+TEST_F(ExchangeReach, ASocketThatCannotListenDoesNotMatter) {
+    const int none = 1 << 20;
+    const auto other = ReachListener::open(1, secret_, none);
+    ASSERT_TRUE(other);
+    EXPECT_GT(other->port(), 1);
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 namespace rdma_nccl {
 namespace {
@@ -208,6 +209,8 @@ TEST_F(MeasureControl, PortThatIsTaken) {
     const auto other = MeasureHead::listen(world_);
     ASSERT_FALSE(other);
     EXPECT_NE(other.error().message.find("cannot listen on port"), std::string::npos);
+    EXPECT_NE(other.error().message.find(std::to_string(::getpid()) + ") listens there"), std::string::npos)
+        << other.error().message;
 }
 
 TEST(MeasureControlAlone, NobodyListens) {

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -207,6 +208,7 @@ std::vector<Place> places() {
 TEST_F(PortHold, AProgramWithReuseaddrListensAndAccepts) {
     const auto held = hold(derived(first_));
     ASSERT_EQ(held.sockets.size(), 4U);
+    open_for_reuse(held.sockets);
     for (const auto& [address, family] : places()) {
         for (unsigned i = 0; i < 4; ++i) {
             const auto port = plus(first_, i);
@@ -222,8 +224,61 @@ TEST_F(PortHold, AProgramWithReuseaddrListensAndAccepts) {
     }
 }
 
+TEST_F(PortHold, BeforeItIsOpenedNoOptionHelps) {
+    const auto held = hold(derived(first_));
+    ASSERT_EQ(held.sockets.size(), 4U);
+    for (const auto& [address, family] : places()) {
+        for (unsigned i = 0; i < 4; ++i) {
+            const auto program = socket_of(family);
+            const int on = 1;
+            EXPECT_EQ(::setsockopt(program.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on), 0);
+            EXPECT_EQ(listen_as_a_program(program, *IpAddress::parse(address), plus(first_, i), family, Reuse::Yes),
+                      EADDRINUSE)
+                << address;
+        }
+    }
+}
+
+TEST_F(PortHold, TheSocketOfAPort) {
+    const auto held = hold(derived(first_));
+    ASSERT_EQ(held.sockets.size(), 4U);
+    EXPECT_EQ(held_socket(held.sockets, first_), held.sockets[0].get());
+    EXPECT_EQ(held_socket(held.sockets, plus(first_, 3)), held.sockets[3].get());
+    EXPECT_EQ(held_socket(held.sockets, plus(first_, 4)), -1);
+    EXPECT_EQ(held_socket(held.sockets, static_cast<std::uint16_t>(first_ - 1)), -1);
+    EXPECT_EQ(held_socket({}, first_), -1);
+}
+
+/// What the connection test does, and what is left of it.
+TEST_F(PortHold, AHeldSocketListensAndIsHeldAgain) {
+    const auto held = hold(derived(first_));
+    ASSERT_EQ(held.sockets.size(), 4U);
+    {
+        const auto listener = listen_on_bound(held.sockets[0].get());
+        ASSERT_TRUE(listener);
+        const auto client = start_connection(*IpAddress::parse("127.0.0.1"), first_);
+        ASSERT_TRUE(client);
+        pollfd waiting = {listener->get(), POLLIN, 0};
+        ASSERT_EQ(::poll(&waiting, 1, 10000), 1);
+        const UniqueFd accepted(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+        ASSERT_TRUE(accepted);
+        allow_reuse(accepted.get()); // it has what the held socket has, and stays for a minute
+        stop_listening(listener->get());
+    }
+    EXPECT_EQ(local_port(held.sockets[0].get()), first_);
+    EXPECT_EQ(hold(derived(first_)).block.first, first_ + 4);
+    const auto client = socket_of(AF_INET);
+    const auto peer = socket_address(*IpAddress::parse("127.0.0.1"), first_, AF_INET);
+    EXPECT_EQ(::connect(client.get(), peer.get(), peer.length), -1);
+    EXPECT_EQ(errno, ECONNREFUSED);
+    EXPECT_EQ(bind_port(first_, PortSharing::Reuse).error().os_error, EADDRINUSE);
+    open_for_reuse(held.sockets);
+    EXPECT_TRUE(listen_on(first_, PortSharing::Reuse));
+}
+
 TEST_F(PortHold, OneWithoutReuseaddrDoesNot) {
     const auto held = hold(derived(first_));
+    open_for_reuse(held.sockets);
     for (const auto& [address, family] : places()) {
         EXPECT_EQ(listen_as_a_program(socket_of(family), *IpAddress::parse(address), first_, family, Reuse::No),
                   EADDRINUSE)
@@ -233,6 +288,7 @@ TEST_F(PortHold, OneWithoutReuseaddrDoesNot) {
 
 TEST_F(PortHold, NobodyAnswersAtAHeldPort) {
     const auto held = hold(derived(first_));
+    open_for_reuse(held.sockets);
     const auto client = socket_of(AF_INET);
     const auto peer = socket_address(*IpAddress::parse("127.0.0.1"), first_, AF_INET);
     EXPECT_EQ(::connect(client.get(), peer.get(), peer.length), -1);
@@ -262,8 +318,11 @@ int in_own_network(const std::function<int()>& work) {
 }
 
 /// How many sockets of those that the kernel gives a port to got one of the held block; 99 if none got any.
-int count_taken(bool reuse, bool connect) {
+int count_taken(bool open, bool reuse, bool connect) {
     const auto held = hold_ports(derived(21002), {}, {21000, 21007}, BlockChoice::Fixed);
+    if (open) {
+        open_for_reuse(held.sockets);
+    }
     const auto server = listen_on(30000, PortSharing::Alone);
     if (held.sockets.size() != 4 || !server) {
         return 98;
@@ -293,14 +352,16 @@ TEST(PortHoldInItsOwnNetwork, TheKernelGivesItToNobody) {
     if (::geteuid() != 0) {
         GTEST_SKIP() << "a network namespace needs root";
     }
-    for (const bool reuse : {false, true}) {
-        for (const bool connect : {false, true}) {
-            const int taken = in_own_network([&] { return count_taken(reuse, connect); });
-            if (taken == 100) {
-                GTEST_SKIP() << "this machine does not let root make network namespaces";
-            }
-            EXPECT_EQ(taken, 0) << (reuse ? "SO_REUSEADDR, " : "") << (connect ? "connect" : "bind to port 0");
+    for (unsigned i = 0; i < 8; ++i) {
+        const bool open = (i & 4U) != 0;
+        const bool reuse = (i & 2U) != 0;
+        const bool connect = (i & 1U) != 0;
+        const int taken = in_own_network([=] { return count_taken(open, reuse, connect); });
+        if (taken == 100) {
+            GTEST_SKIP() << "this machine does not let root make network namespaces";
         }
+        EXPECT_EQ(taken, 0) << (open ? "open, " : "") << (reuse ? "SO_REUSEADDR, " : "")
+                            << (connect ? "connect" : "bind to port 0");
     }
 }
 

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/net/listeners.h"
+
+#include "lib/format.h"
+#include "lib/root.h"
+#include "lib/text.h"
+#include "lib/unique_fd.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string_view>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+// After the C library's: they share names.
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds patience(1);
+// /proc of a large node has tens of thousands of entries, and slurmstepd has a step to start.
+constexpr std::size_t most_processes = 8192;
+constexpr std::size_t most_descriptors = 65536;
+constexpr int most_errno = 4095; // MAX_ERRNO, Linux include/linux/err.h
+
+template<typename T>
+T value_at(std::span<const std::byte> bytes) {
+    T value{};
+    std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof value));
+    return value;
+}
+
+std::optional<PortListener> read_listener(std::span<const std::byte> message) {
+    if (message.size() < sizeof(inet_diag_msg)) {
+        return std::nullopt;
+    }
+    const auto found = value_at<inet_diag_msg>(message);
+    if (found.idiag_state != TCP_LISTEN) {
+        return std::nullopt;
+    }
+    PortListener listener;
+    listener.port = ntohs(found.id.idiag_sport);
+    listener.uid = found.idiag_uid;
+    listener.inode = found.idiag_inode;
+    if (found.idiag_family == AF_INET) {
+        std::array<std::uint8_t, 4> bytes{};
+        std::memcpy(bytes.data(), &found.id.idiag_src, bytes.size());
+        listener.address = IpAddress::from_ipv4(bytes);
+    } else if (found.idiag_family == AF_INET6) {
+        IpAddress::Bytes bytes{};
+        std::memcpy(bytes.data(), &found.id.idiag_src, bytes.size());
+        listener.address = IpAddress(bytes);
+    } else {
+        return std::nullopt;
+    }
+    return listener;
+}
+
+/// What follows the header of NLMSG_ERROR and NLMSG_DONE: 0, or an errno below it.
+int error_in(std::span<const std::byte> message) {
+    const int code = message.size() < sizeof(int) ? 0 : value_at<int>(message);
+    return code >= 0 ? 0 : code < -most_errno ? EPROTO : -code;
+}
+
+tl::unexpected<Error> failed(int code) {
+    const bool late = code == EAGAIN;
+    return fail(format_text("sock_diag: {}", late ? "the kernel does not answer" : std::strerror(code)), code);
+}
+
+struct Request {
+    nlmsghdr header{};
+    inet_diag_req_v2 what{};
+};
+
+std::optional<Error> add_listeners(int socket, int family, std::span<const std::uint16_t> ports,
+                                   std::vector<PortListener>& found) {
+    Request request;
+    request.header.nlmsg_len = sizeof request;
+    request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    request.what.sdiag_family = static_cast<std::uint8_t>(family);
+    request.what.sdiag_protocol = IPPROTO_TCP;
+    request.what.idiag_states = 1U << static_cast<unsigned>(TCP_LISTEN);
+    if (::send(socket, &request, sizeof request, 0) < 0) {
+        return failed(errno).value();
+    }
+    const auto deadline = Clock::now() + patience;
+    std::vector<std::byte> buffer(32768); // what the kernel fills at a time (af_netlink.c, netlink_dump)
+    while (Clock::now() < deadline) {
+        const ssize_t count = ::recv(socket, buffer.data(), buffer.size(), 0);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count <= 0) {
+            return failed(count < 0 ? errno : ECONNRESET).value();
+        }
+        const auto answer = read_diag_answer(std::span(buffer).first(static_cast<std::size_t>(count)));
+        if (answer.error != 0) {
+            return failed(answer.error).value();
+        }
+        std::copy_if(answer.listeners.begin(), answer.listeners.end(), std::back_inserter(found),
+                     [&](const auto& one) { return std::find(ports.begin(), ports.end(), one.port) != ports.end(); });
+        if (answer.complete) {
+            return std::nullopt;
+        }
+    }
+    return failed(EAGAIN).value();
+}
+
+/// The inode of "socket:[123]".
+std::optional<std::uint32_t> socket_inode(std::string_view link) {
+    constexpr std::string_view before = "socket:[";
+    if (link.substr(0, before.size()) != before || link.back() != ']') {
+        return std::nullopt;
+    }
+    return parse_number<std::uint32_t>(link.substr(before.size(), link.size() - before.size() - 1));
+}
+
+/// Notes the program of the listeners whose sockets process `pid` has.
+void note_program(const Root& root, pid_t pid, std::vector<PortListener>& listeners, std::size_t& descriptors) {
+    const auto folder = format_text("/proc/{}/fd", pid);
+    const auto names = root.list(folder);
+    if (!names) {
+        return; // another user's, or it has ended
+    }
+    for (const auto& name : *names) {
+        if (++descriptors > most_descriptors) {
+            return;
+        }
+        std::array<char, 64> target{};
+        const ssize_t size = ::readlink(format_text("{}/{}", folder, name).c_str(), target.data(), target.size());
+        const auto inode = size <= 0 ? std::nullopt : socket_inode({target.data(), static_cast<std::size_t>(size)});
+        for (auto& listener : listeners) {
+            if (inode == listener.inode && !listener.program) {
+                const auto comm = root.read(format_text("/proc/{}/comm", pid), 64);
+                listener.program = {printable(comm.value_or(""), 24), pid};
+            }
+        }
+    }
+}
+
+void find_programs(std::vector<PortListener>& listeners) {
+    const auto root = Root::open("/");
+    auto names = root && !listeners.empty() ? root->list("/proc") : fail("");
+    if (!names) {
+        return;
+    }
+    std::size_t processes = 0;
+    std::size_t descriptors = 0;
+    std::reverse(names->begin(), names->end()); // the kernel's own threads have the smallest numbers
+    for (const auto& name : *names) {
+        const auto pid = parse_number<pid_t>(name);
+        if (!pid || *pid <= 0) {
+            continue;
+        }
+        if (++processes > most_processes || descriptors > most_descriptors ||
+            std::all_of(listeners.begin(), listeners.end(), [](const auto& one) { return one.program.has_value(); })) {
+            return;
+        }
+        note_program(*root, *pid, listeners, descriptors);
+    }
+}
+
+/// "uid 1002 (python3, pid 4711)", or the number alone.
+std::string who(const PortListener& listener) {
+    return listener.program
+               ? format_text("uid {} ({}, pid {})", listener.uid, listener.program->name, listener.program->pid)
+               : format_text("uid {}", listener.uid);
+}
+
+} // namespace
+
+DiagAnswer read_diag_answer(std::span<const std::byte> answer) {
+    DiagAnswer result;
+    while (answer.size() >= NLMSG_HDRLEN && !result.complete && result.error == 0) {
+        const auto header = value_at<nlmsghdr>(answer);
+        if (header.nlmsg_len < NLMSG_HDRLEN || header.nlmsg_len > answer.size()) {
+            break; // there is no next one to find
+        }
+        const auto body = answer.subspan(NLMSG_HDRLEN, header.nlmsg_len - NLMSG_HDRLEN);
+        if (header.nlmsg_type == NLMSG_DONE || header.nlmsg_type == NLMSG_ERROR) {
+            result.complete = true;
+            result.error = error_in(body);
+        } else if (header.nlmsg_type == SOCK_DIAG_BY_FAMILY) {
+            if (auto listener = read_listener(body)) {
+                result.listeners.push_back(std::move(*listener));
+            }
+        }
+        answer = answer.subspan(std::min<std::size_t>(NLMSG_ALIGN(header.nlmsg_len), answer.size()));
+    }
+    return result;
+}
+
+Result<std::vector<PortListener>> find_listeners(std::span<const std::uint16_t> ports) {
+    const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+    const timeval limit{patience.count(), 0};
+    if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
+        return failed(errno);
+    }
+    std::vector<PortListener> found;
+    for (const int family : {AF_INET, AF_INET6}) {
+        if (auto error = add_listeners(socket.get(), family, ports, found)) {
+            return tl::unexpected(std::move(*error));
+        }
+    }
+    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.port < b.port; });
+    find_programs(found);
+    return found;
+}
+
+std::vector<PortListener> strangers(std::span<const PortListener> listeners, uid_t uid) {
+    std::vector<PortListener> result;
+    std::copy_if(listeners.begin(), listeners.end(), std::back_inserter(result),
+                 [uid](const auto& one) { return one.uid != uid && one.uid != 0; });
+    return result;
+}
+
+std::string stranger_text(const PortListener& stranger) {
+    const auto program =
+        stranger.program ? format_text(", {} (pid {})", stranger.program->name, stranger.program->pid) : std::string();
+    return format_text("port {} of this step is listened on by uid {}{}: ranks may connect to it; end that program, or "
+                       "give another port=",
+                       stranger.port, stranger.uid, program);
+}
+
+std::string listening_text(std::uint16_t port) {
+    const auto found = find_listeners(std::span(&port, 1));
+    std::vector<std::string> all;
+    for (const auto& listener : found ? *found : std::vector<PortListener>()) {
+        if (auto one = who(listener); std::find(all.begin(), all.end(), one) == all.end()) { // IPv4 and IPv6 of one
+            all.push_back(std::move(one));
+        }
+    }
+    std::string text;
+    for (const auto& one : all) {
+        text += (text.empty() ? "" : " and ") + one;
+    }
+    return all.empty() ? "" : text + (all.size() == 1 ? " listens there" : " listen there");
+}
+
+} // namespace rdma_nccl
