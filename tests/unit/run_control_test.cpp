@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <thread>
-#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -273,6 +272,15 @@ TEST_F(RunControl, TheHeadDoesNotWaitForEverForWhoNeverCame) {
     EXPECT_NE(launchers_[0].warnings[0].find("1 of 1 launchers did not connect"), std::string::npos);
 }
 
+TEST_F(RunControl, WhoHasThePortIsNamed) {
+    const auto first = control_head(settings(0), rules(2), {});
+    launchers_.push_back({control_head(settings(0), rules(2), {})});
+    launchers_[0].work();
+    ASSERT_FALSE(launchers_[0].warnings.empty());
+    EXPECT_NE(launchers_[0].warnings[0].find(std::to_string(::getpid()) + ") listens there"), std::string::npos)
+        << launchers_[0].warnings[0];
+}
+
 TEST_F(RunControl, WithAnotherKeyOrOfAnotherWorldNobodyJoins) {
     launchers_.push_back({control_head(settings(0), rules(2), {})});
     auto another_key = settings(1);
@@ -282,108 +290,86 @@ TEST_F(RunControl, WithAnotherKeyOrOfAnotherWorldNobodyJoins) {
     for (auto* const wrong : {&another_key, &another_world}) {
         wrong->patience = milliseconds(300);
         Launcher stranger{control_member(*wrong, rules(2))};
-        TEST_F(RunControl, WhoHasThePortIsNamed) {
-            const auto first = control_head(settings(0), rules(2), {});
-            launchers_.push_back({control_head(settings(0), rules(2), {})});
-            launchers_[0].work();
-            ASSERT_FALSE(launchers_[0].warnings.empty());
-            EXPECT_NE(launchers_[0].warnings[0].find(std::to_string(::getpid()) + ") listens there: a failure"),
-                      std::string::npos)
-                << launchers_[0].warnings[0];
-        }
+        stranger.control->failed(failure_of(1, 9), Clock::now());
+        ASSERT_TRUE(until([&] {
+            stranger.work();
+            return !stranger.warnings.empty();
+        }));
+        EXPECT_NE(stranger.warnings[0].find("does not have the key"), std::string::npos) << stranger.warnings[0];
+    }
+    launchers_.push_back({control_member(settings(1), rules(2))});
+    for (auto& launcher : launchers_) {
+        launcher.control->ended({});
+    }
+    ASSERT_TRUE(until([this] { return all_finished(); }));
+    EXPECT_EQ(launchers_[0].finish(), 0) << "nobody heard of the stranger's failure";
+}
 
-        TEST_F(RunControl, StrangersAreNobody) {
-            start(2);
-            auto wrong = settings(1);
-            wrong.secret = "ffffffffffffffffffffffffffffffff";
-            Launcher stranger{control_member(wrong, rules(2))};
-            auto socket = start_connection(loopback, port_.port);
-            ASSERT_TRUE(socket);
-            LineSocket noise(std::move(*socket), 1000);
-            noise.send("GET / HTTP/1.1\r\n\r\n");
-            for (int i = 0; i < 50; ++i) {
-                stranger.control->failed(failure_of(1, 9), Clock::now());
-                ASSERT_TRUE(until([&] {
-                    stranger.work();
-                    return !stranger.warnings.empty();
-                }));
-                EXPECT_NE(stranger.warnings[0].find("does not have the key"), std::string::npos)
-                    << stranger.warnings[0];
-            }
-            launchers_.push_back({control_member(settings(1), rules(2))});
-            for (auto& launcher : launchers_) {
-                launcher.control->ended({});
-            }
-            ASSERT_TRUE(until([this] { return all_finished(); }));
-            EXPECT_EQ(launchers_[0].finish(), 0) << "nobody heard of the stranger's failure";
+TEST_F(RunControl, AConnectionThatWasGivenUpIsNobody) {
+    launchers_.push_back({control_head(settings(0), rules(2), {})});
+    {
+        Dialer early({{loopback}, port_.port, key_, "run 7.0", most_control_line});
+        while (!early.is_connected()) {
+            ASSERT_FALSE(early.work());
         }
+    } // and gone, before the head looks
+    launchers_.push_back({control_member(settings(1), rules(2))});
+    for (auto& launcher : launchers_) {
+        launcher.control->ended({});
+    }
+    ASSERT_TRUE(until([this] { return all_finished(); }));
+    EXPECT_EQ(launchers_[0].finish(), 0);
+    EXPECT_EQ(launchers_[0].warnings, std::vector<std::string>{});
+}
 
-        TEST_F(RunControl, AConnectionThatWasGivenUpIsNobody) {
-            launchers_.push_back({control_head(settings(0), rules(2), {})});
-            {
-                Dialer early({{loopback}, port_.port, key_, "run 7.0", most_control_line});
-                while (!early.is_connected()) {
-                    ASSERT_FALSE(early.work());
-                }
-            } // and gone, before the head looks
-            launchers_.push_back({control_member(settings(1), rules(2))});
-            for (auto& launcher : launchers_) {
-                launcher.control->ended({});
-            }
-            ASSERT_TRUE(until([this] { return all_finished(); }));
-            EXPECT_EQ(launchers_[0].finish(), 0);
-            EXPECT_EQ(launchers_[0].warnings, std::vector<std::string>{});
-        }
+TEST_F(RunControl, TheSecondLauncherOfANodeIsNotTakenAndTheFirstIsTold) {
+    start(3);
+    launchers_[1].control->got_signal({SIGUSR1, 1}); // to know that it is connected
+    ASSERT_TRUE(until([this] { return launchers_[2].order<SignalCount>() != nullptr; }));
+    patience = milliseconds(1000); // it tries several times
+    auto second = settings(1);
+    second.host = "n09";
+    launchers_.push_back({control_member(second, rules(3))});
+    ASSERT_TRUE(until([this] { return !launchers_[3].warnings.empty(); }));
+    EXPECT_NE(launchers_[3].warnings[0].find("no connection to the launcher of rank 0"), std::string::npos);
+    EXPECT_EQ(launchers_[3].orders, std::vector<Order>{});
+    EXPECT_EQ(launchers_[0].warnings,
+              std::vector<std::string>{"two launchers say that they are node rank 1, the second "
+                                       "on n09: check --node-rank there"});
+    EXPECT_EQ(launchers_[0].order<EndRanks>(), nullptr);
+}
 
-        TEST_F(RunControl, TheSecondLauncherOfANodeIsNotTakenAndTheFirstIsTold) {
-            start(3);
-            launchers_[1].control->got_signal({SIGUSR1, 1}); // to know that it is connected
-            ASSERT_TRUE(until([this] { return launchers_[2].order<SignalCount>() != nullptr; }));
-            patience = milliseconds(1000); // it tries several times
-            auto second = settings(1);
-            second.host = "n09";
-            launchers_.push_back({control_member(second, rules(3))});
-            ASSERT_TRUE(until([this] { return !launchers_[3].warnings.empty(); }));
-            EXPECT_NE(launchers_[3].warnings[0].find("no connection to the launcher of rank 0"), std::string::npos);
-            EXPECT_EQ(launchers_[3].orders, std::vector<Order>{});
-            EXPECT_EQ(launchers_[0].warnings,
-                      std::vector<std::string>{"two launchers say that they are node rank 1, the second "
-                                               "on n09: check --node-rank there"});
-            EXPECT_EQ(launchers_[0].order<EndRanks>(), nullptr);
-        }
+TEST_F(RunControl, WithoutAKeyEachIsAloneAndSaysWhy) {
+    for (unsigned node = 0; node < 2; ++node) {
+        auto keyless = settings(node);
+        keyless.key = fail("RDMA_NCCL_TOKEN is not set");
+        launchers_.push_back({node == 0 ? control_head(keyless, rules(2), {}) : control_member(keyless, rules(2))});
+    }
+    launchers_[1].control->failed(failure_of(1, 7), Clock::now());
+    for (auto& launcher : launchers_) {
+        launcher.control->ended({});
+    }
+    ASSERT_TRUE(until([this] { return all_finished(); }));
+    EXPECT_EQ(launchers_[0].finish(), 0);
+    EXPECT_EQ(launchers_[1].finish(), 7);
+    for (const auto& launcher : launchers_) {
+        EXPECT_EQ(launcher.warnings,
+                  std::vector<std::string>{"a failure here reaches other nodes only through Slurm "
+                                           "(srun --kill-on-bad-exit=1): RDMA_NCCL_TOKEN is not set"});
+        EXPECT_NE(launcher.control->arbiter(), nullptr) << "each tells how it ended";
+    }
+}
 
-        TEST_F(RunControl, WithoutAKeyEachIsAloneAndSaysWhy) {
-            for (unsigned node = 0; node < 2; ++node) {
-                auto keyless = settings(node);
-                keyless.key = fail("RDMA_NCCL_TOKEN is not set");
-                launchers_.push_back(
-                    {node == 0 ? control_head(keyless, rules(2), {}) : control_member(keyless, rules(2))});
-            }
-            launchers_[1].control->failed(failure_of(1, 7), Clock::now());
-            for (auto& launcher : launchers_) {
-                launcher.control->ended({});
-            }
-            ASSERT_TRUE(until([this] { return all_finished(); }));
-            EXPECT_EQ(launchers_[0].finish(), 0);
-            EXPECT_EQ(launchers_[1].finish(), 7);
-            for (const auto& launcher : launchers_) {
-                EXPECT_EQ(launcher.warnings,
-                          std::vector<std::string>{"a failure here reaches other nodes only through Slurm "
-                                                   "(srun --kill-on-bad-exit=1): RDMA_NCCL_TOKEN is not set"});
-                EXPECT_NE(launcher.control->arbiter(), nullptr) << "each tells how it ended";
-            }
-        }
+TEST_F(RunControl, AloneNeedsNoSocket) {
+    Launcher launcher{control_alone(rules(1), {})};
+    EXPECT_EQ(launcher.control->fd(), -1);
+    EXPECT_FALSE(launcher.control->deadline());
+    launcher.control->failed(failure_of(0, 7), Clock::now());
+    launcher.control->ended({});
+    launcher.work();
+    EXPECT_EQ(launcher.finish(), 7);
+}
 
-        TEST_F(RunControl, AloneNeedsNoSocket) {
-            Launcher launcher{control_alone(rules(1), {})};
-            EXPECT_EQ(launcher.control->fd(), -1);
-            EXPECT_FALSE(launcher.control->deadline());
-            launcher.control->failed(failure_of(0, 7), Clock::now());
-            launcher.control->ended({});
-            launcher.work();
-            EXPECT_EQ(launcher.finish(), 7);
-        }
-
-    } // namespace
+} // namespace
 
 } // namespace rdma_nccl
