@@ -277,6 +277,12 @@ void ExchangeRounds::lose(int connection) {
     by_connection_.erase(connection);
 }
 
+void ExchangeRounds::cancel() {
+    if (stage_ != Stage::Answered) {
+        answer_alone("the step is cancelled");
+    }
+}
+
 std::string ExchangeRounds::missing() const {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < step_.nodes.size(); ++i) {

@@ -51,6 +51,8 @@ public:
     bool take(int connection, NodeMessage message, Clock::time_point now);
     /// The connection is gone.
     void lose(int connection);
+    /// The step is: nobody needs to wait for the rest any more.
+    void cancel();
     /// To be called at next_time() at the latest.
     void pass_time(Clock::time_point now);
     [[nodiscard]] Clock::time_point next_time() const;

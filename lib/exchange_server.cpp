@@ -60,12 +60,51 @@ private:
     sigset_t before_{};
 };
 
+/// Asks whether the step is cancelled, in a thread of its own as slurmctld may take its time: slurmstepd is not told
+/// before it has started the tasks (_wait_for_job_running(), slurmstepd/req.c), and srun waits for the launch itself.
+class CancelPoll {
+public:
+    explicit CancelPoll(const std::function<bool()>& is_cancelled)
+        : stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), cancelled_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+          thread_([this, &is_cancelled] { run(is_cancelled); }) {}
+    ~CancelPoll() {
+        stop();
+        thread_.join();
+    }
+    CancelPoll(const CancelPoll&) = delete;
+    CancelPoll& operator=(const CancelPoll&) = delete;
+
+    /// Readable once it is.
+    [[nodiscard]] int fd() const { return cancelled_.get(); }
+    void stop() const { tell(stop_); }
+
+private:
+    void run(const std::function<bool()>& is_cancelled) const {
+        constexpr int pause_ms = 500;
+        pollfd stopped{stop_.get(), POLLIN, 0};
+        while (::poll(&stopped, 1, pause_ms) == 0) {
+            if (is_cancelled()) {
+                tell(cancelled_);
+                return;
+            }
+        }
+    }
+    static void tell(const UniqueFd& event) {
+        const std::uint64_t one = 1;
+        (void)!::write(event.get(), &one, sizeof one);
+    }
+
+    UniqueFd stop_;
+    UniqueFd cancelled_;
+    std::thread thread_; // the last member: it uses the others
+};
+
 /// What runs in the thread: the coordinator's events to the rounds, and back.
 class Loop {
 public:
     Loop(Coordinator coordinator, int stop, ExchangeStep step, ExchangeRounds::Tell tell,
-         ExchangeRounds::EndStep end_step)
-        : coordinator_(std::move(coordinator)), stop_(stop),
+         ExchangeRounds::EndStep end_step, const std::function<bool()>& is_cancelled)
+        : coordinator_(std::move(coordinator)), stop_(stop), is_cancelled_(is_cancelled),
           rounds_(
               std::move(step), std::move(tell), std::move(end_step),
               [this](int worker, SharedBody body) { coordinator_.send(worker, std::move(body)); }, Clock::now()) {}
@@ -78,6 +117,7 @@ public:
                 take(event);
             }
             rounds_.pass_time(Clock::now());
+            poll_for_cancel();
         }
         return rounds_.take_step_evidence();
     }
@@ -85,16 +125,31 @@ public:
 private:
     void wait() {
         auto next = rounds_.next_time();
-        for (const auto& other : {end_, coordinator_.deadline()}) {
+        const auto first_poll = cancel_ || rounds_.answered() ? std::nullopt : std::optional(start_ + before_polling);
+        for (const auto& other : {end_, coordinator_.deadline(), first_poll}) {
             next = other ? std::min(next, *other) : next;
         }
-        std::array<pollfd, 2> ready = {{{coordinator_.fd(), POLLIN, 0}, {stop_, POLLIN, 0}}};
+        std::array<pollfd, 3> ready = {{{coordinator_.fd(), POLLIN, 0},
+                                        {stop_, POLLIN, 0},
+                                        {cancel_ && !rounds_.answered() ? cancel_->fd() : -1, POLLIN, 0}}};
         const auto left = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
         const bool forever = next == Clock::time_point::max();
         (void)::poll(ready.data(), ready.size(), forever ? -1 : static_cast<int>(std::clamp<long>(left, 0, 60'000)));
         std::uint64_t timeout = 0;
         if (ready[1].revents != 0 && ::read(stop_, &timeout, sizeof timeout) == sizeof timeout) {
             end_ = Clock::now() + milliseconds(timeout - 1);
+        }
+        if (ready[2].revents != 0) {
+            rounds_.cancel();
+        }
+    }
+
+    /// Only while nodes are missing for longer than a launch takes.
+    void poll_for_cancel() {
+        if (!cancel_ && !rounds_.answered() && Clock::now() >= start_ + before_polling) {
+            cancel_.emplace(is_cancelled_);
+        } else if (cancel_ && rounds_.answered()) {
+            cancel_->stop();
         }
     }
 
@@ -123,9 +178,14 @@ private:
         }
     }
 
+    static constexpr milliseconds before_polling{1000};
+
     Coordinator coordinator_;
     int stop_;
+    const std::function<bool()>& is_cancelled_;
     ExchangeRounds rounds_;
+    Clock::time_point start_ = Clock::now();
+    std::optional<CancelPoll> cancel_;
     std::set<int> refused_; ///< of whom more messages may have come at the same time
     std::optional<Clock::time_point> end_;
 };
@@ -158,7 +218,7 @@ Result<ExchangeServer> ExchangeServer::open(const std::optional<PortRange>& rang
 }
 
 Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeRounds::Tell tell,
-                                   ExchangeRounds::EndStep end_step) {
+                                   ExchangeRounds::EndStep end_step, std::function<bool()> is_cancelled) {
     if (::listen(socket_.get(), INT_MAX) != 0) {
         return fail(format_text("listen on port {}: {}", endpoint_.port, std::strerror(errno)), errno);
     }
@@ -168,12 +228,14 @@ Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeR
     auto listener = std::make_shared<UniqueFd>(std::move(socket_));
     try {
         thread_ = std::thread([evidence = evidence_, listener, stop = stop_.get(), key = key_, know = std::move(know),
-                               tell = std::move(tell), end_step = std::move(end_step)] {
+                               tell = std::move(tell), end_step = std::move(end_step),
+                               is_cancelled = std::move(is_cancelled)] {
             try {
                 auto step = know();
                 auto coordinator = Coordinator::make(std::move(*listener), rules_for(step, key));
                 if (coordinator) {
-                    *evidence = Loop(std::move(*coordinator), stop, std::move(step), tell, end_step).run();
+                    *evidence =
+                        Loop(std::move(*coordinator), stop, std::move(step), tell, end_step, is_cancelled).run();
                 } else {
                     tell(format_text("warning: {}: each node plans alone", coordinator.error().message));
                 }

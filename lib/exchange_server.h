@@ -32,10 +32,12 @@ public:
     [[nodiscard]] const ExchangeEndpoint& endpoint() const { return endpoint_; }
 
     /// Listens, and starts the thread. `know` is called first in it: to ask Slurm takes time, which the nodes need
-    /// anyway until they report. Then `tell`, for each line to say, and `end_step`, where strict wants that while the
-    /// step runs. Where it fails nobody listens, so that no node waits.
+    /// anyway until they report. Then `tell`, for each line to say; `end_step`, where strict wants that while the step
+    /// runs; and, in a thread of its own, twice a second while nodes are missing, `is_cancelled`. Where it fails nobody
+    /// listens, so that no node waits.
     Result<void> start(
-        std::function<ExchangeStep()> know, ExchangeRounds::Tell tell, ExchangeRounds::EndStep end_step = [] {});
+        std::function<ExchangeStep()> know, ExchangeRounds::Tell tell, ExchangeRounds::EndStep end_step = [] {},
+        std::function<bool()> is_cancelled = [] { return false; });
 
     /// Ends the thread as soon as all nodes have sent their evidence or are gone, at the latest after `timeout`.
     /// Absent when there was no exchange.

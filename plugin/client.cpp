@@ -123,7 +123,8 @@ bool start_exchange(std::optional<ExchangeServer>& server, const Settings& setti
         return know_step(settings, job_id, step_id, heterogeneous_job, node_count);
     };
     const auto end_step = [] { (void)::kill(::getpid(), SIGTERM); }; // srun's way to end its step
-    if (const auto started = server->start(know, tell_user, end_step); !started) {
+    const auto is_cancelled = [job_id = *host.job_id()] { return is_job_over(job_id); };
+    if (const auto started = server->start(know, tell_user, end_step, is_cancelled); !started) {
         tell_user(format_text("warning: {}: each node plans alone", started.error().message));
         call_off(server);
         return false;

@@ -62,18 +62,27 @@ bool add_component(StepLayout& step, const slurm_step_layout_t& layout, unsigned
     return true;
 }
 
+using Jobs = std::unique_ptr<job_info_msg_t, decltype(&slurm_free_job_info_msg)>;
+
+/// One job, or the components of a heterogeneous one; nullptr where Slurm does not say.
+Jobs load_job(std::uint32_t job_id, std::uint16_t flags) {
+    job_info_msg_t* message = nullptr;
+    const bool can_ask = slurm_load_job != nullptr && slurm_free_job_info_msg != nullptr;
+    const bool good = can_ask && slurm_load_job(&message, job_id, flags) == SLURM_SUCCESS;
+    return {good ? message : nullptr, slurm_free_job_info_msg};
+}
+
+std::span<const job_info_t> jobs_of(const Jobs& message) {
+    return message ? std::span<const job_info_t>(message->job_array, message->record_count)
+                   : std::span<const job_info_t>();
+}
+
 /// The jobs of a heterogeneous one; `job_id` alone where Slurm does not say.
 std::vector<std::uint32_t> load_component_jobs(std::uint32_t job_id) {
-    job_info_msg_t* message = nullptr;
-    if (slurm_load_job == nullptr || slurm_free_job_info_msg == nullptr ||
-        slurm_load_job(&message, job_id, SHOW_ALL) != SLURM_SUCCESS || message == nullptr) {
-        return {job_id};
-    }
-    const std::unique_ptr<job_info_msg_t, decltype(&slurm_free_job_info_msg)> owner(message, slurm_free_job_info_msg);
+    const auto message = load_job(job_id, SHOW_ALL);
     std::vector<std::pair<std::uint32_t, std::uint32_t>> by_offset; // and for one component only that one comes
     std::uint32_t leader = 0;
-    for (std::uint32_t i = 0; i < message->record_count; ++i) {
-        const auto& record = message->job_array[i];
+    for (const auto& record : jobs_of(message)) {
         leader = record.het_job_id;
         by_offset.emplace_back(record.het_job_offset, record.job_id);
     }
@@ -232,16 +241,19 @@ StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optio
     return note;
 }
 
+bool is_job_over(std::uint32_t job_id) {
+    const auto message = load_job(job_id, SHOW_ALL);
+    const auto jobs = jobs_of(message);
+    return std::any_of(jobs.begin(), jobs.end(), [job_id](const auto& record) {
+        return record.job_id == job_id &&
+               ((record.job_state & JOB_STATE_BASE) > JOB_SUSPENDED || (record.job_state & JOB_COMPLETING) != 0);
+    });
+}
+
 bool load_gpus_differ(std::uint32_t job_id) {
-    job_info_msg_t* message = nullptr;
-    if (slurm_load_job == nullptr || slurm_free_job_info_msg == nullptr ||
-        slurm_load_job(&message, job_id, SHOW_DETAIL) != SLURM_SUCCESS || message == nullptr) {
-        return false;
-    }
-    const std::unique_ptr<job_info_msg_t, decltype(&slurm_free_job_info_msg)> owner(message, slurm_free_job_info_msg);
+    const auto message = load_job(job_id, SHOW_DETAIL);
     std::set<unsigned> counts;
-    for (std::uint32_t i = 0; i < message->record_count; ++i) {
-        const auto& record = message->job_array[i];
+    for (const auto& record : jobs_of(message)) {
         for (std::uint32_t node = 0; record.gres_detail_str != nullptr && node < record.gres_detail_cnt; ++node) {
             const char* const text = record.gres_detail_str[node];
             counts.insert(count_gpus(text == nullptr ? "" : text));

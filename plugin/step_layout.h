@@ -43,6 +43,9 @@ std::optional<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id,
 /// A note that says so, with a numeric address that other nodes can use, if the node's resolves to one.
 StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optional<StepLayout>& layout);
 
+/// Whether the job is cancelled or has ended otherwise; false when Slurm does not say.
+bool is_job_over(std::uint32_t job_id);
+
 /// Whether Slurm gave the nodes of this job different numbers of GPUs; false when it does not say.
 bool load_gpus_differ(std::uint32_t job_id);
 
