@@ -6,12 +6,11 @@
 #include "tools/bench_nccl.h"
 #include "tools/bench_ranks.h"
 #include "tools/measure_control.h"
-#include "tools/pairs_node.h"
+#include "tools/measure_fields.h"
 
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <unistd.h>
 
@@ -111,6 +110,8 @@ void inspect_host(BenchNode& node, const MeasureWorld& world, const NodePlan* pl
 
 BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan) {
     BenchNode node;
+    node.name = world.node;
+    node.local = world.local;
     try {
         if (options.host) {
             inspect_host(node, world, plan);
@@ -125,39 +126,15 @@ BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& opti
 }
 
 Json bench_node_json(const BenchNode& node) {
-    PairNode as_pair;
-    as_pair.rails = node.rails;
-    return {{"library", node.library_text},
-            {"version", node.version},
-            {"places", node.places},
-            {"gpus", node.gpus},
-            {"pci", node.pci},
-            {"problem", node.problem},
-            {"host", node_json(as_pair)}};
+    return written(node);
 }
 
 Result<BenchNode> read_bench_node(const Json& json) {
-    try {
-        BenchNode node;
-        node.library_text = printable(json.at("library").get<std::string>(), 300);
-        node.version = json.at("version").get<int>();
-        node.places = json.at("places").get<unsigned>();
-        for (const auto& name : json.at("gpus")) {
-            node.gpus.push_back(printable(name.get<std::string>()));
-        }
-        for (const auto& address : json.at("pci")) {
-            node.pci.push_back(printable(address.get<std::string>()));
-        }
-        node.problem = printable(json.at("problem").get<std::string>(), 400);
-        auto host = read_pair_node(json.at("host"));
-        if (!host) {
-            return tl::unexpected(host.error());
-        }
-        node.rails = std::move(host->rails);
-        return node;
-    } catch (const Json::exception& fault) {
-        return fail(format_text("it says what cannot be read: {}", printable(fault.what(), 200)));
+    auto node = read_exactly<BenchNode>(json);
+    if (!node) {
+        return fail("it says of itself what this version does not understand");
     }
+    return std::move(*node);
 }
 
 } // namespace rdma_nccl

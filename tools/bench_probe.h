@@ -6,7 +6,7 @@
 #include "tools/bench_options.h"
 #include "tools/measure_world.h"
 #include "tools/node_plan.h"
-#include "tools/pairs_values.h"
+#include "tools/pairs_node.h"
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -14,7 +14,11 @@
 
 namespace rdma_nccl {
 
+inline constexpr unsigned most_bench_places = 4096; ///< for ranks, on one node
+
 struct BenchNode {
+    std::string name;
+    unsigned local = 0;               ///< the member's number among those of its node
     std::vector<std::string> command; ///< of a rank
     std::string library;              ///< NCCL's file, or the name that the loader knows
     std::string library_text;         ///< "NCCL 2.28.9 (/usr/lib/libnccl.so.2)"
@@ -28,6 +32,18 @@ struct BenchNode {
 
 /// Starts a rank to look, as drivers may hang: within 20 s. `plan`: of this node; may be null.
 BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan);
+
+void fields(auto& f, Is<BenchNode> auto& node) {
+    f("name", node.name);
+    f("local", node.local);
+    f("library", node.library_text);
+    f("version", node.version);
+    f("places", node.places, most_bench_places);
+    f("gpus", node.gpus, std::size_t{most_bench_places});
+    f("pci", node.pci, std::size_t{most_bench_places});
+    f("problem", node.problem);
+    f("rails", node.rails);
+}
 
 /// What the head needs of it.
 nlohmann::json bench_node_json(const BenchNode& node);
