@@ -3,7 +3,7 @@
 
 #include "lib/bytes_text.h"
 #include "lib/format.h"
-#include "tools/bench_probe.h"
+#include "tools/bench_order.h"
 #include "tools/bench_run.h"
 #include "tools/wall_time.h"
 

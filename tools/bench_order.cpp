@@ -2,6 +2,7 @@
 #include "tools/bench_order.h"
 
 #include "tools/measure_fields.h"
+#include "tools/pairs_node.h"
 
 #include <algorithm>
 
@@ -14,6 +15,18 @@ constexpr unsigned most_gpus = 1024; // of a node
 constexpr unsigned most_rings = 64;
 
 } // namespace
+
+void fields(auto& f, Is<BenchNode> auto& node) {
+    f("name", node.name);
+    f("local", node.local);
+    f("library", node.library_text);
+    f("version", node.version);
+    f("places", node.places, most_bench_places);
+    f("gpus", node.gpus, std::size_t{most_bench_places});
+    f("pci", node.pci, std::size_t{most_bench_places});
+    f("problem", node.problem);
+    f("rails", node.rails);
+}
 
 void fields(auto& f, Is<BenchRankPlace> auto& place) {
     f("rank", place.rank, most_ranks);
@@ -28,6 +41,18 @@ void fields(auto& f, Is<BenchStart> auto& start) {
     f("work", start.work);
     f("rings", start.rings, most_rings);
     f("watch", start.watch);
+}
+
+nlohmann::json bench_node_json(const BenchNode& node) {
+    return written(node);
+}
+
+Result<BenchNode> read_bench_node(const nlohmann::json& json) {
+    auto node = read_exactly<BenchNode>(json);
+    if (!node) {
+        return fail("it says of itself what this version does not understand");
+    }
+    return std::move(*node);
 }
 
 nlohmann::json start_json(const BenchStart& start) {

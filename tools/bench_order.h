@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order to start ranks. What is started, and with which variables, is not the head's to say: it names the kind of
-// the run alone.
+// What a member of `rdma-nccl bench` says of itself, and the order to start ranks. What is started, and with which
+// variables, is not the head's to say: it names the kind of the run alone.
 #pragma once
 
 #include "lib/result.h"
+#include "tools/bench_probe.h"
 #include "tools/bench_values.h"
 #include "tools/bench_work.h"
 
@@ -11,6 +12,13 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+inline constexpr unsigned most_bench_places = 4096; ///< for ranks, on one node
+
+/// What the head needs of it.
+nlohmann::json bench_node_json(const BenchNode& node);
+/// Fails on what no member of ours says. Without the command and the library, which stay the member's own.
+Result<BenchNode> read_bench_node(const nlohmann::json& json);
 
 struct BenchRankPlace {
     unsigned rank = 0;

@@ -6,11 +6,12 @@
 #include "tools/bench_nccl.h"
 #include "tools/bench_ranks.h"
 #include "tools/measure_control.h"
-#include "tools/measure_fields.h"
+#include "tools/pairs_node.h"
 
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <unistd.h>
 
@@ -123,18 +124,6 @@ BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& opti
         node.places = 0;
     }
     return node;
-}
-
-Json bench_node_json(const BenchNode& node) {
-    return written(node);
-}
-
-Result<BenchNode> read_bench_node(const Json& json) {
-    auto node = read_exactly<BenchNode>(json);
-    if (!node) {
-        return fail("it says of itself what this version does not understand");
-    }
-    return std::move(*node);
 }
 
 } // namespace rdma_nccl

@@ -6,15 +6,12 @@
 #include "tools/bench_options.h"
 #include "tools/measure_world.h"
 #include "tools/node_plan.h"
-#include "tools/pairs_node.h"
+#include "tools/pairs_values.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 namespace rdma_nccl {
-
-inline constexpr unsigned most_bench_places = 4096; ///< for ranks, on one node
 
 struct BenchNode {
     std::string name;
@@ -32,22 +29,5 @@ struct BenchNode {
 
 /// Starts a rank to look, as drivers may hang: within 20 s. `plan`: of this node; may be null.
 BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan);
-
-void fields(auto& f, Is<BenchNode> auto& node) {
-    f("name", node.name);
-    f("local", node.local);
-    f("library", node.library_text);
-    f("version", node.version);
-    f("places", node.places, most_bench_places);
-    f("gpus", node.gpus, std::size_t{most_bench_places});
-    f("pci", node.pci, std::size_t{most_bench_places});
-    f("problem", node.problem);
-    f("rails", node.rails);
-}
-
-/// What the head needs of it.
-nlohmann::json bench_node_json(const BenchNode& node);
-/// Fails on what no member of ours says. Without command and numbers of GPUs.
-Result<BenchNode> read_bench_node(const nlohmann::json& json);
 
 } // namespace rdma_nccl

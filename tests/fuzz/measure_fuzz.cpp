@@ -3,8 +3,8 @@
 // limits and fit to print, and can be said again.
 #include "tests/fuzz/check.h"
 #include "tools/bench_order.h"
-#include "tools/bench_probe.h"
 #include "tools/measure_control.h"
+#include "tools/pairs_node.h"
 #include "tools/pairs_order.h"
 
 #include <cstdint>
