@@ -116,7 +116,7 @@ int run_bench(const BenchOptions& options) {
         return exit_bad_line;
     }
     const auto environment = Environment::from(environ);
-    const auto world = measure_world(environment, node_name(environment, *settings), "bench");
+    const auto world = measure_world(environment, node_name(environment, *settings), "bench", KeyPurpose::Bench);
     if (!world) {
         print_error(world.error().message);
         return exit_cannot_tell;

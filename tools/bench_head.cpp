@@ -3,7 +3,7 @@
 
 #include "lib/bytes_text.h"
 #include "lib/format.h"
-#include "tools/bench_probe.h"
+#include "tools/bench_order.h"
 #include "tools/bench_run.h"
 #include "tools/wall_time.h"
 
@@ -111,8 +111,8 @@ private:
             return;
         }
         BenchPeer peer;
-        peer.offer = {member, hello.value("node", std::string()), node->places};
-        peer.local = hello.value("local", 0U);
+        peer.offer = {member, node->name, node->places};
+        peer.local = node->local;
         peer.rails = static_cast<unsigned>(node->rails.size());
         if (!node->problem.empty()) {
             problems_.push_back(format_text("{}: {}", peer.offer.node, node->problem));

@@ -154,6 +154,7 @@ BenchVariables variables_of(BenchKind kind) {
 
 BenchRun make_run(BenchKind kind, unsigned ranks) {
     BenchRun run;
+    run.kind = kind;
     run.name = name_of_kind(kind);
     run.what = kind == BenchKind::NoRdma        ? "without RDMA"
                : kind == BenchKind::NoGpuDirect ? "without GPUDirect"

@@ -49,10 +49,6 @@ std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sig
 /// 2, 4, 8, ... below all, and all.
 std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers);
 
-/// Runs of one number of ranks. As it is, without RDMA, and as it is again, which shows a drift; where no network is
-/// needed, only the first.
-enum class BenchKind { AsItIs, NoRdma, NoGpuDirect, AsItIsAgain };
-
 std::vector<BenchKind> kinds_of_runs(bool between_nodes, bool without_gpu_direct);
 
 using BenchVariables = std::vector<std::pair<std::string, std::string>>;

@@ -5,6 +5,8 @@
 #include "lib/format.h"
 #include "lib/socket_address.h"
 #include "lib/text.h"
+#include "tools/bench_layout.h"
+#include "tools/bench_order.h"
 #include "tools/bench_probe.h"
 #include "tools/bench_ranks.h"
 #include "tools/exit_codes.h"
@@ -93,55 +95,48 @@ private:
         ranks_.kill(); // what is left of the run before
         at_.clear();
         watch_.reset();
-        if (watched_ && order.value("watch", false)) {
+        const auto start = read_start(order, node_.places);
+        if (!start) {
+            return answer({{"run", run_}, {"refused", start.error().message}});
+        }
+        if (watched_ && start->watch) {
             const auto& step = watched_->node.facts.step;
             watch_.emplace(watched_->watch({step.job_id, step.step_id, ::getpid()}));
         }
-        const auto places = order.value("ranks", Json::array());
-        for (const auto& place : places) {
-            const unsigned rank = place.value("rank", 0U);
-            const auto started = ranks_.start(rank, start_of(order, rank, place.value("gpu", 0U)));
+        for (const auto& place : start->ranks) {
+            const auto started = ranks_.start(place.rank, start_of(*start, place));
             if (!started) {
-                answer({{"run", run_}, {"rank", rank}, {"ended", started.error().message}, {"at", "its start"}});
+                answer({{"run", run_}, {"rank", place.rank}, {"ended", started.error().message}, {"at", "its start"}});
             }
         }
     }
 
-    [[nodiscard]] BenchRankStart start_of(const Json& order, unsigned rank, unsigned gpu) const {
+    [[nodiscard]] BenchRankStart start_of(const BenchStart& order, const BenchRankPlace& place) const {
         BenchRankStart start;
         start.command = node_.command;
         start.run = run_;
-        const auto variables = order.value("variables", Json::object());
-        for (const auto& [name, value] : variables.items()) {
-            start.variables.emplace_back(name, value.get<std::string>());
-        }
-        if (options_.ranks_per_gpu > 1) {
-            // NCCL refuses two ranks on a GPU, unless they seem to be on two hosts; then they talk over the network.
-            start.variables.emplace_back("NCCL_HOSTID", format_text("{}-{}", world_.node, rank));
-        }
         if (!options_.host) {
+            start.variables = variables_of(order.kind);
             // A call that returns before it is done has other results than those that a rank expects.
             start.variables.emplace_back("NCCL_COMM_BLOCKING", "1");
         }
-        start.order = {{"rank", rank},
-                       {"ranks", order.value("count", 1U)},
-                       {"gpu", gpu},
-                       {"library", node_.library},
-                       {"work", order.value("work", Json::object())},
-                       {"host", host_of(order)}};
+        if (options_.ranks_per_gpu > 1) {
+            // NCCL refuses two ranks on a GPU, unless they seem to be on two hosts; then they talk over the network.
+            start.variables.emplace_back("NCCL_HOSTID", format_text("{}-{}", world_.node, place.rank));
+        }
+        start.order = {{"rank", place.rank},       {"ranks", order.count},          {"gpu", place.gpu},
+                       {"library", node_.library}, {"work", work_json(order.work)}, {"host", host_of(order)}};
         return start;
     }
 
     /// What a ring needs to know of this node.
-    [[nodiscard]] Json host_of(const Json& order) const {
-        auto host = order.value("host", Json::object());
-        if (options_.host) {
-            PairNode node;
-            node.rails = node_.rails;
-            host["node"] = node_json(node);
-            host["address"] = address_to_head(head_.fd());
-        }
-        return host;
+    [[nodiscard]] Json host_of(const BenchStart& order) const {
+        PairNode node;
+        node.rails = node_.rails;
+        return {{"verbs", order.kind != BenchKind::NoRdma},
+                {"rings", order.rings},
+                {"node", node_json(node)},
+                {"address", address_to_head(head_.fd())}};
     }
 
     std::string evidence() {
@@ -221,10 +216,7 @@ int take_part_in_bench(const MeasureWorld& world, const BenchOptions& options) {
         node.problem = watched.error().message;
         node.places = 0;
     }
-    auto hello = bench_node_json(node);
-    hello["local"] = world.local;
-    hello["node"] = world.node;
-    auto head = MeasureMember::join(world, hello, MeasureClock::now() + options.join_time);
+    auto head = MeasureMember::join(world, bench_node_json(node), MeasureClock::now() + options.join_time);
     if (!head) {
         print_error(head.error().message);
         return exit_cannot_tell;

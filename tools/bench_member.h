@@ -11,14 +11,14 @@
 namespace rdma_nccl {
 
 // The head's orders, each with the number of its run:
-//   {"do": "start", "run": 3, "ranks": [{"rank": 0, "gpu": 0}], "count": 16, "variables": {...}, "work": {...},
-//    "watch": true}                              `watch`: this member looks at its node's counters
+//   {"do": "start", ...}                         bench_order.h
 //   {"do": "go", "run": 3, "rank": 0, "go": {...}}   for a rank, behind its offer
 //   {"do": "stop", "run": 3}
 //   {"do": "evidence", "run": 3}
 //   {"do": "end"}
 // and the answers:
 //   {"run": 3, "rank": 0, "says": {...}}         bench_channel.h; "at" of rank 0 alone
+//   {"run": 3, "refused": "..."}                 an order to start; no rank was
 //   {"run": 3, "rank": 0, "ended": "", "at": "..."}   `ended`: why, empty when it ended well
 //   {"run": 3, "evidence": "..."}                lib/exchange_message.h
 

@@ -111,6 +111,8 @@ void inspect_host(BenchNode& node, const MeasureWorld& world, const NodePlan* pl
 
 BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan) {
     BenchNode node;
+    node.name = world.node;
+    node.local = world.local;
     try {
         if (options.host) {
             inspect_host(node, world, plan);
@@ -122,42 +124,6 @@ BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& opti
         node.places = 0;
     }
     return node;
-}
-
-Json bench_node_json(const BenchNode& node) {
-    PairNode as_pair;
-    as_pair.rails = node.rails;
-    return {{"library", node.library_text},
-            {"version", node.version},
-            {"places", node.places},
-            {"gpus", node.gpus},
-            {"pci", node.pci},
-            {"problem", node.problem},
-            {"host", node_json(as_pair)}};
-}
-
-Result<BenchNode> read_bench_node(const Json& json) {
-    try {
-        BenchNode node;
-        node.library_text = printable(json.at("library").get<std::string>(), 300);
-        node.version = json.at("version").get<int>();
-        node.places = json.at("places").get<unsigned>();
-        for (const auto& name : json.at("gpus")) {
-            node.gpus.push_back(printable(name.get<std::string>()));
-        }
-        for (const auto& address : json.at("pci")) {
-            node.pci.push_back(printable(address.get<std::string>()));
-        }
-        node.problem = printable(json.at("problem").get<std::string>(), 400);
-        auto host = read_pair_node(json.at("host"));
-        if (!host) {
-            return tl::unexpected(host.error());
-        }
-        node.rails = std::move(host->rails);
-        return node;
-    } catch (const Json::exception& fault) {
-        return fail(format_text("it says what cannot be read: {}", printable(fault.what(), 200)));
-    }
 }
 
 } // namespace rdma_nccl

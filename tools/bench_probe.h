@@ -8,13 +8,14 @@
 #include "tools/node_plan.h"
 #include "tools/pairs_values.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 namespace rdma_nccl {
 
 struct BenchNode {
+    std::string name;
+    unsigned local = 0;               ///< the member's number among those of its node
     std::vector<std::string> command; ///< of a rank
     std::string library;              ///< NCCL's file, or the name that the loader knows
     std::string library_text;         ///< "NCCL 2.28.9 (/usr/lib/libnccl.so.2)"
@@ -28,10 +29,5 @@ struct BenchNode {
 
 /// Starts a rank to look, as drivers may hang: within 20 s. `plan`: of this node; may be null.
 BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan);
-
-/// What the head needs of it.
-nlohmann::json bench_node_json(const BenchNode& node);
-/// Fails on what no member of ours says. Without command and numbers of GPUs.
-Result<BenchNode> read_bench_node(const nlohmann::json& json);
 
 } // namespace rdma_nccl

@@ -4,6 +4,7 @@
 #include "lib/exchange_message.h"
 #include "lib/format.h"
 #include "lib/text.h"
+#include "tools/bench_order.h"
 
 #include <algorithm>
 
@@ -20,6 +21,8 @@ constexpr milliseconds more_failures(500);
 constexpr seconds to_be_ended(10);
 /// Counters may lag behind for a second or two; a driver may hang.
 constexpr seconds evidence_limit(10);
+/// Bytes that a rank may tell the others; two of them have to fit into a message.
+constexpr std::size_t most_offer = std::size_t{1} << 20;
 
 } // namespace
 
@@ -85,27 +88,17 @@ unsigned BenchRunLead::gpu_of(const BenchPlace& place) const {
 }
 
 void BenchRunLead::start() {
-    std::map<unsigned, Json> of_members;
+    std::map<unsigned, std::vector<BenchRankPlace>> of_members;
     for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
-        of_members[ranks_[rank].place.member].push_back({{"rank", rank}, {"gpu", ranks_[rank].gpu}});
+        of_members[ranks_[rank].place.member].push_back({rank, ranks_[rank].gpu});
     }
     const auto watching = watchers();
     for (const unsigned member : watching) {
         (void)of_members[member]; // also one that starts no rank
     }
-    Json variables = Json::object();
-    for (const auto& [name, value] : run_.variables) {
-        variables[name] = value;
-    }
-    for (auto& [member, ranks] : of_members) {
-        crew_.head.send(member, {{"do", "start"},
-                                 {"run", number_},
-                                 {"ranks", ranks.is_null() ? Json::array() : ranks},
-                                 {"count", ranks_.size()},
-                                 {"variables", variables},
-                                 {"work", work_json(options_.work)},
-                                 {"host", {{"verbs", run_.rdma_meant}, {"rings", rings_}}},
-                                 {"watch", watching.contains(member)}});
+    for (const auto& [member, ranks] : of_members) {
+        crew_.head.send(member, start_json({number_, run_.kind, static_cast<unsigned>(ranks_.size()), ranks,
+                                            options_.work, rings_, watching.contains(member)}));
     }
 }
 
@@ -165,6 +158,10 @@ void BenchRunLead::take_event(const MeasureEvent& event, const std::function<voi
             }
             return;
         }
+        if (message.contains("refused")) {
+            return end_all_of(event.member, format_text("{} {}", name_of_member(event.member),
+                                                        printable(message.at("refused").get<std::string>())));
+        }
         const auto rank = message.at("rank").get<std::size_t>();
         if (rank >= ranks_.size() || ranks_[rank].place.member != event.member) {
             return; // a rank of somebody else
@@ -176,17 +173,17 @@ void BenchRunLead::take_event(const MeasureEvent& event, const std::function<voi
             take_words(static_cast<unsigned>(rank), message.at("says"), row);
         }
     } catch (const Json::exception& fault) {
-        const auto peer = crew_.peers.find(event.member);
         failures_.push_back(
-            {0,
-             format_text("{} says what cannot be read: {}",
-                         peer == crew_.peers.end() ? "a member" : peer->second.offer.node, printable(fault.what())),
+            {0, format_text("{} says what cannot be read: {}", name_of_member(event.member), printable(fault.what())),
              false});
     }
 }
 
 void BenchRunLead::take_words(unsigned rank, const Json& says, const std::function<void(const BenchRow&)>& row) {
     if (says.contains("offer")) {
+        if (measure_text(says.at("offer")).size() > most_offer) {
+            return fail_rank(rank, "says more than neighbours have to know", false);
+        }
         ranks_[rank].offer = says.at("offer");
         const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.offer.has_value(); });
         if (all) {
@@ -222,6 +219,9 @@ void BenchRunLead::take_row(unsigned rank, const Json& text, const std::function
     if (!read) {
         return fail_rank(rank, format_text("{}: another version of rdma-nccl-bench?", read.error().message), false);
     }
+    if (run_.rows.size() >= options_.work.operations.size() * options_.work.sizes.size()) {
+        return fail_rank(rank, "tells more results than were asked for", false);
+    }
     row(*read);
     run_.rows.push_back(std::move(*read));
 }
@@ -246,6 +246,10 @@ void BenchRunLead::lose(unsigned member, const std::string& why) {
     const auto words = format_text("{} is gone: {}", peer->second.offer.node, why);
     crew_.losses.push_back(words);
     crew_.peers.erase(peer);
+    end_all_of(member, words);
+}
+
+void BenchRunLead::end_all_of(unsigned member, const std::string& words) {
     for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
         if (ranks_[rank].place.member == member && !ranks_[rank].ended) {
             ranks_[rank].ended = true;
@@ -270,10 +274,13 @@ void BenchRunLead::fail_rank(unsigned rank, std::string words, bool consequence)
     failures_.push_back({rank, format_text("{}: {}", name_of(rank), words), consequence});
 }
 
+std::string BenchRunLead::name_of_member(unsigned member) const {
+    const auto peer = crew_.peers.find(member);
+    return peer == crew_.peers.end() ? format_text("member {}", member) : peer->second.offer.node;
+}
+
 std::string BenchRunLead::name_of(unsigned rank) const {
-    const auto& place = ranks_[rank].place;
-    const auto peer = crew_.peers.find(place.member);
-    const auto node = peer == crew_.peers.end() ? format_text("member {}", place.member) : peer->second.offer.node;
+    const auto node = name_of_member(ranks_[rank].place.member);
     return options_.host ? format_text("rank {} ({})", rank, node)
                          : format_text("rank {} ({}, its GPU {})", rank, node, ranks_[rank].gpu);
 }

@@ -69,11 +69,13 @@ private:
     void take_row(unsigned rank, const nlohmann::json& text, const std::function<void(const BenchRow&)>& row);
     void take_end(unsigned rank, const nlohmann::json& message);
     void lose(unsigned member, const std::string& why);
+    void end_all_of(unsigned member, const std::string& words);
     void send_go();
     void fail_rank(unsigned rank, std::string words, bool consequence);
     /// `interrupted`: before. False if it is so, or has been while it gathered.
     bool gather_evidence(bool interrupted);
     [[nodiscard]] unsigned gpu_of(const BenchPlace& place) const;
+    [[nodiscard]] std::string name_of_member(unsigned member) const;
     [[nodiscard]] std::string name_of(unsigned rank) const;
     [[nodiscard]] std::string words_of_hang() const;
     [[nodiscard]] std::string words_of_failures() const;

@@ -36,12 +36,17 @@ struct BenchRow {
     friend bool operator==(const BenchRow&, const BenchRow&) = default;
 };
 
+/// Runs of one number of ranks. As it is, without RDMA, and as it is again, which shows a drift; where no network is
+/// needed, only the first.
+enum class BenchKind { AsItIs, NoRdma, NoGpuDirect, AsItIsAgain };
+
 /// One start of all ranks with one set of variables.
 struct BenchRun {
-    std::string name;       ///< "A", "B", "C", "A'"
-    std::string what;       ///< "as it is", "without RDMA", "RDMA without GPUDirect", "host memory, verbs", ...
-    bool rdma_meant = true; ///< RDMA is meant to be used
-    unsigned ranks = 0;     ///< GPUs; of --host, nodes x rings
+    std::string name; ///< "A", "B", "C", "A'"
+    std::string what; ///< "as it is", "without RDMA", "RDMA without GPUDirect", "host memory, verbs", ...
+    BenchKind kind = BenchKind::AsItIs;
+    bool rdma_meant = true;                                     ///< RDMA is meant to be used
+    unsigned ranks = 0;                                         ///< GPUs; of --host, nodes x rings
     std::vector<std::pair<std::string, std::string>> variables; ///< beside those that all runs have
     std::string library;                                        ///< "NCCL 2.28.9 (/usr/lib/...)"
     std::vector<BenchRow> rows;

@@ -3,11 +3,10 @@
 
 #include "lib/format.h"
 #include "lib/text.h"
-#include "tools/json.h"
+#include "tools/measure_fields.h"
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -32,40 +31,6 @@ constexpr std::array<TypeSize, 10> types = {{{"int8", 1},
                                              {"bfloat16", 2}}};
 
 constexpr std::uint64_t greatest_size = std::uint64_t{1} << 40;
-constexpr std::size_t most_sizes = 1000;
-
-Json times_json(const BenchTimes& times) {
-    Json json = {{"time", times.time_us},
-                 {"time_min", times.min_us},
-                 {"time_max", times.max_us},
-                 {"alg_bw", times.algbw},
-                 {"bus_bw", times.busbw}};
-    json["nwrong"] = times.wrong ? Json(*times.wrong) : Json(nullptr);
-    return json;
-}
-
-BenchTimes read_times(const Json& json) {
-    BenchTimes times;
-    times.time_us = json.at("time").get<double>();
-    times.min_us = json.at("time_min").get<double>();
-    times.max_us = json.at("time_max").get<double>();
-    times.algbw = json.at("alg_bw").get<double>();
-    times.busbw = json.at("bus_bw").get<double>();
-    if (const auto& wrong = json.at("nwrong"); !wrong.is_null()) {
-        times.wrong = wrong.get<std::uint64_t>();
-    }
-    return times;
-}
-
-/// nlohmann's exceptions end here.
-template<typename Read>
-auto guarded(std::string_view what, const Read& read) -> Result<decltype(read())> {
-    try {
-        return read();
-    } catch (const Json::exception& fault) {
-        return fail(format_text("{} that cannot be read: {}", what, printable(fault.what(), 200)));
-    }
-}
 
 } // namespace
 
@@ -107,7 +72,7 @@ Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint6
         return fail("sizes grow by a factor of 2 at least");
     }
     std::vector<std::uint64_t> sizes;
-    for (std::uint64_t size = first; size <= last && sizes.size() < most_sizes; size *= factor) {
+    for (std::uint64_t size = first; size <= last && sizes.size() < most_bench_sizes; size *= factor) {
         sizes.push_back(size);
         if (size > last / factor) {
             break; // the next may be beyond what 64 bits hold
@@ -151,78 +116,55 @@ BenchTimes times_of(std::vector<double> seconds, std::uint64_t bytes, double bus
     return times;
 }
 
+bool can_be_done(const BenchWork& work) {
+    const auto reductions = bench_reductions();
+    return !work.operations.empty() && !work.sizes.empty() && std::ranges::is_sorted(work.sizes) &&
+           work.sizes.front() > 0 && work.sizes.back() <= greatest_size && size_of_type(work.type) &&
+           std::ranges::find(reductions, work.redop) != reductions.end() && work.root >= 0 && work.iterations > 0 &&
+           work.repeats > 0;
+}
+
 Json work_json(const BenchWork& work) {
-    Json operations = Json::array();
-    for (const auto operation : work.operations) {
-        operations.push_back(name_of(operation));
-    }
-    return {{"operations", operations},
-            {"sizes", work.sizes},
-            {"type", work.type},
-            {"redop", work.redop},
-            {"root", work.root},
-            {"iterations", work.iterations},
-            {"warm_up", work.warm_up},
-            {"repeats", work.repeats},
-            {"batch_seconds", work.batch_seconds},
-            {"check", work.check},
-            {"out_of_place_only", work.out_of_place_only}};
+    return written(work);
 }
 
 Result<BenchWork> read_work(const Json& json) {
-    auto work = guarded("an order", [&json] {
-        BenchWork read;
-        read.operations.clear();
-        for (const auto& name : json.at("operations")) {
-            if (const auto operation = parse_collective(name.get<std::string>())) {
-                read.operations.push_back(*operation);
-            }
-        }
-        read.sizes = json.at("sizes").get<std::vector<std::uint64_t>>();
-        read.type = json.at("type").get<std::string>();
-        read.redop = json.at("redop").get<std::string>();
-        read.root = json.at("root").get<int>();
-        read.iterations = json.at("iterations").get<unsigned>();
-        read.warm_up = json.at("warm_up").get<unsigned>();
-        read.repeats = json.at("repeats").get<unsigned>();
-        read.batch_seconds = json.at("batch_seconds").get<double>();
-        read.check = json.at("check").get<bool>();
-        read.out_of_place_only = json.at("out_of_place_only").get<bool>();
-        return read;
-    });
-    if (work && (work->operations.empty() || work->sizes.empty() || !size_of_type(work->type) ||
-                 work->iterations == 0 || work->repeats == 0 || work->sizes.back() > greatest_size)) {
+    auto work = read_exactly<BenchWork>(json);
+    if (!work || !can_be_done(*work)) {
         return fail("an order that cannot be carried out: other versions of rdma-nccl on these nodes?");
     }
-    return work;
+    return std::move(*work);
 }
 
+/// What is not there is null: readers of the output look for it.
 Json row_json(const BenchRow& row) {
-    return {{"operation", row.operation},
-            {"size", row.bytes},
-            {"count", row.count},
-            {"type", row.type},
-            {"redop", row.redop},
-            {"root", row.root},
-            {"out_of_place", times_json(row.out_of_place)},
-            {"in_place", row.in_place ? times_json(*row.in_place) : Json(nullptr)}};
+    auto json = written(row);
+    json.emplace("in_place", nullptr);
+    for (auto* const times : {&json["out_of_place"], &json["in_place"]}) {
+        if (times->is_object()) {
+            times->emplace("nwrong", nullptr);
+        }
+    }
+    return json;
 }
 
 Result<BenchRow> read_row(const Json& json) {
-    return guarded("a result", [&json] {
-        BenchRow row;
-        row.operation = printable(json.at("operation").get<std::string>());
-        row.bytes = json.at("size").get<std::uint64_t>();
-        row.count = json.at("count").get<std::uint64_t>();
-        row.type = printable(json.at("type").get<std::string>());
-        row.redop = printable(json.at("redop").get<std::string>());
-        row.root = json.at("root").get<int>();
-        row.out_of_place = read_times(json.at("out_of_place"));
-        if (const auto& in_place = json.at("in_place"); !in_place.is_null()) {
-            row.in_place = read_times(in_place);
+    auto plain = json;
+    for (const auto* const name : {"out_of_place", "in_place"}) {
+        if (const auto times = plain.find(name); plain.is_object() && times != plain.end()) {
+            if (times->is_object() && times->contains("nwrong") && times->at("nwrong").is_null()) {
+                times->erase("nwrong");
+            }
+            if (times->is_null()) {
+                plain.erase(name);
+            }
         }
-        return row;
-    });
+    }
+    auto row = read_exactly<BenchRow>(plain);
+    if (!row) {
+        return fail("a result that cannot be read");
+    }
+    return std::move(*row);
 }
 
 } // namespace rdma_nccl

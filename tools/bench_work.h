@@ -2,12 +2,12 @@
 // What the ranks of a run measure, and their answers: values, and the JSON between processes.
 #pragma once
 
+#include "lib/net/message.h"
 #include "lib/result.h"
 #include "tools/bench_collective.h"
 #include "tools/bench_values.h"
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,11 +46,65 @@ std::vector<std::string_view> bench_reductions();
 /// Median, least and greatest of batches that took so many seconds for each iteration; not empty.
 BenchTimes times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor);
 
+/// As far as an order may ask for it: within the limits of the command line.
+bool can_be_done(const BenchWork& work);
+
 nlohmann::json work_json(const BenchWork& work);
 /// Fails on what no head of ours sends.
 Result<BenchWork> read_work(const nlohmann::json& json);
 
 nlohmann::json row_json(const BenchRow& row);
 Result<BenchRow> read_row(const nlohmann::json& json);
+
+// --- For lib/net's codec ---
+
+inline constexpr std::size_t most_bench_sizes = 1000;
+inline constexpr double longest_bench_time_us = 1e12;
+
+void fields(auto& f, Is<BenchWork> auto& work) {
+    std::vector<std::string> operations;
+    for (const auto operation : work.operations) {
+        operations.emplace_back(name_of(operation));
+    }
+    f("operations", operations);
+    if constexpr (!std::is_const_v<std::remove_reference_t<decltype(work)>>) {
+        work.operations.clear();
+        for (const auto& name : operations) {
+            if (const auto operation = parse_collective(name)) {
+                work.operations.push_back(*operation);
+            }
+        }
+    }
+    f("sizes", work.sizes, most_bench_sizes);
+    f("type", work.type);
+    f("redop", work.redop);
+    f("root", work.root, 1'000'000);
+    f("iterations", work.iterations, 1'000'000U);
+    f("warm_up", work.warm_up, 1'000'000U);
+    f("repeats", work.repeats, 1000U);
+    f("batch_seconds", work.batch_seconds, 3600.0);
+    f("check", work.check);
+    f("out_of_place_only", work.out_of_place_only);
+}
+
+void fields(auto& f, Is<BenchTimes> auto& times) {
+    f("time", times.time_us, longest_bench_time_us);
+    f("time_min", times.min_us, longest_bench_time_us);
+    f("time_max", times.max_us, longest_bench_time_us);
+    f("alg_bw", times.algbw);
+    f("bus_bw", times.busbw);
+    f("nwrong", times.wrong);
+}
+
+void fields(auto& f, Is<BenchRow> auto& row) {
+    f("operation", row.operation);
+    f("size", row.bytes);
+    f("count", row.count);
+    f("type", row.type);
+    f("redop", row.redop);
+    f("root", row.root);
+    f("out_of_place", row.out_of_place);
+    f("in_place", row.in_place);
+}
 
 } // namespace rdma_nccl

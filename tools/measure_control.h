@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The head tells the members of a measurement what to do, and they answer: JSON objects over TCP. All members connect
-// to the head; what two of them have to know of each other goes through it. The head never waits without a limit: a
-// member that is dead, slow or gone is an event.
+// The head tells the members of a measurement what to do, and they answer: JSON objects over lib/net's channel. All
+// members connect to the head; what two of them have to know of each other goes through it. The head never waits
+// without a limit: a member that is dead, slow or gone is an event.
 #pragma once
 
-#include "lib/exchange_message.h"
+#include "lib/net/connection.h"
 #include "lib/result.h"
-#include "lib/unique_fd.h"
 #include "tools/measure_world.h"
 
 #include <chrono>
@@ -25,6 +24,12 @@ using MeasureClock = std::chrono::steady_clock;
 
 /// The greatest message, in bytes.
 inline constexpr std::size_t most_measure_message = std::size_t{4} << 20;
+
+/// On one line; bytes that are no UTF-8 are replaced.
+std::string measure_text(const nlohmann::json& message);
+/// An object; nullopt for anything else, and for one that is nested deeper than any of ours: to copy it and to write
+/// it again would take as much stack.
+std::optional<nlohmann::json> read_measure_text(std::string_view text);
 
 struct MeasureEvent {
     enum class Kind {
@@ -66,7 +71,7 @@ protected:
 class MeasureMember {
 public:
     /// Connects, for as long as it takes the head to listen, but not beyond the deadline; `hello` is what Joined
-    /// brings.
+    /// brings. A head that wants no such member closes the connection.
     static Result<MeasureMember> join(const MeasureWorld& world, const nlohmann::json& hello,
                                       MeasureClock::time_point deadline);
 
@@ -77,15 +82,14 @@ public:
     /// Whether there is something to receive, or the head is gone: long measurements look from time to time, and stop.
     [[nodiscard]] bool has_input() const;
     /// To be polled together with others; behind it receive() until there is no more.
-    [[nodiscard]] int fd() const { return socket_.get(); }
+    [[nodiscard]] int fd() const { return connection_.fd(); }
 
 private:
-    explicit MeasureMember(UniqueFd socket) : socket_(std::move(socket)) {}
-    Result<std::optional<std::string>> receive_body(MeasureClock::time_point deadline);
-    Result<void> send_body(std::string_view body);
+    explicit MeasureMember(Connection connection)
+        : connection_(std::move(connection)), waiting_(connection_.next_message()) {}
 
-    UniqueFd socket_;
-    MessageStream in_{most_measure_message};
+    Connection connection_;
+    std::optional<std::string> waiting_; ///< the next message, where it has come
 };
 
 } // namespace rdma_nccl

@@ -3,10 +3,9 @@
 
 #include "lib/format.h"
 #include "lib/head.h"
+#include "lib/net/tasks_key.h"
 #include "lib/text.h"
-#include "tools/run_secret.h"
 
-#include <array>
 #include <string_view>
 
 namespace rdma_nccl {
@@ -55,10 +54,15 @@ Result<IpAddress> head_address(const std::string& name) {
 
 } // namespace
 
-Result<MeasureWorld> measure_world(const Environment& environment, std::string node, std::string_view subcommand) {
+Result<MeasureWorld> measure_world(const Environment& environment, std::string node, std::string_view subcommand,
+                                   KeyPurpose purpose) {
+    const auto own = random_key(); // for who is alone, and its child
+    if (!own) {
+        return fail("no random numbers: getrandom(2) fails");
+    }
     MeasureWorld world;
     world.node = std::move(node);
-    world.secret = world_secret(environment, "rdma-nccl");
+    world.key = *own;
     const bool in_step = environment.get("SLURM_STEP_ID") && environment.get("SLURM_PROCID");
     const auto place = find_place(environment);
     const auto address = environment.get("MASTER_ADDR");
@@ -80,6 +84,11 @@ Result<MeasureWorld> measure_world(const Environment& environment, std::string n
     if (world.members == 1) {
         return world;
     }
+    const auto key = tasks_key(environment);
+    if (!key) {
+        return tl::unexpected(key.error());
+    }
+    world.key = derive_key(*key, purpose);
     auto head = head_address(*address);
     if (!head) {
         return fail(head.error().message);

@@ -4,6 +4,7 @@
 
 #include "lib/environment.h"
 #include "lib/ip.h"
+#include "lib/net/key.h"
 #include "lib/result.h"
 
 #include <cstdint>
@@ -20,12 +21,13 @@ struct MeasureWorld {
     std::string node;              ///< this host's name
     std::optional<IpAddress> head; ///< where member 0 is; absent only in a world of one, who uses loopback
     std::uint16_t port = 0;        ///< 0: any, in a world of one
-    std::string secret;            ///< the same for all members
+    Key key;                       ///< the same for all members
 };
 
 /// From what the plugin has set (RANK and WORLD_SIZE, or NODE_RANK and NNODES; MASTER_ADDR and MASTER_PORT), or a user
 /// in its stead; without any of it outside of a step: alone. In a step without the plugin it fails and names `srun
-/// --rdma-nccl`. `subcommand` is for the message.
-Result<MeasureWorld> measure_world(const Environment& environment, std::string node, std::string_view subcommand);
+/// --rdma-nccl`; so do several processes without the step's key. `subcommand` is for the message.
+Result<MeasureWorld> measure_world(const Environment& environment, std::string node, std::string_view subcommand,
+                                   KeyPurpose purpose);
 
 } // namespace rdma_nccl

@@ -138,7 +138,7 @@ int run_pairs(const PairsOptions& options) {
         return exit_bad_line;
     }
     const auto environment = Environment::from(environ);
-    const auto world = measure_world(environment, node_name(environment, *settings), "pairs");
+    const auto world = measure_world(environment, node_name(environment, *settings), "pairs", KeyPurpose::Pairs);
     if (!world) {
         print_error(world.error().message);
         return exit_cannot_tell;

@@ -3,9 +3,9 @@
 
 #include "lib/format.h"
 #include "lib/traffic_netdevs.h"
+#include "tools/measure_fields.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -75,38 +75,6 @@ std::string why_none(const Fabric& fabric, const FabricChoice& choice) {
                                                  first.name, choice.reason_for(first.name));
 }
 
-nlohmann::json rail_json(const PairRail& rail) {
-    nlohmann::json json = {{"hca", rail.hca},           {"port", rail.port},
-                           {"ethernet", rail.ethernet}, {"gid_index", rail.gid_index},
-                           {"gid", rail.gid},           {"rate_gbps", rail.rate_gbps},
-                           {"netdev", rail.netdev},     {"netdev_mtu", rail.netdev_mtu},
-                           {"address", rail.address},   {"local_cpus", rail.local_cpus},
-                           {"software", rail.software}};
-    if (rail.numa_node) {
-        json["numa_node"] = *rail.numa_node;
-    }
-    return json;
-}
-
-PairRail read_rail(const nlohmann::json& json) {
-    PairRail rail;
-    json.at("hca").get_to(rail.hca);
-    json.at("port").get_to(rail.port);
-    json.at("ethernet").get_to(rail.ethernet);
-    json.at("gid_index").get_to(rail.gid_index);
-    json.at("gid").get_to(rail.gid);
-    json.at("rate_gbps").get_to(rail.rate_gbps);
-    json.at("netdev").get_to(rail.netdev);
-    json.at("netdev_mtu").get_to(rail.netdev_mtu);
-    json.at("address").get_to(rail.address);
-    json.at("local_cpus").get_to(rail.local_cpus);
-    json.at("software").get_to(rail.software);
-    if (json.contains("numa_node")) {
-        rail.numa_node = json["numa_node"].get<int>();
-    }
-    return rail;
-}
-
 } // namespace
 
 PairNode pair_node(const Fabric& fabric, const FabricChoice& choice, std::string name) {
@@ -149,25 +117,15 @@ std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, cons
 }
 
 nlohmann::json node_json(const PairNode& node) {
-    auto rails = nlohmann::json::array();
-    for (const auto& rail : node.rails) {
-        rails.push_back(rail_json(rail));
-    }
-    return {{"name", node.name}, {"rails", std::move(rails)}, {"problem", node.problem}};
+    return written(node);
 }
 
 Result<PairNode> read_pair_node(const nlohmann::json& json) {
-    try {
-        PairNode node;
-        json.at("name").get_to(node.name);
-        json.at("problem").get_to(node.problem);
-        for (const auto& rail : json.at("rails")) {
-            node.rails.push_back(read_rail(rail));
-        }
-        return node;
-    } catch (const nlohmann::json::exception& fault) {
-        return fail(format_text("it says of itself what this version does not understand ({})", fault.what()));
+    auto node = read_exactly<PairNode>(json);
+    if (!node) {
+        return fail("it says of itself what this version does not understand");
     }
+    return std::move(*node);
 }
 
 std::string rail_name(const PairRail& rail) {

@@ -84,18 +84,6 @@ std::uint64_t seed_of(const PairingJob& job, bool backward) {
     return job.number * 2 + (backward ? 1 : 0) + 1;
 }
 
-PairLatency read_latency(const json& answer) {
-    const auto& from = answer.at("latency");
-    PairLatency latency;
-    from.at("min_us").get_to(latency.min_us);
-    from.at("median_us").get_to(latency.median_us);
-    from.at("p99_us").get_to(latency.p99_us);
-    from.at("p999_us").get_to(latency.p999_us);
-    from.at("max_us").get_to(latency.max_us);
-    from.at("round_trips").get_to(latency.round_trips);
-    return latency;
-}
-
 } // namespace
 
 milliseconds limit_of(PairStep step, const PairsMeasure& measure) {
@@ -288,23 +276,30 @@ PairOrders PairingRun::take(unsigned side, const json& answer, Time now) {
     if (!mine || side >= job_.sides()) {
         return {};
     }
-    if (answer.contains("error") && answer["error"].is_string()) {
-        return fail_step(side, answer, now);
+    const auto misunderstood = [this](const std::string& why) {
+        return give_up(format_text("an answer that this version does not understand ({})", why), std::nullopt);
+    };
+    auto read = read_pairs_answer(answer);
+    if (!read) {
+        return misunderstood(read.error().message);
     }
-    answers_.at(side) = answer;
+    if (read->error) {
+        return fail_step(side, *read, now);
+    }
+    answers_.at(side) = std::move(*read);
     if (!awaited().empty()) {
         return {};
     }
     if (const auto fault = understand()) {
-        return give_up(format_text("an answer that this version does not understand ({})", *fault), std::nullopt);
+        return misunderstood(*fault);
     }
     ++step_;
     return begin(now);
 }
 
 /// The one that cannot even open its HCA is at fault; who gets no answer may have a partner that is.
-PairOrders PairingRun::fail_step(unsigned side, const json& answer, Time now) {
-    const auto error = answer.at("error").get<std::string>();
+PairOrders PairingRun::fail_step(unsigned side, const PairsAnswer& answer, Time now) {
+    const auto& error = *answer.error;
     const PairStep step = steps_[step_];
     if (may_fail(step)) {
         if (is_tcp(step)) {
@@ -313,7 +308,7 @@ PairOrders PairingRun::fail_step(unsigned side, const json& answer, Time now) {
         step_ = steps_.size() - (is_tcp(step) ? 1 : 0); // to Finish, or behind it
         return begin(now);
     }
-    const bool own = step == PairStep::Prepare || answer.value("own", json()) == json(true);
+    const bool own = step == PairStep::Prepare || answer.own;
     return give_up(error, own ? std::optional(job_.node(side)) : std::nullopt);
 }
 
@@ -367,8 +362,8 @@ PairOrders PairingRun::expire() {
 std::optional<std::string> PairingRun::understand() {
     try {
         return evaluate();
-    } catch (const json::exception& fault) {
-        return fault.what();
+    } catch (const std::bad_optional_access&) {
+        return "a value is missing";
     }
 }
 
@@ -384,7 +379,7 @@ std::optional<std::string> PairingRun::evaluate() {
         take_check(0);
         break;
     case Latency:
-        result_.latency = read_latency(*answers_[0]);
+        result_.latency = answers_[0]->latency.value();
         break;
     case Forward:
     case Backward:
@@ -392,16 +387,16 @@ std::optional<std::string> PairingRun::evaluate() {
         take_bandwidth();
         break;
     case ListenForward:
-        tcp_ports_[1] = answers_[1]->at("port").get<std::uint16_t>();
+        tcp_ports_[1] = answers_[1]->port.value();
         break;
     case ListenBackward:
-        tcp_ports_[0] = answers_[0]->at("port").get<std::uint16_t>();
+        tcp_ports_[0] = answers_[0]->port.value();
         break;
     case TcpForward:
-        result_.forward->tcp_gbps = answers_[1]->at("gbps").get<double>();
+        result_.forward->tcp_gbps = answers_[1]->gbps.value();
         break;
     case TcpBackward:
-        result_.backward->tcp_gbps = answers_[0]->at("gbps").get<double>();
+        result_.backward->tcp_gbps = answers_[0]->gbps.value();
         break;
     case Finish:
         take_notes();
@@ -416,12 +411,8 @@ std::optional<std::string> PairingRun::evaluate() {
 std::optional<std::string> PairingRun::take_addresses() {
     addresses_.clear();
     for (const auto& answer : answers_) {
-        for (const auto& address : answer ? answer->at("addresses") : json::array()) {
-            auto read = read_address(address);
-            if (!read) {
-                return read.error().message;
-            }
-            addresses_.push_back(std::move(*read));
+        if (answer) {
+            addresses_.insert(addresses_.end(), answer->addresses.begin(), answer->addresses.end());
         }
     }
     if (addresses_.size() != 2) {
@@ -439,15 +430,14 @@ std::optional<std::string> PairingRun::take_addresses() {
 
 void PairingRun::take_notes() {
     for (const auto& answer : answers_) {
-        if (answer && answer->contains("notes")) {
-            const auto notes = answer->at("notes").get<std::vector<std::string>>();
-            result_.notes.insert(result_.notes.end(), notes.begin(), notes.end());
+        if (answer) {
+            result_.notes.insert(result_.notes.end(), answer->notes.begin(), answer->notes.end());
         }
     }
 }
 
 void PairingRun::take_check(unsigned checker) {
-    const bool correct = answers_.at(checker)->at("correct").get<bool>();
+    const bool correct = answers_.at(checker)->correct.value();
     result_.data_correct = result_.data_correct.value_or(true) && correct;
     if (!correct) {
         result_.notes.push_back(format_text("{} did not receive what was written to it", job_.end_name(checker)));
@@ -457,11 +447,10 @@ void PairingRun::take_check(unsigned checker) {
 PairBandwidth PairingRun::bandwidth_of(unsigned side) const {
     const auto& answer = *answers_.at(side);
     PairBandwidth bandwidth;
-    answer.at("gbps").get_to(bandwidth.gbps);
-    answer.at("bytes").get_to(bandwidth.bytes);
-    if (answer.contains("counted") && bandwidth.bytes > 0) {
-        bandwidth.counted_share =
-            static_cast<double>(answer["counted"].get<std::uint64_t>()) / static_cast<double>(bandwidth.bytes);
+    bandwidth.gbps = answer.gbps.value();
+    bandwidth.bytes = answer.bytes.value();
+    if (answer.counted && bandwidth.bytes > 0) {
+        bandwidth.counted_share = static_cast<double>(*answer.counted) / static_cast<double>(bandwidth.bytes);
     }
     return bandwidth;
 }

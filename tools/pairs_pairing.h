@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tools/measure_control.h"
+#include "tools/pairs_order.h"
 #include "tools/pairs_values.h"
 #include "tools/verbs_address.h"
 
@@ -96,9 +97,9 @@ private:
     [[nodiscard]] PairOrders listen_order(unsigned side) const;
     [[nodiscard]] PairOrders tcp_orders(unsigned from) const;
     PairOrders give_up(std::string problem, std::optional<unsigned> fault_of);
-    PairOrders fail_step(unsigned side, const nlohmann::json& answer, Time now);
+    PairOrders fail_step(unsigned side, const PairsAnswer& answer, Time now);
     std::optional<std::string> understand(); ///< why not
-    std::optional<std::string> evaluate();
+    std::optional<std::string> evaluate();   ///< throws where a value is missing
     std::optional<std::string> take_addresses();
     void take_notes();
     void take_bandwidth();
@@ -109,10 +110,9 @@ private:
     PairingJob job_;
     std::vector<PairStep> steps_;
     std::size_t step_ = 0; ///< of steps_
-    std::array<std::optional<nlohmann::json>, 2> answers_;
+    std::array<std::optional<PairsAnswer>, 2> answers_;
     std::vector<VerbsAddress> addresses_; ///< of both ends
     std::array<std::uint16_t, 2> tcp_ports_{};
-    std::optional<double> tcp_forward_, tcp_backward_;
     Time deadline_{};
     PairResult result_;
 };

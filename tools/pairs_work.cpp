@@ -30,15 +30,16 @@ json latency_json(const PairLatency& latency) {
             {"p999_us", latency.p999_us}, {"max_us", latency.max_us},       {"round_trips", latency.round_trips}};
 }
 
-VerbsSettings settings_of(const json& order, const PairRail& rail, std::optional<unsigned> gpu) {
+VerbsSettings settings_of(const PairsOrder& order, const PairRail& rail, std::optional<unsigned> gpu) {
     VerbsSettings settings;
     settings.rail = rail;
-    order.at("message_size").get_to(settings.message_size);
-    order.at("queue_pairs").get_to(settings.queue_pairs);
-    order.at("depth").get_to(settings.depth);
-    order.at("traffic_class").get_to(settings.traffic_class);
-    order.at("service_level").get_to(settings.service_level);
-    order.at("pkey_index").get_to(settings.pkey_index);
+    settings.message_size = order.measure.message_size;
+    settings.queue_pairs = order.measure.queue_pairs;
+    settings.depth = order.measure.depth;
+    settings.traffic_class = order.measure.traffic_class;
+    settings.service_level = order.measure.service_level;
+    settings.pkey_index = order.measure.pkey_index;
+    settings.loopback = order.ends > 1;
     settings.gpu = gpu;
     return settings;
 }
@@ -93,7 +94,7 @@ json PairsWork::carry_out(const json& order, const StopAsked& stop) {
             answer["error"] = format_text("{}{}: {}", site_.node.name, where, done.error().message);
             answer["own"] = own_fault_;
         }
-    } catch (const std::exception& fault) { // json of another version; threads and memory that are not to be had
+    } catch (const std::exception& fault) { // threads and memory that are not to be had
         answer["error"] = format_text("{}: {}", site_.node.name, fault.what());
         answer["own"] = true;
     }
@@ -101,7 +102,7 @@ json PairsWork::carry_out(const json& order, const StopAsked& stop) {
 }
 
 Result<json> PairsWork::carry_out_checked(const json& order, const StopAsked& stop) {
-    using Function = Result<json> (PairsWork::*)(const json&, const StopAsked&);
+    using Function = Result<json> (PairsWork::*)(const PairsOrder&, const StopAsked&);
     constexpr std::array<std::pair<std::string_view, Function>, 10> orders{{
         {"prepare", &PairsWork::prepare},
         {"finish", &PairsWork::finish},
@@ -114,14 +115,18 @@ Result<json> PairsWork::carry_out_checked(const json& order, const StopAsked& st
         {"tcp receive", &PairsWork::receive_tcp},
         {"tcp send", &PairsWork::send_tcp_bytes},
     }};
-    const auto what = order.at("do").get<std::string>();
+    const auto read = read_pairs_order(order);
+    if (!read) {
+        return tl::unexpected(read.error());
+    }
     for (const auto& [name, function] : orders) {
-        if (name == what) {
+        if (name == read->what) {
             const bool any_time = name == "prepare" || name == "finish";
-            return any_time || !ends_.empty() ? (this->*function)(order, stop) : not_prepared();
+            return any_time || !ends_.empty() ? (this->*function)(*read, stop) : not_prepared();
         }
     }
-    return fail(format_text("an order that this version does not know: {}; is rdma-nccl the same on all nodes?", what));
+    return fail(
+        format_text("an order that this version does not know: {}; is rdma-nccl the same on all nodes?", read->what));
 }
 
 template<typename T>
@@ -130,21 +135,19 @@ Result<T> PairsWork::noted(std::pair<Result<T>, VerbsCause> outcome) {
     return std::move(outcome.first);
 }
 
-Result<json> PairsWork::prepare(const json& order, const StopAsked& stop) {
+Result<json> PairsWork::prepare(const PairsOrder& order, const StopAsked& stop) {
     (void)finish(order, stop);
-    rail_ = order.at("rail").get<unsigned>();
+    rail_ = order.rail;
     if (rail_ >= site_.node.rails.size()) {
         return fail(format_text("it has no rail {}", rail_));
     }
-    const bool on_gpu = order.at("gpu").get<bool>();
-    if (on_gpu && !site_.gpus.at(rail_)) {
+    if (order.measure.gpu && !site_.gpus.at(rail_)) {
         return fail("no GPU is visible here; leave --gpu out, or ask Slurm for GPUs (--gpus-per-node)");
     }
-    auto settings = settings_of(order, rail(), on_gpu ? site_.gpus[rail_] : std::nullopt);
-    settings.loopback = order.at("ends").get<unsigned>() > 1;
+    const auto settings = settings_of(order, rail(), order.measure.gpu ? site_.gpus[rail_] : std::nullopt);
     auto addresses = json::array();
     bool distant = false;
-    for (auto count = order.at("ends").get<unsigned>(); count > 0 && ends_.size() < 2; --count) {
+    while (ends_.size() < order.ends) {
         auto opened = ends_.emplace_back().run([&settings, &distant](End& end) -> Result<VerbsAddress> {
             auto made = VerbsEnd::open(settings);
             if (!made) {
@@ -171,48 +174,46 @@ Result<json> PairsWork::prepare(const json& order, const StopAsked& stop) {
     return answer;
 }
 
-Result<json> PairsWork::connect(const json& order, const StopAsked& stop) {
-    const auto mtu = order.at("mtu").get<unsigned>();
-    path_mtu_ = mtu;
-    const auto& peers = order.at("peers");
-    std::size_t i = 0;
+Result<json> PairsWork::connect(const PairsOrder& order, const StopAsked& stop) {
+    path_mtu_ = order.mtu;
+    if (order.peers.size() < ends_.size()) {
+        return fail("an order to connect without an address");
+    }
+    auto peer = order.peers.begin();
     for (auto& thread : ends_) {
-        const auto peer = read_address(peers.at(i++));
-        if (!peer) {
-            return tl::unexpected(peer.error());
-        }
-        const auto done = noted<void>(
-            wait_for(thread.run([&](End& end) { return std::pair(end->connect(*peer, mtu), end->cause()); }), stop));
+        const auto done = noted<void>(wait_for(
+            thread.run([&](End& end) { return std::pair(end->connect(*peer, path_mtu_), end->cause()); }), stop));
         if (!done) {
             return tl::unexpected(done.error());
         }
+        ++peer;
     }
     return json::object();
 }
 
-Result<json> PairsWork::write(const json& order, const StopAsked& stop) {
-    const auto seed = order.at("seed").get<std::uint64_t>();
+Result<json> PairsWork::write(const PairsOrder& order, const StopAsked& stop) {
+    const auto seed = order.seed;
     auto done = noted<void>(wait_for(
         ends_.front().run([seed](End& end) { return std::pair(end->write_pattern(seed, pattern_time), end->cause()); }),
         stop));
     return done.map([] { return json::object(); });
 }
 
-Result<json> PairsWork::check(const json& order, const StopAsked& stop) {
-    const auto seed = order.at("seed").get<std::uint64_t>();
+Result<json> PairsWork::check(const PairsOrder& order, const StopAsked& stop) {
+    const auto seed = order.seed;
     return wait_for(ends_.back().run([seed](End& end) { return end->check_pattern(seed); }), stop)
         .map([](bool correct) {
             return json{{"correct", correct}};
         });
 }
 
-Result<json> PairsWork::latency(const json& order, const StopAsked& stop) {
+Result<json> PairsWork::latency(const PairsOrder& order, const StopAsked& stop) {
     const auto play = [&stop](bool first) {
         return [first, &stop](End& end) {
             return std::pair(end->ping_pong(first, latency_round_trips, latency_time, stop), end->cause());
         };
     };
-    auto own = ends_.front().run(play(order.at("first").get<bool>()));
+    auto own = ends_.front().run(play(order.first));
     if (ends_.size() > 1) { // the other end of a loopback
         auto other = ends_.back().run(play(false));
         (void)wait_for(std::move(other), stop);
@@ -230,8 +231,8 @@ void PairsWork::let_settle(const StopAsked& stop) const {
     }
 }
 
-Result<json> PairsWork::bandwidth(const json& order, const StopAsked& stop) {
-    const milliseconds time(order.at("time_ms").get<std::int64_t>());
+Result<json> PairsWork::bandwidth(const PairsOrder& order, const StopAsked& stop) {
+    const auto time = order.measure.time;
     const auto before = read_counters();
     const auto work = [time, &stop](End& end) { return std::pair(end->write_for(time, stop), end->cause()); };
     const auto done = noted<VerbsBandwidth>(wait_for(ends_.front().run(work), stop));
@@ -246,12 +247,8 @@ Result<json> PairsWork::bandwidth(const json& order, const StopAsked& stop) {
     return answer;
 }
 
-Result<json> PairsWork::listen(const json& order, const StopAsked& /*stop*/) {
-    const auto address = IpAddress::parse(order.at("address").get<std::string>());
-    if (!address) {
-        return fail("an address for TCP that is none");
-    }
-    auto receiver = TcpReceiver::listen(*address);
+Result<json> PairsWork::listen(const PairsOrder& order, const StopAsked& /*stop*/) {
+    auto receiver = TcpReceiver::listen(order.address);
     if (!receiver) {
         return tl::unexpected(receiver.error());
     }
@@ -259,28 +256,29 @@ Result<json> PairsWork::listen(const json& order, const StopAsked& /*stop*/) {
     return json{{"port", receiver_->port()}};
 }
 
-Result<json> PairsWork::receive_tcp(const json& order, const StopAsked& stop) {
+Result<json> PairsWork::receive_tcp(const PairsOrder& order, const StopAsked& stop) {
     if (!receiver_) {
         return fail("an order out of turn: nothing listens here");
     }
-    const milliseconds time(order.at("time_ms").get<std::int64_t>());
+    const auto time = order.measure.time;
     const auto received = receiver_->receive(time, tcp_connections, stop);
     receiver_.reset();
     return received.map([](const TcpBandwidth& bandwidth) { return json{{"gbps", bandwidth.gbps}}; });
 }
 
-Result<json> PairsWork::send_tcp_bytes(const json& order, const StopAsked& stop) {
+Result<json> PairsWork::send_tcp_bytes(const PairsOrder& order, const StopAsked& stop) {
     const auto from = IpAddress::parse(rail().address);
-    const auto to = IpAddress::parse(order.at("address").get<std::string>());
-    if (!from || !to) {
+    constexpr std::uint16_t first_unprivileged = 1024; // a receiver's port is one that the kernel chose
+    if (!from || order.port < first_unprivileged) {
         return fail("an address for TCP that is none");
     }
-    const milliseconds time(order.at("time_ms").get<std::int64_t>());
-    return send_tcp(*from, *to, order.at("port").get<std::uint16_t>(), tcp_connections, time, stop)
-        .map([](const TcpBandwidth&) { return json::object(); });
+    const auto time = order.measure.time;
+    return send_tcp(*from, order.address, order.port, tcp_connections, time, stop).map([](const TcpBandwidth&) {
+        return json::object();
+    });
 }
 
-Result<json> PairsWork::finish(const json& /*order*/, const StopAsked& stop) {
+Result<json> PairsWork::finish(const PairsOrder& /*order*/, const StopAsked& stop) {
     json answer = json::object();
     if (first_) {
         let_settle(stop);

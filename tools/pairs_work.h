@@ -3,7 +3,7 @@
 #pragma once
 
 #include "lib/root.h"
-#include "tools/pairs_values.h"
+#include "tools/pairs_order.h"
 #include "tools/port_counters.h"
 #include "tools/tcp_bandwidth.h"
 #include "tools/verbs_end.h"
@@ -44,16 +44,16 @@ private:
     using Json = nlohmann::json;
 
     Result<Json> carry_out_checked(const Json& order, const StopAsked& stop);
-    Result<Json> prepare(const Json& order, const StopAsked& stop);
-    Result<Json> connect(const Json& order, const StopAsked& stop);
-    Result<Json> write(const Json& order, const StopAsked& stop);
-    Result<Json> check(const Json& order, const StopAsked& stop);
-    Result<Json> latency(const Json& order, const StopAsked& stop);
-    Result<Json> bandwidth(const Json& order, const StopAsked& stop);
-    Result<Json> listen(const Json& order, const StopAsked& stop);
-    Result<Json> receive_tcp(const Json& order, const StopAsked& stop);
-    Result<Json> send_tcp_bytes(const Json& order, const StopAsked& stop);
-    Result<Json> finish(const Json& order, const StopAsked& stop);
+    Result<Json> prepare(const PairsOrder& order, const StopAsked& stop);
+    Result<Json> connect(const PairsOrder& order, const StopAsked& stop);
+    Result<Json> write(const PairsOrder& order, const StopAsked& stop);
+    Result<Json> check(const PairsOrder& order, const StopAsked& stop);
+    Result<Json> latency(const PairsOrder& order, const StopAsked& stop);
+    Result<Json> bandwidth(const PairsOrder& order, const StopAsked& stop);
+    Result<Json> listen(const PairsOrder& order, const StopAsked& stop);
+    Result<Json> receive_tcp(const PairsOrder& order, const StopAsked& stop);
+    Result<Json> send_tcp_bytes(const PairsOrder& order, const StopAsked& stop);
+    Result<Json> finish(const PairsOrder& order, const StopAsked& stop);
     [[nodiscard]] const PairRail& rail() const { return site_.node.rails.at(rail_); }
     [[nodiscard]] PortReading read_counters() const { return site_.counters.at(rail_).read(*site_.root); }
     template<typename T>

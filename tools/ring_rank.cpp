@@ -3,6 +3,7 @@
 
 #include "lib/bytes_text.h"
 #include "lib/format.h"
+#include "lib/text.h"
 #include "tools/bench_channel.h"
 #include "tools/bench_tile.h"
 #include "tools/bench_work.h"
@@ -317,8 +318,12 @@ Result<void> run_rank(BenchChannel& channel) {
     channel.say({{"offer", rings.offer()}});
     const auto go = channel.hear("go");
     channel.at("connecting");
-    if (auto connected = go ? rings.connect(*go) : tl::unexpected(go.error()); !connected) {
-        return connected;
+    try {
+        if (auto connected = go ? rings.connect(*go) : tl::unexpected(go.error()); !connected) {
+            return connected;
+        }
+    } catch (const Json::exception& fault) {
+        return fail("a neighbour says what cannot be read: " + printable(fault.what(), 200));
     }
     RingBench bench(*order, rings, [&channel](std::string_view what) { channel.at(what); });
     for (const auto size : order->work.sizes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/exchange_endpoint.h"
 #include "lib/format.h"
+#include "lib/net/key.h"
 #include "lib/tcp.h"
 #include "tools/measure_control.h"
 #include "tools/ring_link.h"
@@ -46,8 +46,11 @@ public:
         if (!address) {
             return fail("the next rank has no address");
         }
-        const auto port = next.value("port", std::uint16_t{0});
-        auto socket = start_connection(*address, port);
+        const auto port = next.value("port", std::uint64_t{0});
+        if (port == 0 || port > UINT16_MAX) {
+            return fail("the next rank has no port");
+        }
+        auto socket = start_connection(*address, static_cast<std::uint16_t>(port));
         if (!socket) {
             return fail(socket.error().message);
         }
@@ -194,11 +197,11 @@ Result<std::unique_ptr<RingLink>> open_tcp_ring(const IpAddress& address, const 
     if (!listener) {
         return fail("no TCP port: " + listener.error().message);
     }
-    const auto secret = random_secret();
-    if (!secret) {
+    const auto key = random_key();
+    if (!key) {
         return fail("no random numbers: getrandom(2) fails");
     }
-    const auto token = launcher_token(*secret).substr(0, token_size); // hexadecimal: it goes through JSON
+    const auto token = key_text(*key).substr(0, token_size); // hexadecimal: it goes through JSON
     return std::make_unique<TcpRing>(std::move(*listener), token, address, size);
 }
 

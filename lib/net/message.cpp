@@ -126,7 +126,9 @@ bool FieldReader::take(const Json& json, IpAddress& value) {
 }
 
 std::optional<std::uint64_t> FieldReader::unsigned_number(const Json& json) {
-    return json.is_number_unsigned() ? std::optional(json.get<std::uint64_t>()) : std::nullopt;
+    // A parser makes positive numbers unsigned, a program may make them of an int.
+    const bool fits = json.is_number_unsigned() || (json.is_number_integer() && json.get<std::int64_t>() >= 0);
+    return fits ? std::optional(json.get<std::uint64_t>()) : std::nullopt;
 }
 
 std::optional<std::int64_t> FieldReader::signed_number(const Json& json) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_layout.h"
-#include "tools/bench_probe.h"
+#include "tools/bench_order.h"
 #include "tools/ring_reduce.h"
 
 #include <gtest/gtest.h>

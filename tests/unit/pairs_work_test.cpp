@@ -50,6 +50,20 @@ TEST_F(PairsWorkTest, BothEndsOfALoopback) {
     EXPECT_FALSE(work.carry_out({{"do", "finish"}, {"step", 14}}, never).contains("error"));
 }
 
+TEST_F(PairsWorkTest, WhatNoHeadOrdersIsRefused) {
+    PairsWork work(site());
+    (void)work.carry_out(prepare(0), never);
+    for (const auto& order : {json{{"do", "tcp send"}, {"address", "127.0.0.1"}, {"port", 22}, {"time_ms", 1}},
+                              json{{"do", "tcp send"}, {"address", "n01"}, {"port", 2000}, {"time_ms", 1}},
+                              json{{"do", "connect"}, {"mtu", 1024}, {"peers", json::array()}},
+                              json{{"do", "bandwidth"}, {"time_ms", std::uint64_t{1} << 60}}, json{{"do", 5}}}) {
+        EXPECT_TRUE(work.carry_out(order, never).contains("error")) << order;
+    }
+    auto huge = prepare(0);
+    huge["queue_pairs"] = 1 << 20;
+    EXPECT_TRUE(work.carry_out(huge, never).contains("error"));
+}
+
 TEST_F(PairsWorkTest, ADistantCpuIsTold) {
     auto distant = site();
     distant.node.rails[0].local_cpus = "8000"; // no machine has it

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the head of `rdma-nccl pairs` orders, and what members answer, as values that are within their limits.
+#pragma once
+
+#include "lib/ip.h"
+#include "lib/result.h"
+#include "tools/pairs_values.h"
+#include "tools/verbs_address.h"
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Of each kind of order other values count.
+struct PairsOrder {
+    std::string what;
+    unsigned rail = 0, ends = 1;
+    PairsMeasure measure;
+    unsigned mtu = 0;
+    std::vector<VerbsAddress> peers;
+    std::uint64_t seed = 0;
+    bool first = false;
+    IpAddress address;
+    std::uint16_t port = 0;
+};
+
+/// Fails on what no head of ours says.
+Result<PairsOrder> read_pairs_order(const nlohmann::json& order);
+
+/// Of each step other values are there.
+struct PairsAnswer {
+    std::optional<std::string> error;
+    bool own = false; ///< the error is this node's fault
+    std::vector<VerbsAddress> addresses;
+    std::optional<bool> correct;
+    std::optional<PairLatency> latency;
+    std::optional<double> gbps;
+    std::optional<std::uint64_t> bytes, counted;
+    std::optional<std::uint16_t> port;
+    std::vector<std::string> notes;
+};
+
+/// Fails on what no member of ours says.
+Result<PairsAnswer> read_pairs_answer(const nlohmann::json& answer);
+
+} // namespace rdma_nccl
