@@ -1,0 +1,11 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on steps in a real Slurm, each of which must fail: usage: test_attack.py BUILD_DIR [TEST...]. As root."""
+
+from attack_test import main
+from attack_programs import AmongPrograms
+
+__all__ = ["AmongPrograms"]
+
+if __name__ == "__main__":
+    main()
