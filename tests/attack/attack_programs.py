@@ -67,7 +67,8 @@ class AmongPrograms(AttackTest):
         self.assertEqual([node["name"] for node in json.loads(report)["nodes"]], ["n01", "n02"])
 
     def late_launcher(self, *options: str, run: tuple[str, ...] = ()) -> None:
-        step, number = self.begin(LATE, "rdma-nccl", "run", "-n", "1", *run, "bash", "-c", RANK, options=options)
+        launcher = ["rdma-nccl", "run", "-n", "1", "--join-timeout", "5", *run, "bash", "-c", RANK]
+        step, number = self.begin(LATE, *launcher, options=options)
         step.until_said("runs 0")
         bob = self.forge("member", "10.0.60.3", CONTROL, number, "run")
         bob.until_said("^(joined|refused)")

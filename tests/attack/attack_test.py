@@ -5,6 +5,8 @@ they say. Tests wait for what is said, with a limit that is far beyond what it t
 from __future__ import annotations
 
 import contextlib
+import ipaddress
+import json
 import os
 import re
 import subprocess
@@ -19,6 +21,7 @@ sys.dont_write_bytecode = True
 
 from cluster_test import CLUSTER, ClusterTest, main  # noqa: E402, F401
 
+FABRICS = os.path.join(os.path.dirname(HERE), "data", "fabric")
 TIME_LIMIT = 100  # seconds for anything to happen
 PAUSE = 0.05  # between two looks
 ALICE = "20001"  # her uid
@@ -151,12 +154,18 @@ class AttackTest(ClusterTest):
         """The addresses in lines of MASTER_ADDR=."""
         return set(re.findall(r"MASTER_ADDR=(\S*)", output))
 
-    def add_bridges(self) -> None:
-        """On all machines, with one address, as container runtimes do."""
-        for node in ("login", "n01", "n02"):
-            self.good("ip", "link", "add", "docker0", "type", "dummy", user="root", node=node)
-            self.good("ip", "addr", "add", f"{BRIDGE}/16", "dev", "docker0", user="root", node=node)
-            self.good("ip", "link", "set", "docker0", "up", user="root", node=node)
+
+def describe_bridged(directory: str) -> str:
+    """The fabrics of two nodes without HCAs that both have the bridge's address, as container runtimes give it."""
+    with open(os.path.join(FABRICS, "none.json"), encoding="utf-8") as file:
+        machine = json.load(file)
+    paths = []
+    for number in range(2):  # node i has the address that is written there, plus i
+        bridge = {"name": "docker0", "kind": "bridge", "ipv4": f"{ipaddress.ip_address(BRIDGE) - number}/16"}
+        paths.append(os.path.join(directory, f"bridged-{number}.json"))
+        with open(paths[-1], "w", encoding="utf-8") as file:
+            json.dump({**machine, "netdevs": [*machine["netdevs"], bridge]}, file)
+    return ",".join(paths)
 
 
 def build_shim(directory: str) -> str:

@@ -7,6 +7,9 @@ usage: forge.py head PORT JOB.STEP bench|run MARKER    listens as the head does,
        forge.py member ADDRESS PORT JOB.STEP pairs|run  joins as member 1
        forge.py node FAKE ADDRESS PORTS TARGET          hears what a node asks of srun, asks the same, and reports as n01
                                                         that the head's address is FAKE
+       forge.py test ADDRESS PORT SRUN PORTS HEAD CONTROL
+                                                        hears what a node asks of the head's address, asks srun the same,
+                                                        answers, and joins the launchers at HEAD by what he knows then
 
 Each line that is printed is an event; all go on until their input ends.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import socket
 import sys
 import time
@@ -174,6 +178,38 @@ def node(fake: str, address: str, ports: str, target: str) -> None:
     listen_in(address, ports, use)
 
 
+def ask_any(question: bytes, target: str, ports: str) -> bytes:
+    """On all ports at a time: one is srun's for the exchange, others are Slurm's own."""
+    first, last = map(int, ports.split("-"))
+    answers: queue.Queue[bytes] = queue.Queue()
+
+    def ask(port: int) -> None:
+        try:
+            answers.put(ask_srun(question, target, port, b"")[1])
+        except OSError:
+            answers.put(b"")
+
+    for port in range(first, last + 1):
+        in_background(ask, port)
+    for _ in range(first, last + 1):
+        if len(answer := answers.get()) == TOKEN:
+            return answer
+    return b""
+
+
+def test(address: str, port: str, target: str, ports: str, head_address: str, control: str) -> None:
+    def use(peer: socket.socket, question: bytes, _: int) -> None:
+        answer = ask_any(question, target, ports) if len(question) == TOKEN else os.urandom(32 + 24)
+        peer.sendall(answer)
+        if len(answer) != TOKEN:
+            say("refused")
+            return
+        token = bytes(a ^ b for a, b in zip(question, answer)).hex()
+        join(connect(head_address, int(control)), token, "run")
+
+    listen_in(address, f"{port}-{port}", use)
+
+
 def main() -> None:
     kind, *words = sys.argv[1:]
     if kind == "head":
@@ -182,6 +218,8 @@ def main() -> None:
         member(words[0], int(words[1]), *words[2:])
     elif kind == "node":
         node(*words)
+    elif kind == "test":
+        test(*words)
 
 
 if __name__ == "__main__":

@@ -4,18 +4,19 @@
 
 usage: stranger.py flood COUNT ADDRESS PORT...         holds COUNT connections open
        stranger.py noise ADDRESS PORT...               says all kinds of nonsense, and what was recorded before
-       stranger.py squat ADDRESS PORT...               listens, and answers with nonsense whoever comes
+       stranger.py squat ADDRESS PORT...               listens, and answers with nonsense, or what was recorded
        stranger.py relay CHANGE ADDRESS PORTS TARGET   listens, and passes on to TARGET, or changes, what comes
        stranger.py listeners UID                       prints the ports that a user listens on here
 
 CHANGE is one of pass, drip, flip, twice, swap, cut, grow, and OLD=NEW: replaces bytes. With --record DIR before the
-other words, relay writes what it hears into files there, and noise repeats them. Each line that is printed is an event;
+other words, relay writes what it hears into files there, and noise and squat repeat it. Each line that is printed is an event;
 all but listeners go on until their input ends.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import selectors
 import socket
 import sys
@@ -148,9 +149,10 @@ def noise(address: str, ports: list[int], recorded: list[bytes]) -> None:
 # --- Who listens ---
 
 
-def squat(address: str, ports: list[int]) -> None:
+def squat(address: str, ports: list[int], recorded: list[bytes]) -> None:
     listeners = listen_on_all(address, ports)
     answers = [
+        *recorded,
         os.urandom(16),
         os.urandom(32 + HEADER) + b"\x00\x11" + os.urandom(17),
         os.urandom(32 + HEADER) + b"\xff\xff" + os.urandom(65535),
@@ -304,8 +306,7 @@ class Relay:
 
 
 def relay(change: str, address: str, ports: str, target: str, directory: str | None) -> None:
-    first, _, last = ports.partition("-")
-    listeners = listen_on_all(address, list(range(int(first), int(last or first) + 1)))
+    listeners = listen_on_all(address, ports_of([ports]))
     in_background(accept_forever, listeners, Relay(change, target, directory).serve)
     wait_for_end()
 
@@ -325,15 +326,27 @@ def listeners_of(uid: int) -> list[int]:
     return sorted(ports)
 
 
-def read_all(directory: str | None) -> list[bytes]:
+def ports_of(words: list[str]) -> list[int]:
+    """Of "7" and "7-9"."""
+    ports = []
+    for word in words:
+        first, _, last = word.partition("-")
+        ports += range(int(first), int(last or first) + 1)
+    return ports
+
+
+def read_all(directory: str | None, side: str) -> list[bytes]:
     contents = []
-    for name in sorted(os.listdir(directory)) if directory else []:
+    names = os.listdir(directory) if directory else []
+    for name in sorted(name for name in names if name.endswith(side)):
         with open(os.path.join(directory, name), "rb") as file:
             contents.append(file.read())
     return contents
 
 
 def main() -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     words = sys.argv[1:]
     directory = None
     if words[0] == "--record":
@@ -341,11 +354,11 @@ def main() -> None:
         del words[:2]
     kind, *rest = words
     if kind == "flood":
-        flood(int(rest[0]), rest[1], [int(port) for port in rest[2:]])
+        flood(int(rest[0]), rest[1], ports_of(rest[2:]))
     elif kind == "noise":
-        noise(rest[0], [int(port) for port in rest[1:]], read_all(directory))
+        noise(rest[0], ports_of(rest[1:]), read_all(directory, "worker"))
     elif kind == "squat":
-        squat(rest[0], [int(port) for port in rest[1:]])
+        squat(rest[0], ports_of(rest[1:]), read_all(directory, "coordinator"))
     elif kind == "relay":
         relay(*rest, directory)
     elif kind == "listeners":

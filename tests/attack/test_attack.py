@@ -3,9 +3,11 @@
 """Attacks on steps in a real Slurm, each of which must fail: usage: test_attack.py BUILD_DIR [TEST...]. As root."""
 
 from attack_test import main
+from attack_exchange import OnTheBridge
+from attack_network import FromTheNetwork
 from attack_programs import AmongPrograms
 
-__all__ = ["AmongPrograms"]
+__all__ = ["AmongPrograms", "FromTheNetwork", "OnTheBridge"]
 
 if __name__ == "__main__":
     main()
