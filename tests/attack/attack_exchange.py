@@ -9,7 +9,7 @@ import tempfile
 from attack_test import BRIDGE, HEAD, LOGIN, AttackTest, Program, describe_bridged
 
 PORTS = "41000-41015"
-RANGE = ["--slurm-conf", f"SrunPortRange={PORTS}"]
+CONF = ["--slurm-conf", f"SrunPortRange={PORTS}", "--slurm-conf", "MessageTimeout=100"]
 TWO = ["srun", "-N2", "--ntasks-per-node=1"]
 SHOW = ["bash", "-c", "echo MASTER_ADDR=$MASTER_ADDR"]
 FAKE = "25.11.128.9"
@@ -28,29 +28,31 @@ class OnTheBridge(AttackTest):
     @classmethod
     def setUpClass(cls) -> None:
         with tempfile.TemporaryDirectory() as directory:
-            cls.arguments = [*AttackTest.arguments, *RANGE, "--fabric", describe_bridged(directory)]
+            cls.arguments = [*AttackTest.arguments, *CONF, "--fabric", describe_bridged(directory)]
             super().setUpClass()
         cls.cluster.run("ip", "link", "add", "docker0", "type", "bridge", user="root")
         cls.cluster.run("ip", "addr", "add", f"{BRIDGE}/16", "dev", "docker0", user="root")
         cls.cluster.run("ip", "link", "set", "docker0", "up", user="root")
 
-    def busy_srun(self, heard) -> Program:
-        """A step whose srun answers late, as slurmctld does: then its nodes try further addresses."""
+    def busy_step(self) -> Program:
+        """srun answers late, as slurmctld does: then nodes try its further addresses. And the head comes late."""
         prolog = self.path("prolog")
         with open(prolog, "w", encoding="ascii") as file:
             file.write(PROLOG.format(self.shared))
         os.chmod(prolog, 0o755)
-        step = self.start(*TWO, "--rdma-nccl=layout=rank,exchange=20,verify=off", f"--prolog={prolog}", *SHOW)
+        step = self.start(*TWO, "--rdma-nccl=layout=rank,exchange=60,verify=off", f"--prolog={prolog}", *SHOW)
         self.until("the step", lambda: os.path.exists(self.path("created")), lambda: step.text)
-        with self.stopped("slurmctld", "login"):
-            self.touch("go")
-            self.happens(3, heard)
         return step
 
     def test_srun_is_told_nothing_by_who_hears_a_node(self):
         bob = self.stranger("n02", "node", FAKE, BRIDGE, PORTS, LOGIN, program="forge.py")
         bob.until_said("^listening")
-        step = self.busy_srun(lambda: bob.said("^heard"))
+        step = self.busy_step()
+        with self.stopped("slurmd", "n01"):
+            with self.stopped("slurmctld", "login"):
+                self.touch("go")
+                heard = self.happens(3, lambda: bob.said("^asked"))
+            self.happens(3, lambda: not heard or bob.said("^(answered|refused)"))
         self.assertEqual(step.wait(), 0, step.text)
         self.assertEqual(len([line for line in step.out if line.startswith("MASTER_ADDR")]), 2, step.text)
         self.assertLessEqual(self.heads(step.text), HEAD, bob.text + step.text)

@@ -12,7 +12,7 @@ PORTS = "41000-41063"  # srun's, so that somebody else can be in its place
 STEP = ["srun", "-N2", "-w", "n01,n02", "--ntasks-per-node=1"]
 SHOW = ["bash", "-c", "echo MASTER_ADDR=$MASTER_ADDR MASTER_PORT=$MASTER_PORT"]
 FAKE = "25.11.128.9"
-CHANGES = ["drip", "flip", "twice", "swap", "cut", "grow", f"25.11.128.2={FAKE}"]
+CHANGES = ["drip", "flip", "twice", "swap", "cut", "grow", f"head 25.11.128.2=head {FAKE}"]
 
 
 class FromTheNetwork(AttackTest):

@@ -137,6 +137,7 @@ def report_as_head(address: str) -> bytes:
 def ask_srun(question: bytes, target: str, port: int, more: bytes) -> tuple[socket.socket, bytes]:
     srun = socket.create_connection((target, port), PATIENCE)
     srun.sendall(question + more)
+    say("asked")
     return srun, srun.recv(TOKEN, socket.MSG_WAITALL)
 
 
