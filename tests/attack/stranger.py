@@ -5,6 +5,8 @@
 usage: stranger.py flood COUNT ADDRESS PORT...         holds COUNT connections open
        stranger.py noise ADDRESS PORT...               says all kinds of nonsense, and what was recorded before
        stranger.py squat ADDRESS PORT...               listens, and answers with nonsense, or what was recorded
+       stranger.py mute ADDRESS PORT...                listens, and says nothing
+       stranger.py trickle ADDRESS PORT...             listens, and says a byte each second
        stranger.py relay CHANGE ADDRESS PORTS TARGET   listens, and passes on to TARGET, or changes, what comes
        stranger.py listeners UID                       prints the ports that a user listens on here
 
@@ -21,6 +23,7 @@ import selectors
 import socket
 import sys
 import threading
+import time
 
 MAGIC = b"RDMANCL2"
 HELLO = len(MAGIC) + 32
@@ -175,6 +178,25 @@ def squat(address: str, ports: list[int], recorded: list[bytes]) -> None:
             peer.close()
 
     in_background(accept_forever, listeners, serve)
+    wait_for_end()
+
+
+def mute(address: str, ports: list[int]) -> None:
+    _listeners = listen_on_all(address, ports)  # the kernel takes connections
+    wait_for_end()
+
+
+def trickle(address: str, ports: list[int]) -> None:
+    def serve(peer: socket.socket, port: int) -> None:
+        say("heard", port)
+        try:
+            while True:
+                peer.sendall(b"\0")
+                time.sleep(1)
+        except OSError:
+            pass
+
+    in_background(accept_forever, listen_on_all(address, ports), serve)
     wait_for_end()
 
 
@@ -359,6 +381,10 @@ def main() -> None:
         noise(rest[0], ports_of(rest[1:]), read_all(directory, "worker"))
     elif kind == "squat":
         squat(rest[0], ports_of(rest[1:]), read_all(directory, "coordinator"))
+    elif kind == "mute":
+        mute(rest[0], ports_of(rest[1:]))
+    elif kind == "trickle":
+        trickle(rest[0], ports_of(rest[1:]))
     elif kind == "relay":
         relay(*rest, directory)
     elif kind == "listeners":

@@ -4,10 +4,12 @@
 
 from attack_test import main
 from attack_exchange import OnTheBridge
+from attack_hosts import MountedHosts
 from attack_network import FromTheNetwork
 from attack_programs import AmongPrograms
+from attack_wait import HeldUp
 
-__all__ = ["AmongPrograms", "FromTheNetwork", "OnTheBridge"]
+__all__ = ["AmongPrograms", "FromTheNetwork", "HeldUp", "MountedHosts", "OnTheBridge"]
 
 if __name__ == "__main__":
     main()
