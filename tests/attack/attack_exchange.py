@@ -57,6 +57,16 @@ class OnTheBridge(AttackTest):
         self.assertEqual(len([line for line in step.out if line.startswith("MASTER_ADDR")]), 2, step.text)
         self.assertLessEqual(self.heads(step.text), HEAD, bob.text + step.text)
 
+    def test_nonsense_in_the_place_of_srun(self):
+        bob = self.stranger("n02", "squat", BRIDGE, PORTS)
+        bob.until_said("^listening 16")
+        step = self.busy_step()
+        with self.stopped("slurmctld", "login"):
+            self.touch("go")
+            self.happens(3, lambda: bob.said("^heard"))
+        self.assertEqual(step.wait(), 0, step.text)
+        self.assertLessEqual(self.heads(step.text), HEAD, bob.text + step.text)
+
     def hear_test(self) -> Program:
         bob = self.stranger("n02", "test", BRIDGE, HELD, LOGIN, PORTS, "10.0.60.3", HELD + 3, program="forge.py")
         bob.until_said("^listening 1")

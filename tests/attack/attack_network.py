@@ -26,9 +26,9 @@ class FromTheNetwork(AttackTest):
         super().setUpClass()
         cls.shim = build_shim(cls.cluster.dir)
 
-    def step(self, *options: str, task: list[str] | None = None, **variables: str) -> Program:
-        chosen = ",".join(["layout=rank", "verify=off", *options])
-        return self.start(*STEP, f"--rdma-nccl={chosen}", *(task or SHOW), LD_PRELOAD=self.shim, **variables)
+    def step(self, *options: str, verify: str = "off", **variables: str) -> Program:
+        chosen = ",".join(["layout=rank", f"verify={verify}", *options])
+        return self.start(*STEP, f"--rdma-nccl={chosen}", *SHOW, LD_PRELOAD=self.shim, **variables)
 
     def check(self, step: Program, text: str = "") -> None:
         self.assertEqual(step.wait(), 0, text + step.text)
@@ -45,7 +45,7 @@ class FromTheNetwork(AttackTest):
         """A step whose second node does not come before attack() is over, which is given where srun and the head listen."""
         log = self.path("log")
         with self.stopped("slurmd", "n02"):
-            step = self.step("exchange=100", SHIM_LOG=log)
+            step = self.step("exchange=100", verify="full", SHIM_LOG=log)
             head = [("25.11.128.2", port) for port in self.until_listening("n01")]
             with open(log, encoding="ascii") as file:
                 told = re.search(r"SLURM_RDMA_NCCL_EXCHANGE=(.*)", file.read()).group(1)
@@ -60,7 +60,9 @@ class FromTheNetwork(AttackTest):
             for bob in strangers:
                 bob.until_said("^held")
 
-        self.check_agreement(self.attacked(flood))
+        step = self.attacked(flood)
+        self.check_agreement(step)
+        self.assertTrue(step.said("RDMA IDLE: .* between 2 nodes"), f"not judged at its end: {step.text}")
 
     def record(self) -> str:
         """Another step's words, in both directions."""
