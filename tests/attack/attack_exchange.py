@@ -28,7 +28,7 @@ class OnTheBridge(AttackTest):
     @classmethod
     def setUpClass(cls) -> None:
         with tempfile.TemporaryDirectory() as directory:
-            cls.arguments = [*AttackTest.arguments, *CONF, "--fabric", describe_bridged(directory)]
+            cls.arguments = [*AttackTest.arguments, *CONF, "--names", "--fabric", describe_bridged(directory)]
             super().setUpClass()
         cls.cluster.run("ip", "link", "add", "docker0", "type", "bridge", user="root")
         cls.cluster.run("ip", "addr", "add", f"{BRIDGE}/16", "dev", "docker0", user="root")
@@ -40,8 +40,8 @@ class OnTheBridge(AttackTest):
         with open(prolog, "w", encoding="ascii") as file:
             file.write(PROLOG.format(self.shared))
         os.chmod(prolog, 0o755)
-        step = self.start(*TWO, "--rdma-nccl=layout=rank,exchange=60,verify=off", f"--prolog={prolog}", *SHOW)
-        self.until("the step", lambda: os.path.exists(self.path("created")), lambda: step.text)
+        step = self.start(*TWO, "--rdma-nccl=layout=rank,exchange=30,verify=off", f"--prolog={prolog}", *SHOW)
+        self.until_in(step, "its creation", lambda: os.path.exists(self.path("created")))
         return step
 
     def test_srun_is_told_nothing_by_who_hears_a_node(self):

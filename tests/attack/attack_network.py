@@ -18,7 +18,7 @@ CHANGES = ["drip", "flip", "twice", "swap", "cut", "grow", f"head 25.11.128.2=he
 class FromTheNetwork(AttackTest):
     """The steps are on two nodes; he is on the third, whose addresses are the relays'."""
 
-    arguments = [*AttackTest.arguments, "--nodes", "3", "--slurm-conf", f"SrunPortRange={PORTS}",
+    arguments = [*AttackTest.arguments, "--nodes", "3", "--names", "--slurm-conf", f"SrunPortRange={PORTS}",
                  "--slurm-conf", "MessageTimeout=100"]
 
     @classmethod
@@ -45,8 +45,8 @@ class FromTheNetwork(AttackTest):
         """A step whose second node does not come before attack() is over, which is given where srun and the head listen."""
         log = self.path("log")
         with self.stopped("slurmd", "n02"):
-            step = self.step("exchange=100", verify="full", SHIM_LOG=log)
-            head = [("25.11.128.2", port) for port in self.until_listening("n01")]
+            step = self.step("exchange=30", verify="full", SHIM_LOG=log)
+            head = [("25.11.128.2", port) for port in self.until_listening(step, "n01")]
             with open(log, encoding="ascii") as file:
                 told = re.search(r"SLURM_RDMA_NCCL_EXCHANGE=(.*)", file.read()).group(1)
             srun = [(LOGIN, port) for port in self.listeners() if re.search(rf"\b{port}\b", told)]

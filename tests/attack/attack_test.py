@@ -109,12 +109,25 @@ class AttackTest(ClusterTest):
     def stranger(self, node: str, *words: object, program: str = "stranger.py") -> Program:
         return self.start(program, *map(str, words), user="bob", node=node)
 
-    def until(self, what: str, happened, text=lambda: "") -> None:
-        deadline = time.monotonic() + TIME_LIMIT
+    def until(self, what: str, happened, text=lambda: "", limit: float = TIME_LIMIT) -> None:
+        deadline = time.monotonic() + limit
         while not happened():
             if time.monotonic() > deadline:
-                self.fail(f"{what}: not in {TIME_LIMIT} s\n{text()}")
+                self.fail(f"{what}: not in {limit} s\n{text()}")
             time.sleep(PAUSE)
+
+    def until_in(self, step: Program, what: str, happened) -> None:
+        """While the step is there, which may not end before."""
+
+        def look() -> bool:
+            done = step.ended()
+            if found := happened():
+                return found
+            if done:
+                self.fail(f"{what}: the step has ended\n{step.text}")
+            return False
+
+        self.until(what, look, lambda: step.text)
 
     def happens(self, seconds: float, happened) -> bool:
         """For what need not happen: whether it does in this time."""
@@ -136,8 +149,8 @@ class AttackTest(ClusterTest):
         """The ports on which alice's programs listen there."""
         return self.good("stranger.py", "listeners", ALICE, user="bob", node=node).split()
 
-    def until_listening(self, node: str = "login", than: int = 0) -> list[str]:
-        self.until(f"alice's programs listen on {node}", lambda: len(self.listeners(node)) > than)
+    def until_listening(self, step: Program, node: str) -> list[str]:
+        self.until_in(step, f"alice's programs listen on {node}", lambda: self.listeners(node))
         return self.listeners(node)
 
     @contextlib.contextmanager
