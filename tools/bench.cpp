@@ -4,7 +4,6 @@
 #include "lib/child.h"
 #include "lib/environment.h"
 #include "lib/format.h"
-#include "lib/root.h"
 #include "tools/bench_head.h"
 #include "tools/bench_html.h"
 #include "tools/bench_member.h"
@@ -18,7 +17,6 @@
 #include "tools/print.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -27,15 +25,6 @@ namespace rdma_nccl {
 namespace {
 
 using std::chrono::milliseconds;
-
-/// Slurm's name of this node, by which its users know it; else the host's.
-std::string node_name(const Environment& environment, const Settings& settings) {
-    if (auto name = environment.get("SLURMD_NODENAME"); name && !name->empty()) {
-        return *name;
-    }
-    const auto root = Root::open(settings.root);
-    return root ? host_name_of(*root) : "";
-}
 
 /// Returns the exit code.
 int tell(const BenchReport& report, const BenchOptions& options) {
@@ -69,17 +58,6 @@ int tell(const BenchReport& report, const BenchOptions& options) {
     return written ? summary.exit_code : exit_cannot_tell;
 }
 
-/// Before hours of measuring, not after.
-bool can_write(const BenchOptions& options) {
-    return std::ranges::all_of(std::array{options.csv, options.html}, [](const std::string& path) {
-        const auto good = path.empty() || path == "-" ? Result<void>{} : check_result_file(path);
-        if (!good) {
-            print_error(good.error().message);
-        }
-        return good.has_value();
-    });
-}
-
 int lead(MeasureWorld world, const BenchOptions& options) {
     PairsProgress progress(STDERR_FILENO, options.quiet);
     auto head = MeasureHead::listen(world);
@@ -89,7 +67,7 @@ int lead(MeasureWorld world, const BenchOptions& options) {
     }
     // Members wait for who listens: what is wrong here ends them at once, and is told by this one alone.
     constexpr std::chrono::seconds to_join(15);
-    if (!can_write(options)) {
+    if (!can_write_results(options.csv, options.html)) {
         dismiss_members(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
         return exit_bad_line;
     }
@@ -116,7 +94,7 @@ int run_bench(const BenchOptions& options) {
         return exit_bad_line;
     }
     const auto environment = Environment::from(environ);
-    const auto world = measure_world(environment, node_name(environment, *settings), "bench", KeyPurpose::Bench);
+    const auto world = measure_world(environment, node_name_of(environment, *settings), "bench", KeyPurpose::Bench);
     if (!world) {
         print_error(world.error().message);
         return exit_cannot_tell;

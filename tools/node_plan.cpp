@@ -117,4 +117,12 @@ std::string host_name_of(const Root& root) {
     return "";
 }
 
+std::string node_name_of(const Environment& environment, const Settings& settings) {
+    if (auto name = environment.get("SLURMD_NODENAME"); name && !name->empty()) {
+        return *name;
+    }
+    const auto root = Root::open(settings.root);
+    return root ? host_name_of(*root) : "";
+}
+
 } // namespace rdma_nccl

@@ -2,6 +2,7 @@
 // The plan of the node and task that a subcommand runs in: what `env` prints and `explain` explains.
 #pragma once
 
+#include "lib/environment.h"
 #include "lib/inspect.h"
 #include "lib/plan.h"
 #include "tools/places.h"
@@ -31,5 +32,8 @@ Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& setti
 
 /// The host name as the root says: of a copied machine, that machine's.
 std::string host_name_of(const Root& root);
+
+/// Slurm's name of this node, by which its users know it; else the host's.
+std::string node_name_of(const Environment& environment, const Settings& settings);
 
 } // namespace rdma_nccl

@@ -18,7 +18,6 @@
 #include "tools/print.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -30,15 +29,6 @@ namespace rdma_nccl {
 namespace {
 
 using std::chrono::milliseconds;
-
-/// Slurm's name of this node, by which its users know it; else the host's.
-std::string node_name(const Environment& environment, const Settings& settings) {
-    if (auto name = environment.get("SLURMD_NODENAME"); name && !name->empty()) {
-        return *name;
-    }
-    const auto root = Root::open(settings.root);
-    return root ? host_name_of(*root) : "";
-}
 
 PairsTextOptions text_options(const Environment& environment) {
     PairsTextOptions options;
@@ -88,18 +78,6 @@ int tell(const PairsReport& report, const PairsOptions& options, const Environme
     return written ? verdict.exit_code : exit_cannot_tell;
 }
 
-/// Before hours of measuring, not after.
-bool can_write(const PairsOptions& options) {
-    const std::array paths{&options.csv, &options.html};
-    return std::ranges::all_of(paths, [](const std::string* path) {
-        const auto good = path->empty() || *path == "-" ? Result<void>() : check_result_file(*path);
-        if (!good) {
-            print_error(good.error().message);
-        }
-        return good.has_value();
-    });
-}
-
 int lead(MeasureWorld world, const PairsOptions& options, const Settings& settings, const Environment& environment) {
     PairsProgress progress(STDERR_FILENO, options.quiet);
     auto head = MeasureHead::listen(world);
@@ -109,7 +87,7 @@ int lead(MeasureWorld world, const PairsOptions& options, const Settings& settin
     }
     // Members wait for who listens: what is wrong here ends them at once, and is told by this one alone.
     constexpr std::chrono::seconds to_join(15);
-    if (!can_write(options)) {
+    if (!can_write_results(options.csv, options.html)) {
         dismiss_members(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
         return exit_bad_line;
     }
@@ -138,7 +116,7 @@ int run_pairs(const PairsOptions& options) {
         return exit_bad_line;
     }
     const auto environment = Environment::from(environ);
-    const auto world = measure_world(environment, node_name(environment, *settings), "pairs", KeyPurpose::Pairs);
+    const auto world = measure_world(environment, node_name_of(environment, *settings), "pairs", KeyPurpose::Pairs);
     if (!world) {
         print_error(world.error().message);
         return exit_cannot_tell;

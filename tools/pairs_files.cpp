@@ -5,7 +5,10 @@
 #include "lib/root.h"
 #include "lib/text.h"
 #include "tools/check_state.h"
+#include "tools/print.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <sys/stat.h>
@@ -67,6 +70,16 @@ Result<void> check_result_file(const std::string& path) {
         return fail(format_text("{} is there, and no result of rdma-nccl; name another file, or remove it", shown));
     }
     return {};
+}
+
+bool can_write_results(const std::string& csv, const std::string& html) {
+    return std::ranges::all_of(std::array{csv, html}, [](const std::string& path) {
+        const auto good = path.empty() || path == "-" ? Result<void>() : check_result_file(path);
+        if (!good) {
+            print_error(good.error().message);
+        }
+        return good.has_value();
+    });
 }
 
 Result<void> write_result(const std::string& path, std::string_view text) {

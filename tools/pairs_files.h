@@ -17,6 +17,9 @@ Result<void> check_result_file(const std::string& path);
 /// and end without waiting for each other.
 std::string conflict_of_outputs(bool json, const std::string& csv, const std::string& html);
 
+/// What is wrong with these paths is printed before hours of measuring, not after. Empty ones and "-" are no files.
+bool can_write_results(const std::string& csv, const std::string& html);
+
 /// All of it or nothing.
 Result<void> write_result(const std::string& path, std::string_view text);
 

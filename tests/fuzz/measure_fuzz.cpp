@@ -20,7 +20,7 @@ void check_start(const Json& json) {
     if (const auto start = read_start(json, places)) {
         fuzz::require(start->ranks.size() <= places, "a place for each rank");
         fuzz::require(start->work.iterations > 0 && !start->work.sizes.empty(), "something to do");
-        fuzz::require(read_start(start_json(*start), places) == start, "the same order again");
+        fuzz::require(read_start(start_json(*start), places) == *start, "the same order again");
     }
 }
 
@@ -32,7 +32,7 @@ void check_bench(const Json& json) {
         for (const auto& text : {row->operation, row->type, row->redop}) {
             fuzz::require_plain(text);
         }
-        fuzz::require(read_row(row_json(*row)) == row, "the same result again");
+        fuzz::require(read_row(row_json(*row)) == *row, "the same result again");
     }
     if (const auto node = read_bench_node(json)) {
         fuzz::require_plain(node->name);
@@ -53,7 +53,7 @@ void check_pairs(const Json& json) {
         fuzz::require(node_json(*node) == json, "nothing but a node", json.dump());
     }
     if (const auto address = read_address(json)) {
-        fuzz::require(read_address(address_json(*address)) == address, "the same address again");
+        fuzz::require(read_address(address_json(*address)) == *address, "the same address again");
     }
     if (const auto order = read_pairs_order(json)) {
         fuzz::require(order->ends <= 2 && order->peers.size() <= 2 && order->measure.queue_pairs <= 256, "limits");

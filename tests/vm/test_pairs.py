@@ -189,7 +189,7 @@ class PairsCommand(LabTest):
     def start(self, *arguments: str) -> dict[str, Command]:
         """n01 is the head."""
         port = self.lab.next_port()
-        variables = ["NNODES=2", "MASTER_ADDR=10.77.0.1", f"MASTER_PORT={port}"]
+        variables = ["NNODES=2", "MASTER_ADDR=10.77.0.1", f"MASTER_PORT={port}", f"RDMA_NCCL_TOKEN={'7' * 64}"]
         return {
             node: self.lab.start(node, "env", f"NODE_RANK={rank}", *variables, "rdma-nccl", *arguments)
             for rank, node in enumerate(("n01", "n02"))
