@@ -35,7 +35,7 @@ public:
                                           Clock::time_point connected, Clock::time_point deadline);
 
     /// Reports, and does what srun asks for until it has its answer: serves `listener` (the head node), or tries to
-    /// reach the head. Fails when srun is silent until `deadline` (ETIMEDOUT), or gone (another error).
+    /// reach the head. Fails when srun is silent until `deadline` (ETIMEDOUT), or gone (ECONNRESET).
     Result<Answer> agree(const NodeReport& report, std::optional<ReachListener> listener, Clock::time_point deadline);
 
     /// While the step runs; false when srun is gone, or does not take it within a second.

@@ -2,6 +2,7 @@
 #include "plugin/node.h"
 
 #include "lib/child.h"
+#include "lib/child_value.h"
 #include "lib/exchange_endpoint.h"
 #include "lib/exchange_report.h"
 #include "lib/format.h"
@@ -29,6 +30,22 @@
 
 namespace rdma_nccl {
 
+/// What came of writing the hosts files, where the user's directory may be one that hangs.
+struct WrittenHosts {
+    std::string directory; ///< empty: none
+    std::string problem;
+};
+
+constexpr std::string_view message_name(const WrittenHosts& /*m*/) {
+    return "hosts";
+}
+
+void fields(auto& f, Is<WrittenHosts> auto& m) {
+    constexpr std::size_t longest = 8192;
+    f("directory", raw(m.directory), longest);
+    f("problem", raw(m.problem), longest);
+}
+
 namespace {
 
 using std::chrono::milliseconds;
@@ -40,6 +57,7 @@ using Clock = ExchangeClient::Clock;
 constexpr seconds time_to_start(45);
 /// Of them, what follows the exchange may take: Slurm and the name service are asked when it has failed.
 constexpr seconds time_behind_exchange(5);
+constexpr seconds time_for_slurmctld(3); // at least, of those
 constexpr milliseconds patience_with_files(5000);
 constexpr milliseconds patience_with_slurmctld(5000);
 
@@ -206,11 +224,17 @@ void tell_placement(const NodeState& state, const TaskFacts& task, const Environ
     }
 }
 
+/// For one thing that may hang.
+milliseconds left_of(Clock::time_point deadline) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+    return std::clamp(left, milliseconds(1), usual_patience);
+}
+
 /// Many nodes whose exchange failed must not ask slurmctld at the same moment: each has its millisecond.
 void take_turn(const Host& host, Clock::time_point deadline) {
     constexpr milliseconds longest(10'000);
     const auto turn = std::min(milliseconds(host.node_id().value_or(0)), longest);
-    std::this_thread::sleep_until(std::min(Clock::now() + turn, deadline));
+    std::this_thread::sleep_until(std::min(Clock::now() + turn, deadline - time_for_slurmctld));
 }
 
 std::optional<SlurmsStep> ask_about(const Step& step, Clock::time_point deadline) {
@@ -322,7 +346,7 @@ void plan_head_alone(NodeState& state, const Host& host, const ExchangeResult& e
         note->head_address = known.head_address;
     }
     facts.head_node = find_head_node(facts.step);
-    resolve_head(facts, state.settings, usual_patience);
+    resolve_head(facts, state.settings, left_of(deadline));
 }
 
 /// Those that rank 0 may listen at; none on other nodes.
@@ -395,11 +419,12 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged,
 }
 
 /// hosts=mount. Of the step only the ids that Slurm gives are believed: its environment is the user's.
-void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts) {
+void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts, Clock::time_point deadline) {
     const std::uint32_t job = host.job_id().value_or(0);
     const std::uint32_t step = host.step_id().value_or(first_special_step);
     const auto own = read_etc_hosts();
-    const auto known = ask_slurm(job, step, state.facts.step.heterogeneous, Clock::now() + patience_with_slurmctld);
+    const auto known = ask_slurm(job, step, state.facts.step.heterogeneous,
+                                 std::min(Clock::now() + patience_with_slurmctld, deadline));
     auto made = make_etc_hosts(hosts, known ? std::optional(known->nodes) : std::nullopt, own);
     if (!made.warning.empty()) {
         state.warnings.insert(state.warnings.begin(), std::move(made.warning));
@@ -410,7 +435,7 @@ void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts) 
 }
 
 /// hosts=file and hosts=mount.
-void write_hosts(NodeState& state, const Host& host, HostsTable hosts) {
+void write_hosts(NodeState& state, const Host& host, HostsTable hosts, Clock::time_point deadline) {
     if (state.settings.hosts == HostsChoice::Off) {
         return;
     }
@@ -427,14 +452,19 @@ void write_hosts(NodeState& state, const Host& host, HostsTable hosts) {
         return;
     }
     if (state.settings.hosts == HostsChoice::Mount && state.settings.hosts_mount_allowed) {
-        add_etc_hosts(state, host, hosts);
+        add_etc_hosts(state, host, hosts, deadline);
     }
-    auto files = write_hosts_files(hosts, state.facts.environment, state.facts.step.name(), node);
-    if (!files) {
-        state.warnings.push_back(files.error().message);
+    const std::function<WrittenHosts()> write = [&] {
+        const auto files = write_hosts_files(hosts, state.facts.environment, state.facts.step.name(), node);
+        return files ? WrittenHosts{files->directory, ""} : WrittenHosts{"", files.error().message};
+    };
+    const WrittenHosts silent{"", "hosts=file: the job's directory did not answer in time"};
+    const auto written = ChildValue<WrittenHosts>::start(write).finish(deadline).value_or(silent);
+    if (written.directory.empty()) {
+        state.warnings.push_back(written.problem);
         return;
     }
-    state.hosts_files = std::move(*files);
+    state.hosts_files = HostsFiles{written.directory};
     const auto add = [&state](std::string_view name, std::string path) {
         state.plan.variables.push_back(
             {std::string(name), std::move(path), "exchange", "of this step", VariableAction::Set});
@@ -477,7 +507,9 @@ std::vector<Variable> without_logs(const NodeState& state) {
 
 /// Once, before the first task runs.
 void start_evidence(NodeState& state) {
-    const bool wanted = state.settings.verify != VerifyChoice::Off && state.sockets.srun && state.sockets.ours();
+    const bool watches_ports = state.settings.strict && state.has_rank_zero;
+    const bool wanted =
+        (state.settings.verify != VerifyChoice::Off || watches_ports) && state.sockets.srun && state.sockets.ours();
     if (!wanted || state.evidence) {
         return;
     }
@@ -556,7 +588,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         // After task_init, Slurm puts the limit of the shell that submitted over the one that we raise (ulimits.c).
         (void)host.unset_variable("SLURM_RLIMIT_MEMLOCK");
     }
-    write_hosts(state, host, exchanged.hosts);
+    write_hosts(state, host, exchanged.hosts, deadline);
     add_logs(state);
     if (key && !environment.get_users(token_variable)) {
         state.tasks_key = key_text(derive_key(*key, KeyPurpose::Tasks));
