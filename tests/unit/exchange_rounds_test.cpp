@@ -33,7 +33,7 @@ protected:
 
     void begin(ExchangeStep step) {
         rounds_ = std::make_unique<ExchangeRounds>(
-            std::move(step), [this](std::string_view line) { told_.emplace_back(line); },
+            std::move(step), [this](std::string_view line) { told_.emplace_back(line); }, [this] { ++ended_; },
             [this](int connection, const SharedBody& message) { sent_.emplace_back(connection, message); }, now_);
     }
 
@@ -79,6 +79,7 @@ protected:
     Clock::time_point now_{seconds(1000)};
     std::unique_ptr<ExchangeRounds> rounds_;
     std::vector<std::string> told_;
+    unsigned ended_ = 0; ///< how often the step was to be ended
     std::vector<std::pair<int, SharedBody>> sent_;
 };
 
@@ -444,6 +445,25 @@ TEST_F(ExchangeRoundsTest, AlarmsAreToldWithTheNodesName) {
     EXPECT_EQ(told_, (Texts{"n02: warning: mlx5_0 port 1 is down", "n02: warning: mlx5_0 port 1 is up again"}));
     EXPECT_EQ(rounds_->still_running(), 3U);
     EXPECT_TRUE(sent_.empty());
+}
+
+TEST_F(ExchangeRoundsTest, AnAlarmEndsAStrictStep) {
+    for (const bool strict : {false, true}) {
+        ExchangeStep step;
+        step.node_count = 1;
+        step.settings.strict = strict;
+        begin(std::move(step));
+        told_.clear();
+        EXPECT_FALSE(alarm(0, "before any report"));
+        EXPECT_TRUE(report(0));
+        EXPECT_EQ(ended_, 0U);
+        told_.clear();
+        EXPECT_TRUE(alarm(0, "mlx5_0 port 1 is down"));
+        EXPECT_EQ(ended_, strict ? 1U : 0U);
+        EXPECT_EQ(told_.size(), strict ? 2U : 1U);
+        EXPECT_EQ(told_.front(), "n01: warning: mlx5_0 port 1 is down");
+    }
+    EXPECT_EQ(told_.back(), "strict: the step is ended");
 }
 
 // Slurm's name of the node is told, not what it calls itself.

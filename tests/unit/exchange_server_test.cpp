@@ -590,6 +590,22 @@ TEST_F(ExchangeServerTest, AnAlarmIsToldWithTheNodesName) {
     EXPECT_EQ(told().back(), "n01: warning: mlx5_0 port 1 is down?");
 }
 
+TEST_F(ExchangeServerTest, AnAlarmEndsAStrictStep) {
+    open();
+    if (!server_) {
+        return;
+    }
+    ExchangeStep step;
+    step.node_count = 1;
+    step.settings.strict = true;
+    std::promise<void> ended;
+    ASSERT_TRUE(server_->start([step] { return step; }, [](std::string_view) {}, [&ended] { ended.set_value(); }));
+    auto end = take_part(endpoint_, key_, 0);
+    ASSERT_TRUE(end.agreement) << end.error;
+    EXPECT_TRUE(end.client->send_alarm("mlx5_0 port 1 is down"));
+    EXPECT_EQ(ended.get_future().wait_for(most_wait), std::future_status::ready);
+}
+
 /// In a process that may have no more threads: 0 when nobody listens after the failure.
 int start_without_threads(ExchangeServer& server) {
     if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) {
