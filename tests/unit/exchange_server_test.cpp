@@ -163,9 +163,12 @@ protected:
         }
     }
 
+    /// All but who is waited for, which a busy machine tells of, too.
     std::vector<std::string> told() {
         const std::lock_guard lock(mutex_);
-        return told_;
+        auto lines = told_;
+        std::erase_if(lines, [](const auto& line) { return line.starts_with("waiting for "); });
+        return lines;
     }
 
     Key key_ = random_key().value();
@@ -202,7 +205,7 @@ TEST_F(ExchangeServerTest, ThreeNodesAgree) {
         EXPECT_EQ(ends.back().agreement->head_why, "of the test");
         EXPECT_EQ(ends.back().agreement->block->first, 29400);
     }
-    ASSERT_EQ(told().size(), 1U) << told()[1];
+    ASSERT_EQ(told().size(), 1U);
     EXPECT_EQ(told()[0].substr(0, 42), "rank layout, 3 tasks on 3 nodes, head n01 ");
     for (auto& end : ends) {
         EXPECT_TRUE(end.client->send_evidence(NodeEvidence()));
@@ -576,8 +579,8 @@ TEST_F(ExchangeServerTest, ANodeThatDoesNotReadDoesNotHoldUpTheOthers) {
     std::vector<std::future<NodeEnd>> running;
     running.push_back(node(0));
     running.push_back(node(2));
-    expect_agreement(running); // after the time that a silent test has
-    EXPECT_EQ(told().size(), 3U);
+    expect_agreement(running);    // after the time that a silent test has
+    EXPECT_EQ(told().size(), 2U); // one of them that it was silent
 }
 
 TEST_F(ExchangeServerTest, AnAlarmIsToldWithTheNodesName) {
