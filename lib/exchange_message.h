@@ -27,9 +27,9 @@ using ServerMessage = std::variant<ReachTest, Hosts, Agreement, Disagreement>;
 
 /// What srun takes from a node at most, and a node from srun: without and with the hosts table. No message that is
 /// written is longer.
-inline constexpr std::size_t most_from_node = std::size_t{512} << 10;
+inline constexpr std::size_t most_from_node = std::size_t{1} << 20;
 inline constexpr std::size_t most_from_server = std::size_t{64} << 10;
-inline constexpr std::size_t most_with_hosts = std::size_t{8} << 20;
+inline constexpr std::size_t most_with_hosts = std::size_t{16} << 20;
 
 std::string write_message(const NodeMessage& message);
 std::string write_message(const ServerMessage& message);

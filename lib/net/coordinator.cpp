@@ -204,7 +204,12 @@ void Coordinator::send(int worker, SharedBody body) {
 
 void Coordinator::close(int worker) {
     strangers_.erase(worker);
-    connections_.erase(worker);
+    const auto found = connections_.find(worker);
+    if (found != connections_.end()) {
+        // A child may have a copy of the socket, which epoll(7) would go on to watch.
+        (void)watch(found->second.connection.fd(), EPOLL_CTL_DEL, worker, 0);
+        connections_.erase(found);
+    }
 }
 
 bool Coordinator::has(int worker) const {

@@ -114,16 +114,17 @@ std::optional<Connection> Dialer::work() {
     for (int n = 0; n < count; ++n) {
         const auto i = static_cast<std::size_t>(ready.at(static_cast<std::size_t>(n)).data.u64);
         auto& one = tries_[i];
+        watch(i,
+              EPOLL_CTL_DEL); // go_on() may close it, and a child may have a copy, which epoll(7) would go on to watch
         one.attempt->go_on();
         if (one.attempt->error() != 0) {
             note_failure(one);
         } else if (one.attempt->is_proven()) {
-            watch(i, EPOLL_CTL_DEL);
             auto connection = one.attempt->take();
             one.attempt.reset();
             return connection;
         } else {
-            watch(i, EPOLL_CTL_MOD);
+            watch(i, EPOLL_CTL_ADD);
         }
     }
     return std::nullopt;

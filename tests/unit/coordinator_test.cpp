@@ -4,11 +4,14 @@
 #include "lib/tcp.h"
 
 #include <algorithm>
+#include <csignal>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <string>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 using namespace rdma_nccl;
@@ -213,6 +216,65 @@ TEST_F(CoordinatorTest, DialEndsWithWhatEachAddressSaid) {
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().message, "127.0.0.1 port " + std::to_string(port) + ": Connection refused");
     EXPECT_EQ(dial({{}, port, key_, "test", 100}, soon, soon).error().message, "no address");
+}
+
+namespace {
+
+/// A child that has a copy of every descriptor of its parent, as long as this lives.
+class Copies {
+public:
+    Copies() : child_(::fork()) {
+        while (child_ == 0) {
+            ::pause();
+        }
+    }
+    Copies(const Copies&) = delete;
+    Copies& operator=(const Copies&) = delete;
+    Copies(Copies&&) = delete;
+    Copies& operator=(Copies&&) = delete;
+    ~Copies() {
+        (void)::kill(child_, SIGKILL);
+        (void)::waitpid(child_, nullptr, 0);
+    }
+
+private:
+    pid_t child_;
+};
+
+} // namespace
+
+// epoll(7) watches a socket until its last copy is closed, which a child may have.
+TEST_F(CoordinatorTest, AnAttemptThatHasFailedIsOverThoughAChildHasACopy) {
+    const auto listener = listen_on(0, PortSharing::Alone).value();
+    Dialer dialer({{loopback}, local_port(listener.get()), key_, "test", 100});
+    EXPECT_FALSE(dialer.work());
+    pollfd incoming{listener.get(), POLLIN, 0};
+    ASSERT_EQ(::poll(&incoming, 1, 20'000), 1);
+    { const UniqueFd ends_at_once(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
+    const Copies copies;
+    const auto end = Clock::now() + time_limit;
+    pollfd event{dialer.fd(), POLLIN, 0};
+    while (dialer.problem().find("no answer") != std::string::npos && Clock::now() < end) {
+        (void)::poll(&event, 1, 20'000);
+        EXPECT_FALSE(dialer.work());
+    }
+    EXPECT_NE(dialer.problem().find("has closed the connection"), std::string::npos) << dialer.problem();
+    EXPECT_EQ(::poll(&event, 1, 0), 0) << "nothing is left to watch";
+}
+
+TEST_F(CoordinatorTest, AConnectionThatWasClosedIsOverThoughAChildHasACopy) {
+    listen(rules());
+    const auto socket = stranger();
+    auto worker = join(target());
+    ASSERT_TRUE(worker);
+    ASSERT_TRUE(turn_until([&] { return coordinator_->connections() == 2 && count(Kind::Joined) == 1; }));
+    const Copies copies;
+    ASSERT_EQ(::send(socket.get(), "GET / HTTP/1.1", 14, MSG_NOSIGNAL), 14);
+    ASSERT_EQ(::shutdown(worker->fd(), SHUT_RDWR), 0);
+    ASSERT_TRUE(turn_until([&] { return coordinator_->connections() == 0; }));
+    EXPECT_EQ(count(Kind::Lost), 1U);
+    pollfd event{coordinator_->fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&event, 1, 0), 0) << "nothing is left to watch";
 }
 
 TEST(Dialer, OwnAddressesAreTheOthersOnlyWhereItRunsHere) {

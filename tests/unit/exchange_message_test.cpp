@@ -5,31 +5,28 @@
 
 #include <gtest/gtest.h>
 #include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 namespace rdma_nccl {
 namespace {
 
 using test::ip;
-using namespace std::string_literals;
 
-/// The body of a message, which must be whole and within the limit.
-std::string body_of(const std::string& bytes, std::size_t limit) {
-    MessageStream stream(limit);
-    stream.append(bytes);
-    const auto body = stream.next();
-    EXPECT_TRUE(body) << body.error().message;
-    EXPECT_TRUE(body && *body);
-    return body && *body ? **body : "";
-}
-
+/// Written, within the limit, and read again.
 template<typename Message>
 Message through(const Message& message) {
     if constexpr (std::is_constructible_v<NodeMessage, Message>) {
-        const auto read = read_node_message(body_of(write_message(NodeMessage(message)), most_from_node));
+        const auto text = write_message(NodeMessage(message));
+        EXPECT_LE(text.size(), most_from_node);
+        const auto read = read_node_message(text);
         EXPECT_TRUE(read) << read.error().message;
         return read ? std::get<Message>(*read) : Message();
     } else {
-        const auto read = read_server_message(body_of(write_message(ServerMessage(message)), most_with_hosts));
+        const auto text = write_message(ServerMessage(message));
+        EXPECT_LE(text.size(), (std::is_same_v<Message, Hosts>) ? most_with_hosts : most_from_server);
+        const auto read = read_server_message(text);
         EXPECT_TRUE(read) << read.error().message;
         return read ? std::get<Message>(*read) : Message();
     }
@@ -146,8 +143,27 @@ TEST(ExchangeMessage, EvidenceSurvives) {
 }
 
 TEST(ExchangeMessage, ResultsSurvive) {
-    EXPECT_EQ(through(ReachResult{0, 111, 110, 0}), (ReachResult{0, 111, 110, 0}));
-    EXPECT_EQ(through(ReachResult()), ReachResult());
+    EXPECT_EQ(through(Reached{{0, 111, 110, 0}}).errors, (ReachResult{0, 111, 110, 0}));
+    EXPECT_EQ(through(Reached()).errors, ReachResult());
+}
+
+TEST(ExchangeMessage, AlarmsSurvive) {
+    EXPECT_EQ(through(NodeAlarm{"mlx5_0 port 1 is down"}).text, "mlx5_0 port 1 is down");
+}
+
+TEST(ExchangeMessage, EvidenceAloneIsALine) {
+    auto evidence = full_evidence();
+    const auto text = write_evidence(evidence);
+    EXPECT_EQ(text.find('\n'), std::string::npos);
+    EXPECT_EQ(read_evidence(text).value(), evidence);
+    EXPECT_EQ(read_evidence(write_evidence({})).value(), NodeEvidence());
+    EXPECT_EQ(write_evidence(evidence), write_message(NodeMessage(evidence)));
+    evidence.problem = "two\nlines";
+    EXPECT_EQ(write_evidence(evidence).find('\n'), std::string::npos);
+    for (const auto& bad : {std::string(), std::string("{}"), text.substr(1), text.substr(0, text.size() - 1),
+                            text + text, write_message(NodeMessage(NodeAlarm{"x"})), std::string("evidence\n")}) {
+        EXPECT_FALSE(read_evidence(bad)) << bad;
+    }
 }
 
 TEST(ExchangeMessage, TestsSurvive) {
@@ -184,8 +200,8 @@ TEST(ExchangeMessage, AgreementsSurvive) {
 
 TEST(ExchangeMessage, HostsAndDisagreementsSurvive) {
     const HostsTable hosts = {{"n01", ip("10.0.0.1"), 8}, {"n02", ip("fd00::2"), 0}};
-    EXPECT_EQ(through(hosts), hosts);
-    EXPECT_EQ(through(HostsTable()), HostsTable());
+    EXPECT_EQ(through(Hosts{hosts}).table, hosts);
+    EXPECT_EQ(through(Hosts()).table, HostsTable());
     for (const bool unequal : {true, false}) {
         const auto head = unequal ? std::nullopt : std::optional(ip("10.0.0.1"));
         const auto again = through(Disagreement{"n02 was lost", unequal, unequal ? "" : "n01", head});
@@ -198,23 +214,19 @@ TEST(ExchangeMessage, HostsAndDisagreementsSurvive) {
 
 // --- Writing what has no place in a message ---
 
-TEST(ExchangeMessage, NoTextEndsItsLine) {
+TEST(ExchangeMessage, NoTextEndsItsMessage) {
     auto report = full_report();
-    report.node = "n01\ngpus 99";
-    report.fabric = "none\nlayout node\r\x1b[31m\xff";
-    report.plan_head_why = "why\nlistener 1";
-    report.block->why = "\nblock 1 2 user x";
+    report.node = "n01\",\"gpus\":99";
+    report.fabric = "none\n\r\x1b[31m\xff}}";
+    report.block->why = "\\\",\"first\":1";
     report.block->source = "two words";
-    report.warnings = {"one\nwarning two"};
+    report.warnings = {"one\",\"two"};
     const auto again = through(report);
-    EXPECT_EQ(again.node, "n01?gpus?99");
-    EXPECT_EQ(again.fabric, "none?layout node??[31m?");
-    EXPECT_EQ(again.plan_head_why, "why?listener 1");
-    EXPECT_EQ(again.block->why, "?block 1 2 user x");
-    EXPECT_EQ(again.block->source, "two?words");
-    EXPECT_EQ(again.warnings, (std::vector<std::string>{"one?warning two"}));
+    EXPECT_EQ(again.node, report.node);
+    EXPECT_EQ(again.fabric, "none???[31m?}}");
+    EXPECT_EQ(again.block, report.block);
+    EXPECT_EQ(again.warnings, report.warnings);
     EXPECT_EQ(again.gpus, 8U);
-    EXPECT_EQ(again.listener, 65535);
 }
 
 TEST(ExchangeMessage, LongNamesAndTextsAreCut) {
@@ -223,10 +235,9 @@ TEST(ExchangeMessage, LongNamesAndTextsAreCut) {
     report.fabric.assign(5000, 'f');
     report.warnings = {std::string(5000, 'w')};
     const auto again = through(report);
-    EXPECT_EQ(again.node.substr(0, 250), std::string(250, 'n'));
-    EXPECT_LE(again.node.size(), 255U);
-    EXPECT_EQ(again.fabric, std::string(400, 'f') + "...");
-    EXPECT_EQ(again.warnings.at(0), std::string(400, 'w') + "...");
+    EXPECT_EQ(again.node, std::string(252, 'n') + "...");
+    EXPECT_EQ(again.fabric, std::string(397, 'f') + "...");
+    EXPECT_EQ(again.warnings.at(0), std::string(397, 'w') + "...");
 }
 
 TEST(ExchangeMessage, OfTooManyItemsTheFirstAreSent) {
@@ -238,14 +249,14 @@ TEST(ExchangeMessage, OfTooManyItemsTheFirstAreSent) {
     EXPECT_EQ(again.ports.size(), 64U);
     EXPECT_EQ(again.addresses.size(), 64U);
     EXPECT_EQ(again.warnings.size(), 64U);
-    EXPECT_EQ(through(ReachResult(100, 1)).size(), 64U);
+    EXPECT_EQ(through(Reached{ReachResult(100, 1)}).errors.size(), 64U);
     EXPECT_EQ(through(ReachTest{std::vector<IpAddress>(100, ip("10.0.0.1")), 1}).addresses.size(), 64U);
 }
 
 // A message that is written must be one that the other side takes, whatever a node has to say.
 TEST(ExchangeMessage, TheLongestOfANodeIsWithinItsLimit) {
-    const std::string name(255, 'x');
-    const std::string text(500, 'x');
+    const std::string name(255, '"'); // two bytes each on the wire
+    const std::string text(500, '"');
     auto report = full_report();
     report.node = report.block->source = name;
     report.fabric = report.plan_head_why = report.block->why = text;
@@ -269,8 +280,8 @@ TEST(ExchangeMessage, TheLongestOfANodeIsWithinItsLimit) {
 }
 
 TEST(ExchangeMessage, TheLongestOfSrunIsWithinItsLimit) {
-    const std::string name(255, 'x');
-    const std::string text(500, 'x');
+    const std::string name(255, '"'); // two bytes each on the wire
+    const std::string text(500, '"');
     Agreement agreement;
     agreement.head_node = name;
     agreement.head = ip("1111:2222:3333:4444:5555:6666:7777:8888");
@@ -278,197 +289,184 @@ TEST(ExchangeMessage, TheLongestOfSrunIsWithinItsLimit) {
     agreement.block = PortBlock{65535, 65535, name, text, {}};
     agreement.left_out.assign(64, name);
     agreement.strict_fault = text;
-    const auto body = body_of(write_message(ServerMessage(agreement)), most_from_server);
-    EXPECT_TRUE(read_server_message(body));
+    EXPECT_EQ(through(agreement).left_out.size(), 64U);
+    EXPECT_EQ(through(Disagreement{text, true, name, agreement.head}).why.size(), 400U);
     // Slurm's node names have at most 64 characters (MAX_SLURM_NAME).
     const HostsTable hosts(65536, {std::string(64, 'n'), ip("1111:2222:3333:4444:5555:6666:7777:8888"), 4294967295U});
-    EXPECT_EQ(through(hosts).size(), 65536U);
+    EXPECT_EQ(through(Hosts{hosts}).table.size(), 65536U);
 }
 
 // --- Reading what a stranger could have written ---
 
-TEST(ExchangeMessage, UnknownKeysArePassedOver) {
-    const auto read = read_node_message("report\nnode n01\nnew-key \x01\x02 anything at all\n\nnode-two x\ngpus 3\n");
+/// A message of one name, and its values.
+std::string message(std::string_view name, std::string_view values) {
+    return "{\"" + std::string(name) + "\":" + std::string(values) + "}";
+}
+
+TEST(ExchangeMessage, UnknownFieldsArePassedOver) {
+    const auto read = read_node_message(message("report", R"({"node":"n01","new":[{"x":null}],"gpus":3})"));
     ASSERT_TRUE(read) << read.error().message;
     const auto& report = std::get<NodeReport>(*read);
     EXPECT_EQ(report.node, "n01");
     EXPECT_EQ(report.gpus, 3U);
-    EXPECT_TRUE(read_server_message("alone\nwhy none\nmore words\n"));
+    EXPECT_TRUE(read_server_message(message("alone", R"({"why":"none","more":"words"})")));
 }
 
 TEST(ExchangeMessage, UnknownMessagesAreRefused) {
-    for (const char* bad :
-         {"", "\n", "reports\n", "Report\n", " report\n", "report \nnode n01\n", "agreed\n", "try\n"}) {
-        EXPECT_FALSE(read_node_message(bad)) << bad;
+    for (const auto* const name : {"", "reports", "Report", " report", "agreed", "try", "hosts", "alone"}) {
+        EXPECT_FALSE(read_node_message(message(name, "{}"))) << name;
     }
-    for (const char* bad : {"", "\n", "report\n", "reached\n", "evidences\n", "agreed x\n"}) {
-        EXPECT_FALSE(read_server_message(bad)) << bad;
+    for (const auto* const name : {"", "report", "reached", "evidence", "alarm", "agreed x"}) {
+        EXPECT_FALSE(read_server_message(message(name, "{}"))) << name;
     }
-    const auto strange = read_node_message("\x1b[31m\x80");
-    ASSERT_FALSE(strange);
-    EXPECT_EQ(strange.error().message, "a message \"?[31m?\" is not known");
+    EXPECT_EQ(read_node_message("report\nnode n01\n").error().message, "not a message of rdma-nccl");
+    EXPECT_EQ(read_node_message(message("\\u001b[31m", "{}")).error().message,
+              "a message \"?[31m\" is not known; is rdma-nccl the same on all nodes?");
 }
 
-TEST(ExchangeMessage, MalformedLinesOfANodeAreRefused) {
-    for (const char* bad :
-         {"node ", "node", "job -1", "job 4294967296", "job 1x", "job", "job ", "job  1", "first-task 1.0",
-          "tasks 99999999999999999999", "gpus 65536", "gpus -1", "layout auto", "layout Rank", "layout", "cpus +1",
-          "cpus 0x1", "memlock none", "memlock -1", "memlock 18446744073709551616", "hcas 1", "hcas 1 x",
-          // ports: HCA PORT LAYER RATE MTU ROCE ADDRESS
-          "port mlx5_0", "port mlx5_0 1 2 100 9000 2", "port mlx5_0 1 3 100 9000 2 -", "port mlx5_0 1 2 -1 9000 2 -",
-          "port mlx5_0 1 2 nan 9000 2 -", "port mlx5_0 1 2 inf 9000 2 -", "port mlx5_0 1 2 1e10 9000 2 -",
-          "port mlx5_0 1 2 1e999 9000 2 -", "port mlx5_0 1 2 100 9000 3 -", "port mlx5_0 1 2 100 9000 2 10.0.0.1",
-          "port mlx5_0 1 2 100 9000 2 10.0.0.1/33", "port mlx5_0 1 2 100 9000 2 fd00::1/129",
-          "port mlx5_0 1 2 100 9000 2 x/24", "port mlx5_0 -1 2 100 9000 2 -", "port  1 2 100 9000 2 -",
-          // addresses: NETDEV ADDRESS fabric|other
-          "address eth0 - fabric", "address eth0 10.0.0.1 fabric", "address eth0 10.0.0.1/24", "address eth0",
-          "plan-head ", "plan-head n01 given", "plan-head 10.0.0.1", "plan-head 10.0.0.256 given x",
-          // blocks: FIRST SECOND SOURCE WHY
-          "block 0 1 derived x", "block 1 0 derived x", "block 65536 1 derived x", "block 1 65536 derived x", "block 1",
-          "block 1 2", "block - 2 derived x", "listener -1", "listener 65536", "listener x"}) {
-        EXPECT_FALSE(read_node_message(std::string("report\n") + bad + "\n")) << bad;
-    }
-    for (const char* bad : {"errno ", "errno x", "errno 99999999999", "errno 1x", "errno"}) {
-        EXPECT_FALSE(read_node_message(std::string("reached\n") + bad)) << bad;
-    }
-    for (const char* bad :
-         {"rdma 1 2", "rdma 1 -2 all", "rdma 1 18446744073709551616 all", "rdma 1 2 some",
-          "port mlx5_0:1 5 1 2 all expected ", "port mlx5_0:1 0 1 2", "netdev eth0 3 1 2 all ",
-          "traffic nan counted bytes", "traffic -1 counted bytes", "qps known x", "gpus x", "log 1 2.28.9 1 2 3"}) {
-        EXPECT_FALSE(read_node_message(std::string("evidence\n") + bad)) << bad;
+/// That `values` are refused, and that they are not without what is wrong.
+template<typename Read>
+void expect_refused(const Read& read, std::string_view name, const std::vector<std::string>& bad) {
+    EXPECT_TRUE(read(message(name, "{}")));
+    for (const auto& field : bad) {
+        EXPECT_FALSE(read(message(name, "{" + field + "}"))) << name << " " << field;
     }
 }
 
-TEST(ExchangeMessage, MalformedLinesOfSrunAreRefused) {
-    for (const char* bad : {"port 65536", "port -1", "port", "address", "address n01", "address 10.0.0.1/24"}) {
-        EXPECT_FALSE(read_server_message(std::string("try\n") + bad)) << bad;
+TEST(ExchangeMessage, MalformedFieldsOfANodeAreRefused) {
+    const std::string port = R"("hca":"mlx5_0","port":1,"link_layer":2,"rate_gbps":100,"mtu":9000,"roce":2)";
+    ASSERT_TRUE(read_node_message(message("report", "{\"ports\":[{" + port + "}]}")));
+    std::vector<std::string> bad = {R"("node":1)",
+                                    R"("node":null)",
+                                    R"("job":-1)",
+                                    R"("job":4294967296)",
+                                    R"("job":"1")",
+                                    R"("first_task":1.5)",
+                                    R"("tasks":99999999999999999999)",
+                                    R"("gpus":65536)",
+                                    R"("gpus":-1)",
+                                    R"("layout":0)",
+                                    R"("layout":4)",
+                                    R"("layout":"node")",
+                                    R"("cpus":true)",
+                                    R"("memlock_kib":-1)",
+                                    R"("memlock_kib":18446744073709551616)",
+                                    R"("memlock_kib":null)",
+                                    R"("hcas":[])",
+                                    R"("ports":{})",
+                                    R"("ports":["mlx5_0"])",
+                                    R"("addresses":["10.0.0.1"])",
+                                    R"("plan_head":"n01")",
+                                    R"("plan_head":"10.0.0.256")",
+                                    R"("plan_head_is_given":1)",
+                                    R"("listener":65536)",
+                                    R"("listener":-1)",
+                                    R"("block":{"first":0,"second":1})",
+                                    R"("block":{"first":1,"second":0})",
+                                    R"("block":{})",
+                                    R"("block":{"first":65536})",
+                                    R"("block":{"first":1,"second":65536})",
+                                    R"("block":[29400])",
+                                    R"("warnings":"one")",
+                                    R"("warnings":[1])"};
+    for (const auto* const field :
+         {R"("link_layer":3)", R"("rate_gbps":-1)", R"("rate_gbps":1e10)", R"("rate_gbps":1e999)",
+          R"("rate_gbps":"nan")", R"("roce":0)", R"("roce":3)", R"("port":-1)", R"("address":"10.0.0.1/24")",
+          R"("address":{"address":"10.0.0.1","prefix":33})", R"("address":{"address":"fd00::1","prefix":129})",
+          R"("address":{"address":"x","prefix":24})"}) {
+        bad.push_back("\"ports\":[{" + port + "},{" + field + "}]");
     }
-    for (const char* bad :
-         {"head-node", "layout 1", "head", "head n01 why", "block 0 0 x y", "ranks 0 1", "ranks 0 8 7", "ranks 4 4 7",
-          "ranks -1 1 2", "ranks 4294967295 2 4294967295", "ranks 1 4294967295 4294967295", "left-out "}) {
-        EXPECT_FALSE(read_server_message(std::string("agreed\n") + bad)) << bad;
-    }
-    for (const char* bad : {"host n01", "host n01 n01 1", "host n01 10.0.0.1", "host n01 10.0.0.1 -1"}) {
-        EXPECT_FALSE(read_server_message(std::string("hosts\n") + bad)) << bad;
-    }
-    EXPECT_TRUE(read_server_message("agreed\nranks 4 3 7"));
-    EXPECT_TRUE(read_server_message("agreed\nranks 0 0 0"));
+    expect_refused(read_node_message, "report", bad);
+    expect_refused(read_node_message, "reached",
+                   {R"("errors":0)", R"("errors":["0"])", R"("errors":[99999999999])", R"("errors":[1.5])"});
+    expect_refused(read_node_message, "alarm", {R"("text":1)", R"("text":null)"});
+    expect_refused(read_node_message, "evidence",
+                   {R"("traffic":[])", R"("traffic":{"seconds":-1})", R"("traffic":{"seconds":1e9})",
+                    R"("traffic":{"rdma":{"tx":-1}})", R"("traffic":{"rdma":{"tx":18446744073709551616}})",
+                    R"("traffic":{"ports":[{"source":5}]})", R"("traffic":{"netdevs":[{"role":3}]})",
+                    R"("traffic":{"ports":[{"bytes":{"at_least":1}}]})", R"("qps":{"known":"yes"})", R"("gpus":"8")",
+                    R"("log":{"ranks":-1})", R"("log":[])", R"("causes":{})", R"("exclusive":null)"});
+}
+
+TEST(ExchangeMessage, MalformedFieldsOfSrunAreRefused) {
+    expect_refused(read_server_message, "try",
+                   {R"("port":65536)", R"("port":-1)", R"("addresses":"10.0.0.1")", R"("addresses":["n01"])",
+                    R"("addresses":["10.0.0.1/24"])", R"("addresses":[1])"});
+    expect_refused(read_server_message, "agreed",
+                   {R"("head_node":1)", R"("layout":0)", R"("layout":4)", R"("head":"n01")", R"("block":{"first":0})",
+                    R"("ranks":[0,1,2])", R"("ranks":{"first":0,"count":8,"total":7})",
+                    R"("ranks":{"first":4,"count":4,"total":7})", R"("ranks":{"first":-1,"count":1,"total":2})",
+                    R"("ranks":{"first":4294967295,"count":2,"total":4294967295})",
+                    R"("ranks":{"first":1,"count":4294967295,"total":4294967295})", R"("left_out":[1])"});
+    expect_refused(read_server_message, "hosts",
+                   {R"("table":{})", R"("table":["n01"])", R"("table":[{"name":"n01","address":"n01"}])",
+                    R"("table":[{"name":"n01","address":"10.0.0.1","slots":-1}])"});
+    expect_refused(read_server_message, "alone", {R"("why":[])", R"("unequal_gpus":"no")", R"("head":"n01")"});
+    EXPECT_TRUE(read_server_message(message("agreed", R"({"ranks":{"first":4,"count":3,"total":7}})")));
+    EXPECT_TRUE(read_server_message(message("agreed", R"({"ranks":{"first":0,"count":0,"total":0}})")));
 }
 
 TEST(ExchangeMessage, TooManyItemsAreRefused) {
-    const auto many = [](std::string_view name, std::string_view line, unsigned count) {
-        std::string text = std::string(name) + "\n";
+    const auto list = [](std::string_view item, unsigned count) {
+        std::string text;
         for (unsigned i = 0; i < count; ++i) {
-            text += std::string(line) + "\n";
+            text += (i == 0 ? "" : ",") + std::string(item);
         }
-        return text;
+        return "[" + text + "]";
     };
-    for (const auto* line : {"port mlx5_0 1 2 100 9000 2 -", "address eth0 10.0.0.1/24 other", "warning x"}) {
-        EXPECT_TRUE(read_node_message(many("report", line, 64))) << line;
-        EXPECT_FALSE(read_node_message(many("report", line, 65))) << line;
+    struct Limit {
+        std::string before, item;
+        unsigned most;
+        std::string after = "}}";
+    };
+    for (const auto& [before, item, most, after] :
+         {Limit{R"({"report":{"ports":)", "{}", 64}, Limit{R"({"report":{"addresses":)", "{}", 64},
+          Limit{R"({"report":{"warnings":)", "\"x\"", 64}, Limit{R"({"reached":{"errors":)", "1", 64},
+          Limit{R"({"evidence":{"traffic":{"ports":)", "{}", 128, "}}}"},
+          Limit{R"({"evidence":{"traffic":{"netdevs":)", "{}", 128, "}}}"},
+          Limit{R"({"evidence":{"qps":{"own_ports":)", "\"x\"", 128, "}}}"},
+          Limit{R"({"evidence":{"qps":{"others":)", "\"x\"", 64, "}}}"},
+          Limit{R"({"evidence":{"log":{"hcas":)", "\"x\"", 128, "}}}"},
+          Limit{R"({"evidence":{"log":{"causes":)", "\"x\"", 64, "}}}"},
+          Limit{R"({"evidence":{"log":{"networks":)", "\"x\"", 64, "}}}"},
+          Limit{R"({"evidence":{"causes":)", "\"x\"", 64}}) {
+        EXPECT_TRUE(read_node_message(before + list(item, most) + after)) << before;
+        EXPECT_FALSE(read_node_message(before + list(item, most + 1) + after)) << before;
     }
-    EXPECT_TRUE(read_node_message(many("reached", "errno 1", 64)));
-    EXPECT_FALSE(read_node_message(many("reached", "errno 1", 65)));
-    for (const auto* line :
-         {"port mlx5_0:1 0 1 2 all expected ", "netdev eth0 0 1 2 all ", "own-port x", "log-hca x"}) {
-        EXPECT_TRUE(read_node_message(many("evidence", line, 128))) << line;
-        EXPECT_FALSE(read_node_message(many("evidence", line, 129))) << line;
+    for (const auto& [before, item, most, after] :
+         {Limit{R"({"try":{"addresses":)", "\"10.0.0.1\"", 64}, Limit{R"({"agreed":{"left_out":)", "\"mlx5_0:1\"", 64},
+          Limit{R"({"hosts":{"table":)", "{}", 65536}}) {
+        EXPECT_TRUE(read_server_message(before + list(item, most) + after)) << before;
+        EXPECT_FALSE(read_server_message(before + list(item, most + 1) + after)) << before;
     }
-    for (const auto* line : {"other x", "cause x", "log-cause x", "log-network x"}) {
-        EXPECT_TRUE(read_node_message(many("evidence", line, 64))) << line;
-        EXPECT_FALSE(read_node_message(many("evidence", line, 65))) << line;
-    }
-    EXPECT_FALSE(read_server_message(many("try", "address 10.0.0.1", 65)));
-    EXPECT_FALSE(read_server_message(many("agreed", "left-out mlx5_0:1", 65)));
-    EXPECT_TRUE(read_server_message(many("hosts", "host a ::1 1", 65536)));
-    EXPECT_FALSE(read_server_message(many("hosts", "host a ::1 1", 65537)));
 }
 
-TEST(ExchangeMessage, TooLongNamesAreRefusedAndTextsCut) {
-    const std::string longest(255, 'n');
-    EXPECT_TRUE(read_node_message("report\nnode " + longest));
-    EXPECT_FALSE(read_node_message("report\nnode " + longest + "n"));
-    const auto report = read_node_message("report\nfabric " + std::string(1000, 'f'));
-    ASSERT_TRUE(report);
-    EXPECT_EQ(std::get<NodeReport>(*report).fabric.size(), 403U);
+TEST(ExchangeMessage, TooLongTextsAreRefused) {
+    const auto field = [](const std::string& name, std::size_t size) {
+        return message("report", "{\"" + name + "\":\"" + std::string(size, 'x') + "\"}");
+    };
+    EXPECT_TRUE(read_node_message(field("node", 255)));
+    EXPECT_FALSE(read_node_message(field("node", 256)));
+    EXPECT_TRUE(read_node_message(field("fabric", 400)));
+    EXPECT_FALSE(read_node_message(field("fabric", 401)));
 }
 
 TEST(ExchangeMessage, WhatComesInIsPrintable) {
-    const auto read = read_node_message("report\nnode n\x1b[1m\nfabric a\tb\x7f\xc3\xa4\nwarning \x07!\n");
+    const auto read = read_node_message(message(
+        "report", "{\"node\":\"n\\u001b[1m\",\"fabric\":\"a\\tb\\u007f\xc3\xa4\",\"warnings\":[\"\\u0007!\"]}"));
     ASSERT_TRUE(read) << read.error().message;
     const auto& report = std::get<NodeReport>(*read);
     EXPECT_EQ(report.node, "n?[1m");
     EXPECT_EQ(report.fabric, "a?b???");
     EXPECT_EQ(report.warnings.at(0), "?!");
-    const auto bad = read_node_message("report\njob \x1b\n");
-    ASSERT_FALSE(bad);
-    EXPECT_EQ(bad.error().message, "the line \"job ?\" of a message \"report\" is malformed");
+    EXPECT_EQ(read_node_message(message("report", R"({"job":"x"})")).error().message,
+              "a message \"report\" is malformed");
 }
 
-// --- The stream ---
-
-std::string with_length(std::string_view body) {
-    std::string bytes(4, '\0');
-    bytes[2] = static_cast<char>(body.size() >> 8U);
-    bytes[3] = static_cast<char>(body.size() & 0xffU);
-    return bytes + std::string(body);
-}
-
-TEST(ExchangeStream, ByteByByte) {
-    const std::string first = write_message(NodeMessage(full_report()));
-    const std::string bytes = first + write_message(NodeMessage(ReachResult{1, 2, 3}));
-    MessageStream stream(most_from_node);
-    std::vector<std::string> bodies;
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-        ASSERT_GT(stream.room(), 0U);
-        stream.append(bytes.substr(i, 1));
-        const auto body = stream.next();
-        ASSERT_TRUE(body);
-        ASSERT_EQ(body->has_value(), i + 1 == first.size() || i + 1 == bytes.size()) << i;
-        if (*body) {
-            bodies.push_back(**body);
-        }
-    }
-    ASSERT_EQ(bodies.size(), 2U);
-    expect_equal(std::get<NodeReport>(read_node_message(bodies[0]).value()), full_report());
-    EXPECT_EQ(std::get<ReachResult>(read_node_message(bodies[1]).value()), (ReachResult{1, 2, 3}));
-}
-
-TEST(ExchangeStream, SeveralAtOnce) {
-    MessageStream stream(100);
-    stream.append(with_length("one") + with_length("") + with_length("three") + "\0\0\0"s);
-    EXPECT_EQ(stream.next().value(), "one");
-    EXPECT_EQ(stream.next().value(), "");
-    EXPECT_EQ(stream.next().value(), "three");
-    EXPECT_EQ(stream.next().value(), std::nullopt);
-    stream.append("\1x");
-    EXPECT_EQ(stream.next().value(), "x");
-}
-
-TEST(ExchangeStream, ALengthBeyondTheLimitFailsAtOnce) {
-    for (const std::string& length : {"\0\0\0\x65"s, "\0\0\1\0"s, "\xff\xff\xff\xff"s, "\x80\0\0\0"s, "GET "s}) {
-        MessageStream stream(100);
-        stream.append(length);
-        EXPECT_FALSE(stream.next());
-    }
-    MessageStream stream(100);
-    stream.append("\0\0\0\x64"s);
-    EXPECT_EQ(stream.next().value(), std::nullopt);
-    EXPECT_EQ(stream.room(), 100U);
-    stream.append(std::string(100, 'x'));
-    EXPECT_EQ(stream.room(), 0U);
-    EXPECT_EQ(stream.next().value(), std::string(100, 'x'));
-    EXPECT_EQ(stream.room(), 104U);
-}
-
-// A stream that was cut gives no message, and what is cut off a body is no crash.
-TEST(ExchangeStream, TruncatedAnywhere) {
-    const std::string bytes = write_message(NodeMessage(full_report()));
-    for (std::size_t length = 0; length < bytes.size(); ++length) {
-        MessageStream stream(most_from_node);
-        stream.append(bytes.substr(0, length));
-        EXPECT_EQ(stream.next().value(), std::nullopt) << length;
-        (void)read_node_message(bytes.substr(std::min<std::size_t>(4, length), length));
+TEST(ExchangeMessage, TruncatedAnywhereItIsNone) {
+    const auto text = write_message(NodeMessage(full_report()));
+    for (std::size_t length = 0; length < text.size(); ++length) {
+        EXPECT_FALSE(read_node_message(text.substr(0, length))) << length;
     }
 }
 

@@ -64,16 +64,10 @@ inline NodeReport fabric_report(unsigned index, std::uint16_t listener = 29400) 
     return report;
 }
 
-/// What srun sent, without its length.
+/// What srun sent.
 template<typename Message>
-Message from_server(std::string_view bytes) {
-    MessageStream stream(most_with_hosts);
-    stream.append(bytes);
-    const auto body = stream.next();
-    if (!body || !*body) {
-        throw std::runtime_error("no whole message");
-    }
-    auto message = read_server_message(**body);
+Message from_server(std::string_view text) {
+    auto message = read_server_message(text);
     if (!message) {
         throw std::runtime_error(message.error().message);
     }

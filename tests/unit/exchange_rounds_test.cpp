@@ -33,16 +33,16 @@ protected:
 
     void begin(ExchangeStep step) {
         rounds_ = std::make_unique<ExchangeRounds>(
-            std::move(step), [this](std::string_view line) { told_.emplace_back(line); },
-            [this](int connection, const std::shared_ptr<const std::string>& message) {
-                sent_.emplace_back(connection, *message);
-            },
-            now_);
+            std::move(step), [this](std::string_view line) { told_.emplace_back(line); }, [this] { ++ended_; },
+            [this](int connection, const SharedBody& message) { sent_.emplace_back(connection, message); }, now_);
     }
 
     bool report(unsigned index) { return rounds_->take(connection(index), fabric_report(index), now_); }
     bool result(unsigned index, ReachResult codes = {0, 0}) {
-        return rounds_->take(connection(index), std::move(codes), now_);
+        return rounds_->take(connection(index), Reached{std::move(codes)}, now_);
+    }
+    bool alarm(unsigned index, std::string text) {
+        return rounds_->take(connection(index), NodeAlarm{std::move(text)}, now_);
     }
     bool evidence(unsigned index) { return rounds_->take(connection(index), NodeEvidence(), now_); }
     static int connection(unsigned index) { return static_cast<int>(index) + 10; }
@@ -56,8 +56,8 @@ protected:
     template<typename Message>
     std::vector<int> take_sent() {
         std::vector<int> connections;
-        for (const auto& [connection, bytes] : std::exchange(sent_, {})) {
-            (void)test::from_server<Message>(bytes);
+        for (const auto& [connection, text] : std::exchange(sent_, {})) {
+            (void)test::from_server<Message>(*text);
             connections.push_back(connection);
         }
         return connections;
@@ -79,7 +79,8 @@ protected:
     Clock::time_point now_{seconds(1000)};
     std::unique_ptr<ExchangeRounds> rounds_;
     std::vector<std::string> told_;
-    std::vector<std::pair<int, std::string>> sent_;
+    unsigned ended_ = 0; ///< how often the step was to be ended
+    std::vector<std::pair<int, SharedBody>> sent_;
 };
 
 using Connections = std::vector<int>;
@@ -92,7 +93,7 @@ TEST_F(ExchangeRoundsTest, ACompleteExchange) {
     EXPECT_TRUE(sent_.empty());
     EXPECT_TRUE(report(2));
     ASSERT_EQ(sent_.size(), 2U);
-    const auto test = test::from_server<ReachTest>(sent_[0].second);
+    const auto test = test::from_server<ReachTest>(*sent_[0].second);
     EXPECT_EQ(test.port, 29400);
     EXPECT_EQ(test.addresses, (std::vector<IpAddress>{ip("10.1.0.1"), ip("10.2.0.1")}));
     EXPECT_EQ(take_sent<ReachTest>(), (Connections{11, 12}));
@@ -103,7 +104,7 @@ TEST_F(ExchangeRoundsTest, ACompleteExchange) {
     EXPECT_TRUE(result(1));
     EXPECT_TRUE(rounds_->answered());
     ASSERT_EQ(sent_.size(), 3U);
-    EXPECT_EQ(test::from_server<Agreement>(sent_[1].second).head, ip("10.1.0.1"));
+    EXPECT_EQ(test::from_server<Agreement>(*sent_[1].second).head, ip("10.1.0.1"));
     EXPECT_EQ(take_sent<Agreement>(), (Connections{10, 11, 12}));
     ASSERT_EQ(told_.size(), 1U);
     EXPECT_EQ(told_[0].substr(0, 34), "rank layout, 3 tasks on 3 nodes, h");
@@ -171,7 +172,7 @@ TEST_F(ExchangeRoundsTest, ReportsInAnyOrderGetIntoRankOrder) {
     EXPECT_TRUE(result(1));
     EXPECT_TRUE(result(2));
     ASSERT_EQ(sent_.size(), 6U); // the hosts come before each answer
-    const auto hosts = test::from_server<HostsTable>(sent_[0].second);
+    const auto hosts = test::from_server<Hosts>(*sent_[0].second).table;
     ASSERT_EQ(hosts.size(), 3U);
     EXPECT_EQ(hosts[0].name, "n01");
     EXPECT_EQ(hosts[2].name, "n03");
@@ -179,8 +180,8 @@ TEST_F(ExchangeRoundsTest, ReportsInAnyOrderGetIntoRankOrder) {
     for (unsigned i = 0; i < 3; ++i) {
         const auto& [number, bytes] = sent_[2 * i + 1];
         EXPECT_EQ(number, connection(i));
-        EXPECT_EQ(test::from_server<Agreement>(bytes).ranks, shares[i]);
-        EXPECT_EQ(test::from_server<Agreement>(bytes).head_node, "n01");
+        EXPECT_EQ(test::from_server<Agreement>(*bytes).ranks, shares[i]);
+        EXPECT_EQ(test::from_server<Agreement>(*bytes).head_node, "n01");
     }
 }
 
@@ -238,7 +239,7 @@ TEST_F(ExchangeRoundsTest, AtTheTimeLimitAllAreToldToPlanAlone) {
     pass(seconds(1));
     EXPECT_TRUE(rounds_->answered());
     ASSERT_EQ(sent_.size(), 2U);
-    const auto answer = test::from_server<Disagreement>(sent_[0].second);
+    const auto answer = test::from_server<Disagreement>(*sent_[0].second);
     EXPECT_EQ(
         answer.why,
         "1 of 3 nodes did not report within 30 s: n02 (no plugin there? a slow prolog needs a greater exchange=)");
@@ -255,7 +256,7 @@ TEST_F(ExchangeRoundsTest, EqualGpusAreToldAsEqual) {
     EXPECT_TRUE(report(1));
     pass(seconds(60));
     ASSERT_EQ(sent_.size(), 2U);
-    EXPECT_FALSE(test::from_server<Disagreement>(sent_[0].second).unequal_gpus);
+    EXPECT_FALSE(test::from_server<Disagreement>(*sent_[0].second).unequal_gpus);
 }
 
 TEST_F(ExchangeRoundsTest, AReportAfterThatHearsWhy) {
@@ -267,15 +268,59 @@ TEST_F(ExchangeRoundsTest, AReportAfterThatHearsWhy) {
     ASSERT_EQ(sent_.size(), 1U);
     EXPECT_EQ(sent_[0].first, 11);
     EXPECT_EQ(
-        test::from_server<Disagreement>(sent_[0].second).why,
+        test::from_server<Disagreement>(*sent_[0].second).why,
         "2 of 3 nodes did not report within 30 s: n[02-03] (no plugin there? a slow prolog needs a greater exchange=)");
     agree();
     EXPECT_TRUE(rounds_->take(20, fabric_report(1), now_));
     ASSERT_EQ(sent_.size(), 1U);
-    EXPECT_EQ(test::from_server<Disagreement>(sent_[0].second).why, "it came too late");
+    EXPECT_EQ(test::from_server<Disagreement>(*sent_[0].second).why, "it came too late");
     EXPECT_EQ(rounds_->still_running(), 3U);
     rounds_->lose(20);
     EXPECT_EQ(rounds_->still_running(), 3U);
+}
+
+// A step that began without them may have thousands: all get one message.
+TEST_F(ExchangeRoundsTest, ManyLateNodesShareTheirAnswer) {
+    constexpr unsigned many = 3000;
+    begin(many);
+    EXPECT_TRUE(report(0));
+    pass(seconds(60));
+    ASSERT_EQ(sent_.size(), 1U);
+    for (unsigned i = 1; i < many; ++i) {
+        ASSERT_TRUE(rounds_->take(connection(i), plain_report(i), now_));
+    }
+    ASSERT_EQ(sent_.size(), many);
+    EXPECT_EQ(test::from_server<Disagreement>(*sent_[0].second).why.substr(0, 44),
+              "2999 of 3000 nodes did not report within 30 ");
+    for (unsigned i = 0; i < many; ++i) {
+        ASSERT_EQ(sent_[i].first, connection(i));
+        ASSERT_EQ(sent_[i].second, sent_[0].second) << "the same object, written once";
+    }
+    EXPECT_EQ(rounds_->still_running(), 1U);
+}
+
+TEST_F(ExchangeRoundsTest, WhatAllGetIsWrittenOnce) {
+    ExchangeStep step;
+    step.node_count = 3;
+    step.settings.hosts = HostsChoice::File;
+    begin(std::move(step));
+    for (unsigned i = 0; i < 3; ++i) {
+        EXPECT_TRUE(report(i));
+    }
+    ASSERT_EQ(sent_.size(), 2U);
+    EXPECT_EQ(sent_[0].second, sent_[1].second) << "the test";
+    EXPECT_TRUE(result(1));
+    EXPECT_TRUE(result(2));
+    ASSERT_EQ(sent_.size(), 8U);
+    EXPECT_EQ(test::from_server<Hosts>(*sent_[2].second).table.size(), 3U);
+    EXPECT_EQ(sent_[2].second, sent_[4].second);
+    EXPECT_EQ(sent_[2].second, sent_[6].second);
+    sent_.clear();
+    for (const int connection : {20, 21}) {
+        EXPECT_TRUE(rounds_->take(connection, fabric_report(1), now_));
+    }
+    ASSERT_EQ(sent_.size(), 2U);
+    EXPECT_EQ(sent_[0].second, sent_[1].second) << "the answer to late ones";
 }
 
 TEST_F(ExchangeRoundsTest, ALostNodeEndsIt) {
@@ -285,7 +330,7 @@ TEST_F(ExchangeRoundsTest, ALostNodeEndsIt) {
     rounds_->lose(11);
     EXPECT_TRUE(rounds_->answered());
     ASSERT_EQ(sent_.size(), 1U);
-    EXPECT_EQ(test::from_server<Disagreement>(sent_[0].second).why,
+    EXPECT_EQ(test::from_server<Disagreement>(*sent_[0].second).why,
               "n02 was lost before the nodes of the step had agreed");
     EXPECT_EQ(take_sent<Disagreement>(), (Connections{10}));
     EXPECT_EQ(rounds_->still_running(), 1U);
@@ -331,7 +376,7 @@ TEST_F(ExchangeRoundsTest, SilentTestsHaveALimit) {
     EXPECT_EQ(told_, (Texts{"waiting for connection tests of 1 of 3 nodes (2 s)"}));
     told_.clear();
     const auto limit = rounds_->next_time();
-    EXPECT_GT(limit, now_ - seconds(2) + reach_patience);
+    EXPECT_GT(limit, now_ - seconds(2) + reach_timeout);
     now_ = limit;
     pass(milliseconds(0));
     EXPECT_EQ(take_sent<Agreement>(), (Connections{10, 11, 12}));
@@ -393,6 +438,62 @@ TEST_F(ExchangeRoundsTest, LossesAndEvidenceEndTheRun) {
     EXPECT_TRUE(sent_.empty());
 }
 
+TEST_F(ExchangeRoundsTest, AlarmsAreToldWithTheNodesName) {
+    agree();
+    EXPECT_TRUE(alarm(1, "mlx5_0 port 1 is down"));
+    EXPECT_TRUE(alarm(1, "mlx5_0 port 1 is up again"));
+    EXPECT_EQ(told_, (Texts{"n02: warning: mlx5_0 port 1 is down", "n02: warning: mlx5_0 port 1 is up again"}));
+    EXPECT_EQ(rounds_->still_running(), 3U);
+    EXPECT_TRUE(sent_.empty());
+}
+
+TEST_F(ExchangeRoundsTest, AnAlarmEndsAStrictStep) {
+    for (const bool strict : {false, true}) {
+        ExchangeStep step;
+        step.node_count = 1;
+        step.settings.strict = strict;
+        begin(std::move(step));
+        told_.clear();
+        EXPECT_FALSE(alarm(0, "before any report"));
+        EXPECT_TRUE(report(0));
+        EXPECT_EQ(ended_, 0U);
+        told_.clear();
+        EXPECT_TRUE(alarm(0, "mlx5_0 port 1 is down"));
+        EXPECT_EQ(ended_, strict ? 1U : 0U);
+        EXPECT_EQ(told_.size(), strict ? 2U : 1U);
+        EXPECT_EQ(told_.front(), "n01: warning: mlx5_0 port 1 is down");
+    }
+    EXPECT_EQ(told_.back(), "strict: the step is ended");
+}
+
+// Slurm's name of the node is told, not what it calls itself.
+TEST_F(ExchangeRoundsTest, AnAlarmNamesTheNodeThatSlurmKnows) {
+    begin(1);
+    auto other = plain_report(0);
+    other.node = "n02.evil";
+    EXPECT_TRUE(rounds_->take(10, other, now_));
+    EXPECT_TRUE(alarm(0, "x"));
+    EXPECT_EQ(told_.back(), "n01: warning: x");
+}
+
+TEST_F(ExchangeRoundsTest, AlarmsOutOfPlaceAreRefused) {
+    begin(2);
+    EXPECT_FALSE(alarm(0, "before any report"));
+    EXPECT_TRUE(report(0));
+    EXPECT_FALSE(alarm(0, "before the answer"));
+    EXPECT_TRUE(report(1));
+    EXPECT_TRUE(result(1));
+    told_.clear();
+    EXPECT_FALSE(alarm(7, "of nobody"));
+    EXPECT_TRUE(evidence(1));
+    EXPECT_FALSE(alarm(1, "after the end"));
+    rounds_->lose(10);
+    EXPECT_FALSE(alarm(0, "lost"));
+    EXPECT_TRUE(rounds_->take(20, fabric_report(0), now_)); // late, and told to plan alone
+    EXPECT_FALSE(rounds_->take(20, NodeAlarm{"late"}, now_));
+    EXPECT_TRUE(told_.empty());
+}
+
 // --- Steps of which Slurm tells little ---
 
 TEST_F(ExchangeRoundsTest, NodesKnowTheSizeWhereSrunDoesNot) {
@@ -439,7 +540,7 @@ TEST_F(ExchangeRoundsTest, AllComponentsInTheOrderOfTheirRanks) {
     EXPECT_TRUE(rounds_->take(11, second, now_));
     EXPECT_TRUE(rounds_->take(10, first, now_));
     ASSERT_EQ(sent_.size(), 1U);
-    EXPECT_EQ(test::from_server<ReachTest>(sent_[0].second).port, 29400);
+    EXPECT_EQ(test::from_server<ReachTest>(*sent_[0].second).port, 29400);
     EXPECT_EQ(take_sent<ReachTest>(), (Connections{11}));
 }
 
@@ -456,7 +557,7 @@ TEST_F(ExchangeRoundsTest, AHeterogeneousStepOfUnknownLayout) {
         EXPECT_TRUE(rounds_->take(connection(i), of_node, now_));
     }
     ASSERT_EQ(sent_.size(), 2U);
-    EXPECT_EQ(test::from_server<Disagreement>(sent_[0].second).why, "Slurm does not tell which node has rank 0");
+    EXPECT_EQ(test::from_server<Disagreement>(*sent_[0].second).why, "Slurm does not tell which node has rank 0");
 }
 
 TEST_F(ExchangeRoundsTest, WithoutANodeOfTaskZero) {

@@ -3,8 +3,8 @@
 #include "lib/exchange_server.h"
 
 #include "lib/exchange_client.h"
-#include "lib/socket_address.h"
 #include "lib/tcp.h"
+#include "tests/unit/channel.h"
 #include "tests/unit/descriptor_limit.h"
 #include "tests/unit/exchange_nodes.h"
 
@@ -21,61 +21,28 @@
 #include <memory>
 #include <mutex>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 namespace rdma_nccl {
 namespace {
 
-using namespace std::string_literals;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using test::Channel;
+using test::connect_to;
+using test::hear;
 using test::ip;
+using test::is_ended;
+using test::is_open;
+using test::say;
 using Clock = ExchangeClient::Clock;
 
-constexpr seconds most_wait(30); // of this test for anything
-
-/// A blocking connection to a port of this host that gives up after most_wait.
-UniqueFd connect_to(std::uint16_t port) {
-    UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const timeval limit{most_wait.count(), 0};
-    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    watch_connection(socket.get());
-    const auto peer = socket_address(ip("127.0.0.1"), port, AF_INET);
-    if (::connect(socket.get(), peer.get(), peer.length) != 0) {
-        return {};
-    }
-    return socket;
-}
-
-bool say(const UniqueFd& socket, std::string_view bytes) {
-    return ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
-}
-
-/// Exactly so many bytes; fewer when the connection ends.
-std::string hear(const UniqueFd& socket, std::size_t count) {
-    std::string bytes(count, '\0');
-    const ssize_t got = ::recv(socket.get(), bytes.data(), bytes.size(), MSG_WAITALL);
-    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    return bytes;
-}
-
-/// True when the other side ends the connection, whatever it says before.
-bool is_ended(const UniqueFd& socket) {
-    std::array<char, 1024> buffer;
-    ssize_t count = 0;
-    while ((count = ::recv(socket.get(), buffer.data(), buffer.size(), 0)) > 0) {
-    }
-    return count == 0 || errno == ECONNRESET;
-}
-
-bool is_open(const UniqueFd& socket) {
-    char byte = 0;
-    return ::recv(socket.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN;
-}
+constexpr seconds most_wait(test::patience_seconds); // of this test for anything
 
 /// A node's report whose head is this host.
 NodeReport local_report(unsigned index) {
@@ -92,26 +59,30 @@ struct NodeEnd {
     std::optional<Agreement> agreement;
     std::optional<Disagreement> disagreement;
     std::string error;
+    int code = 0;
 };
 
-NodeEnd take_part(const ExchangeEndpoint& endpoint, unsigned index, Clock::duration limit = most_wait) {
+NodeEnd take_part(const ExchangeEndpoint& endpoint, const Key& key, unsigned index, Clock::duration limit = most_wait) {
     NodeEnd end;
     NodeReport report = local_report(index);
     std::optional<ReachListener> listener;
     if (index == 0) {
-        listener.emplace(ReachListener::open(0, endpoint.secret).value());
+        listener.emplace(ReachListener::open(0, key).value());
         report.listener = listener->port();
         report.block = PortBlock{29400, 29401, "derived", "of job 7", {}};
     }
-    auto client = ExchangeClient::connect(endpoint, Clock::now() + limit, Clock::now() + limit);
+    const auto deadline = Clock::now() + limit;
+    auto client = ExchangeClient::connect(endpoint, key, most_from_server, deadline, deadline);
     if (!client) {
         end.error = client.error().message;
+        end.code = client.error().os_error;
         return end;
     }
     end.client.emplace(std::move(*client));
-    auto answer = end.client->agree(report, std::move(listener), most_from_server, Clock::now() + limit);
+    auto answer = end.client->agree(report, std::move(listener), deadline);
     if (!answer) {
         end.error = answer.error().message;
+        end.code = answer.error().os_error;
     } else if (auto* const agreed = std::get_if<ExchangeAnswer>(&*answer)) {
         end.agreement = std::move(agreed->agreement);
     } else {
@@ -123,7 +94,7 @@ NodeEnd take_part(const ExchangeEndpoint& endpoint, unsigned index, Clock::durat
 class ExchangeServerTest : public testing::Test {
 protected:
     void open(const std::optional<PortRange>& range = std::nullopt) {
-        auto server = ExchangeServer::open(range, 60);
+        auto server = ExchangeServer::open(range, 30, key_);
         if (!server) {
             GTEST_SKIP() << server.error().message;
         }
@@ -157,15 +128,18 @@ protected:
     }
 
     std::future<NodeEnd> node(unsigned index) {
-        return std::async(std::launch::async, [this, index] { return take_part(endpoint_, index); });
+        return std::async(std::launch::async, [this, index] { return take_part(endpoint_, key_, index); });
     }
 
-    /// A connection that has shown the secret, as a node has it.
-    [[nodiscard]] UniqueFd trusted_connection() const {
-        auto socket = connect_to(endpoint_.port);
-        EXPECT_TRUE(say(socket, bytes_of(endpoint_.secret.question)));
-        EXPECT_EQ(hear(socket, sizeof(Token)), bytes_of(endpoint_.secret.answer));
-        return socket;
+    [[nodiscard]] Session session(const Key& key) const {
+        return {Session::Role::Worker, derive_key(key, KeyPurpose::Exchange), "", most_with_hosts};
+    }
+
+    /// A connection that has proved that it has the key, as a node's.
+    [[nodiscard]] Channel trusted_connection(Channel::Pace pace = Channel::Pace::AllAtOnce) const {
+        Channel channel(connect_to(endpoint_.port), session(key_), pace);
+        EXPECT_TRUE(channel.shake_hands());
+        return channel;
     }
 
     void expect_agreement(unsigned nodes) {
@@ -189,11 +163,15 @@ protected:
         }
     }
 
+    /// All but who is waited for, which a busy machine tells of, too.
     std::vector<std::string> told() {
         const std::lock_guard lock(mutex_);
-        return told_;
+        auto lines = told_;
+        std::erase_if(lines, [](const auto& line) { return line.starts_with("waiting for "); });
+        return lines;
     }
 
+    Key key_ = random_key().value();
     std::optional<ExchangeServer> server_;
     ExchangeEndpoint endpoint_;
     std::mutex mutex_;
@@ -227,7 +205,7 @@ TEST_F(ExchangeServerTest, ThreeNodesAgree) {
         EXPECT_EQ(ends.back().agreement->head_why, "of the test");
         EXPECT_EQ(ends.back().agreement->block->first, 29400);
     }
-    ASSERT_EQ(told().size(), 1U) << told()[1];
+    ASSERT_EQ(told().size(), 1U);
     EXPECT_EQ(told()[0].substr(0, 42), "rank layout, 3 tasks on 3 nodes, head n01 ");
     for (auto& end : ends) {
         EXPECT_TRUE(end.client->send_evidence(NodeEvidence()));
@@ -246,8 +224,8 @@ TEST_F(ExchangeServerTest, ANodeThatIsGoneIsToldToTheOthers) {
     auto first = node(0);
     auto second = node(2);
     {
-        const auto lost = trusted_connection();
-        EXPECT_TRUE(say(lost, write_message(NodeMessage(local_report(1)))));
+        auto lost = trusted_connection();
+        EXPECT_TRUE(lost.say(write_message(NodeMessage(local_report(1)))));
     }
     for (auto* one : {&first, &second}) {
         const auto end = one->get();
@@ -277,8 +255,8 @@ TEST_F(ExchangeServerTest, ANodeThatIsGoneWhenItIsWrittenToIsToldToTheOthers) {
         }
     });
     auto lost = trusted_connection();
-    ASSERT_TRUE(say(lost, write_message(NodeMessage(local_report(1)))));
-    const auto head = trusted_connection();
+    ASSERT_TRUE(lost.say(write_message(NodeMessage(local_report(1)))));
+    auto head = trusted_connection();
     std::vector<UniqueFd> strangers(events_at_a_time - 1);
     for (auto& stranger : strangers) {
         stranger = connect_to(endpoint_.port);
@@ -288,31 +266,34 @@ TEST_F(ExchangeServerTest, ANodeThatIsGoneWhenItIsWrittenToIsToldToTheOthers) {
     // In this order they wait for the server: the head's report, as many others as it takes at a time, and the loss.
     NodeReport report = local_report(0);
     report.listener = 9;
-    ASSERT_TRUE(say(head, write_message(NodeMessage(report))));
+    ASSERT_TRUE(head.say(write_message(NodeMessage(report))));
     for (const auto& stranger : strangers) {
-        ASSERT_TRUE(say(stranger, std::string(sizeof(Token), 'x')));
+        ASSERT_TRUE(say(stranger, "x"));
     }
-    close_without_trace(std::move(lost));
+    close_without_trace(lost.take_socket());
     pause->over.set_value();
-    const auto length = hear(head, 4);
-    ASSERT_EQ(length.size(), 4U);
-    const auto body = hear(head, static_cast<unsigned char>(length[3]));
-    EXPECT_EQ(test::from_server<Disagreement>(length + body).why,
-              "n02 was lost before the nodes of the step had agreed");
+    const auto answer = head.hear();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(test::from_server<Disagreement>(*answer).why, "n02 was lost before the nodes of the step had agreed");
 }
 
 TEST_F(ExchangeServerTest, SrunsEndEndsTheNodesWait) {
     OPEN_AND_START(3);
-    auto first = node(0);
-    auto second = node(1);
+    const auto far = Clock::now() + 2 * most_wait;
+    std::vector<std::future<Error>> waiting;
+    for (const unsigned i : {0U, 1U}) {
+        auto client = ExchangeClient::connect(endpoint_, key_, most_from_server, far, far);
+        ASSERT_TRUE(client) << client.error().message;
+        waiting.push_back(std::async(std::launch::async, [i, far, node = std::move(*client)]() mutable {
+            return node.agree(local_report(i), std::nullopt, far).error();
+        }));
+    }
     const auto third = trusted_connection();
     EXPECT_TRUE(ends_in_time([this] { server_.reset(); }));
-    EXPECT_TRUE(is_ended(third));
-    for (auto* one : {&first, &second}) {
-        ASSERT_EQ(one->wait_for(most_wait / 2), std::future_status::ready); // half of their own limit
-        const auto end = one->get();
-        EXPECT_FALSE(end.agreement || end.disagreement);
-        EXPECT_FALSE(end.error.empty());
+    EXPECT_TRUE(is_ended(third.socket()));
+    for (auto& one : waiting) {
+        ASSERT_EQ(one.wait_for(most_wait), std::future_status::ready); // half of their own limit
+        EXPECT_EQ(one.get().os_error, ECONNRESET);
     }
 }
 
@@ -324,10 +305,28 @@ TEST_F(ExchangeServerTest, FinishWaitsNoLongerThanItsPatience) {
     const auto first = running[0].get();
     const auto second = running[1].get();
     ASSERT_TRUE(first.agreement && second.agreement);
-    const auto start = Clock::now();
-    EXPECT_TRUE(ends_in_time([this] { server_->finish(milliseconds(300)); })); // no node sends evidence
-    EXPECT_GE(Clock::now() - start, milliseconds(300));
+    std::optional<StepEvidence> evidence;
+    EXPECT_TRUE(ends_in_time([&] { evidence = server_->finish(milliseconds(100)); })); // no node sends evidence
+    ASSERT_TRUE(evidence);
+    EXPECT_EQ(evidence->silent, (std::vector<std::string>{"n01", "n02"}));
     EXPECT_TRUE(ends_in_time([this] { server_->finish(10 * most_wait); })); // again: nothing is left to wait for
+}
+
+TEST_F(ExchangeServerTest, FinishWaitsForTheLastNodes) {
+    OPEN_AND_START(2);
+    std::vector<std::future<NodeEnd>> running;
+    running.push_back(node(0));
+    running.push_back(node(1));
+    auto first = running[0].get();
+    auto second = running[1].get();
+    ASSERT_TRUE(first.agreement && second.agreement);
+    EXPECT_TRUE(first.client->send_evidence(NodeEvidence()));
+    auto evidence = std::async(std::launch::async, [this] { return server_->finish(10 * most_wait); });
+    EXPECT_TRUE(second.client->send_alarm("late, and not too late"));
+    EXPECT_TRUE(second.client->send_evidence(NodeEvidence()));
+    ASSERT_EQ(evidence.wait_for(most_wait), std::future_status::ready);
+    EXPECT_EQ(evidence.get()->nodes.size(), 2U);
+    EXPECT_EQ(told().back(), "n02: warning: late, and not too late");
 }
 
 TEST_F(ExchangeServerTest, FinishWithoutANodeDoesNotWait) {
@@ -382,7 +381,7 @@ TEST_F(ExchangeServerTest, ItsThreadHasAllSignalsBlocked) {
 TEST_F(ExchangeServerTest, TakesAPortOfTheRange) {
     const auto busy = bind_port(0, PortSharing::Alone).value();
     const std::uint16_t port = local_port(busy.get());
-    const auto none = ExchangeServer::open(PortRange{port, port}, 60);
+    const auto none = ExchangeServer::open(PortRange{port, port}, 30, key_);
     ASSERT_FALSE(none);
     const auto last = static_cast<std::uint16_t>(std::min(65535, port + 50));
     open(PortRange{port, last});
@@ -401,22 +400,16 @@ TEST_F(ExchangeServerTest, StrangersAreSentAway) {
     OPEN_AND_START(3);
     const auto silent = connect_to(endpoint_.port);
     const auto slow = connect_to(endpoint_.port);
-    EXPECT_TRUE(say(slow, bytes_of(endpoint_.secret.question).substr(0, 15)));
-    const auto wrong = connect_to(endpoint_.port);
-    EXPECT_TRUE(say(wrong, bytes_of(random_secret()->question)));
+    EXPECT_TRUE(say(slow, "RDMANCL2 and half a nonce"));
     const auto almost = connect_to(endpoint_.port);
-    auto question = endpoint_.secret.question;
-    question.back() = static_cast<std::uint8_t>(question.back() ^ 1U);
-    EXPECT_TRUE(say(almost, bytes_of(question)));
-    const auto mirror = connect_to(endpoint_.port); // who has heard the answer cannot ask with it
-    EXPECT_TRUE(say(mirror, bytes_of(endpoint_.secret.answer)));
+    EXPECT_TRUE(say(almost, "RDMANCL1" + std::string(32, 'n')));
     const auto browser = connect_to(endpoint_.port);
     EXPECT_TRUE(say(browser, "GET / HTTP/1.1\r\nHost: n01\r\n\r\n"));
     const auto flood = connect_to(endpoint_.port);
     (void)say(flood, std::string(1U << 20U, 'x'));
     (void)connect_to(endpoint_.port); // and ends at once
     close_without_trace(connect_to(endpoint_.port));
-    for (const auto* socket : {&wrong, &almost, &mirror, &browser, &flood}) {
+    for (const auto* socket : {&almost, &browser, &flood}) {
         EXPECT_EQ(hear(*socket, 1), ""); // not a word
         EXPECT_TRUE(is_ended(*socket));
     }
@@ -424,15 +417,40 @@ TEST_F(ExchangeServerTest, StrangersAreSentAway) {
     EXPECT_EQ(told().size(), 1U);
 }
 
+TEST_F(ExchangeServerTest, WithoutTheKeyNothingIsHeardAndNothingSaid) {
+    OPEN_AND_START(2);
+    const auto end = take_part(endpoint_, random_key().value(), 1, milliseconds(300));
+    EXPECT_FALSE(end.agreement || end.disagreement);
+    EXPECT_EQ(end.code, ETIMEDOUT);
+    for (const auto purpose : {KeyPurpose::Reachability, KeyPurpose::Tasks}) { // that others of the step may have
+        Channel other(connect_to(endpoint_.port),
+                      Session(Session::Role::Worker, derive_key(key_, purpose), "", most_with_hosts));
+        EXPECT_FALSE(other.shake_hands());
+    }
+    // Whoever sends srun's own proof back has not proved anything.
+    const auto mirror = connect_to(endpoint_.port);
+    constexpr std::size_t hello = 40;
+    constexpr std::size_t nonce = 32;
+    constexpr std::size_t proof = 24 + 2 + 17;
+    EXPECT_TRUE(say(mirror, "RDMANCL2" + std::string(hello - 8, 'n')));
+    const auto heard = hear(mirror, nonce + proof);
+    EXPECT_EQ(heard.size(), nonce + proof);
+    EXPECT_TRUE(say(mirror, heard.substr(nonce)));
+    EXPECT_EQ(hear(mirror, 1), "");
+    EXPECT_TRUE(is_ended(mirror));
+    expect_agreement(2);
+    EXPECT_EQ(told().size(), 1U);
+}
+
 TEST_F(ExchangeServerTest, TheSilentAreSentAwayInTheEnd) {
     OPEN_AND_START(2);
     const auto silent = connect_to(endpoint_.port);
     const auto slow = connect_to(endpoint_.port);
-    EXPECT_TRUE(say(slow, "x"));
+    EXPECT_TRUE(say(slow, "R"));
     const auto trusted = trusted_connection(); // this one may stay
     EXPECT_TRUE(is_ended(silent));
     EXPECT_TRUE(is_ended(slow));
-    EXPECT_TRUE(is_open(trusted));
+    EXPECT_TRUE(is_open(trusted.socket()));
 }
 
 TEST_F(ExchangeServerTest, ManyStrangers) {
@@ -448,11 +466,11 @@ TEST_F(ExchangeServerTest, ManyStrangers) {
         strangers.push_back(connect_to(endpoint_.port));
         ASSERT_TRUE(strangers.back()) << i << ": " << std::strerror(errno);
         if (i % 3 != 0) {
-            (void)say(strangers.back(), std::string(i % 16, 'x'));
+            (void)say(strangers.back(), std::string("RDMANCL2and no nonce").substr(0, i % 16));
         }
     }
     std::vector<std::future<NodeEnd>> running;
-    EXPECT_TRUE(strangers.size() <= 1500 || is_ended(strangers.front())); // there is room for some of them only
+    EXPECT_TRUE(strangers.size() < 1500 || is_ended(strangers.front())); // there is room for some of them only
     running.push_back(std::move(early));
     running.push_back(node(0));
     running.push_back(node(2));
@@ -460,12 +478,12 @@ TEST_F(ExchangeServerTest, ManyStrangers) {
 }
 
 /// In a process of its own: strangers that stay, then a node that agrees.
-[[noreturn]] void crowd(const ExchangeEndpoint& endpoint) {
+[[noreturn]] void crowd(const ExchangeEndpoint& endpoint, const Key& key) {
     std::vector<UniqueFd> strangers;
     for (unsigned i = 0; i < 60; ++i) {
         strangers.push_back(connect_to(endpoint.port));
     }
-    const auto end = take_part(endpoint, 0);
+    const auto end = take_part(endpoint, key, 0);
     ::_exit(end.agreement ? 0 : 1);
 }
 
@@ -482,7 +500,7 @@ TEST_F(ExchangeServerTest, StrangersMakeRoomWhenDescriptorsRunOut) {
         ::close(ready[1]);
         char byte = 0;
         (void)!::read(ready[0], &byte, 1); // until the server listens
-        crowd(endpoint_);
+        crowd(endpoint_, key_);
     }
     ::close(ready[0]);
     start(1);
@@ -497,238 +515,349 @@ TEST_F(ExchangeServerTest, StrangersMakeRoomWhenDescriptorsRunOut) {
     EXPECT_EQ(status, 0);
 }
 
-// --- Nodes that have the secret, and say what is none of the protocol ---
+// --- Nodes that have the key, and say what is none of the protocol ---
 
 TEST_F(ExchangeServerTest, ASlowNodeIsANode) {
     OPEN_AND_START(2);
     auto head = node(0);
-    const auto slow = connect_to(endpoint_.port);
-    for (const char byte : bytes_of(endpoint_.secret.question)) {
-        ASSERT_TRUE(say(slow, {&byte, 1}));
-    }
-    EXPECT_EQ(hear(slow, sizeof(Token)), bytes_of(endpoint_.secret.answer));
-    for (const char byte : write_message(NodeMessage(local_report(1)))) {
-        ASSERT_TRUE(say(slow, {&byte, 1}));
-    }
-    const auto length = hear(slow, 4);
-    ASSERT_EQ(length.size(), 4U);
-    const auto body = hear(slow, static_cast<unsigned char>(length[3]));
-    const auto test = read_server_message(body);
-    ASSERT_TRUE(test) << body;
-    ASSERT_TRUE(std::holds_alternative<ReachTest>(*test));
-    ASSERT_TRUE(say(slow, write_message(NodeMessage(try_to_reach(std::get<ReachTest>(*test), endpoint_.secret)))));
+    auto slow = trusted_connection(Channel::Pace::ByteByByte);
+    ASSERT_TRUE(slow.say(write_message(NodeMessage(local_report(1)))));
+    const auto body = slow.hear();
+    ASSERT_TRUE(body);
+    const auto test = test::from_server<ReachTest>(*body);
+    ASSERT_TRUE(slow.say(write_message(NodeMessage(Reached{try_to_reach(test, key_)}))));
     EXPECT_TRUE(head.get().agreement);
 }
 
 TEST_F(ExchangeServerTest, NonsenseOfATrustedOneEndsItsConnectionOnly) {
     OPEN_AND_START(3);
-    const auto with_length = [](const std::string& body) {
-        return std::string(2, '\0') + static_cast<char>(body.size() >> 8U) + static_cast<char>(body.size() & 0xffU) +
-               body;
-    };
     for (const auto& nonsense :
-         {"\xff\xff\xff\xff"s, "GET / HTTP/1.1\r\n\r\n"s, with_length(""), with_length("report\njob x\n"),
-          with_length("agreed\n"), with_length(std::string(1000, '\xff')),
-          write_message(NodeMessage(ReachResult{0})), // before any report
-          write_message(NodeMessage(NodeEvidence())),
+         {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(), std::string(R"({"report":{"job":"x"}})"),
+          std::string(R"({"agreed":{}})"), std::string(1000, '\xff'),
+          write_message(NodeMessage(Reached{{0}})), // before any report
+          write_message(NodeMessage(NodeAlarm{"x"})), write_message(NodeMessage(NodeEvidence())),
           write_message(NodeMessage(test::plain_report(17))), // no node of the step
-          with_length("report\ntasks 9\n" + std::string(30000, 'x')) + "\xff\xff\xff\xff"s,
-          std::string("\0\10\0\1", 4) + std::string(524289, 'x')}) {
+          std::string(most_from_node, '['), std::string(most_from_node + 1, 'x')}) {
+        auto trusted = trusted_connection();
+        (void)trusted.say(nonsense);
+        EXPECT_TRUE(is_ended(trusted.socket())) << nonsense.substr(0, 40);
+    }
+    for (const auto& raw : {std::string("\xff\xff\xff\xff"), std::string(1000, '\0'), std::string("GET /")}) {
         const auto trusted = trusted_connection();
-        (void)say(trusted, nonsense);
-        EXPECT_TRUE(is_ended(trusted)) << nonsense.substr(0, 40);
+        (void)say(trusted.socket(), raw); // behind the proof, and no frame
+        EXPECT_TRUE(is_ended(trusted.socket()));
     }
     expect_agreement(3);
+    EXPECT_EQ(told().size(), 1U);
+}
+
+// The rest of what it has sent at the same time does not make it a new node.
+TEST_F(ExchangeServerTest, WhoIsRefusedHasNoSecondTry) {
+    OPEN_AND_START(2);
+    auto refused = trusted_connection();
+    refused.queue(write_message(NodeMessage(Reached{{0}})));
+    EXPECT_TRUE(refused.say(write_message(NodeMessage(local_report(1))))); // all in one write
+    EXPECT_EQ(refused.hear(), std::nullopt);
+    EXPECT_TRUE(is_ended(refused.socket()));
+    expect_agreement(2); // else the second node would be one that has reported already
+}
+
+TEST_F(ExchangeServerTest, ASecondReportEndsTheNode) {
+    OPEN_AND_START(2);
+    auto head = node(0);
+    auto twice = trusted_connection();
+    twice.queue(write_message(NodeMessage(local_report(1))));
+    EXPECT_TRUE(twice.say(write_message(NodeMessage(local_report(1)))));
+    EXPECT_TRUE(is_ended(twice.socket()));
+    EXPECT_EQ(head.get().disagreement->why, "n02 was lost before the nodes of the step had agreed");
 }
 
 TEST_F(ExchangeServerTest, ANodeThatDoesNotReadDoesNotHoldUpTheOthers) {
     OPEN_AND_START(3);
-    const auto deaf = connect_to(endpoint_.port);
-    NodeReport report = local_report(1);
-    EXPECT_TRUE(say(deaf, bytes_of(endpoint_.secret.question)));
-    EXPECT_TRUE(say(deaf, write_message(NodeMessage(report))));
+    auto deaf = trusted_connection();
+    EXPECT_TRUE(deaf.say(write_message(NodeMessage(local_report(1)))));
     std::vector<std::future<NodeEnd>> running;
     running.push_back(node(0));
     running.push_back(node(2));
-    expect_agreement(running); // after the time that a silent test has
-    EXPECT_EQ(told().size(), 3U);
+    expect_agreement(running);    // after the time that a silent test has
+    EXPECT_EQ(told().size(), 2U); // one of them that it was silent
+}
+
+TEST_F(ExchangeServerTest, AnAlarmIsToldWithTheNodesName) {
+    OPEN_AND_START(1);
+    auto end = take_part(endpoint_, key_, 0);
+    ASSERT_TRUE(end.agreement) << end.error;
+    EXPECT_TRUE(end.client->send_alarm("mlx5_0 port 1 is down\n"));
+    EXPECT_TRUE(end.client->send_evidence(NodeEvidence()));
+    EXPECT_TRUE(ends_in_time([this] { server_->finish(10 * most_wait); }));
+    EXPECT_EQ(told().back(), "n01: warning: mlx5_0 port 1 is down?");
+}
+
+TEST_F(ExchangeServerTest, AnAlarmEndsAStrictStep) {
+    open();
+    if (!server_) {
+        return;
+    }
+    ExchangeStep step;
+    step.node_count = 1;
+    step.settings.strict = true;
+    std::promise<void> ended;
+    ASSERT_TRUE(server_->start([step] { return step; }, [](std::string_view) {}, [&ended] { ended.set_value(); }));
+    auto end = take_part(endpoint_, key_, 0);
+    ASSERT_TRUE(end.agreement) << end.error;
+    EXPECT_TRUE(end.client->send_alarm("mlx5_0 port 1 is down"));
+    EXPECT_EQ(ended.get_future().wait_for(most_wait), std::future_status::ready);
+}
+
+/// In a process that may have no more threads: 0 when nobody listens after the failure.
+int start_without_threads(ExchangeServer& server) {
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) {
+        return 10;
+    }
+    const rlimit none{0, 0};
+    if (::setrlimit(RLIMIT_NPROC, &none) != 0) {
+        return 11;
+    }
+    const auto started = server.start([] { return ExchangeStep(); }, [](std::string_view) {});
+    if (started) {
+        return 12;
+    }
+    if (started.error().message.find("thread") == std::string::npos || started.error().os_error != EAGAIN) {
+        return 13;
+    }
+    return connect_to(server.endpoint().port) || server.finish(milliseconds(0)) ? 14 : 0;
+}
+
+TEST_F(ExchangeServerTest, WithoutAThreadNobodyListens) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        auto server = ExchangeServer::open(std::nullopt, 30, key_);
+        ::_exit(server ? start_without_threads(*server) : 15);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 15 || WEXITSTATUS(status) == 12) {
+        GTEST_SKIP() << "this host has no address, or no limit of threads";
+    }
+    EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // --- The node's side, with others that listen in srun's place ---
 
-/// Takes one connection, and does with it what the test says.
+/// Takes connections one after the other, and does with each what the test says.
 class Impostor {
 public:
-    explicit Impostor(std::function<void(const UniqueFd&)> work) : listener_(listen_on(0, PortSharing::Alone).value()) {
-        endpoint_.addresses = {ip("127.0.0.1")};
-        endpoint_.port = local_port(listener_.get());
-        endpoint_.secret = random_secret().value();
-        endpoint_.seconds = 60;
-        done_ = std::async(std::launch::async, [this, work = std::move(work)] {
-            pollfd waiting{listener_.get(), POLLIN, 0};
-            (void)::poll(&waiting, 1, static_cast<int>(milliseconds(most_wait).count()));
-            const UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-            const timeval limit{most_wait.count(), 0};
-            (void)::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-            work(socket);
-        });
-    }
+    explicit Impostor(std::function<void(UniqueFd socket)> work)
+        : listener_(listen_on(0, PortSharing::Alone).value()), work_(std::move(work)), thread_([this] {
+              while (!over_) {
+                  pollfd waiting{listener_.get(), POLLIN, 0};
+                  (void)::poll(&waiting, 1, -1);
+                  UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+                  test::limit_waits(socket);
+                  if (socket && !over_) {
+                      work_(std::move(socket));
+                  }
+              }
+          }) {}
     Impostor(const Impostor&) = delete;
     Impostor& operator=(const Impostor&) = delete;
     Impostor(Impostor&&) = delete;
     Impostor& operator=(Impostor&&) = delete;
-    ~Impostor() { done_.get(); }
+    ~Impostor() {
+        over_ = true;
+        (void)connect_to(endpoint().port);
+        thread_.join();
+    }
 
-    [[nodiscard]] const ExchangeEndpoint& endpoint() const { return endpoint_; }
+    [[nodiscard]] ExchangeEndpoint endpoint() const { return {{ip("127.0.0.1")}, local_port(listener_.get()), 30}; }
 
 private:
     UniqueFd listener_;
-    ExchangeEndpoint endpoint_;
-    std::future<void> done_;
+    std::function<void(UniqueFd)> work_;
+    std::atomic<bool> over_ = false;
+    std::thread thread_;
 };
 
-TEST(ExchangeClientTest, AnotherProgramIsNotSrun) {
-    const Token wrong = random_secret()->answer;
-    for (const auto& [said, problem] : {std::pair(std::string(bytes_of(wrong)), "another program listens there"),
-                                        std::pair("SSH-2.0-OpenSSH_9.2p1\r\n"s, "another program listens there"),
-                                        std::pair("220 "s, "srun has ended, or another program listens there"),
-                                        std::pair(""s, "srun has ended, or another program listens there")}) {
-        const Impostor impostor([said = said](const UniqueFd& socket) {
-            (void)hear(socket, sizeof(Token));
-            (void)say(socket, said);
-        });
-        const auto end = take_part(impostor.endpoint(), 1);
-        EXPECT_EQ(end.error, "127.0.0.1 port " + std::to_string(impostor.endpoint().port) + ": " + problem);
+/// What a node says in the end that looks for srun until every address has been tried.
+std::string problem_of(const ExchangeEndpoint& endpoint, const Key& key) {
+    for (auto limit = milliseconds(100);; limit *= 2) {
+        const auto end = take_part(endpoint, key, 1, limit);
+        if (end.error.find("no answer") == std::string::npos || limit > most_wait) {
+            EXPECT_EQ(end.code, ETIMEDOUT);
+            return end.error;
+        }
     }
 }
 
-TEST(ExchangeClientTest, TheQuestionIsNoAnswer) {
-    const Impostor mirror([](const UniqueFd& socket) { (void)say(socket, hear(socket, sizeof(Token))); });
-    EXPECT_NE(take_part(mirror.endpoint(), 1).error.find("another program listens there"), std::string::npos);
+TEST(ExchangeClientTest, AnotherProgramIsNotSrun) {
+    const auto key = random_key().value();
+    for (const auto& said : {std::string(1000, 'x'), std::string("SSH-2.0-OpenSSH_9.2p1\r\n"), std::string("220 "),
+                             std::string(56, 'x') + std::string("\0\x11", 2) + std::string(17, 'x'), std::string()}) {
+        const Impostor impostor([said](const UniqueFd& socket) {
+            (void)hear(socket, 40);
+            (void)say(socket, said);
+        });
+        EXPECT_EQ(problem_of(impostor.endpoint(), key),
+                  "127.0.0.1 port " + std::to_string(impostor.endpoint().port) +
+                      ": what listens there has closed the connection, or does not have the key of this step");
+    }
+}
+
+TEST(ExchangeClientTest, WhatItSaysItselfIsNoProof) {
+    const Impostor mirror([](const UniqueFd& socket) {
+        const auto hello = hear(socket, 40);
+        (void)say(socket, hello + hello);
+    });
+    EXPECT_NE(problem_of(mirror.endpoint(), random_key().value()).find("does not have the key"), std::string::npos);
+}
+
+TEST(ExchangeClientTest, AnSrunOfAnotherStepIsNotOurs) {
+    const Impostor other([](UniqueFd socket) {
+        Channel channel(std::move(socket),
+                        Session(Session::Role::Coordinator, random_key().value(), "", most_from_node));
+        EXPECT_FALSE(channel.shake_hands());
+    });
+    EXPECT_NE(problem_of(other.endpoint(), random_key().value()).find("does not have the key"), std::string::npos);
 }
 
 TEST(ExchangeClientTest, ASilentOneIsGivenUp) {
     const Impostor silent([](const UniqueFd& socket) { (void)is_ended(socket); });
-    EXPECT_NE(take_part(silent.endpoint(), 1, milliseconds(200)).error.find("timed out"), std::string::npos);
+    const auto end = take_part(silent.endpoint(), random_key().value(), 1, milliseconds(200));
+    EXPECT_EQ(end.error, "127.0.0.1 port " + std::to_string(silent.endpoint().port) + ": no answer");
+    EXPECT_EQ(end.code, ETIMEDOUT);
 }
 
 TEST(ExchangeClientTest, NobodyListens) {
-    ExchangeEndpoint endpoint;
-    {
-        const auto port = bind_port(0, PortSharing::Alone).value();
-        endpoint.port = local_port(port.get());
-    }
-    endpoint.addresses = {ip("127.0.0.1"), ip("127.0.0.2")};
+    const auto key = random_key().value();
+    const auto taken = bind_port(0, PortSharing::Alone).value(); // and does not listen
+    ExchangeEndpoint endpoint{{ip("127.0.0.1"), ip("127.0.0.2")}, local_port(taken.get()), 30};
     const std::string refused = " port " + std::to_string(endpoint.port) + ": Connection refused";
-    EXPECT_EQ(take_part(endpoint, 1).error, "127.0.0.1" + refused + "; 127.0.0.2" + refused);
+    EXPECT_EQ(problem_of(endpoint, key), "127.0.0.1" + refused + "; 127.0.0.2" + refused);
     endpoint.addresses.clear();
-    EXPECT_EQ(take_part(endpoint, 1).error, "no address");
+    EXPECT_EQ(problem_of(endpoint, key), "no address");
 }
 
-/// What an srun says that the client has asked, after its answer; the error the node has of it.
-std::string error_of(const std::function<void(const UniqueFd&)>& after_answer, Clock::duration limit = most_wait) {
-    std::promise<Token> answer;
-    const Impostor impostor([&](const UniqueFd& socket) {
-        (void)hear(socket, sizeof(Token));
-        const auto token = answer.get_future().get();
-        (void)say(socket, bytes_of(token));
-        after_answer(socket);
+/// What an srun does that has the key, and what the node has of it.
+NodeEnd end_of(const std::function<void(Channel&)>& after_proof, Clock::duration limit = most_wait) {
+    const auto key = random_key().value();
+    const Impostor impostor([&](UniqueFd socket) {
+        Channel channel(std::move(socket),
+                        Session(Session::Role::Coordinator, derive_key(key, KeyPurpose::Exchange), "", most_from_node));
+        EXPECT_TRUE(channel.shake_hands());
+        after_proof(channel);
     });
-    answer.set_value(impostor.endpoint().secret.answer);
-    const auto end = take_part(impostor.endpoint(), 1, limit);
+    auto end = take_part(impostor.endpoint(), key, 1, limit);
+    end.client.reset();
     EXPECT_FALSE(end.agreement || end.disagreement);
-    return end.error;
+    return end;
 }
 
 TEST(ExchangeClientTest, NonsenseOfSrunIsAnError) {
-    const auto after = [](const std::string& bytes) {
-        return error_of([bytes](const UniqueFd& socket) {
-            (void)say(socket, bytes);
-            (void)is_ended(socket);
-        });
+    const auto after = [](const std::string& body) {
+        return end_of([body](Channel& node) {
+                   (void)node.say(body);
+                   (void)is_ended(node.socket());
+               })
+            .error;
     };
-    EXPECT_EQ(after("\xff\xff\xff\xff"), "a message of 4294967295 bytes is longer than the limit of 32768");
-    EXPECT_EQ(after("\0\0\x80\1"s), "a message of 32769 bytes is longer than the limit of 32768");
-    EXPECT_EQ(after("\0\0\0\0"s), "a message \"\" is not known");
-    EXPECT_EQ(after("\0\0\0\x4\x1b[1m"s), "a message \"?[1m\" is not known");
-    EXPECT_EQ(after("\0\0\0\x10"s + "agreed\nhead n01 "),
-              "the line \"head n01 \" of a message \"agreed\" is malformed");
-    EXPECT_EQ(after("\0\0\0\7report\n"s), "a message \"report\" is not known");
+    EXPECT_EQ(after(""), "not a message of rdma-nccl");
+    EXPECT_EQ(after("{\"\\u001b[1m\":{}}"), "a message \"?[1m\" is not known; is rdma-nccl the same on all nodes?");
+    EXPECT_EQ(after(R"({"agreed":{"head":"n01"}})"), "a message \"agreed\" is malformed");
+    EXPECT_EQ(after(R"({"report":{}})"), "a message \"report\" is not known; is rdma-nccl the same on all nodes?");
+}
+
+TEST(ExchangeClientTest, WhatBreaksTheSessionIsAnSrunThatIsGone) {
+    for (const auto& raw :
+         {std::string("\xff\xff\xff\xff"), std::string(1000, '\0'), std::string("\0\x11", 2) + std::string(17, 'x')}) {
+        const auto end = end_of([raw](Channel& node) {
+            (void)say(node.socket(), raw);
+            (void)is_ended(node.socket());
+        });
+        EXPECT_EQ(end.code, ECONNRESET) << end.error;
+    }
+    const auto end = end_of([](Channel& node) {
+        (void)node.say(std::string(most_from_server + 1, 'x'));
+        (void)is_ended(node.socket());
+    });
+    EXPECT_EQ(end.code, ECONNRESET) << end.error;
 }
 
 TEST(ExchangeClientTest, SrunThatEndsIsAnError) {
-    EXPECT_EQ(error_of([](const UniqueFd&) {}).substr(0, 4), "srun");
-    EXPECT_EQ(error_of([](const UniqueFd& socket) {
-                  const std::string report = hear(socket, 40);
-                  (void)say(socket, "\0\0\0\x10"s + "agreed\n");
-              }),
-              "srun has ended, or closed the connection");
+    const std::vector<std::function<void(Channel&)>> ends = {
+        [](Channel& /*node*/) {},
+        [](Channel& node) { EXPECT_TRUE(node.hear()); },
+        [](Channel& node) { close_without_trace(node.take_socket()); },
+        [](Channel& node) {
+            EXPECT_TRUE(node.hear());
+            node.queue(R"({"agreed":{}})");
+            EXPECT_TRUE(node.say_almost());
+        },
+        [](Channel& node) {
+            EXPECT_TRUE(node.hear());
+            EXPECT_TRUE(node.say(write_message(ServerMessage(Hosts()))));
+        },
+    };
+    for (const auto& way : ends) {
+        const auto end = end_of(way);
+        EXPECT_EQ(end.error, "srun has ended, or closed the connection");
+        EXPECT_EQ(end.code, ECONNRESET);
+    }
 }
 
 TEST(ExchangeClientTest, ASilentSrunIsGivenUp) {
-    EXPECT_EQ(error_of([](const UniqueFd& socket) { (void)is_ended(socket); }, milliseconds(300)),
-              "srun did not answer in time");
+    const auto end = end_of([](Channel& node) { (void)is_ended(node.socket()); }, milliseconds(500));
+    EXPECT_EQ(end.error, "srun did not answer in time");
+    EXPECT_EQ(end.code, ETIMEDOUT);
 }
 
 // Each byte is something, and no end of it: the node waits until its limit, and no longer.
 TEST(ExchangeClientTest, ASlowSrunIsGivenUp) {
-    EXPECT_EQ(error_of(
-                  [](const UniqueFd& socket) {
-                      (void)say(socket, "\0\0\x7f\0"s);
-                      const auto end = Clock::now() + most_wait;
-                      while (Clock::now() < end && say(socket, "x")) {
-                          std::this_thread::sleep_for(milliseconds(1));
-                      }
-                  },
-                  milliseconds(300)),
-              "srun did not answer in time");
+    const auto end = end_of(
+        [](Channel& node) {
+            node.queue(write_message(ServerMessage(Disagreement{std::string(400, 'w'), false, {}, {}})));
+            (void)node.say_almost();
+            (void)is_ended(node.socket());
+        },
+        milliseconds(500));
+    EXPECT_EQ(end.code, ETIMEDOUT) << end.error;
 }
 
 TEST(ExchangeClientTest, AnSrunThatOnlyAsksIsGivenUp) {
-    EXPECT_EQ(error_of(
-                  [](const UniqueFd& socket) {
-                      const std::string test = write_message(ServerMessage(ReachTest()));
-                      const auto end = Clock::now() + most_wait;
-                      while (Clock::now() < end && say(socket, test)) {
-                      }
-                  },
-                  milliseconds(300)),
-              "srun did not answer in time");
+    for (const bool listens : {true, false}) {
+        const auto end = end_of(
+            [listens](Channel& node) {
+                const std::string test = write_message(ServerMessage(ReachTest()));
+                while (node.say(test) && (!listens || node.hear())) {
+                }
+            },
+            milliseconds(500));
+        EXPECT_EQ(end.code, ETIMEDOUT) << end.error;
+    }
 }
 
 // The head's listener is open to all, and is readable without end where its process can take nobody in.
 TEST(ExchangeClientTest, AVisitorThatCannotBeTakenDoesNotKeepTheHead) {
-    std::promise<Token> answer;
-    const Impostor srun([&](const UniqueFd& socket) {
-        (void)hear(socket, sizeof(Token));
-        const auto token = answer.get_future().get();
-        (void)say(socket, bytes_of(token));
-        (void)is_ended(socket);
+    const auto key = random_key().value();
+    const Impostor srun([&](UniqueFd socket) {
+        Channel channel(std::move(socket),
+                        Session(Session::Role::Coordinator, derive_key(key, KeyPurpose::Exchange), "", most_from_node));
+        EXPECT_TRUE(channel.shake_hands());
+        (void)is_ended(channel.socket());
     });
-    answer.set_value(srun.endpoint().secret.answer);
-    auto client = ExchangeClient::connect(srun.endpoint(), Clock::now() + most_wait, Clock::now() + most_wait).value();
-    auto listener = ReachListener::open(0, srun.endpoint().secret).value();
+    const auto far = Clock::now() + most_wait;
+    auto client = ExchangeClient::connect(srun.endpoint(), key, most_from_server, far, far);
+    ASSERT_TRUE(client) << client.error().message;
+    auto listener = ReachListener::open(0, key).value();
     const auto visitor = connect_to(listener.port());
-    std::optional<test::DescriptorLimit> limit;
-    std::atomic<bool> over = false;
-    std::atomic<bool> too_late = false;
-    std::thread watch([&] {
-        const auto end = Clock::now() + most_wait / 2;
-        while (!over && !too_late) {
-            too_late = Clock::now() >= end;
-            std::this_thread::sleep_for(milliseconds(10));
-        }
-        limit.reset();
+    std::optional<test::DescriptorLimit> limit(test::DescriptorLimit::so_many_more(0));
+    auto answer = std::async(std::launch::async, [&] {
+        return client->agree(local_report(0), std::move(listener), Clock::now() + milliseconds(300)).has_value();
     });
-    (void)write_message(NodeMessage(local_report(0))); // UBSan needs descriptors to check a virtual call the first time
-    limit.emplace(test::DescriptorLimit::so_many_more(0));
-    const bool answered =
-        client.agree(local_report(0), std::move(listener), most_from_server, Clock::now() + milliseconds(300))
-            .has_value();
-    over = true;
-    watch.join();
-    EXPECT_FALSE(answered);
-    EXPECT_FALSE(too_late);
+    EXPECT_EQ(answer.wait_for(most_wait / 2), std::future_status::ready);
+    limit.reset();
+    EXPECT_FALSE(answer.get());
 }
 
 } // namespace

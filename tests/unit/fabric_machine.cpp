@@ -117,6 +117,9 @@ Machine& Machine::netdev(const NetdevSpec& spec) {
     for (const auto& lower : spec.lowers) {
         tree_.link(format_text("{}/lower_{}", directory, lower), "../" + lower);
     }
+    if (spec.bridge) {
+        tree_.file(directory + "/bridge/bridge_id", "8000.0242ac110001\n");
+    }
     return *this;
 }
 

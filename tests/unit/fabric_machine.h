@@ -39,6 +39,7 @@ struct NetdevSpec {
     std::string speed = "200000";
     std::string upper = {};
     std::vector<std::string> lowers = {};
+    bool bridge = false;
 };
 
 class Machine {

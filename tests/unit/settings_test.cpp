@@ -201,10 +201,37 @@ TEST(Settings, OfPlacement) {
 TEST(Settings, OfTheExchange) {
     EXPECT_EQ(error_of("exchange=on,hosts=off,hold=on"), "(none)");
     EXPECT_EQ(error_of("exchange=30,hosts=file,hold=off"), "(none)");
-    for (const char* bad : {"exchange=0", "exchange=501", "exchange=soon", "hosts=on", "hold=2", "hosts_mount=on"}) {
+    for (const char* bad :
+         {"exchange=0", "exchange=31", "exchange=41", "exchange=soon", "hosts=on", "hold=2", "hosts_mount=on"}) {
         EXPECT_NE(error_of(bad), "(none)") << bad;
     }
     EXPECT_NE(error_of("hosts=mount").find("the site has to set hosts_mount=on"), std::string::npos);
+}
+
+// slurmstepd has 45 s for all: users may have the nodes wait for 30 of them, the site for 40.
+TEST(Settings, LongExchangesAreTheSitesOnly) {
+    SettingsSources sources;
+    sources.plugstack = {"exchange=40"};
+    EXPECT_TRUE(resolve_settings(sources).errors.empty());
+    EXPECT_EQ(resolve_settings(sources).settings.exchange_seconds, 40U);
+    sources.option = "exchange=10"; // a user may want less than the site
+    EXPECT_TRUE(resolve_settings(sources).errors.empty());
+    EXPECT_EQ(resolve_settings(sources).settings.exchange_seconds, 10U);
+    sources.option = "exchange=31";
+    const auto outcome = resolve_settings(sources);
+    ASSERT_EQ(outcome.errors.size(), 1U);
+    EXPECT_NE(outcome.errors[0].find("exchange: more than 30 seconds are for the site to set"), std::string::npos);
+    EXPECT_EQ(outcome.settings.exchange_seconds, 30U) << "for who goes on all the same";
+    sources = {};
+    sources.environment = {{"RDMA_NCCL_EXCHANGE", "40"}};
+    EXPECT_EQ(resolve_settings(sources).errors.size(), 1U);
+    sources = {};
+    sources.site_path = "site.conf";
+    sources.site_text = "exchange = 40\n";
+    EXPECT_EQ(resolve_settings(sources).settings.exchange_seconds, 40U);
+    sources.site_text = "exchange = 41\n";
+    EXPECT_FALSE(resolve_settings(sources).warnings.empty());
+    EXPECT_EQ(resolve_settings(sources).settings.exchange_seconds, Settings().exchange_seconds);
 }
 
 TEST(Settings, SiteKeysAreTheSitesOnly) {
