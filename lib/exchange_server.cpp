@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <climits>
+#include <condition_variable>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <poll.h>
 #include <pthread.h>
 #include <set>
@@ -65,8 +68,7 @@ private:
 class CancelPoll {
 public:
     explicit CancelPoll(const std::function<bool()>& is_cancelled)
-        : stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), cancelled_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-          thread_([this, &is_cancelled] { run(is_cancelled); }) {}
+        : thread_([this, &is_cancelled] { run(is_cancelled); }) {}
     ~CancelPoll() {
         stop();
         thread_.join();
@@ -74,28 +76,28 @@ public:
     CancelPoll(const CancelPoll&) = delete;
     CancelPoll& operator=(const CancelPoll&) = delete;
 
-    /// Readable once it is.
-    [[nodiscard]] int fd() const { return cancelled_.get(); }
-    void stop() const { tell(stop_); }
+    [[nodiscard]] bool is_cancelled() const { return cancelled_; }
+    void stop() {
+        const std::lock_guard lock(mutex_);
+        stopped_ = true;
+        changed_.notify_all();
+    }
 
 private:
-    void run(const std::function<bool()>& is_cancelled) const {
-        constexpr int pause_ms = 500;
-        pollfd stopped{stop_.get(), POLLIN, 0};
-        while (::poll(&stopped, 1, pause_ms) == 0) {
-            if (is_cancelled()) {
-                tell(cancelled_);
-                return;
-            }
+    void run(const std::function<bool()>& is_cancelled) {
+        constexpr milliseconds pause(500);
+        std::unique_lock lock(mutex_);
+        while (!cancelled_ && !changed_.wait_for(lock, pause, [this] { return stopped_; })) {
+            lock.unlock();
+            cancelled_ = is_cancelled();
+            lock.lock();
         }
     }
-    static void tell(const UniqueFd& event) {
-        const std::uint64_t one = 1;
-        (void)!::write(event.get(), &one, sizeof one);
-    }
 
-    UniqueFd stop_;
-    UniqueFd cancelled_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool stopped_ = false;
+    std::atomic<bool> cancelled_ = false;
     std::thread thread_; // the last member: it uses the others
 };
 
@@ -125,13 +127,10 @@ public:
 private:
     void wait() {
         auto next = rounds_.next_time();
-        const auto first_poll = cancel_ || rounds_.answered() ? std::nullopt : std::optional(start_ + before_polling);
-        for (const auto& other : {end_, coordinator_.deadline(), first_poll}) {
+        for (const auto& other : {end_, coordinator_.deadline(), next_look_at_cancel()}) {
             next = other ? std::min(next, *other) : next;
         }
-        std::array<pollfd, 3> ready = {{{coordinator_.fd(), POLLIN, 0},
-                                        {stop_, POLLIN, 0},
-                                        {cancel_ && !rounds_.answered() ? cancel_->fd() : -1, POLLIN, 0}}};
+        std::array<pollfd, 2> ready = {{{coordinator_.fd(), POLLIN, 0}, {stop_, POLLIN, 0}}};
         const auto left = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
         const bool forever = next == Clock::time_point::max();
         (void)::poll(ready.data(), ready.size(), forever ? -1 : static_cast<int>(std::clamp<long>(left, 0, 60'000)));
@@ -139,17 +138,32 @@ private:
         if (ready[1].revents != 0 && ::read(stop_, &timeout, sizeof timeout) == sizeof timeout) {
             end_ = Clock::now() + milliseconds(timeout - 1);
         }
-        if (ready[2].revents != 0) {
-            rounds_.cancel();
+    }
+
+    [[nodiscard]] std::optional<Clock::time_point> next_look_at_cancel() const {
+        constexpr milliseconds between_looks(100);
+        if (rounds_.answered() || !may_poll_) {
+            return std::nullopt;
         }
+        return cancel_ ? Clock::now() + between_looks : start_ + before_polling;
     }
 
     /// Only while nodes are missing for longer than a launch takes.
     void poll_for_cancel() {
-        if (!cancel_ && !rounds_.answered() && Clock::now() >= start_ + before_polling) {
-            cancel_.emplace(is_cancelled_);
-        } else if (cancel_ && rounds_.answered()) {
-            cancel_->stop();
+        if (rounds_.answered()) {
+            if (cancel_) {
+                cancel_->stop();
+            }
+        } else if (cancel_) {
+            if (cancel_->is_cancelled()) {
+                rounds_.cancel();
+            }
+        } else if (may_poll_ && Clock::now() >= start_ + before_polling) {
+            try {
+                cancel_.emplace(is_cancelled_);
+            } catch (const std::system_error&) { // no thread is to be had: the exchange does without
+                may_poll_ = false;
+            }
         }
     }
 
@@ -186,6 +200,7 @@ private:
     ExchangeRounds rounds_;
     Clock::time_point start_ = Clock::now();
     std::optional<CancelPoll> cancel_;
+    bool may_poll_ = true;
     std::set<int> refused_; ///< of whom more messages may have come at the same time
     std::optional<Clock::time_point> end_;
 };

@@ -342,6 +342,23 @@ TEST_F(ExchangeRoundsTest, ALostNodeEndsIt) {
     EXPECT_EQ(take_sent<Disagreement>(), (Connections{12}));
 }
 
+TEST_F(ExchangeRoundsTest, ACancelledStepWaitsForNobody) {
+    begin(3);
+    EXPECT_TRUE(report(0));
+    EXPECT_TRUE(report(1));
+    rounds_->cancel();
+    EXPECT_TRUE(rounds_->answered());
+    ASSERT_EQ(sent_.size(), 2U);
+    EXPECT_EQ(test::from_server<Disagreement>(*sent_[0].second).why, "the step is cancelled");
+    EXPECT_EQ(take_sent<Disagreement>(), (Connections{10, 11}));
+    EXPECT_TRUE(report(2));
+    EXPECT_EQ(take_sent<Disagreement>(), (Connections{12}));
+    agree();
+    rounds_->cancel(); // too late to matter
+    EXPECT_TRUE(sent_.empty());
+    EXPECT_TRUE(told_.empty());
+}
+
 TEST_F(ExchangeRoundsTest, ALostNodeEndsTheTests) {
     begin(3);
     for (const unsigned i : {0U, 1U, 2U}) {

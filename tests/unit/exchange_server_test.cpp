@@ -504,7 +504,7 @@ TEST_F(ExchangeServerTest, StrangersMakeRoomWhenDescriptorsRunOut) {
     }
     ::close(ready[0]);
     start(1);
-    const test::DescriptorLimit limit(test::DescriptorLimit::so_many_more(3));
+    const test::DescriptorLimit limit(test::DescriptorLimit::so_many_more(5));
     ::close(ready[1]);
     int status = -1;
     const auto deadline = Clock::now() + 2 * most_wait;
@@ -607,6 +607,60 @@ TEST_F(ExchangeServerTest, AnAlarmEndsAStrictStep) {
     ASSERT_TRUE(end.agreement) << end.error;
     EXPECT_TRUE(end.client->send_alarm("mlx5_0 port 1 is down"));
     EXPECT_EQ(ended.get_future().wait_for(most_wait), std::future_status::ready);
+}
+
+// It needs no descriptor for that: there may be none.
+TEST_F(ExchangeServerTest, ACancelledStepWaitsForNobody) {
+    open();
+    if (!server_) {
+        return;
+    }
+    ExchangeStep step;
+    step.node_count = 2;
+    struct Slurm {
+        std::atomic<bool> cancelled = false;
+        std::atomic<bool> first = true;
+        std::promise<void> asked;
+    };
+    const auto slurm = std::make_shared<Slurm>();
+    ASSERT_TRUE(server_->start([step] { return step; }, [](std::string_view) {}, [] {},
+                               [slurm] {
+                                   if (slurm->first.exchange(false)) {
+                                       slurm->asked.set_value();
+                                   }
+                                   return slurm->cancelled.load();
+                               }));
+    auto node = trusted_connection();
+    const test::DescriptorLimit limit(test::DescriptorLimit::so_many_more(0));
+    ASSERT_TRUE(node.say(write_message(NodeMessage(local_report(1)))));
+    ASSERT_EQ(slurm->asked.get_future().wait_for(most_wait), std::future_status::ready);
+    slurm->cancelled = true;
+    const auto answer = node.hear();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(test::from_server<Disagreement>(*answer).why, "the step is cancelled");
+    EXPECT_TRUE(ends_in_time([this] { server_->finish(milliseconds(0)); }));
+}
+
+TEST_F(ExchangeServerTest, TheEndDoesNotWaitForTheQuestionWhetherItIsCancelled) {
+    open();
+    if (!server_) {
+        return;
+    }
+    ExchangeStep step;
+    step.node_count = 2;
+    std::promise<void> asked;
+    std::atomic<bool> first = true;
+    ASSERT_TRUE(server_->start([step] { return step; }, [](std::string_view) {}, [] {},
+                               [&] {
+                                   if (first.exchange(false)) {
+                                       asked.set_value();
+                                   }
+                                   return false;
+                               }));
+    const auto node = trusted_connection();
+    const test::DescriptorLimit limit(test::DescriptorLimit::so_many_more(0));
+    ASSERT_EQ(asked.get_future().wait_for(most_wait), std::future_status::ready);
+    EXPECT_TRUE(ends_in_time([this] { server_->finish(milliseconds(0)); }));
 }
 
 /// In a process that may have no more threads: 0 when nobody listens after the failure.
