@@ -20,10 +20,10 @@ constexpr std::size_t longest_message = 0; // there is nothing to say but the pr
 constexpr std::size_t most_nodes_at_a_time = 4096;
 
 /// Waits for all of them, until the deadline.
-void finish(std::vector<Attempt>& attempts, Clock::time_point deadline) {
+void finish(std::vector<DialAttempt>& attempts, Clock::time_point deadline) {
     for (;;) {
         std::vector<pollfd> waiting;
-        std::vector<Attempt*> waiters;
+        std::vector<DialAttempt*> waiters;
         for (auto& attempt : attempts) {
             if (attempt.error() == 0 && !attempt.is_proven()) {
                 waiting.push_back({attempt.fd(), attempt.events(), 0});
@@ -81,7 +81,7 @@ ReachResult try_to_reach(const ReachTest& test, const Key& key, std::chrono::mil
     const auto deadline = Clock::now() + timeout;
     const auto reach_key = derive_key(key, KeyPurpose::Reachability);
     const auto others = without_own(test.addresses, own_addresses());
-    std::vector<Attempt> attempts;
+    std::vector<DialAttempt> attempts;
     attempts.reserve(others.size());
     for (const auto& address : others) {
         attempts.emplace_back(address, test.port,

@@ -39,7 +39,7 @@ void fields(auto& f, Is<RankFailure> auto& m) {
     f("last_lines", raw(m.last_lines), most_failure_text, longest_words);
     f("time_us", m.time_us, latest);
     f.check(m.most_attempts > 0 && m.pid >= 0 && m.code >= 0 && m.signal.value_or(1) > 0 &&
-           m.exec_error.value_or(1) > 0 && m.time_us >= 0);
+            m.exec_error.value_or(1) > 0 && m.time_us >= 0);
 }
 
 inline constexpr unsigned most_attempts = 1U << 20U;

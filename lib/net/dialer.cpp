@@ -28,7 +28,7 @@ bool has(const std::vector<IpAddress>& list, const IpAddress& address) {
 
 } // namespace
 
-Attempt::Attempt(const IpAddress& address, std::uint16_t port, Session session) {
+DialAttempt::DialAttempt(const IpAddress& address, std::uint16_t port, Session session) {
     if (auto socket = start_connection(address, port)) {
         connection_.emplace(std::move(*socket), std::move(session));
     } else {
@@ -36,11 +36,11 @@ Attempt::Attempt(const IpAddress& address, std::uint16_t port, Session session) 
     }
 }
 
-short Attempt::events() const {
+short DialAttempt::events() const {
     return static_cast<short>(connected_ ? POLLIN : POLLOUT);
 }
 
-void Attempt::go_on() {
+void DialAttempt::go_on() {
     if (!connected_) {
         error_ = connection_error(fd());
         connected_ = error_ == 0;

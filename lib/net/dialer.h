@@ -17,9 +17,9 @@
 namespace rdma_nccl {
 
 /// One connection in the making, from connect(2) to the proof.
-class Attempt {
+class DialAttempt {
 public:
-    Attempt(const IpAddress& address, std::uint16_t port, Session session);
+    DialAttempt(const IpAddress& address, std::uint16_t port, Session session);
 
     /// To be polled for events(): output until the connection stands, then input. -1 when it has failed.
     [[nodiscard]] int fd() const { return connection_ ? connection_->fd() : -1; }
@@ -72,7 +72,7 @@ public:
 
 private:
     struct Try {
-        std::optional<Attempt> attempt;
+        std::optional<DialAttempt> attempt;
         Clock::time_point next; ///< not to be tried before
         unsigned failures = 0;
         std::string problem;
