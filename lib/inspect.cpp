@@ -77,7 +77,7 @@ std::string own_host_name() {
 /// and spares thousands of nodes the same question to a name service.
 std::string home_directory(const Environment& environment) {
     struct stat status {};
-    const auto home = environment.get("HOME").value_or("");
+    std::string home = environment.get("HOME").value_or("");
     if (home.starts_with('/') && ::stat(home.c_str(), &status) == 0 && status.st_uid == ::geteuid()) {
         return home;
     }

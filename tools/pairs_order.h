@@ -29,7 +29,7 @@ struct PairsOrder {
 };
 
 /// Fails on what no head of ours says.
-Result<PairsOrder> read_pairs_order(const nlohmann::json& order);
+Result<PairsOrder> read_pairs_order(const nlohmann::json& json);
 
 /// Of each step other values are there.
 struct PairsAnswer {
@@ -45,6 +45,6 @@ struct PairsAnswer {
 };
 
 /// Fails on what no member of ours says.
-Result<PairsAnswer> read_pairs_answer(const nlohmann::json& answer);
+Result<PairsAnswer> read_pairs_answer(const nlohmann::json& json);
 
 } // namespace rdma_nccl

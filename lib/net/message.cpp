@@ -156,7 +156,7 @@ std::string MessageText::text() const {
 ParsedMessage::ParsedMessage(std::unique_ptr<Json> json, std::string name)
     : json_(std::move(json)), name_(std::move(name)) {}
 
-ParsedMessage::ParsedMessage(ParsedMessage&&) noexcept = default;
+ParsedMessage::ParsedMessage(ParsedMessage&& other) noexcept = default;
 
 ParsedMessage::~ParsedMessage() = default;
 

@@ -234,7 +234,7 @@ private:
 class ParsedMessage {
 public:
     static Result<ParsedMessage> parse(std::string_view text);
-    ParsedMessage(ParsedMessage&&) noexcept;
+    ParsedMessage(ParsedMessage&& other) noexcept;
     ParsedMessage& operator=(ParsedMessage&&) = delete;
     ParsedMessage(const ParsedMessage&) = delete;
     ParsedMessage& operator=(const ParsedMessage&) = delete;
