@@ -113,3 +113,20 @@ class FromTheNetwork(AttackTest):
             if not options:
                 taken = set(re.findall(r"MASTER_PORT=(\d+)", step.text)) & {str(port) for port in range(12000, 12008)}
                 self.assertEqual(taken, set(), step.text)
+
+    def test_who_listens_beside_rank_zero_is_named(self):
+        for options in ([], ["strict"]):
+            step = self.start(*STEP, f"--rdma-nccl={','.join(['layout=rank', *options])}", "bash", "-c",
+                              "echo MASTER_PORT=$MASTER_PORT; exec sleep 1000")
+            step.until_said("^MASTER_PORT=", 2)
+            port = re.search(r"^MASTER_PORT=(\d+)", step.text, re.M).group(1)
+            bob = self.stranger("n01", "squat", "0.0.0.0", port)
+            bob.until_said("^listening 1")
+            step.until_said(f"n01: warning: port {port} of this step is listened on by uid \\d+")
+            if options:
+                self.assertNotEqual(step.wait(), 0, step.text)
+                self.assertTrue(step.said("strict: the step is ended"), step.text)
+            else:
+                self.good("scancel", "--user=alice", user="root")
+                step.wait()
+            bob.end()

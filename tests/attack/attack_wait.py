@@ -56,3 +56,14 @@ class HeldUp(AttackTest):
             step.wait()
             # Half of what it would have waited.
             self.until("the end of the wait", lambda: not self.listeners("n01"), limit=15)
+
+    def test_a_wait_ends_with_scancel(self):
+        """srun itself waits for the slurmd that hangs."""
+        with self.stopped("slurmd", "n02"):
+            step = self.start(*STEP, "--rdma-nccl=layout=rank,exchange=30,verify=off", *SHOW)
+            self.until_listening(step, "n01")
+            self.good("scancel", "--user=alice", user="root")
+            # Half of what it would have waited.
+            self.until("the end of the wait", lambda: not self.listeners("n01"), limit=15)
+            self.assertFalse(step.ended(), step.text)
+        step.wait()
