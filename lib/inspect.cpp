@@ -91,7 +91,7 @@ std::string home_directory(const Environment& environment) {
     return found->pw_dir;
 }
 
-void read_conf_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds patience) {
+void read_conf_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout) {
     const std::function<ConfFiles()> read = [&] {
         ConfFiles files;
         for (const auto& [name, value] : read_nccl_conf(root, facts.environment, home_directory(facts.environment))) {
@@ -99,12 +99,12 @@ void read_conf_files(const Root& root, NodeFacts& facts, std::chrono::millisecon
         }
         return files;
     };
-    const auto files = call(read, patience, std::array{root.descriptor()});
+    const auto files = call(read, timeout, std::array{root.descriptor()});
     if (!files) {
         facts.fabric.problems.push_back(
             format_text("NCCL's configuration files count as absent: the home directory or the name service did not "
                         "answer within {} s",
-                        std::chrono::duration_cast<std::chrono::seconds>(patience).count()));
+                        std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
         return;
     }
     for (const auto& entry : files->entries) {
@@ -118,29 +118,29 @@ unsigned count_allowed_cpus() {
     return std::max(static_cast<unsigned>(read_affinity().size()), 1U);
 }
 
-void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds patience) {
-    const auto silent = patience.count() > 0 ? find_silent_hcas(root, patience) : SilentHcas();
+void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout) {
+    const auto silent = timeout.count() > 0 ? find_silent_hcas(root, timeout) : SilentHcas();
     facts.fabric = read_fabric(root, silent.value_or(SilentHcas()));
     if (!silent) {
         facts.fabric.problems.push_back("devices are read without time limit: " + silent.error().message);
     }
-    read_conf_files(root, facts, patience);
+    read_conf_files(root, facts, timeout);
     facts.ephemeral_ports = read_ephemeral_range(root);
 }
 
-void resolve_head(NodeFacts& facts, const Settings& settings, std::chrono::milliseconds patience) {
+void resolve_head(NodeFacts& facts, const Settings& settings, std::chrono::milliseconds timeout) {
     facts.head_resolution = std::nullopt;
     const auto name = name_to_resolve(settings, facts.step, facts.head_node);
     const bool wanted = !facts.head_is_to_be_agreed || !settings.head.is_auto();
     if (name && wanted && !facts.environment.get_users("MASTER_ADDR")) {
         const std::function<Resolution()> resolve = [&name] { return resolve_host(*name); };
         facts.head_resolution =
-            call(resolve, patience).value_or(Resolution{*name, {}, "the name service does not answer"});
+            call(resolve, timeout).value_or(Resolution{*name, {}, "the name service does not answer"});
     }
 }
 
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
-                               std::vector<std::string> program, std::chrono::milliseconds patience,
+                               std::vector<std::string> program, std::chrono::milliseconds timeout,
                                bool head_is_to_be_agreed) {
     const auto root = Root::open(settings.root);
     if (!root) {
@@ -153,13 +153,13 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.head_is_to_be_agreed = head_is_to_be_agreed;
     facts.head_node = find_head_node(facts.step);
     facts.program = classify_program(facts.step.program);
-    inspect_files(*root, facts, patience);
+    inspect_files(*root, facts, timeout);
     const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
     facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
     facts.visible_gpus_source = gpus.source;
     facts.visible_gpu_ids = gpus.ids;
     facts.allowed_cpus = count_allowed_cpus();
-    resolve_head(facts, settings, patience);
+    resolve_head(facts, settings, timeout);
     return facts;
 }
 

@@ -59,7 +59,7 @@ constexpr seconds time_to_start(45);
 constexpr seconds time_behind_exchange(5);
 constexpr seconds time_for_slurmctld(3); // at least, of those
 constexpr milliseconds patience_with_files(5000);
-constexpr milliseconds patience_with_slurmctld(5000);
+constexpr milliseconds timeout_of_slurmctld(5000);
 
 void tell(const NodeState& state, std::string_view text) {
     tell_user(format_text("{}: {}", state.facts.host_name, text));
@@ -423,8 +423,8 @@ void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts, 
     const std::uint32_t job = host.job_id().value_or(0);
     const std::uint32_t step = host.step_id().value_or(first_special_step);
     const auto own = read_etc_hosts();
-    const auto known = ask_slurm(job, step, state.facts.step.heterogeneous,
-                                 std::min(Clock::now() + patience_with_slurmctld, deadline));
+    const auto known =
+        ask_slurm(job, step, state.facts.step.heterogeneous, std::min(Clock::now() + timeout_of_slurmctld, deadline));
     auto made = make_etc_hosts(hosts, known ? std::optional(known->nodes) : std::nullopt, own);
     if (!made.warning.empty()) {
         state.warnings.insert(state.warnings.begin(), std::move(made.warning));
