@@ -162,7 +162,7 @@ bool ExchangeRounds::take_alarm(int connection, const NodeAlarm& alarm) {
         return false;
     }
     tell_(format_text("{}: warning: {}", node->name, alarm.text));
-    if (step_.settings.strict) {
+    if (step_.settings.strict && !std::exchange(ended_, true)) {
         tell_("strict: the step is ended");
         end_step_();
     }

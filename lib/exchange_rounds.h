@@ -58,6 +58,8 @@ public:
     [[nodiscard]] Clock::time_point next_time() const;
 
     [[nodiscard]] bool answered() const { return stage_ == Stage::Answered; }
+    /// Whether nodes wait for others.
+    [[nodiscard]] bool holds_nodes() const { return stage_ != Stage::Answered && first_report_; }
     /// Nodes that have an answer and have not sent their evidence yet.
     [[nodiscard]] std::size_t still_running() const { return running_; }
     /// What has come of the nodes that have an answer.
@@ -112,6 +114,7 @@ private:
     std::vector<HeadCandidate> candidates_;
     std::size_t results_missing_ = 0;
     std::size_t running_ = 0;
+    bool ended_ = false;     ///< by strict
     SharedBody late_answer_; ///< for nodes that come after the others have got theirs
 };
 

@@ -21,6 +21,7 @@
 #include <set>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <unistd.h>
@@ -89,8 +90,17 @@ private:
         std::unique_lock lock(mutex_);
         while (!cancelled_ && !changed_.wait_for(lock, pause, [this] { return stopped_; })) {
             lock.unlock();
-            cancelled_ = is_cancelled();
+            cancelled_ = ask(is_cancelled);
             lock.lock();
+        }
+    }
+
+    /// Our own faults end no srun.
+    static bool ask(const std::function<bool()>& is_cancelled) {
+        try {
+            return is_cancelled();
+        } catch (const std::exception&) {
+            return false;
         }
     }
 
@@ -142,7 +152,7 @@ private:
 
     [[nodiscard]] std::optional<Clock::time_point> next_look_at_cancel() const {
         constexpr milliseconds between_looks(100);
-        if (rounds_.answered() || !may_poll_) {
+        if (!rounds_.holds_nodes() || !may_poll_) {
             return std::nullopt;
         }
         return cancel_ ? Clock::now() + between_looks : start_ + before_polling;
@@ -158,7 +168,7 @@ private:
             if (cancel_->is_cancelled()) {
                 rounds_.cancel();
             }
-        } else if (may_poll_ && Clock::now() >= start_ + before_polling) {
+        } else if (may_poll_ && rounds_.holds_nodes() && Clock::now() >= start_ + before_polling) {
             try {
                 cancel_.emplace(is_cancelled_);
             } catch (const std::system_error&) { // no thread is to be had: the exchange does without
@@ -205,11 +215,22 @@ private:
     std::optional<Clock::time_point> end_;
 };
 
+/// Those who have not proved anything must leave srun itself the descriptors for its nodes.
+std::size_t strangers_beside(std::size_t nodes) {
+    constexpr rlim_t least = 64;
+    constexpr rlim_t most = 1024;
+    rlimit limit{};
+    const rlim_t needed = 2 * rlim_t{nodes} + 256;
+    const bool known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0;
+    return known ? std::clamp(limit.rlim_cur - std::min(limit.rlim_cur, needed), least, most) : least;
+}
+
 CoordinatorRules rules_for(const ExchangeStep& step, const Key& key) {
     CoordinatorRules rules;
     rules.key = derive_key(key, KeyPurpose::Exchange);
     rules.longest_message = most_from_node;
     rules.expected_workers = step.node_count;
+    rules.most_strangers = strangers_beside(step.node_count);
     return rules;
 }
 

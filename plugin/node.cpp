@@ -537,16 +537,15 @@ void as_user(const StepUser& user, const std::function<void()>& work) {
 
 std::optional<NodeState> node_start(const Configuration& configuration, Host& host) {
     const auto deadline = Clock::now() + time_to_start;
+    Environment environment = host.environment();
+    for (const auto name : {note_variable, endpoint_variable, step_key_variable}) {
+        (void)host.unset_variable(std::string(name)); // for us, not for the program, a shell or a step inside
+    }
     const auto step_id = host.step_id();
     if (!step_id || *step_id >= first_special_step) {
         return std::nullopt;
     }
-    Environment environment = host.environment();
     const Step step = read_step(environment, {});
-    for (const auto name :
-         {note_variable, endpoint_variable, step_key_variable}) { // for us, not for the program or a step inside
-        (void)host.unset_variable(std::string(name));
-    }
     SettingsOutcome outcome = configuration.resolve(environment, step.note);
     if (!outcome.settings.enable) {
         return std::nullopt;

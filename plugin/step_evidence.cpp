@@ -74,8 +74,9 @@ public:
     void look() {
         const auto listeners = task_.ports.empty() ? std::vector<PortListener>()
                                                    : find_listeners(task_.ports).value_or(std::vector<PortListener>());
+        constexpr std::size_t most_alarms = 8; // of one who opens sockets for ever
         for (const auto& stranger : strangers(listeners, task_.uid)) {
-            if (told_.insert(stranger.inode).second) {
+            if (told_.size() < most_alarms && told_.insert(stranger.inode).second) {
                 (void)srun_.send_alarm(stranger_text(stranger));
             }
         }

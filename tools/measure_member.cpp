@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/format.h"
 #include "lib/net/dialer.h"
+#include "lib/net/message.h"
 #include "tools/measure_control.h"
 
 #include <algorithm>
@@ -16,7 +17,6 @@ using std::chrono::milliseconds;
 
 /// How long the head may take no byte of an answer.
 constexpr std::chrono::seconds send_time(10);
-constexpr int most_nested = 16;
 
 /// False when nothing of `events` happens until then.
 bool wait_for(int fd, short events, MeasureClock::time_point deadline) {
@@ -48,13 +48,8 @@ std::string measure_text(const nlohmann::json& message) {
 }
 
 std::optional<nlohmann::json> read_measure_text(std::string_view text) {
-    bool deep = false;
-    const auto look = [&deep](int depth, nlohmann::json::parse_event_t /*event*/, const nlohmann::json& /*value*/) {
-        deep = deep || depth > most_nested;
-        return !deep;
-    };
-    auto message = nlohmann::json::parse(text, look, false);
-    return deep || !message.is_object() ? std::nullopt : std::optional(std::move(message));
+    auto message = parse_json_object(text);
+    return message ? std::optional(std::move(*message)) : std::nullopt;
 }
 
 Result<MeasureMember> MeasureMember::join(const MeasureWorld& world, const nlohmann::json& hello,

@@ -249,6 +249,9 @@ private:
     void go_alone(const std::string& why) {
         state_ = State::Alone;
         hang_up_dialer();
+        if (connection_) {
+            watch(connection_->fd(), EPOLL_CTL_DEL);
+        }
         connection_.reset();
         warnings_.push_back(only_through_slurm(why));
     }

@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <map>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +32,8 @@ namespace {
 using Clock = StepWatch::Clock;
 
 constexpr std::string_view mark = "rdma-nccl-evidence ";
+constexpr char more_pieces = '+'; // behind the mark
+constexpr char last_piece = '.';
 constexpr std::size_t most_output = std::size_t{64} << 20;
 
 struct StepId {
@@ -48,10 +51,16 @@ std::optional<StepId> parse_step(std::string_view text) {
 
 // --- On each node ---
 
-/// One line, as lines of several nodes come together at srun.
+/// In lines, as those of several nodes come together at srun, which breaks one of a KiB or more in two.
 void tell(const NodeEvidence& evidence) {
-    const std::string text = std::string(mark) + write_evidence(evidence) + "\n";
-    (void)std::fwrite(text.data(), 1, text.size(), stdout);
+    constexpr std::size_t longest_line = 512;
+    const std::string text = write_evidence(evidence);
+    std::string lines;
+    for (std::size_t begin = 0; begin < text.size(); begin += longest_line) {
+        const bool last = begin + longest_line >= text.size();
+        lines += format_text("{}{}{}\n", mark, last ? last_piece : more_pieces, text.substr(begin, longest_line));
+    }
+    (void)std::fwrite(lines.data(), 1, lines.size(), stdout);
     (void)std::fflush(stdout);
 }
 
@@ -156,14 +165,22 @@ Result<std::string> output_of(const std::vector<std::string>& command) {
 
 std::vector<NodeEvidence> evidence_in(std::string_view output) {
     std::vector<NodeEvidence> nodes;
+    std::map<std::string_view, std::string> pieces; // by srun's label
     for (const auto line : split(output, '\n')) {
-        const auto found = line.find(mark); // behind srun's label
-        if (found == std::string_view::npos) {
+        const auto found = line.find(mark);
+        const auto piece = found == std::string_view::npos ? std::string_view() : line.substr(found + mark.size());
+        if (piece.empty()) {
             continue;
         }
-        if (auto evidence = read_evidence(line.substr(found + mark.size()))) {
+        auto& text = pieces[line.substr(0, found)];
+        text += piece.substr(1);
+        if (piece.front() != last_piece) {
+            continue;
+        }
+        if (auto evidence = read_evidence(text)) {
             nodes.push_back(std::move(*evidence));
         }
+        text.clear();
     }
     std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
     return nodes;

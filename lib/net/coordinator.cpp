@@ -20,7 +20,6 @@ using std::chrono::milliseconds;
 constexpr int listener_id = 0; // in epoll's data; those of connections come after
 constexpr std::chrono::seconds time_to_prove(5);
 constexpr milliseconds accept_pause(50);
-constexpr std::size_t more_strangers = 1024; // than workers that are expected
 
 std::string local_address(int socket) {
     sockaddr_storage storage{};
@@ -94,12 +93,12 @@ std::vector<CoordinatorEvent> Coordinator::work() {
 void Coordinator::accept_some() {
     constexpr int most_at_a_time = 256; // then others get their turn
     for (int i = 0; i < most_at_a_time; ++i) {
-        if (strangers_.size() >= rules_.expected_workers + more_strangers) {
+        if (strangers_.size() >= rules_.expected_workers + rules_.most_strangers) {
             close(*strangers_.begin());
         }
         UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
                 pause_accepting(errno);
             }
             return;

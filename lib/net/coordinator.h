@@ -37,7 +37,8 @@ struct CoordinatorRules {
     bool ends_with_reset = false;    ///< connections leave no TIME_WAIT, in which the listening port could not be bound
     std::size_t longest_message = 0; ///< from a worker
     std::size_t most_unsent = SIZE_MAX; ///< for a worker that takes nothing: beyond, it is lost
-    std::size_t expected_workers = 0;   ///< so many may connect at the same time before one has proved anything
+    std::size_t expected_workers = 0;   ///< so many may connect at the same time before one has proved anything,
+    std::size_t most_strangers = 1024;  ///< and so many more; then the oldest make room
 };
 
 class Coordinator {

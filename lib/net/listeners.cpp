@@ -33,7 +33,8 @@ constexpr std::chrono::seconds patience(1);
 // /proc of a large node has tens of thousands of entries, and slurmstepd has a step to start.
 constexpr std::size_t most_processes = 8192;
 constexpr std::size_t most_descriptors = 65536;
-constexpr int most_errno = 4095; // MAX_ERRNO, Linux include/linux/err.h
+constexpr std::size_t most_listeners = 64; // of one who opens sockets for ever
+constexpr int most_errno = 4095;           // MAX_ERRNO, Linux include/linux/err.h
 
 template<typename T>
 T value_at(std::span<const std::byte> bytes) {
@@ -112,6 +113,7 @@ std::optional<Error> add_listeners(int socket, int family, std::span<const std::
         }
         std::copy_if(answer.listeners.begin(), answer.listeners.end(), std::back_inserter(found),
                      [&](const auto& one) { return std::find(ports.begin(), ports.end(), one.port) != ports.end(); });
+        found.resize(std::min(found.size(), most_listeners));
         if (answer.complete) {
             return std::nullopt;
         }

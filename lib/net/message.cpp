@@ -160,9 +160,20 @@ ParsedMessage::ParsedMessage(ParsedMessage&& other) noexcept = default;
 
 ParsedMessage::~ParsedMessage() = default;
 
+std::unique_ptr<Json> parse_json_object(std::string_view text) {
+    constexpr int deepest = 16; // a level costs seventy bytes for each one of its text
+    bool deep = false;
+    const auto look = [&deep](int depth, Json::parse_event_t /*event*/, const Json& /*value*/) {
+        deep = deep || depth > deepest;
+        return !deep;
+    };
+    auto json = std::make_unique<Json>(Json::parse(text, look, false));
+    return !deep && json->is_object() ? std::move(json) : nullptr;
+}
+
 Result<ParsedMessage> ParsedMessage::parse(std::string_view text) {
-    auto json = std::make_unique<Json>(Json::parse(text, nullptr, false));
-    if (!json->is_object() || json->size() != 1 || !json->begin()->is_object()) {
+    auto json = parse_json_object(text);
+    if (!json || json->size() != 1 || !json->begin()->is_object()) {
         return fail("not a message of rdma-nccl");
     }
     auto name = json->begin().key();

@@ -230,6 +230,9 @@ private:
     std::string name_;
 };
 
+/// An object of JSON that is not nested deeper than messages are; nullptr for anything else.
+std::unique_ptr<nlohmann::json> parse_json_object(std::string_view text);
+
 /// {"name": {...}}, while a message is read.
 class ParsedMessage {
 public:

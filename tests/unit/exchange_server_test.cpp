@@ -657,8 +657,9 @@ TEST_F(ExchangeServerTest, TheEndDoesNotWaitForTheQuestionWhetherItIsCancelled) 
                                    }
                                    return false;
                                }));
-    const auto node = trusted_connection();
+    auto node = trusted_connection();
     const test::DescriptorLimit limit(test::DescriptorLimit::so_many_more(0));
+    ASSERT_TRUE(node.say(write_message(NodeMessage(local_report(1))))); // before that nobody waits
     ASSERT_EQ(asked.get_future().wait_for(most_wait), std::future_status::ready);
     EXPECT_TRUE(ends_in_time([this] { server_->finish(milliseconds(0)); }));
 }
