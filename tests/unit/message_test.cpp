@@ -365,6 +365,12 @@ TEST(Message, DeepNestingIsNoCrash) {
     EXPECT_FALSE(read_field("numbers", std::string(depth, '[') + std::string(depth, ']')));
 }
 
+TEST(Message, BracketsInTextAreNoNesting) {
+    const std::string brackets = R"("[[[[[[[[[[[[[[[[[[[[\"{{{{{{{{{{{{{{{{{{{{{{{{")";
+    EXPECT_TRUE(read_field("unknown", brackets));
+    EXPECT_TRUE(read_field("unknown", "[" + brackets + ",[[" + brackets + "]]]"));
+}
+
 TEST(Message, ErrorsAreInWords) {
     const auto of = [](std::string_view text) { return read_message<Message>(text).error().message; };
     EXPECT_EQ(of("x"), "not a message of rdma-nccl");
