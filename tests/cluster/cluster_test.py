@@ -7,13 +7,15 @@ import os
 import re
 import subprocess
 import sys
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHECKOUT = os.path.dirname(os.path.dirname(HERE))
 CLUSTER = os.path.join(HERE, "cluster")
 PYTHON = "/usr/bin/python3"  # Debian's, which Debian's torch is for
-TIME_LIMIT = 120  # seconds for one command in the cluster
+TIME_LIMIT = 120  # seconds for one command in the cluster, and for its nodes to be idle after a test
+OUT_OF_SERVICE = "drain|down|fail|unknown"
 
 CONTRACT = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT")
 
@@ -62,10 +64,24 @@ class ClusterTest(unittest.TestCase):
         cls.cluster.down()
 
     def tearDown(self):
-        """Whatever a test did, no node may be drained or down."""
-        states = self.cluster.run("sinfo", "--noheader", "--Node", "--Format=StateLong", user="root").stdout.split()
-        bad = [state for state in states if re.match("drain|down|fail|unknown", state)]
-        self.assertEqual(bad, [], "a node is out of service")
+        """Whatever a test did, its jobs end, and no node may be drained or down: the next test finds the cluster idle."""
+        end = time.monotonic() + TIME_LIMIT
+        while (states := self.states()) != {"idle"} and not any(re.match(OUT_OF_SERVICE, state) for state in states):
+            if time.monotonic() > end:
+                break
+            time.sleep(0.2)
+        if states != {"idle"}:
+            self.fail(f"the nodes are {', '.join(sorted(states))}:\n{self.what_runs()}")
+
+    def states(self) -> set[str]:
+        return set(self.cluster.run("sinfo", "--noheader", "--Node", "--Format=StateLong", user="root").stdout.split())
+
+    def what_runs(self) -> str:
+        jobs = self.cluster.run("bash", "-c", "sinfo --Node --long; squeue; squeue --steps", user="root").stdout
+        processes = subprocess.run(["ps", "-eo", "pid,ppid,stat,wchan:20,etimes,args"], text=True, capture_output=True, check=False).stdout
+        slurm = [line for line in processes.splitlines() if re.search("slurmstepd|slurmd|slurmctld|srun|salloc|sbatch", line)]
+        logs = subprocess.run(["bash", "-c", f"tail -n 30 {self.cluster.dir}/log/*"], text=True, capture_output=True, check=False).stdout
+        return "\n".join([jobs, *slurm, logs])
 
     def good(self, *command: str, **options) -> str:
         result = self.cluster.run(*command, **options)
