@@ -204,13 +204,13 @@ class PairsCommand(LabTest):
     def pairs(self, *options: str) -> dict:
         return self.report(self.start("pairs", "--json", "-D", "1", "-s", "262144", "-q", "2", *options))
 
-    def by_hca(self, report: dict) -> dict[str, dict]:
-        return {result["a"]["hca"]: result for result in report["results"]}
+    def by_port(self, report: dict) -> dict[str, dict]:
+        return {result["a"]["port"]: result for result in report["results"]}
 
     def test_two_nodes_with_two_devices(self):
         report = self.pairs()
-        results = self.by_hca(report)
-        self.assertEqual(sorted(results), ["mlx5_0", "mlx5_1"])
+        results = self.by_port(report)
+        self.assertEqual(sorted(results), ["mlx5_0:1", "mlx5_1:1"])
         for result in results.values():
             self.assertEqual((result["problem"], result["data_correct"], result["path_mtu"]), ("", True, RDMA_MTU))
             self.assertGreater(result["latency"]["round_trips"], 10)
@@ -229,9 +229,9 @@ class PairsCommand(LabTest):
     def test_firewall(self):
         drop = f"tc qdisc add dev eth1 clsact; tc filter add dev eth1 ingress protocol ip u32 {ROCE} action drop"
         self.lab.script("n02", drop)
-        results = self.by_hca(self.pairs("--no-latency", "--no-both"))
-        self.assertIn("4791", results["mlx5_0"]["problem"])
-        self.assertEqual(results["mlx5_1"]["problem"], "")
+        results = self.by_port(self.pairs("--no-latency", "--no-both"))
+        self.assertIn("4791", results["mlx5_0:1"]["problem"])
+        self.assertEqual(results["mlx5_1:1"]["problem"], "")
 
     def test_a_node_that_is_killed(self):
         commands = self.start("pairs", "--json", "-D", "30", "-s", "262144", "-q", "2", "--no-latency")
@@ -250,11 +250,11 @@ class PairsCommand(LabTest):
 
     def test_host_bench(self):
         """RDMA and TCP in turns, each certified by its counters."""
-        options = ("-b", "4M", "-e", "4M", "-n", "3", "-w", "1", "--repeats", "2", "--rings", "1")
+        options = ("-b", "4M", "-e", "4M", "-n", "8", "-w", "1", "--repeats", "2", "--rings", "1")
         report = self.report(self.start("bench", "--host", "--json", *options))
         runs = {run["name"]: run for run in report["runs"]}
         self.assertEqual(sorted(runs), ["A", "A'", "B"])
         for name, run in runs.items():
             self.assertEqual(run["problem"], "")
-            self.assertEqual(run["rows"][0]["out_of_place"]["wrong"], 0)
+            self.assertEqual(run["results"][0]["out_of_place"]["nwrong"], 0)
             self.assertEqual(run["verdict"]["verdict"], "NOT USED" if name == "B" else "USED", run["verdict"])
