@@ -121,7 +121,7 @@ class StepsTest(SlurmTest):
 
     def lose(self, fault: str, *options: str):
         """In the middle of a step, which fails then, as it must; the next one works."""
-        program = ("--seconds", "12")
+        program = ("--seconds", "45")  # it never takes as long: the fault ends it
         step = self.start_step("verbs", 4000, "--kill-on-bad-exit=1", *options, program=program)
         self.await_traffic(80)
         self.lab.script("n02", fault)
@@ -138,15 +138,17 @@ class StepTraffic(StepsTest):
     """The steps do what the verdicts are about, and their processes are found."""
 
     def test_transfers(self):
-        """Each kind sends what it says, where it says; within 10 %."""
+        """Each kind sends what it says, where it says; within 10 %, and what a busy machine makes the driver send again."""
         for kind, mib, rdma in (("verbs", 64, 64), ("tcp", 64, 0), ("both", 32, 32), ("nothing", 64, 0)):
             before = self.counted()
             self.step(kind, mib)
             sent = {name: value - before[name] for name, value in self.counted().items()}
             total = {"nothing": 0, "both": 2 * mib}.get(kind, mib)
             with self.subTest(kind, sent=sent):
-                self.assertAlmostEqual(sent["packets"] * RDMA_MTU, rdma * MIB, delta=0.1 * total * MIB + 100 * RDMA_MTU)
-                self.assertAlmostEqual(sent["bytes"], total * MIB, delta=0.1 * total * MIB + MIB)
+                self.assertGreater(sent["packets"] * RDMA_MTU, 0.9 * rdma * MIB - 1)
+                self.assertLess(sent["packets"] * RDMA_MTU, 1.5 * rdma * MIB + 100 * RDMA_MTU)
+                self.assertGreater(sent["bytes"], 0.9 * total * MIB - 1)
+                self.assertLess(sent["bytes"], 1.1 * total * MIB + 0.5 * rdma * MIB + MIB)
 
     def test_lost_in_the_middle(self):
         for fault in FAULTS:
@@ -264,7 +266,7 @@ class Verdicts(StepsTest):
             with self.subTest(fault):
                 done = self.lose(fault, "--rdma-nccl")
                 self.lab.reset()
-                self.assertRegex(self.line(done.err), r"^RDMA USED: about [\d.]+ % of [\d.]+ MB between 2 nodes ")
+                self.assertRegex(self.line(done.err), r"^RDMA USED: about [\d.]+ % of [\d.]+ [MG]B between 2 nodes ")
                 verdict = self.stored()[0]
                 self.assertEqual((verdict["verdict"], verdict["silent"]), ("USED", []))
                 for node in verdict["nodes"]:
