@@ -139,6 +139,7 @@ class Init:
         self._start_controller()
         for node in self._cluster.nodes:
             self._holders[node.name].wait()
+            self._start_munged(node.name)
             self._start(f"slurmd-{node.name}", node.name, ["slurmd", "-D", "-f", self._conf()])
         self._await_nodes()
         self._state.write_machines(
@@ -173,14 +174,20 @@ class Init:
         state = self._state
         login = self._cluster.login
         self._holders[login.name].wait()
-        munged = ["munged", "--foreground", "--force", f"--socket={state.path('run/munge.socket')}"]
-        munged += [f"--key-file={state.path('etc/munge.key')}", f"--pid-file={state.path('run/munged.pid')}"]
-        munged += [f"--seed-file={state.path('run/munged.seed')}", f"--log-file={state.path('log/munged.log')}"]
-        self._start("munged", login.name, munged)
-        self._await("munged's socket", lambda: os.path.exists(state.path("run/munge.socket")))
+        self._start_munged(login.name)
         self._start("slurmctld", login.name, ["slurmctld", "-D", "-f", self._conf()])
         # Whoever asks before it listens, slurmd and sinfo, sleeps before it asks again.
         self._await("slurmctld", lambda: _listens(self._holders[login.name].pid, CONTROLLER_PORT))
+
+    def _start_munged(self, machine: str) -> None:
+        """Each machine has its own, as on a real cluster. One for all would call a step's credential replayed on every node
+        but the first, and slurmd 22.05 now and then crashes on that (its threads share libmunge's context)."""
+        state = self._state
+        files = {"key": "etc/munge.key", "pid": f"run/{machine}/munged.pid", "seed": f"run/{machine}/munged.seed"}
+        files["log"] = f"log/munged-{machine}.log"
+        munged = ["munged", "--foreground", "--force", f"--socket={state.path('run/munge/socket')}"]
+        self._start(f"munged-{machine}", machine, [*munged, *(f"--{what}-file={state.path(file)}" for what, file in files.items())])
+        self._await(f"{machine}'s munged", lambda: os.path.exists(state.path("run", machine, "socket")))
 
     def _start(self, name: str, machine: str, command: list[str]) -> None:
         """A daemon on a machine, its output in log/NAME.log."""

@@ -70,6 +70,7 @@ def _hold(member: Member, state: State, channel: socket.socket) -> None:
         configure_member(member)
         _mount_devices(member, state)
         _mount_root(member, state)
+        mount(state.make("run", member.name), state.make("run", "munge"), flags=MS_BIND)
         channel.send(b".")
         while True:
             signal.pause()

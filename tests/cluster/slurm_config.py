@@ -66,7 +66,7 @@ def _slurm_conf(state: State, cluster: Cluster, options: SlurmOptions) -> str:
         "SlurmUser=root",
         "SlurmdUser=root",
         "AuthType=auth/munge",
-        f"AuthInfo=socket={state.path('run/munge.socket')}",
+        f"AuthInfo=socket={state.path('run/munge/socket')}",
         "CredType=cred/munge",
         f"SlurmctldPort={CONTROLLER_PORT}",
         f"SlurmctldPidFile={state.path('run/slurmctld.pid')}",

@@ -265,7 +265,7 @@ class Ends(unittest.TestCase):
         return process.returncode
 
     def test_interrupted(self):
-        for stage in ("log/cluster.log", "run/munge.socket", "log/slurmd-n01.log"):
+        for stage in ("log/cluster.log", "run/login/socket", "log/slurmd-n01.log"):
             with self.subTest(stage):
                 self.assertEqual(self.interrupt(signal.SIGINT, stage), 130)
                 self.assert_nothing_left()
