@@ -66,4 +66,22 @@ std::string_view base_name(std::string_view path);
 /// is cut with "...".
 std::string printable(std::string_view text, std::size_t max_length = 80);
 
+/// Sentences on many ports, of which many say the same: eight rails without address are one line, not eight.
+class AlikeSentences {
+public:
+    /// `sentence` is on `name` and begins with it; it stands for all of the same `key`.
+    void add(std::string_view key, std::string_view name, std::string sentence);
+
+    /// One for each key, in the order of their first: "SENTENCE (likewise NAME, NAME and 5 more)".
+    [[nodiscard]] std::vector<std::string> texts() const;
+
+private:
+    struct Group {
+        std::string key;
+        std::string sentence;
+        std::vector<std::string> others;
+    };
+    std::vector<Group> groups_;
+};
+
 } // namespace rdma_nccl

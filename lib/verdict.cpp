@@ -152,16 +152,12 @@ void judge_without_bytes(NodeVerdict& verdict) {
         }
         verdict.why.clear();
     }
-    if (node.traffic.ports.empty() && !node.log) {
+    const bool no_device = node.traffic.ports.empty() && !node.log;
+    if (no_device || no_queue_pairs) {
         verdict.verdict = verdict.sockets.most() >= enough_to_judge ? Verdict::NotUsed : Verdict::Idle;
-        if (verdict.verdict == Verdict::NotUsed) {
+        if (verdict.verdict == Verdict::NotUsed && no_device) {
             verdict.why.emplace_back("there is no RDMA device");
-        }
-        return;
-    }
-    if (no_queue_pairs) {
-        verdict.verdict = verdict.sockets.most() >= enough_to_judge ? Verdict::NotUsed : Verdict::Idle;
-        if (verdict.verdict == Verdict::NotUsed) {
+        } else if (verdict.verdict == Verdict::NotUsed) {
             verdict.why.emplace_back("no process of the step had a queue pair whenever they were looked at");
             note_others_sockets(verdict);
         }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/alike.h"
 #include "lib/fabric_filters.h"
 #include "lib/fabric_parse.h"
 #include "lib/fabric_pci.h"
