@@ -24,7 +24,7 @@ constexpr std::size_t most_sentences = 4;
 constexpr std::size_t most_nodes_with_ports = 8;
 constexpr std::size_t longest_line = 4096; // what nodes and logs tell goes to a terminal
 
-std::string joined(const std::vector<std::string>& sentences) {
+std::string first_sentences(const std::vector<std::string>& sentences) {
     std::string text;
     for (std::size_t i = 0; i < sentences.size(); ++i) {
         if (i == most_sentences && sentences.size() > most_sentences + 1) {
@@ -119,7 +119,7 @@ void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
 }
 
 std::string words_of(const StepVerdict& step) {
-    const std::string why = joined(step.why);
+    const std::string why = first_sentences(step.why);
     const std::string because = why.empty() ? "" : "; " + why;
     const auto rdma = moved(step.rdma, step);
     const auto sockets = moved(step.sockets, step);
