@@ -21,9 +21,6 @@ public:
                                       Inherit inherit = Inherit::Few);
 
     Child(Child&& other) noexcept;
-    Child(const Child&) = delete;
-    Child& operator=(const Child&) = delete;
-    Child& operator=(Child&&) = delete;
     ~Child(); ///< finish() without patience
 
     /// Waits, and kills it after `limit`. True when it has ended by itself, with its work done.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -13,20 +12,6 @@ namespace rdma_nccl {
 
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
-
-namespace {
-
-void write_all(int fd, std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t count = ::write(fd, text.data(), text.size());
-        if (count < 0 && errno != EINTR) {
-            return;
-        }
-        text.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
-    }
-}
-
-} // namespace
 
 std::optional<ChildText> ChildText::start(const std::function<std::string()>& work, std::span<const int> keep,
                                           Inherit inherit) {
@@ -38,7 +23,7 @@ std::optional<ChildText> ChildText::start(const std::function<std::string()>& wo
     const UniqueFd out(ends[1]);
     std::vector<int> kept(keep.begin(), keep.end());
     kept.push_back(out.get());
-    auto child = Child::start([&] { write_all(out.get(), work()); }, kept, inherit);
+    auto child = Child::start([&] { (void)write_all(out.get(), work()); }, kept, inherit);
     if (!child) {
         return std::nullopt;
     }

@@ -66,40 +66,6 @@ std::optional<CpuSet> CpuSet::parse_list(std::string_view text) {
     return set;
 }
 
-std::optional<CpuSet> CpuSet::parse_mask(std::string_view text) {
-    text = rdma_nccl::trim(text);
-    if (text.starts_with("0x") || text.starts_with("0X")) {
-        text.remove_prefix(2);
-    }
-    CpuSet set;
-    unsigned group = 0; // the first CPU of the group of 32 bits that the next digit is of
-    unsigned cpu = 0;   // of the lowest bit of the next digit
-    bool any = false;
-    for (std::size_t left = text.size(); left > 0; --left) {
-        const char digit = text[left - 1];
-        if (digit == ',') {
-            group += 32; // also after an empty one, as hwloc writes a group of zeros
-            if (cpu > group) {
-                return std::nullopt;
-            }
-            cpu = group;
-            continue;
-        }
-        const auto value = parse_number<unsigned>(std::string_view(&digit, 1), 16);
-        if (!value || (*value != 0 && cpu + 4 > most_cpus)) {
-            return std::nullopt;
-        }
-        any = true;
-        for (unsigned bit = 0; bit < 4; ++bit) {
-            if ((*value >> bit & 1U) != 0) {
-                set.add(cpu + bit);
-            }
-        }
-        cpu += 4;
-    }
-    return any ? std::optional(std::move(set)) : std::nullopt;
-}
-
 void CpuSet::add(unsigned cpu) {
     if (cpu >= most_cpus) {
         return;
@@ -108,13 +74,6 @@ void CpuSet::add(unsigned cpu) {
         words_.resize(cpu / bits + 1);
     }
     words_[cpu / bits] |= std::uint64_t{1} << cpu % bits;
-}
-
-void CpuSet::remove(unsigned cpu) {
-    if (cpu / bits < words_.size()) {
-        words_[cpu / bits] &= ~(std::uint64_t{1} << cpu % bits);
-        trim();
-    }
 }
 
 bool CpuSet::contains(unsigned cpu) const {

@@ -25,12 +25,9 @@ public:
     /// The kernel's list format, "0-3,8,10-11"; also with a stride, "0-7:2/4" (lib/bitmap.c). "" is the empty set;
     /// nullopt for what is none, or names CPU 8,192 or more.
     static std::optional<CpuSet> parse_list(std::string_view text);
-    /// A mask in hexadecimal, "0xff" or "ffffffff,00000000" (Slurm's and the kernel's), "ff,,0" (hwloc's).
-    static std::optional<CpuSet> parse_mask(std::string_view text);
 
     /// Ignores numbers from most_cpus on.
     void add(unsigned cpu);
-    void remove(unsigned cpu);
     [[nodiscard]] bool contains(unsigned cpu) const;
     [[nodiscard]] bool contains(const CpuSet& other) const;
     [[nodiscard]] bool intersects(const CpuSet& other) const;

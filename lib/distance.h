@@ -6,8 +6,11 @@
 #include "lib/fabric.h"
 #include "lib/topology.h"
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -44,5 +47,19 @@ Place place_of(const Hca& hca, const Topology& topology);
 Distance distance_between(const Place& a, const Place& b, const Topology& topology);
 /// To the farthest of the CPUs: SameNuma, SamePackage, Other or Unknown.
 Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topology& topology);
+
+// Which HCAs are near to which GPU, and which one each rank takes first.
+
+/// distances[i][j]: from device i to HCA j.
+using DistanceTable = std::vector<std::vector<Distance>>;
+DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology);
+
+/// Whether the table tells anything: not where several devices are equally far from all of several HCAs, as in virtual
+/// machines with a flat PCI tree.
+bool tells_nearness(const DistanceTable& distances);
+
+/// For each device all HCAs, nearest first. Among equally near ones the devices share: as few as can be have the same
+/// HCA first.
+std::vector<std::vector<std::size_t>> order_hcas(const DistanceTable& distances);
 
 } // namespace rdma_nccl

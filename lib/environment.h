@@ -27,7 +27,7 @@ inline constexpr std::string_view hostfile_variable = "RDMA_NCCL_HOSTFILE";
 /// list per task, "0-1/2-3". What the plan of their places was made from.
 inline constexpr std::string_view masks_variable = "RDMA_NCCL_CPUS";
 
-/// 64 hexadecimal digits that only the tasks of this step know (lib/net/tasks_key.h): by these they know each other.
+/// 64 hexadecimal digits that only the tasks of this step know (lib/net/key.h): by these they know each other.
 inline constexpr std::string_view token_variable = "RDMA_NCCL_TOKEN";
 
 /// RDMA_NCCL_<KEY> of a user, and not one of ours. RDMA_NCCL_HOSTS is both: ours is a path, which no setting is.

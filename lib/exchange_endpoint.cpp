@@ -6,7 +6,7 @@
 #include "lib/netdev.h"
 #include "lib/root.h"
 #include "lib/settings.h"
-#include "lib/socket_address.h"
+#include "lib/tcp.h"
 #include "lib/text.h"
 
 #include <algorithm>

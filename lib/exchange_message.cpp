@@ -117,9 +117,8 @@ void fields(auto& f, Is<LogEvidence> auto& m) {
 
 // --- From a node ---
 
-constexpr std::string_view message_name(const NodeReport& /*m*/) {
-    return "report";
-}
+template<>
+inline constexpr std::string_view message_name<NodeReport> = "report";
 
 /// Layout::Auto is no answer to which layout a node has.
 void fields(auto& f, Is<NodeReport> auto& m) {
@@ -146,25 +145,22 @@ void fields(auto& f, Is<NodeReport> auto& m) {
     f("warnings", m.warnings);
 }
 
-constexpr std::string_view message_name(const Reached& /*m*/) {
-    return "reached";
-}
+template<>
+inline constexpr std::string_view message_name<Reached> = "reached";
 
 void fields(auto& f, Is<Reached> auto& m) {
     f("errors", m.errors);
 }
 
-constexpr std::string_view message_name(const NodeAlarm& /*m*/) {
-    return "alarm";
-}
+template<>
+inline constexpr std::string_view message_name<NodeAlarm> = "alarm";
 
 void fields(auto& f, Is<NodeAlarm> auto& m) {
     f("text", m.text);
 }
 
-constexpr std::string_view message_name(const NodeEvidence& /*m*/) {
-    return "evidence";
-}
+template<>
+inline constexpr std::string_view message_name<NodeEvidence> = "evidence";
 
 void fields(auto& f, Is<NodeEvidence> auto& m) {
     f("node", m.node, longest_name);
@@ -181,26 +177,23 @@ void fields(auto& f, Is<NodeEvidence> auto& m) {
 
 // --- From srun ---
 
-constexpr std::string_view message_name(const ReachTest& /*m*/) {
-    return "try";
-}
+template<>
+inline constexpr std::string_view message_name<ReachTest> = "try";
 
 void fields(auto& f, Is<ReachTest> auto& m) {
     f("port", m.port);
     f("addresses", m.addresses);
 }
 
-constexpr std::string_view message_name(const Hosts& /*m*/) {
-    return "hosts";
-}
+template<>
+inline constexpr std::string_view message_name<Hosts> = "hosts";
 
 void fields(auto& f, Is<Hosts> auto& m) {
     f("table", m.table, most_hosts);
 }
 
-constexpr std::string_view message_name(const Agreement& /*m*/) {
-    return "agreed";
-}
+template<>
+inline constexpr std::string_view message_name<Agreement> = "agreed";
 
 void fields(auto& f, Is<Agreement> auto& m) {
     f("head_node", m.head_node, longest_name);
@@ -214,9 +207,8 @@ void fields(auto& f, Is<Agreement> auto& m) {
     f("strict_fault", m.strict_fault);
 }
 
-constexpr std::string_view message_name(const Disagreement& /*m*/) {
-    return "alone";
-}
+template<>
+inline constexpr std::string_view message_name<Disagreement> = "alone";
 
 void fields(auto& f, Is<Disagreement> auto& m) {
     f("why", m.why);

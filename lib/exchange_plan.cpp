@@ -4,7 +4,9 @@
 #include "lib/format.h"
 #include "lib/hostlist.h"
 #include "lib/layout.h"
+#include "lib/lists.h"
 #include "lib/report.h"
+#include "lib/text.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -126,10 +128,6 @@ void tell_unreached(HeadVerdict& verdict, Reports reports, std::span<const Reach
 
 // --- Differences ---
 
-std::string count_text(std::size_t number, std::string_view noun) {
-    return format_text("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
 std::string port_name(const ReportedPort& port) {
     return format_text("{}:{}", port.hca, port.port);
 }
@@ -150,11 +148,7 @@ std::string port_values(const NodeReport& report, const std::function<std::strin
             values.insert(std::move(text));
         }
     }
-    std::string all;
-    for (const auto& text : values) {
-        all += (all.empty() ? "" : ", ") + text;
-    }
-    return all;
+    return joined(values);
 }
 
 std::string link_layer_of(const ReportedPort& port) {
@@ -211,11 +205,7 @@ std::string missing_ports(const NodeReport& report, const NodeReport& usual) {
     if (missing.empty() || missing.size() > most_named || missing.size() + own.size() != all.size()) {
         return "";
     }
-    std::string text;
-    for (const auto& name : missing) {
-        text += (text.empty() ? "without " : ", ") + name;
-    }
-    return text;
+    return "without " + joined(missing);
 }
 
 /// A node's value and, for ports, which ones are missing: what is told together.
@@ -314,10 +304,6 @@ std::string summary(Reports reports, const Agreement& first) {
                                 : reports.front().plan_head_is_given ? "MASTER_ADDR as set"
                                                                      : "none";
     return text + format_text(", head {} ({}:{}), {}", first.head_node, address, port, reports.front().fabric);
-}
-
-void append(std::vector<Finding>& target, std::vector<Finding> more) {
-    target.insert(target.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
 std::optional<std::string> first_fault(const std::vector<Finding>& findings) {

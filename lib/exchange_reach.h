@@ -21,9 +21,6 @@ public:
     static Result<ReachListener> open(std::uint16_t port, const Key& key, int held = -1);
 
     ReachListener(ReachListener&&) = default;
-    ReachListener& operator=(ReachListener&&) = delete;
-    ReachListener(const ReachListener&) = delete;
-    ReachListener& operator=(const ReachListener&) = delete;
     ~ReachListener();
 
     [[nodiscard]] std::uint16_t port() const { return coordinator_.port(); }

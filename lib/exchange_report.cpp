@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exchange_report.h"
 
+#include "lib/format.h"
+#include "lib/lists.h"
 #include "lib/netdev.h"
 #include "lib/report.h"
+#include "lib/users_nccl.h"
 
 #include <algorithm>
 
@@ -12,31 +15,20 @@ namespace {
 
 const Port* find_port(const Fabric& fabric, const PortChoice& choice) {
     const Hca* const hca = fabric.find_hca(choice.hca);
-    if (hca == nullptr) {
-        return nullptr;
-    }
-    const auto found = std::find_if(hca->ports.begin(), hca->ports.end(),
-                                    [&](const Port& port) { return port.number == choice.port; });
-    return found == hca->ports.end() ? nullptr : &*found;
+    return hca == nullptr ? nullptr : find_by(hca->ports, &Port::number, choice.port);
 }
 
 /// An address of the interface with the length of its network; the whole address where the interface has no such one.
 InterfaceAddress with_length(const Netdev* netdev, const IpAddress& address) {
-    if (netdev != nullptr) {
-        const auto found = std::find_if(netdev->addresses.begin(), netdev->addresses.end(),
-                                        [&](const auto& own) { return own.address == address; });
-        if (found != netdev->addresses.end()) {
-            return *found;
-        }
-    }
-    return {address, address.is_ipv4() ? 32U : 128U};
+    const auto* const own =
+        netdev == nullptr ? nullptr : find_by(netdev->addresses, &InterfaceAddress::address, address);
+    return own == nullptr ? InterfaceAddress{address, address.is_ipv4() ? 32U : 128U} : *own;
 }
 
 ReportedPort report_port(const Fabric& fabric, const PortChoice& choice, const Port& port) {
     ReportedPort result{choice.hca, choice.port, choice.link_layer, port.believable_rate_gbps(), 0, {}, {}};
-    const auto gid = std::find_if(port.gids.begin(), port.gids.end(),
-                                  [&](const Gid& entry) { return choice.gid_index == entry.index; });
-    if (gid != port.gids.end()) {
+    const auto* const gid = choice.gid_index ? find_by(port.gids, &Gid::index, *choice.gid_index) : nullptr;
+    if (gid != nullptr) {
         const Netdev* const netdev = fabric.find_netdev(gid->netdev);
         result.mtu = netdev == nullptr ? 0 : netdev->mtu;
         result.address = with_length(netdev, gid->value);
@@ -87,6 +79,40 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     report.plan_head_why = plan.users_head ? "MASTER_ADDR was set before" : plan.head.why;
     report.warnings = plan.warnings;
     return report;
+}
+
+std::vector<std::string> expected_ports(const NodeFacts& facts, const Plan& plan) {
+    const auto users = users_nccl_value(facts, "NCCL_IB_HCA");
+    if (!users || users->empty()) {
+        return plan.fabric.used_names();
+    }
+    const NcclNameList list(*users);
+    std::vector<std::string> ports;
+    for (const auto& hca : facts.fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            if (port.state == "ACTIVE" && list.matches(hca.name, port.number)) {
+                ports.push_back(format_text("{}:{}", hca.name, port.number));
+            }
+        }
+    }
+    return ports;
+}
+
+std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan) {
+    auto causes = judge_users_nccl(facts, plan.fabric);
+    if (plan.fabric.used().empty()) {
+        causes.insert(causes.end(), plan.fabric.warnings.begin(), plan.fabric.warnings.end());
+    }
+    const auto limits = judge_limits({facts.limits.memlock_kib, std::nullopt, std::nullopt}, true, 1);
+    causes.insert(causes.end(), limits.begin(), limits.end());
+    return causes;
+}
+
+std::optional<bool> gpu_direct_possible(const Root& root) {
+    const bool module = root.exists("/sys/module/nvidia_peermem/version") ||
+                        root.exists("/sys/kernel/mm/memory_peers/nv_mem/version") ||
+                        root.exists("/sys/kernel/mm/memory_peers/nvidia-peermem/version");
+    return module ? std::optional(true) : std::nullopt;
 }
 
 } // namespace rdma_nccl

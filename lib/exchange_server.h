@@ -24,9 +24,6 @@ public:
     static Result<ExchangeServer> open(const std::optional<PortRange>& range, unsigned seconds, const Key& key);
 
     ExchangeServer(ExchangeServer&&) = default;
-    ExchangeServer& operator=(ExchangeServer&&) = delete;
-    ExchangeServer(const ExchangeServer&) = delete;
-    ExchangeServer& operator=(const ExchangeServer&) = delete;
     ~ExchangeServer(); ///< finish() without waiting
 
     [[nodiscard]] const ExchangeEndpoint& endpoint() const { return endpoint_; }

@@ -4,8 +4,8 @@
 #include "lib/fabric_hca.h"
 #include "lib/fabric_notes.h"
 #include "lib/gpus.h"
+#include "lib/lists.h"
 #include "lib/netdev.h"
-#include "lib/netdev_addresses.h"
 
 #include <algorithm>
 
@@ -49,14 +49,11 @@ double Port::believable_rate_gbps() const {
 }
 
 const Hca* Fabric::find_hca(std::string_view name) const {
-    const auto found = std::find_if(hcas.begin(), hcas.end(), [&](const Hca& hca) { return hca.name == name; });
-    return found == hcas.end() ? nullptr : &*found;
+    return find_by(hcas, &Hca::name, name);
 }
 
 const Netdev* Fabric::find_netdev(std::string_view name) const {
-    const auto found =
-        std::find_if(netdevs.begin(), netdevs.end(), [&](const Netdev& netdev) { return netdev.name == name; });
-    return found == netdevs.end() ? nullptr : &*found;
+    return find_by(netdevs, &Netdev::name, name);
 }
 
 Fabric read_fabric(const Root& root, const SilentHcas& silent) {

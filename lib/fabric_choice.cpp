@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric_choice.h"
 
-#include "lib/alike.h"
 #include "lib/fabric_filters.h"
 #include "lib/fabric_gid.h"
-#include "lib/fabric_gid_index.h"
 #include "lib/format.h"
+#include "lib/lists.h"
 #include "lib/text.h"
 
 #include <algorithm>
@@ -120,11 +119,6 @@ void add_left_out(const Candidate& candidate, AlikeSentences& sentences) {
                   format_text("{} {}", candidate.name(), candidate.left_out->reason));
 }
 
-void append(std::vector<std::string>& texts, const AlikeSentences& sentences) {
-    const auto more = sentences.texts();
-    texts.insert(texts.end(), more.begin(), more.end());
-}
-
 void warn_of_nothing(const Selection& selection, std::vector<std::string>& warnings) {
     if (selection.fabric.hcas.empty()) {
         return; // nothing to choose from is a fact that Fabric itself tells
@@ -200,7 +194,7 @@ void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) 
             add_left_out(candidate, sentences);
         }
     }
-    append(warnings, sentences);
+    append(warnings, sentences.texts());
 }
 
 void warn_of_used(const Candidate& candidate, const Settings& settings, AlikeSentences& sentences) {
@@ -279,6 +273,10 @@ PortChoice port_choice(const Candidate& candidate, const Settings& settings) {
 
 } // namespace
 
+std::string PortChoice::name() const {
+    return format_text("{}:{}", hca, port);
+}
+
 std::vector<const PortChoice*> FabricChoice::used() const {
     std::vector<const PortChoice*> result;
     for (const auto& port : ports) {
@@ -289,12 +287,17 @@ std::vector<const PortChoice*> FabricChoice::used() const {
     return result;
 }
 
-std::string FabricChoice::nccl_ib_hca() const {
-    std::string text;
+std::vector<std::string> FabricChoice::used_names() const {
+    std::vector<std::string> names;
     for (const auto* port : used()) {
-        text += format_text("{}{}:{}", text.empty() ? "=" : ",", port->hca, port->port);
+        names.push_back(port->name());
     }
-    return text;
+    return names;
+}
+
+std::string FabricChoice::nccl_ib_hca() const {
+    const auto names = used_names();
+    return names.empty() ? "" : "=" + joined(names, ",");
 }
 
 bool FabricChoice::uses(const std::string& hca) const {
@@ -338,7 +341,7 @@ FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::
     for (const Candidate* const candidate : used) {
         warn_of_used(*candidate, settings, sentences);
     }
-    append(choice.warnings, sentences);
+    append(choice.warnings, sentences.texts());
     warn_of_mixed_layers(used, choice.warnings);
     decide_gid_index(used, settings, choice);
     return choice;

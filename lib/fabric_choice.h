@@ -32,12 +32,14 @@ struct PortChoice {
     std::string reason;
     std::optional<unsigned> gid_index; ///< the entry used; absent on InfiniBand and when the port is left out
     /// The index that NCCL 2.21 or newer takes for a used RoCE port when it is told nothing, and with the variables
-    /// that this choice leads to (lib/nccl_gid_model.h).
+    /// that this choice leads to (lib/nccl_model.h).
     std::optional<unsigned> nccl_alone;
     std::optional<unsigned> nccl_told;
     std::vector<GidVerdict> gids; ///< one per Gid of the port, same order
 
     [[nodiscard]] bool used() const { return rule == PortRule::Used; }
+    /// "mlx5_3:1"
+    [[nodiscard]] std::string name() const;
 };
 
 struct FabricChoice {
@@ -50,6 +52,7 @@ struct FabricChoice {
     std::vector<std::string> warnings;
 
     [[nodiscard]] std::vector<const PortChoice*> used() const;
+    [[nodiscard]] std::vector<std::string> used_names() const;
     /// "=mlx5_1:1,mlx5_2:1", the exact form NCCL_IB_HCA wants; empty when no port is used.
     [[nodiscard]] std::string nccl_ib_hca() const;
     /// Whether any port of that HCA is used.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The filters of `hca=auto` (design section 6), one function each, in one table.
+// The filters of `hca=auto` (design section 6), one function each, in one table; and what follows from the ports that
+// remain.
 #pragma once
 
 #include "lib/fabric.h"
@@ -57,5 +58,10 @@ double link_gbps(const Fabric& fabric, const Candidate& candidate);
 
 /// Equal but for rounding.
 bool same_rate_class(double gbps_a, double gbps_b);
+
+/// What NCCL has to be told so that it takes the chosen GIDs: one index for all RoCE ports where they agree; else the
+/// family and, where it helps, the range with which NCCL's own rule (2.21 or newer) finds the same entries. Sets
+/// `common_gid_index`, `gid_family_is_ipv6`, `gid_range` and adds warnings. `used`: the ports in use.
+void decide_gid_index(const std::vector<Candidate*>& used, const Settings& settings, FabricChoice& choice);
 
 } // namespace rdma_nccl

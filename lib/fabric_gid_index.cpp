@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/fabric_gid_index.h"
-
+#include "lib/fabric_filters.h"
 #include "lib/format.h"
-#include "lib/nccl_gid_model.h"
+#include "lib/nccl_model.h"
 
 #include <algorithm>
 #include <bit>

@@ -5,7 +5,6 @@
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
 #include "lib/text.h"
-#include "lib/verbs_device.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -211,6 +210,15 @@ Hca read_hca(const Root& root, const std::string& name, const Directory& directo
     return hca;
 }
 
+constexpr std::string_view verbs_directory = "/sys/class/infiniband_verbs";
+
+DeviceAccess access_of(const Root& root, const std::string& path) {
+    if (!root.exists(path)) {
+        return DeviceAccess::Missing;
+    }
+    return root.is_live() && !root.may_read_and_write(path) ? DeviceAccess::Denied : DeviceAccess::Open;
+}
+
 } // namespace
 
 Hca read_hca_place(const Root& root, const std::string& name) {
@@ -248,6 +256,31 @@ std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& no
         verbs.describe(root, hcas.back());
     }
     return hcas;
+}
+
+VerbsDevices::VerbsDevices(const Root& root) : known_(root.exists("/dev")) {
+    if (!known_) {
+        return;
+    }
+    for (const auto& name : root.list(verbs_directory).value_or(std::vector<std::string>{})) {
+        const auto hca = root.read(format_text("{}/{}/ibdev", verbs_directory, name), short_file);
+        if (hca && is_device_name(name)) { // the class has a file abi_version too
+            by_hca_[*hca] = name;
+        }
+    }
+}
+
+void VerbsDevices::describe(const Root& root, Hca& hca) const {
+    if (!known_) {
+        return;
+    }
+    const auto found = by_hca_.find(hca.name);
+    if (found == by_hca_.end()) {
+        hca.device_access = DeviceAccess::NoVerbsDevice;
+        return;
+    }
+    hca.device_file = "/dev/infiniband/" + found->second;
+    hca.device_access = access_of(root, hca.device_file);
 }
 
 } // namespace rdma_nccl

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric_rule.h"
 
+#include "lib/lists.h"
+
 #include <algorithm>
 #include <array>
 
@@ -57,9 +59,8 @@ constexpr std::array<RuleName<GidRule>, 15> gid_names = {{
 
 template<typename Rule>
 std::string_view name_in(std::span<const RuleName<Rule>> names, Rule rule) {
-    const auto found =
-        std::find_if(names.begin(), names.end(), [rule](const auto& entry) { return entry.rule == rule; });
-    return found == names.end() ? std::string_view() : found->name;
+    const auto* const found = find_by(names, &RuleName<Rule>::rule, rule);
+    return found == nullptr ? std::string_view() : found->name;
 }
 
 } // namespace

@@ -2,7 +2,7 @@
 #include "lib/head.h"
 
 #include "lib/format.h"
-#include "lib/socket_address.h"
+#include "lib/tcp.h"
 #include "lib/text.h"
 
 #include <algorithm>

@@ -29,12 +29,8 @@ Result<void> write_new_file(const std::string& path, const std::string& text) {
     if (!file) {
         return failed(path);
     }
-    for (std::size_t written = 0; written < text.size();) {
-        const ssize_t count = ::write(file.get(), text.data() + written, text.size() - written);
-        if (count < 0 && errno != EINTR) {
-            return failed(path);
-        }
-        written += static_cast<std::size_t>(count > 0 ? count : 0);
+    if (!write_all(file.get(), text)) {
+        return failed(path);
     }
     return {};
 }

@@ -18,9 +18,8 @@
 
 namespace rdma_nccl {
 
-constexpr std::string_view message_name(const Resolution& /*m*/) {
-    return "resolution";
-}
+template<>
+inline constexpr std::string_view message_name<Resolution> = "resolution";
 
 void fields(auto& f, Is<Resolution> auto& m) {
     f("name", m.name);
@@ -38,9 +37,8 @@ struct ConfFiles {
     std::vector<Entry> entries;
 };
 
-constexpr std::string_view message_name(const ConfFiles& /*m*/) {
-    return "conf";
-}
+template<>
+inline constexpr std::string_view message_name<ConfFiles> = "conf";
 
 void fields(auto& f, Is<ConfFiles::Entry> auto& m) {
     constexpr std::size_t longest = 65536;

@@ -6,12 +6,12 @@
 #include "lib/exchange_values.h"
 #include "lib/fabric.h"
 #include "lib/head.h"
+#include "lib/layout.h"
 #include "lib/limits.h"
-#include "lib/nccl_conf.h"
-#include "lib/program.h"
 #include "lib/root.h"
 #include "lib/settings.h"
 #include "lib/step.h"
+#include "lib/variables.h"
 
 #include <chrono>
 #include <optional>

@@ -1,16 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// rank, node or pod: which meaning RANK and WORLD_SIZE get (design section 4).
+// rank, node or pod: which meaning RANK and WORLD_SIZE get (design section 4), and what kind of program a step runs,
+// which has a say in it.
 #pragma once
 
-#include "lib/program.h"
 #include "lib/settings.h"
 #include "lib/step.h"
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
+
+/// Told from the command line.
+enum class ProgramKind {
+    Ordinary,
+    Launcher,      ///< starts the ranks of a node itself: torchrun, accelerate, deepspeed, composer, rdma-nccl run
+    RuntimeDaemon, ///< starts another runtime's daemons, whose ranks are not ours: orted, prted, hydra_pmi_proxy
+};
+
+struct Program {
+    ProgramKind kind = ProgramKind::Ordinary;
+    std::string name; ///< the word that told, "torchrun"
+};
+
+/// Looks through env, numactl and the like, `python -m MODULE`, and the words of `bash -c TEXT`; scripts are not
+/// opened.
+Program classify_program(std::span<const std::string> argv);
 
 struct LayoutChoice {
     Layout layout = Layout::Rank; ///< never Auto

@@ -4,10 +4,19 @@
 #include "lib/fabric_parse.h"
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
+#include "lib/lists.h"
+#include "lib/netdev_parse.h"
+#include "lib/tcp.h"
 #include "lib/text.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <ifaddrs.h>
+#include <memory>
+#include <set>
 
 namespace rdma_nccl {
 
@@ -87,25 +96,191 @@ Netdev read_netdev(const Root& root, const std::string& name, const Directory& d
     return netdev;
 }
 
-const Netdev* find(const std::vector<Netdev>& netdevs, std::string_view name) {
-    const auto found =
-        std::find_if(netdevs.begin(), netdevs.end(), [name](const Netdev& netdev) { return netdev.name == name; });
-    return found == netdevs.end() ? nullptr : &*found;
-}
-
 /// `depth`: a broken tree may have interfaces that are below each other.
 bool stands_on_hardware(const std::vector<Netdev>& netdevs, const Netdev& netdev, unsigned depth) {
     return netdev.port || (depth > 0 && std::any_of(netdev.lowers.begin(), netdev.lowers.end(), [&](const auto& lower) {
-                               const auto* const below = find(netdevs, lower);
+                               const auto* const below = find_by(netdevs, &Netdev::name, lower);
                                return below != nullptr && stands_on_hardware(netdevs, *below, depth - 1);
                            }));
+}
+
+/// More than any compute node has; the default route stands first in proc/net/route.
+constexpr std::size_t table_limit = std::size_t{256} * 1024;
+
+/// A table of /proc/net; a file without the last, torn line when it is too long, "" when there is none.
+std::string read_table(const Root& root, std::string_view path, Notes& notes) {
+    auto text = root.read(path, table_limit);
+    if (!text) {
+        if (text.error().os_error != ENOENT) { // ENOENT: no such protocol, or not copied
+            notes.add(text.error().message);
+        }
+        return {};
+    }
+    if (text->size() == table_limit) {
+        notes.add(format_text("{}: longer than {} KiB, the rest is not looked at", path, table_limit / 1024));
+        text->resize(text->rfind('\n') + 1);
+    }
+    return std::move(*text);
+}
+
+void add_address(std::vector<Netdev>& netdevs, std::string_view name, const IpAddress& address, unsigned length) {
+    if (Netdev* const netdev = find_by(netdevs, &Netdev::name, name)) {
+        netdev->addresses.push_back({address, length});
+    }
+}
+
+/// Of a netmask, as getifaddrs gives it.
+unsigned length_of_mask(const sockaddr* mask) {
+    const auto address = address_of(mask);
+    if (!address) {
+        return 0;
+    }
+    const bool ipv4 = mask->sa_family == AF_INET;
+    const auto& bytes = address->bytes();
+    unsigned length = 0;
+    for (std::size_t i = ipv4 ? 12 : 0; i < bytes.size(); ++i) {
+        length += static_cast<unsigned>(std::popcount(bytes.at(i)));
+    }
+    return length;
+}
+
+/// The interfaces in the order in which addresses name them first.
+class Order {
+public:
+    void see(std::vector<Netdev>& netdevs, std::string_view name) {
+        Netdev* const netdev = find_by(netdevs, &Netdev::name, name);
+        if (netdev != nullptr && seen_.insert(netdev->name).second) {
+            netdev->order = static_cast<unsigned>(seen_.size());
+        }
+    }
+
+private:
+    std::set<std::string> seen_;
+};
+
+void add_live_addresses(std::vector<Netdev>& netdevs, Notes& notes) {
+    ifaddrs* first = nullptr;
+    if (::getifaddrs(&first) != 0) {
+        notes.add(format_text("addresses of the interfaces: {}", std::strerror(errno)));
+        return;
+    }
+    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
+    Order order;
+    for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+        if (const auto address = address_of(entry->ifa_addr)) {
+            const std::string_view label = entry->ifa_name; // "eth0:1" for a labelled address of eth0
+            const auto name = split_once(label, ':').key;
+            add_address(netdevs, name, *address, length_of_mask(entry->ifa_netmask));
+            order.see(netdevs, name);
+        }
+    }
+}
+
+/// Where an IPv4 address of the machine sits.
+struct Place {
+    std::string netdev;
+    unsigned prefix_length = 32;
+};
+
+/// The most specific direct routes towards the address; several when its subnet is on several interfaces.
+std::vector<Place> places_by_route(const std::vector<Route>& routes, const IpAddress& address) {
+    std::vector<Place> places;
+    unsigned longest = 1; // a direct default route tells nothing
+    for (const auto& route : routes) {
+        const unsigned length = route.destination.length();
+        if (!route.direct || length < longest || !route.destination.contains(address)) {
+            continue;
+        }
+        if (length > longest) {
+            places.clear();
+            longest = length;
+        }
+        if (std::none_of(places.begin(), places.end(), [&](const Place& p) { return p.netdev == route.netdev; })) {
+            places.push_back({route.netdev, length});
+        }
+    }
+    return places;
+}
+
+/// The interface of the GID that has this value.
+std::optional<std::string> netdev_by_gid(const std::vector<Hca>& hcas, const IpAddress& address) {
+    for (const auto& hca : hcas) {
+        for (const auto& port : hca.ports) {
+            for (const auto& gid : port.gids) {
+                if (gid.value == address && !gid.netdev.empty()) {
+                    return gid.netdev;
+                }
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Place> place_of(const IpAddress& address, const std::vector<Hca>& hcas, const std::vector<Route>& routes,
+                              const std::vector<Netdev>& netdevs) {
+    if (address.is_loopback()) {
+        const auto loopback =
+            std::find_if(netdevs.begin(), netdevs.end(), [](const Netdev& netdev) { return netdev.loopback; });
+        return loopback == netdevs.end() ? std::nullopt : std::optional(Place{loopback->name, 8});
+    }
+    const auto places = places_by_route(routes, address);
+    if (const auto netdev = netdev_by_gid(hcas, address)) {
+        const auto same =
+            std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.netdev == *netdev; });
+        return same == places.end() ? Place{*netdev} : *same;
+    }
+    return places.size() == 1 ? std::optional(places.front()) : std::nullopt;
+}
+
+/// A saved tree brings them along, exact as they were.
+bool add_saved_addresses(const Root& root, std::vector<Netdev>& netdevs) {
+    const auto text = root.read(saved_addresses_path, table_limit);
+    if (!text) {
+        return false;
+    }
+    Order order;
+    for (const auto& entry : parse_saved_addresses(*text)) {
+        add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
+        order.see(netdevs, entry.netdev);
+    }
+    return true;
+}
+
+void add_copied_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
+    const auto routes = parse_ipv4_routes(read_table(root, "/proc/net/route", notes));
+    for (const auto& address : parse_fib_trie(read_table(root, "/proc/net/fib_trie", notes))) {
+        if (const auto place = place_of(address, hcas, routes, netdevs)) {
+            add_address(netdevs, place->netdev, address, place->prefix_length);
+        } else {
+            notes.add(format_text("{}: no GID or route tells its interface", address.text()));
+        }
+    }
+    for (const auto& entry : parse_if_inet6(read_table(root, "/proc/net/if_inet6", notes))) {
+        add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
+    }
+}
+
+void add_default_routes(const std::vector<Route>& routes, std::vector<std::string>& netdevs) {
+    const auto is_default = [](const Route& route) { return route.destination.length() == 0 && route.netdev != "lo"; };
+    std::uint32_t lowest = UINT32_MAX;
+    for (const auto& route : routes) {
+        if (is_default(route)) {
+            lowest = std::min(lowest, route.metric);
+        }
+    }
+    for (const auto& route : routes) {
+        if (is_default(route) && route.metric == lowest &&
+            std::find(netdevs.begin(), netdevs.end(), route.netdev) == netdevs.end()) {
+            netdevs.push_back(route.netdev);
+        }
+    }
 }
 
 } // namespace
 
 bool is_host_bridge(const std::vector<Netdev>& netdevs, std::string_view name) {
     constexpr unsigned most_levels = 4; // bridge, VLAN, bond, interface
-    const auto* const netdev = find(netdevs, name);
+    const auto* const netdev = find_by(netdevs, &Netdev::name, name);
     return netdev != nullptr && netdev->bridge && !stands_on_hardware(netdevs, *netdev, most_levels);
 }
 
@@ -131,6 +306,23 @@ std::vector<Netdev> read_netdevs(const Root& root, const SilentNetdevs& silent, 
     }
     std::sort(netdevs.begin(), netdevs.end(),
               [](const Netdev& a, const Netdev& b) { return natural_name_less(a.name, b.name); });
+    return netdevs;
+}
+
+void add_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
+    if (root.is_live()) {
+        add_live_addresses(netdevs, notes);
+    } else if (!add_saved_addresses(root, netdevs)) {
+        add_copied_addresses(root, hcas, netdevs, notes);
+    }
+}
+
+std::vector<std::string> read_default_route_netdevs(const Root& root, Notes& notes) {
+    std::vector<std::string> netdevs;
+    add_default_routes(parse_ipv4_routes(read_table(root, "/proc/net/route", notes)), netdevs);
+    if (netdevs.empty()) {
+        add_default_routes(parse_ipv6_routes(read_table(root, "/proc/net/ipv6_route", notes)), netdevs);
+    }
     return netdevs;
 }
 

@@ -2,7 +2,7 @@
 #include "lib/node_placement.h"
 
 #include "lib/format.h"
-#include "lib/gpu_match.h"
+#include "lib/gpu_list.h"
 #include "lib/text.h"
 
 #include <algorithm>
@@ -24,8 +24,7 @@ std::vector<UsedPort> used_ports(const NodeFacts& facts, const Plan& plan, const
     std::vector<UsedPort> ports;
     for (const auto* port : plan.fabric.used()) {
         const auto* hca = facts.fabric.find_hca(port->hca);
-        ports.push_back(
-            {format_text("{}:{}", port->hca, port->port), hca == nullptr ? Place() : place_of(*hca, topology)});
+        ports.push_back({port->name(), hca == nullptr ? Place() : place_of(*hca, topology)});
     }
     return ports;
 }
@@ -180,11 +179,11 @@ std::optional<unsigned> least_count(std::string_view text) {
 } // namespace
 
 std::string NodePlacement::ports_of(const RankPlacement& rank) const {
-    std::string text;
+    std::vector<std::string> names;
     for (const auto hca : rank.hcas) {
-        text += (text.empty() ? "" : ",") + ports.at(hca);
+        names.push_back(ports.at(hca));
     }
-    return text;
+    return joined(names, ",");
 }
 
 TaskView view_of_task(unsigned local_rank, const Environment& environment, const NodeFacts& facts) {

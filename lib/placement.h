@@ -4,7 +4,6 @@
 
 #include "lib/cpu_set.h"
 #include "lib/distance.h"
-#include "lib/nearest_hca.h"
 #include "lib/settings.h"
 #include "lib/topology.h"
 

@@ -2,6 +2,7 @@
 #include "lib/plan.h"
 
 #include "lib/format.h"
+#include "lib/lists.h"
 #include "lib/node_placement.h"
 #include "lib/plan_nccl.h"
 #include "lib/text.h"
@@ -18,10 +19,6 @@ constexpr std::array<std::string_view, 4> rank_variables = {"RANK", "WORLD_SIZE"
 constexpr std::array<std::string_view, 8> pet_variables = {"PET_NNODES",      "PET_NPROC_PER_NODE", "PET_NODE_RANK",
                                                            "PET_MASTER_ADDR", "PET_MASTER_PORT",    "PET_RDZV_BACKEND",
                                                            "PET_RDZV_ID",     "PET_RDZV_CONF"};
-
-void append(std::vector<std::string>& target, const std::vector<std::string>& more) {
-    target.insert(target.end(), more.begin(), more.end());
-}
 
 /// "[fd00::1]" where a colon follows, "10.0.0.1" as it is.
 std::string bracketed(const std::string& address) {
@@ -97,14 +94,14 @@ void add_ranks(VariableList& variables, const Plan& plan, const NodeFacts& facts
 
 void forbid_other_layout(VariableList& variables, Plan& plan) {
     const auto forbid = [&](auto names, std::string_view remedy) {
-        std::string users;
+        std::vector<std::string_view> users;
         for (const auto name : names) {
             if (variables.forbid(name, "not in this layout")) {
-                users += (users.empty() ? "" : ", ") + std::string(name);
+                users.push_back(name);
             }
         }
         if (!users.empty()) {
-            plan.warnings.push_back(format_text("{} set in the environment, kept: {}", users, remedy));
+            plan.warnings.push_back(format_text("{} set in the environment, kept: {}", joined(users), remedy));
         }
     };
     if (plan.layout.layout == Layout::Rank) {

@@ -2,8 +2,8 @@
 #include "lib/plan_nccl.h"
 
 #include "lib/format.h"
-#include "lib/nccl_interface_model.h"
-#include "lib/nccl_name_list.h"
+#include "lib/nccl_model.h"
+#include "lib/text.h"
 #include "lib/users_nccl.h"
 
 #include <algorithm>
@@ -11,14 +11,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-std::string join_ports(const FabricChoice& fabric) {
-    std::string text;
-    for (const auto* port : fabric.used()) {
-        text += format_text("{}{}:{}", text.empty() ? "" : ",", port->hca, port->port);
-    }
-    return text;
-}
 
 /// The user's own NCCL_IB_HCA may name other ports than ours: then our index need not be theirs.
 bool users_own_hcas(const VariableList& variables) {
@@ -85,8 +77,8 @@ void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricCho
     if (users_own_hcas(variables)) {
         return; // ours are not what NCCL will use: nothing may contradict it
     }
-    variables.set("UCX_NET_DEVICES", join_ports(fabric), source, "the same ports");
-    variables.set("NVSHMEM_HCA_LIST", join_ports(fabric), source, "the same ports");
+    variables.set("UCX_NET_DEVICES", joined(fabric.used_names(), ","), source, "the same ports");
+    variables.set("NVSHMEM_HCA_LIST", joined(fabric.used_names(), ","), source, "the same ports");
 }
 
 /// NCCL falls back to sockets without a word unless told not to. What the user says of it is at least shown.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/qp_owners.h"
 
-#include "lib/ancestors.h"
 #include "lib/format.h"
 #include "lib/netlink_dump.h"
 #include "lib/qp_message.h"
+#include "lib/step_processes.h"
 
 #include <algorithm>
 #include <chrono>

@@ -2,16 +2,13 @@
 #include "lib/report.h"
 
 #include "lib/format.h"
+#include "lib/text.h"
 
 #include <algorithm>
 
 namespace rdma_nccl {
 
 namespace {
-
-std::string count(std::size_t number, std::string_view noun) {
-    return format_text("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
 
 std::string gid_summary(const FabricChoice& fabric) {
     const auto used = fabric.used();
@@ -28,19 +25,12 @@ std::string gid_summary(const FabricChoice& fabric) {
 }
 
 std::string hca_summary(const FabricChoice& fabric) {
-    const auto used = fabric.used();
-    if (used.empty()) {
+    const auto names = fabric.used_names();
+    if (names.empty()) {
         return "no HCA";
     }
-    std::string names;
-    if (used.size() <= 2) {
-        for (const auto* port : used) {
-            names += format_text("{}{}:{}", names.empty() ? "" : ",", port->hca, port->port);
-        }
-    } else {
-        names = format_text("{}:{}..{}:{}", used.front()->hca, used.front()->port, used.back()->hca, used.back()->port);
-    }
-    return format_text("{} ({})", count(used.size(), "HCA port"), names);
+    return format_text("{} ({})", count_text(names.size(), "HCA port"),
+                       names.size() <= 2 ? joined(names, ",") : names.front() + ".." + names.back());
 }
 
 std::string head_text(const Plan& plan) {
@@ -74,7 +64,7 @@ std::string fabric_summary(const FabricChoice& fabric) {
 
 std::string plan_summary(const Plan& plan, const Step& step) {
     return format_text("{} layout, {} on {}, head {} ({}), {}", layout_name(plan.layout.layout),
-                       count(step.task_count, "task"), count(step.node_count, "node"), plan.head_node.name,
+                       count_text(step.task_count, "task"), count_text(step.node_count, "node"), plan.head_node.name,
                        head_text(plan), fabric_summary(plan.fabric));
 }
 
@@ -82,9 +72,9 @@ std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const st
     std::vector<std::string> lines;
     lines.push_back(format_text("layout {}: {}", layout_name(plan.layout.layout), plan.layout.why));
     lines.push_back(format_text("step {}.{}: {} on {}; {}{}{}", step.job_id, step.step_id,
-                                count(step.task_count, "task"), count(step.node_count, "node"),
-                                count(plan.visible_gpus, "visible GPU"), plan.visible_gpus_source.empty() ? "" : " by ",
-                                plan.visible_gpus_source));
+                                count_text(step.task_count, "task"), count_text(step.node_count, "node"),
+                                count_text(plan.visible_gpus, "visible GPU"),
+                                plan.visible_gpus_source.empty() ? "" : " by ", plan.visible_gpus_source));
     lines.push_back(format_text("head {} ({}): {}", plan.head_node.name, head_text(plan),
                                 plan.users_head ? "MASTER_ADDR was set before" : plan.head.why));
     for (const auto& port : plan.fabric.ports) {

@@ -3,11 +3,14 @@
 
 #include "lib/fabric_parse.h"
 #include "lib/format.h"
+#include "lib/lists.h"
 #include "lib/text.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
+#include <type_traits>
 
 namespace rdma_nccl {
 
@@ -30,27 +33,25 @@ struct Word {
 };
 
 /// Stores the value of the word that `text` is; else names all words and the nearest.
-template<typename T, std::size_t N>
-Problem set_word(T& target, std::string_view text, const std::array<Word<T>, N>& words) {
+template<typename T>
+Problem set_word(T& target, std::string_view text, std::initializer_list<Word<std::type_identity_t<T>>> words) {
     std::vector<std::string_view> names;
-    std::string list;
     for (const auto& word : words) {
         if (word.text == text) {
             target = word.value;
             return std::nullopt;
         }
         names.push_back(word.text);
-        list += (list.empty() ? "" : ", ") + std::string(word.text);
     }
     if (const auto near = nearest_word(text, names)) {
-        return format_text("expected one of {}; did you mean {}?", list, *near);
+        return format_text("expected one of {}; did you mean {}?", joined(names), *near);
     }
-    return format_text("expected one of {}", list);
+    return format_text("expected one of {}", joined(names));
 }
 
-Problem set_switch(bool& target, std::string_view text) {
-    static constexpr std::array words = {Word<bool>{"on", true}, Word<bool>{"off", false}};
-    return set_word(target, text, words);
+template<bool Settings::*Switch>
+Problem set_switch(Settings& s, std::string_view v) {
+    return set_word(s.*Switch, v, {{"on", true}, {"off", false}});
 }
 
 /// Of a host name, or a part of one.
@@ -71,14 +72,9 @@ bool is_host_text(std::string_view text) {
     return IpAddress::parse(text) || is_host_word(text);
 }
 
-Problem set_enable(Settings& s, std::string_view v) {
-    return set_switch(s.enable, v);
-}
-
 Problem set_layout(Settings& s, std::string_view v) {
-    static constexpr std::array words = {Word<Layout>{"auto", Layout::Auto}, Word<Layout>{"rank", Layout::Rank},
-                                         Word<Layout>{"node", Layout::Node}, Word<Layout>{"pod", Layout::Pod}};
-    return set_word(s.layout, v, words);
+    return set_word(s.layout, v,
+                    {{"auto", Layout::Auto}, {"rank", Layout::Rank}, {"node", Layout::Node}, {"pod", Layout::Pod}});
 }
 
 Problem set_net(Settings& s, std::string_view v) {
@@ -162,18 +158,8 @@ Problem set_exchange(Settings& s, std::string_view v) {
 }
 
 Problem set_hosts(Settings& s, std::string_view v) {
-    static constexpr std::array words = {Word<HostsChoice>{"off", HostsChoice::Off},
-                                         Word<HostsChoice>{"file", HostsChoice::File},
-                                         Word<HostsChoice>{"mount", HostsChoice::Mount}};
-    return set_word(s.hosts, v, words);
-}
-
-Problem set_hosts_mount(Settings& s, std::string_view v) {
-    return set_switch(s.hosts_mount_allowed, v);
-}
-
-Problem set_hold(Settings& s, std::string_view v) {
-    return set_switch(s.hold, v);
+    return set_word(s.hosts, v,
+                    {{"off", HostsChoice::Off}, {"file", HostsChoice::File}, {"mount", HostsChoice::Mount}});
 }
 
 Problem set_hca(Settings& s, std::string_view v) {
@@ -219,10 +205,8 @@ Problem set_gid(Settings& s, std::string_view v) {
 }
 
 Problem set_family(Settings& s, std::string_view v) {
-    static constexpr std::array words = {Word<FamilyChoice>{"auto", FamilyChoice::Auto},
-                                         Word<FamilyChoice>{"ipv4", FamilyChoice::Ipv4},
-                                         Word<FamilyChoice>{"ipv6", FamilyChoice::Ipv6}};
-    return set_word(s.family, v, words);
+    return set_word(s.family, v,
+                    {{"auto", FamilyChoice::Auto}, {"ipv4", FamilyChoice::Ipv4}, {"ipv6", FamilyChoice::Ipv6}});
 }
 
 Problem set_prefix(Settings& s, std::string_view v) {
@@ -239,58 +223,38 @@ Problem set_prefix(Settings& s, std::string_view v) {
 }
 
 Problem set_roce(Settings& s, std::string_view v) {
-    static constexpr std::array words = {Word<RoceVersion>{"2", RoceVersion::V2},
-                                         Word<RoceVersion>{"1", RoceVersion::V1}};
-    return set_word(s.roce, v, words);
-}
-
-Problem set_tuning(Settings& s, std::string_view v) {
-    return set_switch(s.tuning, v);
+    return set_word(s.roce, v, {{"2", RoceVersion::V2}, {"1", RoceVersion::V1}});
 }
 
 Problem set_bind(Settings& s, std::string_view v) {
-    static constexpr std::array words = {
-        Word<BindChoice>{"auto", BindChoice::Auto}, Word<BindChoice>{"on", BindChoice::Auto},
-        Word<BindChoice>{"off", BindChoice::Off}, Word<BindChoice>{"cpu", BindChoice::Cpu},
-        Word<BindChoice>{"cpu+mem", BindChoice::CpuAndMemory}};
-    return set_word(s.bind, v, words);
-}
-
-Problem set_spawn(Settings& s, std::string_view v) {
-    return set_switch(s.spawn, v);
+    return set_word(s.bind, v,
+                    {{"auto", BindChoice::Auto},
+                     {"on", BindChoice::Auto},
+                     {"off", BindChoice::Off},
+                     {"cpu", BindChoice::Cpu},
+                     {"cpu+mem", BindChoice::CpuAndMemory}});
 }
 
 Problem set_memlock(Settings& s, std::string_view v) {
-    static constexpr std::array words = {Word<MemlockChoice>{"keep", MemlockChoice::Keep},
-                                         Word<MemlockChoice>{"raise", MemlockChoice::Raise},
-                                         Word<MemlockChoice>{"ignore", MemlockChoice::Ignore}};
-    return set_word(s.memlock, v, words);
+    return set_word(
+        s.memlock, v,
+        {{"keep", MemlockChoice::Keep}, {"raise", MemlockChoice::Raise}, {"ignore", MemlockChoice::Ignore}});
 }
 
 Problem set_verify(Settings& s, std::string_view v) {
-    static constexpr std::array words = {
-        Word<VerifyChoice>{"summary", VerifyChoice::Summary}, Word<VerifyChoice>{"on", VerifyChoice::Summary},
-        Word<VerifyChoice>{"off", VerifyChoice::Off}, Word<VerifyChoice>{"full", VerifyChoice::Full}};
-    return set_word(s.verify, v, words);
+    return set_word(s.verify, v,
+                    {{"summary", VerifyChoice::Summary},
+                     {"on", VerifyChoice::Summary},
+                     {"off", VerifyChoice::Off},
+                     {"full", VerifyChoice::Full}});
 }
 
-Problem set_verify_dir(Settings& s, std::string_view v) {
+template<std::string Settings::*Directory>
+Problem set_directory(Settings& s, std::string_view v) {
     if (!v.starts_with('/')) {
         return expected("an absolute directory");
     }
-    s.verify_dir = v;
-    return std::nullopt;
-}
-
-Problem set_strict(Settings& s, std::string_view v) {
-    return set_switch(s.strict, v);
-}
-
-Problem set_root(Settings& s, std::string_view v) {
-    if (!v.starts_with('/')) {
-        return expected("an absolute directory");
-    }
-    s.root = v;
+    s.*Directory = v;
     return std::nullopt;
 }
 
@@ -303,43 +267,39 @@ Problem set_verbose(Settings& s, std::string_view v) {
     return std::nullopt;
 }
 
-constexpr std::array keys = {
-    SettingsKey{"enable", "off, on", "act on every step; the option itself switches it on, =off switches it off", false,
-                set_enable},
-    SettingsKey{"layout", "auto, rank, node, pod",
-                "one task per GPU (rank), or one task per node that starts the ranks", false, set_layout},
-    SettingsKey{"net", "auto, IFNAME, CIDR", "network for rendezvous and sockets", false, set_net},
-    SettingsKey{"head", "auto, NAME, ADDRESS, suffix:STR", "MASTER_ADDR, or what to append to the head node's name",
-                false, set_head},
-    SettingsKey{"port", "auto, N", "MASTER_PORT; the three ports behind it are used too", false, set_port},
-    SettingsKey{"port_range", "auto, A-B", "where a port is taken from when Slurm reserves none", false,
-                set_port_range},
-    SettingsKey{"exchange", "on, off, SECONDS", "let the nodes of a step agree before the ranks start", false,
-                set_exchange},
-    SettingsKey{"hosts", "off, file, mount", "a table of all nodes for programs that want one", false, set_hosts},
-    SettingsKey{"hosts_mount", "off, on", "allow hosts=mount, which shows tasks an /etc/hosts with the step's nodes",
-                true, set_hosts_mount},
-    SettingsKey{"hca", "auto, a+b:1, ^a", "HCAs (and ports) to use, or with ^ not to use", false, set_hca},
-    SettingsKey{"gid", "auto, N", "GID index for all RoCE ports", false, set_gid},
-    SettingsKey{"family", "auto, ipv4, ipv6", "address family of the GID", false, set_family},
-    SettingsKey{"prefix", "auto, CIDR", "network that the GID's address shall be in", false, set_prefix},
-    SettingsKey{"roce", "2, 1", "RoCE version of the GID", false, set_roce},
-    SettingsKey{"tuning", "on, off", "set NCCL_IB_TIMEOUT, NCCL_IB_QPS_PER_CONNECTION and the socket threads", false,
-                set_tuning},
-    SettingsKey{"bind", "auto, off, cpu, cpu+mem", "bind ranks to the CPUs and memory near their GPU", false, set_bind},
-    SettingsKey{"spawn", "off, on", "start the ranks of a node: put rdma-nccl run in front of the program", false,
-                set_spawn},
-    SettingsKey{"memlock", "keep, raise, ignore", "raise RLIMIT_MEMLOCK for the tasks, or do not warn of a low one",
-                true, set_memlock},
-    SettingsKey{"verify", "summary, off, full", "say at the end whether RDMA was used", false, set_verify},
-    SettingsKey{"verify_dir", "none, DIR", "srun leaves that as DIR/JOB.STEP.json, in a directory users can write to",
-                true, set_verify_dir},
-    SettingsKey{"strict", "off, on", "turn warnings about RDMA into failure of the step", false, set_strict},
-    SettingsKey{"root", "/, DIR", "read /sys, /proc and /etc below DIR", true, set_root},
-    SettingsKey{"hold", "on, off", "keep the port block bound until the step ends", false, set_hold},
-    SettingsKey{"verbose", "1, 0, 2, 3", "0 errors, 1 one line, 2 the plan from the head node, 3 from every node",
-                false, set_verbose},
-};
+constexpr auto keys = std::to_array<SettingsKey>({
+    {"enable", "off, on", "act on every step; the option itself switches it on, =off switches it off",
+     set_switch<&Settings::enable>},
+    {"layout", "auto, rank, node, pod", "one task per GPU (rank), or one task per node that starts the ranks",
+     set_layout},
+    {"net", "auto, IFNAME, CIDR", "network for rendezvous and sockets", set_net},
+    {"head", "auto, NAME, ADDRESS, suffix:STR", "MASTER_ADDR, or what to append to the head node's name", set_head},
+    {"port", "auto, N", "MASTER_PORT; the three ports behind it are used too", set_port},
+    {"port_range", "auto, A-B", "where a port is taken from when Slurm reserves none", set_port_range},
+    {"exchange", "on, off, SECONDS", "let the nodes of a step agree before the ranks start", set_exchange},
+    {"hosts", "off, file, mount", "a table of all nodes for programs that want one", set_hosts},
+    {"hosts_mount", "off, on", "allow hosts=mount, which shows tasks an /etc/hosts with the step's nodes",
+     set_switch<&Settings::hosts_mount_allowed>, true},
+    {"hca", "auto, a+b:1, ^a", "HCAs (and ports) to use, or with ^ not to use", set_hca},
+    {"gid", "auto, N", "GID index for all RoCE ports", set_gid},
+    {"family", "auto, ipv4, ipv6", "address family of the GID", set_family},
+    {"prefix", "auto, CIDR", "network that the GID's address shall be in", set_prefix},
+    {"roce", "2, 1", "RoCE version of the GID", set_roce},
+    {"tuning", "on, off", "set NCCL_IB_TIMEOUT, NCCL_IB_QPS_PER_CONNECTION and the socket threads",
+     set_switch<&Settings::tuning>},
+    {"bind", "auto, off, cpu, cpu+mem", "bind ranks to the CPUs and memory near their GPU", set_bind},
+    {"spawn", "off, on", "start the ranks of a node: put rdma-nccl run in front of the program",
+     set_switch<&Settings::spawn>},
+    {"memlock", "keep, raise, ignore", "raise RLIMIT_MEMLOCK for the tasks, or do not warn of a low one", set_memlock,
+     true},
+    {"verify", "summary, off, full", "say at the end whether RDMA was used", set_verify},
+    {"verify_dir", "none, DIR", "srun leaves that as DIR/JOB.STEP.json, in a directory users can write to",
+     set_directory<&Settings::verify_dir>, true},
+    {"strict", "off, on", "turn warnings about RDMA into failure of the step", set_switch<&Settings::strict>},
+    {"root", "/, DIR", "read /sys, /proc and /etc below DIR", set_directory<&Settings::root>, true},
+    {"hold", "on, off", "keep the port block bound until the step ends", set_switch<&Settings::hold>},
+    {"verbose", "1, 0, 2, 3", "0 errors, 1 one line, 2 the plan from the head node, 3 from every node", set_verbose},
+});
 
 } // namespace
 
@@ -348,8 +308,7 @@ std::span<const SettingsKey> settings_keys() {
 }
 
 const SettingsKey* find_settings_key(std::string_view name) {
-    const auto found = std::find_if(keys.begin(), keys.end(), [name](const auto& key) { return key.name == name; });
-    return found == keys.end() ? nullptr : &*found;
+    return find_by(keys, &SettingsKey::name, name);
 }
 
 bool set_tuning_value(Settings& settings, std::string_view variable, std::string_view value, std::string& error) {
@@ -366,9 +325,8 @@ bool set_tuning_value(Settings& settings, std::string_view variable, std::string
         Entry{"NCCL_SOCKET_NTHREADS", &TuningValues::socket_nthreads, 1, 16},
         Entry{"NCCL_NSOCKS_PERTHREAD", &TuningValues::nsocks_perthread, 1, 64},
     };
-    const auto* const entry =
-        std::find_if(entries.begin(), entries.end(), [variable](const Entry& e) { return e.name == variable; });
-    if (entry == entries.end()) {
+    const auto* const entry = find_by(entries, &Entry::name, variable);
+    if (entry == nullptr) {
         return false;
     }
     const auto number = parse_number<unsigned>(value);

@@ -18,8 +18,8 @@ struct SettingsKey {
     std::string_view name;
     std::string_view values; ///< default first, as shown by help
     std::string_view meaning;
-    bool site_only = false;
     SettingsSetter set = nullptr;
+    bool site_only = false;
 };
 
 std::span<const SettingsKey> settings_keys();

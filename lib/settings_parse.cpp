@@ -252,15 +252,4 @@ std::string settings_help() {
     return text;
 }
 
-std::vector<std::pair<std::string, std::string>> settings_environment(std::span<const std::string> environment) {
-    std::vector<std::pair<std::string, std::string>> found;
-    for (const auto& entry : environment) {
-        if (entry.starts_with(environment_prefix)) {
-            const auto [name, value] = split_once(entry, '=');
-            found.emplace_back(name, value.value_or(""));
-        }
-    }
-    return found;
-}
-
 } // namespace rdma_nccl

@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,8 +41,5 @@ bool asks_for_help(std::string_view option);
 
 /// All keys, their values and meaning, for `--rdma-nccl=help`.
 std::string settings_help();
-
-/// All variables of `environ`-like text lines that resolve_settings() looks at ("NAME=value" in).
-std::vector<std::pair<std::string, std::string>> settings_environment(std::span<const std::string> environment);
 
 } // namespace rdma_nccl

@@ -8,13 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <optional>
 #include <poll.h>
-#include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -43,35 +40,28 @@ std::vector<Question> questions(const Root& root) {
     return all;
 }
 
-/// The child: reads from question `next` on, and writes a byte for each that was answered, with whatever. Nothing may
-/// leave it but _exit(): behind it stands a copy of slurmstepd.
-[[noreturn]] void ask(const Root& root, const std::vector<Question>& all, std::size_t next, int answers) noexcept {
+/// The child: reads from question `next` on, and writes a byte for each that was answered, with whatever.
+void ask(const Root& root, const std::vector<Question>& all, std::size_t next, int answers) {
     for (; next < all.size(); ++next) {
         (void)root.read(all[next].path, 64);
         const char answered = 0;
         if (::write(answers, &answered, 1) != 1) {
-            break;
+            return;
         }
     }
-    ::_exit(0);
 }
 
 /// The child that asks, ended at the latest when this goes.
 class Asker {
 public:
     static Result<Asker> start(const Root& root, const std::vector<Question>& all, std::size_t next);
-    Asker(Asker&& other) noexcept : pid_(std::exchange(other.pid_, -1)), answers_(std::move(other.answers_)) {}
-    Asker(const Asker&) = delete;
-    Asker& operator=(const Asker&) = delete;
-    Asker& operator=(Asker&&) = delete;
-    ~Asker();
 
     /// How many more answers have come; 0: none before `deadline`; nullopt: the child has ended.
     [[nodiscard]] std::optional<std::size_t> wait_for_answers(Clock::time_point deadline) const;
 
 private:
-    Asker(pid_t pid, UniqueFd answers) : pid_(pid), answers_(std::move(answers)) {}
-    pid_t pid_;
+    Asker(Child child, UniqueFd answers) : child_(std::move(child)), answers_(std::move(answers)) {}
+    Child child_;
     UniqueFd answers_;
 };
 
@@ -82,27 +72,11 @@ Result<Asker> Asker::start(const Root& root, const std::vector<Question>& all, s
     }
     UniqueFd reader(ends[0]);
     const UniqueFd writer(ends[1]);
-    const pid_t pid = ::fork();
-    if (pid < 0) {
+    auto child = Child::start([&] { ask(root, all, next, writer.get()); }, std::array{writer.get(), root.descriptor()});
+    if (!child) {
         return fail(format_text("fork: {}", std::strerror(errno)), errno);
     }
-    if (pid == 0) {
-        close_all_but(std::array{writer.get(), root.descriptor()});
-        ask(root, all, next, writer.get());
-    }
-    return Asker(pid, std::move(reader));
-}
-
-Asker::~Asker() {
-    if (pid_ < 0) {
-        return;
-    }
-    (void)::kill(pid_, SIGKILL);
-    // One that sleeps in a driver ends when the driver lets it; whoever waits for this process's children then has it.
-    constexpr int most_tries = 20;
-    for (int i = 0; i < most_tries && ::waitpid(pid_, nullptr, WNOHANG) == 0; ++i) {
-        std::this_thread::sleep_for(milliseconds(i < most_tries / 2 ? 1 : 5));
-    }
+    return Asker(std::move(*child), std::move(reader));
 }
 
 std::optional<std::size_t> Asker::wait_for_answers(Clock::time_point deadline) const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -53,5 +54,16 @@ bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step);
 /// Whether a slurmstepd of another job runs on the node: one look at each process. Where they are hidden from this
 /// user, none is seen. Other steps of the own job are known by their queue pairs alone: most are of people who look.
 bool other_jobs_on_node(const Root& root, std::uint32_t own_job);
+
+// From whom a process descends, by /proc.
+
+/// The parent first, as far as /proc shows them: up to process 1, or to one that is hidden (hidepid, proc(5)).
+std::vector<pid_t> ancestors_of(const Root& root, pid_t pid);
+
+/// The process that a thread belongs to; of a process, itself. nullopt: there is none (any more), or it is hidden.
+std::optional<pid_t> process_of(const Root& root, pid_t thread);
+
+/// The slurmstepd below which this process runs: that of a step, or of a batch script. nullopt: there is none.
+std::optional<pid_t> step_daemon_above(const Root& root, pid_t pid);
 
 } // namespace rdma_nccl

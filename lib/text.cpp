@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/text.h"
 
+#include "lib/format.h"
+
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 namespace rdma_nccl {
 
@@ -24,6 +27,16 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
         std::swap(previous, current);
     }
     return previous[b.size()];
+}
+
+std::string likewise(const std::vector<std::string>& names) {
+    constexpr std::size_t most_names = 8;
+    if (names.empty()) {
+        return {};
+    }
+    const auto shown = std::min(names.size(), most_names);
+    return format_text(" (likewise {}{})", joined(std::span(names).first(shown)),
+                       shown < names.size() ? format_text(" and {} more", names.size() - shown) : "");
 }
 
 } // namespace
@@ -100,6 +113,23 @@ std::string printable(std::string_view text, std::size_t max_length) {
         },
         '?');
     return cut ? result + "..." : result;
+}
+
+void AlikeSentences::add(std::string_view key, std::string_view name, std::string sentence) {
+    const auto found =
+        std::find_if(groups_.begin(), groups_.end(), [key](const Group& group) { return group.key == key; });
+    if (found == groups_.end()) {
+        groups_.push_back({std::string(key), std::move(sentence), {}});
+    } else {
+        found->others.emplace_back(name);
+    }
+}
+
+std::vector<std::string> AlikeSentences::texts() const {
+    std::vector<std::string> texts;
+    std::transform(groups_.begin(), groups_.end(), std::back_inserter(texts),
+                   [](const Group& group) { return group.sentence + likewise(group.others); });
+    return texts;
 }
 
 } // namespace rdma_nccl

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -42,11 +43,45 @@ std::optional<T> parse_number(std::string_view text, int base = 10) {
 /// The entry of `words` that a user most likely meant by `word` (edit distance, prefix), or nullopt when none is near.
 std::optional<std::string_view> nearest_word(std::string_view word, const std::vector<std::string_view>& words);
 
+/// All of them, with `between` between them.
+template<typename Texts>
+std::string joined(const Texts& texts, std::string_view between = ", ") {
+    std::string all;
+    for (const auto& text : texts) {
+        all += all.empty() ? "" : between;
+        all += text;
+    }
+    return all;
+}
+
+/// A cell of a table: "-" for an empty text.
+inline std::string or_dash(std::string text) {
+    return text.empty() ? "-" : std::move(text);
+}
+
 /// The last component of a path: "/usr/bin/torchrun" gives "torchrun".
 std::string_view base_name(std::string_view path);
 
 /// Text from a file or a peer made safe for a terminal or log: bytes other than printable ASCII become '?', longer text
 /// is cut with "...".
 std::string printable(std::string_view text, std::size_t max_length = 80);
+
+/// Sentences on many ports, of which many say the same: eight rails without address are one line, not eight.
+class AlikeSentences {
+public:
+    /// `sentence` is on `name` and begins with it; it stands for all of the same `key`.
+    void add(std::string_view key, std::string_view name, std::string sentence);
+
+    /// One for each key, in the order of their first: "SENTENCE (likewise NAME, NAME and 5 more)".
+    [[nodiscard]] std::vector<std::string> texts() const;
+
+private:
+    struct Group {
+        std::string key;
+        std::string sentence;
+        std::vector<std::string> others;
+    };
+    std::vector<Group> groups_;
+};
 
 } // namespace rdma_nccl

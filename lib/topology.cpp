@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/topology.h"
 
+#include "lib/lists.h"
+
 #include <algorithm>
 
 namespace rdma_nccl {
@@ -14,15 +16,7 @@ CpuSet Topology::cpus() const {
 }
 
 const NumaNode* Topology::find_numa_node(unsigned number) const {
-    const auto found = std::find_if(numa_nodes.begin(), numa_nodes.end(),
-                                    [number](const NumaNode& node) { return node.number == number; });
-    return found == numa_nodes.end() ? nullptr : &*found;
-}
-
-const Core* Topology::core_of(unsigned cpu) const {
-    const auto found =
-        std::find_if(cores.begin(), cores.end(), [cpu](const Core& core) { return core.cpus.contains(cpu); });
-    return found == cores.end() ? nullptr : &*found;
+    return find_by(numa_nodes, &NumaNode::number, number);
 }
 
 CpuSet Topology::packages_of(const CpuSet& cpus) const {

@@ -39,8 +39,6 @@ struct Topology {
     [[nodiscard]] CpuSet cpus() const;
     /// nullptr when there is none of that number.
     [[nodiscard]] const NumaNode* find_numa_node(unsigned number) const;
-    /// The core of a CPU; nullptr when there is none.
-    [[nodiscard]] const Core* core_of(unsigned cpu) const;
     /// The CPUs of all packages that have one of `cpus`.
     [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const;
     /// How many cores have a CPU in the set.

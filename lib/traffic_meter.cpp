@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/format.h"
+#include "lib/lists.h"
+#include "lib/text.h"
 #include "lib/traffic.h"
 
 #include <algorithm>
@@ -67,6 +69,26 @@ Bytes with_headers(const Bytes& bytes, const NetdevSource& netdev) {
         return plus(value, times(packets, netdev.headers));
     };
     return {all(bytes.tx), all(bytes.rx), bytes.at_least};
+}
+
+constexpr std::size_t longest_number = 64;
+
+Count read_count(const Root& root, const std::string& path) {
+    const auto text = root.read(path, longest_number);
+    return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
+}
+
+/// Absent when one of the files is, or the sum has no place.
+Count read_sum(const Root& root, const CounterFiles& files) {
+    std::uint64_t sum = 0;
+    for (const auto& path : files.paths) {
+        const auto value = read_count(root, path);
+        if (!value || *value > std::numeric_limits<std::uint64_t>::max() - sum) {
+            return std::nullopt;
+        }
+        sum += *value;
+    }
+    return files.paths.empty() ? std::nullopt : Count(sum);
 }
 
 } // namespace
@@ -172,10 +194,9 @@ void TrafficMeter::correct(Traffic& traffic) const {
 
 Bytes TrafficMeter::sockets_of(const Traffic& traffic, std::size_t index) const {
     const NetdevSource& netdev = sources_.netdevs[index];
-    const auto port = std::find_if(traffic.ports.begin(), traffic.ports.end(),
-                                   [&netdev](const PortTraffic& other) { return other.port == netdev.port; });
+    const auto* const port = find_by(traffic.ports, &PortTraffic::port, netdev.port);
     const Bytes& bytes = traffic.netdevs[index].bytes;
-    const bool includes = netdev.role == NetdevRole::IncludesRdma && port != traffic.ports.end();
+    const bool includes = netdev.role == NetdevRole::IncludesRdma && port != nullptr;
     return includes ? minus(bytes, with_headers(port->bytes, netdev)) : bytes;
 }
 
@@ -185,6 +206,20 @@ Traffic TrafficMeter::total() const {
 
 Traffic TrafficMeter::last() const {
     return traffic(&Item::last, before_last_ ? Seconds(*last_ - *before_last_).count() : 0);
+}
+
+TrafficReading read_traffic(const Root& root, const TrafficSources& sources) {
+    TrafficReading reading;
+    reading.time = std::chrono::steady_clock::now();
+    for (const auto& port : sources.ports) {
+        reading.ports.push_back({read_sum(root, port.tx), read_sum(root, port.rx)});
+    }
+    for (const auto& netdev : sources.netdevs) {
+        const auto directory = format_text("/sys/class/net/{}/statistics", netdev.name);
+        reading.netdevs.push_back(
+            {read_count(root, directory + "/tx_bytes"), read_count(root, directory + "/rx_bytes")});
+    }
+    return reading;
 }
 
 } // namespace rdma_nccl

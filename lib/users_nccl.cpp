@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/users_nccl.h"
 
-#include "lib/alike.h"
 #include "lib/format.h"
-#include "lib/nccl_gid_model.h"
-#include "lib/nccl_name_list.h"
+#include "lib/lists.h"
+#include "lib/nccl_model.h"
 #include "lib/text.h"
 
 #include <algorithm>
@@ -79,9 +78,8 @@ std::string as_set(const NodeFacts& facts, std::string_view name) {
 }
 
 std::string entry_text(const Port& port, unsigned index) {
-    const auto found =
-        std::find_if(port.gids.begin(), port.gids.end(), [index](const Gid& gid) { return gid.index == index; });
-    return found == port.gids.end() ? "an empty entry" : found->value.text();
+    const auto* const found = find_by(port.gids, &Gid::index, index);
+    return found == nullptr ? "an empty entry" : found->value.text();
 }
 
 /// The first of the variables that decide on GIDs that is the user's.
@@ -170,6 +168,11 @@ void judge_transport(const NodeFacts& facts, AlikeSentences& sentences) {
     }
 }
 
+/// As atoi(3) reads it: the number at the front, 0 without one.
+unsigned leading_number(std::string_view text) {
+    return parse_number<unsigned>(text.substr(0, text.find_first_not_of("0123456789"))).value_or(0);
+}
+
 } // namespace
 
 std::optional<std::string> users_nccl_value(const NodeFacts& facts, std::string_view name) {
@@ -205,6 +208,27 @@ std::vector<std::string> judge_users_nccl(const NodeFacts& facts, const FabricCh
         judge_transport(facts, sentences);
     }
     return sentences.texts();
+}
+
+NcclNameList::NcclNameList(std::string_view text) {
+    exclude_ = text.starts_with('^');
+    text.remove_prefix(exclude_ ? 1 : 0);
+    exact_ = text.starts_with('=');
+    text.remove_prefix(exact_ ? 1 : 0);
+    for (const auto part : split(text, ',')) {
+        const auto [name, port] = split_once(part, ':');
+        if (!name.empty()) {
+            entries_.push_back({std::string(name), port ? std::optional(leading_number(*port)) : std::nullopt});
+        }
+    }
+}
+
+bool NcclNameList::matches(std::string_view name, std::optional<unsigned> port) const {
+    const bool listed = entries_.empty() || std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+                            const bool same = exact_ ? name == entry.name : name.starts_with(entry.name);
+                            return same && (!port || !entry.port || *port == *entry.port);
+                        });
+    return listed != exclude_;
 }
 
 } // namespace rdma_nccl

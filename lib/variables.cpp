@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/variables.h"
 
+#include "lib/lists.h"
+#include "lib/text.h"
+
 #include <algorithm>
 
 namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t largest_file = std::size_t{1} << 20;
+
+void read_into(NcclConf& conf, const Root& root, const std::string& file) {
+    if (const auto text = root.read(file, largest_file)) {
+        add_nccl_conf(conf, *text, file);
+    }
+}
+
+} // namespace
 
 bool VariableList::keep(std::string_view name) {
     if (auto users = environment_.get_users(name)) {
@@ -48,18 +63,15 @@ bool VariableList::forbid(std::string_view name, std::string why) {
 }
 
 const Variable* find_variable(const std::vector<Variable>& list, std::string_view name) {
-    const auto found = std::find_if(list.begin(), list.end(), [name](const Variable& v) { return v.name == name; });
-    return found == list.end() ? nullptr : &*found;
+    return find_by(list, &Variable::name, name);
 }
 
 void override_variables(std::vector<Variable>& list, std::vector<Variable> more) {
     for (auto& variable : more) {
-        const auto same = std::find_if(list.begin(), list.end(),
-                                       [&](const Variable& earlier) { return earlier.name == variable.name; });
-        if (same == list.end()) {
-            list.push_back(std::move(variable));
-        } else {
+        if (auto* const same = find_by(list, &Variable::name, variable.name)) {
             *same = std::move(variable);
+        } else {
+            list.push_back(std::move(variable));
         }
     }
 }
@@ -72,6 +84,26 @@ std::string marker_value(std::string_view step, const std::vector<Variable>& lis
         }
     }
     return text;
+}
+
+void add_nccl_conf(NcclConf& conf, std::string_view text, const std::string& file) {
+    for (const auto line : split(text, '\n')) {
+        const auto [key, value] = split_once(line, '=');
+        if (value && !key.empty() && key.front() != '#') {
+            conf.emplace(key, NcclConfValue{std::string(*value), file});
+        }
+    }
+}
+
+NcclConf read_nccl_conf(const Root& root, const Environment& environment, const std::string& home) {
+    NcclConf conf;
+    if (const auto named = environment.get("NCCL_CONF_FILE"); named && named->starts_with('/')) {
+        read_into(conf, root, *named);
+    } else if (!named && home.starts_with('/')) {
+        read_into(conf, root, home + "/.nccl.conf");
+    }
+    read_into(conf, root, "/etc/nccl.conf");
+    return conf;
 }
 
 } // namespace rdma_nccl

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/evidence.h"
+#include "lib/result.h"
 
 #include <span>
 #include <string>
@@ -23,6 +24,9 @@ enum class Grade {
     C, ///< bytes and queue pairs; the bytes may include those of others
     D, ///< an estimate from packets, or the ranks' logs alone, or bytes of a shared node without queue pairs
 };
+
+/// "A" to "D".
+std::string_view name_of(Grade grade);
 
 enum class GpuDirect { On, Possible, Off, Unknown };
 
@@ -73,5 +77,9 @@ std::vector<std::string> verdict_table(const StepVerdict& step);
 
 /// For programs: one object with a schema version.
 std::string verdict_json(const StepVerdict& step, std::uint32_t job_id, std::uint32_t step_id);
+
+/// As a new file of that name in a directory; a file that is there already stays as it is, and that is an error, too.
+/// Nobody sees half of it.
+Result<void> save_verdict(const std::string& directory, const std::string& name, std::string_view text);
 
 } // namespace rdma_nccl

@@ -11,11 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view name_of_grade(Grade grade) {
-    constexpr std::string_view letters = "ABCD";
-    return letters.substr(static_cast<std::size_t>(grade), 1);
-}
-
 std::string_view name_of_role(NetdevRole role) {
     switch (role) {
     case NetdevRole::IncludesRdma:
@@ -74,7 +69,7 @@ Json node_json(const NodeVerdict& node) {
     const auto& qps = evidence.qps;
     return {{"node", node.node},
             {"verdict", name_of(node.verdict)},
-            {"evidence", name_of_grade(node.grade)},
+            {"evidence", name_of(node.grade)},
             {"share", share_json(evidence.traffic.has_source, node.share)},
             {"gpu_direct", name_of(node.gpu_direct)},
             {"seconds", evidence.traffic.seconds},
@@ -110,7 +105,7 @@ std::string verdict_json(const StepVerdict& step, std::uint32_t job_id, std::uin
                        {"job", job_id == 0 ? Json() : Json(job_id)},
                        {"step", job_id == 0 ? Json() : Json(step_id)},
                        {"verdict", name_of(step.verdict)},
-                       {"evidence", name_of_grade(step.grade)},
+                       {"evidence", name_of(step.grade)},
                        {"share", share_json(all_count, step.share)},
                        {"gpu_direct", name_of(step.gpu_direct)},
                        {"rdma", bytes_json(step.rdma)},

@@ -5,9 +5,16 @@
 #include "lib/hostlist.h"
 #include "lib/table.h"
 #include "lib/text.h"
+#include "lib/unique_fd.h"
 #include "lib/verdict.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -17,12 +24,7 @@ constexpr std::size_t most_sentences = 4;
 constexpr std::size_t most_nodes_with_ports = 8;
 constexpr std::size_t longest_line = 4096; // what nodes and logs tell goes to a terminal
 
-std::string_view letter_of(Grade grade) {
-    constexpr std::string_view letters = "ABCD";
-    return letters.substr(static_cast<std::size_t>(grade), 1);
-}
-
-std::string joined(const std::vector<std::string>& sentences) {
+std::string first_sentences(const std::vector<std::string>& sentences) {
     std::string text;
     for (std::size_t i = 0; i < sentences.size(); ++i) {
         if (i == most_sentences && sentences.size() > most_sentences + 1) {
@@ -87,7 +89,7 @@ std::string node_text(const NodeVerdict& node) {
     }
     const std::string share = has_bytes(node) ? format_text(", {} over RDMA", percent(node.share)) : std::string();
     const std::string gpu_direct = node.verdict == Verdict::NotUsed ? "" : gpu_direct_text(node.gpu_direct);
-    return format_text("{}{}, evidence {}{}", name_of(node.verdict), share, letter_of(node.grade), gpu_direct);
+    return format_text("{}{}, evidence {}{}", name_of(node.verdict), share, name_of(node.grade), gpu_direct);
 }
 
 void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
@@ -117,7 +119,7 @@ void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
 }
 
 std::string words_of(const StepVerdict& step) {
-    const std::string why = joined(step.why);
+    const std::string why = first_sentences(step.why);
     const std::string because = why.empty() ? "" : "; " + why;
     const auto rdma = moved(step.rdma, step);
     const auto sockets = moved(step.sockets, step);
@@ -133,14 +135,14 @@ std::string words_of(const StepVerdict& step) {
                                because);
         }
         return format_text("RDMA {}: {}{} of {} {} went over RDMA (evidence {}){}{}", name_of(step.verdict), about,
-                           percent(part), all, place, letter_of(step.grade), gpu_direct_text(step.gpu_direct), because);
+                           percent(part), all, place, name_of(step.grade), gpu_direct_text(step.gpu_direct), because);
     case Verdict::NotUsed:
         if (!by_what(step).empty()) {
             return format_text("RDMA NOT USED{}: {} {} went over sockets (evidence {}){}", by_what(step),
-                               bytes_text(sockets), place, letter_of(step.grade), because);
+                               bytes_text(sockets), place, name_of(step.grade), because);
         }
         return format_text("RDMA NOT USED: {} {} went over sockets, {}{} over RDMA (evidence {}){}",
-                           bytes_text(sockets), place, about, bytes_text(rdma), letter_of(step.grade), because);
+                           bytes_text(sockets), place, about, bytes_text(rdma), name_of(step.grade), because);
     case Verdict::Idle:
         return format_text("RDMA IDLE: too little to judge: {}{} over RDMA, {} over sockets {}{}", about,
                            bytes_text(rdma), bytes_text(sockets), place, because);
@@ -148,6 +150,10 @@ std::string words_of(const StepVerdict& step) {
         break;
     }
     return format_text("RDMA use UNKNOWN: {}", why.empty() ? "no node has told its bytes" : why);
+}
+
+tl::unexpected<Error> not_saved(const std::string& path, int error) {
+    return fail(format_text("{}: {}", path, std::strerror(error)), error);
 }
 
 } // namespace
@@ -199,6 +205,55 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
             printable(format_text("and {} more nodes: {}", left_out.size(), fold_hostlist(left_out)), longest_line));
     }
     return lines;
+}
+
+std::string_view name_of(Verdict verdict) {
+    switch (verdict) {
+    case Verdict::Used:
+        return "USED";
+    case Verdict::Mixed:
+        return "MIXED";
+    case Verdict::NotUsed:
+        return "NOT USED";
+    case Verdict::Idle:
+        return "IDLE";
+    case Verdict::Unknown:
+        break;
+    }
+    return "UNKNOWN";
+}
+
+std::string_view name_of(Grade grade) {
+    constexpr std::string_view letters = "ABCD";
+    return letters.substr(static_cast<std::size_t>(grade), 1);
+}
+
+std::string_view name_of(GpuDirect gpu_direct) {
+    switch (gpu_direct) {
+    case GpuDirect::On:
+        return "on";
+    case GpuDirect::Possible:
+        return "possible";
+    case GpuDirect::Off:
+        return "off";
+    case GpuDirect::Unknown:
+        break;
+    }
+    return "unknown";
+}
+
+Result<void> save_verdict(const std::string& directory, const std::string& name, std::string_view text) {
+    const std::string path = format_text("{}/{}", directory, name);
+    std::string draft = format_text("{}/.{}.XXXXXX", directory, name);
+    const UniqueFd file(::mkostemp(draft.data(), O_CLOEXEC));
+    if (!file) {
+        return not_saved(directory, errno);
+    }
+    const bool written = write_all(file.get(), text) && ::fchmod(file.get(), 0644) == 0;
+    const bool linked = written && ::link(draft.c_str(), path.c_str()) == 0; // unlike rename(2), never over a file
+    const int error = errno;
+    (void)::unlink(draft.c_str());
+    return linked ? Result<void>() : not_saved(path, error);
 }
 
 } // namespace rdma_nccl

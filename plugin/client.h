@@ -44,4 +44,15 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
 /// is to fail for it (strict).
 bool client_end_step(const ClientStep& step, ExchangeServer& server);
 
+// srun's exit status, which SPANK does not show: slurm_spank_exit is called behind main(), by atexit (srun_job.c).
+
+/// From now on exit() leaves its status here before it calls slurm_spank_exit. The plugin stays loaded until then.
+void watch_exit_status();
+
+/// What the process has called exit() with; absent as long as it has not, or when nobody watches.
+std::optional<int> exit_status();
+
+/// In slurm_spank_exit: ends the process with another status. Nothing runs after it but what has to be written is.
+[[noreturn]] void exit_instead(int status);
+
 } // namespace rdma_nccl

@@ -3,7 +3,6 @@
 // Order and contexts of the callbacks: spank(8), slurm/spank.h.
 
 #include "plugin/client.h"
-#include "plugin/exit_status.h"
 #include "plugin/host.h"
 #include "plugin/node.h"
 
@@ -96,10 +95,11 @@ int register_option(Host host) {
 
 } // namespace rdma_nccl
 
+using namespace rdma_nccl;
+
 extern "C" {
 
 int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
-    using namespace rdma_nccl;
     return guarded("init", [=] {
         if (!is_client() && Host::context() != Context::Slurmstepd) {
             return 0;
@@ -110,7 +110,6 @@ int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
 }
 
 int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
-    using namespace rdma_nccl;
     return guarded("init_post_opt", [] {
         const int result = is_client() ? client_check(state().configuration) : 0;
         if (result == 0 && Host::context() == Context::Srun) {
@@ -121,13 +120,11 @@ int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[])
 }
 
 int slurm_spank_local_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
-    using namespace rdma_nccl;
     return guarded("local_user_init",
                    [=] { return client_start_step(state().configuration, Host(spank), state().server, state().step); });
 }
 
 int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
-    using namespace rdma_nccl;
     return guarded("user_init", [=] {
         Host host(spank);
         if (auto node = node_start(state().configuration, host)) {
@@ -138,7 +135,6 @@ int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 }
 
 int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
-    using namespace rdma_nccl;
     return guarded("task_init_privileged", [] {
         if (state().node) {
             node_prepare_task(*state().node);
@@ -148,7 +144,6 @@ int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*ar
 }
 
 int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {
-    using namespace rdma_nccl;
     return guarded("task_post_fork", [=] {
         if (state().node) {
             node_note_task(*state().node, Host(spank));
@@ -158,7 +153,6 @@ int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 }
 
 int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
-    using namespace rdma_nccl;
     const int result = guarded("task_init", [=] {
         Host host(spank);
         return state().node ? node_start_task(*state().node, host) : 0;
@@ -172,7 +166,6 @@ int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 }
 
 int slurm_spank_task_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
-    using namespace rdma_nccl;
     return guarded("task_exit", [] {
         if (state().node) {
             node_end_task(*state().node);
@@ -182,7 +175,6 @@ int slurm_spank_task_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
 }
 
 int slurm_spank_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
-    using namespace rdma_nccl;
     return guarded("exit", [] {
         const bool good = !state().server || !state().step || client_end_step(*state().step, *state().server);
         if (state().node) {

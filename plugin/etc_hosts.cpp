@@ -27,17 +27,6 @@ tl::unexpected<Error> failed(std::string_view what) {
     return fail(format_text("{}: {}", what, std::strerror(code)), code);
 }
 
-bool write_all(int file, const std::string& text) {
-    for (std::size_t written = 0; written < text.size();) {
-        const ssize_t count = ::write(file, text.data() + written, text.size() - written);
-        if (count < 0 && errno != EINTR) {
-            return false;
-        }
-        written += static_cast<std::size_t>(count > 0 ? count : 0);
-    }
-    return true;
-}
-
 /// The file, whole: a task finds it as it is to be, or not at all.
 Result<void> make_file(const MountedHosts& hosts) {
     if (::access(hosts.path.c_str(), F_OK) == 0) {

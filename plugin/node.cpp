@@ -22,7 +22,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <grp.h>
 #include <initializer_list>
 #include <iterator>
 #include <thread>
@@ -36,9 +35,8 @@ struct WrittenHosts {
     std::string problem;
 };
 
-constexpr std::string_view message_name(const WrittenHosts& /*m*/) {
-    return "hosts";
-}
+template<>
+inline constexpr std::string_view message_name<WrittenHosts> = "hosts";
 
 void fields(auto& f, Is<WrittenHosts> auto& m) {
     constexpr std::size_t longest = 8192;
@@ -526,10 +524,9 @@ void start_evidence(NodeState& state) {
 /// As the user, for good: what lies there may be changed by the user at any time.
 void as_user(const StepUser& user, const std::function<void()>& work) {
     (void)run_in_child(patience_with_files, [&] {
-        if (::getuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(user.gid) != 0 || ::setuid(user.uid) != 0)) {
-            return;
+        if (become(user.uid, user.gid)) {
+            work();
         }
-        work();
     });
 }
 

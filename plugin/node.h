@@ -46,7 +46,7 @@ struct NodeState {
     std::optional<EvidenceProcess> evidence; ///< watches the step's bytes, and tells srun at its end
     std::string log_directory;               ///< of NCCL's logs (verify=full); empty: there is none
     StepUser user;
-    std::string tasks_key; ///< by which the step's tasks know each other (lib/net/tasks_key.h); never printed
+    std::string tasks_key; ///< by which the step's tasks know each other (lib/net/key.h); never printed
 };
 
 /// user_init: nullopt when there is nothing to do (not asked for, a special step, another runtime's daemons).

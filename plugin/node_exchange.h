@@ -6,7 +6,7 @@
 #include "lib/hosts_file.h"
 #include "lib/inspect.h"
 #include "lib/plan.h"
-#include "lib/port_hold.h"
+#include "lib/port.h"
 #include "plugin/host.h"
 
 #include <optional>
@@ -22,9 +22,6 @@ class StepSockets {
 public:
     StepSockets();
     StepSockets(StepSockets&& other) noexcept;
-    StepSockets& operator=(StepSockets&&) = delete;
-    StepSockets(const StepSockets&) = delete;
-    StepSockets& operator=(const StepSockets&) = delete;
     ~StepSockets();
 
     /// Whether they are of the process that asks.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/step_evidence.h"
 
-#include "lib/evidence_plan.h"
+#include "lib/exchange_report.h"
 #include "lib/format.h"
 #include "lib/nccl_log_directory.h"
 #include "lib/net/listeners.h"
@@ -35,14 +35,6 @@ constexpr char end_of_step = 'e';
 constexpr char has_begun = 'b';
 constexpr char settles = 's';
 constexpr milliseconds patience_with_beginning(250); // a driver may hang; the tasks wait no longer than this
-
-/// For good: what is read of the user's (logs), and what a driver is asked, is not for root.
-bool become(uid_t uid, gid_t gid) {
-    if (::getuid() != 0) {
-        return true;
-    }
-    return ::setgroups(0, nullptr) == 0 && ::setgid(gid) == 0 && ::setuid(uid) == 0;
-}
 
 /// A signal for the step's tasks may reach this process, too, where Slurm finds them by their parents.
 void ignore_signals() {
@@ -149,6 +141,13 @@ void watch_step(const EvidenceTask& task, const Parent& slurmstepd, int control,
 }
 
 } // namespace
+
+bool become(uid_t uid, gid_t gid) {
+    if (::getuid() != 0) {
+        return true;
+    }
+    return ::setgroups(0, nullptr) == 0 && ::setgid(gid) == 0 && ::setuid(uid) == 0;
+}
 
 std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, ExchangeClient& srun) {
     std::array<int, 2> ends{};

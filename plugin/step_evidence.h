@@ -18,6 +18,9 @@
 
 namespace rdma_nccl {
 
+/// As root in a child, for good: what is read of the user's (logs), and what a driver is asked, is not for root.
+bool become(uid_t uid, gid_t gid);
+
 /// What it has to know.
 struct EvidenceTask {
     const NodeFacts& facts;
@@ -37,12 +40,6 @@ public:
     /// As root in slurmstepd, before the tasks run; returns when the counters have been read, or soon. It goes on as
     /// the user. What it has seen goes to srun.
     static std::optional<EvidenceProcess> start(const EvidenceTask& task, ExchangeClient& srun);
-
-    EvidenceProcess(EvidenceProcess&&) = default;
-    EvidenceProcess& operator=(EvidenceProcess&&) = delete;
-    EvidenceProcess(const EvidenceProcess&) = delete;
-    EvidenceProcess& operator=(const EvidenceProcess&) = delete;
-    ~EvidenceProcess() = default; ///< ends it without a word
 
     /// The last task has ended: it tells srun, and ends. Back when it has, within milliseconds as a rule: it must be
     /// gone before slurmstepd kills and waits for what is left of the step's cgroup, to which it belongs

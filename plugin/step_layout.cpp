@@ -18,9 +18,8 @@
 
 namespace rdma_nccl {
 
-constexpr std::string_view message_name(const SlurmsStep& /*m*/) {
-    return "step";
-}
+template<>
+inline constexpr std::string_view message_name<SlurmsStep> = "step";
 
 void fields(auto& f, Is<SlurmsStep> auto& m) {
     constexpr std::size_t most_nodes = 65536;

@@ -3,7 +3,7 @@
 
 #include "lib/exchange_message.h"
 #include "lib/format.h"
-#include "lib/socket_address.h"
+#include "lib/tcp.h"
 #include "lib/text.h"
 #include "tools/bench_layout.h"
 #include "tools/bench_order.h"

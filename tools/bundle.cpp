@@ -3,7 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/hwloc_topology.h"
-#include "lib/netdev_addresses.h"
+#include "lib/netdev.h"
 #include "lib/text.h"
 #include "tools/beneath.h"
 #include "tools/explain.h"

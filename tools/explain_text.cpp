@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/alike.h"
 #include "lib/fabric_filters.h"
 #include "lib/fabric_parse.h"
 #include "lib/fabric_pci.h"
@@ -18,10 +17,6 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::string_view indent = "  ";
-
-std::string or_dash(std::string text) {
-    return text.empty() ? "-" : std::move(text);
-}
 
 std::string joined(const std::vector<std::string>& words) {
     std::string text;

@@ -184,7 +184,7 @@ private:
 
 Result<std::unique_ptr<MeasureHead>> MeasureHead::listen(const MeasureWorld& world) {
     raise_descriptor_limit();
-    // A port that the step holds without listening is shared (lib/port_hold.h).
+    // A port that the step holds without listening is shared (lib/port.h).
     auto listener = listen_on(world.port, PortSharing::Reuse);
     if (!listener) {
         const auto who = listening_text(world.port);

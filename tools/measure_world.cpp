@@ -3,7 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/head.h"
-#include "lib/net/tasks_key.h"
+#include "lib/net/key.h"
 #include "lib/text.h"
 
 #include <string_view>

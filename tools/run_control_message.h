@@ -50,9 +50,8 @@ struct Hello {
     unsigned node_rank = 0;
     std::string host;
 };
-constexpr std::string_view message_name(const Hello& /*m*/) {
-    return "hello";
-}
+template<>
+inline constexpr std::string_view message_name<Hello> = "hello";
 void fields(auto& f, Is<Hello> auto& m) {
     f("node_rank", m.node_rank);
     f("host", m.host);
@@ -63,9 +62,8 @@ struct FailureNotice {
     RankFailure failure;
     std::uint64_t age_us = 0; ///< since the failure: so that no clocks need to agree
 };
-constexpr std::string_view message_name(const FailureNotice& /*m*/) {
-    return "failure";
-}
+template<>
+inline constexpr std::string_view message_name<FailureNotice> = "failure";
 void fields(auto& f, Is<FailureNotice> auto& m) {
     f("failure", m.failure);
     f("age_us", m.age_us, std::uint64_t{1} << 50U);
@@ -76,9 +74,8 @@ struct Ended {
     unsigned attempt = 0;
     bool clean = true; ///< nothing hangs in the kernel
 };
-constexpr std::string_view message_name(const Ended& /*m*/) {
-    return "ended";
-}
+template<>
+inline constexpr std::string_view message_name<Ended> = "ended";
 void fields(auto& f, Is<Ended> auto& m) {
     f("attempt", m.attempt, most_attempts);
     f("clean", m.clean);
@@ -92,9 +89,8 @@ struct SignalCount {
 
     friend bool operator==(const SignalCount&, const SignalCount&) = default;
 };
-constexpr std::string_view message_name(const SignalCount& /*m*/) {
-    return "signal";
-}
+template<>
+inline constexpr std::string_view message_name<SignalCount> = "signal";
 void fields(auto& f, Is<SignalCount> auto& m) {
     f("signal", m.signal, SIGRTMAX);
     f("count", m.count, 1U << 20U);
@@ -106,9 +102,8 @@ void fields(auto& f, Is<SignalCount> auto& m) {
 struct Alive {
     bool moved = false; ///< anything on this node since the last one: see ActivityProbe
 };
-constexpr std::string_view message_name(const Alive& /*m*/) {
-    return "alive";
-}
+template<>
+inline constexpr std::string_view message_name<Alive> = "alive";
 void fields(auto& f, Is<Alive> auto& m) {
     f("moved", m.moved);
 }
@@ -117,9 +112,8 @@ void fields(auto& f, Is<Alive> auto& m) {
 
 /// The first: it takes this launcher as that of its node rank.
 struct Welcome {};
-constexpr std::string_view message_name(const Welcome& /*m*/) {
-    return "welcome";
-}
+template<>
+inline constexpr std::string_view message_name<Welcome> = "welcome";
 void fields(auto& /*f*/, Is<Welcome> auto& /*m*/) {}
 
 /// A rank of this attempt failed, or a node is lost: end yours.
@@ -129,9 +123,8 @@ struct EndRanks {
 
     friend bool operator==(const EndRanks&, const EndRanks&) = default;
 };
-constexpr std::string_view message_name(const EndRanks& /*m*/) {
-    return "end";
-}
+template<>
+inline constexpr std::string_view message_name<EndRanks> = "end";
 void fields(auto& f, Is<EndRanks> auto& m) {
     f("attempt", m.attempt, most_attempts);
     f("why", m.why, std::size_t{1024});
@@ -143,9 +136,8 @@ struct Restart {
 
     friend bool operator==(const Restart&, const Restart&) = default;
 };
-constexpr std::string_view message_name(const Restart& /*m*/) {
-    return "restart";
-}
+template<>
+inline constexpr std::string_view message_name<Restart> = "restart";
 void fields(auto& f, Is<Restart> auto& m) {
     f("attempt", m.attempt, most_attempts);
     f("port", m.port);
@@ -157,9 +149,8 @@ struct Finish {
 
     friend bool operator==(const Finish&, const Finish&) = default;
 };
-constexpr std::string_view message_name(const Finish& /*m*/) {
-    return "finish";
-}
+template<>
+inline constexpr std::string_view message_name<Finish> = "finish";
 void fields(auto& f, Is<Finish> auto& m) {
     f("code", m.code, 255);
     f.check(m.code >= 0);
@@ -169,9 +160,8 @@ void fields(auto& f, Is<Finish> auto& m) {
 struct ShowStacks {
     friend bool operator==(const ShowStacks&, const ShowStacks&) = default;
 };
-constexpr std::string_view message_name(const ShowStacks& /*m*/) {
-    return "stacks";
-}
+template<>
+inline constexpr std::string_view message_name<ShowStacks> = "stacks";
 void fields(auto& /*f*/, Is<ShowStacks> auto& /*m*/) {}
 
 using ControlMessage =

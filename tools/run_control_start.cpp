@@ -2,7 +2,7 @@
 #include "tools/run_control_start.h"
 
 #include "lib/head.h"
-#include "lib/net/tasks_key.h"
+#include "lib/net/key.h"
 #include "lib/step.h"
 #include "lib/tcp.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_holders.h"
 
-#include "lib/ancestors.h"
 #include "lib/format.h"
+#include "lib/step_processes.h"
 #include "lib/text.h"
 #include "lib/unique_fd.h"
 

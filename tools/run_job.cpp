@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_job.h"
 
-#include "lib/ancestors.h"
 #include "lib/format.h"
+#include "lib/step_processes.h"
 #include "tools/print.h"
 #include "tools/run_attempt.h"
 #include "tools/run_children.h"

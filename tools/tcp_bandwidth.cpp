@@ -2,7 +2,6 @@
 #include "tools/tcp_bandwidth.h"
 
 #include "lib/format.h"
-#include "lib/socket_address.h"
 #include "lib/tcp.h"
 #include "tools/steady_rate.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/verify_watch.h"
 
-#include "lib/evidence_plan.h"
+#include "lib/exchange_report.h"
 #include "lib/nccl_log_directory.h"
 
 #include <algorithm>

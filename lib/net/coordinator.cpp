@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/coordinator.h"
 
-#include "lib/socket_address.h"
 #include "lib/tcp.h"
 
 #include <algorithm>

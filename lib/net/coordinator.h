@@ -48,12 +48,6 @@ public:
     /// `listener` listens, and is non-blocking.
     static Result<Coordinator> make(UniqueFd listener, CoordinatorRules rules);
 
-    Coordinator(Coordinator&&) = default;
-    Coordinator& operator=(Coordinator&&) = default;
-    Coordinator(const Coordinator&) = delete;
-    Coordinator& operator=(const Coordinator&) = delete;
-    ~Coordinator() = default;
-
     /// Readable when work() has something to do.
     [[nodiscard]] int fd() const { return events_.get(); }
     /// When work() has to be called at the latest; absent: only when fd() is readable.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/key.h"
 
-#include "lib/net/sodium.h"
+#include "lib/format.h"
 #include "lib/text.h"
 
+#include <sodium.h>
 #include <sys/random.h>
 
 namespace rdma_nccl {
@@ -14,6 +15,11 @@ Key::~Key() {
 
 bool operator==(const Key& a, const Key& b) {
     return sodium_memcmp(a.data(), b.data(), Key::size) == 0;
+}
+
+void start_sodium() {
+    static const int started = sodium_init();
+    (void)started; // -1 only without any source of random bytes: then random_key() has failed before
 }
 
 std::optional<Key> random_key() {
@@ -51,6 +57,17 @@ std::optional<Key> parse_key(std::string_view text) {
         return std::nullopt;
     }
     return key;
+}
+
+Result<Key> tasks_key(const Environment& environment) {
+    const auto text = environment.get(token_variable).value_or("");
+    const auto key = parse_key(text);
+    if (!key) {
+        return fail(format_text("{} {}: by it the nodes know each other; start the step with srun --rdma-nccl, or set "
+                                "it to the same 64 hexadecimal digits everywhere: openssl rand -hex 32",
+                                token_variable, text.empty() ? "is not set" : "is not 64 hexadecimal digits"));
+    }
+    return *key;
 }
 
 } // namespace rdma_nccl

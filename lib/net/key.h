@@ -3,6 +3,9 @@
 // into it. The cryptography is libsodium's: crypto_kdf (BLAKE2b) derives, getrandom(2) makes.
 #pragma once
 
+#include "lib/environment.h"
+#include "lib/result.h"
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -41,6 +44,10 @@ enum class KeyPurpose : std::uint64_t {
     Bench = 6,
 };
 
+/// libsodium wants it before anything else: it finds the fastest code for this CPU. More than once does no harm, and
+/// threads may call it at the same time.
+void start_sodium();
+
 /// Nobody else's; nullopt when the kernel has no random bytes.
 std::optional<Key> random_key();
 
@@ -55,5 +62,9 @@ std::optional<Key> parse_key(std::string_view text);
 /// In the environment that slurmstepd gets from srun; never in that of tasks. Its name starts with SLURM so that
 /// --export=NONE keeps it (env_array_merge_slurm_spank).
 inline constexpr std::string_view step_key_variable = "SLURM_RDMA_NCCL_KEY";
+
+/// The key that the plugin gave the step's tasks, or a user all processes of a run (RDMA_NCCL_TOKEN); from it come
+/// those of the launchers, of pairs and of bench. Fails when there is none, and says what to do.
+Result<Key> tasks_key(const Environment& environment);
 
 } // namespace rdma_nccl

@@ -29,7 +29,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds patience(1);
+constexpr std::chrono::seconds timeout(1);
 // /proc of a large node has tens of thousands of entries, and slurmstepd has a step to start.
 constexpr std::size_t most_processes = 8192;
 constexpr std::size_t most_descriptors = 65536;
@@ -97,7 +97,7 @@ std::optional<Error> add_listeners(int socket, int family, std::span<const std::
     if (::send(socket, &request, sizeof request, 0) < 0) {
         return failed(errno).value();
     }
-    const auto deadline = Clock::now() + patience;
+    const auto deadline = Clock::now() + timeout;
     std::vector<std::byte> buffer(32768); // what the kernel fills at a time (af_netlink.c, netlink_dump)
     while (Clock::now() < deadline) {
         const ssize_t count = ::recv(socket, buffer.data(), buffer.size(), 0);
@@ -207,7 +207,7 @@ DiagAnswer read_diag_answer(std::span<const std::byte> answer) {
 
 Result<std::vector<PortListener>> find_listeners(std::span<const std::uint16_t> ports) {
     const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-    const timeval limit{patience.count(), 0};
+    const timeval limit{timeout.count(), 0};
     if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
         return failed(errno);
     }
@@ -245,11 +245,7 @@ std::string listening_text(std::uint16_t port) {
             all.push_back(std::move(one));
         }
     }
-    std::string text;
-    for (const auto& one : all) {
-        text += (text.empty() ? "" : " and ") + one;
-    }
-    return all.empty() ? "" : text + (all.size() == 1 ? " listens there" : " listen there");
+    return all.empty() ? "" : joined(all, " and ") + (all.size() == 1 ? " listens there" : " listen there");
 }
 
 } // namespace rdma_nccl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who listens at TCP ports of this node: sock_diag(7), and /proc as far as it shows the program. A port that a step
-// holds is open to any user with SO_REUSEADDR (lib/port_hold.h), so it matters who came.
+// holds is open to any user with SO_REUSEADDR (lib/port.h), so it matters who came.
 #pragma once
 
 #include "lib/ip.h"

@@ -2,7 +2,7 @@
 // The one codec of what nodes tell each other: JSON, made and read by nlohmann/json. A message names its fields once,
 // in a function that serves both directions:
 //
-//     constexpr std::string_view message_name(const Ended&) { return "ended"; }
+//     template<> inline constexpr std::string_view message_name<Ended> = "ended";
 //     void fields(auto& f, Is<Ended> auto& m) { f("attempt", m.attempt); f("clean", m.clean); }
 //
 // and goes over the wire as {"ended": {"attempt": 0, "clean": true}}. A field that is missing keeps its default, one
@@ -41,6 +41,10 @@ concept Number = std::integral<T> && !std::same_as<T, bool>;
 
 template<typename T>
 concept Enumeration = std::is_enum_v<T>;
+
+/// What T is called on the wire.
+template<typename T>
+inline constexpr std::string_view message_name;
 
 /// Any bytes, e.g. another format or a program's own words: on its way in it is not made safe to print.
 struct RawText {
@@ -238,9 +242,6 @@ class ParsedMessage {
 public:
     static Result<ParsedMessage> parse(std::string_view text);
     ParsedMessage(ParsedMessage&& other) noexcept;
-    ParsedMessage& operator=(ParsedMessage&&) = delete;
-    ParsedMessage(const ParsedMessage&) = delete;
-    ParsedMessage& operator=(const ParsedMessage&) = delete;
     ~ParsedMessage();
 
     [[nodiscard]] std::string_view name() const { return name_; }
@@ -257,7 +258,8 @@ private:
 
 template<typename T>
 std::string write_message(const T& message) {
-    MessageText text(message_name(message));
+    static_assert(!message_name<T>.empty());
+    MessageText text(message_name<T>);
     auto writer = text.writer();
     fields(writer, message);
     return text.text();
@@ -274,8 +276,8 @@ template<typename Variant, std::size_t I = 0>
 std::optional<Variant> alternative_named(std::string_view name) {
     if constexpr (I < std::variant_size_v<Variant>) {
         std::variant_alternative_t<I, Variant> message{};
-        return name == message_name(message) ? std::optional<Variant>(std::move(message))
-                                             : alternative_named<Variant, I + 1>(name);
+        return name == message_name<decltype(message)> ? std::optional<Variant>(std::move(message))
+                                                       : alternative_named<Variant, I + 1>(name);
     } else {
         return std::nullopt;
     }

@@ -14,12 +14,12 @@
 #pragma once
 
 #include "lib/net/key.h"
-#include "lib/net/sodium.h"
 
 #include <cstddef>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <sodium.h>
 #include <string>
 #include <string_view>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "lib/fabric_choice.h"
-#include "lib/nccl_gid_model.h"
+#include "lib/nccl_model.h"
 #include "tests/fuzz/check.h"
 
 #include <algorithm>

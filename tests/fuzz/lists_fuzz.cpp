@@ -6,7 +6,6 @@
 #include "lib/gpus.h"
 #include "lib/hostlist.h"
 #include "lib/ip.h"
-#include "lib/nccl_conf.h"
 #include "lib/port.h"
 #include "lib/step.h"
 #include "lib/text.h"

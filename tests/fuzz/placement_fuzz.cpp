@@ -52,9 +52,6 @@ void check_lists(std::string_view text) {
     if (const auto set = CpuSet::parse_list(text)) {
         check_set(*set, text);
     }
-    if (const auto set = CpuSet::parse_mask(text)) {
-        check_set(*set, text);
-    }
     for (const std::size_t ranks : {1, 2, 3, 8}) {
         const auto masks = read_masks(text, ranks);
         require(!masks || masks->size() == ranks, "a mask for each rank", text);

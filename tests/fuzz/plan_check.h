@@ -2,7 +2,7 @@
 // What holds for every plan: its variables lead NCCL to what was chosen, and all its texts can be printed.
 #pragma once
 
-#include "lib/nccl_gid_model.h"
+#include "lib/nccl_model.h"
 #include "lib/plan.h"
 #include "lib/report.h"
 #include "lib/text.h"

@@ -3,10 +3,10 @@
 
 #include "lib/hostlist.h"
 #include "lib/ip.h"
-#include "lib/nccl_conf.h"
-#include "lib/program.h"
+#include "lib/layout.h"
 #include "lib/step.h"
 #include "lib/text.h"
+#include "lib/variables.h"
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/ancestors.h"
+#include "lib/step_processes.h"
 
 #include "tests/unit/tree.h"
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "lib/net/session.h"
-#include "lib/socket_address.h"
 #include "lib/tcp.h"
 
 #include <array>

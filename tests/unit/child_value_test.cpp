@@ -28,9 +28,12 @@ struct Answer {
     std::string text;
 };
 
-constexpr std::string_view message_name(const Answer& /*m*/) {
-    return "answer";
-}
+} // namespace
+
+template<>
+inline constexpr std::string_view message_name<Answer> = "answer";
+
+namespace {
 
 void fields(auto& f, Is<Answer> auto& m) {
     constexpr std::size_t longest = 10'000'000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/gpu_match.h"
+#include "lib/gpu_list.h"
 
 #include <gtest/gtest.h>
 #include <string>

@@ -77,6 +77,12 @@ std::string shape_of(const XmlMachine& machine) {
            " HCAs";
 }
 
+const Core* core_of(const Topology& topology, unsigned cpu) {
+    const auto found = std::find_if(topology.cores.begin(), topology.cores.end(),
+                                    [cpu](const Core& core) { return core.cpus.contains(cpu); });
+    return found == topology.cores.end() ? nullptr : &*found;
+}
+
 TEST(HwlocTopology, IsTheShapeOfTheMachine) {
     EXPECT_EQ(shape_of(machine("dgx-h100")), "2x56x2, 2 NUMA nodes, 8 GPUs, 11 HCAs");
     EXPECT_EQ(shape_of(machine("dgx-a100")), "2x64x2, 8 NUMA nodes, 8 GPUs, 12 HCAs");
@@ -121,10 +127,10 @@ TEST(HwlocTopology, OfEveryMachineFitsTogether) {
 }
 
 TEST(HwlocTopology, ThreadsOfACoreAreFound) {
-    EXPECT_EQ(machine("four-gpus").topology.core_of(0)->cpus.list(), "0-1");
-    EXPECT_EQ(machine("dgx-h100").topology.core_of(0)->cpus.list(), "0,112");
-    EXPECT_EQ(machine("v100-edr").topology.core_of(1)->package, 1U); // numbered by turns
-    EXPECT_EQ(machine("dgx-h100").topology.core_of(9999), nullptr);
+    EXPECT_EQ(core_of(machine("four-gpus").topology, 0)->cpus.list(), "0-1");
+    EXPECT_EQ(core_of(machine("dgx-h100").topology, 0)->cpus.list(), "0,112");
+    EXPECT_EQ(core_of(machine("v100-edr").topology, 1)->package, 1U); // numbered by turns
+    EXPECT_EQ(core_of(machine("dgx-h100").topology, 9999), nullptr);
     EXPECT_EQ(machine("dgx-h100").topology.packages_of(CpuSet::range(3, 3)).list(), "0-55,112-167");
 }
 
@@ -165,7 +171,7 @@ TEST(HwlocTopology, MemoryThatIsNearToTheWholeMachineIsSpecial) {
     EXPECT_EQ(read->topology.numa_nodes[2].cpus.size(), 128U);
     EXPECT_TRUE(read->topology.numa_nodes[2].special);
     EXPECT_FALSE(read->topology.numa_nodes[0].special);
-    EXPECT_EQ(read->topology.core_of(0)->numa_node, 0U);
+    EXPECT_EQ(core_of(read->topology, 0)->numa_node, 0U);
 }
 
 TEST(HwlocTopology, GpusOfADgxA100AreOnTheNodesThatItsTableTells) {

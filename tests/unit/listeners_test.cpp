@@ -3,7 +3,6 @@
 #include "lib/net/listeners.h"
 
 #include "lib/format.h"
-#include "lib/socket_address.h"
 #include "lib/tcp.h"
 #include "lib/unique_fd.h"
 

@@ -47,9 +47,17 @@ struct Everything {
     std::vector<int> numbers;
 };
 
-constexpr std::string_view message_name(const Everything& /*m*/) {
-    return "everything";
-}
+struct Nothing {};
+
+} // namespace
+
+template<>
+inline constexpr std::string_view message_name<Everything> = "everything";
+
+template<>
+inline constexpr std::string_view message_name<Nothing> = "nothing";
+
+namespace {
 
 void fields(auto& f, Is<Everything> auto& m) {
     f("yes", m.yes);
@@ -71,12 +79,6 @@ void fields(auto& f, Is<Everything> auto& m) {
     f("leaves", m.leaves);
     f("numbers", m.numbers, std::size_t{4});
     f.check(m.port != 13);
-}
-
-struct Nothing {};
-
-constexpr std::string_view message_name(const Nothing& /*m*/) {
-    return "nothing";
 }
 
 void fields(auto& /*f*/, Is<Nothing> auto& /*m*/) {}

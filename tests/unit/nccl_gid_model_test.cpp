@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The picks that NCCL 2.28.9 itself made on such tables.
-#include "lib/nccl_gid_model.h"
+#include "lib/nccl_model.h"
 
 #include <gtest/gtest.h>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL's own choice of interfaces, as ncclFindInterfaces() makes it; the rows marked * were compared with what
 // ncclGetUniqueId() of NCCL 2.28.9 prints ("Bootstrap: Using ...") in a network namespace with such interfaces.
-#include "lib/nccl_interface_model.h"
+#include "lib/nccl_model.h"
 
 #include <gtest/gtest.h>
 

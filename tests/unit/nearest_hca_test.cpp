@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/nearest_hca.h"
+#include "lib/distance.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -3,6 +3,7 @@
 #include "tests/fuzz/placement_check.h"
 #include "tests/fuzz/placement_machine.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
@@ -26,6 +27,11 @@ TEST(PlacementProperties, HoldForAnyRanksOnAnyMachine) {
     }
 }
 
+bool has_threads(const Topology& topology, const CpuSet& one) {
+    return std::any_of(topology.cores.begin(), topology.cores.end(),
+                       [&one](const Core& core) { return core.cpus.contains(one) && core.cpus.size() > 1; });
+}
+
 /// What a machine is a case of.
 std::set<std::string> kinds_of(const fuzz::PlacedRanks& machine, const Placement& placement) {
     std::set<std::string> kinds;
@@ -40,8 +46,7 @@ std::set<std::string> kinds_of(const fuzz::PlacedRanks& machine, const Placement
         note(shared, "shared");
         note(rank.source == CpuSource::Scarce, "scarce");
         note(shared && rank.gpu_to_cpus == Distance::Other, "far");
-        note(shared && rank.cpus.size() == 1 && machine.topology.core_of(*rank.cpus.first())->cpus.size() > 1,
-             "threads");
+        note(shared && rank.cpus.size() == 1 && has_threads(machine.topology, rank.cpus), "threads");
         note(!rank.memory_node, "without memory");
     }
     return kinds;

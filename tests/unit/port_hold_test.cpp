@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What held ports are to other programs is the kernel's to say: these tests ask it.
-#include "lib/port_hold.h"
+#include "lib/port.h"
 
 #include "lib/ip.h"
-#include "lib/socket_address.h"
 #include "lib/tcp.h"
 
 #include <cerrno>

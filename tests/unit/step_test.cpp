@@ -4,7 +4,6 @@
 #include "lib/head.h"
 #include "lib/layout.h"
 #include "lib/port.h"
-#include "lib/program.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,6 @@
 // What the user's own NCCL variables do is told; they stay all the same.
 #include "lib/users_nccl.h"
 
-#include "lib/nccl_name_list.h"
 #include "lib/plan.h"
 #include "tests/unit/fabric_values.h"
 

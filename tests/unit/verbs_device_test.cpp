@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/verbs_device.h"
+#include "lib/fabric_hca.h"
 
 #include "lib/fabric_choice.h"
 #include "tests/unit/fabric_machine.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/verdict_file.h"
+#include "lib/verdict.h"
 
 #include "lib/child.h"
 #include "tests/unit/tree.h"
