@@ -368,9 +368,16 @@ std::vector<std::uint16_t> ports_of_rank_zero(const NodeState& state) {
 /// Where the ports could not be held, another user may listen there before the ranks do.
 void judge_listeners(NodeState& state) {
     const auto ports = ports_of_rank_zero(state);
-    const auto listeners =
-        ports.empty() ? std::vector<PortListener>() : find_listeners(ports).value_or(std::vector<PortListener>());
-    for (const auto& stranger : strangers(listeners, state.user.uid)) {
+    if (ports.empty()) {
+        return;
+    }
+    const auto listeners = find_listeners(ports);
+    if (!listeners) {
+        state.port_warnings.push_back(format_text("whether other users listen at port {} of this step cannot be told: {}",
+                                                  ports.front(), listeners.error().message));
+        return;
+    }
+    for (const auto& stranger : strangers(*listeners, state.user.uid)) {
         state.port_warnings.push_back(stranger_text(stranger));
         state.strict_fault = state.strict_fault.value_or(state.port_warnings.back());
     }
