@@ -4,6 +4,7 @@
 #include "lib/ancestors.h"
 #include "lib/format.h"
 #include "tools/print.h"
+#include "tools/process.h"
 #include "tools/run_attempt.h"
 #include "tools/run_children.h"
 #include "tools/run_dry.h"

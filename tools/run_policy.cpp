@@ -4,7 +4,6 @@
 #include "tools/run_children.h"
 
 #include <csignal>
-#include <sys/wait.h>
 
 namespace rdma_nccl {
 
@@ -81,10 +80,6 @@ EndPolicy::Action EndPolicy::kill(Time now) {
     phase_ = Phase::Killing;
     deadline_ = now + kill_patience;
     return {.to_groups = SIGKILL};
-}
-
-int exit_code_for_status(int status) {
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 } // namespace rdma_nccl

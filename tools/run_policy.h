@@ -68,7 +68,4 @@ private:
     int exit_code_ = 0;
 };
 
-/// The code a shell gives for a status of waitpid(2): the program's own, or 128 + n when signal n ended it.
-int exit_code_for_status(int status);
-
 } // namespace rdma_nccl

@@ -2,6 +2,8 @@
 #include "tools/run_processes.h"
 
 #include "lib/format.h"
+#include "tools/print.h"
+#include "tools/process.h"
 
 #include <algorithm>
 #include <array>
@@ -32,7 +34,26 @@ int milliseconds_until(std::optional<ProcessSet::Time> until) {
     return static_cast<int>(std::clamp<decltype(left)>(left, 0, std::numeric_limits<int>::max()));
 }
 
+/// Written to the pipe of reports by a child that could not execute its program.
+struct ExecFailure {
+    std::size_t index = 0;
+    int os_error = 0;
+};
+
 } // namespace
+
+FileLimit::FileLimit() {
+    rlimit raised{};
+    changed_ = ::getrlimit(RLIMIT_NOFILE, &old_) == 0;
+    raised = {old_.rlim_max, old_.rlim_max};
+    changed_ = changed_ && ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
+}
+
+void FileLimit::restore() const {
+    if (changed_) {
+        ::setrlimit(RLIMIT_NOFILE, &old_);
+    }
+}
 
 UniqueFd open_pidfd(pid_t pid) {
     return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); // glibc has a function for it since 2.36
@@ -56,8 +77,7 @@ Result<void> ProcessSet::open_descriptors(int guard_fd) {
     report_read_.reset(report[0]);
     report_write_.reset(report[1]);
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-    null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (pipe_result != 0 || !epoll_ || !null_ || !watch(reader_.fd(), signal_key, EPOLLIN) ||
+    if (pipe_result != 0 || !epoll_ || !watch(reader_.fd(), signal_key, EPOLLIN) ||
         // Once only: a closed pipe stays ready for ever.
         (guard_fd >= 0 && !watch(guard_fd, guard_key, EPOLLIN | EPOLLONESHOT))) {
         return fail(format_text("cannot set up the event loop: {}", ::strerror(errno)), errno);
@@ -75,10 +95,29 @@ bool ProcessSet::watch(int fd, std::size_t key, std::uint32_t what) const {
 Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::string>& environment,
                                 const Binding& binding, int out_fd, int err_fd) {
     const std::size_t index = ranks_.size();
-    auto pid = spawn({command, environment, index, index == 0 ? STDIN_FILENO : null_.get(), out_fd, err_fd,
-                      report_write_.get(), signals_, files_, binding});
+    ProcessStart start{.words = command.arguments, .file = command.file, .environment = environment};
+    start.input = index == 0 ? STDIN_FILENO : -1;
+    start.output = out_fd;
+    start.errors = err_fd;
+    start.leads_group = true;
+    start.prepare = [&] {
+        if (const auto bound = bind_self(binding); !bound) {
+            print_error(format_text("warning: local rank {} {}", index, bound.error().message));
+        }
+        files_.restore();
+        signals_.restore();
+    };
+    start.on_failure = [&](int os_error) {
+        const ExecFailure failure{index, os_error};
+        [[maybe_unused]] const auto written = ::write(report_write_.get(), &failure, sizeof(failure));
+        return exit_code_for_exec_error(os_error);
+    };
+    const auto pid = start_process(start);
     if (!pid) {
-        return pid;
+        const int code = pid.error().os_error;
+        return fail(
+            format_text("cannot start a process: {} (limits: ulimit -u, pids.max of the cgroup)", ::strerror(code)),
+            code);
     }
     Rank rank{*pid, use_pidfds_ ? open_pidfd(*pid) : UniqueFd()};
     if (rank.pidfd && !watch(rank.pidfd.get(), first_rank_key + index, EPOLLIN)) {

@@ -3,16 +3,17 @@
 // of the process that guards it. The set decides nothing; it says what happened.
 #pragma once
 
+#include "lib/binding.h"
 #include "lib/result.h"
 #include "lib/unique_fd.h"
 #include "tools/run_program.h"
 #include "tools/run_signals.h"
-#include "tools/run_spawn.h"
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 #include <vector>
@@ -21,6 +22,18 @@ namespace rdma_nccl {
 
 /// Becomes readable when the process ends, pidfd_open(2). Empty where there is no such process, or no pidfd.
 UniqueFd open_pidfd(pid_t pid);
+
+/// Raises the soft limit of open files to the hard one: the launcher keeps a descriptor per rank.
+class FileLimit {
+public:
+    FileLimit();
+    /// The limit as it was: for a child about to execute a rank, whose program may use select(2).
+    void restore() const;
+
+private:
+    rlimit old_{};
+    bool changed_ = false;
+};
 
 struct RankExit {
     std::size_t index = 0; ///< of start(), from 0
@@ -45,7 +58,8 @@ public:
     static Result<ProcessSet> create(const BlockedSignals& signals, int guard_fd, bool use_pidfds = true);
 
     /// The first rank started gets the launcher's stdin, the others /dev/null. `out_fd` and `err_fd` become its stdout
-    /// and stderr.
+    /// and stderr. What cannot be done of `binding` is said, and the rank runs. It leads a process group of its own,
+    /// and gets SIGKILL when the calling thread ends: that must be one that lives as long as the process.
     Result<pid_t> start(const Command& command, const std::vector<std::string>& environment,
                         const Binding& binding = {}, int out_fd = STDOUT_FILENO, int err_fd = STDERR_FILENO);
 
@@ -91,7 +105,6 @@ private:
     SignalReader reader_;
     FileLimit files_;
     UniqueFd epoll_;
-    UniqueFd null_;
     UniqueFd report_read_;
     UniqueFd report_write_;
     std::vector<Rank> ranks_;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/process.h"
 #include "tools/run_children.h"
 #include "tools/run_policy.h"
 
