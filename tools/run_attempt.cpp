@@ -3,7 +3,7 @@
 
 #include "lib/format.h"
 #include "tools/process.h"
-#include "tools/run_log_dir.h"
+#include "tools/run_files.h"
 #include "tools/wall_time.h"
 
 #include <algorithm>

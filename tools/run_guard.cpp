@@ -5,8 +5,9 @@
 #include "lib/unique_fd.h"
 #include "tools/print.h"
 #include "tools/process.h"
-#include "tools/run_children.h"
 #include "tools/run_message.h"
+#include "tools/run_policy.h"
+#include "tools/run_processes.h"
 
 #include <array>
 #include <cerrno>

@@ -6,9 +6,7 @@
 #include "tools/print.h"
 #include "tools/process.h"
 #include "tools/run_attempt.h"
-#include "tools/run_children.h"
 #include "tools/run_dry.h"
-#include "tools/run_end.h"
 #include "tools/run_hang.h"
 #include "tools/run_holders.h"
 #include "tools/run_message.h"
@@ -101,7 +99,7 @@ public:
             if (!events) {
                 say(format_text("{}: {}", job_.node, events.error().message));
                 control_.gave_up(events.error().message);
-                send(policy_.on_failure(1, now()));
+                send(policy_.on_failure(now()));
                 exit_code_ = 1;
                 break;
             }
@@ -111,9 +109,10 @@ public:
             events_->job(JobEvent::Kind::End, *exit_code_);
         }
         tell_problems();
-        if (control_.arbiter() != nullptr) {
+        if (const auto* const arbiter = control_.arbiter()) {
             // By the output's thread: a console that takes nothing must not hold up the end.
-            for (const auto& text : report_end(*control_.arbiter(), *exit_code_, job_.options.report_file)) {
+            for (const auto& text :
+                 report_end({*exit_code_, arbiter->failures(), arbiter->losses()}, job_.options.report_file)) {
                 say(text);
             }
         }
@@ -226,7 +225,7 @@ private:
         if (attempt_) {
             attempt_->add(failure);
         }
-        send(policy_.on_failure(1, now()));
+        send(policy_.on_failure(now()));
     }
 
     void handle(const Events& events) {
@@ -294,7 +293,7 @@ private:
             attempt_->add(told);
             own_code_ = told.code;
         }
-        send(policy_.on_failure(failure.code, now()));
+        send(policy_.on_failure(now()));
     }
 
     void handle_time() {
@@ -462,7 +461,7 @@ private:
             end_after_stacks_ = true;
             return;
         }
-        send(policy_.on_failure(1, now()));
+        send(policy_.on_failure(now()));
     }
     void obey(const SignalCount& order) {
         if (order.old && !job_.options.end_signals.contains(order.signal)) {
@@ -487,7 +486,7 @@ private:
         if (ended_told_) {
             exit_code_ = final_code();
         } else { // the others gave this node up, or were through before it came: nothing may outlive the launcher
-            send(policy_.on_failure(1, now()));
+            send(policy_.on_failure(now()));
         }
     }
     void obey(const ShowStacks& /*order*/) {

@@ -2,9 +2,8 @@
 #include "tools/run_output.h"
 
 #include "lib/format.h"
-#include "tools/run_log_dir.h"
+#include "tools/run_files.h"
 #include "tools/run_output_loop.h"
-#include "tools/run_streams.h"
 
 #include <algorithm>
 #include <array>
@@ -52,6 +51,11 @@ struct RankStream {
     UniqueFd end;                     ///< the rank's, until all have started; none: it inherits the launcher's
     std::optional<LogFile> rank_file; ///< written by the rank itself
 };
+
+bool has(const RankStreams& streams, unsigned local_rank, bool error) {
+    const auto wanted = streams.of(local_rank);
+    return error ? wanted.err : wanted.out;
+}
 
 } // namespace
 
@@ -313,6 +317,20 @@ std::uint64_t RankOutput::bytes() const {
 
 std::vector<std::string> RankOutput::take_problems() {
     return state_->take_problems();
+}
+
+StreamPlan plan_stream(const OutputOptions& options, unsigned local_rank, bool error) {
+    const bool teed = has(options.tee, local_rank, error);
+    const bool redirected = has(options.redirects, local_rank, error) && !teed;
+    StreamPlan plan;
+    plan.file = teed || redirected;
+    plan.console = !redirected && (!options.only || options.only->contains(local_rank));
+    if (plan.file && !plan.console) {
+        plan.way = StreamPlan::Way::File;
+    } else if (options.raw && plan.console && !plan.file) {
+        plan.way = StreamPlan::Way::Inherit;
+    }
+    return plan;
 }
 
 } // namespace rdma_nccl

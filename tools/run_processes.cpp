@@ -2,6 +2,7 @@
 #include "tools/run_processes.h"
 
 #include "lib/format.h"
+#include "lib/text.h"
 #include "tools/print.h"
 #include "tools/process.h"
 
@@ -10,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -77,7 +80,8 @@ Result<void> ProcessSet::open_descriptors(int guard_fd) {
     report_read_.reset(report[0]);
     report_write_.reset(report[1]);
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-    if (pipe_result != 0 || !epoll_ || !watch(reader_.fd(), signal_key, EPOLLIN) ||
+    null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (pipe_result != 0 || !epoll_ || !null_ || !watch(reader_.fd(), signal_key, EPOLLIN) ||
         // Once only: a closed pipe stays ready for ever.
         (guard_fd >= 0 && !watch(guard_fd, guard_key, EPOLLIN | EPOLLONESHOT))) {
         return fail(format_text("cannot set up the event loop: {}", ::strerror(errno)), errno);
@@ -96,7 +100,7 @@ Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::s
                                 const Binding& binding, int out_fd, int err_fd) {
     const std::size_t index = ranks_.size();
     ProcessStart start{.words = command.arguments, .file = command.file, .environment = environment};
-    start.input = index == 0 ? STDIN_FILENO : -1;
+    start.input = index == 0 ? STDIN_FILENO : null_.get();
     start.output = out_fd;
     start.errors = err_fd;
     start.leads_group = true;
@@ -154,9 +158,7 @@ Result<Events> ProcessSet::wait(std::optional<Time> until) {
             read_signals(events);
         } else if (event.data.u64 == guard_key) {
             events.guard_gone = true;
-        } else if (event.data.u64 >= first_other_key) {
-            events.ready.push_back(static_cast<int>(event.data.u64 - first_other_key));
-        } else {
+        } else if (event.data.u64 < first_other_key) {
             reap_rank(event.data.u64 - first_rank_key, events);
         }
     }
@@ -236,6 +238,39 @@ void ProcessSet::signal_ranks(int signal_number) const {
     for (const pid_t pid : running_pids()) {
         ::kill(pid, signal_number);
     }
+}
+
+Result<std::vector<pid_t>> list_children() {
+    // proc(5): may miss some while children die meanwhile. Each of those deaths is one more SIGCHLD, and so one more
+    // look here.
+    std::ifstream file("/proc/thread-self/children");
+    if (!file) {
+        return fail("cannot read /proc/thread-self/children");
+    }
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    std::vector<pid_t> children;
+    for (const auto word : split_words(text)) {
+        if (const auto pid = parse_number<pid_t>(word)) {
+            children.push_back(*pid);
+        }
+    }
+    return children;
+}
+
+Result<std::size_t> ChildSweep::signal_new(int signal_number) {
+    const auto children = list_children();
+    if (!children) {
+        return tl::unexpected(children.error());
+    }
+    std::size_t count = 0;
+    for (const pid_t pid : *children) {
+        if (done_.emplace(pid, signal_number).second) {
+            ::kill(pid, signal_number);
+            ::kill(pid, SIGCONT); // a stopped process acts on the signal only when it runs again
+            ++count;
+        }
+    }
+    return count;
 }
 
 } // namespace rdma_nccl

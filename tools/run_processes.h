@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of the ranks, and the one place where the launcher waits: for their ends, for signals, and for the end
-// of the process that guards it. The set decides nothing; it says what happened.
+// The processes of the ranks, those that they left behind, and the one place where the launcher waits: for their ends,
+// for signals, and for the end of the process that guards it. The set decides nothing; it says what happened.
 #pragma once
 
 #include "lib/binding.h"
@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -46,7 +47,6 @@ struct Events {
     std::vector<ReceivedSignal> signals; ///< without SIGCHLD
     std::vector<RankExit> exits; ///< first to end first (in the order of their starts where the kernel has no pidfd)
     bool guard_gone = false;     ///< the watched descriptor was closed at its other end
-    std::vector<int> ready;      ///< of the descriptors given to also_watch()
 };
 
 class ProcessSet {
@@ -105,12 +105,28 @@ private:
     SignalReader reader_;
     FileLimit files_;
     UniqueFd epoll_;
+    UniqueFd null_; ///< as a rank that has as many descriptors as it may can open none
     UniqueFd report_read_;
     UniqueFd report_write_;
     std::vector<Rank> ranks_;
     std::size_t running_ = 0;
     bool has_children_ = false;
     bool use_pidfds_ = true;
+};
+
+/// The children of the calling thread, which is the one that forks. Fails where /proc does not tell.
+Result<std::vector<pid_t>> list_children();
+
+/// Signals children, each of them once with each signal: those that the ranks left behind. A launcher is their
+/// subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): whatever loses its parent below it, a daemon that forked twice too,
+/// becomes its child.
+class ChildSweep {
+public:
+    /// The children to which `signal_number` was not sent before get it now; returns how many these were.
+    Result<std::size_t> signal_new(int signal_number);
+
+private:
+    std::set<std::pair<pid_t, int>> done_;
 };
 
 } // namespace rdma_nccl
