@@ -3,7 +3,6 @@
 #pragma once
 
 #include "lib/result.h"
-
 #include "lib/unique_fd.h"
 
 #include <cstddef>

@@ -5,23 +5,14 @@
 #include "lib/text.h"
 #include "lib/traffic.h"
 #include "tools/run_nvml.h"
+#include "tools/run_signals.h"
 
 #include <algorithm>
 #include <condition_variable>
-#include <csignal>
-#include <exception>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 namespace rdma_nccl {
-
-namespace {
-
-/// Of intervals: a node may be late once or twice, in between others are heard.
-constexpr int most_late = 4;
-
-} // namespace
 
 struct ActivityProbe::State {
     const std::string root;
@@ -43,6 +34,9 @@ struct ActivityProbe::State {
 
 namespace {
 
+/// Of intervals: a node may be late once or twice, in between others are heard.
+constexpr int most_late = 4;
+
 /// Of ports as "mlx5_1:1". Only their own files are looked at: another HCA may hang.
 TrafficSources sources_of(const Root& root, const std::vector<std::string>& ports) {
     Fabric fabric;
@@ -63,20 +57,6 @@ constexpr std::uint64_t background = 64 << 10;
 bool have_moved(const Traffic& traffic) {
     return std::any_of(traffic.ports.begin(), traffic.ports.end(),
                        [](const PortTraffic& port) { return port.bytes.most() > background; });
-}
-
-/// A thread takes no signals: they are for the launcher's loop.
-template<typename Work>
-void start_thread(Work work) {
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-        std::thread(std::move(work)).detach(); // it may hang in a driver, where nobody can wait for it
-    } catch (const std::exception&) {          // no thread to be had: output alone is watched
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 } // namespace
@@ -116,7 +96,10 @@ ActivityProbe::ActivityProbe(const Root& root, std::vector<std::string> ports, s
                              std::chrono::milliseconds period, const std::string& nvml)
     : state_(new State{root.path(), std::move(ports), std::move(gpus), period, nvml, {}, {}, false, 0, {}, 0}) {
     if (!state_->ports.empty() || !state_->gpus.empty()) {
-        start_thread([state = state_] { state->look_until_ended(); });
+        // Without a thread output alone is watched.
+        if (auto thread = thread_without_signals([state = state_] { state->look_until_ended(); })) {
+            thread->detach(); // it may hang in a driver, where nobody can wait for it
+        }
     }
 }
 

@@ -81,7 +81,7 @@ public:
     [[nodiscard]] std::vector<std::string> take_problems();
 
 private:
-    class State;
+    struct State;
     explicit RankOutput(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
 };
