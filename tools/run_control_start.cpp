@@ -7,10 +7,7 @@
 #include "lib/step.h"
 #include "lib/tcp.h"
 
-#include <cerrno>
 #include <cstring>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 namespace rdma_nccl {
 
@@ -94,19 +91,13 @@ std::unique_ptr<Control> start_control(const RunOptions& options, const Environm
 }
 
 Result<HeldPort> hold_free_port() {
-    HeldPort held;
-    held.socket.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int yes = 1;
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    socklen_t length = sizeof(address);
-    auto* const generic = reinterpret_cast<sockaddr*>(&address); // NOLINT(*-reinterpret-cast): the sockets interface
-    if (!held.socket || ::setsockopt(held.socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
-        ::bind(held.socket.get(), generic, length) != 0 || ::getsockname(held.socket.get(), generic, &length) != 0) {
-        return fail(format_text("no free port: {}; give one with --master-port", ::strerror(errno)), errno);
+    auto socket = bind_port(0, PortSharing::Reuse);
+    if (!socket) {
+        const int code = socket.error().os_error;
+        return fail(format_text("no free port: {}; give one with --master-port", ::strerror(code)), code);
     }
-    held.port = ntohs(address.sin_port);
-    return held;
+    const auto port = local_port(socket->get());
+    return HeldPort{std::move(*socket), port};
 }
 
 } // namespace rdma_nccl
