@@ -27,11 +27,8 @@ constexpr int most_reads = 16; ///< in one call: whoever sends fast must not kee
 constexpr int exit_not_started = 127;
 
 std::string words_of_status(int status) {
-    if (WIFSIGNALED(status)) {
-        const int number = WTERMSIG(status);
-        return format_text("killed by signal {} ({})", number, ::strsignal(number)); // NOLINT(concurrency-mt-unsafe)
-    }
-    return format_text("ended with exit code {}", WEXITSTATUS(status));
+    return WIFSIGNALED(status) ? "killed by " + signal_text(WTERMSIG(status))
+                               : format_text("ended with exit code {}", WEXITSTATUS(status));
 }
 
 /// In the child: it keeps the standard streams and its channel.

@@ -177,4 +177,8 @@ int exit_code_for_status(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+std::string signal_text(int signal_number) {
+    return format_text("signal {} ({})", signal_number, ::strsignal(signal_number)); // NOLINT(concurrency-mt-unsafe)
+}
+
 } // namespace rdma_nccl

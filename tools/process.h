@@ -77,4 +77,7 @@ std::string find_in_path(std::string_view name, std::string_view path);
 /// The code a shell gives for a status of waitpid(2): the program's own, or 128 + n when signal n ended it.
 int exit_code_for_status(int status);
 
+/// "signal 9 (Killed)"
+std::string signal_text(int signal_number);
+
 } // namespace rdma_nccl

@@ -4,7 +4,7 @@
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/json.h"
-#include "tools/run_message.h"
+#include "tools/process.h"
 #include "tools/wall_time.h"
 
 #include <array>

@@ -9,7 +9,6 @@
 #include "tools/run_dry.h"
 #include "tools/run_hang.h"
 #include "tools/run_holders.h"
-#include "tools/run_message.h"
 #include "tools/run_policy.h"
 #include "tools/run_signal_count.h"
 #include "tools/run_stacks.h"

@@ -3,7 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/text.h"
-#include "tools/run_message.h"
+#include "tools/process.h"
 #include "tools/wall_time.h"
 
 #include <algorithm>
