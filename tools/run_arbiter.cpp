@@ -99,6 +99,7 @@ std::vector<Order> Arbiter::standing_orders() const {
 
 std::vector<RankFailure> Arbiter::failures() const {
     std::vector<const Known*> by_time;
+    by_time.reserve(failures_.size());
     for (const auto& [key, one] : failures_) {
         by_time.push_back(&one);
     }
@@ -107,6 +108,7 @@ std::vector<RankFailure> Arbiter::failures() const {
         return std::pair(a->failure.attempt, a->when) < std::pair(b->failure.attempt, b->when);
     });
     std::vector<RankFailure> failures;
+    failures.reserve(by_time.size());
     for (const auto* const known : by_time) {
         failures.push_back(known->failure);
     }

@@ -120,7 +120,7 @@ public:
 
 private:
     [[nodiscard]] EndPolicy new_policy() const {
-        return EndPolicy(job_.options.shutdown_timeout, job_.options.end_signals);
+        return {job_.options.shutdown_timeout, job_.options.end_signals};
     }
 
     const std::vector<NearDevices>& devices() {

@@ -116,7 +116,7 @@ Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::s
         [[maybe_unused]] const auto written = ::write(report_write_.get(), &failure, sizeof(failure));
         return exit_code_for_exec_error(os_error);
     };
-    const auto pid = start_process(start);
+    auto pid = start_process(start);
     if (!pid) {
         const int code = pid.error().os_error;
         return fail(
