@@ -119,9 +119,7 @@ public:
     }
 
 private:
-    [[nodiscard]] EndPolicy new_policy() const {
-        return {job_.options.shutdown_timeout, job_.options.end_signals};
-    }
+    [[nodiscard]] EndPolicy new_policy() const { return {job_.options.shutdown_timeout, job_.options.end_signals}; }
 
     const std::vector<NearDevices>& devices() {
         if (!devices_) {
