@@ -204,8 +204,8 @@ gtest:
 # One libFuzzer program for each tests/fuzz/*.cpp. The library is compiled again for it, with the fuzzer's probes in, and
 # of the command what reads text of strangers.
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
-fuzz_tools := $(addprefix tools/run_,failure_words.cpp lines.cpp message.cpp option_table.cpp \
-	option_values.cpp options.cpp rank_programs.cpp report.cpp report_json.cpp) tools/wall_time.cpp \
+fuzz_tools := $(addprefix tools/run_,lines.cpp option_table.cpp \
+	option_values.cpp options.cpp rank_programs.cpp report.cpp report_json.cpp) tools/process.cpp tools/wall_time.cpp \
 	$(addprefix tools/,bench_collective.cpp bench_order.cpp bench_work.cpp measure_member.cpp pairs_node.cpp \
 	pairs_order.cpp verbs_address.cpp)
 fuzz_sources := $(call sources,lib) $(fuzz_tools)

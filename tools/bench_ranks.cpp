@@ -5,6 +5,7 @@
 #include "lib/format.h"
 #include "tools/bench_channel.h"
 #include "tools/print.h"
+#include "tools/process.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,48 +23,25 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::size_t longest_line = std::size_t{1} << 20;
+constexpr int most_reads = 16; ///< in one call: whoever sends fast must not keep all others waiting
 constexpr int exit_not_started = 127;
 
 std::string words_of_status(int status) {
-    if (WIFSIGNALED(status)) {
-        const int number = WTERMSIG(status);
-        return format_text("killed by signal {} ({})", number, ::strsignal(number)); // NOLINT(concurrency-mt-unsafe)
-    }
-    return format_text("ended with exit code {}", WEXITSTATUS(status));
+    return WIFSIGNALED(status) ? "killed by " + signal_text(WTERMSIG(status))
+                               : format_text("ended with exit code {}", WEXITSTATUS(status));
 }
 
-/// In the child.
-[[noreturn]] void become(const BenchRankStart& start, int channel, pid_t parent) {
-    // A member that is killed leaves no rank behind: a GPU would stay in use.
-    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) {
-        ::_exit(exit_not_started);
-    }
-    const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    (void)::dup2(null, STDIN_FILENO);
-    (void)::dup2(STDERR_FILENO, STDOUT_FILENO);
+/// In the child: it keeps the standard streams and its channel.
+void keep_channel(const BenchRankStart& start, int channel) {
     if (channel != bench_channel_fd) {
         (void)::dup2(channel, bench_channel_fd);
     } else {
         (void)::fcntl(channel, F_SETFD, 0);
     }
-    const std::array<int, 1> keep = {bench_channel_fd};
-    close_all_but(keep);
+    close_all_but(std::array{bench_channel_fd});
     for (const auto& [name, value] : start.variables) {
         (void)::setenv(name.c_str(), value.c_str(), 1); // NOLINT(concurrency-mt-unsafe): one thread
     }
-    std::vector<char*> words;
-    for (const auto& word : start.command) {
-        words.push_back(const_cast<char*>(word.c_str())); // execv(3) does not change them
-    }
-    words.push_back(nullptr);
-    (void)::execv(words.front(), words.data());
-    print_error(format_text("{}: {}", start.command.front(), std::strerror(errno))); // NOLINT(concurrency-mt-unsafe)
-    ::_exit(exit_not_started);
-}
-
-std::string line_of(const nlohmann::json& message) {
-    return message.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 } // namespace
@@ -76,23 +53,62 @@ Result<void> BenchRanks::start(unsigned rank, const BenchRankStart& start) {
     }
     UniqueFd own(ends[0]);
     const UniqueFd theirs(ends[1]);
-    const pid_t parent = ::getpid();
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-        become(start, theirs.get(), parent);
+    // A member that is killed leaves no rank behind (ends_with_parent): a GPU would stay in use.
+    ProcessStart process{.words = start.command, .file = start.command.front(), .input = -1, .output = STDERR_FILENO};
+    process.prepare = [&] { keep_channel(start, theirs.get()); };
+    process.on_failure = [&](int error) {
+        print_error(
+            format_text("{}: {}", start.command.front(), std::strerror(error))); // NOLINT(concurrency-mt-unsafe)
+        return exit_not_started;
+    };
+    const auto pid = start_process(process);
+    if (!pid) {
+        return tl::unexpected(pid.error());
     }
-    if (pid < 0) {
-        return fail(format_text("fork: {}", std::strerror(errno)), errno); // NOLINT(concurrency-mt-unsafe)
-    }
-    ranks_.push_back({start.run, rank, pid, LineSocket(std::move(own), longest_line)});
-    (void)ranks_.back().socket.send(line_of({{"order", start.order}}));
+    ranks_.push_back({start.run, rank, *pid, std::move(own)});
+    ranks_.back().send({{"order", start.order}});
     return {};
+}
+
+void BenchRanks::Process::send(const nlohmann::json& message) {
+    unsent += message.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+    flush();
+}
+
+/// What it takes now; the rest waits. That it is gone is seen by receive().
+void BenchRanks::Process::flush() {
+    ssize_t count = 0;
+    do {
+        count = ::send(socket.get(), unsent.data(), unsent.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        unsent.erase(0, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    } while (count > 0 && !unsent.empty());
+}
+
+std::vector<nlohmann::json> BenchRanks::Process::receive() {
+    std::array<char, 65536> bytes{};
+    for (int i = 0; i < most_reads && !closed; ++i) {
+        const auto count = ::recv(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+        if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+            break;
+        }
+        received.append(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+        closed = count <= 0 || received.size() - (received.rfind('\n') + 1) > longest_line; // npos + 1 is 0
+    }
+    std::vector<nlohmann::json> objects;
+    for (auto end = received.find('\n'); end != std::string::npos; end = received.find('\n')) {
+        auto object = nlohmann::json::parse(received.substr(0, end), nullptr, false);
+        received.erase(0, end + 1);
+        if (object.is_object()) {
+            objects.push_back(std::move(object));
+        }
+    }
+    return objects;
 }
 
 void BenchRanks::tell(int run, unsigned rank, const nlohmann::json& message) {
     for (auto& process : ranks_) {
         if (process.run == run && process.rank == rank) {
-            (void)process.socket.send(line_of(message));
+            process.send(message);
         }
     }
 }
@@ -107,7 +123,7 @@ std::vector<int> BenchRanks::fds() const {
     std::vector<int> fds;
     for (const auto& process : ranks_) {
         if (!process.closed) {
-            fds.push_back(process.socket.fd());
+            fds.push_back(process.socket.get());
         }
     }
     return fds;
@@ -123,16 +139,10 @@ std::vector<BenchRankEvent> BenchRanks::take() {
         // Its end is looked for before its words: nothing that it said is lost.
         int status = 0;
         const bool ended = ::waitpid(process->pid, &status, WNOHANG) == process->pid;
-        if (!process->closed && !process->socket.receive()) {
-            process->closed = true;
+        for (auto& says : process->receive()) {
+            events.push_back({process->run, process->rank, std::move(says), false, {}});
         }
-        (void)process->socket.flush();
-        while (const auto line = process->socket.next_line()) {
-            auto says = nlohmann::json::parse(*line, nullptr, false);
-            if (says.is_object()) {
-                events.push_back({process->run, process->rank, std::move(says), false, {}});
-            }
-        }
+        process->flush();
         if (!ended) {
             ++process;
             continue;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "lib/result.h"
+#include "lib/unique_fd.h"
 #include "tools/bench_layout.h"
-#include "tools/run_line_socket.h"
 
 #include <cstddef>
 #include <list>
@@ -59,8 +59,15 @@ private:
         int run;
         unsigned rank;
         pid_t pid;
-        LineSocket socket;
+        UniqueFd socket;
+        std::string received{}; ///< an unfinished line
+        std::string unsent{};
         bool closed = false;
+
+        void send(const nlohmann::json& message);
+        void flush();
+        /// The objects that have come since the last call.
+        std::vector<nlohmann::json> receive();
     };
     std::list<Process> ranks_;
 };

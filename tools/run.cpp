@@ -10,18 +10,15 @@
 #include "lib/root.h"
 #include "tools/print.h"
 #include "tools/run_control_start.h"
-#include "tools/run_directory.h"
 #include "tools/run_dry.h"
+#include "tools/run_files.h"
 #include "tools/run_guard.h"
 #include "tools/run_job.h"
-#include "tools/run_log_dir.h"
-#include "tools/run_message.h"
 #include "tools/run_options.h"
+#include "tools/run_output.h"
 #include "tools/run_places.h"
-#include "tools/run_port.h"
 #include "tools/run_preflight.h"
 #include "tools/run_program.h"
-#include "tools/run_streams.h"
 #include "tools/run_worker.h"
 #include "tools/run_world.h"
 #include "tools/settings_options.h"
@@ -52,7 +49,12 @@ public:
             return find_visible_gpus(environment_, [this] { return read_fabric(root_).gpus.size(); });
         };
         inquiry.allowed_cpus = count_allowed_cpus;
-        inquiry.free_port = [this] { return free_port(); };
+        inquiry.free_port = [this] {
+            return hold_free_port().map([this](HeldPort held) {
+                held_ = std::move(held);
+                return held_.port;
+            });
+        };
         inquiry.head_address = [](const Step& step) { return head_address(step); };
         inquiry.step_port = [this](const Step& step) -> Result<std::uint16_t> {
             return choose_port(Settings{}, step, std::nullopt, read_ephemeral_range(root_)).first;
@@ -62,13 +64,6 @@ public:
     }
 
 private:
-    Result<std::uint16_t> free_port() {
-        return hold_free_port().map([this](HeldPort held) {
-            held_ = std::move(held);
-            return held_.port;
-        });
-    }
-
     /// Node ranks are Slurm's node ids here, so rank 0 is on the first node of the list, whatever node has task 0.
     static Result<std::string> head_address(const Step& step) {
         if (step.nodes.empty()) {

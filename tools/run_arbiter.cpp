@@ -97,22 +97,20 @@ std::vector<Order> Arbiter::standing_orders() const {
     return orders;
 }
 
-std::vector<Arbiter::Known> Arbiter::by_time() const {
-    std::vector<Known> known;
+std::vector<RankFailure> Arbiter::failures() const {
+    std::vector<const Known*> by_time;
+    by_time.reserve(failures_.size());
     for (const auto& [key, one] : failures_) {
-        known.push_back(one);
+        by_time.push_back(&one);
     }
     // Attempts one after the other; within one by time, at the same time by rank.
-    std::stable_sort(known.begin(), known.end(), [](const Known& a, const Known& b) {
-        return std::pair(a.failure.attempt, a.when) < std::pair(b.failure.attempt, b.when);
+    std::stable_sort(by_time.begin(), by_time.end(), [](const Known* a, const Known* b) {
+        return std::pair(a->failure.attempt, a->when) < std::pair(b->failure.attempt, b->when);
     });
-    return known;
-}
-
-std::vector<RankFailure> Arbiter::failures() const {
     std::vector<RankFailure> failures;
-    for (auto& known : by_time()) {
-        failures.push_back(std::move(known.failure));
+    failures.reserve(by_time.size());
+    for (const auto* const known : by_time) {
+        failures.push_back(known->failure);
     }
     return failures;
 }
@@ -149,9 +147,9 @@ void Arbiter::settle() {
         }
     }
     int code = code_;
-    for (const auto& known : by_time()) {
-        if (code == 0 && ending_ && known.failure.attempt == attempt_) {
-            code = known.failure.code;
+    for (const auto& failure : failures()) {
+        if (code == 0 && ending_ && failure.attempt == attempt_) {
+            code = failure.code;
         }
     }
     finished_ = Finish{code};

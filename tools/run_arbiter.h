@@ -75,7 +75,6 @@ private:
     void end(int code, const std::string& why);
     void settle();
     [[nodiscard]] bool may_restart() const;
-    [[nodiscard]] std::vector<Known> by_time() const;
 
     ArbiterRules rules_;
     std::vector<Node> nodes_;

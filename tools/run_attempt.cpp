@@ -2,8 +2,8 @@
 #include "tools/run_attempt.h"
 
 #include "lib/format.h"
-#include "tools/run_log_dir.h"
-#include "tools/run_policy.h"
+#include "tools/process.h"
+#include "tools/run_files.h"
 #include "tools/wall_time.h"
 
 #include <algorithm>

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_control_start.h"
 
+#include "lib/format.h"
 #include "lib/head.h"
 #include "lib/net/key.h"
 #include "lib/step.h"
 #include "lib/tcp.h"
+
+#include <cstring>
 
 namespace rdma_nccl {
 
@@ -85,6 +88,16 @@ std::unique_ptr<Control> start_control(const RunOptions& options, const Environm
     }
     settings.addresses = resolve_host(plan.master_addr.value).addresses;
     return control_member(std::move(settings), std::move(rules));
+}
+
+Result<HeldPort> hold_free_port() {
+    auto socket = bind_port(0, PortSharing::Reuse);
+    if (!socket) {
+        const int code = socket.error().os_error;
+        return fail(format_text("no free port: {}; give one with --master-port", ::strerror(code)), code);
+    }
+    const auto port = local_port(socket->get());
+    return HeldPort{std::move(*socket), port};
 }
 
 } // namespace rdma_nccl

@@ -4,9 +4,10 @@
 
 #include "lib/environment.h"
 #include "lib/port.h"
+#include "lib/result.h"
+#include "lib/unique_fd.h"
 #include "tools/run_control.h"
 #include "tools/run_options.h"
-#include "tools/run_port.h"
 #include "tools/run_world.h"
 
 #include <cstdint>
@@ -15,10 +16,19 @@
 
 namespace rdma_nccl {
 
+/// A port kept from all others: bound but not listening. With SO_REUSEADDR, as rendezvous servers set it, a rank can
+/// still bind it and listen; the kernel gives it to nobody else (measured on Linux 6.18).
+struct HeldPort {
+    UniqueFd socket;
+    std::uint16_t port = 0;
+};
+
+/// Any port that is free on this node.
+Result<HeldPort> hold_free_port();
+
 /// The last port of the block that begins with MASTER_PORT (design section 5). Slurm reserves single ports, of which
 /// the first two are for rank 0: there it is the last of three or more, else the last of the block that job and step
-/// give
-/// (`range`: where such blocks are).
+/// give (`range`: where such blocks are).
 std::uint16_t control_port(const Environment& environment, std::uint16_t master_port, const PortRange& range);
 
 /// For attempts behind the first: MASTER_PORT and the third port of its block by turns, as the last listener's

@@ -4,9 +4,10 @@
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/json.h"
-#include "tools/run_message.h"
+#include "tools/process.h"
 #include "tools/wall_time.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -19,21 +20,8 @@ namespace rdma_nccl {
 namespace {
 
 const char* name_of(JobEvent::Kind kind) {
-    switch (kind) {
-    case JobEvent::Kind::Start:
-        return "start";
-    case JobEvent::Kind::FirstOutput:
-        return "first_output";
-    case JobEvent::Kind::Exit:
-        return "exit";
-    case JobEvent::Kind::Signal:
-        return "signal";
-    case JobEvent::Kind::Restart:
-        return "restart";
-    case JobEvent::Kind::End:
-        break;
-    }
-    return "end";
+    constexpr std::array names = {"start", "first_output", "exit", "signal", "restart", "end"}; // as Kind has them
+    return names.at(static_cast<std::size_t>(kind));
 }
 
 template<typename T>
@@ -70,18 +58,12 @@ Result<EventLog> EventLog::open(const std::string& path, std::string host) {
     return EventLog(std::move(fd), path, std::move(host));
 }
 
-JobEvent EventLog::event(JobEvent::Kind kind, std::int64_t time_us) const {
-    return {kind, time_us, host_, {}, {}, {}, {}};
-}
-
 void EventLog::started(const RankName& rank, pid_t pid) {
     const std::lock_guard lock(*mutex_);
     auto& known = ranks_[rank.local_rank];
-    auto start = event(JobEvent::Kind::Start, wall_time_us());
-    start.rank = known.rank = rank.rank;
-    start.pid = known.pid = pid;
-    start.local_rank = rank.local_rank;
-    write(start);
+    known.rank = rank.rank;
+    known.pid = pid;
+    write({JobEvent::Kind::Start, wall_time_us(), host_, rank.rank, rank.local_rank, pid, {}});
     if (const auto earlier = std::exchange(known.first_output, {})) {
         write_first_output(rank.local_rank, known, *earlier);
     }
@@ -98,21 +80,12 @@ void EventLog::first_output(unsigned local_rank) {
 }
 
 void EventLog::write_first_output(unsigned local_rank, const Rank& rank, std::int64_t time_us) {
-    auto output = event(JobEvent::Kind::FirstOutput, time_us);
-    output.rank = rank.rank;
-    output.local_rank = local_rank;
-    output.pid = rank.pid;
-    write(output);
+    write({JobEvent::Kind::FirstOutput, time_us, host_, rank.rank, local_rank, rank.pid, {}});
 }
 
 void EventLog::exited(const RankName& rank, pid_t pid, int code) {
     const std::lock_guard lock(*mutex_);
-    auto exit = event(JobEvent::Kind::Exit, wall_time_us());
-    exit.rank = rank.rank;
-    exit.local_rank = rank.local_rank;
-    exit.pid = pid;
-    exit.code = code;
-    write(exit);
+    write({JobEvent::Kind::Exit, wall_time_us(), host_, rank.rank, rank.local_rank, pid, code});
 }
 
 void EventLog::job(JobEvent::Kind kind, std::optional<int> code) {
@@ -120,9 +93,7 @@ void EventLog::job(JobEvent::Kind kind, std::optional<int> code) {
     if (kind == JobEvent::Kind::Restart) {
         ranks_.clear();
     }
-    auto news = event(kind, wall_time_us());
-    news.code = code;
-    write(news);
+    write({kind, wall_time_us(), host_, {}, {}, {}, code});
 }
 
 void EventLog::write(const JobEvent& event) {

@@ -4,15 +4,16 @@
 #include "lib/format.h"
 #include "lib/unique_fd.h"
 #include "tools/print.h"
-#include "tools/run_children.h"
-#include "tools/run_message.h"
+#include "tools/process.h"
 #include "tools/run_policy.h"
+#include "tools/run_processes.h"
 
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
@@ -136,6 +137,14 @@ int run_guarded(const BlockedSignals& signals, const std::function<int(int guard
     }
     guard.kill_rest();
     return exit_code_for_status(status);
+}
+
+std::string node_name() {
+    if (const char* const name = std::getenv("SLURMD_NODENAME"); name != nullptr && *name != '\0') {
+        return name;
+    }
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this node";
 }
 
 } // namespace rdma_nccl

@@ -6,6 +6,7 @@
 #include "tools/run_signals.h"
 
 #include <functional>
+#include <string>
 
 namespace rdma_nccl {
 
@@ -14,5 +15,8 @@ namespace rdma_nccl {
 /// that. Returns in the guard only, when the child has ended, with the code to exit with: what `work` returned in the
 /// child, or 128 + the signal that killed it.
 int run_guarded(const BlockedSignals& signals, const std::function<int(int guard_fd)>& work);
+
+/// The node's name as the user knows it: Slurm's (SLURMD_NODENAME), else the host's.
+std::string node_name();
 
 } // namespace rdma_nccl

@@ -5,14 +5,12 @@
 #include "lib/text.h"
 #include "lib/traffic.h"
 #include "tools/run_nvml.h"
+#include "tools/run_signals.h"
 
 #include <algorithm>
 #include <condition_variable>
-#include <csignal>
-#include <exception>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 namespace rdma_nccl {
 
@@ -36,6 +34,9 @@ struct ActivityProbe::State {
 
 namespace {
 
+/// Of intervals: a node may be late once or twice, in between others are heard.
+constexpr int most_late = 4;
+
 /// Of ports as "mlx5_1:1". Only their own files are looked at: another HCA may hang.
 TrafficSources sources_of(const Root& root, const std::vector<std::string>& ports) {
     Fabric fabric;
@@ -56,20 +57,6 @@ constexpr std::uint64_t background = 64 << 10;
 bool have_moved(const Traffic& traffic) {
     return std::any_of(traffic.ports.begin(), traffic.ports.end(),
                        [](const PortTraffic& port) { return port.bytes.most() > background; });
-}
-
-/// A thread takes no signals: they are for the launcher's loop.
-template<typename Work>
-void start_thread(Work work) {
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-        std::thread(std::move(work)).detach(); // it may hang in a driver, where nobody can wait for it
-    } catch (const std::exception&) {          // no thread to be had: output alone is watched
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 } // namespace
@@ -109,7 +96,10 @@ ActivityProbe::ActivityProbe(const Root& root, std::vector<std::string> ports, s
                              std::chrono::milliseconds period, const std::string& nvml)
     : state_(new State{root.path(), std::move(ports), std::move(gpus), period, nvml, {}, {}, false, 0, {}, 0}) {
     if (!state_->ports.empty() || !state_->gpus.empty()) {
-        start_thread([state = state_] { state->look_until_ended(); });
+        // Without a thread output alone is watched.
+        if (auto thread = thread_without_signals([state = state_] { state->look_until_ended(); })) {
+            thread->detach(); // it may hang in a driver, where nobody can wait for it
+        }
     }
 }
 
@@ -139,6 +129,43 @@ std::string ActivityProbe::watched() const {
         text += format_text(", memory use of {} {}", state_->watched_gpus, state_->watched_gpus == 1 ? "GPU" : "GPUs");
     }
     return text;
+}
+
+bool HangJudge::all_looked(Time now) const {
+    return std::all_of(nodes_.begin(), nodes_.end(),
+                       [&](const Node& node) { return now - node.looked <= most_late * interval_; });
+}
+
+std::chrono::milliseconds HangJudge::quiet(Time now) const {
+    auto last = Time::min();
+    for (const auto& node : nodes_) {
+        last = std::max(last, node.moved);
+    }
+    return nodes_.empty() ? std::chrono::milliseconds(0)
+                          : std::chrono::duration_cast<std::chrono::milliseconds>(now - last);
+}
+
+bool HangJudge::on_look(std::size_t node, bool moved, Time now) {
+    if (now - last_call_ > most_late * interval_) {
+        std::fill(nodes_.begin(), nodes_.end(), Node{now, now});
+        told_ = false;
+    }
+    last_call_ = now;
+    if (node >= nodes_.size()) {
+        return false;
+    }
+    auto& teller = nodes_[node];
+    const bool was_away = now - teller.looked > most_late * interval_;
+    teller.looked = now;
+    if (moved || was_away) { // stopped, with its ranks, or cut off: nobody knows what moved there
+        teller.moved = now;
+        told_ = false;
+    }
+    if (told_ || quiet(now) < patience_ || !all_looked(now)) {
+        return false;
+    }
+    told_ = true;
+    return true;
 }
 
 } // namespace rdma_nccl

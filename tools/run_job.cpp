@@ -4,13 +4,11 @@
 #include "lib/format.h"
 #include "lib/step_processes.h"
 #include "tools/print.h"
+#include "tools/process.h"
 #include "tools/run_attempt.h"
-#include "tools/run_children.h"
 #include "tools/run_dry.h"
-#include "tools/run_end.h"
 #include "tools/run_hang.h"
 #include "tools/run_holders.h"
-#include "tools/run_message.h"
 #include "tools/run_policy.h"
 #include "tools/run_signal_count.h"
 #include "tools/run_stacks.h"
@@ -100,7 +98,7 @@ public:
             if (!events) {
                 say(format_text("{}: {}", job_.node, events.error().message));
                 control_.gave_up(events.error().message);
-                send(policy_.on_failure(1, now()));
+                send(policy_.on_failure(now()));
                 exit_code_ = 1;
                 break;
             }
@@ -110,9 +108,10 @@ public:
             events_->job(JobEvent::Kind::End, *exit_code_);
         }
         tell_problems();
-        if (control_.arbiter() != nullptr) {
+        if (const auto* const arbiter = control_.arbiter()) {
             // By the output's thread: a console that takes nothing must not hold up the end.
-            for (const auto& text : report_end(*control_.arbiter(), *exit_code_, job_.options.report_file)) {
+            for (const auto& text :
+                 report_end({*exit_code_, arbiter->failures(), arbiter->losses()}, job_.options.report_file)) {
                 say(text);
             }
         }
@@ -120,9 +119,7 @@ public:
     }
 
 private:
-    [[nodiscard]] EndPolicy new_policy() const {
-        return EndPolicy(job_.options.shutdown_timeout, job_.options.end_signals);
-    }
+    [[nodiscard]] EndPolicy new_policy() const { return {job_.options.shutdown_timeout, job_.options.end_signals}; }
 
     const std::vector<NearDevices>& devices() {
         if (!devices_) {
@@ -225,7 +222,7 @@ private:
         if (attempt_) {
             attempt_->add(failure);
         }
-        send(policy_.on_failure(1, now()));
+        send(policy_.on_failure(now()));
     }
 
     void handle(const Events& events) {
@@ -293,7 +290,7 @@ private:
             attempt_->add(told);
             own_code_ = told.code;
         }
-        send(policy_.on_failure(failure.code, now()));
+        send(policy_.on_failure(now()));
     }
 
     void handle_time() {
@@ -461,7 +458,7 @@ private:
             end_after_stacks_ = true;
             return;
         }
-        send(policy_.on_failure(1, now()));
+        send(policy_.on_failure(now()));
     }
     void obey(const SignalCount& order) {
         if (order.old && !job_.options.end_signals.contains(order.signal)) {
@@ -486,7 +483,7 @@ private:
         if (ended_told_) {
             exit_code_ = final_code();
         } else { // the others gave this node up, or were through before it came: nothing may outlive the launcher
-            send(policy_.on_failure(1, now()));
+            send(policy_.on_failure(now()));
         }
     }
     void obey(const ShowStacks& /*order*/) {

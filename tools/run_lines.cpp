@@ -13,6 +13,10 @@ void emit(std::string_view text, std::string_view line_end, std::string_view pre
     out += line_end;
 }
 
+bool ends_line(char c) {
+    return c == '\n' || c == '\r';
+}
+
 } // namespace
 
 void LineSplitter::take(std::string_view bytes, std::string_view prefix, std::string& out) {
@@ -77,6 +81,35 @@ void LineSplitter::decide_return(bool is_line_end, std::string_view prefix, std:
         emit(held_, "\n", prefix, out);
     }
     held_.clear();
+}
+
+void StreamTail::take(std::string_view bytes) {
+    // One more than `size` tells whether the first line kept is whole.
+    constexpr auto most = size + 1;
+    bytes.remove_prefix(bytes.size() - std::min(bytes.size(), most));
+    const auto kept = std::min(bytes_.size(), most - bytes.size());
+    bytes_.erase(0, bytes_.size() - kept);
+    bytes_ += bytes;
+}
+
+std::vector<std::string> StreamTail::lines(std::size_t count) const {
+    std::vector<std::string> result;
+    const auto first = bytes_.size() > size ? bytes_.begin() + 1 : bytes_.begin();
+    auto end = bytes_.end();
+    while (end != first && result.size() < count) {
+        auto begin = end;
+        while (begin != first && !ends_line(*(begin - 1))) {
+            --begin;
+        }
+        // The beginning of a line that is longer than what is kept is lost: shown only when there is nothing else.
+        const bool cut = begin == first && first != bytes_.begin() && !ends_line(bytes_.front());
+        if (begin != end && (!cut || result.empty())) {
+            result.emplace_back(begin, end);
+        }
+        end = begin == first ? first : begin - 1;
+    }
+    std::reverse(result.begin(), result.end());
+    return result;
 }
 
 } // namespace rdma_nccl

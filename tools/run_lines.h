@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a stream as whole lines, each behind a prefix.
+// The bytes of a stream as whole lines, each behind a prefix, and the last of them.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -30,6 +31,19 @@ private:
     std::size_t longest_;
     std::string held_;            ///< the unfinished line, at most `longest_` bytes
     bool return_pending_ = false; ///< a '\r' came behind it: what it means depends on the next byte
+};
+
+/// The end of a stream, kept for the report of a failure.
+class StreamTail {
+public:
+    static constexpr std::size_t size = 4096; ///< bytes kept
+
+    void take(std::string_view bytes);
+    /// The last lines, at most `count`, oldest first; an unfinished one at the end counts.
+    [[nodiscard]] std::vector<std::string> lines(std::size_t count) const;
+
+private:
+    std::string bytes_; ///< the last `size`, and one before them where there is one
 };
 
 } // namespace rdma_nccl

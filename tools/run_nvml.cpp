@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_nvml.h"
 
+#include "lib/symbols.h"
+
 #include <algorithm>
-#include <dlfcn.h>
 
 namespace rdma_nccl {
 
@@ -22,7 +23,6 @@ using ReadUtilization = int (*)(Device, Utilization*);
 } // namespace
 
 struct Nvml::Library {
-    void* handle = nullptr;
     Init shutdown = nullptr;
     ReadUtilization read = nullptr;
     std::vector<Device> devices;
@@ -37,12 +37,6 @@ struct Nvml::Library {
         }
     }
 
-    template<typename Function>
-    bool find(const char* name, Function& function) const {
-        function = reinterpret_cast<Function>(::dlsym(handle, name));
-        return function != nullptr;
-    }
-
     [[nodiscard]] std::optional<unsigned> memory_use(Device device) const {
         Utilization use{};
         return read(device, &use) == 0 ? std::optional(use.memory) : std::nullopt;
@@ -51,15 +45,21 @@ struct Nvml::Library {
 
 std::optional<Nvml> Nvml::open(const std::string& name, const std::vector<std::string>& gpus) {
     auto library = std::make_shared<Library>();
-    library->handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+        return std::nullopt;
+    }
+    Symbols symbols(handle);
     Init init = nullptr;
     Init shutdown = nullptr;
     FindDevice by_uuid = nullptr;
     FindDevice by_address = nullptr;
-    const auto& l = *library;
-    if (l.handle == nullptr || !l.find("nvmlInit_v2", init) || !l.find("nvmlShutdown", shutdown) ||
-        !l.find("nvmlDeviceGetHandleByUUID", by_uuid) || !l.find("nvmlDeviceGetHandleByPciBusId_v2", by_address) ||
-        !l.find("nvmlDeviceGetUtilizationRates", library->read) || init() != 0) {
+    symbols.find(init, "nvmlInit_v2");
+    symbols.find(shutdown, "nvmlShutdown");
+    symbols.find(by_uuid, "nvmlDeviceGetHandleByUUID");
+    symbols.find(by_address, "nvmlDeviceGetHandleByPciBusId_v2");
+    symbols.find(library->read, "nvmlDeviceGetUtilizationRates");
+    if (!symbols.missing().empty() || init() != 0) {
         return std::nullopt;
     }
     library->shutdown = shutdown;

@@ -13,7 +13,6 @@ namespace rdma_nccl {
 
 namespace {
 
-using Takes = OptionEntry::Takes;
 using Of = OptionEntry::Of;
 
 constexpr std::string_view world = "World";
@@ -37,20 +36,34 @@ Result<void> keep(To& to, Result<From> from, const GivenOption& given) {
     return {};
 }
 
+template<typename T>
+T& member_of(RunOptions& options, T RunOptions::*member) {
+    return options.*member;
+}
+template<typename T>
+T& member_of(RunOptions& options, T OutputOptions::*member) {
+    return options.output.*member;
+}
+
 template<auto member>
 Result<void> keep_text(OptionTarget& target, const GivenOption& given) {
-    target.options.*member = given.text;
+    member_of(target.options, member) = given.text;
     return {};
 }
 
-Result<void> keep_file(std::string& file, const GivenOption& given) {
-    file = given.text;
-    return file.empty() ? refuse(given, "a path is wanted") : Result<void>();
+template<auto member>
+Result<void> keep_file(OptionTarget& target, const GivenOption& given) {
+    return given.text.empty() ? refuse(given, "a path is wanted") : keep_text<member>(target, given);
 }
 
-template<typename Number>
-Result<Number> parse_count(std::string_view text, Number least, Number most) {
-    const auto number = parse_number<Number>(text);
+template<auto member, auto parse>
+Result<void> keep_parsed(OptionTarget& target, const GivenOption& given) {
+    return keep(member_of(target.options, member), parse(given.text), given);
+}
+
+template<auto least, auto most>
+Result<decltype(most)> parse_count(std::string_view text) {
+    const auto number = parse_number<decltype(most)>(text);
     if (!number || *number < least || *number > most) {
         return fail(format_text("a number is wanted, {} to {}", least, most));
     }
@@ -58,20 +71,13 @@ Result<Number> parse_count(std::string_view text, Number least, Number most) {
 }
 
 /// Flags of the command line are 1; in PET_* torchrun takes 0 and 1.
-Result<void> keep_flag(bool& flag, bool meaning, const GivenOption& given) {
+template<auto member, bool meaning = true>
+Result<void> set_flag(OptionTarget& target, const GivenOption& given) {
     if (given.text != "0" && given.text != "1") {
         return refuse(given, "0 or 1 is wanted");
     }
-    flag = (given.text == "1") == meaning;
+    member_of(target.options, member) = (given.text == "1") == meaning;
     return {};
-}
-template<auto member, bool meaning = true>
-Result<void> set_flag(OptionTarget& target, const GivenOption& given) {
-    return keep_flag(target.options.*member, meaning, given);
-}
-template<auto member>
-Result<void> set_output_flag(OptionTarget& target, const GivenOption& given) {
-    return keep_flag(target.options.output.*member, true, given);
 }
 
 Result<void> ignore(OptionTarget& target, const GivenOption& given) {
@@ -108,7 +114,7 @@ Result<void> store_conf(OptionTarget& target, const GivenOption& given) {
 }
 
 Result<void> store_interval(OptionTarget& target, const GivenOption& given) {
-    const auto seconds = parse_seconds(given.text, 0);
+    const auto seconds = parse_seconds(given.text);
     return seconds ? ignore(target, given) : refuse(given, seconds.error().message);
 }
 
@@ -171,141 +177,107 @@ Result<void> store_ranks(OptionTarget& target, const GivenOption& given) {
 
 constexpr std::array table = {
     OptionEntry{"nproc-per-node", "n", "N", world,
-                "ranks on this node: a number, gpu, auto or cpu (default: one per visible GPU)", Takes::Value,
-                Of::Torchrun, false, keep_text<&RunOptions::nproc_per_node>},
-    OptionEntry{"nnodes", "", "N", world, "number of nodes", Takes::Value, Of::Torchrun, false,
-                keep_text<&RunOptions::nnodes>},
-    OptionEntry{"node-rank", "", "N", world, "rank of this node, 0 to nnodes - 1", Takes::Value, Of::Torchrun, false,
+                "ranks on this node: a number, gpu, auto or cpu (default: one per visible GPU)", Of::Torchrun, false,
+                keep_text<&RunOptions::nproc_per_node>},
+    OptionEntry{"nnodes", "", "N", world, "number of nodes", Of::Torchrun, false, keep_text<&RunOptions::nnodes>},
+    OptionEntry{"node-rank", "", "N", world, "rank of this node, 0 to nnodes - 1", Of::Torchrun, false,
                 keep_text<&RunOptions::node_rank>},
-    OptionEntry{"master-addr", "", "ADDR", world, "name or address of node 0", Takes::Value, Of::Torchrun, false,
+    OptionEntry{"master-addr", "", "ADDR", world, "name or address of node 0", Of::Torchrun, false,
                 keep_text<&RunOptions::master_addr>},
-    OptionEntry{"master-port", "", "PORT", world, "port on node 0 for the rendezvous of the ranks", Takes::Value,
-                Of::Torchrun, false, keep_text<&RunOptions::master_port>},
-    OptionEntry{"standalone", "", "", world, "this node is a world of its own", Takes::Nothing, Of::Torchrun, true,
+    OptionEntry{"master-port", "", "PORT", world, "port on node 0 for the rendezvous of the ranks", Of::Torchrun, false,
+                keep_text<&RunOptions::master_port>},
+    OptionEntry{"standalone", "", "", world, "this node is a world of its own", Of::Torchrun, true,
                 set_flag<&RunOptions::standalone>},
     OptionEntry{"rdzv-endpoint", "", "HOST[:PORT]", world,
-                "as --master-addr and --master-port where nothing else tells them", Takes::Value, Of::Torchrun, true,
-                store_endpoint},
-    OptionEntry{"rdzv-id", "", "ID", world, "the job's name (TORCHELASTIC_RUN_ID; default: JOB.STEP)", Takes::Value,
-                Of::Torchrun, true, keep_text<&RunOptions::rdzv_id>},
-    OptionEntry{"rdzv-backend", "", "NAME", hidden, "", Takes::Value, Of::Torchrun, true, store_backend},
-    OptionEntry{"rdzv-conf", "", "K=V,...", hidden, "", Takes::Value, Of::Torchrun, true, store_conf},
-    OptionEntry{"local-addr", "", "ADDR", hidden, "", Takes::Value, Of::Torchrun, true, ignore},
-    OptionEntry{"monitor-interval", "", "SECONDS", hidden, "", Takes::Value, Of::Torchrun, true, store_interval},
-    OptionEntry{"start-method", "", "NAME", hidden, "", Takes::Value, Of::Torchrun, true, store_start_method},
-    OptionEntry{"event-log-handler", "", "NAME", hidden, "", Takes::Value, Of::Torchrun, true,
+                "as --master-addr and --master-port where nothing else tells them", Of::Torchrun, true, store_endpoint},
+    OptionEntry{"rdzv-id", "", "ID", world, "the job's name (TORCHELASTIC_RUN_ID; default: JOB.STEP)", Of::Torchrun,
+                true, keep_text<&RunOptions::rdzv_id>},
+    OptionEntry{"rdzv-backend", "", "NAME", hidden, "", Of::Torchrun, true, store_backend},
+    OptionEntry{"rdzv-conf", "", "K=V,...", hidden, "", Of::Torchrun, true, store_conf},
+    OptionEntry{"local-addr", "", "ADDR", hidden, "", Of::Torchrun, true, ignore},
+    OptionEntry{"monitor-interval", "", "SECONDS", hidden, "", Of::Torchrun, true, store_interval},
+    OptionEntry{"start-method", "", "NAME", hidden, "", Of::Torchrun, true, store_start_method},
+    OptionEntry{"event-log-handler", "", "NAME", hidden, "", Of::Torchrun, true,
                 [](OptionTarget& target, const GivenOption& given) { return ignore_unless("null", target, given); }},
-    OptionEntry{"logs-specs", "", "NAME", hidden, "", Takes::Value, Of::Torchrun, false, ignore},
-    OptionEntry{"duplicate-stdout-filters", "", "TEXTS", hidden, "", Takes::Value, Of::Torchrun, true, ignore},
-    OptionEntry{"duplicate-stderr-filters", "", "TEXTS", hidden, "", Takes::Value, Of::Torchrun, true, ignore},
+    OptionEntry{"logs-specs", "", "NAME", hidden, "", Of::Torchrun, false, ignore},
+    OptionEntry{"duplicate-stdout-filters", "", "TEXTS", hidden, "", Of::Torchrun, true, ignore},
+    OptionEntry{"duplicate-stderr-filters", "", "TEXTS", hidden, "", Of::Torchrun, true, ignore},
 
-    OptionEntry{"module", "m", "", programs, "PROGRAM is a Python module (python -u -m PROGRAM)", Takes::Nothing,
-                Of::Torchrun, true, set_flag<&RunOptions::module>},
-    OptionEntry{"no-python", "", "", programs, "execute PROGRAM as it is, even a *.py", Takes::Nothing, Of::Torchrun,
-                true, set_flag<&RunOptions::no_python>},
-    OptionEntry{"run-path", "", "", programs, "PROGRAM is a Python file, whatever its name", Takes::Nothing,
-                Of::Torchrun, true, set_flag<&RunOptions::run_path>},
+    OptionEntry{"module", "m", "", programs, "PROGRAM is a Python module (python -u -m PROGRAM)", Of::Torchrun, true,
+                set_flag<&RunOptions::module>},
+    OptionEntry{"no-python", "", "", programs, "execute PROGRAM as it is, even a *.py", Of::Torchrun, true,
+                set_flag<&RunOptions::no_python>},
+    OptionEntry{"run-path", "", "", programs, "PROGRAM is a Python file, whatever its name", Of::Torchrun, true,
+                set_flag<&RunOptions::run_path>},
     OptionEntry{"rank", "", "RANGES", programs,
-                "these ranks run PROGRAM, as 0-7,12; behind a word \":\" follow the others' --rank and program",
-                Takes::Value, Of::Us, false, store_ranks},
-    OptionEntry{"role", "", "NAME", programs, "ROLE_NAME of the ranks (default: default)", Takes::Value, Of::Torchrun,
-                true, keep_text<&RunOptions::role>},
+                "these ranks run PROGRAM, as 0-7,12; behind a word \":\" follow the others' --rank and program", Of::Us,
+                false, store_ranks},
+    OptionEntry{"role", "", "NAME", programs, "ROLE_NAME of the ranks (default: default)", Of::Torchrun, true,
+                keep_text<&RunOptions::role>},
     OptionEntry{"virtual-local-rank", "", "", programs, "every rank sees its own GPU only, and has LOCAL_RANK=0",
-                Takes::Nothing, Of::Torchrun, true, set_flag<&RunOptions::virtual_local_rank>},
+                Of::Torchrun, true, set_flag<&RunOptions::virtual_local_rank>},
     OptionEntry{"no-torchelastic-env", "", "", programs,
-                "do not give the ranks TORCHELASTIC_* (Lightning then keeps its Slurm requeue)", Takes::Nothing, Of::Us,
-                false, set_flag<&RunOptions::torchelastic_environment, false>},
+                "do not give the ranks TORCHELASTIC_* (Lightning then keeps its Slurm requeue)", Of::Us, false,
+                set_flag<&RunOptions::torchelastic_environment, false>},
 
     OptionEntry{"bind", "", "WHAT", places,
                 "auto, off, cpu or cpu+mem: put each rank on CPUs and memory near its GPU (default: auto, or "
                 "RDMA_NCCL_BIND)",
-                Takes::Value, Of::Us, false, keep_text<&RunOptions::bind>},
+                Of::Us, false, keep_text<&RunOptions::bind>},
     OptionEntry{"numa-binding", "", "KIND", places, "as --bind cpu; node, socket, exclusive or core-complex",
-                Takes::Value, Of::Torchrun, false, store_numa_binding},
-    OptionEntry{"root", "", "DIR", places, "find GPUs and CPUs below this directory (default: /)", Takes::Value, Of::Us,
-                false, keep_text<&RunOptions::root>},
+                Of::Torchrun, false, store_numa_binding},
+    OptionEntry{"root", "", "DIR", places, "find GPUs and CPUs below this directory (default: /)", Of::Us, false,
+                keep_text<&RunOptions::root>},
 
-    OptionEntry{
-        "log-dir", "", "DIR", output, "directory for the files of -r and -t", Takes::Value, Of::Torchrun, true,
-        [](OptionTarget& target, const GivenOption& given) { return keep_file(target.options.output.log_dir, given); }},
+    OptionEntry{"log-dir", "", "DIR", output, "directory for the files of -r and -t", Of::Torchrun, true,
+                keep_file<&OutputOptions::log_dir>},
     OptionEntry{"redirects", "r", "WHAT", output,
                 "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or by local rank as 0:1,1:3 (default: 0)",
-                Takes::Value, Of::Torchrun, true,
-                [](OptionTarget& target,
-                   const GivenOption&
-                       given) { return keep(target.options.output.redirects, parse_streams(given.text), given); }},
-    OptionEntry{"tee", "t", "WHAT", output, "to files and the console, as -r", Takes::Value, Of::Torchrun, true,
-                [](OptionTarget& target, const GivenOption& given) {
-                    return keep(target.options.output.tee, parse_streams(given.text), given);
-                }},
+                Of::Torchrun, true, keep_parsed<&OutputOptions::redirects, parse_streams>},
+    OptionEntry{"tee", "t", "WHAT", output, "to files and the console, as -r", Of::Torchrun, true,
+                keep_parsed<&OutputOptions::tee, parse_streams>},
     OptionEntry{"local-ranks-filter", "", "RANKS", output, "only these local ranks' lines on the console, as 0,2-3",
-                Takes::Value, Of::Torchrun, true, store_only},
+                Of::Torchrun, true, store_only},
     OptionEntry{
         "prefix", "", "TEXT", output,
         "before each line; {host}, {rank}, {local_rank}, {node_rank}, {role} and {time} are filled in (default: "
         "\"[{host} {rank}] \")",
-        Takes::Value, Of::Us, false, store_prefix},
-    OptionEntry{"raw", "", "", output, "pass the ranks' bytes on as they are", Takes::Nothing, Of::Us, false,
-                set_output_flag<&OutputOptions::raw>},
-    OptionEntry{"announce", "", "", output, "a line when a rank starts and ends", Takes::Nothing, Of::Us, false,
-                set_output_flag<&OutputOptions::announce>},
-    OptionEntry{
-        "events", "", "FILE", output, "write what happens, as JSON lines", Takes::Value, Of::Us, false,
-        [](OptionTarget& target, const GivenOption& given) { return keep_file(target.options.output.events, given); }},
+        Of::Us, false, store_prefix},
+    OptionEntry{"raw", "", "", output, "pass the ranks' bytes on as they are", Of::Us, false,
+                set_flag<&OutputOptions::raw>},
+    OptionEntry{"announce", "", "", output, "a line when a rank starts and ends", Of::Us, false,
+                set_flag<&OutputOptions::announce>},
+    OptionEntry{"events", "", "FILE", output, "write what happens, as JSON lines", Of::Us, false,
+                keep_file<&OutputOptions::events>},
 
     OptionEntry{"shutdown-timeout", "", "SECONDS", ends, "time between the end signal and SIGKILL (default: 30)",
-                Takes::Value, Of::Torchrun, true,
-                [](OptionTarget& target,
-                   const GivenOption&
-                       given) { return keep(target.options.shutdown_timeout, parse_seconds(given.text, 0), given); }},
+                Of::Torchrun, true, keep_parsed<&RunOptions::shutdown_timeout, parse_seconds>},
     OptionEntry{"signals-to-handle", "", "SIGNALS", ends,
-                "those that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)", Takes::Value, Of::Torchrun, true,
-                [](OptionTarget& target, const GivenOption& given) {
-                    return keep(target.options.end_signals, parse_signals(given.text), given);
-                }},
-    OptionEntry{
-        "on-signal", "", "FROM=TO,...", ends, "signals that reach the ranks as others, as TERM=USR1",
-        Takes::Value, Of::Us, false,
-        [](OptionTarget& target,
-           const GivenOption& given) { return keep(target.options.on_signal, parse_signal_map(given.text), given); }},
-    OptionEntry{
-        "max-restarts", "", "N", ends, "start all ranks again after a failure, so many times (default: 0)",
-        Takes::Value, Of::Torchrun, true,
-        [](OptionTarget& target,
-           const GivenOption&
-               given) { return keep(target.options.max_restarts, parse_count(given.text, 0U, 1000000U), given); }},
-    OptionEntry{"no-restart-code", "", "N", ends, "but not after a rank ended with this code (default: 93)",
-                Takes::Value, Of::Us, false,
-                [](OptionTarget& target,
-                   const GivenOption&
-                       given) { return keep(target.options.no_restart_code, parse_count(given.text, 1, 255), given); }},
-    OptionEntry{"node-timeout", "", "SECONDS", ends, "a node silent for so long is lost (default: 15)", Takes::Value,
-                Of::Us, false,
-                [](OptionTarget& target,
-                   const GivenOption&
-                       given) { return keep(target.options.node_timeout, parse_whole_seconds(given.text), given); }},
+                "those that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)", Of::Torchrun, true,
+                keep_parsed<&RunOptions::end_signals, parse_signals>},
+    OptionEntry{"on-signal", "", "FROM=TO,...", ends, "signals that reach the ranks as others, as TERM=USR1", Of::Us,
+                false, keep_parsed<&RunOptions::on_signal, parse_signal_map>},
+    OptionEntry{"max-restarts", "", "N", ends, "start all ranks again after a failure, so many times (default: 0)",
+                Of::Torchrun, true, keep_parsed<&RunOptions::max_restarts, parse_count<0U, 1000000U>>},
+    OptionEntry{"no-restart-code", "", "N", ends, "but not after a rank ended with this code (default: 93)", Of::Us,
+                false, keep_parsed<&RunOptions::no_restart_code, parse_count<1, 255>>},
+    OptionEntry{"node-timeout", "", "SECONDS", ends, "a node silent for so long is lost (default: 15)", Of::Us, false,
+                keep_parsed<&RunOptions::node_timeout, parse_whole_seconds>},
     OptionEntry{"join-timeout", "", "SECONDS", ends,
-                "how long the launchers of all nodes wait for each other (default: 60)", Takes::Value, Of::Us, false,
-                [](OptionTarget& target, const GivenOption& given) {
-                    return keep(target.options.join_timeout, parse_whole_seconds(given.text), given);
-                }},
+                "how long the launchers of all nodes wait for each other (default: 60)", Of::Us, false,
+                keep_parsed<&RunOptions::join_timeout, parse_whole_seconds>},
     OptionEntry{"hang-timeout", "", "SECONDS", ends,
-                "no output, no GPU use and no RDMA bytes for so long is a hang (default: no watch)", Takes::Value,
-                Of::Us, false,
-                [](OptionTarget& target,
-                   const GivenOption&
-                       given) { return keep(target.options.hang_after, parse_whole_seconds(given.text), given); }},
-    OptionEntry{"hang-action", "", "WHAT", ends, "report a hang, or kill the job too (default: report)", Takes::Value,
-                Of::Us, false, store_hang_action},
-    OptionEntry{"json", "", "FILE", ends, "write the report of a failure", Takes::Value, Of::Us, false,
-                [](OptionTarget& target, const GivenOption& given) {
-                    return keep_file(target.options.report_file, given);
-                }},
+                "no output, no GPU use and no RDMA bytes for so long is a hang (default: no watch)", Of::Us, false,
+                keep_parsed<&RunOptions::hang_after, parse_whole_seconds>},
+    OptionEntry{"hang-action", "", "WHAT", ends, "report a hang, or kill the job too (default: report)", Of::Us, false,
+                store_hang_action},
+    OptionEntry{"json", "", "FILE", ends, "write the report of a failure", Of::Us, false,
+                keep_file<&RunOptions::report_file>},
 
-    OptionEntry{"no-preflight", "", "", before, "do not look at limits, leftovers and ports first", Takes::Nothing,
-                Of::Us, false, set_flag<&RunOptions::preflight, false>},
-    OptionEntry{"dry-run", "", "[=json]", before, "print what would be started, and start nothing", Takes::PerhapsValue,
-                Of::Us, false, store_dry_run},
+    OptionEntry{"no-preflight", "", "", before, "do not look at limits, leftovers and ports first", Of::Us, false,
+                set_flag<&RunOptions::preflight, false>},
+    OptionEntry{"dry-run", "", "[=json]", before, "print what would be started, and start nothing", Of::Us, false,
+                store_dry_run},
 };
 
 } // namespace

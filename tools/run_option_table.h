@@ -26,15 +26,13 @@ struct OptionTarget {
 };
 
 struct OptionEntry {
-    enum class Takes { Nothing, Value, PerhapsValue }; ///< the last: only as --name=VALUE
     enum class Of { Us, Torchrun };
 
     std::string_view name;    ///< without the dashes
     std::string_view letters; ///< "r": also -r
-    std::string_view type;    ///< of the value, for the help
+    std::string_view type;    ///< of the value; empty: it is a flag, "[...]": it has one only as --name=VALUE
     std::string_view group;   ///< heading in the help; empty: not shown
     std::string_view help;
-    Takes takes = Takes::Value;
     Of of = Of::Us;
     bool reads_pet = false; ///< here; of some, plan_world() weighs PET_* against other variables
     Result<void> (*store)(OptionTarget& target, const GivenOption& given) = nullptr;

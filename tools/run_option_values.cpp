@@ -168,10 +168,10 @@ Result<std::map<int, int>> parse_signal_map(std::string_view text) {
     return map;
 }
 
-Result<std::chrono::milliseconds> parse_seconds(std::string_view text, double least) {
+Result<std::chrono::milliseconds> parse_seconds(std::string_view text) {
     const auto seconds = number_of(text);
-    if (!seconds || !(*seconds >= least && *seconds <= longest_time_s)) {
-        return fail(format_text("seconds are wanted, {:g} to {}", least, static_cast<long>(longest_time_s)));
+    if (!seconds || !(*seconds >= 0 && *seconds <= longest_time_s)) {
+        return fail(format_text("seconds are wanted, 0 to {}", static_cast<long>(longest_time_s)));
     }
     return std::chrono::milliseconds(std::lround(*seconds * 1000));
 }

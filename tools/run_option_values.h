@@ -31,8 +31,8 @@ Result<std::set<int>> parse_signals(std::string_view text);
 /// "TERM=USR1,USR2=TERM": what a signal becomes. Nothing is said twice of the same one.
 Result<std::map<int, int>> parse_signal_map(std::string_view text);
 
-/// "0.5": seconds, at least `least` and at most 1e6.
-Result<std::chrono::milliseconds> parse_seconds(std::string_view text, double least);
+/// "0.5": seconds, at most 1e6.
+Result<std::chrono::milliseconds> parse_seconds(std::string_view text);
 Result<std::chrono::seconds> parse_whole_seconds(std::string_view text);
 
 /// "HOST", "HOST:PORT", "[IPV6]:PORT", or an IPv6 address alone. `source` is left empty.

@@ -17,7 +17,6 @@ namespace rdma_nccl {
 
 namespace {
 
-using Takes = OptionEntry::Takes;
 using Words = std::span<const std::string>;
 
 /// CLI11 writes the help only. It cannot be trusted with words that it does not know: it takes those apart that look
@@ -118,10 +117,10 @@ Result<CommandLine> read_command_line(Words words) {
         if (entry == nullptr) {
             return fail(unknown_option(name));
         }
-        if (entry->takes == Takes::Nothing && value) {
+        if (entry->type.empty() && value) {
             return fail(format_text("option {} takes no value", name));
         }
-        if (entry->takes == Takes::Value && !value) {
+        if (!entry->type.empty() && !entry->type.starts_with('[') && !value) {
             if (words.empty()) {
                 return fail(format_text("option {} needs a value", name));
             }
@@ -139,7 +138,7 @@ Result<void> add_torchruns_variables(RunOptions& options, const CommandLine& lin
     const auto has = [&line](std::string_view name) { return line.given.contains(find_entry(name)); };
     if (const auto timeout = environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
         timeout && !timeout->empty() && !has("--shutdown-timeout")) {
-        const auto seconds = parse_seconds(*timeout, 0);
+        const auto seconds = parse_seconds(*timeout);
         if (!seconds) {
             return fail(
                 format_text("TORCH_ELASTIC_SHUTDOWN_TIMEOUT \"{}\": {}", printable(*timeout), seconds.error().message));

@@ -4,7 +4,6 @@
 
 #include "lib/environment.h"
 #include "lib/result.h"
-#include "tools/run_output_options.h"
 
 #include <chrono>
 #include <csignal>
@@ -17,6 +16,37 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+/// Which of a rank's streams something is about; torchrun's --redirects and --tee.
+struct Streams {
+    bool out = false;
+    bool err = false;
+
+    friend bool operator==(const Streams&, const Streams&) = default;
+};
+
+/// The same for all local ranks, or other ones for some ("0:1,1:3").
+struct RankStreams {
+    Streams all;
+    std::map<unsigned, Streams> of_rank;
+
+    [[nodiscard]] Streams of(unsigned local_rank) const {
+        const auto found = of_rank.find(local_rank);
+        return found == of_rank.end() ? all : found->second;
+    }
+};
+
+/// What becomes of the ranks' output.
+struct OutputOptions {
+    bool raw = false;                        ///< the ranks write to the launcher's own stdout and stderr, byte by byte
+    std::string prefix = "[{host} {rank}] "; ///< see run_prefix.h; empty: none
+    std::string log_dir;                     ///< empty: below TMPDIR, where `redirects` or `tee` want files
+    RankStreams redirects;                   ///< to files instead of the console
+    RankStreams tee;                         ///< to files and the console
+    std::optional<std::set<unsigned>> only;  ///< local ranks that the console shows; absent: all
+    bool announce = false;                   ///< lines about each rank's START and END, with the time
+    std::string events;                      ///< file for the stream of events as JSON lines; empty: none
+};
 
 /// Global ranks, first to last.
 using RankRange = std::pair<unsigned, unsigned>;
@@ -60,7 +90,7 @@ struct RunOptions {
     std::string root;                ///< empty: the site's, else "/"
     OutputOptions output;
 
-    std::set<int> end_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    std::set<int> end_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT}; ///< as torchrun has them
     std::map<int, int> on_signal; ///< instead of ending the job or being passed on, a signal becomes another
     std::chrono::milliseconds shutdown_timeout{30000}; ///< between the end signal and SIGKILL
     unsigned max_restarts = 0;

@@ -2,17 +2,15 @@
 #include "tools/run_output.h"
 
 #include "lib/format.h"
-#include "tools/run_log_dir.h"
+#include "tools/run_files.h"
 #include "tools/run_output_loop.h"
-#include "tools/run_streams.h"
+#include "tools/run_signals.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <fcntl.h>
-#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -53,45 +51,12 @@ struct RankStream {
     std::optional<LogFile> rank_file; ///< written by the rank itself
 };
 
-} // namespace
+bool has(const RankStreams& streams, unsigned local_rank, bool error) {
+    const auto wanted = streams.of(local_rank);
+    return error ? wanted.err : wanted.out;
+}
 
-class RankOutput::State {
-public:
-    State(std::vector<RankName> ranks, std::shared_ptr<OutputShared> shared)
-        : ranks_(std::move(ranks)), streams_(ranks_.size()), shared_(std::move(shared)) {}
-    State(const State&) = delete;
-    State& operator=(const State&) = delete;
-    State(State&&) = delete;
-    State& operator=(State&&) = delete;
-    ~State();
-
-    /// Makes the pipes and files of all ranks; what the loop will carry comes back.
-    Result<std::vector<OutputStream>> prepare(const OutputOptions& options, const std::string& directory);
-    Result<void> run(OutputLoop loop);
-
-    [[nodiscard]] std::size_t position(unsigned local_rank) const;
-    [[nodiscard]] int end_of(std::size_t rank, bool error) const;
-    void close_ends();
-    void say(const std::string& line);
-    [[nodiscard]] std::vector<std::string> last_errors(std::size_t rank, std::size_t count) const;
-    [[nodiscard]] std::uint64_t bytes() const;
-    [[nodiscard]] std::vector<std::string> take_problems();
-    [[nodiscard]] int done_fd() const { return shared_->done.get(); }
-
-private:
-    using Pair = std::array<RankStream, 2>; ///< stdout, stderr
-
-    Result<std::optional<OutputStream>> prepare_stream(const OutputOptions& options, const std::string& directory,
-                                                       std::size_t rank, bool error);
-    static Result<LogFile> make_file(const std::string& directory, unsigned local_rank, bool error);
-
-    std::vector<RankName> ranks_;
-    std::vector<Pair> streams_; ///< by position of the rank
-    std::shared_ptr<OutputShared> shared_;
-    std::thread thread_;
-};
-
-Result<LogFile> RankOutput::State::make_file(const std::string& directory, unsigned local_rank, bool error) {
+Result<LogFile> make_file(const std::string& directory, unsigned local_rank, bool error) {
     const auto folder = make_rank_directory(directory, local_rank);
     if (!folder) {
         return tl::unexpected(folder.error());
@@ -99,12 +64,10 @@ Result<LogFile> RankOutput::State::make_file(const std::string& directory, unsig
     return LogFile::create(*folder + (error ? "/stderr.log" : "/stdout.log"));
 }
 
-Result<std::optional<OutputStream>> RankOutput::State::prepare_stream(const OutputOptions& options,
-                                                                      const std::string& directory, std::size_t rank,
-                                                                      bool error) {
-    const auto& name = ranks_[rank];
+/// Makes the pipe or file of one stream; what the loop will carry of it comes back.
+Result<std::optional<OutputStream>> prepare_stream(const OutputOptions& options, const std::string& directory,
+                                                   const RankName& name, bool error, RankStream& kept) {
     const auto plan = plan_stream(options, name.local_rank, error);
-    auto& kept = streams_[rank].at(error ? 1 : 0);
     std::optional<LogFile> file;
     if (plan.file) {
         auto made = make_file(directory, name.local_rank, error);
@@ -129,7 +92,6 @@ Result<std::optional<OutputStream>> RankOutput::State::prepare_stream(const Outp
     }
     kept.end = std::move(pipe->writer);
     OutputStream stream;
-    stream.rank = rank;
     stream.local_rank = name.local_rank;
     stream.error = error;
     stream.raw = options.raw;
@@ -140,121 +102,43 @@ Result<std::optional<OutputStream>> RankOutput::State::prepare_stream(const Outp
     return stream;
 }
 
-Result<std::vector<OutputStream>> RankOutput::State::prepare(const OutputOptions& options,
-                                                             const std::string& directory) {
-    std::vector<OutputStream> result;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-        for (const bool error : {false, true}) {
-            auto stream = prepare_stream(options, directory, rank, error);
-            if (!stream) {
-                return tl::unexpected(stream.error());
-            }
-            if (*stream) {
-                result.push_back(std::move(**stream));
-            }
-        }
-    }
-    return result;
-}
+} // namespace
 
-Result<void> RankOutput::State::run(OutputLoop loop) {
-    // All signals are the launcher's own thread's: a thread begins with the mask of the one that starts it.
-    sigset_t all{};
-    sigset_t before{};
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::error_code error;
-    try {
-        thread_ = std::thread([moved = std::move(loop)]() mutable { moved.run(); });
-    } catch (const std::system_error& fault) {
-        error = fault.code();
+struct RankOutput::State {
+    std::vector<RankName> ranks;
+    std::vector<std::array<RankStream, 2>> streams; ///< by position of the rank: stdout, stderr
+    std::shared_ptr<OutputShared> shared;
+    std::thread thread;
+
+    State(std::vector<RankName> names, std::shared_ptr<OutputShared> with_loop)
+        : ranks(std::move(names)), streams(ranks.size()), shared(std::move(with_loop)) {}
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State();
+
+    /// ranks.size() where there is none.
+    [[nodiscard]] std::size_t position(unsigned local_rank) const {
+        const auto found =
+            std::find_if(ranks.begin(), ranks.end(), [&](const auto& name) { return name.local_rank == local_rank; });
+        return static_cast<std::size_t>(found - ranks.begin());
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (error) {
-        return fail(format_text("cannot start a thread for the ranks' output: {} (limits: ulimit -u, pids.max of the "
-                                "cgroup)",
-                                error.message()),
-                    error.value());
-    }
-    return {};
-}
+};
 
 RankOutput::State::~State() {
-    if (!thread_.joinable()) {
+    if (!thread.joinable()) {
         return;
     }
-    shared_->stop = true;
-    notify(shared_->wake);
+    shared->stop = true;
+    notify(shared->wake);
     // Far more than the loop takes. One that hangs in a write, to a network file system or to a terminal that could not
     // be opened again, is left alone: it owns all that it uses.
     constexpr int patience = 2000; // milliseconds
-    pollfd ended{shared_->ended.get(), POLLIN, 0};
+    pollfd ended{shared->ended.get(), POLLIN, 0};
     if (::poll(&ended, 1, patience) > 0) {
-        thread_.join();
+        thread.join();
     } else {
-        thread_.detach();
+        thread.detach();
     }
-}
-
-std::size_t RankOutput::State::position(unsigned local_rank) const {
-    const auto found =
-        std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& name) { return name.local_rank == local_rank; });
-    return static_cast<std::size_t>(found - ranks_.begin());
-}
-
-int RankOutput::State::end_of(std::size_t rank, bool error) const {
-    const auto inherited = error ? STDERR_FILENO : STDOUT_FILENO;
-    if (rank >= streams_.size()) {
-        return inherited;
-    }
-    const auto& end = streams_[rank].at(error ? 1 : 0).end;
-    return end ? end.get() : inherited;
-}
-
-void RankOutput::State::close_ends() {
-    for (auto& pair : streams_) {
-        for (auto& stream : pair) {
-            stream.end.reset();
-        }
-    }
-    shared_->all_started = true;
-    notify(shared_->wake);
-}
-
-void RankOutput::State::say(const std::string& line) {
-    {
-        const std::lock_guard lock(shared_->mutex);
-        shared_->said.push_back(line);
-    }
-    notify(shared_->wake);
-}
-
-std::vector<std::string> RankOutput::State::last_errors(std::size_t rank, std::size_t count) const {
-    if (rank >= ranks_.size()) {
-        return {};
-    }
-    if (const auto& file = streams_[rank][1].rank_file) {
-        StreamTail tail;
-        tail.take(read_end(file->fd(), StreamTail::size + 1));
-        return tail.lines(count);
-    }
-    const std::lock_guard lock(shared_->mutex);
-    return shared_->errors[rank].lines(count);
-}
-
-std::uint64_t RankOutput::State::bytes() const {
-    std::uint64_t sum = shared_->bytes;
-    for (const auto& pair : streams_) {
-        for (const auto& stream : pair) {
-            sum += stream.rank_file ? file_size(stream.rank_file->fd()) : 0;
-        }
-    }
-    return sum;
-}
-
-std::vector<std::string> RankOutput::State::take_problems() {
-    const std::lock_guard lock(shared_->mutex);
-    return std::exchange(shared_->problems, {});
 }
 
 Result<RankOutput> RankOutput::start(const OutputOptions& options, const std::vector<RankName>& ranks,
@@ -268,16 +152,32 @@ Result<RankOutput> RankOutput::start(const OutputOptions& options, const std::ve
         return tl::unexpected(shared.error());
     }
     auto state = std::make_unique<State>(ranks, *shared);
-    auto streams = state->prepare(options, directory);
-    if (!streams) {
-        return tl::unexpected(streams.error());
+    std::vector<OutputStream> streams;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        for (const bool error : {false, true}) {
+            auto stream =
+                prepare_stream(options, directory, ranks[rank], error, state->streams[rank].at(error ? 1 : 0));
+            if (!stream) {
+                return tl::unexpected(stream.error());
+            }
+            if (*stream) {
+                streams.push_back(std::move(**stream));
+                streams.back().rank = rank;
+            }
+        }
     }
     OutputLoopSettings settings{std::move(*prefix), ranks.empty() ? std::string() : ranks.front().host,
                                 ranks.size(),       std::move(first_output),
                                 STDOUT_FILENO,      STDERR_FILENO};
-    if (const auto running = state->run(OutputLoop(*shared, std::move(settings), std::move(*streams))); !running) {
-        return tl::unexpected(running.error());
+    auto thread = thread_without_signals(
+        [loop = OutputLoop(*shared, std::move(settings), std::move(streams))]() mutable { loop.run(); });
+    if (!thread) {
+        return fail(format_text("cannot start a thread for the ranks' output: {} (limits: ulimit -u, pids.max of the "
+                                "cgroup)",
+                                thread.error().message),
+                    thread.error().os_error);
     }
+    state->thread = std::move(*thread);
     return RankOutput(std::move(state));
 }
 
@@ -288,31 +188,78 @@ RankOutput::~RankOutput() = default;
 
 RankOutput::Ends RankOutput::ends_of(unsigned local_rank) const {
     const auto rank = state_->position(local_rank);
-    return {state_->end_of(rank, false), state_->end_of(rank, true)};
+    Ends ends;
+    if (rank < state_->streams.size()) {
+        const auto& [out, err] = state_->streams[rank];
+        ends.out = out.end ? out.end.get() : ends.out;
+        ends.err = err.end ? err.end.get() : ends.err;
+    }
+    return ends;
 }
 
 void RankOutput::close_ends() {
-    state_->close_ends();
+    for (auto& pair : state_->streams) {
+        for (auto& stream : pair) {
+            stream.end.reset();
+        }
+    }
+    state_->shared->all_started = true;
+    notify(state_->shared->wake);
 }
 
 int RankOutput::done_fd() const {
-    return state_->done_fd();
+    return state_->shared->done.get();
 }
 
 void RankOutput::say(const std::string& line) {
-    state_->say(line);
+    {
+        const std::lock_guard lock(state_->shared->mutex);
+        state_->shared->said.push_back(line);
+    }
+    notify(state_->shared->wake);
 }
 
 std::vector<std::string> RankOutput::last_errors(unsigned local_rank, std::size_t count) const {
-    return state_->last_errors(state_->position(local_rank), count);
+    const auto rank = state_->position(local_rank);
+    if (rank >= state_->ranks.size()) {
+        return {};
+    }
+    if (const auto& file = state_->streams[rank][1].rank_file) {
+        StreamTail tail;
+        tail.take(read_end(file->fd(), StreamTail::size + 1));
+        return tail.lines(count);
+    }
+    const std::lock_guard lock(state_->shared->mutex);
+    return state_->shared->errors[rank].lines(count);
 }
 
 std::uint64_t RankOutput::bytes() const {
-    return state_->bytes();
+    std::uint64_t sum = state_->shared->bytes;
+    for (const auto& pair : state_->streams) {
+        for (const auto& stream : pair) {
+            sum += stream.rank_file ? file_size(stream.rank_file->fd()) : 0;
+        }
+    }
+    return sum;
 }
 
 std::vector<std::string> RankOutput::take_problems() {
-    return state_->take_problems();
+    const std::lock_guard lock(state_->shared->mutex);
+    return std::exchange(state_->shared->problems, {});
+}
+
+StreamPlan plan_stream(const OutputOptions& options, unsigned local_rank, bool error) {
+    const bool teed = has(options.tee, local_rank, error);
+    const bool redirected = has(options.redirects, local_rank, error) && !teed;
+    StreamPlan plan;
+    plan.file = teed || redirected;
+    plan.console = !redirected && (!options.only || options.only->contains(local_rank));
+    if (plan.file && !plan.console) {
+        plan.way = StreamPlan::Way::File;
+    } else if (options.raw && plan.console && !plan.file) {
+        plan.way = StreamPlan::Way::Inherit;
+    }
+    return plan;
 }
 
 } // namespace rdma_nccl

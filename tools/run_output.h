@@ -4,7 +4,7 @@
 #pragma once
 
 #include "lib/result.h"
-#include "tools/run_output_options.h"
+#include "tools/run_options.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +14,23 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+struct StreamPlan {
+    enum class Way {
+        Inherit, ///< the rank writes to the launcher's own
+        File,    ///< it writes straight to its file
+        Pipe,    ///< the launcher passes it on
+    };
+
+    Way way = Way::Pipe;
+    bool console = false;
+    bool file = false;
+
+    friend bool operator==(const StreamPlan&, const StreamPlan&) = default;
+};
+
+/// `error`: of stderr, else of stdout. A stream that is both redirected and teed is teed, as in torchrun.
+StreamPlan plan_stream(const OutputOptions& options, unsigned local_rank, bool error);
 
 /// A rank as its lines and files name it.
 struct RankName {
@@ -64,7 +81,7 @@ public:
     [[nodiscard]] std::vector<std::string> take_problems();
 
 private:
-    class State;
+    struct State;
     explicit RankOutput(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
 };

@@ -45,7 +45,7 @@ OutputLoop::OutputLoop(std::shared_ptr<OutputShared> shared, OutputLoopSettings 
         targets_.push_back({Console(settings_.console_err), "stderr"});
     }
     for (auto& stream : streams_) {
-        stream.prefix = settings_.prefix.has_time() ? "" : settings_.prefix.render(stream.names, "");
+        stream.prefix = settings_.prefix.has_time() ? "" : settings_.prefix.render(stream.names);
     }
 }
 
@@ -183,7 +183,8 @@ void OutputLoop::end_stream(OutputStream& stream) {
 
 std::string_view OutputLoop::prefix_of(OutputStream& stream) const {
     if (settings_.prefix.has_time()) {
-        stream.prefix = settings_.prefix.render(stream.names, wall_time_text(wall_time_us()));
+        stream.names.time = wall_time_text(wall_time_us());
+        stream.prefix = settings_.prefix.render(stream.names);
     }
     return stream.prefix;
 }

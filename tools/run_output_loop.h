@@ -5,10 +5,9 @@
 #include "lib/result.h"
 #include "lib/unique_fd.h"
 #include "tools/run_console.h"
+#include "tools/run_files.h"
 #include "tools/run_lines.h"
-#include "tools/run_log_file.h"
 #include "tools/run_prefix.h"
-#include "tools/run_tail.h"
 
 #include <atomic>
 #include <chrono>

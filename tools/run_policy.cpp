@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_policy.h"
 
-#include "tools/run_children.h"
-
 #include <csignal>
-#include <sys/wait.h>
 
 namespace rdma_nccl {
 
-std::set<int> usual_end_signals() {
-    return {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-}
-
-EndPolicy::Action EndPolicy::on_failure(int code, Time now) {
+EndPolicy::Action EndPolicy::on_failure(Time now) {
     if (phase_ != Phase::Running) {
         return {};
     }
-    exit_code_ = code;
-    end(SIGTERM, now);
-    return {.to_groups = end_signal_};
+    end(now);
+    return {.to_groups = SIGTERM};
 }
 
 EndPolicy::Action EndPolicy::on_signal(int signal_number, Time now) {
@@ -27,8 +19,7 @@ EndPolicy::Action EndPolicy::on_signal(int signal_number, Time now) {
         return whole_group ? Action{.to_groups = signal_number} : Action{.to_ranks = signal_number};
     }
     if (phase_ == Phase::Running) {
-        exit_code_ = 128 + signal_number;
-        end(signal_number, now);
+        end(now);
         return {.to_groups = signal_number};
     }
     if (phase_ == Phase::Ending && signal_number == SIGINT) {
@@ -39,15 +30,12 @@ EndPolicy::Action EndPolicy::on_signal(int signal_number, Time now) {
 }
 
 EndPolicy::Action EndPolicy::on_guard_gone(Time now) {
-    if (phase_ == Phase::Running) {
-        exit_code_ = 128 + SIGKILL;
-    }
     return kill(now);
 }
 
 void EndPolicy::on_leftovers(Time now) {
     if (phase_ == Phase::Running) {
-        end(SIGTERM, now);
+        end(now);
     }
 }
 
@@ -71,9 +59,8 @@ int EndPolicy::leftover_signal() const {
     return phase_ == Phase::Ending ? SIGTERM : SIGKILL;
 }
 
-void EndPolicy::end(int signal_number, Time now) {
+void EndPolicy::end(Time now) {
     phase_ = Phase::Ending;
-    end_signal_ = signal_number;
     deadline_ = now + grace_;
 }
 
@@ -81,10 +68,6 @@ EndPolicy::Action EndPolicy::kill(Time now) {
     phase_ = Phase::Killing;
     deadline_ = now + kill_patience;
     return {.to_groups = SIGKILL};
-}
-
-int exit_code_for_status(int status) {
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 } // namespace rdma_nccl

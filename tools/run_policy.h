@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When and how a job's ranks are ended, and with which code the launcher ends: decisions only, so that they can be
-// tested without processes.
+// When and how a job's ranks are ended: decisions only, so that they can be tested without processes.
 #pragma once
 
 #include <chrono>
@@ -9,8 +8,8 @@
 
 namespace rdma_nccl {
 
-/// INT, TERM, HUP and QUIT, as torchrun's --signals-to-handle.
-std::set<int> usual_end_signals();
+/// After SIGKILL a process is gone at once, or hangs in a driver or file system for who knows how long.
+inline constexpr std::chrono::seconds kill_patience{10};
 
 class EndPolicy {
 public:
@@ -32,11 +31,11 @@ public:
     };
 
     /// `grace`: between the end signal and SIGKILL. `end_signals`: those that end the job.
-    explicit EndPolicy(std::chrono::milliseconds grace, std::set<int> end_signals = usual_end_signals())
+    EndPolicy(std::chrono::milliseconds grace, std::set<int> end_signals)
         : grace_(grace), end_signals_(std::move(end_signals)) {}
 
-    /// A rank failed with this code (128 + n for a signal), or could not be started. The first one ends the others.
-    Action on_failure(int code, Time now);
+    /// A rank failed, or could not be started. The first one ends the others.
+    Action on_failure(Time now);
     /// End signals end the job; INT while it is being ended kills at once. The others are passed on: TSTP
     /// and CONT to the groups, as a stopped rank whose helpers run on would be half stopped; USR1, USR2, WINCH to the
     /// ranks alone, as Slurm does it: they would kill helpers, which have no handler.
@@ -54,21 +53,15 @@ public:
     [[nodiscard]] std::optional<Time> deadline() const { return deadline_; }
     /// What leftovers get in this phase: the end signal or SIGKILL.
     [[nodiscard]] int leftover_signal() const;
-    [[nodiscard]] int exit_code() const { return exit_code_; }
 
 private:
-    void end(int signal_number, Time now);
+    void end(Time now);
     Action kill(Time now);
 
     std::chrono::milliseconds grace_;
     std::set<int> end_signals_;
     Phase phase_ = Phase::Running;
     std::optional<Time> deadline_;
-    int end_signal_ = 0;
-    int exit_code_ = 0;
 };
-
-/// The code a shell gives for a status of waitpid(2): the program's own, or 128 + n when signal n ended it.
-int exit_code_for_status(int status);
 
 } // namespace rdma_nccl

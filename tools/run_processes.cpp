@@ -2,12 +2,17 @@
 #include "tools/run_processes.h"
 
 #include "lib/format.h"
+#include "lib/text.h"
+#include "tools/print.h"
+#include "tools/process.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -32,7 +37,26 @@ int milliseconds_until(std::optional<ProcessSet::Time> until) {
     return static_cast<int>(std::clamp<decltype(left)>(left, 0, std::numeric_limits<int>::max()));
 }
 
+/// Written to the pipe of reports by a child that could not execute its program.
+struct ExecFailure {
+    std::size_t index = 0;
+    int os_error = 0;
+};
+
 } // namespace
+
+FileLimit::FileLimit() {
+    rlimit raised{};
+    changed_ = ::getrlimit(RLIMIT_NOFILE, &old_) == 0;
+    raised = {old_.rlim_max, old_.rlim_max};
+    changed_ = changed_ && ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
+}
+
+void FileLimit::restore() const {
+    if (changed_) {
+        ::setrlimit(RLIMIT_NOFILE, &old_);
+    }
+}
 
 UniqueFd open_pidfd(pid_t pid) {
     return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); // glibc has a function for it since 2.36
@@ -75,10 +99,29 @@ bool ProcessSet::watch(int fd, std::size_t key, std::uint32_t what) const {
 Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::string>& environment,
                                 const Binding& binding, int out_fd, int err_fd) {
     const std::size_t index = ranks_.size();
-    auto pid = spawn({command, environment, index, index == 0 ? STDIN_FILENO : null_.get(), out_fd, err_fd,
-                      report_write_.get(), signals_, files_, binding});
+    ProcessStart start{.words = command.arguments, .file = command.file, .environment = environment};
+    start.input = index == 0 ? STDIN_FILENO : null_.get();
+    start.output = out_fd;
+    start.errors = err_fd;
+    start.leads_group = true;
+    start.prepare = [&] {
+        if (const auto bound = bind_self(binding); !bound) {
+            print_error(format_text("warning: local rank {} {}", index, bound.error().message));
+        }
+        files_.restore();
+        signals_.restore();
+    };
+    start.on_failure = [&](int os_error) {
+        const ExecFailure failure{index, os_error};
+        [[maybe_unused]] const auto written = ::write(report_write_.get(), &failure, sizeof(failure));
+        return exit_code_for_exec_error(os_error);
+    };
+    auto pid = start_process(start);
     if (!pid) {
-        return pid;
+        const int code = pid.error().os_error;
+        return fail(
+            format_text("cannot start a process: {} (limits: ulimit -u, pids.max of the cgroup)", ::strerror(code)),
+            code);
     }
     Rank rank{*pid, use_pidfds_ ? open_pidfd(*pid) : UniqueFd()};
     if (rank.pidfd && !watch(rank.pidfd.get(), first_rank_key + index, EPOLLIN)) {
@@ -115,9 +158,7 @@ Result<Events> ProcessSet::wait(std::optional<Time> until) {
             read_signals(events);
         } else if (event.data.u64 == guard_key) {
             events.guard_gone = true;
-        } else if (event.data.u64 >= first_other_key) {
-            events.ready.push_back(static_cast<int>(event.data.u64 - first_other_key));
-        } else {
+        } else if (event.data.u64 < first_other_key) {
             reap_rank(event.data.u64 - first_rank_key, events);
         }
     }
@@ -197,6 +238,39 @@ void ProcessSet::signal_ranks(int signal_number) const {
     for (const pid_t pid : running_pids()) {
         ::kill(pid, signal_number);
     }
+}
+
+Result<std::vector<pid_t>> list_children() {
+    // proc(5): may miss some while children die meanwhile. Each of those deaths is one more SIGCHLD, and so one more
+    // look here.
+    std::ifstream file("/proc/thread-self/children");
+    if (!file) {
+        return fail("cannot read /proc/thread-self/children");
+    }
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    std::vector<pid_t> children;
+    for (const auto word : split_words(text)) {
+        if (const auto pid = parse_number<pid_t>(word)) {
+            children.push_back(*pid);
+        }
+    }
+    return children;
+}
+
+Result<std::size_t> ChildSweep::signal_new(int signal_number) {
+    const auto children = list_children();
+    if (!children) {
+        return tl::unexpected(children.error());
+    }
+    std::size_t count = 0;
+    for (const pid_t pid : *children) {
+        if (done_.emplace(pid, signal_number).second) {
+            ::kill(pid, signal_number);
+            ::kill(pid, SIGCONT); // a stopped process acts on the signal only when it runs again
+            ++count;
+        }
+    }
+    return count;
 }
 
 } // namespace rdma_nccl

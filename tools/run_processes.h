@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of the ranks, and the one place where the launcher waits: for their ends, for signals, and for the end
-// of the process that guards it. The set decides nothing; it says what happened.
+// The processes of the ranks, those that they left behind, and the one place where the launcher waits: for their ends,
+// for signals, and for the end of the process that guards it. The set decides nothing; it says what happened.
 #pragma once
 
+#include "lib/binding.h"
 #include "lib/result.h"
 #include "lib/unique_fd.h"
 #include "tools/run_program.h"
 #include "tools/run_signals.h"
-#include "tools/run_spawn.h"
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 #include <vector>
@@ -21,6 +23,18 @@ namespace rdma_nccl {
 
 /// Becomes readable when the process ends, pidfd_open(2). Empty where there is no such process, or no pidfd.
 UniqueFd open_pidfd(pid_t pid);
+
+/// Raises the soft limit of open files to the hard one: the launcher keeps a descriptor per rank.
+class FileLimit {
+public:
+    FileLimit();
+    /// The limit as it was: for a child about to execute a rank, whose program may use select(2).
+    void restore() const;
+
+private:
+    rlimit old_{};
+    bool changed_ = false;
+};
 
 struct RankExit {
     std::size_t index = 0; ///< of start(), from 0
@@ -33,7 +47,6 @@ struct Events {
     std::vector<ReceivedSignal> signals; ///< without SIGCHLD
     std::vector<RankExit> exits; ///< first to end first (in the order of their starts where the kernel has no pidfd)
     bool guard_gone = false;     ///< the watched descriptor was closed at its other end
-    std::vector<int> ready;      ///< of the descriptors given to also_watch()
 };
 
 class ProcessSet {
@@ -45,7 +58,8 @@ public:
     static Result<ProcessSet> create(const BlockedSignals& signals, int guard_fd, bool use_pidfds = true);
 
     /// The first rank started gets the launcher's stdin, the others /dev/null. `out_fd` and `err_fd` become its stdout
-    /// and stderr.
+    /// and stderr. What cannot be done of `binding` is said, and the rank runs. It leads a process group of its own,
+    /// and gets SIGKILL when the calling thread ends: that must be one that lives as long as the process.
     Result<pid_t> start(const Command& command, const std::vector<std::string>& environment,
                         const Binding& binding = {}, int out_fd = STDOUT_FILENO, int err_fd = STDERR_FILENO);
 
@@ -91,13 +105,28 @@ private:
     SignalReader reader_;
     FileLimit files_;
     UniqueFd epoll_;
-    UniqueFd null_;
+    UniqueFd null_; ///< as a rank that has as many descriptors as it may can open none
     UniqueFd report_read_;
     UniqueFd report_write_;
     std::vector<Rank> ranks_;
     std::size_t running_ = 0;
     bool has_children_ = false;
     bool use_pidfds_ = true;
+};
+
+/// The children of the calling thread, which is the one that forks. Fails where /proc does not tell.
+Result<std::vector<pid_t>> list_children();
+
+/// Signals children, each of them once with each signal: those that the ranks left behind. A launcher is their
+/// subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): whatever loses its parent below it, a daemon that forked twice too,
+/// becomes its child.
+class ChildSweep {
+public:
+    /// The children to which `signal_number` was not sent before get it now; returns how many these were.
+    Result<std::size_t> signal_new(int signal_number);
+
+private:
+    std::set<std::pair<pid_t, int>> done_;
 };
 
 } // namespace rdma_nccl

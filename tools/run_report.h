@@ -56,6 +56,10 @@ struct JobEnd {
 /// {"schema": ..., "code": ..., "first": {...} or null, "others": [...], "lost": [...]}: what --json writes.
 std::string report_json(const JobEnd& end);
 
+/// What is known of a job that failed, to be said on stderr. Where `report_file` is not empty, how the job ended is
+/// written into it as JSON, also when it ended well.
+std::vector<std::string> report_end(JobEnd end, const std::string& report_file);
+
 /// Fit for a message: the end of its traceback and its last lines stay.
 RankFailure shortened(RankFailure failure);
 /// Bytes of a text in it.

@@ -9,6 +9,9 @@
 #include <optional>
 #include <set>
 #include <sys/types.h>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -51,5 +54,22 @@ private:
     explicit SignalReader(UniqueFd fd) : fd_(std::move(fd)) {}
     UniqueFd fd_;
 };
+
+/// A thread that gets no signals: they are for the one that calls. Fails when there can be no more.
+template<typename Work>
+Result<std::thread> thread_without_signals(Work work) {
+    sigset_t all{};
+    sigset_t before{};
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before); // a thread begins with the mask of the one that starts it
+    Result<std::thread> thread;
+    try {
+        thread = std::thread(std::move(work));
+    } catch (const std::system_error& fault) {
+        thread = fail(fault.code().message(), fault.code().value());
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+}
 
 } // namespace rdma_nccl

@@ -3,37 +3,16 @@
 
 #include "lib/format.h"
 #include "lib/text.h"
-#include "lib/unique_fd.h"
+#include "tools/process.h"
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace rdma_nccl {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t most_text = 64 << 10;
-
-std::optional<std::string> find_in_path(const std::string& name, const Environment& environment) {
-    const auto path = environment.get("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
-    for (const auto directory : split(path, ':')) {
-        auto file = format_text("{}/{}", directory, name);
-        if (directory.starts_with('/') && ::access(file.c_str(), X_OK) == 0) {
-            return file;
-        }
-    }
-    return std::nullopt;
-}
 
 bool is_python(const Root& root, pid_t pid) {
     // The name of the program, as a script that a #! line starts has its own in comm.
@@ -43,130 +22,32 @@ bool is_python(const Root& root, pid_t pid) {
     return size > 0 && base_name({target.data(), static_cast<std::size_t>(size)}).starts_with("python");
 }
 
-/// A program that shows a stack, and what it has said.
-struct Reader {
-    pid_t pid = -1;
-    UniqueFd output;
-    std::string text;
-};
-
-/// Between fork and exec: another thread may have had any lock.
-[[noreturn]] void become(char* const* arguments, char* const* environment, int output, pid_t launcher) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::setpgid(0, 0);
-    const int null = ::open("/dev/null", O_RDONLY);
-    if (::getppid() == launcher && null >= 0 && ::dup2(null, 0) == 0 && ::dup2(output, 1) == 1 &&
-        ::dup2(output, 2) == 2) {
-        ::execve(arguments[0], arguments, environment);
-    }
-    ::_exit(127);
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-    std::vector<char*> result;
-    result.reserve(words.size() + 1);
-    for (auto& word : words) {
-        result.push_back(word.data());
-    }
-    result.push_back(nullptr);
-    return result;
-}
-
-Reader start(std::vector<std::string> command, const Environment& environment) {
+Result<CapturedProcess> start(std::vector<std::string> command, const Environment& environment) {
     std::vector<std::string> variables;
     for (const auto& [name, value] : environment.all()) {
         variables.push_back(format_text("{}={}", name, value));
     }
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return {};
-    }
-    Reader reader;
-    reader.output.reset(ends[0]);
-    const UniqueFd theirs(ends[1]);
-    ::fcntl(reader.output.get(), F_SETFL, O_NONBLOCK);
-    const auto arguments = pointers(command);
-    const auto entries = pointers(variables);
-    const pid_t launcher = ::getpid();
-    reader.pid = ::fork();
-    if (reader.pid == 0) {
-        become(arguments.data(), entries.data(), theirs.get(), launcher);
-    }
-    if (reader.pid < 0) {
-        reader.output.reset();
-    }
-    return reader;
+    ProcessStart start{.words = std::move(command), .environment = std::move(variables), .input = -1};
+    start.leads_group = true;
+    start.prepare = [] {
+        sigset_t none;
+        ::sigemptyset(&none);
+        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    };
+    return CapturedProcess::start(std::move(start), true);
 }
 
-/// Some of what there is; false at the end.
-bool take_output(Reader& reader) {
-    std::array<char, 4096> buffer; // NOLINT(*-member-init): filled first
-    for (int i = 0; i < 16; ++i) { // one that writes without end must not keep us from the clock
-        const auto size = ::read(reader.output.get(), buffer.data(), buffer.size());
-        if (size < 0) {
-            return errno == EAGAIN || errno == EINTR;
-        }
-        if (size == 0) {
-            return false;
-        }
-        const auto room = most_text - std::min(most_text, reader.text.size());
-        reader.text.append(buffer.data(), std::min(static_cast<std::size_t>(size), room));
-    }
-    return true;
-}
-
-/// Until all have said what they have to, or it is time.
-void take_outputs(std::vector<Reader>& readers, Clock::time_point deadline) {
-    for (;;) {
-        std::vector<pollfd> waiting;
-        for (const auto& reader : readers) {
-            if (reader.output) {
-                waiting.push_back({reader.output.get(), POLLIN, 0});
-            }
-        }
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-        if (waiting.empty() || left <= 0) {
-            return;
-        }
-        (void)::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<decltype(left)>(left, 60000)));
-        for (auto& reader : readers) {
-            if (reader.output && !take_output(reader)) {
-                reader.output.reset();
-            }
-        }
-    }
-}
-
-/// How it ended, where that is worth a word. One that has closed its output ends at once; one that another thread has
-/// waited for has ended.
-std::string finish(Reader& reader, std::chrono::milliseconds limit) {
-    if (reader.pid < 0) {
-        return "could not be started";
-    }
-    const bool late = static_cast<bool>(reader.output);
-    if (late) {
-        ::kill(-reader.pid, SIGKILL);
-        ::kill(reader.pid, SIGKILL); // before it was the leader of a group
-    }
-    int status = 0;
-    pid_t ended = 0;
-    for (int i = 0; i < 100 && ended == 0; ++i) { // not for ever: it may be stuck in the process that it looks at
-        ended = ::waitpid(reader.pid, &status, WNOHANG);
-        if (ended == 0) {
-            ::usleep(10000);
-        }
-    }
-    if (late) {
+/// How it ended, where that is worth a word.
+std::string finish(CapturedProcess& reader, std::chrono::milliseconds limit) {
+    const auto status = reader.finish();
+    if (!status) {
         return format_text("did not end within {:g} s", std::chrono::duration<double>(limit).count());
     }
-    if (ended == reader.pid && status != 0) {
-        return WIFEXITED(status) ? format_text("ended with code {}", WEXITSTATUS(status))
-                                 : format_text("ended by signal {}", WTERMSIG(status));
+    if (*status == 0) {
+        return {};
     }
-    return {};
+    return WIFEXITED(*status) ? format_text("ended with code {}", WEXITSTATUS(*status))
+                              : format_text("ended by signal {}", WTERMSIG(*status));
 }
 
 std::string field_of(std::string_view status, std::string_view name) {
@@ -183,13 +64,14 @@ std::string field_of(std::string_view status, std::string_view name) {
 
 std::optional<std::vector<std::string>> stack_command(const Root& root, pid_t pid, const Environment& environment) {
     const auto number = std::to_string(pid);
+    const auto path = environment.get("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
     if (is_python(root, pid)) {
-        if (const auto program = find_in_path("py-spy", environment)) {
-            return std::vector<std::string>{*program, "dump", "--pid", number};
+        if (const auto program = find_in_path("py-spy", path); !program.empty()) {
+            return std::vector<std::string>{program, "dump", "--pid", number};
         }
     }
-    if (const auto program = find_in_path("gdb", environment)) {
-        return std::vector<std::string>{*program,
+    if (const auto program = find_in_path("gdb", path); !program.empty()) {
+        return std::vector<std::string>{program,
                                         "-p",
                                         number,
                                         "-batch",
@@ -230,23 +112,29 @@ std::string kernel_state(const Root& root, pid_t pid) {
 
 std::vector<ProcessStack> read_stacks(const Root& root, std::span<const pid_t> pids, const Environment& environment,
                                       std::chrono::milliseconds limit) {
-    const auto deadline = Clock::now() + limit;
+    const auto deadline = std::chrono::steady_clock::now() + limit;
     std::vector<ProcessStack> stacks;
-    std::vector<Reader> readers;
+    std::vector<std::size_t> told; // by a reader: the positions of its stacks
+    std::vector<CapturedProcess> readers;
     for (const pid_t pid : pids) {
         auto& stack = stacks.emplace_back(ProcessStack{pid, kernel_state(root, pid), "", "", ""});
         auto command = stack_command(root, pid, environment);
-        if (command) {
-            stack.command = base_name(command->front());
+        if (!command) {
+            continue;
         }
-        readers.push_back(command ? start(std::move(*command), environment) : Reader());
+        stack.command = base_name(command->front());
+        if (auto reader = start(std::move(*command), environment)) {
+            readers.push_back(std::move(*reader));
+            told.push_back(stacks.size() - 1);
+        } else {
+            stack.problem = "could not be started";
+        }
     }
-    take_outputs(readers, deadline);
-    for (std::size_t i = 0; i < stacks.size(); ++i) {
-        if (!stacks[i].command.empty()) {
-            stacks[i].problem = finish(readers[i], limit);
-            stacks[i].text = std::move(readers[i].text);
-        }
+    CapturedProcess::read(readers, deadline);
+    for (std::size_t i = 0; i < readers.size(); ++i) {
+        auto& stack = stacks[told[i]];
+        stack.problem = finish(readers[i], limit);
+        stack.text = readers[i].text();
     }
     return stacks;
 }

@@ -6,6 +6,7 @@
 #include "lib/nccl_log_directory.h"
 #include "tools/exit_codes.h"
 #include "tools/print.h"
+#include "tools/process.h"
 #include "tools/run_signals.h"
 #include "tools/verify.h"
 #include "tools/verify_watch.h"
@@ -30,27 +31,23 @@ namespace {
 constexpr int exit_not_executable = 126; // as of a shell
 constexpr int exit_not_found = 127;
 
-int exit_code_of_status(int status) {
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/// In the child: waits until the watch stands, then becomes the program.
-[[noreturn]] void become_program(const std::vector<std::string>& program, const BlockedSignals& blocked, int gate) {
-    char byte = 0;
-    if (::read(gate, &byte, 1) != 1) {
-        ::_exit(exit_cannot_tell); // who was to watch is gone
-    }
-    blocked.restore();
-    std::vector<char*> words;
-    words.reserve(program.size() + 1);
-    for (const auto& word : program) {
-        words.push_back(const_cast<char*>(word.c_str())); // execvp(3) does not change them
-    }
-    words.push_back(nullptr);
-    (void)::execvp(words.front(), words.data());
-    const int error = errno;
-    print_error(format_text("verify: {}: {}", program.front(), std::strerror(error)));
-    ::_exit(error == ENOENT ? exit_not_found : exit_not_executable);
+/// Waits until the watch stands, then becomes the program.
+Result<pid_t> start_program(const std::vector<std::string>& program, const BlockedSignals& blocked, int gate,
+                            UniqueFd& opener) {
+    ProcessStart start{.words = program, .ends_with_parent = false};
+    start.prepare = [&] {
+        opener.reset();
+        char byte = 0;
+        if (::read(gate, &byte, 1) != 1) {
+            ::_exit(exit_cannot_tell); // who was to watch is gone
+        }
+        blocked.restore();
+    };
+    start.on_failure = [&](int error) {
+        print_error(format_text("verify: {}: {}", program.front(), std::strerror(error)));
+        return error == ENOENT ? exit_not_found : exit_not_executable;
+    };
+    return start_process(start);
 }
 
 /// What comes from the terminal has reached the program, too.
@@ -166,20 +163,16 @@ int verify_program(const VerifyNodeOptions& options) {
     }
     UniqueFd gate(ends[0]);
     UniqueFd opener(ends[1]);
-    const pid_t program = ::fork();
-    if (program == 0) {
-        opener.reset();
-        become_program(options.program, blocked, gate.get());
-    }
-    if (program < 0) {
-        print_error(format_text("verify: fork: {}", std::strerror(errno)));
+    const auto program = start_program(options.program, blocked, gate.get(), opener);
+    if (!program) {
+        print_error("verify: " + program.error().message);
         return exit_cannot_tell;
     }
     gate.reset();
-    auto watch = node->watch(processes_of(facts, program));
+    auto watch = node->watch(processes_of(facts, *program));
     (void)!::write(opener.get(), "g", 1);
     opener.reset();
-    const int code = exit_code_of_status(watch_program(watch, *signals, program));
+    const int code = exit_code_for_status(watch_program(watch, *signals, *program));
     watch.look(true);
     const auto verdict = judge_step({node->evidence(watch, logs.path())}, {});
     const int judged = print_verdict(verdict, options, facts.step.job_id, facts.step.step_id);

@@ -7,22 +7,20 @@
 #include "lib/text.h"
 #include "tools/exit_codes.h"
 #include "tools/print.h"
+#include "tools/process.h"
 #include "tools/run_signals.h"
 #include "tools/verify_node.h"
 #include "tools/verify_watch.h"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <map>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace rdma_nccl {
@@ -125,42 +123,19 @@ std::vector<std::string> command_for(const VerifyNodeOptions& options, const Ste
 
 /// What a program says, at most `most_output` of it; fails when it cannot be started.
 Result<std::string> output_of(const std::vector<std::string>& command) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return fail(format_text("pipe: {}", std::strerror(errno)), errno);
+    ProcessStart start{.words = command, .ends_with_parent = false};
+    start.prepare = [] { (void)::setenv("RDMA_NCCL_ENABLE", "off", 1); }; // the plugin has nothing to do for this step
+    start.on_failure = [&command](int error) {
+        print_error(format_text("verify: {}: {}", command.front(), std::strerror(error)));
+        return exit_cannot_tell;
+    };
+    auto process = CapturedProcess::start(std::move(start), false, most_output);
+    if (!process) {
+        return tl::unexpected(process.error());
     }
-    const UniqueFd reading(ends[0]);
-    UniqueFd writing(ends[1]);
-    const pid_t child = ::fork();
-    if (child == 0) {
-        (void)::dup2(writing.get(), STDOUT_FILENO);
-        (void)::setenv("RDMA_NCCL_ENABLE", "off", 1); // the plugin has nothing to do for this step
-        std::vector<char*> words;
-        words.reserve(command.size() + 1);
-        for (const auto& word : command) {
-            words.push_back(const_cast<char*>(word.c_str()));
-        }
-        words.push_back(nullptr);
-        (void)::execvp(words.front(), words.data());
-        print_error(format_text("verify: {}: {}", command.front(), std::strerror(errno)));
-        ::_exit(exit_cannot_tell);
-    }
-    writing.reset();
-    if (child < 0) {
-        return fail(format_text("fork: {}", std::strerror(errno)), errno);
-    }
-    std::string output;
-    std::array<char, 65536> buffer{};
-    ssize_t count = 0;
-    while ((count = ::read(reading.get(), buffer.data(), buffer.size())) > 0 || (count < 0 && errno == EINTR)) {
-        if (count > 0 && output.size() < most_output) {
-            output.append(buffer.data(), static_cast<std::size_t>(count));
-        }
-    }
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    return output;
+    CapturedProcess::read({&*process, 1}, Clock::time_point::max());
+    (void)process->finish();
+    return process->text();
 }
 
 std::vector<NodeEvidence> evidence_in(std::string_view output) {

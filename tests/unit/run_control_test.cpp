@@ -3,7 +3,7 @@
 #include "lib/net/dialer.h"
 #include "tests/unit/descriptor_limit.h"
 #include "tools/run_control.h"
-#include "tools/run_port.h"
+#include "tools/run_control_start.h"
 
 #include <csignal>
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run_directory.h"
 #include "tools/run_events.h"
+#include "tools/run_files.h"
 #include "tools/wall_time.h"
 
 #include <cstdlib>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_lines.h"
-#include "tools/run_tail.h"
 
 #include <gtest/gtest.h>
 #include <vector>

@@ -2,8 +2,7 @@
 // The thread with real pipes, files and writers that are processes of their own.
 #include "lib/unique_fd.h"
 #include "tests/unit/descriptor_limit.h"
-#include "tools/run_directory.h"
-#include "tools/run_log_dir.h"
+#include "tools/run_files.h"
 #include "tools/run_output.h"
 
 #include <algorithm>

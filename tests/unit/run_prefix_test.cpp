@@ -7,11 +7,11 @@ namespace rdma_nccl {
 
 namespace {
 
-const PrefixValues values{"n01", "11", "3", "1", "trainer", "stderr"};
+const PrefixValues values{"n01", "11", "3", "1", "trainer", "stderr", "10:00"};
 
 std::string rendered(std::string_view text) {
     const auto prefix = PrefixTemplate::parse(text);
-    return prefix ? prefix->render(values, "10:00") : prefix.error().message;
+    return prefix ? prefix->render(values) : prefix.error().message;
 }
 
 TEST(RunPrefix, Placeholders) {
@@ -38,18 +38,6 @@ TEST(RunPrefix, UnknownOnesAreNamed) {
 TEST(RunPrefix, SingleBraces) {
     EXPECT_EQ(rendered("a { b"), "prefix 'a { b': a single '{' at byte 3; write '{{' for the character itself");
     EXPECT_EQ(rendered("rank}"), "prefix 'rank}': a single '}' at byte 5; write '}}' for the character itself");
-}
-
-TEST(RunPrefix, Torchruns) {
-    EXPECT_EQ(prefix_from_torchrun("[${role_name}${local_rank}|${rank}]:"), "[{role}{local_rank}|{rank}]:");
-    EXPECT_EQ(prefix_from_torchrun("$rank: $$5"), "{rank}: $5");
-    EXPECT_EQ(prefix_from_torchrun("{x}"), "{{x}}");
-    // What Python's safe_substitute() leaves.
-    for (const auto* const text : {"$", "${", "${rank", "${host}", "$ranks", "a$ b"}) {
-        const auto prefix = PrefixTemplate::parse(prefix_from_torchrun(text));
-        ASSERT_TRUE(prefix) << text;
-        EXPECT_EQ(prefix->render(values, ""), text);
-    }
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run_streams.h"
+#include "tools/run_output.h"
 
 #include <gtest/gtest.h>
 

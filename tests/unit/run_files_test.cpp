@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run_directory.h"
-#include "tools/run_log_dir.h"
+#include "tools/run_files.h"
 
 #include <filesystem>
 #include <fstream>
