@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench_member.h"
+#include "tools/bench.h"
 
 #include "lib/exchange_message.h"
 #include "lib/format.h"
@@ -11,6 +11,7 @@
 #include "tools/bench_ranks.h"
 #include "tools/exit_codes.h"
 #include "tools/measure_control.h"
+#include "tools/measure_world.h"
 #include "tools/pairs_node.h"
 #include "tools/print.h"
 #include "tools/verify_watch.h"

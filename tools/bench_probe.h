@@ -3,7 +3,7 @@
 #pragma once
 
 #include "lib/result.h"
-#include "tools/bench_options.h"
+#include "tools/bench.h"
 #include "tools/measure_world.h"
 #include "tools/node_plan.h"
 #include "tools/pairs_values.h"
