@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench_probe.h"
+#include "tools/bench_order.h"
 
 #include "lib/environment.h"
 #include "lib/format.h"
 #include "lib/text.h"
+#include "tools/bench.h"
 #include "tools/bench_ranks.h"
 #include "tools/measure_control.h"
+#include "tools/measure_world.h"
+#include "tools/node_plan.h"
 #include "tools/pairs_node.h"
 
 #include <algorithm>
