@@ -12,8 +12,6 @@ namespace rdma_nccl {
 
 namespace {
 
-using std::chrono::milliseconds;
-
 /// As the line has it; options_of() makes sense of it.
 struct BenchLineOptions {
     BenchOptions options;
@@ -21,17 +19,11 @@ struct BenchLineOptions {
     std::string first = "1M", last = "1G";
     unsigned factor = 4;
     double limit_s = 60;
-    double time_limit_s = 0; ///< 0: none
-    double join_s = 60;
+    MeasureLimits limits;
     unsigned rings = 0;
     bool no_check = false;
     bool ring_rank = false;
 };
-
-milliseconds to_time(double seconds) {
-    constexpr double thousand = 1000;
-    return milliseconds(static_cast<std::int64_t>(seconds * thousand));
-}
 
 CLI::Validator size_word() {
     return {[](const std::string& text) {
@@ -74,11 +66,8 @@ Result<BenchOptions> options_of(const BenchLineOptions& line) {
         options.work.operations.push_back(parse_collective(name).value_or(Collective::AllReduce));
     }
     options.work.check = !line.no_check;
-    options.limit = to_time(line.limit_s);
-    options.join_time = to_time(line.join_s);
-    if (line.time_limit_s > 0) {
-        options.time_limit = to_time(line.time_limit_s);
-    }
+    options.limit = time_of_seconds(line.limit_s);
+    line.limits.apply(options);
     if (line.rings > 0) {
         options.rings = line.rings;
     }
@@ -123,74 +112,23 @@ void add_measure(CLI::App& command, BenchLineOptions& line) {
         ->type_name("WORD,...")
         ->delimiter(',')
         ->transform(operation_word());
-    command.add_option("-b,--minbytes", line.first, "first size")
-        ->type_name("SIZE")
-        ->check(size_word())
-        ->capture_default_str();
-    command.add_option("-e,--maxbytes", line.last, "last size")
-        ->type_name("SIZE")
-        ->check(size_word())
-        ->capture_default_str();
-    command.add_option("-f,--stepfactor", line.factor, "from size to size")
-        ->type_name("N")
-        ->check(CLI::Range(2U, 1024U))
-        ->capture_default_str();
-    command
-        .add_option("-d,--datatype", work.type,
-                    "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16")
-        ->type_name("WORD")
-        ->check(CLI::IsMember(words(bench_types())))
-        ->capture_default_str();
-    command.add_option("-o,--redop", work.redop, "sum, prod, max, min, avg")
-        ->type_name("WORD")
-        ->check(CLI::IsMember(words(bench_reductions())))
-        ->capture_default_str();
-    command.add_option("-r,--root-rank", work.root, "of broadcast")
-        ->type_name("RANK")
-        ->check(CLI::Range(0, 1000000))
-        ->capture_default_str();
-    command.add_option("-n,--iters", work.iterations, "calls in a batch, whose time is divided by them")
-        ->type_name("N")
-        ->check(CLI::Range(1U, 1000000U))
-        ->capture_default_str();
-    command.add_option("-w,--warmup-iters", work.warm_up, "calls before, for each size")
-        ->type_name("N")
-        ->check(CLI::Range(0U, 1000000U))
-        ->capture_default_str();
-    command.add_option("--repeats", work.repeats, "batches; the median counts")
-        ->type_name("N")
-        ->check(CLI::Range(1U, 1000U))
-        ->capture_default_str();
-    command.add_option("--batch-seconds", work.batch_seconds, "a batch that would take longer has fewer calls")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(0.001, 3600.0))
-        ->capture_default_str();
+    const auto add_word = [&command](const char* names, std::string& value, const char* what, const char* type,
+                                     const CLI::Validator& good) {
+        command.add_option(names, value, what)->type_name(type)->check(good)->capture_default_str();
+    };
+    add_word("-b,--minbytes", line.first, "first size", "SIZE", size_word());
+    add_word("-e,--maxbytes", line.last, "last size", "SIZE", size_word());
+    add_number(command, "-f,--stepfactor", line.factor, "from size to size", 2U, 1024U);
+    add_word("-d,--datatype", work.type, "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16",
+             "WORD", CLI::IsMember(words(bench_types())));
+    add_word("-o,--redop", work.redop, "sum, prod, max, min, avg", "WORD", CLI::IsMember(words(bench_reductions())));
+    add_number(command, "-r,--root-rank", work.root, "of broadcast", 0, 1000000, "RANK");
+    add_number(command, "-n,--iters", work.iterations, "calls in a batch, whose time is divided by them", 1U, 1000000U);
+    add_number(command, "-w,--warmup-iters", work.warm_up, "calls before, for each size", 0U, 1000000U);
+    add_number(command, "--repeats", work.repeats, "batches; the median counts", 1U, 1000U);
+    add_number(command, "--batch-seconds", work.batch_seconds, "a batch that would take longer has fewer calls", 0.001,
+               3600.0, "SECONDS");
     command.add_flag("--no-check", line.no_check, "do not compare values");
-}
-
-void add_limits(CLI::App& command, BenchLineOptions& line) {
-    constexpr double most_seconds = 7 * 86400.0;
-    command.add_option("--limit", line.limit_s, "a run in which nothing happens for so long is ended")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(1.0, most_seconds))
-        ->capture_default_str();
-    command.add_option("--time-limit", line.time_limit_s, "end after so long, and tell what is known then")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(1.0, most_seconds));
-    command.add_option("--join", line.join_s, "how long the nodes are waited for")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(1.0, most_seconds))
-        ->capture_default_str();
-}
-
-void add_forms(CLI::App& command, BenchOptions& options) {
-    command.add_flag("--json", options.json, "print JSON");
-    auto* csv = command.add_option("--csv", options.csv, "write a line for each size of each run as CSV; - prints it");
-    csv->type_name("FILE")->check(not_empty());
-    command.add_option("--html", options.html, "write a page with the bandwidths over the sizes")
-        ->type_name("FILE")
-        ->check(not_empty());
-    command.add_flag("--quiet", options.quiet, "no progress on stderr");
 }
 
 int run_line(const BenchLineOptions& line) {
@@ -213,8 +151,11 @@ void add_bench_command(CLI::App& app, int& exit_code) {
                                                 "bench");
     add_runs(*command, *line);
     add_measure(*command, *line);
-    add_limits(*command, *line);
-    add_forms(*command, line->options);
+    add_number(*command, "--limit", line->limit_s, "a run in which nothing happens for so long is ended", 1.0,
+               most_measure_seconds, "SECONDS");
+    add_limit_options(*command, line->limits);
+    add_form_options(*command, line->options, "write a line for each size of each run as CSV; - prints it",
+                     "write a page with the bandwidths over the sizes");
     add_settings_options(*command, line->options.settings);
     command->callback([line, &exit_code] { exit_code = run_line(*line); });
 }

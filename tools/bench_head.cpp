@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench_head.h"
+#include "tools/bench.h"
 
 #include "lib/bytes_text.h"
 #include "lib/format.h"
 #include "tools/bench_order.h"
 #include "tools/bench_run.h"
+#include "tools/measure_command.h"
 #include "tools/wall_time.h"
 
 #include <algorithm>
@@ -15,19 +16,14 @@ namespace rdma_nccl {
 
 namespace {
 
-using Time = MeasureClock::time_point;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr std::size_t most_names = 8;
 
 class Lead {
 public:
     Lead(MeasureHead& head, const MeasureWorld& world, const BenchOptions& options, PairsProgress& progress)
-        : head_(head), world_(world), options_(options), progress_(progress), started_(MeasureClock::now()) {
-        if (options.time_limit) {
-            deadline_ = started_ + *options.time_limit;
-        }
+        : head_(head), world_(world), options_(options), progress_(progress), time_(options) {
         report_.started = wall_time_text(wall_time_us());
         report_.host = options.host;
     }
@@ -40,7 +36,7 @@ public:
             head_.send(member, {{"do", "end"}});
         }
         progress_.clear();
-        report_.seconds = std::chrono::duration<double>(MeasureClock::now() - started_).count();
+        report_.seconds = time_.seconds();
         return std::move(report_);
     }
 
@@ -49,31 +45,19 @@ private:
 
     /// False when it is to end before anything is measured.
     bool gather() {
-        const auto until = started_ + options_.join_time;
-        while (joined_.size() < world_.members) {
-            const auto now = MeasureClock::now();
-            if (deadline_ && now >= *deadline_) {
-                report_.ended_early = "time limit";
-                return false;
-            }
-            if (now >= until) {
-                progress_.say(format_text("warning: going on without {}, which did not come within {}", missing(),
-                                          duration_text(options_.join_time)));
-                break;
-            }
-            if (now - started_ > seconds(3) && progress_.due(now)) {
-                progress_.show(format_text("waiting for {}", missing()), now);
-            }
-            const auto event = head_.next(std::min(now + milliseconds(500), until));
-            if (event.kind == MeasureEvent::Kind::Interrupted) {
-                report_.ended_early = format_text("interrupted by {}", event.why);
-                return false;
-            }
-            if (event.kind == MeasureEvent::Kind::Joined) {
-                join(event.member, event.message);
-            } else if (event.kind == MeasureEvent::Kind::Lost) {
-                lose(event.member, event.why);
-            }
+        const auto everybody = [this] { return joined_.size() >= world_.members; };
+        report_.ended_early =
+            await_members(head_, time_, progress_,
+                          {.complete = everybody,
+                           .missing = [this] { return missing(); },
+                           .join = [this](unsigned member, const nlohmann::json& hello) { join(member, hello); },
+                           .lose = [this](unsigned member, const std::string& why) { lose(member, why); }});
+        if (!report_.ended_early.empty()) {
+            return false;
+        }
+        if (!everybody()) {
+            progress_.say(format_text("warning: going on without {}, which did not come within {}", missing(),
+                                      duration_text(options_.join_time)));
         }
         if (!options_.host) {
             share();
@@ -276,7 +260,7 @@ private:
             progress_.say(what);
             BenchRunLead lead({head_, peers_, losses_}, options_, *places, std::move(run), static_cast<int>(i),
                               rings_of(*places));
-            const auto end = lead.carry_out(deadline_, [&](const BenchRow& row) {
+            const auto end = lead.carry_out(time_.deadline, [&](const BenchRow& row) {
                 progress_.show(format_text("{}: {} of {}: {:.1f} Gb/s", what, row.operation, bytes_text(row.bytes),
                                            row.out_of_place.busbw * 8),
                                MeasureClock::now());
@@ -296,8 +280,8 @@ private:
     const MeasureWorld& world_;
     const BenchOptions& options_;
     PairsProgress& progress_;
-    Time started_, measuring_;
-    std::optional<Time> deadline_;
+    MeasureTime time_;
+    MeasureClock::time_point measuring_;
     std::set<unsigned> joined_;
     std::map<unsigned, BenchPeer> peers_;
     std::map<unsigned, BenchNode> nodes_;

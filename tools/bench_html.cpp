@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data of the page of `rdma-nccl bench`; tools/pages/bench.js draws it.
-#include "tools/bench_html.h"
+#include "tools/bench_output.h"
 
 #include "lib/format.h"
 #include "tools/bench_summary.h"
@@ -110,10 +110,6 @@ std::string_view grade_of(BenchState state) {
 Json table_json(const BenchSummary& summary) {
     Json table = Json::array();
     for (const BenchLine& line : summary.lines) {
-        std::string notes;
-        for (const auto& note : line.notes) {
-            notes += (notes.empty() ? "" : "; ") + note;
-        }
         table.push_back({{"operation", json_ascii(line.operation)},
                          {"ranks", line.ranks},
                          {"nodes", line.nodes},
@@ -123,7 +119,7 @@ Json table_json(const BenchSummary& summary) {
                          {"no_gpu_direct", busbw_json(line.no_gpu_direct)},
                          {"ratio", line.ratio ? page_number(*line.ratio) : Json(nullptr)},
                          {"grade", grade_of(line.state)},
-                         {"verdict", json_ascii(notes)}});
+                         {"verdict", json_ascii(line.verdict())}});
     }
     return table;
 }

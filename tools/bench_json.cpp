@@ -4,6 +4,7 @@
 #include "tools/bench_work.h"
 #include "tools/json.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
@@ -19,17 +20,8 @@ Json bandwidth_json(const std::optional<BenchBandwidth>& bandwidth) {
 }
 
 std::string_view name_of(BenchState state) {
-    switch (state) {
-    case BenchState::Good:
-        return "good";
-    case BenchState::Warning:
-        return "warning";
-    case BenchState::Critical:
-        return "critical";
-    case BenchState::CannotTell:
-        break;
-    }
-    return "cannot tell";
+    constexpr std::array<std::string_view, 4> names{"good", "cannot tell", "warning", "critical"};
+    return names.at(static_cast<std::size_t>(state));
 }
 
 Json line_json(const BenchLine& line) {

@@ -2,6 +2,7 @@
 #include "tools/bench_layout.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <tuple>
@@ -33,20 +34,6 @@ std::vector<BenchPlace> one_on_each_of_two(const std::vector<BenchOffer>& offers
         }
     }
     return places;
-}
-
-std::string name_of_kind(BenchKind kind) {
-    switch (kind) {
-    case BenchKind::AsItIs:
-        return "A";
-    case BenchKind::NoRdma:
-        return "B";
-    case BenchKind::NoGpuDirect:
-        return "C";
-    case BenchKind::AsItIsAgain:
-        break;
-    }
-    return "A'";
 }
 
 } // namespace
@@ -155,7 +142,8 @@ BenchVariables variables_of(BenchKind kind) {
 BenchRun make_run(BenchKind kind, unsigned ranks) {
     BenchRun run;
     run.kind = kind;
-    run.name = name_of_kind(kind);
+    constexpr std::array names{"A", "B", "C", "A'"};
+    run.name = names.at(static_cast<std::size_t>(kind));
     run.what = kind == BenchKind::NoRdma        ? "without RDMA"
                : kind == BenchKind::NoGpuDirect ? "without GPUDirect"
                : kind == BenchKind::AsItIs      ? "as it is"

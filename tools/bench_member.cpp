@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench_member.h"
+#include "tools/bench.h"
 
 #include "lib/exchange_message.h"
 #include "lib/format.h"
@@ -7,10 +7,11 @@
 #include "lib/text.h"
 #include "tools/bench_layout.h"
 #include "tools/bench_order.h"
-#include "tools/bench_probe.h"
 #include "tools/bench_ranks.h"
 #include "tools/exit_codes.h"
 #include "tools/measure_control.h"
+#include "tools/measure_world.h"
+#include "tools/node_plan.h"
 #include "tools/pairs_node.h"
 #include "tools/print.h"
 #include "tools/verify_watch.h"

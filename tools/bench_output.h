@@ -18,4 +18,15 @@ nlohmann::ordered_json bench_json(const BenchReport& report, const BenchSummary&
 /// A line for each size of each run, below a line of names.
 std::string bench_csv(const BenchReport& report);
 
+/// What a run's own evidence says against it: "did not use RDMA", "used RDMA all the same", ...; empty: it is what it
+/// claims to be.
+struct BenchDoubt {
+    std::string text;
+    bool bad = false; ///< false: not proven only
+};
+BenchDoubt doubt_of(const BenchRun& run);
+
+/// One page that needs nothing else. Its table is that of the terminal (bench_summary.h).
+std::string bench_html(const BenchReport& report);
+
 } // namespace rdma_nccl

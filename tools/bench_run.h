@@ -2,8 +2,8 @@
 // One run, seen from the head: all its ranks from their start to their end, and the evidence of their nodes.
 #pragma once
 
+#include "tools/bench.h"
 #include "tools/bench_layout.h"
-#include "tools/bench_options.h"
 #include "tools/measure_control.h"
 
 #include <chrono>

@@ -4,6 +4,7 @@
 #include "lib/format.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -14,34 +15,6 @@ namespace {
 constexpr double gigabits = 8;
 /// A and A' differ by more of their mean: what lies between them is no difference of the network.
 constexpr double greatest_drift = 0.10;
-
-int weight(BenchState state) {
-    switch (state) {
-    case BenchState::Good:
-        return 0;
-    case BenchState::CannotTell:
-        return 1;
-    case BenchState::Warning:
-        return 2;
-    case BenchState::Critical:
-        break;
-    }
-    return 3;
-}
-
-int exit_code_of(BenchState state) {
-    switch (state) {
-    case BenchState::Good:
-        return 0;
-    case BenchState::Warning:
-        return 1;
-    case BenchState::Critical:
-        return 2;
-    case BenchState::CannotTell:
-        break;
-    }
-    return 3;
-}
 
 /// The runs of one number of ranks.
 struct Group {
@@ -141,7 +114,7 @@ public:
 
 private:
     void note(BenchState state, std::string words) {
-        const bool worse = weight(state) > weight(line_.state);
+        const bool worse = state > line_.state;
         line_.notes.insert(worse ? line_.notes.begin() : line_.notes.end(), std::move(words));
         line_.state = worse ? state : line_.state;
     }
@@ -265,6 +238,14 @@ private:
 
 } // namespace
 
+std::string BenchLine::verdict() const {
+    std::string text;
+    for (const auto& note : notes) {
+        text += (text.empty() ? "" : "; ") + note;
+    }
+    return text;
+}
+
 BenchSummary summarize(const BenchReport& report) {
     BenchSummary summary;
     bool failed = false;
@@ -292,14 +273,15 @@ BenchSummary summarize(const BenchReport& report) {
                      [&order](const BenchLine& a, const BenchLine& b) { return order(a) < order(b); });
     summary.state = summary.lines.empty() ? BenchState::CannotTell : BenchState::Good;
     for (const auto& line : summary.lines) {
-        summary.state = weight(line.state) > weight(summary.state) ? line.state : summary.state;
+        summary.state = line.state > summary.state ? line.state : summary.state;
     }
     if (failed) {
         summary.state = BenchState::Critical;
-    } else if (!report.ended_early.empty() && weight(summary.state) < weight(BenchState::CannotTell)) {
+    } else if (!report.ended_early.empty() && summary.state < BenchState::CannotTell) {
         summary.state = BenchState::CannotTell; // the rest is not known
     }
-    summary.exit_code = exit_code_of(summary.state);
+    constexpr std::array exit_codes{0, 3, 1, 2};
+    summary.exit_code = exit_codes.at(static_cast<std::size_t>(summary.state));
     return summary;
 }
 

@@ -11,7 +11,8 @@
 
 namespace rdma_nccl {
 
-enum class BenchState { Good, Warning, Critical, CannotTell };
+/// The later the worse.
+enum class BenchState { Good, CannotTell, Warning, Critical };
 
 struct BenchBandwidth {
     double busbw = 0, algbw = 0; ///< 1e9 bit/s
@@ -30,6 +31,9 @@ struct BenchLine {
     std::optional<double> ratio; ///< busbw with RDMA over without; absent unless the counters prove both
     BenchState state = BenchState::Good;
     std::vector<std::string> notes; ///< the verdict, in words; what is worst first
+
+    /// On one line.
+    [[nodiscard]] std::string verdict() const;
 };
 
 struct BenchSummary {

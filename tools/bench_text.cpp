@@ -104,14 +104,6 @@ std::string figure(const std::optional<BenchBandwidth>& bandwidth, double BenchB
     return bandwidth ? format_text("{:.1f}", (*bandwidth).*which) : "-";
 }
 
-std::string notes_text(const BenchLine& line) {
-    std::string text;
-    for (const auto& note : line.notes) {
-        text += (text.empty() ? "" : "; ") + note;
-    }
-    return text;
-}
-
 /// Numbers to the right.
 std::string summary_text(const BenchReport& report, const std::vector<BenchLine>& lines) {
     const bool with_c = std::any_of(lines.begin(), lines.end(), [](const auto& line) { return line.no_gpu_direct; });
@@ -133,7 +125,7 @@ std::string summary_text(const BenchReport& report, const std::vector<BenchLine>
             row.push_back(figure(line.no_gpu_direct, &BenchBandwidth::busbw));
         }
         row.push_back(line.ratio ? format_text("{:.2f}", *line.ratio) : "-");
-        row.push_back(notes_text(line));
+        row.push_back(line.verdict());
         rows.push_back(std::move(row));
     }
     return format_text("{}, Gb/s: bus bandwidth, and algorithm's beside it\n{}", lines.front().operation,

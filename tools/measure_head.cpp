@@ -12,6 +12,7 @@
 #include <cstring>
 #include <deque>
 #include <poll.h>
+#include <set>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -201,6 +202,30 @@ Result<std::unique_ptr<MeasureHead>> MeasureHead::listen(const MeasureWorld& wor
         .map([&world](Coordinator&& coordinator) -> std::unique_ptr<MeasureHead> {
             return std::make_unique<Head>(world, std::move(coordinator));
         });
+}
+
+void dismiss_members(MeasureHead& head, unsigned members, std::chrono::milliseconds limit, bool absent) {
+    const nlohmann::json end = {{"do", "end"}};
+    const auto until = MeasureClock::now() + limit;
+    std::set<unsigned> awaited;
+    for (unsigned member = 0; member < members; ++member) {
+        head.send(member, end);
+        if (head.has(member) || (absent && member != 0)) {
+            awaited.insert(awaited.end(), member);
+        }
+    }
+    while (!awaited.empty() && MeasureClock::now() < until) {
+        const auto event = head.next(until);
+        if (event.kind == MeasureEvent::Kind::Interrupted) {
+            return;
+        }
+        if (event.kind == MeasureEvent::Kind::Lost) {
+            awaited.erase(event.member);
+        } else if (event.kind == MeasureEvent::Kind::Joined) {
+            awaited.insert(event.member);
+            head.send(event.member, end);
+        }
+    }
 }
 
 } // namespace rdma_nccl

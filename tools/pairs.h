@@ -1,16 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
+// `rdma-nccl pairs`: RDMA between all nodes of a step, pair by pair. Member 0 leads: waits for the others, plans,
+// measures, and has the report at the end. A member says what its node has, and carries out what the head orders.
 #pragma once
 
-#include "tools/pairs_options.h"
+#include "tools/measure_options.h"
+#include "tools/pairs_judge.h"
+#include "tools/pairs_schedule.h"
+#include "tools/pairs_values.h"
 
-#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace rdma_nccl {
 
-/// `rdma-nccl pairs`: RDMA between all nodes of a step, pair by pair.
+class MeasureHead;
+class PairsProgress;
+struct MeasureWorld;
+struct Step;
+
+/// What the command line of `rdma-nccl pairs` says; the same on all members.
+struct PairsOptions : MeasureOptions {
+    std::string schedule;      ///< "all", "quick", "ring", "bisection", "loopback"; empty: not given
+    unsigned quick_rounds = 3; ///< of "quick"
+    RailPairing rails = RailPairing::Same;
+    std::optional<unsigned> only_rail; ///< this one alone
+    PairsMeasure measure;
+    std::optional<bool> retest; ///< absent: with "quick"
+    std::uint64_t seed = 1;
+    JudgeRules rules;
+};
+
 void add_pairs_command(CLI::App& app, int& exit_code);
 
 /// As one of the members of the step, or alone. Returns the exit code.
 int run_pairs(const PairsOptions& options);
+
+/// Never takes longer than the limits of `options`. Sends {"do": "end"} to all members at the end.
+PairsReport lead_pairs(MeasureHead& head, const MeasureWorld& world, const Step& step, const PairsOptions& options,
+                       PairsProgress& progress);
+
+/// The rounds of a schedule over these nodes.
+std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& schedule,
+                               const std::vector<PairNode>& nodes);
+
+/// "4 nodes, 2 rails, all pairs: 6 rounds, 12 pairings, about 40 s".
+std::string announce(const std::string& schedule, const std::vector<PairNode>& nodes, const std::vector<Round>& rounds,
+                     const PairsMeasure& measure);
+
+/// Returns the exit code: 0, or 3 when the head cannot be reached, or is gone before it has ended. Says why on stderr.
+int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, const Settings& settings);
 
 } // namespace rdma_nccl

@@ -12,8 +12,6 @@ namespace rdma_nccl {
 
 namespace {
 
-using std::chrono::milliseconds;
-
 constexpr unsigned most_traffic_class = 255;
 constexpr unsigned most_service_level = 15;
 
@@ -22,19 +20,13 @@ struct PairsLine {
     PairsOptions options;
     std::string rails = "same";
     double seconds = 2;
-    double time_limit_s = 0; ///< 0: none
-    double join_s = 60;
+    MeasureLimits limits;
     const CLI::Option* quick = nullptr;
     const CLI::Option* traffic_class = nullptr;
     const CLI::Option* service_level = nullptr;
     bool no_latency = false, no_both = false;
     bool retest = false, no_retest = false;
 };
-
-milliseconds to_time(double seconds) {
-    constexpr double thousand = 1000;
-    return milliseconds(static_cast<std::int64_t>(seconds * thousand));
-}
 
 /// What NCCL of this job has where the line says nothing; values that are no number, or too great, are NCCL's own
 /// affair.
@@ -66,13 +58,10 @@ PairsOptions options_of(const PairsLine& line) {
     if (const char* const index = std::getenv("NCCL_IB_PKEY")) {
         options.measure.pkey_index = parse_number<std::uint16_t>(index).value_or(0);
     }
-    options.measure.time = to_time(line.seconds);
+    options.measure.time = time_of_seconds(line.seconds);
     options.measure.latency = !line.no_latency;
     options.measure.both = !line.no_both;
-    options.join_time = to_time(line.join_s);
-    if (line.time_limit_s > 0) {
-        options.time_limit = to_time(line.time_limit_s);
-    }
+    line.limits.apply(options);
     if (line.retest || line.no_retest) {
         options.retest = line.retest;
     }
@@ -122,21 +111,13 @@ void add_schedule(CLI::App& command, PairsLine& line) {
 
 void add_measure(CLI::App& command, PairsLine& line) {
     auto& measure = line.options.measure;
-    command.add_option("-D,--seconds", line.seconds, "for each direction; 10 for a thorough test")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(0.1, 3600.0))
-        ->capture_default_str();
+    add_number(command, "-D,--seconds", line.seconds, "for each direction; 10 for a thorough test", 0.1, 3600.0,
+               "SECONDS");
     command.add_option("-s,--size", measure.message_size, "bytes of one write, a multiple of 8 up to 1G (default: 1M)")
         ->type_name("BYTES")
         ->transform(CLI::AsSizeValue(false) & message_size());
-    command.add_option("-q,--qps", measure.queue_pairs, "queue pairs for each pairing")
-        ->type_name("N")
-        ->check(CLI::Range(1U, 256U))
-        ->capture_default_str();
-    command.add_option("--depth", measure.depth, "writes in flight on each queue pair")
-        ->type_name("N")
-        ->check(CLI::Range(2U, 8192U))
-        ->capture_default_str();
+    add_number(command, "-q,--qps", measure.queue_pairs, "queue pairs for each pairing", 1U, 256U);
+    add_number(command, "--depth", measure.depth, "writes in flight on each queue pair", 2U, 8192U);
     auto* tclass = command.add_option("--traffic-class,--tclass", measure.traffic_class,
                                       "of the packets: DSCP x 4 (default: NCCL_IB_TC, or 0)");
     tclass->type_name("N")->check(CLI::Range(0U, most_traffic_class));
@@ -151,49 +132,17 @@ void add_measure(CLI::App& command, PairsLine& line) {
     command.add_flag("--no-both", line.no_both, "not both ways at once");
 }
 
-void add_limits(CLI::App& command, PairsLine& line) {
-    constexpr double most_seconds = 7 * 86400.0;
-    command.add_option("--time-limit", line.time_limit_s, "end after so long, and tell what is known then")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(1.0, most_seconds));
-    command.add_option("--join", line.join_s, "how long the nodes are waited for")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(1.0, most_seconds))
-        ->capture_default_str();
-}
-
 void add_rules(CLI::App& command, JudgeRules& rules) {
-    const auto share = CLI::Range(0.0, 1.0);
-    command.add_option("--slow-below", rules.share_of_median, "slow is what has less than this share of the median")
-        ->type_name("SHARE")
-        ->check(share)
-        ->capture_default_str();
-    command.add_option("--deviations", rules.deviations, "or lies so many scaled median deviations below it")
-        ->type_name("N")
-        ->check(CLI::Range(0.0, 1000.0))
-        ->capture_default_str();
-    command.add_option("--floor", rules.floor_share, "or has less than this share of the link's rate; 0: no floor")
-        ->type_name("SHARE")
-        ->check(share)
-        ->capture_default_str();
-    command.add_option("--slow-pairs", rules.share_of_pairs, "a node is slow when this share of its pairs is")
-        ->type_name("SHARE")
-        ->check(share)
-        ->capture_default_str();
-    command.add_option("--latency-factor", rules.latency_factor, "slow is a latency of so many times the median")
-        ->type_name("N")
-        ->check(CLI::Range(1.0, 1e6))
-        ->capture_default_str();
-}
-
-void add_forms(CLI::App& command, PairsOptions& options) {
-    command.add_flag("--json", options.json, "print JSON");
-    auto* csv = command.add_option("--csv", options.csv, "write a line for each direction as CSV; - prints it");
-    csv->type_name("FILE")->check(not_empty());
-    command.add_option("--html", options.html, "write a page with heat map, distribution and rails")
-        ->type_name("FILE")
-        ->check(not_empty());
-    command.add_flag("--quiet", options.quiet, "no progress on stderr");
+    add_number(command, "--slow-below", rules.share_of_median, "slow is what has less than this share of the median",
+               0.0, 1.0, "SHARE");
+    add_number(command, "--deviations", rules.deviations, "or lies so many scaled median deviations below it", 0.0,
+               1000.0);
+    add_number(command, "--floor", rules.floor_share, "or has less than this share of the link's rate; 0: no floor",
+               0.0, 1.0, "SHARE");
+    add_number(command, "--slow-pairs", rules.share_of_pairs, "a node is slow when this share of its pairs is", 0.0,
+               1.0, "SHARE");
+    add_number(command, "--latency-factor", rules.latency_factor, "slow is a latency of so many times the median", 1.0,
+               1e6);
 }
 
 } // namespace
@@ -206,9 +155,10 @@ void add_pairs_command(CLI::App& app, int& exit_code) {
     command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     add_schedule(*command, *line);
     add_measure(*command, *line);
-    add_limits(*command, *line);
+    add_limit_options(*command, line->limits);
     add_rules(*command, line->options.rules);
-    add_forms(*command, line->options);
+    add_form_options(*command, line->options, "write a line for each direction as CSV; - prints it",
+                     "write a page with heat map, distribution and rails");
     command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
     add_settings_options(*command, line->options.settings);
     command->callback([line, &exit_code] { exit_code = run_pairs(options_of(*line)); });

@@ -2,7 +2,7 @@
 #include "lib/format.h"
 #include "tools/pairs_node.h"
 #include "tools/pairs_output.h"
-#include "tools/pairs_terms.h"
+#include "tools/pairs_words.h"
 
 #include <string_view>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/pairs_head.h"
+#include "tools/pairs.h"
 
 #include "lib/format.h"
-#include "tools/measure_dismiss.h"
+#include "tools/measure_command.h"
 #include "tools/pairs_crew.h"
 #include "tools/pairs_rounds.h"
 #include "tools/wall_time.h"
@@ -12,8 +12,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-using Time = MeasureClock::time_point;
 
 std::string schedule_of(const PairsOptions& options, std::size_t nodes) {
     return nodes == 1 ? "loopback" : options.schedule.empty() ? "all" : options.schedule;
@@ -61,11 +59,7 @@ class Lead {
 public:
     Lead(MeasureHead& head, const MeasureWorld& world, const Step& step, const PairsOptions& options,
          PairsProgress& progress)
-        : head_(head), world_(world), options_(options), progress_(progress), crew_(world, step),
-          started_(MeasureClock::now()) {
-        if (options.time_limit) {
-            deadline_ = started_ + *options.time_limit;
-        }
+        : head_(head), world_(world), options_(options), progress_(progress), crew_(world, step), time_(options) {
         report_.started = wall_time_text(wall_time_us());
         report_.measure = options.measure;
         report_.on_gpu = options.measure.gpu;
@@ -73,7 +67,13 @@ public:
     }
 
     PairsReport report() {
-        const bool gathered = gather();
+        report_.ended_early =
+            await_members(head_, time_, progress_,
+                          {.complete = [this] { return crew_.complete(); },
+                           .missing = [this] { return crew_.missing(); },
+                           .join = [this](unsigned member, const nlohmann::json& hello) { crew_.join(member, hello); },
+                           .lose = [this](unsigned member, const std::string& why) { crew_.lose(member, why); }});
+        const bool gathered = report_.ended_early.empty();
         crew_.close(gathered ? format_text("it did not come within {}", duration_text(options_.join_time)) : "");
         report_.nodes = crew_.nodes();
         report_.schedule = schedule_of(options_, report_.nodes.size());
@@ -82,40 +82,11 @@ public:
         }
         dismiss();
         progress_.clear();
-        report_.seconds = std::chrono::duration<double>(MeasureClock::now() - started_).count();
+        report_.seconds = time_.seconds();
         return std::move(report_);
     }
 
 private:
-    /// Until all are there, or the limit; false when it is to end before anything is measured.
-    bool gather() {
-        const auto until = started_ + options_.join_time;
-        while (!crew_.complete()) {
-            const auto now = MeasureClock::now();
-            if (deadline_ && now >= *deadline_) {
-                report_.ended_early = "time limit";
-                return false;
-            }
-            if (now >= until) {
-                break;
-            }
-            if (now - started_ > std::chrono::seconds(3) && progress_.due(now)) {
-                progress_.show(format_text("waiting for {}", crew_.missing()), now);
-            }
-            const auto event = head_.next(std::min(now + std::chrono::milliseconds(500), until));
-            if (event.kind == MeasureEvent::Kind::Interrupted) {
-                report_.ended_early = format_text("interrupted by {}", event.why);
-                return false;
-            }
-            if (event.kind == MeasureEvent::Kind::Joined) {
-                crew_.join(event.member, event.message);
-            } else if (event.kind == MeasureEvent::Kind::Lost) {
-                crew_.lose(event.member, event.why);
-            }
-        }
-        return true;
-    }
-
     /// Who is not let go in time has an order of before to end first, or hangs: its connection breaks then.
     void dismiss() {
         constexpr std::chrono::seconds patience(2);
@@ -126,7 +97,7 @@ private:
         const auto rounds = plan_rounds(options_, report_.schedule, report_.nodes);
         report_.planned = count_pairings(rounds);
         progress_.say(announce(report_.schedule, report_.nodes, rounds, report_.measure));
-        PairsRounds carried(head_, crew_, report_, progress_, deadline_);
+        PairsRounds carried(head_, crew_, report_, progress_, time_.deadline);
         const auto expected =
             expected_time(report_.measure, report_.schedule == "loopback") * static_cast<long>(rounds.size());
         if (options_.time_limit && expected > *options_.time_limit) {
@@ -151,8 +122,7 @@ private:
     const PairsOptions& options_;
     PairsProgress& progress_;
     PairsCrew crew_;
-    Time started_;
-    std::optional<Time> deadline_;
+    MeasureTime time_;
     PairsReport report_;
 };
 

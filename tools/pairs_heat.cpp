@@ -3,6 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/hostlist.h"
+#include "tools/pairs_words.h"
 
 #include <algorithm>
 #include <array>
@@ -236,10 +237,6 @@ HeatMap heat_map(const PairsReport& report) {
         }
     }
     return map;
-}
-
-std::string short_gbps(double gbps) {
-    return format_text("{:.{}f}", gbps, gbps < 9.995 ? 2 : gbps < 99.95 ? 1 : 0);
 }
 
 std::string heat_table(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options) {

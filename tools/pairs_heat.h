@@ -44,7 +44,4 @@ HeatMap heat_map(const PairsReport& report);
 /// nodes. With a title and, where it needs one, a legend.
 std::string heat_table(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options);
 
-/// Three digits, or as many as are before the point: "389", "38.9", "3.89".
-std::string short_gbps(double gbps);
-
 } // namespace rdma_nccl

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data of the page of `rdma-nccl pairs`; tools/pages/pairs.js draws it.
 #include "lib/format.h"
-#include "lib/hostlist.h"
 #include "tools/json.h"
 #include "tools/pages.h"
 #include "tools/pairs_output.h"
 #include "tools/pairs_samples.h"
 
-#include "tools/pairs_terms.h"
+#include "tools/pairs_words.h"
 
 #include <algorithm>
 #include <array>
@@ -24,28 +23,10 @@ Json number_or_null(const std::optional<double>& value) {
 }
 
 /// As a heading of the table of faults.
-std::string_view heading_of(PairsFaultKind kind) {
-    switch (kind) {
-    case PairsFaultKind::Node:
-        return "slow node";
-    case PairsFaultKind::Rail:
-        return "slow rail";
-    case PairsFaultKind::Link:
-        return "slow link";
-    case PairsFaultKind::Direction:
-        return "direction";
-    case PairsFaultKind::AllSlow:
-        return "all slow";
-    case PairsFaultKind::Failed:
-        return "failed";
-    case PairsFaultKind::WrongData:
-        return "wrong data";
-    case PairsFaultKind::Latency:
-        return "latency";
-    case PairsFaultKind::Duplex:
-        return "both ways";
-    }
-    return "";
+std::string heading_of(PairsFaultKind kind) {
+    const bool what_is_slow =
+        kind == PairsFaultKind::Node || kind == PairsFaultKind::Rail || kind == PairsFaultKind::Link;
+    return format_text("{}{}", what_is_slow ? "slow " : "", name_of(kind));
 }
 
 Json node_json(const PairNode& node, const NodeScore& score) {
@@ -150,16 +131,6 @@ Json faults_json(const PairsVerdict& verdict) {
     return faults;
 }
 
-std::string suspects_text(const PairsReport& report, const PairsVerdict& verdict) {
-    std::vector<std::string> names;
-    for (const unsigned node : verdict.suspects) {
-        if (node < report.nodes.size()) {
-            names.push_back(json_ascii(report.nodes[node].host_name()));
-        }
-    }
-    return fold_hostlist(std::move(names));
-}
-
 /// Of the first rail, unless its rate is unknown or it has no floor.
 Json floor_json(const PairsReport& report) {
     const double rate = usual_rate(report, 0);
@@ -184,14 +155,14 @@ std::string pairs_html(const PairsReport& report, const PairsVerdict& verdict) {
                  {"on_gpu", report.on_gpu},
                  {"ended_early", json_ascii(report.ended_early)},
                  {"planned", report.planned},
-                 {"exit_code", verdict.exit_code},
+                 {"verdict", verdict_word(verdict)},
                  {"median_gbps", number_or_null(verdict.median_gbps)},
                  {"mad_gbps", number_or_null(verdict.mad_gbps)},
                  {"median_latency_us", number_or_null(verdict.median_latency_us)},
                  {"floor_gbps", floor_json(report)},
                  {"nodes", nodes_json(report, verdict)},
                  {"faults", faults_json(verdict)},
-                 {"suspects", suspects_text(report, verdict)},
+                 {"suspects", json_ascii(suspects_hostlist(report, verdict))},
                  {"notes", texts_json(verdict.notes)}};
     data["problems"] = std::move(columns.problems);
     data["notes_of"] = std::move(columns.notes);

@@ -2,7 +2,7 @@
 #include "tools/json.h"
 #include "tools/pairs_node.h"
 #include "tools/pairs_output.h"
-#include "tools/pairs_terms.h"
+#include "tools/pairs_words.h"
 
 #include <nlohmann/json.hpp>
 

@@ -170,28 +170,39 @@ void note_measured(PairsJudging& judging, std::size_t nodes) {
     }
 }
 
-/// The port's counters are the proof that the bytes went over it (facts: 0.98 to 1.10 of what was sent).
-void note_uncounted(PairsJudging& judging) {
-    constexpr double least = 0.9;
-    unsigned uncounted = 0;
+/// Ways whose port's counters saw another share of the bytes than they should.
+struct Miscounted {
+    unsigned ways = 0;
     std::string example;
+};
+
+template<typename Wrong>
+Miscounted miscounted(const PairsJudging& judging, const Wrong& is_wrong) {
+    Miscounted found;
     for (const PairSample& sample : judging.samples.samples) {
         const PairResult& result = judging.report.results[sample.result];
         const auto& way = sample.from == result.pairing.a ? result.forward : result.backward;
         const auto share = way ? way->counted_share : std::nullopt;
-        if (share && *share < least && sample.from != sample.to) {
-            if (uncounted++ == 0) {
-                example = format_text("{} {} sent {} of them", pair_node_name(judging.report, sample.from),
-                                      pair_rail_name(judging.report, sample.from, sample.from_rail),
-                                      pair_percent_text(*share));
+        if (share && sample.from != sample.to && is_wrong(*share, sample, result)) {
+            if (found.ways++ == 0) {
+                found.example =
+                    format_text("{} sent {} of them", pair_end_name(judging.report, sample.from, sample.from_rail),
+                                pair_percent_text(*share));
             }
         }
     }
-    if (uncounted > 0) {
+    return found;
+}
+
+/// The port's counters are the proof that the bytes went over it (facts: 0.98 to 1.10 of what was sent).
+void note_uncounted(PairsJudging& judging) {
+    constexpr double least = 0.9;
+    const auto [ways, example] = miscounted(judging, [](double share, auto&, auto&) { return share < least; });
+    if (ways > 0) {
         judging.verdict.notes.push_back(
             format_text("{} times the port's counters saw less than {} of the bytes: {}; they took another way, or "
                         "the counters do not count RDMA",
-                        uncounted, pair_percent_text(least), example));
+                        ways, pair_percent_text(least), example));
     }
 }
 
@@ -204,26 +215,16 @@ double most_counted(unsigned path_mtu) {
 /// More than was sent is somebody else's traffic, or was sent again. Soft-RoCE counts packets of any size: it tells
 /// nothing.
 void note_overcounted(PairsJudging& judging) {
-    unsigned overcounted = 0;
-    std::string example;
-    for (const PairSample& sample : judging.samples.samples) {
-        const PairResult& result = judging.report.results[sample.result];
-        const auto& way = sample.from == result.pairing.a ? result.forward : result.backward;
-        const auto share = way ? way->counted_share : std::nullopt;
+    const auto is_over = [&](double share, const PairSample& sample, const PairResult& result) {
         const bool exact = !judging.report.nodes[sample.from].rails[sample.from_rail].software;
-        if (share && exact && *share > most_counted(result.path_mtu) && sample.from != sample.to) {
-            if (overcounted++ == 0) {
-                example = format_text("{} {} sent {} of them", pair_node_name(judging.report, sample.from),
-                                      pair_rail_name(judging.report, sample.from, sample.from_rail),
-                                      pair_percent_text(*share));
-            }
-        }
-    }
-    if (overcounted > 0) {
+        return exact && share > most_counted(result.path_mtu);
+    };
+    const auto [ways, example] = miscounted(judging, is_over);
+    if (ways > 0) {
         judging.verdict.notes.push_back(
             format_text("{} times the port's counters saw more than the bytes and their headers: {}; another job uses "
                         "that port, or much was sent again: speeds there are lower than they could be",
-                        overcounted, example));
+                        ways, example));
     }
 }
 

@@ -43,23 +43,20 @@ std::vector<DuplexSample> duplex_samples(const PairsJudging& judging) {
 class Duplex {
 public:
     explicit Duplex(PairsJudging& of)
-        : judging(of), ports(of.report), samples(duplex_samples(of)),
-          line(std::min(of.rules.duplex_share, of.rules.share_of_median)) {}
+        : judging(of), samples(duplex_samples(of)), line(std::min(of.rules.duplex_share, of.rules.share_of_median)),
+          observed(of) {}
 
     void judge() {
         set_normals();
         for (const DuplexSample& sample : samples) {
-            const auto& [a, b, rail_a, rail_b] = judging.report.results[sample.result].pairing;
             const bool bad = share_of(sample) < line;
-            observations.push_back(
-                {.end = {ports.number(a, rail_a), ports.number(b, rail_b)}, .node = {a, b}, .bad = bad});
-            seen.insert({ports.number(a, rail_a), ports.number(b, rail_b)});
+            observed.add(sample.result, bad);
             if (bad) {
                 judging.verdict.results[sample.result] = PairState::Slow;
             }
         }
-        blame();
-        accuse_pairs();
+        observed.accuse([&](unsigned node, std::optional<unsigned> rail) { accuse(node, rail); },
+                        [&](const auto& results, bool with_rails) { accuse_pair(results.front(), with_rails); });
     }
 
 private:
@@ -108,77 +105,40 @@ private:
                 .notes = notes};
     }
 
-    void blame() {
-        if (!judging.can_blame) {
-            return;
-        }
-        const auto ends = blame_ends(observations, ports.count(), {.share = judging.rules.share_of_pairs});
-        for (const BlamedNode& node : by_node(ports, {ends.begin(), ends.end()}, seen)) {
-            if (node.rails.empty()) {
-                accuse(node.node, {});
-            }
-            for (const unsigned rail : node.rails) {
-                accuse(node.node, rail);
-            }
-        }
-    }
-
     void accuse(unsigned node, std::optional<unsigned> rail) {
         std::vector<double> speeds;
         std::vector<double> normals;
         unsigned slow = 0;
         for (std::size_t i = 0; i < samples.size(); ++i) {
-            const auto& [a, b, rail_a, rail_b] = judging.report.results[samples[i].result].pairing;
-            if ((a == node && rail_a == rail.value_or(rail_a)) || (b == node && rail_b == rail.value_or(rail_b))) {
+            if (takes_part(judging.report.results[samples[i].result].pairing, node, rail)) {
                 speeds.push_back(samples[i].gbps);
                 normals.push_back(samples[i].normal_gbps);
-                slow += observations[i].bad ? 1U : 0U;
+                slow += observed.is_bad(i) ? 1U : 0U;
             }
         }
         const auto pairs = static_cast<unsigned>(speeds.size());
-        const std::string where =
-            pair_node_name(judging.report, node) + (rail ? " " + pair_rail_name(judging.report, node, *rail) : "");
         const auto facts = words(quantile(std::move(speeds), 0.5).value_or(0),
                                  quantile(std::move(normals), 0.5).value_or(0), {}, slow, pairs);
-        judging.add({PairsFaultKind::Duplex, {node}, rail, duplex_text(where, facts)}, facts.share);
+        judging.add(
+            {PairsFaultKind::Duplex, {node}, rail, duplex_text(pair_end_name(judging.report, node, rail), facts)},
+            facts.share);
     }
 
     /// What no port explains.
-    void accuse_pairs() {
-        std::map<std::uint32_t, const DuplexSample*> left;
-        std::set<std::uint32_t> results;
-        for (std::size_t i = 0; i < samples.size(); ++i) {
-            if (observations[i].bad && !observations[i].explained) {
-                left[samples[i].result] = &samples[i];
-                results.insert(samples[i].result);
-            }
-        }
-        const auto add = [&](std::uint32_t index, bool with_rails) {
-            const Pairing& pairing = judging.report.results[index].pairing;
-            const auto facts = words(left[index]->gbps, left[index]->normal_gbps, judging.report.results[index].notes);
-            judging.add({PairsFaultKind::Duplex,
-                         {pairing.a, pairing.b},
-                         with_rails ? std::optional(pairing.rail_a) : std::nullopt,
-                         duplex_text("the pair " + pair_link_name(judging.report, pairing, with_rails), facts)},
-                        facts.share);
-        };
-        for (const BadPair& pair : by_pair(judging, results)) {
-            if (pair.all) {
-                add(pair.results[0], false);
-                continue;
-            }
-            for (const std::uint32_t index : pair.results) {
-                add(index, true);
-            }
-        }
+    void accuse_pair(std::uint32_t index, bool with_rails) {
+        const auto sample = std::ranges::find(samples, index, &DuplexSample::result);
+        const PairResult& result = judging.report.results[index];
+        const auto facts = words(sample->gbps, sample->normal_gbps, result.notes);
+        judging.add(
+            pair_fault(PairsFaultKind::Duplex, result.pairing, with_rails,
+                       duplex_text("the pair " + pair_link_name(judging.report, result.pairing, with_rails), facts)),
+            facts.share);
     }
 
     PairsJudging& judging;
-    PairPorts ports;
     std::vector<DuplexSample> samples;
-    double line;                           ///< share of what is normal below which a sample is bad
-    std::vector<Observation> observations; ///< as the samples
-    std::set<unsigned> seen;               ///< ports
+    double line;              ///< share of what is normal below which a sample is bad
+    ObservedResults observed; ///< as the samples
 };
 
 } // namespace

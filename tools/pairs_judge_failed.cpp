@@ -39,8 +39,7 @@ struct Part {
 Part part_of(const PairsJudging& judging, const Results& bad, unsigned node, std::optional<unsigned> rail) {
     Part part;
     for (const std::uint32_t index : judging.results) {
-        const auto& [a, b, rail_a, rail_b] = judging.report.results[index].pairing;
-        if ((a == node && rail_a == rail.value_or(rail_a)) || (b == node && rail_b == rail.value_or(rail_b))) {
+        if (takes_part(judging.report.results[index].pairing, node, rail)) {
             ++part.all;
             if (bad.contains(index)) {
                 part.bad.push_back(index);
@@ -53,73 +52,32 @@ Part part_of(const PairsJudging& judging, const Results& bad, unsigned node, std
 void add_part(PairsJudging& judging, PairsFaultKind kind, Words words, const Results& bad, unsigned node,
               std::optional<unsigned> rail) {
     const Part part = part_of(judging, bad, node, rail);
-    const std::string where =
-        pair_node_name(judging.report, node) + (rail ? " " + pair_rail_name(judging.report, node, *rail) : "");
-    judging.add(
-        {.kind = kind,
-         .nodes = {node},
-         .rail = rail,
-         .text = words(judging.report, where, part.bad.size(), part.all, judging.report.results[part.bad.at(0)])},
-        -static_cast<double>(part.bad.size()));
-}
-
-void add_pairs(PairsJudging& judging, PairsFaultKind kind, Words words, const Results& bad) {
-    const auto add = [&](const PairResult& result, bool with_rails, std::size_t count) {
-        const auto& [a, b, rail_a, rail_b] = result.pairing;
-        const std::string where = pair_link_name(judging.report, result.pairing, with_rails);
-        judging.add({.kind = kind,
-                     .nodes = a == b ? std::vector{a} : std::vector{a, b},
-                     .rail = with_rails ? std::optional(rail_a) : std::nullopt,
-                     .text = words(judging.report, where, count, count, result)},
-                    -static_cast<double>(count));
-    };
-    for (const BadPair& pair : by_pair(judging, bad)) {
-        if (pair.all) {
-            add(judging.report.results[pair.results[0]], false, pair.results.size());
-            continue;
-        }
-        for (const std::uint32_t index : pair.results) {
-            add(judging.report.results[index], true, 1);
-        }
-    }
+    judging.add({.kind = kind,
+                 .nodes = {node},
+                 .rail = rail,
+                 .text = words(judging.report, pair_end_name(judging.report, node, rail), part.bad.size(), part.all,
+                               judging.report.results[part.bad.at(0)])},
+                -static_cast<double>(part.bad.size()));
 }
 
 /// Bad results: where several of one port or node are bad, it is to blame; else the pair.
 void accuse(PairsJudging& judging, PairsFaultKind kind, Words words, const Results& bad, const Results& leave_out) {
-    const PairPorts ports(judging.report);
-    std::vector<Observation> observations;
-    std::vector<std::uint32_t> of;
-    std::set<unsigned> seen;
+    ObservedResults observed(judging);
     for (const std::uint32_t index : judging.results) {
         if (!leave_out.contains(index)) {
-            const auto& [a, b, rail_a, rail_b] = judging.report.results[index].pairing;
-            observations.push_back({.end = {ports.number(a, rail_a), ports.number(b, rail_b)},
-                                    .node = {a, b},
-                                    .bad = bad.contains(index)});
-            of.push_back(index);
-            seen.insert({ports.number(a, rail_a), ports.number(b, rail_b)});
+            observed.add(index, bad.contains(index));
         }
     }
-    std::set<unsigned> blamed;
-    if (judging.can_blame) {
-        const auto ends = blame_ends(observations, ports.count(), {.share = judging.rules.share_of_pairs});
-        blamed.insert(ends.begin(), ends.end());
-    }
-    for (const BlamedNode& node : by_node(ports, blamed, seen)) {
-        if (node.rails.empty()) {
-            add_part(judging, kind, words, bad, node.node, {});
-        }
-        for (const unsigned rail : node.rails) {
-            add_part(judging, kind, words, bad, node.node, rail);
-        }
-    }
-    Results left;
-    for (std::size_t i = 0; i < observations.size(); ++i) {
-        if (observations[i].bad && !observations[i].explained) {
-            left.insert(of[i]);
-        }
-    }
-    add_pairs(judging, kind, words, left);
+    const auto accuse_pair = [&](const std::vector<std::uint32_t>& results, bool with_rails) {
+        const PairResult& result = judging.report.results[results.front()];
+        const std::string where = pair_link_name(judging.report, result.pairing, with_rails);
+        judging.add(pair_fault(kind, result.pairing, with_rails,
+                               words(judging.report, where, results.size(), results.size(), result)),
+                    -static_cast<double>(results.size()));
+    };
+    observed.accuse(
+        [&](unsigned node, std::optional<unsigned> rail) { add_part(judging, kind, words, bad, node, rail); },
+        accuse_pair);
 }
 
 } // namespace

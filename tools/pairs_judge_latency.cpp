@@ -28,28 +28,6 @@ std::string words(const PairsJudging& judging, const std::string& where, double 
                        pairs > 1 ? format_text(", on {} pairs of ports", pairs) : std::string());
 }
 
-/// What no node explains.
-void add_pairs(PairsJudging& judging, const std::set<std::uint32_t>& left) {
-    const auto add = [&](std::uint32_t index, bool with_rails, unsigned count) {
-        const Pairing& pairing = judging.report.results[index].pairing;
-        const double latency = judging.report.results[index].latency->median_us;
-        judging.add({PairsFaultKind::Latency,
-                     pairing.a == pairing.b ? std::vector{pairing.a} : std::vector{pairing.a, pairing.b},
-                     with_rails ? std::optional(pairing.rail_a) : std::nullopt,
-                     words(judging, pair_link_name(judging.report, pairing, with_rails), latency, count)},
-                    -latency);
-    };
-    for (const BadPair& pair : by_pair(judging, left)) {
-        if (pair.all) {
-            add(pair.results[0], false, static_cast<unsigned>(pair.results.size()));
-            continue;
-        }
-        for (const std::uint32_t index : pair.results) {
-            add(index, true, 1);
-        }
-    }
-}
-
 } // namespace
 
 void judge_latency(PairsJudging& judging) {
@@ -61,16 +39,12 @@ void judge_latency(PairsJudging& judging) {
     }
     // Of two values the lower one is normal.
     const double normal = values.size() == 2 ? *quantile(values, 0) : quantile(values, 0.5).value_or(0);
-    const PairPorts ports(judging.report);
-    std::vector<Observation> observations;
-    std::set<unsigned> seen;
+    ObservedResults observed(judging);
     bool any = false;
     for (std::size_t i = 0; i < results.size(); ++i) {
-        const auto& [a, b, rail_a, rail_b] = judging.report.results[results[i]].pairing;
         const bool bad = normal > 0 && values[i] > judging.rules.latency_factor * normal;
         any |= bad;
-        observations.push_back({.end = {ports.number(a, rail_a), ports.number(b, rail_b)}, .node = {a, b}, .bad = bad});
-        seen.insert({ports.number(a, rail_a), ports.number(b, rail_b)});
+        observed.add(results[i], bad);
         if (bad) {
             judging.verdict.results[results[i]] = PairState::Slow;
         }
@@ -79,42 +53,28 @@ void judge_latency(PairsJudging& judging) {
         return;
     }
     judging.verdict.median_latency_us = normal;
-    std::set<unsigned> blamed;
-    if (judging.can_blame) {
-        const auto ends = blame_ends(observations, ports.count(), {.share = judging.rules.share_of_pairs});
-        blamed.insert(ends.begin(), ends.end());
-    }
-    const auto add = [&](unsigned node, std::optional<unsigned> rail) {
+    const auto accuse_end = [&](unsigned node, std::optional<unsigned> rail) {
         std::vector<double> slow;
         for (std::size_t i = 0; i < results.size(); ++i) {
-            const auto& [a, b, rail_a, rail_b] = judging.report.results[results[i]].pairing;
-            const bool here =
-                (a == node && rail_a == rail.value_or(rail_a)) || (b == node && rail_b == rail.value_or(rail_b));
-            if (here && observations[i].bad) {
+            if (observed.is_bad(i) && takes_part(judging.report.results[results[i]].pairing, node, rail)) {
                 slow.push_back(values[i]);
             }
         }
         const auto pairs = static_cast<unsigned>(slow.size());
         const double latency = quantile(std::move(slow), 0.5).value_or(0);
-        const std::string where =
-            pair_node_name(judging.report, node) + (rail ? " " + pair_rail_name(judging.report, node, *rail) : "");
+        const auto where = pair_end_name(judging.report, node, rail);
         judging.add({PairsFaultKind::Latency, {node}, rail, words(judging, where, latency, pairs)}, -latency);
     };
-    for (const BlamedNode& node : by_node(ports, blamed, seen)) {
-        if (node.rails.empty()) {
-            add(node.node, {});
-        }
-        for (const unsigned rail : node.rails) {
-            add(node.node, rail);
-        }
-    }
-    std::set<std::uint32_t> left;
-    for (std::size_t i = 0; i < results.size(); ++i) {
-        if (observations[i].bad && !observations[i].explained) {
-            left.insert(results[i]);
-        }
-    }
-    add_pairs(judging, left);
+    const auto accuse_pair = [&](const std::vector<std::uint32_t>& of_pair, bool with_rails) {
+        const PairResult& result = judging.report.results[of_pair.front()];
+        const double latency = result.latency->median_us;
+        const auto where = pair_link_name(judging.report, result.pairing, with_rails);
+        const auto count = static_cast<unsigned>(of_pair.size());
+        judging.add(
+            pair_fault(PairsFaultKind::Latency, result.pairing, with_rails, words(judging, where, latency, count)),
+            -latency);
+    };
+    observed.accuse(accuse_end, accuse_pair);
 }
 
 } // namespace rdma_nccl

@@ -18,31 +18,38 @@ unsigned PairPorts::node(unsigned number) const {
     return static_cast<unsigned>(behind - first.begin()) - 1;
 }
 
-std::vector<BlamedNode> by_node(const PairPorts& ports, const std::set<unsigned>& blamed,
-                                const std::set<unsigned>& seen) {
+bool takes_part(const Pairing& pairing, unsigned node, std::optional<unsigned> rail) {
+    const auto& [a, b, rail_a, rail_b] = pairing;
+    return (a == node && rail_a == rail.value_or(rail_a)) || (b == node && rail_b == rail.value_or(rail_b));
+}
+
+void accuse_ends(const PairPorts& ports, const std::set<unsigned>& blamed, const std::set<unsigned>& seen,
+                 const AccuseEnd& accuse) {
     std::map<unsigned, std::vector<unsigned>> rails;
     for (const unsigned port : blamed) {
         rails[ports.node(port)].push_back(ports.rail(port));
     }
-    std::vector<BlamedNode> nodes;
-    for (auto& [node, of_it] : rails) {
+    for (const auto& [node, of_it] : rails) {
         const auto measured = static_cast<std::size_t>(
             std::distance(seen.lower_bound(ports.number(node, 0)), seen.lower_bound(ports.number(node + 1, 0))));
-        nodes.push_back({node, of_it.size() >= measured ? std::vector<unsigned>{} : std::move(of_it)});
+        if (of_it.size() >= measured) {
+            accuse(node, {});
+            continue;
+        }
+        for (const unsigned rail : of_it) {
+            accuse(node, rail);
+        }
     }
-    return nodes;
 }
 
-std::vector<BadPair> by_pair(const PairsJudging& judging, const std::set<std::uint32_t>& bad) {
+void accuse_pairs(const PairsJudging& judging, const std::set<std::uint32_t>& bad, const AccusePair& accuse) {
     const auto key = [&](std::uint32_t index) {
         const Pairing& pairing = judging.report.results[index].pairing;
         return std::minmax({pairing.a, pairing.b});
     };
-    std::map<std::pair<unsigned, unsigned>, BadPair> pairs;
+    std::map<std::pair<unsigned, unsigned>, std::vector<std::uint32_t>> pairs;
     for (const std::uint32_t index : bad) {
-        BadPair& pair = pairs[key(index)];
-        std::tie(pair.a, pair.b) = key(index);
-        pair.results.push_back(index);
+        pairs[key(index)].push_back(index);
     }
     std::map<std::pair<unsigned, unsigned>, std::size_t> counted;
     for (const std::uint32_t index : judging.results) {
@@ -50,12 +57,46 @@ std::vector<BadPair> by_pair(const PairsJudging& judging, const std::set<std::ui
             ++counted[key(index)];
         }
     }
-    std::vector<BadPair> found;
-    for (auto& [nodes, pair] : pairs) {
-        pair.all = pair.results.size() > 1 && pair.results.size() == counted[nodes];
-        found.push_back(std::move(pair));
+    for (const auto& [nodes, results] : pairs) {
+        if (results.size() > 1 && results.size() == counted[nodes]) {
+            accuse(results, false);
+            continue;
+        }
+        for (const std::uint32_t index : results) {
+            accuse({index}, true);
+        }
     }
-    return found;
+}
+
+PairsFault pair_fault(PairsFaultKind kind, const Pairing& pairing, bool with_rails, std::string text) {
+    const auto& [a, b, rail_a, rail_b] = pairing;
+    return {.kind = kind,
+            .nodes = a == b ? std::vector{a} : std::vector{a, b},
+            .rail = with_rails ? std::optional(rail_a) : std::nullopt,
+            .text = std::move(text)};
+}
+
+void ObservedResults::add(std::uint32_t result, bool bad) {
+    const auto& [a, b, rail_a, rail_b] = judging_.report.results[result].pairing;
+    const unsigned first = ports_.number(a, rail_a);
+    const unsigned second = ports_.number(b, rail_b);
+    observations_.push_back({.end = {first, second}, .node = {a, b}, .bad = bad});
+    results_.push_back(result);
+    seen_.insert({first, second});
+}
+
+void ObservedResults::accuse(const AccuseEnd& end, const AccusePair& pair) {
+    if (judging_.can_blame) {
+        const auto ends = blame_ends(observations_, ports_.count(), {.share = judging_.rules.share_of_pairs});
+        accuse_ends(ports_, {ends.begin(), ends.end()}, seen_, end);
+    }
+    std::set<std::uint32_t> left;
+    for (std::size_t i = 0; i < observations_.size(); ++i) {
+        if (observations_[i].bad && !observations_[i].explained) {
+            left.insert(results_[i]);
+        }
+    }
+    accuse_pairs(judging_, left, pair);
 }
 
 } // namespace rdma_nccl

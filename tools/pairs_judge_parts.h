@@ -6,6 +6,7 @@
 #include "tools/pairs_judge.h"
 #include "tools/pairs_samples.h"
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -40,23 +41,40 @@ private:
     std::vector<unsigned> first; ///< port of each node; behind the last: how many there are
 };
 
-/// What is to blame at one node: all of its measured rails (then `rails` is empty), or some.
-struct BlamedNode {
-    unsigned node = 0;
-    std::vector<unsigned> rails;
-};
-/// Ports to blame, by node. `seen`: the ports that were measured.
-std::vector<BlamedNode> by_node(const PairPorts& ports, const std::set<unsigned>& blamed,
-                                const std::set<unsigned>& seen);
+/// Whether a rail of that node does; `rail` absent: any.
+bool takes_part(const Pairing& pairing, unsigned node, std::optional<unsigned> rail);
 
-/// A pair and the results of it that are bad.
-struct BadPair {
-    unsigned a = 0, b = 0; ///< a <= b
-    std::vector<std::uint32_t> results;
-    bool all = false; ///< of the results that count, and more than one
+/// For a node all of whose measured rails are to blame (then without a rail), or for one of its rails.
+using AccuseEnd = std::function<void(unsigned node, std::optional<unsigned> rail)>;
+/// Ports to blame, by node. `seen`: the ports that were measured.
+void accuse_ends(const PairPorts& ports, const std::set<unsigned>& blamed, const std::set<unsigned>& seen,
+                 const AccuseEnd& accuse);
+
+/// For a pair of nodes all of whose results that count are bad, and more than one; else for one result, of its rails.
+using AccusePair = std::function<void(const std::vector<std::uint32_t>& results, bool with_rails)>;
+/// Bad results by pair of nodes.
+void accuse_pairs(const PairsJudging& judging, const std::set<std::uint32_t>& bad, const AccusePair& accuse);
+/// Of such a pair, or of one node with itself.
+PairsFault pair_fault(PairsFaultKind kind, const Pairing& pairing, bool with_rails, std::string text);
+
+/// Results that are good or bad as a whole.
+class ObservedResults {
+public:
+    explicit ObservedResults(PairsJudging& judging) : judging_(judging), ports_(judging.report) {}
+
+    void add(std::uint32_t result, bool bad);
+    /// Of the one that was added as number i.
+    [[nodiscard]] bool is_bad(std::size_t i) const { return observations_[i].bad; }
+    /// Where several of one port or node are bad, it is to blame; else the pair.
+    void accuse(const AccuseEnd& end, const AccusePair& pair);
+
+private:
+    PairsJudging& judging_;
+    PairPorts ports_;
+    std::vector<Observation> observations_;
+    std::vector<std::uint32_t> results_; ///< of the observations
+    std::set<unsigned> seen_;            ///< ports
 };
-/// Bad results, given in any order, by pair of nodes.
-std::vector<BadPair> by_pair(const PairsJudging& judging, const std::set<std::uint32_t>& bad);
 
 void judge_failures(PairsJudging& judging);
 void judge_data(PairsJudging& judging);

@@ -135,14 +135,8 @@ private:
     }
 
     void accuse_ports(const std::set<unsigned>& blamed, SlowWay way) {
-        for (const BlamedNode& node : by_node(ports, blamed, seen)) {
-            if (node.rails.empty()) {
-                accuse_end(node.node, {}, way);
-            }
-            for (const unsigned rail : node.rails) {
-                accuse_end(node.node, rail, way);
-            }
-        }
+        rdma_nccl::accuse_ends(ports, blamed, seen,
+                               [&](unsigned node, std::optional<unsigned> rail) { accuse_end(node, rail, way); });
     }
 
     void accuse_end(unsigned node, std::optional<unsigned> rail, SlowWay way) {
@@ -226,19 +220,13 @@ private:
             return;
         }
         const auto partners = partners_of_nodes();
-        for (const BadPair& pair : by_pair(judging, bad)) {
-            std::vector<std::size_t> of_pair;
-            for (const std::uint32_t index : pair.results) {
-                const auto& chosen = bad_samples[index];
-                of_pair.insert(of_pair.end(), chosen.begin(), chosen.end());
-                if (!pair.all) {
-                    accuse_pair(chosen, true, partners);
-                }
+        rdma_nccl::accuse_pairs(judging, bad, [&](const std::vector<std::uint32_t>& results, bool with_rails) {
+            std::vector<std::size_t> chosen;
+            for (const std::uint32_t index : results) {
+                chosen.insert(chosen.end(), bad_samples[index].begin(), bad_samples[index].end());
             }
-            if (pair.all) {
-                accuse_pair(of_pair, false, partners);
-            }
-        }
+            accuse_pair(chosen, with_rails, partners);
+        });
     }
 
     /// Whom a node met.

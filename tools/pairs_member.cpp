@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/pairs_member.h"
+#include "tools/pairs.h"
 
 #include "lib/format.h"
 #include "tools/exit_codes.h"
 #include "tools/measure_control.h"
+#include "tools/measure_world.h"
 #include "tools/node_plan.h"
 #include "tools/pairs_node.h"
 #include "tools/pairs_work.h"

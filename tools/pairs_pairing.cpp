@@ -4,7 +4,7 @@
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/pairs_node.h"
-#include "tools/pairs_patience.h"
+#include "tools/pairs_values.h"
 
 #include <algorithm>
 

@@ -49,4 +49,7 @@ double usual_rate(const PairsReport& report, unsigned rail);
 /// The element below which so much of the values (0 to 1) lies; of two in the middle the upper one. Absent: no values.
 std::optional<double> quantile(std::vector<double> values, double part);
 
+/// Of half round trips in microseconds, in any order; percentiles by nearest rank. Empty: all zero.
+PairLatency summarize_latencies(std::vector<float> half_round_trips_us);
+
 } // namespace rdma_nccl

@@ -6,7 +6,8 @@
 #include "tools/pairs_heat.h"
 #include "tools/pairs_output.h"
 #include "tools/pairs_progress.h"
-#include "tools/pairs_terms.h"
+#include "tools/pairs_samples.h"
+#include "tools/pairs_words.h"
 
 #include <algorithm>
 #include <cmath>
@@ -141,11 +142,10 @@ std::string tcp_line(const PairsReport& report, const PairsVerdict& verdict) {
             }
         }
     }
-    if (values.empty()) {
+    const auto middle = quantile(std::move(values), 0.5);
+    if (!middle) {
         return "";
     }
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
     auto text = format_text("TCP between the same ports: median {} Gb/s", short_gbps(*middle));
     if (verdict.median_gbps && *middle > 0) {
         text += format_text("; RDMA is {:.1f} times as fast", *verdict.median_gbps / *middle);

@@ -91,6 +91,18 @@ struct PairResult {
 /// Of the memory of one end: a half to write from and a half to be written to, a message for each queue pair.
 inline constexpr std::uint64_t most_pair_memory = std::uint64_t{4} << 30;
 
+/// So many bytes on the slowest link that is still believed to work: 0.1e9 bit/s, a tenth of Soft-RoCE on a busy CPU.
+constexpr std::chrono::milliseconds slowest_transfer(std::uint64_t bytes) {
+    constexpr std::uint64_t bytes_each_ms = 12'500;
+    return std::chrono::milliseconds(bytes / bytes_each_ms);
+}
+
+/// A pattern of so many bytes made, or looked at, by a slow CPU, with the copy from or to a GPU: 1e8 bytes each second.
+constexpr std::chrono::milliseconds slowest_pattern(std::uint64_t bytes) {
+    constexpr std::uint64_t bytes_each_ms = 100'000;
+    return std::chrono::milliseconds(bytes / bytes_each_ms);
+}
+
 /// How each pairing is measured.
 struct PairsMeasure {
     std::chrono::milliseconds time{2000};                ///< for each direction

@@ -2,15 +2,20 @@
 #include "tools/pairs_words.h"
 
 #include "lib/format.h"
+#include "lib/hostlist.h"
 #include "lib/text.h"
+#include "tools/pairs_node.h"
+
+#include <algorithm>
+#include <array>
 
 namespace rdma_nccl {
 
 namespace {
 
 std::string speed(const SlowFacts& facts) {
-    return format_text("{} Gb/s where {} are normal ({})", pair_gbps_text(facts.gbps),
-                       pair_gbps_text(facts.normal_gbps), pair_percent_text(facts.share));
+    return format_text("{} Gb/s where {} are normal ({})", short_gbps(facts.gbps), short_gbps(facts.normal_gbps),
+                       pair_percent_text(facts.share));
 }
 
 std::string on_pairs(const SlowFacts& facts) {
@@ -22,7 +27,7 @@ std::string reasons(const SlowFacts& facts) {
     std::string text;
     if (facts.rate_gbps && facts.usual_rate_gbps) {
         text += format_text("; its link has {} Gb/s, elsewhere {}: cable, or settings of the switch port",
-                            pair_gbps_text(*facts.rate_gbps), pair_gbps_text(*facts.usual_rate_gbps));
+                            short_gbps(*facts.rate_gbps), short_gbps(*facts.usual_rate_gbps));
     }
     constexpr std::size_t most = 3;
     for (std::size_t i = 0; i < facts.notes.size() && i < most; ++i) {
@@ -49,9 +54,8 @@ std::string_view advice_of(SlowWay way, bool rail) {
 
 } // namespace
 
-std::string pair_gbps_text(double gbps) {
-    return gbps >= 99.95 ? format_text("{:.0f}", gbps)
-                         : (gbps >= 9.995 ? format_text("{:.1f}", gbps) : format_text("{:.2f}", gbps));
+std::string short_gbps(double gbps) {
+    return format_text("{:.{}f}", gbps, gbps < 9.995 ? 2 : gbps < 99.95 ? 1 : 0);
 }
 
 std::string pair_percent_text(double share) {
@@ -70,18 +74,21 @@ std::string pair_rail_name(const PairsReport& report, unsigned node, unsigned ra
     return format_text("{}:{}", printable(port.hca), port.port);
 }
 
+std::string pair_end_name(const PairsReport& report, unsigned node, std::optional<unsigned> rail) {
+    return pair_node_name(report, node) + (rail ? " " + pair_rail_name(report, node, *rail) : "");
+}
+
 std::string pair_link_name(const PairsReport& report, const Pairing& pairing, bool with_rails,
                            std::string_view between) {
     const auto end = [&](unsigned node, unsigned rail) {
-        return pair_node_name(report, node) + (with_rails ? " " + pair_rail_name(report, node, rail) : "");
+        return pair_end_name(report, node, with_rails ? std::optional(rail) : std::nullopt);
     };
     return end(pairing.a, pairing.rail_a) + std::string(between) + end(pairing.b, pairing.rail_b);
 }
 
 std::string slow_end_text(const PairsReport& report, unsigned node, std::optional<unsigned> rail, SlowWay way,
                           const SlowFacts& facts) {
-    const std::string where =
-        pair_node_name(report, node) + (rail ? " " + pair_rail_name(report, node, *rail) : std::string());
+    const auto where = pair_end_name(report, node, rail);
     if (way == SlowWay::Both) {
         return format_text("{} is slow: {}{}{}; {}", where, speed(facts), on_pairs(facts), reasons(facts),
                            advice_of(way, rail.has_value()));
@@ -118,8 +125,37 @@ std::string duplex_text(std::string_view where, const SlowFacts& facts) {
 std::string all_slow_text(double gbps, double rate_gbps, double floor_share) {
     return format_text("everything is slow: the median is {} Gb/s on links of {} Gb/s ({}; at least {} are expected); "
                        "look at what all nodes share: MTU, PCIe settings, IOMMU, flow control, the switches",
-                       pair_gbps_text(gbps), pair_gbps_text(rate_gbps), pair_percent_text(gbps / rate_gbps),
+                       short_gbps(gbps), short_gbps(rate_gbps), pair_percent_text(gbps / rate_gbps),
                        pair_percent_text(floor_share));
+}
+
+std::string_view name_of(PairState state) {
+    constexpr std::array<std::string_view, 4> names{"unknown", "good", "slow", "failed"};
+    return names.at(static_cast<std::size_t>(state));
+}
+
+std::string_view name_of(PairsFaultKind kind) {
+    constexpr std::array<std::string_view, 9> names{"node",   "rail",       "link",    "direction", "all slow",
+                                                    "failed", "wrong data", "latency", "both ways"};
+    return names.at(static_cast<std::size_t>(kind));
+}
+
+std::string_view verdict_word(const PairsVerdict& verdict) {
+    constexpr std::array<std::string_view, 4> words{"good", "slow", "failed", "nothing measured"};
+    return words.at(static_cast<std::size_t>(std::clamp(verdict.exit_code, 0, 3)));
+}
+
+std::string suspects_hostlist(const PairsReport& report, const PairsVerdict& verdict) {
+    std::vector<std::string> names;
+    for (const unsigned node : verdict.suspects) {
+        names.push_back(report.nodes.at(node).host_name());
+    }
+    return names.empty() ? "" : fold_hostlist(std::move(names));
+}
+
+std::string end_text(const PairsReport& report, unsigned node, unsigned rail) {
+    const auto& of = report.nodes.at(node);
+    return rail < of.rails.size() ? format_text("{} {}", of.name, rail_name(of.rails[rail])) : of.name;
 }
 
 } // namespace rdma_nccl

@@ -4,15 +4,15 @@
 #include "lib/bytes_text.h"
 #include "lib/format.h"
 #include "lib/text.h"
+#include "tools/bench_batch.h"
 #include "tools/bench_channel.h"
 #include "tools/bench_tile.h"
 #include "tools/bench_work.h"
 #include "tools/pairs_node.h"
-#include "tools/ring_reduce.h"
+#include "tools/ring_link.h"
 #include "tools/thread_pin.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -26,11 +26,8 @@ namespace rdma_nccl {
 namespace {
 
 using Json = nlohmann::json;
-using Clock = std::chrono::steady_clock;
 
 constexpr int exit_failed = 1;
-constexpr std::chrono::milliseconds news_pause(500);
-constexpr double seconds_of_silence = 1; ///< so long all-reduces are done without a word
 
 struct RingOrder {
     unsigned rank = 0, ranks = 1, rings = 1;
@@ -200,25 +197,25 @@ class RingBench {
 public:
     /// `at`: told what is being done, as long as it goes on.
     RingBench(const RingOrder& order, Rings& rings, std::function<void(std::string_view)> at)
-        : order_(order), rings_(rings), at_(std::move(at)) {}
+        : order_(order), rings_(rings), news_(std::move(at)) {}
 
     Result<BenchRow> measure(std::uint64_t size, std::string what) {
-        what_ = std::move(what);
-        at_(what_);
-        last_news_ = Clock::now();
-        call_seconds_ = 0;
+        news_.begin(std::move(what));
         const std::size_t values = size / sizeof(float) / order_.rings;
-        const auto iterations = warm_up(values);
+        BenchBatches<Error> batches(
+            order_.work, order_.ranks, [this](double value) { return rings_.sum(value); }, news_);
+        const auto calls = [&](unsigned /*first*/, unsigned count) { return rings_.all_reduce(values, count); };
+        const auto iterations = batches.warm_up(calls);
+        if (!iterations) {
+            return tl::unexpected(iterations.error());
+        }
         std::vector<double> seconds;
-        for (unsigned i = 0; i < order_.work.repeats && iterations; ++i) {
-            const auto time = timed(values, *iterations);
+        for (unsigned i = 0; i < order_.work.repeats; ++i) {
+            const auto time = batches.time(calls, *iterations);
             if (!time) {
                 return tl::unexpected(time.error());
             }
             seconds.push_back(*time);
-        }
-        if (!iterations) {
-            return tl::unexpected(iterations.error());
         }
         BenchRow row;
         row.operation = name_of(Collective::AllReduce);
@@ -239,68 +236,9 @@ public:
     }
 
 private:
-    /// A run over TCP may be a hundred times as slow as one with RDMA, and is no hang.
-    void live() {
-        if (const auto now = Clock::now(); now - last_news_ >= news_pause) {
-            last_news_ = now;
-            at_(what_);
-        }
-    }
-
-    Result<void> all_reduce(std::size_t values, unsigned times) {
-        const double fit = call_seconds_ > 0 ? std::ceil(seconds_of_silence / call_seconds_) : times;
-        const auto at_once = static_cast<unsigned>(std::clamp(fit, 1.0, 1e6));
-        for (unsigned done = 0; done < times; done += std::min(at_once, times - done)) {
-            if (auto moved = rings_.all_reduce(values, std::min(at_once, times - done)); !moved) {
-                return moved;
-            }
-            live();
-        }
-        return {};
-    }
-
-    /// Seconds of one all-reduce, averaged over the ranks.
-    Result<double> timed(std::size_t values, unsigned iterations) {
-        if (auto together = rings_.sum(0); !together) {
-            return together;
-        }
-        const auto start = Clock::now();
-        if (auto done = all_reduce(values, iterations); !done) {
-            return tl::unexpected(done.error());
-        }
-        const double seconds = std::chrono::duration<double>(Clock::now() - start).count() / iterations;
-        return rings_.sum(seconds).map([this](double sum) { return sum / order_.ranks; });
-    }
-
-    /// One that is timed: all ranks come to the same time, and to how many fit into a batch.
-    Result<unsigned> fitting_calls(std::size_t values) {
-        const auto one = timed(values, 1);
-        if (!one) {
-            return tl::unexpected(one.error());
-        }
-        call_seconds_ = *one;
-        const double fit = *one > 0 ? std::floor(order_.work.batch_seconds / *one) : order_.work.iterations;
-        return static_cast<unsigned>(std::clamp(fit, 1.0, 1e6));
-    }
-
-    /// Iterations of a batch. The first one tells how many more there is time for, a warm one the rest.
-    Result<unsigned> warm_up(std::size_t values) {
-        auto first = fitting_calls(values);
-        if (!first) {
-            return first;
-        }
-        if (auto warm = all_reduce(values, std::min(std::max(order_.work.warm_up, 1U) - 1, *first)); !warm) {
-            return tl::unexpected(warm.error());
-        }
-        return fitting_calls(values).map([this](unsigned fit) { return std::min(fit, order_.work.iterations); });
-    }
-
     const RingOrder& order_;
     Rings& rings_;
-    std::function<void(std::string_view)> at_;
-    std::string what_;
-    double call_seconds_ = 0; ///< of this size; 0: not yet known
-    Clock::time_point last_news_;
+    BenchNews news_;
     std::uint64_t seed_ = 0;
 };
 

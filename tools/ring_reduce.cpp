@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/ring_reduce.h"
+#include "tools/ring_link.h"
 
 namespace rdma_nccl {
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/verbs_address.h"
 
-#include "lib/ip.h"
+#include "lib/format.h"
+#include "tools/measure_fields.h"
 
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -18,111 +17,72 @@ using Json = nlohmann::json;
 constexpr std::size_t most_queue_pairs = 1024;       // of one connection; more than any HCA gains from
 constexpr std::uint32_t largest_number = 0xff'ff'ff; // of queue pairs and packets: 24 bits (InfiniBand 9.2)
 
-/// What is no number, or greater than T or `most`, is absent.
-template<typename T>
-std::optional<T> number_of(const Json& json, const char* name, std::uint64_t most = std::numeric_limits<T>::max()) {
-    const auto found = json.find(name);
-    if (found == json.end() || !found->is_number_unsigned() || found->get<std::uint64_t>() > most) {
-        return std::nullopt;
-    }
-    return static_cast<T>(found->get<std::uint64_t>());
-}
-
-template<typename T>
-bool take(const Json& json, const char* name, T& target) {
-    const auto number = number_of<T>(json, name);
-    target = number.value_or(0);
-    return number.has_value();
-}
-
-bool take(const Json& json, const char* name, std::vector<std::uint32_t>& target) {
-    const auto found = json.find(name);
-    if (found == json.end() || !found->is_array() || found->empty() || found->size() > most_queue_pairs) {
-        return false;
-    }
-    for (const auto& each : *found) {
-        if (!each.is_number_unsigned() || each.get<std::uint64_t>() > largest_number) {
-            return false;
-        }
-        target.push_back(each.get<std::uint32_t>());
-    }
-    return true;
-}
-
-bool take_gid(const Json& json, VerbsAddress& target) {
-    const auto found = json.find("gid");
-    if (found == json.end() || !found->is_string()) {
-        return false;
-    }
-    const auto gid = IpAddress::parse(found->get<std::string>());
-    target.gid = gid.value_or(IpAddress()).bytes();
-    return gid.has_value();
-}
-
-bool take_ethernet(const Json& json, VerbsAddress& target) {
-    const auto found = json.find("ethernet");
-    if (found == json.end() || !found->is_boolean()) {
-        return false;
-    }
-    target.ethernet = found->get<bool>();
-    return true;
+bool are_numbers(const std::vector<std::uint32_t>& numbers) {
+    return !numbers.empty() && std::ranges::all_of(numbers, [](auto number) { return number <= largest_number; });
 }
 
 bool is_mtu(unsigned bytes) {
     return bytes == 256 || bytes == 512 || bytes == 1024 || bytes == 2048 || bytes == 4096;
 }
 
-/// Names the first field that is not as it must be; empty: there is none.
-std::string_view take_all(const Json& json, VerbsAddress& target) {
-    const struct {
-        const char* name;
-        bool good;
-    } fields[] = {
-        {"gid", take_gid(json, target)},
-        {"lid", take(json, "lid", target.lid)},
-        {"ethernet", take_ethernet(json, target)},
-        {"mtu", take(json, "mtu", target.mtu) && is_mtu(target.mtu)},
-        {"queue_pairs", take(json, "queue_pairs", target.queue_pairs)},
-        {"packet_numbers", take(json, "packet_numbers", target.packet_numbers) &&
-                               target.packet_numbers.size() == target.queue_pairs.size()},
-        {"memory", take(json, "memory", target.memory)},
-        {"key", take(json, "key", target.key)},
-        {"size", take(json, "size", target.size) && target.size > 0},
-        {"mailbox", take(json, "mailbox", target.mailbox)},
-        {"mailbox_key", take(json, "mailbox_key", target.mailbox_key)},
-    };
-    for (const auto& field : fields) {
-        if (!field.good) {
-            return field.name;
-        }
+/// Reads fields, of which all must be there, and keeps the name of the first that is not as it must be.
+class StrictReader {
+public:
+    explicit StrictReader(const Json& json) : json_(json) {}
+
+    template<typename T, typename... Limits>
+    void operator()(const char* name, T& value, Limits... limits) {
+        FieldReader reader(json_);
+        reader(name, value, limits...);
+        check(name, reader.good() && json_.contains(name));
     }
-    return {};
-}
+    void check(std::string_view name, bool good) { wrong_ = wrong_.empty() && !good ? name : wrong_; }
+    [[nodiscard]] std::string_view wrong() const { return wrong_; }
+
+private:
+    const Json& json_;
+    std::string_view wrong_;
+};
 
 } // namespace
 
+void fields(auto& f, Is<VerbsAddress> auto& address) {
+    IpAddress gid(address.gid);
+    f("gid", gid);
+    if constexpr (!std::is_const_v<std::remove_reference_t<decltype(address)>>) {
+        address.gid = gid.bytes();
+    }
+    f("lid", address.lid);
+    f("ethernet", address.ethernet);
+    f("mtu", address.mtu);
+    f("queue_pairs", address.queue_pairs, most_queue_pairs);
+    f("packet_numbers", address.packet_numbers, most_queue_pairs);
+    f("memory", address.memory);
+    f("key", address.key);
+    f("size", address.size);
+    f("mailbox", address.mailbox);
+    f("mailbox_key", address.mailbox_key);
+}
+
 Json address_json(const VerbsAddress& address) {
-    return {{"gid", IpAddress(address.gid).text()},
-            {"lid", address.lid},
-            {"ethernet", address.ethernet},
-            {"mtu", address.mtu},
-            {"queue_pairs", address.queue_pairs},
-            {"packet_numbers", address.packet_numbers},
-            {"memory", address.memory},
-            {"key", address.key},
-            {"size", address.size},
-            {"mailbox", address.mailbox},
-            {"mailbox_key", address.mailbox_key}};
+    return written(address);
 }
 
 Result<VerbsAddress> read_address(const Json& json) {
     VerbsAddress address;
-    if (!json.is_object()) {
-        return fail("the other side's RDMA address is not understood: are both nodes' rdma-nccl of the same version?");
+    StrictReader reader(json);
+    if (json.is_object()) {
+        fields(reader, address);
+        reader.check("mtu", is_mtu(address.mtu));
+        reader.check("queue_pairs", are_numbers(address.queue_pairs));
+        reader.check("packet_numbers", are_numbers(address.packet_numbers) &&
+                                           address.packet_numbers.size() == address.queue_pairs.size());
+        reader.check("size", address.size > 0);
     }
-    if (const auto wrong = take_all(json, address); !wrong.empty()) {
-        return fail("the other side's RDMA address is not understood (" + std::string(wrong) +
-                    "): are both nodes' rdma-nccl of the same version?");
+    if (!json.is_object() || !reader.wrong().empty()) {
+        return fail(format_text("the other side's RDMA address is not understood{}: are both nodes' rdma-nccl of the "
+                                "same version?",
+                                json.is_object() ? format_text(" ({})", reader.wrong()) : ""));
     }
     return address;
 }

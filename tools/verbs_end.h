@@ -38,7 +38,7 @@ struct VerbsBandwidth {
 /// Errors of all functions say what it means: "n01 mlx5_0:1: no answer from 10.77.1.2 (RETRY_EXC_ERR), although IP
 /// reaches it: ...". Error::os_error is that of the verbs call, where there is one. After an error of a transfer the
 /// queue pairs are of no use any more; cause() then tells what ails the link. A peer that is silent is given up after
-/// six seconds, at most, and what is in flight takes on the slowest link (tools/pairs_patience.h), beside the time that
+/// six seconds, at most, and what is in flight takes on the slowest link (slowest_transfer()), beside the time that
 /// a function may take.
 ///
 /// Errors do not say which port it is: who asks knows.

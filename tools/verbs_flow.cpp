@@ -3,7 +3,7 @@
 
 #ifdef HAVE_IBVERBS
 
-#include "tools/pairs_patience.h"
+#include "tools/pairs_values.h"
 #include "tools/steady_rate.h"
 
 #include <algorithm>

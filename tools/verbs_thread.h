@@ -18,9 +18,12 @@ namespace rdma_nccl {
 
 class VerbsThread {
 public:
-    VerbsThread();
+    VerbsThread() : thread_([this] { serve(); }) {}
     /// Waits for what runs in it.
-    ~VerbsThread();
+    ~VerbsThread() {
+        add({});
+        thread_.join();
+    }
     VerbsThread(const VerbsThread&) = delete;
     VerbsThread& operator=(const VerbsThread&) = delete;
 
@@ -36,8 +39,28 @@ public:
 
 private:
     using Task = std::function<void(std::unique_ptr<VerbsEnd>&)>;
-    void add(Task task); ///< an empty one ends the thread
-    void serve();
+
+    /// An empty one ends the thread.
+    void add(Task task) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        tasks_.push_back(std::move(task));
+        ready_.notify_one();
+    }
+
+    void serve() {
+        std::unique_ptr<VerbsEnd> end;
+        for (;;) {
+            std::unique_lock<std::mutex> lock(mutex_);
+            ready_.wait(lock, [this] { return !tasks_.empty(); });
+            const Task task = std::move(tasks_.front());
+            tasks_.pop_front();
+            lock.unlock();
+            if (!task) {
+                return;
+            }
+            task(end);
+        }
+    }
 
     std::mutex mutex_;
     std::condition_variable ready_;

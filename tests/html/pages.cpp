@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: pages DIRECTORY: writes pages of fixed reports there, for html-test to look at.
 #include "tests/unit/pairs_cluster.h"
-#include "tools/bench_html.h"
+#include "tools/bench_output.h"
 #include "tools/pairs_output.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_layout.h"
 #include "tools/bench_order.h"
-#include "tools/ring_reduce.h"
+#include "tools/ring_link.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,7 @@
 // What a member of `rdma-nccl bench` does for whoever leads it, and what not.
 #include "tools/bench_order.h"
 
-#include "tools/bench_member.h"
+#include "tools/bench.h"
 #include "tools/measure_control.h"
 
 #include <gtest/gtest.h>

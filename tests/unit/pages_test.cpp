@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data of the pages; how they look is tests/html's.
 #include "tests/unit/pairs_cluster.h"
-#include "tools/bench_html.h"
+#include "tools/bench_output.h"
 #include "tools/pages.h"
 #include "tools/pairs_output.h"
 
@@ -81,7 +81,7 @@ TEST(PairsHtml, HasAllThatWasMeasured) {
     EXPECT_EQ(data["notes_of"], Json::parse(R"([[2, ["ECN marks"]]])"));
     EXPECT_EQ(data["nodes"][2]["rails"], Json::parse(R"(["mlx5_0:1", "mlx5_1:1"])"));
     EXPECT_EQ(data["floor_gbps"], 360);
-    EXPECT_EQ(data["exit_code"], 2);
+    EXPECT_EQ(data["verdict"], "failed");
     EXPECT_EQ(data["faults"][0][2], true);
 }
 

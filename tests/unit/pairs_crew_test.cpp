@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/pairs_report.h"
+#include "tools/pairs.h"
 #include "tools/pairs_crew.h"
-#include "tools/pairs_head.h"
 #include "tools/pairs_node.h"
-#include "tools/pairs_terms.h"
+#include "tools/pairs_words.h"
 
 #include <ctime>
 #include <gtest/gtest.h>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/step.h"
 #include "tests/unit/pairs_report.h"
-#include "tools/measure_dismiss.h"
-#include "tools/pairs_head.h"
+#include "tools/measure_control.h"
+#include "tools/pairs.h"
 #include "tools/pairs_node.h"
+#include "tools/pairs_progress.h"
 #include "tools/verbs_address.h"
 
 #include <deque>

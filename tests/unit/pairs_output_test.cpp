@@ -2,7 +2,7 @@
 #include "tests/unit/pairs_report.h"
 #include "tools/pairs_node.h"
 #include "tools/pairs_output.h"
-#include "tools/pairs_terms.h"
+#include "tools/pairs_words.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 #include "tests/unit/pairs_report.h"
 #include "tools/pairs_heat.h"
 #include "tools/pairs_output.h"
+#include "tools/pairs_words.h"
 
 #include <gtest/gtest.h>
 #include <string_view>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a measurement of a link makes of its samples, and the pattern that proves its data.
 #include "tools/ip_reach.h"
-#include "tools/latency_summary.h"
+#include "tools/pairs_samples.h"
 #include "tools/steady_rate.h"
 #include "tools/thread_pin.h"
 #include "tools/verbs_end.h"

@@ -3,10 +3,10 @@
 
 #include "lib/bytes_text.h"
 #include "lib/format.h"
+#include "tools/bench_batch.h"
 #include "tools/bench_tile.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <span>
 #include <vector>
@@ -15,15 +15,10 @@ namespace rdma_nccl {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Batches = BenchBatches<NcclFailure>;
 
 constexpr std::size_t staging_size = std::size_t{16} << 20; // of the host's memory, to fill and compare
 constexpr std::size_t scratch_size = 256;                   // of the GPU's, for what ranks tell each other
-
-/// Signs of life come at most so often, and a batch is waited for about so often: a run without RDMA may be a hundred
-/// times as slow as one with it, and is no hang.
-constexpr std::chrono::milliseconds news_pause(500);
-constexpr double seconds_of_silence = 1;
 
 tl::unexpected<NcclFailure> of_cuda(const Error& error) {
     return tl::unexpected(NcclFailure{error.message, false});
@@ -40,7 +35,7 @@ class Measurement {
 public:
     Measurement(const Communicator& communicator, const BenchWork& work, const MeasureReport& report, CudaMemory send,
                 CudaMemory receive, CudaMemory scratch)
-        : communicator_(communicator), work_(work), report_(report), send_(std::move(send)),
+        : communicator_(communicator), work_(work), news_(report.at), send_(std::move(send)),
           receive_(std::move(receive)), scratch_(std::move(scratch)), staging_(std::min(staging_size, send_.size())) {}
 
     static NcclResult<Measurement> prepare(const Communicator& communicator, const BenchWork& work,
@@ -70,16 +65,13 @@ public:
     }
 
     /// `what`: said now, and as long as it goes on.
-    void begin(std::string what) {
-        what_ = std::move(what);
-        last_news_ = Clock::now();
-        report_.at(what_);
-    }
+    void begin(std::string what) { news_.begin(std::move(what)); }
 
     NcclResult<BenchRow> measure(const Item& item) {
         const double factor = bus_factor(item.call.operation, communicator_.ranks());
-        call_seconds_ = 0;
-        auto iterations = warm_up(item);
+        Batches batches(
+            work_, communicator_.ranks(), [this](double value) { return communicator_.sum(value, scratch_); }, news_);
+        const auto iterations = batches.warm_up(calls_of(item, false));
         if (!iterations) {
             return tl::unexpected(iterations.error());
         }
@@ -90,13 +82,13 @@ public:
         row.type = work_.type;
         row.redop = has_reduction(item.call.operation) ? work_.redop : "none";
         row.root = item.call.operation == Collective::Broadcast ? work_.root : -1;
-        auto times = measure(item, false, *iterations, factor);
+        auto times = measure(batches, item, false, *iterations, factor);
         if (!times) {
             return tl::unexpected(times.error());
         }
         row.out_of_place = *times;
         if (has_in_place(item.call.operation) && !work_.out_of_place_only) {
-            times = measure(item, true, *iterations, factor);
+            times = measure(batches, item, true, *iterations, factor);
             if (!times) {
                 return tl::unexpected(times.error());
             }
@@ -123,84 +115,26 @@ private:
         return call;
     }
 
-    /// What is being done goes on.
-    void live() {
-        if (const auto now = Clock::now(); now - last_news_ >= news_pause) {
-            last_news_ = now;
-            report_.at(what_);
-        }
-    }
-
-    /// How many calls are put into the stream before it is waited for: small ones all at once.
-    [[nodiscard]] unsigned calls_at_once() const {
-        const double fit = call_seconds_ > 0 ? std::ceil(seconds_of_silence / call_seconds_) : work_.iterations;
-        return static_cast<unsigned>(std::clamp(fit, 1.0, 1e6));
-    }
-
-    NcclResult<void> batch(const Item& item, bool in_place, unsigned count) {
-        const unsigned at_once = calls_at_once();
-        for (unsigned i = 0; i < count; ++i) {
-            if (auto started = communicator_.start(placed(item, in_place, i)); !started) {
-                return started;
-            }
-            if ((i + 1) % at_once == 0 || i + 1 == count) {
-                if (auto finished = communicator_.finish(); !finished) {
-                    return finished;
+    /// Puts calls into the stream, and waits for them.
+    [[nodiscard]] Batches::Calls calls_of(const Item& item, bool in_place) const {
+        return [this, &item, in_place](unsigned first, unsigned count) -> NcclResult<void> {
+            for (unsigned i = first; i < first + count; ++i) {
+                if (auto started = communicator_.start(placed(item, in_place, i)); !started) {
+                    return started;
                 }
-                live();
             }
-        }
-        return {};
+            return communicator_.finish();
+        };
     }
 
-    /// Seconds of one call, averaged over calls and ranks.
-    NcclResult<double> timed_batch(const Item& item, bool in_place, unsigned count) {
-        if (auto together = communicator_.sum(0, scratch_); !together) {
-            return together;
-        }
-        const auto start = Clock::now();
-        if (auto done = batch(item, in_place, count); !done) {
-            return tl::unexpected(done.error());
-        }
-        const double seconds = std::chrono::duration<double>(Clock::now() - start).count() / count;
-        const auto sum = communicator_.sum(seconds, scratch_);
-        live();
-        return sum.map([this](double all) { return all / communicator_.ranks(); });
-    }
-
-    /// One call that is timed: all ranks come to the same time, and to how many such calls fit into a batch.
-    NcclResult<unsigned> fitting_calls(const Item& item) {
-        const auto one = timed_batch(item, false, 1);
-        if (!one) {
-            return tl::unexpected(one.error());
-        }
-        call_seconds_ = *one;
-        const double fit = *one > 0 ? std::floor(work_.batch_seconds / *one) : work_.iterations;
-        return static_cast<unsigned>(std::clamp(fit, 1.0, 1e6));
-    }
-
-    /// Gives back how many iterations a batch has: the time of a warm call tells. The first call, which may connect,
-    /// is the slowest; it tells how many more there is time for.
-    NcclResult<unsigned> warm_up(const Item& item) {
-        auto first = fitting_calls(item);
-        if (!first) {
-            return first;
-        }
-        if (const unsigned more = std::min(std::max(work_.warm_up, 1U) - 1, *first); more > 0) {
-            if (auto warm = batch(item, false, more); !warm) {
-                return tl::unexpected(warm.error());
-            }
-        }
-        return fitting_calls(item).map([this](unsigned fit) { return std::min(fit, work_.iterations); });
-    }
-
-    NcclResult<BenchTimes> measure(const Item& item, bool in_place, unsigned iterations, double factor) {
+    NcclResult<BenchTimes> measure(Batches& batches, const Item& item, bool in_place, unsigned iterations, double factor) {
+        const auto calls = calls_of(item, in_place);
         std::vector<double> seconds;
         for (unsigned i = 0; i < work_.repeats; ++i) {
-            if (auto first = batch(item, in_place, 1); !first) {
+            if (auto first = calls(0, 1); !first) {
                 return tl::unexpected(first.error());
             }
-            auto time = timed_batch(item, in_place, iterations);
+            auto time = batches.time(calls, iterations);
             if (!time) {
                 return tl::unexpected(time.error());
             }
@@ -233,7 +167,7 @@ private:
                 return written;
             }
             done += part.size();
-            live();
+            news_.live();
         }
         return {};
     }
@@ -250,7 +184,7 @@ private:
             }
             wrong += count_wrong(settings, tile, part, first + done / type_size);
             done += part.size();
-            live();
+            news_.live();
         }
         return wrong;
     }
@@ -299,7 +233,7 @@ private:
         if (!ready) {
             return of_cuda(ready.error());
         }
-        if (auto done = communicator_.sum(0, scratch_).and_then([&](double) { return batch(item, in_place, 1); });
+        if (auto done = communicator_.sum(0, scratch_).and_then([&](double) { return calls_of(item, in_place)(0, 1); });
             !done) {
             return tl::unexpected(done.error());
         }
@@ -314,10 +248,7 @@ private:
 
     const Communicator& communicator_;
     const BenchWork& work_;
-    const MeasureReport& report_;
-    std::string what_;        ///< is done now
-    double call_seconds_ = 0; ///< of this size, the same for all ranks; 0: not yet known
-    Clock::time_point last_news_;
+    BenchNews news_;
     CudaMemory send_, receive_, scratch_;
     std::vector<std::byte> staging_;
     std::uint64_t seed_ = 0;

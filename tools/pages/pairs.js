@@ -47,16 +47,16 @@ document.getElementById("about").textContent = about.filter(Boolean).join(" · "
 if (data.ended_early) note(`Ended early (${data.ended_early}): ${count} of ${data.planned} pairs were measured.`, true);
 for (const text of data.notes) if (!data.ended_early || !text.startsWith("ended early")) note(text);
 
-const verdict_words = [["good", "good"], ["slow", "warn"], ["failed", "bad"], ["nothing measured", "warn"]][data.exit_code] || ["?", ""];
+const verdict_tag = tag_of[data.verdict] || "warn";
 const cards = add(page, "div", {class: "cards"});
 const card = (name, value, kind) => add(add(cards, "div", {class: "card " + (kind || "")}, ), "b", {text: value}).parentElement.append(Object.assign(document.createElement("span"), {className: "soft", textContent: name}));
-card("verdict", verdict_words[0], verdict_words[1]);
+card("verdict", data.verdict, verdict_tag);
 card("median, Gb/s", number(data.median_gbps));
 card("median deviation, Gb/s", number(data.mad_gbps));
 if (data.floor_gbps !== null) card("floor, Gb/s", number(data.floor_gbps));
 card("median latency, us", number(data.median_latency_us));
 card("pairs measured", count === data.planned ? String(count) : `${count} of ${data.planned}`);
-card("faults", String(data.faults.length), data.faults.length ? verdict_words[1] : "");
+card("faults", String(data.faults.length), data.faults.length ? verdict_tag : "");
 
 // --- Faults and suspects ---
 const top_part = section(data.faults.length ? "Faults" : count ? "No faults" : "No results");

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command lines of `rdma-nccl pairs` and `rdma-nccl bench` have in common.
+#pragma once
+
+#include "tools/settings_options.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace rdma_nccl {
+
+/// The same on all members.
+struct MeasureOptions {
+    SettingsOptions settings;
+    std::optional<std::chrono::milliseconds> time_limit;
+    std::chrono::milliseconds join_time{60000}; ///< how long members are waited for
+    bool json = false;
+    bool quiet = false;    ///< no progress
+    std::string csv, html; ///< files; "-": stdout; empty: none
+};
+
+/// As the line has them.
+struct MeasureLimits {
+    double time_limit_s = 0; ///< 0: none
+    double join_s = 60;
+
+    void apply(MeasureOptions& options) const;
+};
+
+inline constexpr double most_measure_seconds = 7 * 86400.0;
+
+std::chrono::milliseconds time_of_seconds(double seconds);
+
+/// A number that has a default.
+template<typename T>
+CLI::Option* add_number(CLI::App& command, const char* names, T& value, const char* what, T least, T most,
+                        const char* type = "N") {
+    return command.add_option(names, value, what)
+        ->type_name(type)
+        ->check(CLI::Range(least, most))
+        ->capture_default_str();
+}
+
+void add_limit_options(CLI::App& command, MeasureLimits& limits);
+
+/// `csv`, `html`: what these files hold.
+void add_form_options(CLI::App& command, MeasureOptions& options, const char* csv, const char* html);
+
+} // namespace rdma_nccl
