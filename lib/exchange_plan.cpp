@@ -5,6 +5,7 @@
 #include "lib/hostlist.h"
 #include "lib/layout.h"
 #include "lib/report.h"
+#include "lib/text.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -150,11 +151,7 @@ std::string port_values(const NodeReport& report, const std::function<std::strin
             values.insert(std::move(text));
         }
     }
-    std::string all;
-    for (const auto& text : values) {
-        all += (all.empty() ? "" : ", ") + text;
-    }
-    return all;
+    return joined(values);
 }
 
 std::string link_layer_of(const ReportedPort& port) {

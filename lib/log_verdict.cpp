@@ -2,18 +2,11 @@
 #include "lib/log_verdict.h"
 
 #include "lib/format.h"
+#include "lib/text.h"
 
 namespace rdma_nccl {
 
 namespace {
-
-std::string joined(const std::vector<std::string>& texts) {
-    std::string all;
-    for (const auto& text : texts) {
-        all += (all.empty() ? "" : ", ") + text;
-    }
-    return all;
-}
 
 /// "3 of 8 connections": of the connections that need a network.
 std::string part(std::uint64_t some, std::uint64_t all) {

@@ -97,14 +97,14 @@ void add_ranks(VariableList& variables, const Plan& plan, const NodeFacts& facts
 
 void forbid_other_layout(VariableList& variables, Plan& plan) {
     const auto forbid = [&](auto names, std::string_view remedy) {
-        std::string users;
+        std::vector<std::string_view> users;
         for (const auto name : names) {
             if (variables.forbid(name, "not in this layout")) {
-                users += (users.empty() ? "" : ", ") + std::string(name);
+                users.push_back(name);
             }
         }
         if (!users.empty()) {
-            plan.warnings.push_back(format_text("{} set in the environment, kept: {}", users, remedy));
+            plan.warnings.push_back(format_text("{} set in the environment, kept: {}", joined(users), remedy));
         }
     };
     if (plan.layout.layout == Layout::Rank) {

@@ -33,19 +33,17 @@ struct Word {
 template<typename T, std::size_t N>
 Problem set_word(T& target, std::string_view text, const std::array<Word<T>, N>& words) {
     std::vector<std::string_view> names;
-    std::string list;
     for (const auto& word : words) {
         if (word.text == text) {
             target = word.value;
             return std::nullopt;
         }
         names.push_back(word.text);
-        list += (list.empty() ? "" : ", ") + std::string(word.text);
     }
     if (const auto near = nearest_word(text, names)) {
-        return format_text("expected one of {}; did you mean {}?", list, *near);
+        return format_text("expected one of {}; did you mean {}?", joined(names), *near);
     }
-    return format_text("expected one of {}", list);
+    return format_text("expected one of {}", joined(names));
 }
 
 Problem set_switch(bool& target, std::string_view text) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -41,6 +42,22 @@ std::optional<T> parse_number(std::string_view text, int base = 10) {
 
 /// The entry of `words` that a user most likely meant by `word` (edit distance, prefix), or nullopt when none is near.
 std::optional<std::string_view> nearest_word(std::string_view word, const std::vector<std::string_view>& words);
+
+/// All of them, with `between` between them.
+template<typename Texts>
+std::string joined(const Texts& texts, std::string_view between = ", ") {
+    std::string all;
+    for (const auto& text : texts) {
+        all += all.empty() ? "" : between;
+        all += text;
+    }
+    return all;
+}
+
+/// A cell of a table: "-" for an empty text.
+inline std::string or_dash(std::string text) {
+    return text.empty() ? "-" : std::move(text);
+}
 
 /// The last component of a path: "/usr/bin/torchrun" gives "torchrun".
 std::string_view base_name(std::string_view path);

@@ -5,6 +5,7 @@
 #include "lib/format.h"
 #include "lib/hostlist.h"
 #include "lib/log_verdict.h"
+#include "lib/text.h"
 
 #include <algorithm>
 #include <map>
@@ -46,14 +47,6 @@ Verdict judge_amounts(const Bytes& rdma, const Bytes& sockets, double share) {
         return Verdict::NotUsed;
     }
     return share >= used_share && rdma.most() >= enough_to_judge ? Verdict::Used : Verdict::Mixed;
-}
-
-std::string join(const std::vector<std::string>& texts, std::string_view between = ", ") {
-    std::string all;
-    for (const auto& text : texts) {
-        all += all.empty() ? text : format_text("{}{}", between, text);
-    }
-    return all;
 }
 
 std::uint64_t median_of(std::vector<std::uint64_t> values) {
@@ -111,7 +104,7 @@ bool judge_balance(const NodeEvidence& node, NodeVerdict& verdict) {
     }
     const bool all_needed = node.rank_per_gpu && node.gpus >= expected && 2 * idle.size() < expected;
     if (!idle.empty()) {
-        (all_needed ? verdict.why : verdict.notes).push_back(format_text("{} stayed idle", join(idle)));
+        (all_needed ? verdict.why : verdict.notes).push_back(format_text("{} stayed idle", joined(idle)));
     }
     return all_needed && !idle.empty();
 }
@@ -137,7 +130,7 @@ void add_causes(const NodeEvidence& node, Verdict verdict, std::vector<std::stri
 
 /// Whose they may be that is taken for the step's.
 std::string others_of(const NodeEvidence& node) {
-    return node.qps.others.empty() ? "another step" : join(node.qps.others);
+    return node.qps.others.empty() ? "another step" : joined(node.qps.others);
 }
 
 void note_others_sockets(NodeVerdict& verdict) {
@@ -181,8 +174,7 @@ void judge_without_bytes(NodeVerdict& verdict) {
             problems.insert(port.problem);
         }
     }
-    verdict.why.push_back(format_text("no port has byte counters{}{}", problems.empty() ? "" : ": ",
-                                      join({problems.begin(), problems.end()})));
+    verdict.why.push_back(format_text("no port has byte counters{}{}", problems.empty() ? "" : ": ", joined(problems)));
 }
 
 bool is_kernel(const std::string& other) {

@@ -19,10 +19,6 @@ namespace {
 
 constexpr std::string_view indent = "  ";
 
-std::string or_dash(std::string text) {
-    return text.empty() ? "-" : std::move(text);
-}
-
 std::string joined(const std::vector<std::string>& words) {
     std::string text;
     for (const auto& word : words) {

@@ -3,6 +3,7 @@
 
 #include "lib/fabric_parse.h"
 #include "lib/format.h"
+#include "lib/text.h"
 
 #include <algorithm>
 #include <array>
@@ -18,10 +19,6 @@ using Rows = std::vector<Row>;
 
 Rows titles() {
     return {{"DEV", "PORT", "INDEX", "GID", "IPv4", "VER", "NETDEV", "USED/REASON"}};
-}
-
-std::string or_dash(std::string text) {
-    return text.empty() ? "-" : std::move(text);
 }
 
 Row gid_row(const PortView& view, const Gid& gid, std::string netdev, std::string remark) {

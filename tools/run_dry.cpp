@@ -99,8 +99,8 @@ Variables take_common(std::vector<DryRank>& ranks) {
     return common;
 }
 
-std::string or_dash(std::string_view text) {
-    return text.empty() ? "-" : printable(text, longest_word);
+std::string word_or_dash(std::string_view text) {
+    return or_dash(printable(text, longest_word));
 }
 
 std::string joined(const std::vector<std::string>& texts) {
@@ -140,9 +140,9 @@ std::string ranks_text(const std::vector<DryRank>& ranks) {
     }
     for (const auto& rank : ranks) {
         const auto& memory = rank.binding.memory_node;
-        rows.push_back({std::to_string(rank.rank), std::to_string(rank.local_rank), or_dash(rank.devices.gpu),
-                        or_dash(rank.devices.gpu_pci), or_dash(rank.devices.gpu_uuid),
-                        or_dash(joined(rank.devices.hcas)), or_dash(rank.binding.cpus.list()),
+        rows.push_back({std::to_string(rank.rank), std::to_string(rank.local_rank), word_or_dash(rank.devices.gpu),
+                        word_or_dash(rank.devices.gpu_pci), word_or_dash(rank.devices.gpu_uuid),
+                        word_or_dash(joined(rank.devices.hcas)), word_or_dash(rank.binding.cpus.list()),
                         memory ? format_text("node {}", *memory) : "-"});
         if (several) {
             rows.back().push_back(command_of(rank));

@@ -155,10 +155,6 @@ std::string picture(const Part& part) {
 constexpr std::size_t column_count = 8;
 using Cells = std::array<std::string, column_count>;
 
-std::string or_dash(std::string text) {
-    return text.empty() ? "-" : std::move(text);
-}
-
 Cells rank_cells(const NodePlacement& placed, const RankPlacement& rank) {
     std::string gpus;
     for (const auto gpu : rank.gpus) {

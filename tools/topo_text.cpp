@@ -17,10 +17,6 @@ std::string count(std::size_t number, std::string_view what) {
     return format_text("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
-std::string or_dash(std::string text) {
-    return text.empty() ? "-" : std::move(text);
-}
-
 template<typename T>
 std::string number_text(const std::optional<T>& number) {
     return number ? format_text("{}", *number) : "-";

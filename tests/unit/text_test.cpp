@@ -2,6 +2,7 @@
 #include "lib/text.h"
 
 #include <gtest/gtest.h>
+#include <set>
 
 namespace rdma_nccl {
 namespace {
@@ -17,6 +18,14 @@ TEST(Text, TrimsAndSplits) {
     EXPECT_TRUE(split_words(" ").empty());
     EXPECT_EQ(split_once("a=b=c", '=').value, "b=c");
     EXPECT_FALSE(split_once("a", '=').value.has_value());
+}
+
+TEST(Text, JoinsAndFillsCells) {
+    EXPECT_EQ(joined(Parts{"a", "b"}), "a, b");
+    EXPECT_EQ(joined(std::set<std::string>{"b", "a"}, "; "), "a; b");
+    EXPECT_EQ(joined(Parts{}), "");
+    EXPECT_EQ(or_dash(""), "-");
+    EXPECT_EQ(or_dash("a"), "a");
 }
 
 TEST(Text, NumbersAreWholeOrNothing) {
