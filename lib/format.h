@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 #include <string>
+#include <string_view>
 
 namespace rdma_nccl {
 
@@ -15,6 +16,11 @@ std::string format_erased(fmt::string_view text, fmt::format_args arguments);
 template<typename... T>
 std::string format_text(fmt::format_string<T...> text, T&&... arguments) {
     return format_erased(text, fmt::make_format_args(arguments...));
+}
+
+/// "1 port", "2 ports".
+inline std::string count_text(std::size_t number, std::string_view noun) {
+    return format_text("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 } // namespace rdma_nccl

@@ -7,7 +7,7 @@
 #include "tools/exit_codes.h"
 #include "tools/print.h"
 #include "tools/run_signals.h"
-#include "tools/verify.h"
+#include "tools/verify_log.h"
 #include "tools/verify_watch.h"
 
 #include <array>
@@ -17,7 +17,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
 #include <iostream>
 #include <set>
 #include <sys/wait.h>
@@ -132,10 +131,8 @@ int print_verdict(const StepVerdict& verdict, const VerifyNodeOptions& options, 
         }
     }
     if (!options.output.empty()) {
-        std::ofstream file(options.output);
-        file << text << std::flush;
-        if (!file) {
-            print_error(format_text("verify: {}: {}", options.output, std::strerror(errno)));
+        if (const int error = overwrite_file(options.output, text); error != 0) {
+            print_error(format_text("verify: {}: {}", options.output, std::strerror(error)));
             return exit_cannot_tell;
         }
     } else if (!options.program.empty()) {
