@@ -5,7 +5,6 @@
 #include "lib/settings.h"
 #include "tools/settings_options.h"
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -39,7 +38,5 @@ struct CheckOptions {
 /// 0 good, 1 warnings, 2 critical, 3 cannot tell; of Prolog 0 and 1; of Health 0, 3 when Slurm could not be asked or
 /// told; of Quiet 0, 3 when a file could not be written.
 int check_command(const CheckOptions& options);
-
-void add_check_command(CLI::App& app, int& exit_code);
 
 } // namespace rdma_nccl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/check.h"
+#include "tools/commands.h"
 
 #include <memory>
 #include <unistd.h>

@@ -101,10 +101,7 @@ Problem set_scontrol(Expectations& e, std::string_view v) {
 
 Problem add_checks(std::set<std::string, std::less<>>& target, std::string_view v) {
     std::vector<std::string_view> known;
-    known.reserve(check_names().size());
-    for (const auto& name : check_names()) {
-        known.push_back(name.id);
-    }
+    std::ranges::transform(check_names(), std::back_inserter(known), &CheckName::id);
     std::string spaced(v);
     std::replace(spaced.begin(), spaced.end(), ',', ' ');
     for (const auto word : split_words(spaced)) {
@@ -153,10 +150,7 @@ Problem assign(Expectations& expectations, std::string_view line) {
     const auto* const key = std::find_if(keys.begin(), keys.end(), [name](const Key& k) { return k.name == name; });
     if (key == keys.end()) {
         std::vector<std::string_view> names;
-        names.reserve(keys.size());
-        for (const auto& known : keys) {
-            names.push_back(known.name);
-        }
+        std::ranges::transform(keys, std::back_inserter(names), &Key::name);
         const auto near = nearest_word(name, names);
         return format_text("unknown key \"{}\"{}", printable(name, 40),
                            near ? format_text("; did you mean {}?", *near) : "");

@@ -5,7 +5,6 @@
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/check_judge.h"
-#include "tools/check_pci_config.h"
 #include "tools/node_plan.h"
 
 #include <algorithm>
@@ -18,9 +17,10 @@ namespace {
 
 constexpr std::size_t short_file = 256;
 
-std::optional<unsigned> read_unsigned(const Root& root, const std::string& path) {
+template<typename Number = unsigned>
+std::optional<Number> read_value(const Root& root, const std::string& path) {
     const auto text = root.read(path, short_file);
-    return text ? parse_number<unsigned>(*text) : std::nullopt;
+    return text ? parse_number<Number>(*text) : std::nullopt;
 }
 
 /// "flags : fpu ... hypervisor ..." of the first CPU; Arm's kernels say nothing there, its firmware does.
@@ -110,6 +110,63 @@ std::optional<unsigned> parse_link_width(std::string_view text) {
 
 namespace {
 
+constexpr std::size_t header_size = 64;  ///< of a PCI function's configuration space, that users see
+constexpr std::size_t legacy_size = 256; ///< and root; PCI Express has more behind it
+
+unsigned byte_at(std::string_view bytes, std::size_t offset) {
+    return offset < bytes.size() ? static_cast<unsigned char>(bytes[offset]) : 0;
+}
+
+unsigned word_at(std::string_view bytes, std::size_t offset) {
+    return byte_at(bytes, offset) | byte_at(bytes, offset + 1) << 8U;
+}
+
+/// Where the PCI Express capability is; 0: nowhere.
+std::size_t express_capability(std::string_view bytes) {
+    constexpr unsigned pci_express = 0x10;
+    constexpr std::size_t pointer = 0x34;
+    constexpr int most = 48; // four bytes each: a list that is longer runs in a circle
+    std::size_t offset = byte_at(bytes, pointer) & 0xfcU;
+    for (int i = 0; i < most && offset >= header_size && offset + 4 <= bytes.size(); ++i) {
+        if (byte_at(bytes, offset) == pci_express) {
+            return offset;
+        }
+        offset = byte_at(bytes, offset + 1) & 0xfcU;
+    }
+    return 0;
+}
+
+/// Where an extended capability is; 0: nowhere.
+std::size_t extended_capability(std::string_view bytes, unsigned wanted) {
+    constexpr int most = (4096 - 256) / 8;
+    std::size_t offset = legacy_size;
+    for (int i = 0; i < most && offset >= legacy_size && offset + 4 <= bytes.size(); ++i) {
+        if (word_at(bytes, offset) == wanted) {
+            return offset;
+        }
+        offset = word_at(bytes, offset + 2) >> 4U & 0xffcU;
+    }
+    return 0;
+}
+
+} // namespace
+
+void read_pci_config(std::string_view bytes, PciFunction& function) {
+    constexpr unsigned acs = 0x000d;
+    constexpr unsigned request_and_completion_redirect = 0x4 | 0x8; // ACS control, bits 2 and 3
+    constexpr unsigned enable_relaxed_ordering = 0x10;              // device control, bit 4
+    function.config_known = bytes.size() > header_size;
+    function.config_extended = bytes.size() > legacy_size;
+    if (const auto express = express_capability(bytes); express != 0) {
+        function.relaxed_orders = (word_at(bytes, express + 8) & enable_relaxed_ordering) != 0;
+    }
+    if (const auto control = extended_capability(bytes, acs); control != 0) {
+        function.acs_redirects = (word_at(bytes, control + 6) & request_and_completion_redirect) != 0;
+    }
+}
+
+namespace {
+
 PciFunction read_function(const Root& root, const std::string& path) {
     constexpr std::size_t whole_config = 4096;
     PciFunction function;
@@ -124,9 +181,9 @@ PciFunction read_function(const Root& root, const std::string& path) {
     function.iommu_type = read("iommu_group/type");
     auto config = root.read(path + "/config", whole_config).value_or("");
     // read() takes white space from the end, which here may be registers: what counts is how much a user gets.
-    constexpr std::size_t header = 64;
-    constexpr std::size_t legacy = 256;
-    config.resize(config.size() > legacy ? whole_config : config.size() > header ? legacy : config.size());
+    config.resize(config.size() > legacy_size   ? whole_config
+                  : config.size() > header_size ? legacy_size
+                                                : config.size());
     read_pci_config(config, function);
     return function;
 }
@@ -161,8 +218,8 @@ namespace {
 
 /// Of `all` and the interface the greater.
 std::optional<unsigned> read_sysctl(const Root& root, const std::string& netdev, const char* name) {
-    const auto own = read_unsigned(root, format_text("/proc/sys/net/ipv4/conf/{}/{}", netdev, name));
-    const auto all = read_unsigned(root, format_text("/proc/sys/net/ipv4/conf/all/{}", name));
+    const auto own = read_value(root, format_text("/proc/sys/net/ipv4/conf/{}/{}", netdev, name));
+    const auto all = read_value(root, format_text("/proc/sys/net/ipv4/conf/all/{}", name));
     return own && all ? std::optional(std::max(*own, *all)) : own;
 }
 
@@ -173,7 +230,7 @@ std::optional<bool> read_ecn(const Root& root, const std::string& netdev) {
     for (const char* const side : {"roce_np", "roce_rp"}) {
         for (unsigned priority = 0; priority < priorities; ++priority) {
             const auto value =
-                read_unsigned(root, format_text("/sys/class/net/{}/ecn/{}/enable/{}", netdev, side, priority));
+                read_value(root, format_text("/sys/class/net/{}/ecn/{}/enable/{}", netdev, side, priority));
             if (value) {
                 on = on.value_or(true) && *value != 0;
             }
@@ -230,12 +287,11 @@ constexpr std::array port_counters = {
 };
 
 /// Words of four bytes on every link layer (kernel Documentation/ABI/stable/sysfs-class-infiniband).
-void read_bytes(const Root& root, const JudgedPort& port, const std::string& directory, Counts& counts) {
+void read_bytes(const Root& root, const JudgedPort& port, Counts& counts) {
     constexpr std::uint64_t word = 4;
     for (const auto& [file, name] :
-         {std::pair("port_xmit_data", "transmit_bytes"), {"port_rcv_data", "receive_bytes"}}) {
-        const auto text = root.read(format_text("{}/counters/{}", directory, file), short_file);
-        if (const auto value = text ? parse_number<std::uint64_t>(*text) : std::nullopt) {
+         {std::pair("counters/port_xmit_data", "transmit_bytes"), {"counters/port_rcv_data", "receive_bytes"}}) {
+        if (const auto value = read_value<std::uint64_t>(root, port.file(file))) {
             counts.emplace(format_text("{} {}", port.name(), name), *value * word);
         }
     }
@@ -263,16 +319,14 @@ void inspect_counts(const Root& root, CheckFacts& facts) {
         if (!port.hca.answers) {
             continue;
         }
-        const auto directory = format_text("/sys/class/infiniband/{}/ports/{}", port.hca.name, port.port.number);
         for (const char* const counter : port_counters) {
-            const auto text = root.read(format_text("{}/{}", directory, counter), short_file);
-            if (const auto value = text ? parse_number<std::uint64_t>(*text) : std::nullopt) {
+            if (const auto value = read_value<std::uint64_t>(root, port.file(counter))) {
                 facts.now.counts.emplace(format_text("{} {}", port.name(), base_name(counter)), *value);
             }
         }
-        read_bytes(root, port, directory, facts.now.counts);
+        read_bytes(root, port, facts.now.counts);
         if (!port.is_roce()) {
-            read_pkeys(root, directory + "/pkeys", facts.pkeys[port.name()]);
+            read_pkeys(root, port.file("pkeys"), facts.pkeys[port.name()]);
         }
         if (port.choice.gid_index) {
             facts.now.gid_indices.emplace(port.name(), *port.choice.gid_index);
@@ -280,7 +334,7 @@ void inspect_counts(const Root& root, CheckFacts& facts) {
         const auto* const netdev = netdev_of(facts, port);
         const auto changes = netdev == nullptr
                                  ? std::nullopt
-                                 : read_unsigned(root, format_text("/sys/class/net/{}/carrier_changes", netdev->name));
+                                 : read_value(root, format_text("/sys/class/net/{}/carrier_changes", netdev->name));
         if (changes) {
             facts.now.counts.emplace(format_text("{} carrier_changes", netdev->name), *changes);
         }

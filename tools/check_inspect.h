@@ -36,6 +36,10 @@ std::optional<ProcessLimit> parse_limit(std::string_view limits, std::string_vie
 void parse_nvidia_version(std::string_view text, KernelFacts& kernel);
 /// "16.0 GT/s PCIe", and "8 GT/s" of older kernels; nullopt: "Unknown" and what makes no sense.
 std::optional<double> parse_link_speed(std::string_view text);
+/// What only a PCI function's configuration space tells (PCI Express Base Specification, 7.5 and 7.7): sets
+/// config_known, config_extended, acs_redirects and relaxed_orders from the bytes of the file `config`: 64 of them for
+/// users, 256 or 4096 for root. Any bytes may come in.
+void read_pci_config(std::string_view bytes, PciFunction& function);
 /// Lanes: nullopt for 0, 255 (which some virtual machines show) and what makes no sense.
 std::optional<unsigned> parse_link_width(std::string_view text);
 

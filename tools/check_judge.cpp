@@ -12,6 +12,20 @@ std::string port_name(const std::string& hca, unsigned port) {
     return format_text("{}:{}", hca, port);
 }
 
+std::string JudgedPort::file(std::string_view file_name) const {
+    return format_text("/sys/class/infiniband/{}/ports/{}/{}", hca.name, port.number, file_name);
+}
+
+void judge_number(CheckResult& result, std::size_t found, unsigned expected, std::string_view key,
+                  std::string missing) {
+    result.expected = format_text("{}", expected);
+    if (found != expected) {
+        result.set(found < expected ? CheckStatus::Fail : CheckStatus::Warn,
+                   format_text("{}, {} expected", result.message, expected),
+                   found < expected ? std::move(missing) : format_text("correct {} in the file of expectations", key));
+    }
+}
+
 bool is_gpu_node(const CheckFacts& facts) {
     return !facts.fabric.gpus.empty();
 }

@@ -26,6 +26,10 @@ CheckResults judge_node(const CheckFacts& facts, const Expectations& expected);
 /// whose jobs bring all libraries along in containers lacks them rightly, and an HCA may be there that nobody uses.
 void warn_of_the_unexpected(CheckResults& results, const Expectations& expected);
 
+/// A number of things against `expected`. Fewer fail, with what to do about `missing`; `key` is that of the
+/// expectation.
+void judge_number(CheckResult& result, std::size_t found, unsigned expected, std::string_view key, std::string missing);
+
 /// Whether the node has GPUs that would use RDMA.
 bool is_gpu_node(const CheckFacts& facts);
 
@@ -35,6 +39,8 @@ struct JudgedPort {
     const Port& port;
     const PortChoice& choice;
     [[nodiscard]] std::string name() const { return port_name(hca.name, port.number); }
+    /// Of the port, in sysfs.
+    [[nodiscard]] std::string file(std::string_view file_name) const;
     [[nodiscard]] bool is_roce() const { return port.link_layer == LinkLayer::Ethernet; }
 };
 std::vector<JudgedPort> ports_of(const CheckFacts& facts);

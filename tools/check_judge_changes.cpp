@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace rdma_nccl {
 
@@ -26,8 +27,7 @@ struct Change {
 };
 
 /// The greatest growth among `names` of an item. A counter that went back was reset: nothing can be said.
-template<typename Names>
-Change growth(const CheckFacts& facts, const std::string& item, const Names& names) {
+Change growth(const CheckFacts& facts, const std::string& item, std::span<const std::string_view> names) {
     Change change;
     for (const std::string_view name : names) {
         const auto key = format_text("{} {}", item, name);
@@ -43,6 +43,10 @@ Change growth(const CheckFacts& facts, const std::string& item, const Names& nam
         }
     }
     return change;
+}
+
+Change growth(const CheckFacts& facts, const std::string& item, std::string_view name) {
+    return growth(facts, item, {&name, 1});
 }
 
 std::string span_text(const CheckFacts& facts) {
@@ -62,9 +66,7 @@ CheckResult judge(const CheckFacts& facts, const Kind& kind, const std::string& 
                   std::uint64_t allowed, std::string evidence) {
     CheckResult result{.id = kind.id, .item = item, .evidence = std::move(evidence)};
     if (!change.known) {
-        result.status = CheckStatus::Skip;
-        result.message = "has no counter of them, here or at the last check";
-        return result;
+        return result.set(CheckStatus::Skip, "has no counter of them, here or at the last check");
     }
     result.value = format_text("{}", change.count);
     result.expected = format_text("{}", allowed);
@@ -108,15 +110,14 @@ CheckResults judge_changes(const CheckFacts& facts, const Expectations& expected
                                    "congested or lossy network (PFC, ECN), an MTU that the switch does not carry"};
     CheckResults results;
     for (const auto& port : ports_of(facts)) {
-        const auto directory = format_text("/sys/class/infiniband/{}/ports/{}", port.hca.name, port.port.number);
-        auto down = growth(facts, port.name(), std::array<std::string_view, 1>{"link_downed"});
-        std::string evidence = directory + "/counters/link_downed";
+        auto down = growth(facts, port.name(), "link_downed");
+        std::string evidence = port.file("counters/link_downed");
         const auto* const netdev = netdev_of(facts, port);
         if (netdev != nullptr && !down.known) {
-            down = growth(facts, netdev->name, std::array<std::string_view, 1>{"carrier_changes"});
+            down = growth(facts, netdev->name, "carrier_changes");
             evidence = format_text("/sys/class/net/{}/carrier_changes", netdev->name);
         } else if (netdev != nullptr && down.count == 0 && port.is_roce()) {
-            const auto carrier = growth(facts, netdev->name, std::array<std::string_view, 1>{"carrier_changes"});
+            const auto carrier = growth(facts, netdev->name, "carrier_changes");
             down = carrier.count > 0 ? carrier : down;
         }
         if (port.choice.used() || down.count > 0) { // one that has just gone down is not used
@@ -126,10 +127,9 @@ CheckResults judge_changes(const CheckFacts& facts, const Expectations& expected
             continue;
         }
         results.push_back(judge(facts, errors, port.name(), growth(facts, port.name(), link_errors), expected.errors,
-                                directory + "/counters"));
-        results.push_back(judge(facts, timeouts, port.name(),
-                                growth(facts, port.name(), std::array<std::string_view, 1>{"local_ack_timeout_err"}),
-                                expected.timeouts, directory + "/hw_counters/local_ack_timeout_err"));
+                                port.file("counters")));
+        results.push_back(judge(facts, timeouts, port.name(), growth(facts, port.name(), "local_ack_timeout_err"),
+                                expected.timeouts, port.file("hw_counters/local_ack_timeout_err")));
     }
     return results;
 }

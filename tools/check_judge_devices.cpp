@@ -16,28 +16,15 @@ constexpr const char* class_directory = "/sys/class/infiniband";
 CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
     const std::size_t found = facts.fabric.hcas.size();
     CheckResult result{.id = "hca.count", .value = format_text("{}", found), .evidence = class_directory};
-    result.message = found == 0   ? "no RDMA device on this node"
-                     : found == 1 ? "1 RDMA device"
-                                  : format_text("{} RDMA devices", found);
-    if (!expected.hcas) {
-        if (found == 0) {
-            result.status = CheckStatus::Warn;
-            result.hint =
-                "if it has HCAs, load their driver (lspci shows them, dmesg why not); if it has none, say so: "
-                "hcas = 0 in the file of expectations";
-        }
-        return result;
-    }
-    result.expected = format_text("{}", *expected.hcas);
-    if (found < *expected.hcas) {
-        result.status = CheckStatus::Fail;
-        result.message += format_text(", {} expected", *expected.hcas);
-        result.hint = "see which is missing (rdma-nccl gids, lspci), and dmesg for why its driver gave up; reseat or "
-                      "replace the card if lspci does not show it";
-    } else if (found > *expected.hcas) {
+    result.message = found == 0 ? "no RDMA device on this node" : count_text(found, "RDMA device");
+    if (expected.hcas) {
+        judge_number(result, found, *expected.hcas, "hcas",
+                     "see which is missing (rdma-nccl gids, lspci), and dmesg for why its driver gave up; reseat or "
+                     "replace the card if lspci does not show it");
+    } else if (found == 0) {
         result.status = CheckStatus::Warn;
-        result.message += format_text(", {} expected", *expected.hcas);
-        result.hint = "correct hcas in the file of expectations";
+        result.hint = "if it has HCAs, load their driver (lspci shows them, dmesg why not); if it has none, say so: "
+                      "hcas = 0 in the file of expectations";
     }
     return result;
 }
@@ -62,13 +49,11 @@ void add_answers(const CheckFacts& facts, CheckResults& results) {
                            .message = "answers",
                            .evidence = format_text("{}/{}/ports/1/state", class_directory, hca.name)};
         if (facts.not_asked.contains(hca.name)) {
-            result.status = CheckStatus::Error;
-            result.message = "was not asked: the others took all the time";
-            result.hint = "see to those that do not answer, and check again";
+            result.set(CheckStatus::Error, "was not asked: the others took all the time",
+                       "see to those that do not answer, and check again");
         } else if (!hca.answers) {
-            result.status = CheckStatus::Fail;
-            result.message = "does not answer: its driver hangs";
-            result.hint = "look into dmesg for its firmware's fault; reset the device or the node";
+            result.set(CheckStatus::Fail, "does not answer: its driver hangs",
+                       "look into dmesg for its firmware's fault; reset the device or the node");
         }
         results.push_back(std::move(result));
     }
@@ -93,9 +78,8 @@ void add_firmware(const CheckFacts& facts, CheckResults& results) {
                                .value = hca->firmware,
                                .evidence = format_text("{}/{}/fw_ver", class_directory, hca->name)};
             if (versions.size() > 1) {
-                result.status = CheckStatus::Warn;
-                result.message += format_text(", others of this model have another");
-                result.hint = "bring all cards of a model to one version (mlxfwmanager, or the maker's tool)";
+                result.set(CheckStatus::Warn, result.message + ", others of this model have another",
+                           "bring all cards of a model to one version (mlxfwmanager, or the maker's tool)");
             }
             results.push_back(std::move(result));
         }
@@ -116,15 +100,13 @@ void add_modules(const CheckFacts& facts, CheckResults& results) {
         CheckResult result{
             .id = "modules", .item = module.name, .evidence = format_text("/sys/module/{}", module.name)};
         if (!facts.kernel.modules_known) {
-            result.status = CheckStatus::Skip;
-            result.message = "/sys/module is not there";
+            result.set(CheckStatus::Skip, "/sys/module is not there");
         } else if (facts.kernel.modules.contains(module.name)) {
             result.message = "is loaded";
         } else {
-            result.status = module.needed ? CheckStatus::Fail : CheckStatus::Warn;
-            result.message = format_text("is not loaded: {}", module.without);
-            result.hint =
-                format_text("modprobe {}; for each boot: a line in /etc/modules-load.d/rdma.conf", module.name);
+            result.set(module.needed ? CheckStatus::Fail : CheckStatus::Warn,
+                       format_text("is not loaded: {}", module.without),
+                       format_text("modprobe {}; for each boot: a line in /etc/modules-load.d/rdma.conf", module.name));
         }
         results.push_back(std::move(result));
     }
@@ -145,9 +127,7 @@ CheckResult judge_device_file(const CheckFacts& facts, const Hca& hca) {
         result.message = facts.live ? "can be opened by this user" : "has a device file";
         return result;
     case DeviceAccess::Unknown:
-        result.status = CheckStatus::Skip;
-        result.message = "a tree without /dev";
-        return result;
+        return result.set(CheckStatus::Skip, "a tree without /dev");
     case DeviceAccess::NoVerbsDevice:
         result.message = "has no verbs device";
         result.hint = "modprobe ib_uverbs";
@@ -191,9 +171,8 @@ CheckResults judge_devices(const CheckFacts& facts, const Expectations& expected
         CheckResult result{
             .id = "device.file", .item = "rdma_cm", .message = "is there", .evidence = "/dev/infiniband/rdma_cm"};
         if (!facts.kernel.rdma_cm_file) {
-            result.status = CheckStatus::Warn;
-            result.message = "is not there: programs that connect through rdma_cm fail";
-            result.hint = "modprobe rdma_ucm; in a container: give it /dev/infiniband";
+            result.set(CheckStatus::Warn, "is not there: programs that connect through rdma_cm fail",
+                       "modprobe rdma_ucm; in a container: give it /dev/infiniband");
         }
         results.push_back(std::move(result));
     }
@@ -209,13 +188,10 @@ CheckResult judge_provider(const VerbsFacts& verbs, const Hca& hca) {
         return result;
     }
     if (hca.device_access != DeviceAccess::Open) {
-        result.status = CheckStatus::Skip;
-        result.message = "has no device file for this process, so libibverbs does not look at it";
-        return result;
+        return result.set(CheckStatus::Skip, "has no device file for this process, so libibverbs does not look at it");
     }
-    result.status = CheckStatus::Fail;
-    result.message = format_text("libibverbs has no provider for it (driver {})",
-                                 hca.driver.empty() ? "unknown" : printable(hca.driver));
+    result.set(CheckStatus::Fail, format_text("libibverbs has no provider for it (driver {})",
+                                              hca.driver.empty() ? "unknown" : printable(hca.driver)));
     if (!verbs.warnings.empty()) {
         result.message += format_text(": {}", printable(verbs.warnings, 200));
     }
@@ -234,21 +210,17 @@ CheckResults judge_verbs(const CheckFacts& facts) {
     CheckResult library{
         .id = "verbs.library", .message = format_text("{} can be loaded", verbs.path), .evidence = verbs.path};
     if (!verbs.asked) {
-        library.status = CheckStatus::Skip;
-        library.message = "another machine's tree: nothing of it can be loaded here";
+        library.set(CheckStatus::Skip, "another machine's tree: nothing of it can be loaded here");
         return {std::move(library)};
     }
     if (!verbs.problem.empty()) {
-        library.status = CheckStatus::Error;
-        library.message = verbs.problem;
-        library.hint = "dmesg may say what hangs; ibv_devices hangs as well";
+        library.set(CheckStatus::Error, verbs.problem, "dmesg may say what hangs; ibv_devices hangs as well");
         return {std::move(library)};
     }
     if (!verbs.load_error.empty()) {
-        library.status = CheckStatus::Fail;
-        library.message = printable(verbs.load_error, 200);
-        library.hint = "install it where the program runs, in its container too: libibverbs1 (Debian), libibverbs "
-                       "(RHEL), rdma-core (SUSE); NCCL takes sockets without it";
+        library.set(CheckStatus::Fail, printable(verbs.load_error, 200),
+                    "install it where the program runs, in its container too: libibverbs1 (Debian), libibverbs "
+                    "(RHEL), rdma-core (SUSE); NCCL takes sockets without it");
         return {std::move(library)};
     }
     CheckResults results = {std::move(library)};

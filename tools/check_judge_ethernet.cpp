@@ -43,10 +43,7 @@ CheckResult judge_mtu(const Netdev& netdev, unsigned most, const Expectations& e
                        .unit = "bytes",
                        .evidence = format_text("/sys/class/net/{}/mtu", netdev.name)};
     if (netdev.mtu == 0) {
-        result.status = CheckStatus::Error;
-        result.message = "cannot be read";
-        result.hint = "see why the file cannot be read";
-        return result;
+        return result.set(CheckStatus::Error, "cannot be read", "see why the file cannot be read");
     }
     constexpr unsigned full_size = 4096;
     const auto hint = [&netdev](unsigned mtu) {
@@ -57,18 +54,14 @@ CheckResult judge_mtu(const Netdev& netdev, unsigned most, const Expectations& e
     if (expected.mtu) {
         result.expected = format_text("{}", *expected.mtu);
         if (netdev.mtu < *expected.mtu) {
-            result.status = CheckStatus::Fail;
-            result.message += format_text("; {} expected", *expected.mtu);
-            result.hint = hint(*expected.mtu);
+            result.set(CheckStatus::Fail, result.message + format_text("; {} expected", *expected.mtu),
+                       hint(*expected.mtu));
         }
     } else if (netdev.mtu < most) {
-        result.status = CheckStatus::Warn;
-        result.message += format_text("; other used interfaces have {}", most);
-        result.hint = hint(most);
+        result.set(CheckStatus::Warn, result.message + format_text("; other used interfaces have {}", most),
+                   hint(most));
     } else if (rdma_mtu(netdev.mtu) < full_size) {
-        result.status = CheckStatus::Warn;
-        result.message += format_text("; {} needs 4200 or more", full_size);
-        result.hint = hint(9000);
+        result.set(CheckStatus::Warn, result.message + format_text("; {} needs 4200 or more", full_size), hint(9000));
     }
     return result;
 }
@@ -105,16 +98,14 @@ void add_quality(const CheckFacts& facts, const Expectations& expected, CheckRes
             .expected = format_text("{}", *expected.traffic_class),
             .evidence = format_text("/sys/class/infiniband/{}/tc", entry.second.substr(0, entry.second.find(':')))};
         if (!quality.traffic_class) {
-            result.status = CheckStatus::Skip;
-            result.message = "is not shown by this driver; NCCL_IB_TC sets it";
+            result.set(CheckStatus::Skip, "is not shown by this driver; NCCL_IB_TC sets it");
         } else {
             result.value = format_text("{}", *quality.traffic_class);
             result.message = format_text("is {}", result.value);
             if (*quality.traffic_class != *expected.traffic_class) {
-                result.status = CheckStatus::Warn;
-                result.message += format_text(", {} expected", result.expected);
-                result.hint = format_text("echo {} > {}/1/traffic_class, or NCCL_IB_TC={}", result.expected,
-                                          result.evidence, result.expected);
+                result.set(CheckStatus::Warn, result.message + format_text(", {} expected", result.expected),
+                           format_text("echo {} > {}/1/traffic_class, or NCCL_IB_TC={}", result.expected,
+                                       result.evidence, result.expected));
             }
         }
         results.push_back(std::move(result));
@@ -148,18 +139,16 @@ CheckResult judge_arp(const std::string& name, const NetdevSysctls& sysctls) {
     CheckResult result{
         .id = "arp", .item = name, .evidence = format_text("/proc/sys/net/ipv4/conf/{}/arp_ignore", name)};
     if (!sysctls.arp_ignore || !sysctls.arp_announce) {
-        result.status = CheckStatus::Skip;
-        result.message = "its settings cannot be seen here";
-        return result;
+        return result.set(CheckStatus::Skip, "its settings cannot be seen here");
     }
     result.value = format_text("{}, {}", *sysctls.arp_ignore, *sysctls.arp_announce);
     result.expected = "arp_ignore 1, arp_announce 2";
     result.message = "answers for its own addresses only";
     if (*sysctls.arp_ignore == 0 || *sysctls.arp_announce < 2) {
-        result.status = CheckStatus::Warn;
-        result.message = "shares its network with another used interface, and may answer for that one's address";
-        result.hint = "sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2, for each boot in "
-                      "/etc/sysctl.d; or give each rail a network of its own";
+        result.set(CheckStatus::Warn,
+                   "shares its network with another used interface, and may answer for that one's address",
+                   "sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2, for each boot in "
+                   "/etc/sysctl.d; or give each rail a network of its own");
     }
     return result;
 }
@@ -170,9 +159,7 @@ CheckResult judge_rp_filter(const std::string& name, const NetdevSysctls& sysctl
     CheckResult result{
         .id = "rp_filter", .item = name, .evidence = format_text("/proc/sys/net/ipv4/conf/{}/rp_filter", name)};
     if (!sysctls.rp_filter) {
-        result.status = CheckStatus::Skip;
-        result.message = "its setting cannot be seen here";
-        return result;
+        return result.set(CheckStatus::Skip, "its setting cannot be seen here");
     }
     result.value = format_text("{}", *sysctls.rp_filter);
     result.message = "is not strict";

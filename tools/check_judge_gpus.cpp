@@ -19,23 +19,19 @@ CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
         undriven += driven ? "" : (undriven.empty() ? "" : ", ") + gpu.pci;
     }
     CheckResult result{.id = "gpu.count",
-                       .message = format_text("{} GPU{}", found, found == 1 ? "" : "s"),
+                       .message = count_text(found, "GPU"),
                        .value = format_text("{}", found),
                        .evidence = "/sys/bus/pci/devices"};
     if (!undriven.empty()) {
-        result.status = CheckStatus::Warn;
-        result.message += format_text(", and {} that the NVIDIA driver does not know", undriven);
-        result.hint =
-            "load the driver (modprobe nvidia); if it is, dmesg says why it refused (NVRM, Xid): reset the node";
+        result.set(
+            CheckStatus::Warn, result.message + format_text(", and {} that the NVIDIA driver does not know", undriven),
+            "load the driver (modprobe nvidia); if it is, dmesg says why it refused (NVRM, Xid): reset the node");
         result.evidence = "/proc/driver/nvidia/gpus";
     }
     if (expected.gpus && found != *expected.gpus) {
-        result.expected = format_text("{}", *expected.gpus);
-        result.status = found < *expected.gpus ? CheckStatus::Fail : CheckStatus::Warn;
-        result.message += format_text(", {} expected", *expected.gpus);
-        result.hint = found > *expected.gpus ? "correct gpus in the file of expectations"
-                      : result.hint.empty()  ? "a GPU fell off the bus: lspci and dmesg (Xid 79), power cycle the node"
-                                             : result.hint;
+        judge_number(result, found, *expected.gpus, "gpus",
+                     result.hint.empty() ? "a GPU fell off the bus: lspci and dmesg (Xid 79), power cycle the node"
+                                         : result.hint);
     }
     return result;
 }
@@ -50,19 +46,16 @@ void add_nearness(const CheckFacts& facts, CheckResults& results) {
             continue;
         }
         if (!known) {
-            result.status = CheckStatus::Skip;
-            result.message = "the kernel knows no NUMA node of it or of an HCA";
+            result.set(CheckStatus::Skip, "the kernel knows no NUMA node of it or of an HCA");
         } else if (std::any_of(hcas.begin(), hcas.end(),
                                [&](const Hca* hca) { return hca->numa_node == gpu.numa_node; })) {
             result.message = "has a used HCA on its NUMA node";
         } else if (hcas.size() == 1) {
             result.message = "the node's one HCA is on another NUMA node";
         } else {
-            result.status = CheckStatus::Warn;
-            result.message = format_text("no used HCA on its NUMA node ({})", *gpu.numa_node);
-            result.hint =
-                "its traffic crosses the sockets: see why the HCA beside it is not used (rdma-nccl gids, topo), "
-                "or which slot it should be in";
+            result.set(CheckStatus::Warn, format_text("no used HCA on its NUMA node ({})", *gpu.numa_node),
+                       "its traffic crosses the sockets: see why the HCA beside it is not used (rdma-nccl gids, topo), "
+                       "or which slot it should be in");
         }
         results.push_back(std::move(result));
     }
@@ -107,14 +100,11 @@ CheckResult judge_gdr(const CheckFacts& facts, const Expectations& expected) {
         return result;
     }
     if (!nvidia) {
-        result.status = CheckStatus::Skip;
-        result.message = "AMD GPUs without peer memory client: whether RCCL uses DMA-BUF cannot be seen from here";
-        return result;
+        return result.set(CheckStatus::Skip,
+                          "AMD GPUs without peer memory client: whether RCCL uses DMA-BUF cannot be seen from here");
     }
     if (facts.kernel.nvidia_version.empty()) {
-        result.status = CheckStatus::Skip;
-        result.message = "no NVIDIA driver to be seen (/proc/driver/nvidia/version)";
-        return result;
+        return result.set(CheckStatus::Skip, "no NVIDIA driver to be seen (/proc/driver/nvidia/version)");
     }
     const auto lacks = dmabuf_lacks(facts);
     if (lacks.empty()) {
@@ -125,14 +115,13 @@ CheckResult judge_gdr(const CheckFacts& facts, const Expectations& expected) {
         return result;
     }
     result.value = "none";
-    result.status = expected.gdr == true    ? CheckStatus::Fail
-                    : expected.gdr == false ? CheckStatus::Pass
-                                            : CheckStatus::Warn;
-    result.message = format_text("neither a peer memory module nor DMA-BUF ({})", lacks);
-    result.hint =
+    return result.set(
+        expected.gdr == true    ? CheckStatus::Fail
+        : expected.gdr == false ? CheckStatus::Pass
+                                : CheckStatus::Warn,
+        format_text("neither a peer memory module nor DMA-BUF ({})", lacks),
         "modprobe nvidia-peermem (part of the NVIDIA driver), and a line in /etc/modules-load.d for each boot; "
-        "without, every byte goes through the host's memory";
-    return result;
+        "without, every byte goes through the host's memory");
 }
 
 } // namespace

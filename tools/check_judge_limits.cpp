@@ -37,9 +37,7 @@ CheckResult judge_memlock(const CheckFacts& facts, const Expectations& expected)
         return result;
     }
     if (!limits.known) {
-        result.status = CheckStatus::Skip;
-        result.message = "another machine's tree";
-        return result;
+        return result.set(CheckStatus::Skip, "another machine's tree");
     }
     const auto found = decisive(limits, limits.memlock);
     result.value = found == unlimited ? "unlimited" : format_text("{}", found);
@@ -48,12 +46,13 @@ CheckResult judge_memlock(const CheckFacts& facts, const Expectations& expected)
     result.expected = wanted == unlimited ? "unlimited" : format_text("{}", wanted);
     if (found < wanted) {
         const bool certain = expected.memlock || (limits.of_step && !facts.root);
-        result.status = certain ? CheckStatus::Fail : CheckStatus::Warn;
-        result.message += format_text(", {} wanted: users cannot register memory for RDMA", size_text(wanted));
-        result.hint = limits.whose == "this process"
-                          ? "ulimit -l unlimited, or /etc/security/limits.d (memlock); this is no step of Slurm's"
-                          : "LimitMEMLOCK=infinity for slurmd (systemctl edit slurmd), and "
-                            "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf; or memlock = raise in rdma-nccl.conf";
+        result.set(certain ? CheckStatus::Fail : CheckStatus::Warn,
+                   result.message +
+                       format_text(", {} wanted: users cannot register memory for RDMA", size_text(wanted)),
+                   limits.whose == "this process"
+                       ? "ulimit -l unlimited, or /etc/security/limits.d (memlock); this is no step of Slurm's"
+                       : "LimitMEMLOCK=infinity for slurmd (systemctl edit slurmd), and "
+                         "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf; or memlock = raise in rdma-nccl.conf");
     }
     return result;
 }
@@ -62,9 +61,7 @@ CheckResult judge_files(const CheckFacts& facts, const Expectations& expected) {
     const auto& limits = facts.limits;
     CheckResult result{.id = "limits.nofile", .evidence = "/proc/self/limits"};
     if (!limits.known) {
-        result.status = CheckStatus::Skip;
-        result.message = "another machine's tree";
-        return result;
+        return result.set(CheckStatus::Skip, "another machine's tree");
     }
     const auto found = decisive(limits, limits.open_files);
     const auto wanted = expected.open_files.value_or(enough_files);
@@ -72,10 +69,10 @@ CheckResult judge_files(const CheckFacts& facts, const Expectations& expected) {
     result.expected = format_text("{}", wanted);
     result.message = format_text("{} for {}", result.value, limits.whose);
     if (found < wanted) {
-        result.status = expected.open_files ? CheckStatus::Fail : CheckStatus::Warn;
-        result.message += format_text(", {} wanted", wanted);
-        result.hint = "ulimit -n, LimitNOFILE for slurmd (systemctl edit slurmd); PropagateResourceLimitsExcept=NOFILE "
-                      "in slurm.conf keeps login nodes' limits out";
+        result.set(expected.open_files ? CheckStatus::Fail : CheckStatus::Warn,
+                   result.message + format_text(", {} wanted", wanted),
+                   "ulimit -n, LimitNOFILE for slurmd (systemctl edit slurmd); PropagateResourceLimitsExcept=NOFILE "
+                   "in slurm.conf keeps login nodes' limits out");
     }
     return result;
 }
@@ -84,10 +81,10 @@ CheckResult judge_shm(const CheckFacts& facts, const Expectations& expected) {
     const auto& limits = facts.limits;
     CheckResult result{.id = "shm", .unit = "MiB", .evidence = "/dev/shm"};
     if (!limits.shm_known) {
-        result.status = facts.live ? CheckStatus::Error : CheckStatus::Skip;
-        result.message = facts.live ? limits.shm_problem : "another machine's tree";
-        result.hint = facts.live ? "mount -t tmpfs tmpfs /dev/shm; a mount that hangs has to be unmounted first" : "";
-        return result;
+        return result.set(facts.live ? CheckStatus::Error : CheckStatus::Skip,
+                          facts.live ? limits.shm_problem : "another machine's tree",
+                          facts.live ? "mount -t tmpfs tmpfs /dev/shm; a mount that hangs has to be unmounted first"
+                                     : "");
     }
     const auto wanted = expected.shm_mib.value_or(enough_shm_mib);
     const auto found = limits.shm_mib.value_or(0);
@@ -95,10 +92,10 @@ CheckResult judge_shm(const CheckFacts& facts, const Expectations& expected) {
     result.expected = format_text("{}", wanted);
     result.message = limits.shm_mib ? format_text("{} MiB free", found) : "is not mounted";
     if (found < wanted) {
-        result.status = expected.shm_mib ? CheckStatus::Fail : CheckStatus::Warn;
-        result.message += format_text(", {} wanted: NCCL's shared memory and data loaders need it", wanted);
-        result.hint = "remove what nobody uses there (ls /dev/shm), or mount it larger: mount -o remount,size=50% "
-                      "/dev/shm; of a container: --shm-size";
+        result.set(expected.shm_mib ? CheckStatus::Fail : CheckStatus::Warn,
+                   result.message + format_text(", {} wanted: NCCL's shared memory and data loaders need it", wanted),
+                   "remove what nobody uses there (ls /dev/shm), or mount it larger: mount -o remount,size=50% "
+                   "/dev/shm; of a container: --shm-size");
     }
     return result;
 }

@@ -52,48 +52,40 @@ std::optional<Number> possible(const Link& link, std::optional<Number> PciFuncti
     return below && above ? std::optional(std::min(*below, *above)) : below;
 }
 
-CheckResult judge_width(const Link& link, std::optional<unsigned> expected) {
-    CheckResult result{
-        .id = "pcie.width", .item = link.lower, .unit = "lanes", .evidence = link.below->path + "/current_link_width"};
-    const auto most = possible(link, &PciFunction::max_width);
-    if (!link.below->width || !most) {
-        result.status = CheckStatus::Skip;
-        result.message = "shows no link (a virtual machine, or a device of the chipset)";
-        return result;
+/// Lanes or speed of a link, in words as "x16" or "32 GT/s"; `most`: what both ends can.
+template<typename Number>
+CheckResult judge_link_number(CheckResult result, std::optional<Number> now, std::optional<Number> most,
+                              std::optional<Number> expected, std::string_view before, std::string_view behind,
+                              const char* hint) {
+    if (!now || !most) {
+        return result.set(CheckStatus::Skip, "shows no link (a virtual machine, or a device of the chipset)");
     }
-    const unsigned wanted = expected.value_or(*most);
-    result.message = format_text("x{}", *link.below->width);
-    result.value = format_text("{}", *link.below->width);
-    result.expected = format_text("{}", wanted);
-    if (*link.below->width < wanted) {
-        result.status = expected ? CheckStatus::Fail : CheckStatus::Warn;
-        result.message += expected ? format_text(", x{} expected", wanted) : format_text(", both ends can x{}", wanted);
-        result.hint = "reseat the card or the riser's cable; see the slot's bifurcation in the firmware setup";
+    const auto wanted = expected.value_or(*most);
+    result.value = format_text("{:g}", static_cast<double>(*now));
+    result.expected = format_text("{:g}", static_cast<double>(wanted));
+    result.message = format_text("{}{}{}", before, result.value, behind);
+    if (*now < wanted) {
+        result.set(expected ? CheckStatus::Fail : CheckStatus::Warn,
+                   format_text("{}, {}{}{}{}", result.message, expected ? "" : "both ends can ", before,
+                               result.expected, expected ? " expected" : ""),
+                   hint);
     }
     return result;
 }
 
+CheckResult judge_width(const Link& link, std::optional<unsigned> expected) {
+    return judge_link_number(
+        {.id = "pcie.width", .item = link.lower, .unit = "lanes", .evidence = link.below->path + "/current_link_width"},
+        link.below->width, possible(link, &PciFunction::max_width), expected, "x", "",
+        "reseat the card or the riser's cable; see the slot's bifurcation in the firmware setup");
+}
+
 CheckResult judge_speed(const Link& link, std::optional<double> expected) {
-    CheckResult result{
-        .id = "pcie.speed", .item = link.lower, .unit = "GT/s", .evidence = link.below->path + "/current_link_speed"};
-    const auto most = possible(link, &PciFunction::max_speed);
-    if (!link.below->speed || !most) {
-        result.status = CheckStatus::Skip;
-        result.message = "shows no link (a virtual machine, or a device of the chipset)";
-        return result;
-    }
-    const double wanted = expected.value_or(*most);
-    result.message = format_text("{:g} GT/s", *link.below->speed);
-    result.value = format_text("{:g}", *link.below->speed);
-    result.expected = format_text("{:g}", wanted);
-    if (*link.below->speed < wanted) {
-        result.status = expected ? CheckStatus::Fail : CheckStatus::Warn;
-        result.message +=
-            expected ? format_text(", {:g} expected", wanted) : format_text(", both ends can {:g}", wanted);
-        result.hint = "a link that was trained down: reseat the card, see the slot's speed in the firmware setup, and "
-                      "dmesg for corrected errors (AER)";
-    }
-    return result;
+    return judge_link_number(
+        {.id = "pcie.speed", .item = link.lower, .unit = "GT/s", .evidence = link.below->path + "/current_link_speed"},
+        link.below->speed, possible(link, &PciFunction::max_speed), expected, "", " GT/s",
+        "a link that was trained down: reseat the card, see the slot's speed in the firmware setup, and dmesg for "
+        "corrected errors (AER)");
 }
 
 /// Gb/s that a link carries: 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s on (64 GT/s: with FEC, about the same).
@@ -118,9 +110,7 @@ CheckResult judge_bandwidth(const CheckFacts& facts, const Hca& hca, std::span<c
         }
     }
     if (!least || ports <= 0) {
-        result.status = CheckStatus::Skip;
-        result.message = "the rate of its link or ports is not known";
-        return result;
+        return result.set(CheckStatus::Skip, "the rate of its link or ports is not known");
     }
     constexpr double enough = 0.95; // a port's rate, too, is more than what it carries
     result.value = format_text("{:.0f}", *least);
@@ -137,18 +127,15 @@ CheckResult judge_bandwidth(const CheckFacts& facts, const Hca& hca, std::span<c
 CheckResult judge_ordering(const CheckFacts& facts, const Hca& hca, const PciFunction& function) {
     CheckResult result{.id = "pcie.relaxed_ordering", .item = hca.name, .evidence = function.path + "/config"};
     if (!function.config_known) {
-        result.status = CheckStatus::Skip;
-        result.message = facts.root ? "its configuration space is not there" : "only root sees it";
+        result.set(CheckStatus::Skip, facts.root ? "its configuration space is not there" : "only root sees it");
     } else if (!function.relaxed_orders) {
-        result.status = CheckStatus::Skip;
-        result.message = "has no PCI Express capability";
+        result.set(CheckStatus::Skip, "has no PCI Express capability");
     } else if (*function.relaxed_orders) {
         result.message = "may use it";
     } else {
-        result.status = CheckStatus::Warn;
-        result.message = "may not use it: slower transfers to GPUs and on AMD's CPUs";
-        result.hint = "allow it in the firmware setup (PCIe relaxed ordering) or the card's (mlxconfig "
-                      "PCI_WR_ORDERING=1)";
+        result.set(CheckStatus::Warn, "may not use it: slower transfers to GPUs and on AMD's CPUs",
+                   "allow it in the firmware setup (PCIe relaxed ordering) or the card's (mlxconfig "
+                   "PCI_WR_ORDERING=1)");
     }
     return result;
 }
@@ -219,17 +206,16 @@ std::map<std::string, const PciFunction*> switch_ports(const CheckFacts& facts) 
 CheckResult judge_acs(const CheckFacts& facts, const std::string& address, const PciFunction& port) {
     CheckResult result{.id = "pci.acs", .item = address, .evidence = port.path + "/config"};
     if (!port.config_extended) {
-        result.status = CheckStatus::Skip;
-        result.message = facts.root ? "the extended configuration space is not there" : "only root sees it";
+        result.set(CheckStatus::Skip,
+                   facts.root ? "the extended configuration space is not there" : "only root sees it");
     } else if (!port.acs_redirects.value_or(false)) {
         result.message = "does not redirect";
     } else if (facts.kernel.virtual_machine) {
         result.message = "redirects, as a virtual machine with address translation services needs it";
     } else {
-        result.status = CheckStatus::Warn;
-        result.message = "redirects: GPU and HCA talk through the CPU instead of the switch";
-        result.hint = "on bare metal, switch ACS off in the firmware setup, or at each boot: setpci -s ADDRESS "
-                      "ECAP_ACS+6.w=0000; not where the host passes devices to virtual machines";
+        result.set(CheckStatus::Warn, "redirects: GPU and HCA talk through the CPU instead of the switch",
+                   "on bare metal, switch ACS off in the firmware setup, or at each boot: setpci -s ADDRESS "
+                   "ECAP_ACS+6.w=0000; not where the host passes devices to virtual machines");
     }
     return result;
 }
@@ -242,8 +228,8 @@ CheckResult judge_iommu(const CheckFacts& facts, const std::string& item, const 
     } else if (function.iommu_type == "identity") {
         result.message = "is passed through (identity)";
     } else if (facts.kernel.virtual_machine) {
-        result.status = CheckStatus::Skip;
-        result.message = format_text("{}, in a virtual machine: the host decides", printable(function.iommu_type));
+        result.set(CheckStatus::Skip,
+                   format_text("{}, in a virtual machine: the host decides", printable(function.iommu_type)));
     } else {
         result.status = CheckStatus::Warn;
         result.expected = "identity";

@@ -12,10 +12,6 @@ namespace rdma_nccl {
 
 namespace {
 
-std::string file_of(const JudgedPort& port, std::string_view name) {
-    return format_text("/sys/class/infiniband/{}/ports/{}/{}", port.hca.name, port.port.number, name);
-}
-
 /// EFA is no RoCE: NCCL reaches it through a plugin of its own, and nothing here knows whether that is installed.
 std::size_t count_efa(const CheckFacts& facts) {
     const auto ports = ports_of(facts);
@@ -29,23 +25,16 @@ CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
     const auto efa = used == 0 ? count_efa(facts) : 0;
     const auto found = used + efa;
     CheckResult result{.id = "port.count",
-                       .message = format_text("{} port{} for NCCL", found, found == 1 ? "" : "s"),
+                       .message = count_text(found, "port") + " for NCCL",
                        .value = format_text("{}", found),
                        .evidence = "/sys/class/infiniband"};
     result.message += efa > 0 ? ", EFA, through the aws-ofi-nccl plugin" : "";
-    const std::string_view see =
-        "port.state, gid.usable, device.file and `rdma-nccl gids` say what is wrong with the others";
     if (expected.ports) {
-        result.expected = format_text("{}", *expected.ports);
-        if (found != *expected.ports) {
-            result.status = found < *expected.ports ? CheckStatus::Fail : CheckStatus::Warn;
-            result.message += format_text(", {} expected", *expected.ports);
-            result.hint = found < *expected.ports ? std::string(see) : "correct ports in the file of expectations";
-        }
+        judge_number(result, found, *expected.ports, "ports",
+                     "port.state, gid.usable, device.file and `rdma-nccl gids` say what is wrong with the others");
     } else if (found == 0) {
-        result.status = is_gpu_node(facts) ? CheckStatus::Fail : CheckStatus::Warn;
-        result.message = "no port that NCCL can use";
-        result.hint = "port.state, gid.usable, device.file and `rdma-nccl gids` say why";
+        result.set(is_gpu_node(facts) ? CheckStatus::Fail : CheckStatus::Warn, "no port that NCCL can use",
+                   "port.state, gid.usable, device.file and `rdma-nccl gids` say why");
     }
     return result;
 }
@@ -95,14 +84,14 @@ CheckResult judge_state(const CheckFacts& facts, const JudgedPort& port, const E
         .message = format_text("is {}{}", port.port.state.empty() ? "in no readable state" : port.port.state, physical),
         .value = port.port.state,
         .expected = "ACTIVE",
-        .evidence = file_of(port, "state")};
+        .evidence = port.file("state")};
     if (port.port.state == "ACTIVE") {
         return result;
     }
     if (!is_missed(facts, port, expected)) {
-        result.status = CheckStatus::Skip;
-        result.message += expected.ports ? ", and is not needed" : ", and is not like the ports that are used";
-        return result;
+        return result.set(CheckStatus::Skip,
+                          result.message +
+                              (expected.ports ? ", and is not needed" : ", and is not like the ports that are used"));
     }
     const bool unreadable = port.port.state.empty();
     result.status = unreadable ? CheckStatus::Error : CheckStatus::Warn; // port.count fails where there are too few
@@ -126,24 +115,23 @@ CheckResult judge_rate(const CheckFacts& facts, const JudgedPort& port, const Ex
                        .message = format_text("runs at {:g} Gb/s", rate),
                        .value = format_text("{:g}", rate),
                        .unit = "Gb/s",
-                       .evidence = file_of(port, "rate")};
+                       .evidence = port.file("rate")};
     const bool software = port.hca.pci.empty();
     if (rate <= 0 || (port.port.rate_is_default && port.port.netdev_gbps <= 0) || software) {
-        result.status = expected.rate_gbps && !software ? CheckStatus::Warn : CheckStatus::Skip;
-        result.message = software ? "is software: its rate says nothing"
-                                  : "shows a rate that kernels print when they do not know the speed";
-        result.hint = result.status == CheckStatus::Warn ? "update the kernel or the driver, or leave rate out" : "";
-        return result;
+        return result.set(expected.rate_gbps && !software ? CheckStatus::Warn : CheckStatus::Skip,
+                          software ? "is software: its rate says nothing"
+                                   : "shows a rate that kernels print when they do not know the speed",
+                          expected.rate_gbps && !software ? "update the kernel or the driver, or leave rate out" : "");
     }
     const double wanted = expected.rate_gbps.value_or(best_rate(facts));
     result.expected = expected.rate_gbps ? format_text("{:g}", wanted) : "";
     constexpr double rounding = 0.99; // 400 Gb/s of Ethernet, 425 of the link
     if (rate < wanted * rounding) {
-        result.status = expected.rate_gbps ? CheckStatus::Fail : CheckStatus::Warn;
-        result.message += expected.rate_gbps ? format_text(", {:g} expected", wanted)
-                                             : format_text(", other used ports at {:g}", wanted);
-        result.hint = "a link that came up at a lower speed or with fewer lanes: reseat or replace the cable, see the "
-                      "switch port's speed";
+        result.set(expected.rate_gbps ? CheckStatus::Fail : CheckStatus::Warn,
+                   result.message + (expected.rate_gbps ? format_text(", {:g} expected", wanted)
+                                                        : format_text(", other used ports at {:g}", wanted)),
+                   "a link that came up at a lower speed or with fewer lanes: reseat or replace the cable, see the "
+                   "switch port's speed");
     }
     return result;
 }
@@ -151,20 +139,19 @@ CheckResult judge_rate(const CheckFacts& facts, const JudgedPort& port, const Ex
 /// Partition membership: bit 15 of a P_Key says full; two limited members cannot talk to each other (InfiniBand
 /// Architecture Specification, volume 1, 10.9.1.1).
 CheckResult judge_pkeys(const CheckFacts& facts, const JudgedPort& port) {
-    CheckResult result{.id = "port.pkey", .item = port.name(), .evidence = file_of(port, "pkeys")};
+    CheckResult result{.id = "port.pkey", .item = port.name(), .evidence = port.file("pkeys")};
     const auto found = facts.pkeys.find(port.name());
     constexpr unsigned full = 0x8000;
     if (found == facts.pkeys.end() || found->second.empty()) {
-        result.status = CheckStatus::Skip;
-        result.message = "no partition keys to be seen";
+        result.set(CheckStatus::Skip, "no partition keys to be seen");
     } else if (std::any_of(found->second.begin(), found->second.end(),
                            [](unsigned key) { return (key & full) != 0; })) {
         result.message = "is a full member of a partition";
     } else {
-        result.status = CheckStatus::Warn;
-        result.message = format_text("is but a limited member (0x{:04x}): limited members cannot talk to each other",
-                                     found->second.front());
-        result.hint = "make it a full member in the subnet manager's partitions (opensm: partitions.conf, =full)";
+        result.set(CheckStatus::Warn,
+                   format_text("is but a limited member (0x{:04x}): limited members cannot talk to each other",
+                               found->second.front()),
+                   "make it a full member in the subnet manager's partitions (opensm: partitions.conf, =full)");
     }
     return result;
 }
@@ -175,12 +162,12 @@ CheckResult judge_link(const JudgedPort& port, LinkLayer expected) {
                        .message = port.is_roce() ? "is RoCE" : "is InfiniBand",
                        .value = port.is_roce() ? "roce" : "infiniband",
                        .expected = expected == LinkLayer::Ethernet ? "roce" : "infiniband",
-                       .evidence = file_of(port, "link_layer")};
+                       .evidence = port.file("link_layer")};
     if (port.port.link_layer != expected) {
-        result.status = CheckStatus::Fail;
-        result.message += format_text(", {} expected", expected == LinkLayer::Ethernet ? "RoCE" : "InfiniBand");
-        result.hint =
-            "set the port's type in its firmware (mlxconfig LINK_TYPE_P1: 1 is InfiniBand, 2 Ethernet), and reset it";
+        result.set(
+            CheckStatus::Fail,
+            result.message + (format_text(", {} expected", expected == LinkLayer::Ethernet ? "RoCE" : "InfiniBand")),
+            "set the port's type in its firmware (mlxconfig LINK_TYPE_P1: 1 is InfiniBand, 2 Ethernet), and reset it");
     }
     return result;
 }
@@ -217,22 +204,20 @@ CheckResults judge_ports(const CheckFacts& facts, const Expectations& expected) 
 namespace {
 
 CheckResult judge_usable_gid(const JudgedPort& port) {
-    CheckResult result{.id = "gid.usable", .item = port.name(), .evidence = file_of(port, "gids")};
+    CheckResult result{.id = "gid.usable", .item = port.name(), .evidence = port.file("gids")};
     if (!port.choice.gid_index) {
-        result.status = CheckStatus::Warn;
-        result.message = printable(port.choice.reason, 300);
-        result.hint = "`rdma-nccl gids --all` shows why each entry is not used; give the interface an address, or the "
-                      "container its interface";
-        return result;
+        return result.set(
+            CheckStatus::Warn, printable(port.choice.reason, 300),
+            "`rdma-nccl gids --all` shows why each entry is not used; give the interface an address, or the "
+            "container its interface");
     }
     const auto is_it = [&](const Gid& gid) { return gid.index == *port.choice.gid_index; };
     const auto gid = std::find_if(port.port.gids.begin(), port.port.gids.end(), is_it);
     result.value = format_text("{}", *port.choice.gid_index);
     result.message = "has a GID";
     if (gid != port.port.gids.end() && gid->value.is_link_local()) {
-        result.status = CheckStatus::Warn;
-        result.message = format_text("has only a link-local GID ({})", gid->value.text());
-        result.hint = format_text("give {} an address of the fabric's network", printable(gid->netdev));
+        result.set(CheckStatus::Warn, format_text("has only a link-local GID ({})", gid->value.text()),
+                   format_text("give {} an address of the fabric's network", printable(gid->netdev)));
     }
     return result;
 }
@@ -241,11 +226,9 @@ CheckResult judge_index(const CheckFacts& facts, const JudgedPort& port) {
     CheckResult result{.id = "gid.index",
                        .item = port.name(),
                        .value = format_text("{}", *port.choice.gid_index),
-                       .evidence = file_of(port, "gids")};
+                       .evidence = port.file("gids")};
     if (!facts.before || !facts.before->gid_indices.contains(port.name())) {
-        result.status = CheckStatus::Skip;
-        result.message = "first look at this port";
-        return result;
+        return result.set(CheckStatus::Skip, "first look at this port");
     }
     const unsigned before = facts.before->gid_indices.at(port.name());
     result.expected = format_text("{}", before);

@@ -59,6 +59,13 @@ std::string_view name_of(NodeStatus status) {
     return words.at(static_cast<std::size_t>(status));
 }
 
+CheckResult& CheckResult::set(CheckStatus new_status, std::string new_message, std::string new_hint) {
+    status = new_status;
+    message = std::move(new_message);
+    hint = std::move(new_hint);
+    return *this;
+}
+
 std::size_t count(std::span<const CheckResult> results, CheckStatus status) {
     return static_cast<std::size_t>(std::count_if(results.begin(), results.end(),
                                                   [status](const auto& result) { return result.status == status; }));

@@ -31,6 +31,9 @@ struct CheckResult {
     std::string hint = {};     ///< what to do about it; of Warn, Fail and Error
     std::string evidence = {}; ///< a path, seen from the root
 
+    /// Another outcome than the one so far.
+    CheckResult& set(CheckStatus new_status, std::string new_message, std::string new_hint = {});
+
     friend bool operator==(const CheckResult&, const CheckResult&) = default;
 };
 

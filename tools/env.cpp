@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/env.h"
-
+// rdma-nccl env: the variables for this node, for interactive shells.
 #include "lib/format.h"
+#include "tools/commands.h"
 #include "tools/json.h"
 #include "tools/node_plan.h"
 #include "tools/print.h"
@@ -49,11 +49,7 @@ void print_json(const std::vector<Variable>& variables, const std::vector<std::s
                             {"why", json_ascii(variable.why)}});
         }
     }
-    auto texts = nlohmann::ordered_json::array();
-    for (const auto& warning : warnings) {
-        texts.push_back(json_ascii(warning));
-    }
-    const nlohmann::ordered_json document = {{"schema", 1}, {"variables", list}, {"warnings", texts}};
+    const nlohmann::ordered_json document = {{"schema", 1}, {"variables", list}, {"warnings", texts_json(warnings)}};
     print_out(document.dump(2) + "\n");
 }
 

@@ -4,6 +4,7 @@
 #include "lib/format.h"
 #include "lib/root.h"
 #include "tools/bundle.h"
+#include "tools/commands.h"
 #include "tools/print.h"
 
 #include <memory>

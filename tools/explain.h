@@ -4,11 +4,33 @@
 
 #include "tools/node_plan.h"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 namespace rdma_nccl {
+
+struct Rejected {
+    std::string what; ///< "mlx5_0 port 1", "GID 1 fe80::..."
+    std::string rule; ///< the rule's name
+    std::string why;
+};
+
+struct Decision {
+    std::string what;     ///< "layout", "HCA ports", "GID of mlx5_1 port 1", ...
+    std::string decision; ///< "rank", "=mlx5_1:1,...", "index 3, 10.0.0.1"
+    std::string why;
+    std::vector<Rejected> rejected;
+};
+
+/// What the decision on a port's GID begins with.
+inline constexpr std::string_view gid_of = "GID of ";
+
+/// In the order in which they are made; none when the step is left alone but that one.
+std::vector<Decision> decisions_of(const NodePlan& node);
+
+/// What could not be read: of the whole, of each HCA and of each port.
+std::vector<std::string> notes_of(const NodePlan& node);
 
 /// For people: settings with their source, step, what the node has, every decision with its reason and what was
 /// rejected, variables, warnings; a heading and indented lines each. ASCII.
@@ -18,8 +40,5 @@ std::string explain_text(const NodePlan& node, const std::string& host);
 /// "netdevs","gpus"},"decisions":[{"what","decision","why","rejected":[{"what","rule","why"}]}],"places","variables":[{"name",
 /// "action","value","source","why"}],"warnings":[],"notes":[]}. All strings are ASCII.
 nlohmann::ordered_json explain_json(const NodePlan& node, const std::string& host);
-
-/// Registers the subcommand; running it sets `exit_code` as NodePlan::exit_code().
-void add_explain_command(CLI::App& app, int& exit_code);
 
 } // namespace rdma_nccl

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/decision.h"
 #include "tools/explain.h"
-#include "tools/gids.h"
+#include "tools/gids_output.h"
 #include "tools/json.h"
 #include "tools/topo.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
@@ -60,7 +60,7 @@ Json gpus_json(const Fabric& fabric) {
     for (const auto& gpu : fabric.gpus) {
         list.push_back({{"pci", gpu.pci},
                         {"vendor", gpu.vendor},
-                        {"numa_node", gpu.numa_node ? Json(*gpu.numa_node) : Json()},
+                        {"numa_node", or_null(gpu.numa_node)},
                         {"uuid", json_ascii(gpu.uuid)}});
     }
     return list;
@@ -83,17 +83,8 @@ Json decisions_json(const NodePlan& node) {
 }
 
 std::string_view action_name(VariableAction action) {
-    switch (action) {
-    case VariableAction::Set:
-        return "set";
-    case VariableAction::Keep:
-        return "keep";
-    case VariableAction::Leave:
-        return "leave";
-    case VariableAction::Unset:
-        break;
-    }
-    return "unset";
+    constexpr std::array<std::string_view, 4> names = {"set", "keep", "leave", "unset"};
+    return names.at(static_cast<std::size_t>(action));
 }
 
 Json variables_json(const std::vector<Variable>& variables) {
@@ -112,7 +103,7 @@ Json variables_json(const std::vector<Variable>& variables) {
 
 nlohmann::ordered_json explain_json(const NodePlan& node, const std::string& host) {
     const auto& fabric = node.facts.fabric;
-    const Json gids = gids_json(host, fabric, node.plan.fabric);
+    const Json gids = gids_json(host, view_gids(fabric, node.plan.fabric));
     return {{"schema", 1},
             {"host", json_ascii(host)},
             {"settings", settings_json(node.settings)},

@@ -6,7 +6,6 @@
 #include "lib/placement_report.h"
 #include "lib/table.h"
 #include "lib/text.h"
-#include "tools/decision.h"
 #include "tools/explain.h"
 #include "tools/topo.h"
 
@@ -17,18 +16,6 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::string_view indent = "  ";
-
-std::string joined(const std::vector<std::string>& words) {
-    std::string text;
-    for (const auto& word : words) {
-        text += (text.empty() ? "" : ",") + word;
-    }
-    return text;
-}
-
-std::string numa_text(const std::optional<int>& node) {
-    return node ? format_text("{}", *node) : "-";
-}
 
 std::string settings_text(const Settings& settings) {
     if (settings.given.empty()) {
@@ -46,9 +33,9 @@ std::string step_text(const NodeFacts& facts) {
     if (step.job_id == 0) {
         return "  none: not inside a Slurm job\n";
     }
-    const std::string nodes = step.nodes.empty() ? "" : format_text(" ({})", printable(joined(step.nodes)));
-    return format_text("  {}: {} task{} on {} node{}{}\n", step.name(), step.task_count,
-                       step.task_count == 1 ? "" : "s", step.node_count, step.node_count == 1 ? "" : "s", nodes);
+    const std::string nodes = step.nodes.empty() ? "" : format_text(" ({})", printable(joined(step.nodes, ",")));
+    return format_text("  {}: {} on {}{}\n", step.name(), count_text(step.task_count, "task"),
+                       count_text(step.node_count, "node"), nodes);
 }
 
 std::string rate_text(const Port& port) {
@@ -66,7 +53,7 @@ std::string hcas_text(const Fabric& fabric) {
             rows.push_back({hca.name, format_text("{}", port.number), link_layer_text(port.link_layer),
                             or_dash(printable(port.state)), rate_text(port),
                             format_text("{}/{}", port.gids.size(), port.gid_table_length), or_dash(hca.driver),
-                            or_dash(hca.pci), numa_text(hca.numa_node), or_dash(joined(hca.netdevs))});
+                            or_dash(hca.pci), number_text(hca.numa_node), or_dash(joined(hca.netdevs, ","))});
         }
         if (hca.ports.empty()) {
             rows.push_back({hca.name, "-", "-", "-", "-", "-", or_dash(hca.driver), or_dash(hca.pci)});
@@ -83,7 +70,7 @@ std::string near_text(const Fabric& fabric, const Gpu& gpu) {
             names.push_back(hca.name);
         }
     }
-    return or_dash(joined(names));
+    return or_dash(joined(names, ","));
 }
 
 std::string gpus_text(const Fabric& fabric) {
@@ -92,7 +79,7 @@ std::string gpus_text(const Fabric& fabric) {
     }
     std::vector<TableRow> rows = {{"PCI", "VENDOR", "NUMA", "HCAS ON THE SAME SWITCH"}};
     for (const auto& gpu : fabric.gpus) {
-        rows.push_back({gpu.pci, gpu.vendor, numa_text(gpu.numa_node), near_text(fabric, gpu)});
+        rows.push_back({gpu.pci, gpu.vendor, number_text(gpu.numa_node), near_text(fabric, gpu)});
     }
     return aligned_table(rows, indent);
 }
@@ -104,7 +91,7 @@ std::string addresses_text(const Netdev& netdev) {
             words.push_back(format_text("{}/{}", entry.address.text(), entry.prefix_length));
         }
     }
-    return or_dash(joined(words));
+    return or_dash(joined(words, ","));
 }
 
 std::string remark_text(const Fabric& fabric, const Netdev& netdev) {
@@ -116,7 +103,7 @@ std::string remark_text(const Fabric& fabric, const Netdev& netdev) {
     if (!netdev.upper.empty()) {
         words.push_back("below " + netdev.upper);
     }
-    return joined(words);
+    return joined(words, ",");
 }
 
 std::string netdevs_text(const Fabric& fabric) {
@@ -142,10 +129,6 @@ std::string short_rejects(const PortChoice& choice) {
     return or_dash(std::move(text));
 }
 
-std::string index_text(const std::optional<unsigned>& index) {
-    return index ? format_text("{}", *index) : "-";
-}
-
 /// What is used of each port's GID table, and what NCCL 2.21 or newer would take when told nothing, and as told.
 std::string gids_text(const NodePlan& node) {
     std::vector<TableRow> rows = {{"PORT", "GID", "ADDRESS", "WHY", "NCCL ALONE", "AS TOLD", "REJECTED"}};
@@ -157,8 +140,8 @@ std::string gids_text(const NodePlan& node) {
                 if (choice.gids.at(i).used()) {
                     rows.push_back({format_text("{}:{}", choice.hca, choice.port),
                                     format_text("{}", port.gids[i].index), port.gids[i].value.text(),
-                                    choice.gids[i].reason, index_text(choice.nccl_alone), index_text(choice.nccl_told),
-                                    short_rejects(choice)});
+                                    choice.gids[i].reason, number_text(choice.nccl_alone),
+                                    number_text(choice.nccl_told), short_rejects(choice)});
                 }
             }
         }
@@ -224,13 +207,8 @@ std::string places_text(const NodePlan& node) {
     }
     std::string text = format_text("\nplaces: {} ({})\n{}", binding_why(places.placed), places.masks_source,
                                    ranks_table(node, indent));
-    for (const auto& warning : places.placed.placement.warnings) {
-        text += format_text("  warning: {}\n", warning);
-    }
-    for (const auto& note : places.placed.placement.notes) {
-        text += format_text("  note: {}\n", note);
-    }
-    return text;
+    const auto& placement = places.placed.placement;
+    return text + titled_lines("  warning", placement.warnings) + titled_lines("  note", placement.notes);
 }
 
 std::string lines_text(const std::vector<std::string>& lines) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "lib/settings.h"
-#include "tools/gids_json.h"
 #include "tools/gids_view.h"
 
 #include <string>

@@ -17,12 +17,4 @@ nlohmann::json json_text(std::string_view text) {
     return json_ascii(text);
 }
 
-nlohmann::ordered_json texts_json(const std::vector<std::string>& texts) {
-    auto list = nlohmann::ordered_json::array();
-    for (const auto& text : texts) {
-        list.push_back(json_ascii(text));
-    }
-    return list;
-}
-
 } // namespace rdma_nccl

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -15,6 +15,25 @@ nlohmann::json json_text(std::string_view text);
 std::string json_ascii(std::string_view text);
 
 /// An array of such strings.
-nlohmann::ordered_json texts_json(const std::vector<std::string>& texts);
+template<typename Texts, typename Json = nlohmann::ordered_json>
+Json texts_json(const Texts& texts) {
+    auto list = Json::array();
+    for (const auto& text : texts) {
+        list.push_back(json_ascii(text));
+    }
+    return list;
+}
+
+/// Such a string, null for an empty one.
+template<typename Json = nlohmann::ordered_json>
+Json text_or_null(std::string_view text) {
+    return text.empty() ? Json() : Json(json_ascii(text));
+}
+
+/// What is not known is null.
+template<typename T, typename Json = nlohmann::ordered_json>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json();
+}
 
 } // namespace rdma_nccl

@@ -3,17 +3,11 @@
 
 #include "config.h"
 #include "tools/bench.h"
-#include "tools/check.h"
-#include "tools/env.h"
+#include "tools/commands.h"
 #include "tools/exit_codes.h"
-#include "tools/explain.h"
-#include "tools/gids_cli.h"
 #include "tools/pairs.h"
 #include "tools/print.h"
 #include "tools/run.h"
-#include "tools/top.h"
-#include "tools/topo.h"
-#include "tools/verify.h"
 
 #include <CLI/CLI.hpp>
 #include <exception>

@@ -14,9 +14,7 @@ namespace {
 
 /// The task that this process is in, as far as Slurm's variables tell; nullopt outside of a step.
 std::optional<TaskFacts> current_task(const NodeFacts& facts) {
-    const auto number = [&facts](std::string_view name) {
-        return parse_number<unsigned>(facts.environment.get(name).value_or(""));
-    };
+    const auto number = [&facts](std::string_view name) { return slurm_number(facts.environment, name); };
     const auto rank = number("SLURM_PROCID");
     const auto node = number("SLURM_NODEID");
     if (!rank || !node || !facts.environment.get("SLURM_STEP_ID")) {
@@ -34,10 +32,6 @@ std::optional<TaskFacts> current_task(const NodeFacts& facts) {
     task.node_cpus = number("SLURM_CPUS_ON_NODE").value_or(facts.allowed_cpus);
     task.cpus_per_task = number("SLURM_CPUS_PER_TASK").value_or(0);
     return task;
-}
-
-bool set_up_by_plugin(const Environment& environment, const Step& step) {
-    return environment.get("SLURM_STEP_ID") && environment.marked_step() == step.name();
 }
 
 /// Inside a step that the plugin has set up, where the ranks meet is known: srun's note is gone, but what came of it is

@@ -12,11 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-template<typename T>
-Json or_null(const std::optional<T>& value) {
-    return value ? Json(*value) : Json();
-}
-
 Json rail_report(const PairRail& rail) {
     return {{"port", json_text(rail_name(rail))},
             {"link_layer", rail.ethernet ? "Ethernet" : "InfiniBand"},

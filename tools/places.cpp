@@ -15,17 +15,9 @@ namespace {
 
 constexpr std::size_t most_ranks = 4096;
 
-std::optional<unsigned> number(const Environment& environment, std::string_view name) {
-    return parse_number<unsigned>(environment.get(name).value_or(""));
-}
-
-bool in_step_of_plugin(const NodeFacts& facts) {
-    return facts.environment.get("SLURM_STEP_ID") && facts.environment.marked_step() == facts.step.name();
-}
-
 /// Tasks of this node where they are the ranks; else one rank per GPU.
 std::size_t count_ranks(const NodeFacts& facts, const Plan& plan) {
-    const auto node = number(facts.environment, "SLURM_NODEID");
+    const auto node = slurm_number(facts.environment, "SLURM_NODEID");
     const auto& counts = facts.step.tasks_per_node;
     if (plan.layout.layout == Layout::Rank && facts.step.job_id != 0) {
         return node && *node < counts.size() ? counts[*node] : facts.step.most_tasks_per_node();
@@ -47,13 +39,13 @@ Result<std::vector<CpuSet>> find_masks(const NodeFacts& facts, const Plan& plan,
         places.masks_source = "--cpus";
         return *masks;
     }
-    if (in_step_of_plugin(facts) && plan.layout.layout == Layout::Rank) {
+    if (set_up_by_plugin(facts.environment, facts.step) && plan.layout.layout == Layout::Rank) {
         if (auto masks = read_masks(facts.environment.get(masks_variable).value_or(""), ranks)) {
             places.masks_source = "Slurm, as the plugin saw them";
             return *masks;
         }
     }
-    const auto own = number(facts.environment, "SLURM_LOCALID");
+    const auto own = slurm_number(facts.environment, "SLURM_LOCALID");
     const bool is_task = facts.environment.get("SLURM_STEP_ID") && plan.layout.layout == Layout::Rank && ranks > 1;
     if (is_task && live && own && *own < ranks) {
         std::vector<CpuSet> masks(ranks); // of the other tasks nothing is known here
@@ -75,8 +67,9 @@ Result<Places> place(Places places, const NodeFacts& facts, const Plan& plan, Bi
         return tl::unexpected(masks.error());
     }
     std::optional<TaskView> own;
-    const auto local_rank = number(facts.environment, "SLURM_LOCALID");
-    if (in_step_of_plugin(facts) && plan.layout.layout == Layout::Rank && local_rank && *local_rank < ranks) {
+    const auto local_rank = slurm_number(facts.environment, "SLURM_LOCALID");
+    if (set_up_by_plugin(facts.environment, facts.step) && plan.layout.layout == Layout::Rank && local_rank &&
+        *local_rank < ranks) {
         own.emplace(view_of_task(*local_rank, facts.environment, facts));
     }
     Plan of_tasks = plan;
@@ -104,6 +97,14 @@ FabricChoice choose_active_ports(const Fabric& fabric) {
 
 } // namespace
 
+std::optional<unsigned> slurm_number(const Environment& environment, std::string_view name) {
+    return parse_number<unsigned>(environment.get(name).value_or(""));
+}
+
+bool set_up_by_plugin(const Environment& environment, const Step& step) {
+    return environment.get("SLURM_STEP_ID") && environment.marked_step() == step.name();
+}
+
 Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
                           const RanksWanted& wanted) {
     Places places;
@@ -120,7 +121,7 @@ Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settin
         root && (root->path() == "/" || (given != settings.given.end() && given->second.origin <= Origin::Plugstack));
     places.masks_source = live ? "the affinity mask of this process" : "all CPUs of the machine";
     // The plugin leaves no masks where it was told to bind nothing.
-    const bool plugin_binds = !in_step_of_plugin(facts) || plan.layout.layout != Layout::Rank ||
+    const bool plugin_binds = !set_up_by_plugin(facts.environment, facts.step) || plan.layout.layout != Layout::Rank ||
                               facts.environment.get(masks_variable) || !wanted.cpus.empty();
     const CpuSet otherwise = live ? read_affinity() : places.topology.cpus();
     return place(std::move(places), facts, plan, plugin_binds ? settings.bind : BindChoice::Off, otherwise, live,

@@ -9,8 +9,15 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace rdma_nccl {
+
+/// A number that Slurm says of the step, the node or the task.
+std::optional<unsigned> slurm_number(const Environment& environment, std::string_view name);
+
+/// Whether this process is in a step that the plugin has set up.
+bool set_up_by_plugin(const Environment& environment, const Step& step);
 
 /// What the options say about the ranks; absent: as the step or the machine tells.
 struct RanksWanted {

@@ -26,6 +26,17 @@ bool finish_output() {
     return good;
 }
 
+int overwrite_file(const std::string& path, std::string_view text) {
+    std::FILE* const file = std::fopen(path.c_str(), "we");
+    if (file == nullptr) {
+        return errno;
+    }
+    const bool taken = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
+    const int error = taken ? 0 : errno;
+    (void)std::fclose(file);
+    return error;
+}
+
 void print_error(std::string_view text) {
     const std::string line = format_text("rdma-nccl: {}\n", text);
     // Nobody is left to be told when stderr does not take it.

@@ -24,11 +24,6 @@ const char* name_of(JobEvent::Kind kind) {
     return names.at(static_cast<std::size_t>(kind));
 }
 
-template<typename T>
-nlohmann::ordered_json or_null(const std::optional<T>& value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-}
-
 std::string rank_line(std::string_view what, const RankName& rank, pid_t pid, std::int64_t time_us) {
     return format_text("{:5} rank {} (local {}) on {}, pid {}, {}", what, rank.rank, rank.local_rank, rank.host, pid,
                        wall_time_text(time_us));

@@ -4,13 +4,12 @@
 #include "lib/format.h"
 #include "lib/root.h"
 #include "lib/text.h"
+#include "tools/commands.h"
 #include "tools/exit_codes.h"
 #include "tools/node_plan.h"
 #include "tools/print.h"
 #include "tools/settings_options.h"
 
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -52,16 +51,6 @@ Result<Shown> look_at(const TopoOptions& options, const Settings& settings) {
     });
 }
 
-/// A file that is there is replaced: the user named it for this.
-Result<void> write_file(const std::string& path, const std::string& text) {
-    const std::unique_ptr<FILE, int (*)(FILE*)> file(
-        std::fopen(path.c_str(), "we"), [](FILE* open) { return open == nullptr ? 0 : std::fclose(open); });
-    if (!file || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() || std::fflush(file.get()) != 0) {
-        return fail(format_text("--svg {}: {}", printable(path), ::strerror(errno)), errno);
-    }
-    return {};
-}
-
 int run_topo(const TopoOptions& options) {
     const auto settings = settings_from(options.settings);
     if (!settings) {
@@ -75,8 +64,8 @@ int run_topo(const TopoOptions& options) {
     }
     const auto& [node, host] = *shown;
     if (!options.svg.empty()) {
-        if (const auto written = write_file(options.svg, topo_svg(node, host)); !written) {
-            print_error(written.error().message);
+        if (const int error = overwrite_file(options.svg, topo_svg(node, host)); error != 0) {
+            print_error(format_text("--svg {}: {}", printable(options.svg), std::strerror(error)));
             return exit_cannot_tell;
         }
     }

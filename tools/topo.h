@@ -3,9 +3,9 @@
 // (design section 8).
 #pragma once
 
+#include "lib/format.h"
 #include "tools/node_plan.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -17,6 +17,23 @@ std::string topo_text(const NodePlan& node, const std::string& host);
 
 /// "512 GiB", "1.5 GiB".
 std::string memory_text(std::uint64_t mib);
+
+template<typename T>
+std::string number_text(const std::optional<T>& number) {
+    return number ? format_text("{}", *number) : "-";
+}
+
+/// A line for each, "TITLE: TEXT".
+std::string titled_lines(std::string_view title, const std::vector<std::string>& texts);
+
+/// The GPU that ranks see at this place; nullptr: its PCI function is not known.
+const Gpu* gpu_at(const NodePlan& node, std::size_t i);
+
+/// The HCAs of a row of distances that are equally near, and nearest.
+std::vector<std::size_t> nearest_hcas(const std::vector<Distance>& row);
+
+/// Those of `names` at these places.
+std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& places);
 
 /// The ranks alone, as a table; also in `explain`.
 std::string ranks_table(const NodePlan& node, std::string_view indent);
@@ -35,8 +52,5 @@ nlohmann::ordered_json places_json(const NodePlan& node);
 /// A picture: packages, NUMA nodes with their cores, PCIe switches, GPUs, HCAs, and the ranks' places in colours; for a
 /// browser, light and dark, without anything from elsewhere.
 std::string topo_svg(const NodePlan& node, const std::string& host);
-
-/// Registers the subcommand. Ends with 0; 1: with warnings; 3: the machine cannot be read.
-void add_topo_command(CLI::App& app, int& exit_code);
 
 } // namespace rdma_nccl

@@ -2,6 +2,7 @@
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
 #include "lib/text.h"
+#include "tools/topo.h"
 #include "tools/topo_parts.h"
 
 #include <algorithm>
@@ -60,15 +61,14 @@ std::string distances_of_gpu(const NodePlacement& placed, std::size_t gpu) {
 /// A GPU that ranks can see, by its position among them.
 Part visible_gpu(const NodePlan& node, std::size_t number) {
     const auto& placed = node.places.placed;
-    Part part{PartKind::Gpu, gpu_name(placed.gpu_ids.at(number)), "", "", {}, true, {}, {}};
+    Part part = make_part(PartKind::Gpu, gpu_name(placed.gpu_ids.at(number)));
     for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
         const auto& gpus = placed.placement.ranks[i].gpus;
         if (std::find(gpus.begin(), gpus.end(), number) != gpus.end()) {
             part.ranks.push_back(i);
         }
     }
-    const auto& position = placed.gpus.at(number);
-    const Gpu* gpu = position ? &node.facts.fabric.gpus.at(*position) : nullptr;
+    const Gpu* const gpu = gpu_at(node, number);
     part.detail = gpu == nullptr ? "" : gpu->pci;
     part.hint = format_text("{}, {}, {}{}", part.label, or_unknown(part.detail),
                             near_text(gpu == nullptr ? CpuSet() : place_of(*gpu, node.places.topology).cpus),
@@ -98,7 +98,8 @@ std::string distances_of_port(const NodePlacement& placed, std::size_t port) {
 Part hca_part(const NodePlan& node, const Hca& hca) {
     const auto& placed = node.places.placed;
     const auto ports = ports_of(placed, hca.name);
-    Part part{PartKind::Hca, hca.name, hca.pci, "", {}, !ports.empty(), {}, {}};
+    Part part = make_part(PartKind::Hca, hca.name, hca.pci);
+    part.used = !ports.empty();
     for (std::size_t i = 0; i < ports.size(); ++i) {
         part.label += (i == 0 ? ":" : ",") + placed.ports[ports[i]].substr(hca.name.size() + 1);
     }
@@ -138,7 +139,8 @@ std::vector<Device> find_devices(const NodePlan& node) {
     for (std::size_t i = 0; i < fabric.gpus.size(); ++i) {
         if (!seen[i]) {
             const auto& gpu = fabric.gpus[i];
-            Part part{PartKind::Gpu, "GPU", gpu.pci, gpu.pci + ": the ranks do not see it", {}, false, {}, {}};
+            Part part = make_part(PartKind::Gpu, "GPU", gpu.pci, gpu.pci + ": the ranks do not see it");
+            part.used = false;
             devices.push_back(device(place_of(gpu, node.places.topology), node.places.topology, std::move(part)));
         }
     }
@@ -153,21 +155,12 @@ std::vector<Device> find_devices(const NodePlan& node) {
 }
 
 Part bridge_part(std::size_t depth, std::string_view name) {
-    const bool top = depth == 0;
-    return {top              ? PartKind::HostBridge
-            : depth % 2 == 0 ? PartKind::Switch
-                             : PartKind::Card,
-            top || depth % 2 == 1 ? std::string(name) : format_text("switch {}", name),
-            "",
-            format_text("{} {}",
-                        top              ? "host bridge"
-                        : depth % 2 == 0 ? "PCIe switch"
-                                         : "one card at port",
-                        name),
-            {},
-            true,
-            {},
-            {}};
+    if (depth % 2 == 1) {
+        return make_part(PartKind::Card, std::string(name), "", format_text("one card at port {}", name));
+    }
+    return depth == 0
+               ? make_part(PartKind::HostBridge, std::string(name), "", format_text("host bridge {}", name))
+               : make_part(PartKind::Switch, format_text("switch {}", name), "", format_text("PCIe switch {}", name));
 }
 
 /// All that hangs below one port or bridge. Depth 0 is the host bridge, 1 the root port, 2 the upstream port of a

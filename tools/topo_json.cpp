@@ -3,7 +3,6 @@
 #include "tools/json.h"
 #include "tools/topo.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
@@ -11,11 +10,6 @@ namespace rdma_nccl {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template<typename T>
-Json or_null(const std::optional<T>& value) {
-    return value ? Json(*value) : Json();
-}
 
 Json numa_json(const Topology& topology) {
     auto list = Json::array();
@@ -29,32 +23,18 @@ Json numa_json(const Topology& topology) {
     return list;
 }
 
-Json names(const NodePlacement& placed, const std::vector<std::size_t>& hcas) {
-    auto list = Json::array();
-    for (const auto hca : hcas) {
-        list.push_back(json_ascii(placed.ports.at(hca)));
-    }
-    return list;
-}
-
 Json gpus_json(const NodePlan& node) {
     auto list = Json::array();
     for (std::size_t i = 0; i < node.places.placed.gpus.size(); ++i) {
-        const auto& position = node.places.placed.gpus[i];
-        const Gpu* gpu = position ? &node.facts.fabric.gpus.at(*position) : nullptr;
+        const Gpu* const gpu = gpu_at(node, i);
         const auto& row = node.places.placed.placement.gpu_to_hca.at(i);
-        std::vector<std::size_t> nearest;
-        for (std::size_t hca = 0; hca < row.size(); ++hca) {
-            if (row[hca] == *std::min_element(row.begin(), row.end())) {
-                nearest.push_back(hca);
-            }
-        }
+        const auto nearest = nearest_hcas(row);
         list.push_back({{"id", json_ascii(node.places.placed.gpu_ids.at(i))},
                         {"pci", gpu == nullptr ? Json() : Json(gpu->pci)},
                         {"vendor", gpu == nullptr ? Json() : Json(gpu->vendor)},
                         {"numa_node", gpu == nullptr ? Json() : or_null(gpu->numa_node)},
                         {"cpus", gpu == nullptr ? "" : place_of(*gpu, node.places.topology).cpus.list()},
-                        {"nearest_hcas", names(node.places.placed, nearest)},
+                        {"nearest_hcas", texts_json(names_at(node.places.placed.ports, nearest))},
                         {"distance", nearest.empty() ? "unknown" : distance_name(row[nearest.front()])}});
     }
     return list;
@@ -92,12 +72,8 @@ Json ranks_json(const NodePlacement& placed) {
     auto list = Json::array();
     for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
         const auto& rank = placed.placement.ranks[i];
-        auto gpus = Json::array();
-        for (const auto gpu : rank.gpus) {
-            gpus.push_back(json_ascii(placed.gpu_ids.at(gpu)));
-        }
         list.push_back({{"local_rank", i},
-                        {"gpus", std::move(gpus)},
+                        {"gpus", texts_json(names_at(placed.gpu_ids, rank.gpus))},
                         {"mask", i < placed.masks.size() ? placed.masks[i].list() : ""},
                         {"cpus", rank.cpus.list()},
                         {"cores", rank.cores},
@@ -105,18 +81,14 @@ Json ranks_json(const NodePlacement& placed) {
                         {"source", source_name(rank.source)},
                         {"memory_node", or_null(rank.memory_node)},
                         {"gpu_to_cpus", distance_name(rank.gpu_to_cpus)},
-                        {"hcas", names(placed, rank.hcas)},
+                        {"hcas", texts_json(names_at(placed.ports, rank.hcas))},
                         {"to_hca", distance_name(rank.to_hca)}});
     }
     return list;
 }
 
 Json order_json(const NodePlacement& placed) {
-    auto order = Json::array();
-    for (const auto gpu : placed.placement.gpu_order) {
-        order.push_back(json_ascii(placed.gpu_ids.at(gpu)));
-    }
-    return order;
+    return texts_json(names_at(placed.gpu_ids, placed.placement.gpu_order));
 }
 
 } // namespace

@@ -13,14 +13,6 @@ namespace rdma_nccl {
 
 namespace {
 
-std::string count(std::size_t number, std::string_view what) {
-    return format_text("{} {}{}", number, what, number == 1 ? "" : "s");
-}
-
-Part make_part(PartKind kind, std::string label, std::string detail = "") {
-    return {kind, std::move(label), std::move(detail), "", {}, true, {}, {}};
-}
-
 std::vector<std::size_t> ranks_on(const NodePlacement& placed, const CpuSet& cpus) {
     std::vector<std::size_t> ranks;
     for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
@@ -115,7 +107,8 @@ Part numa_part(const NodePlan& node, const NumaNumber& number, const std::vector
                                       : numa->memory_mib == 0 ? "no memory, "
                                                               : memory_text(numa->memory_mib) + ", ",
                                       printable(cpus.list(), 24)));
-    part.hint = format_text("{}, {}, CPUs {}", part.label, count(cores.size(), "core"), printable(cpus.list(), 160));
+    part.hint =
+        format_text("{}, {}, CPUs {}", part.label, count_text(cores.size(), "core"), printable(cpus.list(), 160));
     part.parts = cache_parts(node, cores);
     add_shares(node.places.placed, cpus, part.parts);
     take_near(trees, cpus, part.parts);
@@ -172,8 +165,8 @@ Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsi
     Part part = make_part(PartKind::Package,
                           packages.size() == 1  ? format_text("Package {}", lead)
                           : packages.size() < 5 ? "Packages " + number_list(packages)
-                                                : count(packages.size(), "package"),
-                          count(number, "core"));
+                                                : count_text(packages.size(), "package"),
+                          count_text(number, "core"));
     for (const auto& [numa, members] : cores) {
         part.parts.push_back(numa_part(node, numa, members, trees));
     }
@@ -189,6 +182,10 @@ Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsi
 }
 
 } // namespace
+
+Part make_part(PartKind kind, std::string label, std::string detail, std::string hint) {
+    return {kind, std::move(label), std::move(detail), std::move(hint), {}, true, {}, {}};
+}
 
 std::string number_list(const std::vector<std::size_t>& numbers) {
     std::string text;

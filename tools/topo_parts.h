@@ -47,6 +47,8 @@ struct Part {
     Area area; ///< set by lay_out()
 };
 
+Part make_part(PartKind kind, std::string label, std::string detail = "", std::string hint = "");
+
 /// The whole machine; without areas.
 Part machine_parts(const NodePlan& node);
 

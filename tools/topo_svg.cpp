@@ -156,13 +156,9 @@ constexpr std::size_t column_count = 8;
 using Cells = std::array<std::string, column_count>;
 
 Cells rank_cells(const NodePlacement& placed, const RankPlacement& rank) {
-    std::string gpus;
-    for (const auto gpu : rank.gpus) {
-        gpus += (gpus.empty() ? "" : ",") + placed.gpu_ids.at(gpu);
-    }
     const bool memory = placed.binds_memory && rank.memory_node;
     return {"",
-            or_dash(printable(gpus, 24)),
+            or_dash(printable(joined(names_at(placed.gpu_ids, rank.gpus), ","), 24)),
             or_dash(printable(rank.cpus.list(), 40)),
             format_text("{}", rank.cores),
             placed.binds_cpus ? format_text("{}", rank.threads()) : "-",

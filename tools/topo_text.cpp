@@ -13,22 +13,13 @@ namespace {
 
 constexpr std::string_view indent = "  ";
 
-std::string count(std::size_t number, std::string_view what) {
-    return format_text("{} {}{}", number, what, number == 1 ? "" : "s");
-}
-
-template<typename T>
-std::string number_text(const std::optional<T>& number) {
-    return number ? format_text("{}", *number) : "-";
-}
-
 std::string heading(const NodePlan& node, const std::string& host) {
     if (node.places.problem) {
         return format_text("host {}: {}\n", or_dash(printable(host)), *node.places.problem);
     }
     const auto& topology = node.places.topology;
-    return format_text("host {}: {}, {}, {} ({})\n", or_dash(printable(host)), count(topology.packages, "package"),
-                       count(topology.cores.size(), "core"), count(topology.cpus().size(), "CPU"),
+    return format_text("host {}: {}, {}, {} ({})\n", or_dash(printable(host)), count_text(topology.packages, "package"),
+                       count_text(topology.cores.size(), "core"), count_text(topology.cpus().size(), "CPU"),
                        printable(topology.source));
 }
 
@@ -44,39 +35,18 @@ std::string numa_table(const Topology& topology) {
     return aligned_table(rows, indent);
 }
 
-const Gpu* gpu_at(const NodePlan& node, std::size_t i) {
-    const auto& position = node.places.placed.gpus.at(i);
-    return position ? &node.facts.fabric.gpus.at(*position) : nullptr;
-}
-
-/// The nearest HCAs of a row of distances: all that are equally near.
-std::string nearest_text(const NodePlacement& placed, const std::vector<Distance>& row) {
-    if (row.empty() || !placed.placement.tells_nearness) {
-        return "-";
-    }
-    const auto least = *std::min_element(row.begin(), row.end());
-    std::string names;
-    for (std::size_t hca = 0; hca < row.size(); ++hca) {
-        if (row[hca] == least) {
-            names += (names.empty() ? "" : ",") + placed.ports.at(hca);
-        }
-    }
-    return names;
-}
-
 std::string gpu_table(const NodePlan& node) {
     const auto& placed = node.places.placed;
     std::vector<TableRow> rows = {{"GPU", "PCI", "NUMA", "CPUS", "NEAREST HCAS", "THROUGH"}};
     for (std::size_t i = 0; i < placed.gpus.size(); ++i) {
         const auto* gpu = gpu_at(node, i);
         const auto& row = placed.placement.gpu_to_hca.at(i);
-        const std::string through = row.empty() || !placed.placement.tells_nearness
-                                        ? "-"
-                                        : std::string(distance_text(*std::min_element(row.begin(), row.end())));
+        const auto nearest = placed.placement.tells_nearness ? nearest_hcas(row) : std::vector<std::size_t>();
         rows.push_back({printable(placed.gpu_ids.at(i), 16), gpu == nullptr ? "-" : gpu->pci,
                         gpu == nullptr ? "-" : number_text(gpu->numa_node),
                         gpu == nullptr ? "-" : or_dash(place_of(*gpu, node.places.topology).cpus.list()),
-                        nearest_text(placed, row), through});
+                        or_dash(joined(names_at(placed.ports, nearest), ",")),
+                        nearest.empty() ? "-" : std::string(distance_text(row[nearest.front()]))});
     }
     return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
 }
@@ -97,14 +67,6 @@ std::string distance_table(const NodePlacement& placed) {
            "  PKG: another NUMA node of the package, SYS: another package\n";
 }
 
-std::string lines(std::string_view title, const std::vector<std::string>& texts) {
-    std::string text;
-    for (const auto& line : texts) {
-        text += format_text("{}: {}\n", title, line);
-    }
-    return text;
-}
-
 std::string gpus_of(const NodePlacement& placed, const RankPlacement& rank) {
     std::string text;
     for (const auto gpu : rank.gpus) {
@@ -118,6 +80,35 @@ std::string gpus_of(const NodePlacement& placed, const RankPlacement& rank) {
 std::string memory_text(std::uint64_t mib) {
     const double gib = static_cast<double>(mib) / 1024;
     return gib >= 10 ? format_text("{:.0f} GiB", gib) : format_text("{:.1f} GiB", gib);
+}
+
+std::string titled_lines(std::string_view title, const std::vector<std::string>& texts) {
+    std::string text;
+    for (const auto& line : texts) {
+        text += format_text("{}: {}\n", title, line);
+    }
+    return text;
+}
+
+const Gpu* gpu_at(const NodePlan& node, std::size_t i) {
+    const auto& position = node.places.placed.gpus.at(i);
+    return position ? &node.facts.fabric.gpus.at(*position) : nullptr;
+}
+
+std::vector<std::size_t> nearest_hcas(const std::vector<Distance>& row) {
+    std::vector<std::size_t> nearest;
+    for (std::size_t hca = 0; hca < row.size(); ++hca) {
+        if (row[hca] == *std::min_element(row.begin(), row.end())) {
+            nearest.push_back(hca);
+        }
+    }
+    return nearest;
+}
+
+std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& places) {
+    std::vector<std::string> some;
+    std::transform(places.begin(), places.end(), std::back_inserter(some), [&](std::size_t i) { return names.at(i); });
+    return some;
 }
 
 std::string ranks_table(const NodePlan& node, std::string_view table_indent) {
@@ -147,13 +138,10 @@ std::string topo_text(const NodePlan& node, const std::string& host) {
     text +=
         format_text("\nranks: {} ({})\n", binding_why(placed), node.places.masks_source) + ranks_table(node, indent);
     if (!placed.placement.gpu_order.empty()) {
-        std::string order;
-        for (const auto gpu : placed.placement.gpu_order) {
-            order += (order.empty() ? "" : ",") + placed.gpu_ids.at(gpu);
-        }
-        text += format_text("  {}={} makes LOCAL_RANK's GPU the near one\n", placed.order_variable, order);
+        text += format_text("  {}={} makes LOCAL_RANK's GPU the near one\n", placed.order_variable,
+                            joined(names_at(placed.gpu_ids, placed.placement.gpu_order), ","));
     }
-    return text + lines("warning", placed.placement.warnings) + lines("note", placed.placement.notes);
+    return text + titled_lines("warning", placed.placement.warnings) + titled_lines("note", placed.placement.notes);
 }
 
 } // namespace rdma_nccl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/verify.h"
-
+// rdma-nccl verify: was RDMA really used? Judged by the logs of NCCL, or by what nodes moved.
+#include "tools/commands.h"
 #include "tools/exit_codes.h"
 #include "tools/print.h"
 #include "tools/verify_log.h"

@@ -6,8 +6,8 @@
 #include "lib/text.h"
 #include "lib/unique_fd.h"
 #include "tools/exit_codes.h"
+#include "tools/json.h"
 #include "tools/print.h"
-#include "tools/verify.h"
 
 #include <cerrno>
 #include <cstring>
@@ -16,6 +16,65 @@
 #include <unistd.h>
 
 namespace rdma_nccl {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number_or_null(std::uint32_t number) {
+    return number == 0 ? Json() : Json(number);
+}
+
+Json connections_json(const std::array<std::uint64_t, nccl_transports>& connections) {
+    const auto of = [&](NcclTransport transport) { return connections.at(static_cast<std::size_t>(transport)); };
+    return {{"rdma", of(NcclTransport::Rdma)},       {"rdma_gdr", of(NcclTransport::RdmaGdr)},
+            {"sockets", of(NcclTransport::Socket)},  {"other", of(NcclTransport::OtherNet)},
+            {"nvlink", of(NcclTransport::Nvlink)},   {"p2p", of(NcclTransport::PeerToPeer)},
+            {"shm", of(NcclTransport::SharedMemory)}};
+}
+
+Json process_json(const NcclProcess& process) {
+    Json causes = Json::array();
+    for (const auto& [cause, number] : process.causes) {
+        causes.push_back({{"text", json_ascii(cause)}, {"count", number}});
+    }
+    return {{"host", json_ascii(process.host)},
+            {"pid", process.pid},
+            {"rank", or_null(process.rank)},
+            {"ranks", number_or_null(process.ranks)},
+            {"nodes", number_or_null(process.nodes)},
+            {"nccl", text_or_null(process.version)},
+            {"networks", texts_json(process.networks)},
+            {"connections", connections_json(process.connections)},
+            {"hcas", texts_json(process.hcas)},
+            {"gids", texts_json(process.gids)},
+            {"causes", std::move(causes)}};
+}
+
+} // namespace
+
+nlohmann::ordered_json verify_log_json(const JudgedLog& judged) {
+    Json processes = Json::array();
+    for (const auto& process : judged.log.processes) {
+        processes.push_back(process_json(process));
+    }
+    const auto& evidence = judged.evidence;
+    return {{"schema", 1},
+            {"verdict", name_of(judged.verdict.verdict)},
+            {"grade", "D"},
+            {"gpu_direct", name_of(judged.verdict.gpu_direct)},
+            {"why", texts_json(judged.verdict.why)},
+            {"causes", texts_json(evidence.causes)},
+            {"nccl", text_or_null(evidence.version)},
+            {"nodes", number_or_null(evidence.nodes)},
+            {"networks", texts_json(evidence.networks)},
+            {"connections", connections_json(judged.log.connections())},
+            {"hcas", texts_json(evidence.hcas)},
+            {"lines", judged.log.lines},
+            {"nccl_lines", judged.log.nccl_lines},
+            {"truncated", judged.log.truncated},
+            {"processes", std::move(processes)}};
+}
 
 namespace {
 

@@ -21,6 +21,9 @@ struct VerifyLogOptions {
 /// when a file could not be read.
 int verify_log(const VerifyLogOptions& options);
 
+/// 0 USED or IDLE, 1 MIXED, 2 NOT USED, 3 UNKNOWN.
+int exit_code_of(Verdict verdict);
+
 /// What the logs say, and what follows from it.
 struct JudgedLog {
     NcclLog log;

@@ -18,12 +18,8 @@ namespace {
 constexpr std::size_t most_rows = 16; // of single processes; more are shown by kinds
 constexpr std::size_t longest_hosts = 60;
 
-std::string joined(const NcclNames& names) {
-    std::string text;
-    for (const auto& name : names) {
-        text += (text.empty() ? "" : ",") + name;
-    }
-    return text.empty() ? "-" : text;
+std::string list_of(const NcclNames& names) {
+    return or_dash(joined(names, ","));
 }
 
 std::uint64_t of(const NcclProcess& process, NcclTransport transport) {
@@ -58,7 +54,7 @@ struct Kind {
 };
 
 Kind kind_of(const NcclProcess& process) {
-    Kind kind{joined(process.networks), joined(process.hcas), {}, {process.host}, 1, counts_of(process)};
+    Kind kind{list_of(process.networks), list_of(process.hcas), {}, {process.host}, 1, counts_of(process)};
     std::transform(kind.sums.begin(), kind.sums.end(), kind.some.begin(), [](std::uint64_t n) { return n > 0; });
     return kind;
 }
@@ -120,8 +116,8 @@ std::string table_of_processes(const std::vector<NcclProcess>& processes, const 
     std::vector<TableRow> rows = {header({"HOST", "PID", "RANK", "NETWORK"}, columns)};
     for (const auto& process : processes) {
         rows.push_back(filled({process.host, format_text("{}", process.pid),
-                               process.rank ? format_text("{}", *process.rank) : "-", joined(process.networks)},
-                              counts_of(process), columns, joined(process.hcas)));
+                               process.rank ? format_text("{}", *process.rank) : "-", list_of(process.networks)},
+                              counts_of(process), columns, list_of(process.hcas)));
     }
     return aligned_table(rows);
 }

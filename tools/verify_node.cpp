@@ -8,7 +8,7 @@
 #include "tools/print.h"
 #include "tools/process.h"
 #include "tools/run_signals.h"
-#include "tools/verify.h"
+#include "tools/verify_log.h"
 #include "tools/verify_watch.h"
 
 #include <array>
@@ -18,7 +18,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
 #include <iostream>
 #include <set>
 #include <sys/wait.h>
@@ -129,10 +128,8 @@ int print_verdict(const StepVerdict& verdict, const VerifyNodeOptions& options, 
         }
     }
     if (!options.output.empty()) {
-        std::ofstream file(options.output);
-        file << text << std::flush;
-        if (!file) {
-            print_error(format_text("verify: {}: {}", options.output, std::strerror(errno)));
+        if (const int error = overwrite_file(options.output, text); error != 0) {
+            print_error(format_text("verify: {}: {}", options.output, std::strerror(error)));
             return exit_cannot_tell;
         }
     } else if (!options.program.empty()) {

@@ -8,7 +8,6 @@
 #include "tools/check_drain.h"
 #include "tools/check_inspect.h"
 #include "tools/check_output.h"
-#include "tools/check_pci_config.h"
 #include "tools/check_state.h"
 
 #include <cerrno>

@@ -4,10 +4,8 @@
 
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/fabric_values.h"
-#include "tools/gids_cli.h"
-#include "tools/gids_json.h"
-#include "tools/gids_show.h"
-#include "tools/gids_table.h"
+#include "tools/commands.h"
+#include "tools/gids_output.h"
 
 #include <CLI/CLI.hpp>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/tree_copy.h"
+#include "tools/bundle.h"
 
 #include "tests/unit/tree.h"
 

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/decision.h"
+#include "tools/explain.h"
 
 #include "lib/format.h"
 
 namespace rdma_nccl {
 
 namespace {
-
-Decision layout_decision(const Plan& plan) {
-    return {"layout", std::string(layout_name(plan.layout.layout)), plan.layout.why, {}};
-}
-
-Decision head_node_decision(const Plan& plan) {
-    return {"head node", plan.head_node.name, plan.head_node.why, {}};
-}
 
 Decision head_address_decision(const Plan& plan) {
     if (!plan.users_head) {
@@ -26,10 +18,6 @@ Decision head_address_decision(const Plan& plan) {
     return decision;
 }
 
-Decision port_decision(const Plan& plan) {
-    return {"MASTER_PORT", format_text("{}", plan.port.first), plan.port.why, {}};
-}
-
 Decision interface_decision(const Plan& plan) {
     const auto& sockets = plan.sockets;
     std::string text = sockets.interface.empty() ? "none" : sockets.interface;
@@ -37,10 +25,6 @@ Decision interface_decision(const Plan& plan) {
         text += ", " + sockets.address->text();
     }
     return {"socket interface", std::move(text), sockets.why, {}};
-}
-
-Decision gpus_decision(const Plan& plan) {
-    return {"GPUs of a task", format_text("{}", plan.visible_gpus), plan.visible_gpus_source, {}};
 }
 
 Decision ports_decision(const NodePlan& node) {
@@ -120,13 +104,13 @@ std::vector<Decision> decisions_of(const NodePlan& node) {
     if (plan.leave_alone) {
         return {{"step", "left alone", plan.leave_alone_why, {}}};
     }
-    std::vector<Decision> decisions = {layout_decision(plan)};
+    std::vector<Decision> decisions = {{"layout", std::string(layout_name(plan.layout.layout)), plan.layout.why, {}}};
     if (node.facts.step.job_id != 0) { // elsewhere nobody has to be met
-        decisions.push_back(head_node_decision(plan));
+        decisions.push_back({"head node", plan.head_node.name, plan.head_node.why, {}});
         decisions.push_back(head_address_decision(plan));
-        decisions.push_back(port_decision(plan));
+        decisions.push_back({"MASTER_PORT", format_text("{}", plan.port.first), plan.port.why, {}});
     }
-    decisions.push_back(gpus_decision(plan));
+    decisions.push_back({"GPUs of a task", format_text("{}", plan.visible_gpus), plan.visible_gpus_source, {}});
     decisions.push_back(interface_decision(plan));
     decisions.push_back(ports_decision(node));
     add_gid_decisions(node, decisions);
