@@ -66,14 +66,14 @@ class ClusterTest(unittest.TestCase):
     def tearDown(self):
         """Whatever a test did, its jobs end, and no node may be drained or down: the next test finds the cluster idle."""
         end = time.monotonic() + TIME_LIMIT
-        while (states := self.states()) != {"idle"} and not any(re.match(OUT_OF_SERVICE, state) for state in states):
+        while (states := self.node_states()) != {"idle"} and not any(re.match(OUT_OF_SERVICE, state) for state in states):
             if time.monotonic() > end:
                 break
             time.sleep(0.2)
         if states != {"idle"}:
             self.fail(f"the nodes are {', '.join(sorted(states))}:\n{self.what_runs()}")
 
-    def states(self) -> set[str]:
+    def node_states(self) -> set[str]:
         return set(self.cluster.run("sinfo", "--noheader", "--Node", "--Format=StateLong", user="root").stdout.split())
 
     def what_runs(self) -> str:
