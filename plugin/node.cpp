@@ -373,8 +373,9 @@ void judge_listeners(NodeState& state) {
     }
     const auto listeners = find_listeners(ports);
     if (!listeners) {
-        state.port_warnings.push_back(format_text("whether other users listen at port {} of this step cannot be told: {}",
-                                                  ports.front(), listeners.error().message));
+        state.port_warnings.push_back(
+            format_text("whether other users listen at port {} of this step cannot be told: {}", ports.front(),
+                        listeners.error().message));
         return;
     }
     for (const auto& stranger : strangers(*listeners, state.user.uid)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/format.h"
+#include "lib/text.h"
 #include "tools/pairs_node.h"
 #include "tools/pairs_output.h"
 #include "tools/pairs_words.h"
@@ -28,14 +29,6 @@ std::string field(std::string_view text) {
 template<typename T>
 std::string number(const std::optional<T>& value) {
     return value ? format_text("{:.6g}", static_cast<double>(*value)) : "";
-}
-
-std::string joined(const std::vector<std::string>& texts) {
-    std::string all;
-    for (const auto& text : texts) {
-        all += (all.empty() ? "" : "; ") + text;
-    }
-    return all;
 }
 
 struct Line {
@@ -71,7 +64,7 @@ std::string line_text(const PairsReport& report, const PairResult& result, PairS
     add(result.path_mtu > 0 ? format_text("{}", result.path_mtu) : "");
     add(!result.data_correct ? "" : *result.data_correct ? "yes" : "no");
     add(field(result.problem));
-    add(field(joined(result.notes)));
+    add(field(joined(result.notes, "; ")));
     return text + "\r\n";
 }
 

@@ -103,14 +103,6 @@ std::string word_or_dash(std::string_view text) {
     return or_dash(printable(text, longest_word));
 }
 
-std::string joined(const std::vector<std::string>& texts) {
-    std::string text;
-    for (const auto& each : texts) {
-        text += (text.empty() ? "" : ",") + each;
-    }
-    return text;
-}
-
 std::string world_text(const DryRunFacts& facts) {
     const auto& plan = facts.plan;
     return aligned_table(
@@ -142,7 +134,7 @@ std::string ranks_text(const std::vector<DryRank>& ranks) {
         const auto& memory = rank.binding.memory_node;
         rows.push_back({std::to_string(rank.rank), std::to_string(rank.local_rank), word_or_dash(rank.devices.gpu),
                         word_or_dash(rank.devices.gpu_pci), word_or_dash(rank.devices.gpu_uuid),
-                        word_or_dash(joined(rank.devices.hcas)), word_or_dash(rank.binding.cpus.list()),
+                        word_or_dash(joined(rank.devices.hcas, ",")), word_or_dash(rank.binding.cpus.list()),
                         memory ? format_text("node {}", *memory) : "-"});
         if (several) {
             rows.back().push_back(command_of(rank));

@@ -24,15 +24,6 @@ using Warnings = std::vector<std::string>;
 constexpr std::string_view devices = "/sys/class/infiniband";
 constexpr std::size_t most_named = 8;
 
-std::string join(const std::vector<std::string>& items, std::string_view between) {
-    std::string text;
-    for (const auto& item : items) {
-        text += text.empty() ? "" : std::string(between);
-        text += item;
-    }
-    return text;
-}
-
 void check_limits(const PreflightQuestion& question, Warnings& warnings) {
     if (!question.root.is_live() || !question.environment.marked_step().empty()) {
         return;
@@ -60,7 +51,7 @@ void check_gpus(const PreflightQuestion& question, Warnings& warnings) {
     warnings.push_back(
         format_text("the GPUs are held by other processes of yours: {}{}: they take memory and time from "
                     "the ranks; if they are left from an earlier job: kill{}",
-                    join(named, ", "), rest > 0 ? format_text(" and {} more", rest) : "", pids));
+                    joined(named), rest > 0 ? format_text(" and {} more", rest) : "", pids));
 }
 
 void check_segments(const PreflightQuestion& question, Warnings& warnings) {
@@ -200,7 +191,7 @@ void check_hcas(const PreflightQuestion& question, Warnings& warnings) {
         const auto [variable, problem] = split_once(key, '\n');
         const std::vector<std::string> others(names.begin() + 1, names.end());
         warnings.push_back(format_text("{}: {} {}{}", variable, names.front(), problem.value_or(""),
-                                       others.empty() ? "" : format_text(" (likewise {})", join(others, ", "))));
+                                       others.empty() ? "" : format_text(" (likewise {})", joined(others))));
     }
 }
 

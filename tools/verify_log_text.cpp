@@ -26,7 +26,7 @@ std::uint64_t of(const NcclProcess& process, NcclTransport transport) {
     return process.connections.at(static_cast<std::size_t>(transport));
 }
 
-std::string or_dash(std::uint64_t number) {
+std::string count_or_dash(std::uint64_t number) {
     return number == 0 ? "-" : format_text("{}", number);
 }
 
@@ -105,7 +105,7 @@ TableRow header(TableRow row, const Some& columns) {
 TableRow filled(TableRow row, const Counts& counts, const Some& columns, std::string hcas) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
         if (columns.at(i)) {
-            row.push_back(or_dash(counts.at(i)));
+            row.push_back(count_or_dash(counts.at(i)));
         }
     }
     row.push_back(std::move(hcas));
