@@ -33,7 +33,8 @@ def names_read() -> tuple[list[str], list[str]]:
                     texts.append(file.read())
     text = "\n".join(texts)
     slurms = {name for name in re.findall(r'"(SLURMD?_[A-Z_]+)"', text) if not name.startswith("SLURM_RDMA")}
-    settings = {f"RDMA_NCCL_{key.upper()}" for key in re.findall(r'SettingsKey\{"(\w+)"', text)}
+    with open(os.path.join(CHECKOUT, "lib", "settings_keys.cpp"), encoding="utf-8") as file:
+        settings = {f"RDMA_NCCL_{key.upper()}" for key in re.findall(r'^    \{"(\w+)", "', file.read(), re.MULTILINE)}
     return sorted(slurms), sorted(settings | set(re.findall(r'"(RDMA_NCCL_[A-Z_]+)"', text)))
 
 

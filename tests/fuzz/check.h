@@ -36,15 +36,4 @@ void require_all_plain(const Texts& texts) {
     }
 }
 
-/// "a,b,c"
-template<typename Items>
-std::string joined(const Items& items) {
-    std::string text;
-    for (const auto& item : items) {
-        text += text.empty() ? "" : ",";
-        text += item;
-    }
-    return text;
-}
-
 } // namespace fuzz

@@ -4,6 +4,7 @@
 
 #include "lib/fabric_choice.h"
 #include "lib/nccl_model.h"
+#include "lib/text.h"
 #include "tests/fuzz/check.h"
 
 #include <algorithm>
@@ -199,7 +200,7 @@ inline void check_choice(const rdma_nccl::Fabric& fabric, const rdma_nccl::Fabri
 
 /// All of a choice that a user sees.
 inline std::string text_of(const rdma_nccl::FabricChoice& choice) {
-    std::string text = joined(choice.warnings);
+    std::string text = rdma_nccl::joined(choice.warnings);
     for (const auto& port : choice.ports) {
         text += "\n" + port.hca + ":" + std::to_string(port.port) + " " + port.reason;
         for (const auto& gid : port.gids) {

@@ -17,7 +17,6 @@
 #include <set>
 
 using namespace rdma_nccl;
-using fuzz::joined;
 using fuzz::require;
 using fuzz::require_plain;
 
@@ -44,7 +43,7 @@ void check_hosts(std::string_view text) {
     for (const auto& host : *hosts) {
         require(!host.empty() && host.find_first_of(" \t\n,[]") == std::string::npos, "a host name", host);
     }
-    require(expand_hostlist(joined(*hosts)) == *hosts, "the hosts one by one", text);
+    require(expand_hostlist(joined(*hosts, ",")) == *hosts, "the hosts one by one", text);
 }
 
 /// "PREFIX FIRST COUNT": what "PREFIX[FIRST-LAST]" stands for, made by counting.
@@ -103,7 +102,7 @@ void check_gpus(std::string_view text) {
     const auto visible = gpus_by("CUDA_VISIBLE_DEVICES", text);
     require(std::set<std::string>(visible.ids.begin(), visible.ids.end()).size() == visible.ids.size(),
             "each GPU once");
-    const auto again = gpus_by("CUDA_VISIBLE_DEVICES", joined(visible.ids));
+    const auto again = gpus_by("CUDA_VISIBLE_DEVICES", joined(visible.ids, ","));
     require(again.ids == visible.ids && again.note.empty(), "what counts is a list in which all counts", text);
 }
 
