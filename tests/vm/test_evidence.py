@@ -160,7 +160,7 @@ class StepTraffic(StepsTest):
     def test_owners_by_step(self):
         """Two jobs on the same nodes, one by RDMA and one by TCP: each queue pair is one job's, and both see the other."""
         self.assertEqual(self.jobs(), [])
-        steps = [self.start_step("verbs", 150)]
+        steps = [self.start_step("verbs", 500, program=("--seconds", "110"))]  # longer than the questions below take
         self.await_traffic()
         steps.append(self.start_step("tcp", 20))
         first, second = self.await_jobs(2)

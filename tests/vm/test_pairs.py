@@ -223,8 +223,11 @@ class PairsCommand(LabTest):
         self.lab.script("n02", "tc qdisc add dev eth2 root tbf rate 10mbit burst 20k latency 50ms")
         report = self.pairs("--no-latency", "--no-both")
         self.assertEqual(report["judgement"]["exit_code"], 1)
-        self.assertIn("n02 mlx5_1:1 to n01 mlx5_1:1 is slow", report["judgement"]["faults"][0]["text"])
-        self.assertEqual(len(report["judgement"]["faults"]), 1)
+        # Where this machine is busy, the other rail may have suffered as well; then it is the way between the nodes.
+        [fault] = report["judgement"]["faults"]
+        self.assertRegex(fault["text"], r"n02 (mlx5_1:1 )?to n01 (mlx5_1:1 )?is slow")
+        slow = self.by_port(report)["mlx5_1:1"]
+        self.assertLess(slow["backward"]["gbps"], 0.5 * slow["forward"]["gbps"])
 
     def test_firewall(self):
         drop = f"tc qdisc add dev eth1 clsact; tc filter add dev eth1 ingress protocol ip u32 {ROCE} action drop"
@@ -250,7 +253,7 @@ class PairsCommand(LabTest):
 
     def test_host_bench(self):
         """RDMA and TCP in turns, each certified by its counters."""
-        options = ("-b", "4M", "-e", "4M", "-n", "8", "-w", "1", "--repeats", "2", "--rings", "1")
+        options = ("-b", "4M", "-e", "4M", "-n", "10", "-w", "1", "--repeats", "2", "--rings", "1", "--batch-seconds", "60")
         report = self.report(self.start("bench", "--host", "--json", *options))
         runs = {run["name"]: run for run in report["runs"]}
         self.assertEqual(sorted(runs), ["A", "A'", "B"])
