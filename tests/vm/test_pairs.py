@@ -150,7 +150,7 @@ class PairsLinks(LabTest):
         for step, victim in (("forward", RECEIVER), ("latency", RECEIVER), ("latency", SENDER)):
             with self.subTest(step, victim=victim):
                 commands = self.start(step, seconds="30", round_trips="1000000")
-                self.lab.run(SENDER, "busybox", "sleep", "2")
+                self.await_traffic()
                 killed, left = sorted(commands, key=lambda command: command.node != victim)
                 killed.kill()
                 killed.wait_after_kill()
