@@ -5,7 +5,6 @@
 #include "tools/run_holders.h"
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <fcntl.h>
@@ -225,15 +224,6 @@ TEST_F(PreflightLimits, AreNotJudgedForAnotherMachine) {
     const auto root = tree.root();
     const Environment none;
     EXPECT_EQ(preflight({root, none, 8, 8, "", {}}), Texts());
-}
-
-/// The target is a tenth of a second with 2,000 processes of this user; the bound is for a machine that does much else.
-TEST(PreflightTime, IsShort) {
-    const auto root = Root::open("/");
-    const Environment none;
-    const auto start = std::chrono::steady_clock::now();
-    (void)preflight({*root, none, 8, 16, "10.0.0.1", {"/dev/nvidia0"}});
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 } // namespace

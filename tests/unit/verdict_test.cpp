@@ -2,7 +2,6 @@
 #include "lib/verdict.h"
 #include "tests/unit/verdict_values.h"
 
-#include <chrono>
 #include <gtest/gtest.h>
 #include <limits>
 
@@ -474,12 +473,10 @@ TEST(StepVerdict, OfAThousandNodesWithAWordOfTheirOwnEach) {
             nodes.back().causes.push_back("cause " + std::to_string(3 * i + k));
         }
     }
-    const auto start = std::chrono::steady_clock::now();
     const auto step = judge_step(std::move(nodes), {});
     const auto line = verdict_line(step);
     const auto table = verdict_table(step);
     const auto json = verdict_json(step, 1, 0);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
     EXPECT_EQ(step.verdict, Verdict::NotUsed);
     EXPECT_EQ(step.why.size(), 3000U);
     EXPECT_LT(line.size(), 500U);
