@@ -9,14 +9,22 @@
 #include "tests/unit/tree.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/netlink.h>
+#include <linux/seccomp.h>
 #include <sstream>
 #include <string>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace rdma_nccl::test {
@@ -548,6 +556,41 @@ TEST_F(PluginTest, PortsAreHeld) {
     run(("verbose=3,port=" + port).c_str());
     EXPECT_TRUE(said("warning: port " + port + " is in use on this node")) << slurm.messages();
     EXPECT_EQ(value(0, "MASTER_PORT"), port);
+}
+
+/// This process, from now on: a kernel without sock_diag, by a filter of system calls.
+void forbid_sock_diag() {
+    constexpr std::uint32_t refused = SECCOMP_RET_ERRNO | EPROTONOSUPPORT;
+    const auto argument = [](unsigned number) {
+        return static_cast<std::uint32_t>(offsetof(seccomp_data, args) + number * sizeof(std::uint64_t));
+    };
+    std::array<sock_filter, 8> filter{
+        sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 5),
+        sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument(0)),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 3),
+        sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument(2)),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NETLINK_SOCK_DIAG, 0, 1),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, refused),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{filter.size(), filter.data()};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        ::_exit(1);
+    }
+}
+
+TEST_F(PluginTest, AKernelThatDoesNotTellWhoListensIsWarnedOf) {
+    slurm.plugin_arguments.erase(slurm.plugin_arguments.begin() + 2); // hold=off
+    const auto messages = tree.at("/messages");
+    ASSERT_TRUE(run_in_child(std::chrono::seconds(20), [&] {
+        forbid_sock_diag();
+        run(bare);
+        std::ofstream(messages) << slurm.messages();
+    }));
+    std::ostringstream text;
+    text << std::ifstream(messages).rdbuf();
+    EXPECT_NE(text.str().find("cannot be told: sock_diag: Protocol not supported"), std::string::npos) << text.str();
 }
 
 /// hosts=mount for a step of one node, whose table every node makes by itself. In a child: what is mounted for a task,
