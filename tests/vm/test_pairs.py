@@ -220,7 +220,9 @@ class PairsCommand(LabTest):
                 self.assertLess(result[way]["counted_share"], 1.5)
 
     def test_slow_link_is_named(self):
-        self.lab.script("n02", "tc qdisc add dev eth2 root tbf rate 10mbit burst 20k latency 50ms")
+        # The queue holds all that two queue pairs have on the way, so that nothing is lost, the other way's answers
+        # neither.
+        self.lab.script("n02", "tc qdisc add dev eth2 root tbf rate 40mbit burst 64k limit 8m")
         report = self.pairs("--no-latency", "--no-both")
         self.assertEqual(report["judgement"]["exit_code"], 1)
         # Where this machine is busy, the other rail may have suffered as well; then it is the way between the nodes.
