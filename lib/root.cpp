@@ -145,7 +145,11 @@ Result<UniqueFd> Root::open_below(std::string_view path, int flags) const {
         open_how how{};
         how.flags = static_cast<decltype(how.flags)>(flags);
         how.resolve = RESOLVE_IN_ROOT;
-        UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, fd_.get(), name.c_str(), &how, sizeof how)));
+        UniqueFd fd;
+        int tries = 1000; // EAGAIN: something was renamed or mounted anywhere while a ".." was followed (openat2(2))
+        do {
+            fd.reset(static_cast<int>(::syscall(SYS_openat2, fd_.get(), name.c_str(), &how, sizeof how)));
+        } while (!fd && errno == EAGAIN && --tries > 0);
         if (fd) {
             return fd;
         }

@@ -3,12 +3,15 @@
 
 #include "tests/unit/tree.h"
 
+#include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace rdma_nccl::test {
@@ -33,6 +36,27 @@ TEST(Root, LinksStayInside) {
     EXPECT_EQ(root.resolve("/absolute").value(), "/real/file");
     EXPECT_TRUE(root.exists("/absolute"));
     EXPECT_FALSE(root.exists("/none"));
+}
+
+// The kernel cannot tell then whether ".." still leads where it did (openat2(2), EAGAIN): no port may be lost by that.
+TEST(Root, ReadsWhileSomethingElseIsRenamed) {
+    Tree tree;
+    tree.file("/sys/devices/a", "ACTIVE").link("/sys/class/a", "../devices/a").file("/one", "");
+    const Root root = tree.root();
+    std::atomic<bool> done = false;
+    std::thread other([&] {
+        while (!done) {
+            std::filesystem::rename(tree.at("/one"), tree.at("/two"));
+            std::filesystem::rename(tree.at("/two"), tree.at("/one"));
+        }
+    });
+    std::size_t failed = 0;
+    for (int i = 0; i < 20000; ++i) {
+        failed += root.read("/sys/class/a") ? 0U : 1U;
+    }
+    done = true;
+    other.join();
+    EXPECT_EQ(failed, 0U);
 }
 
 TEST(Root, ResolvesAsTheKernelDoes) {
