@@ -40,13 +40,12 @@ public:
 
     /// For several nodes.
     void listen() {
-        auto coordinator = make_coordinator();
-        if (!coordinator) {
+        if (auto coordinator = make_coordinator()) {
+            coordinator_.emplace(std::move(*coordinator));
+        } else {
             warnings_.push_back(only_through_slurm(coordinator.error().message));
             leave_out_absent();
-            return;
         }
-        coordinator_.emplace(std::move(*coordinator));
     }
 
     [[nodiscard]] int fd() const override { return coordinator_ ? coordinator_->fd() : -1; }
