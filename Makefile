@@ -8,7 +8,7 @@
 srcdir := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 MAKEFLAGS += -rR --no-print-directory
 .DELETE_ON_ERROR:
-.PHONY: all tests fuzz check check-vm bench demo format check-format lint install uninstall
+.PHONY: bench-programs all tests fuzz check check-vm bench demo format check-format lint install uninstall
 .PHONY: deps deps-check deps-vm dist clean distclean help gtest FORCE
 
 all: ## build the plugin, the command and the examples (configures itself first)
@@ -236,8 +236,9 @@ check-vm: ## run the tests in virtual machines with Soft-RoCE and a real Slurm (
 	@$(srcdir)/build-aux/deps --vm
 	@env --default-signal $(srcdir)/tests/vm/check $(SUITES)
 
+bench-programs: $(bench_programs)
 bench: ## measure against the named peers
-	@$(MAKE) all $(bench_programs)
+	@$(MAKE) all bench-programs
 	@$(srcdir)/tests/bench/run
 
 demo: ## bring up a private Slurm of two nodes with the plugin, and run srun --rdma-nccl on it (as root)

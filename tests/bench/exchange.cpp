@@ -265,7 +265,7 @@ private:
             if (!opened) {
                 return opened.error().message;
             }
-            listener = std::move(*opened);
+            listener.emplace(std::move(*opened));
             report.listener = listener->port();
         }
         auto client = ExchangeClient::connect(endpoint, endpoint_->key, most_from_server, deadline, deadline);
