@@ -76,9 +76,9 @@ class PairsLinks(LabTest):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.1)
 
-    def drop(self, node: str, match: str) -> None:
-        """What the node sends on eth1 and matches is lost on the way."""
-        self.lab.script(node, f"tc qdisc add dev eth1 clsact; tc filter add dev eth1 egress protocol ip u32 {match} action drop")
+    def drop(self, node: str, match: str, way: str = "egress") -> None:
+        """What the node sends on eth1, or gets there (ingress), and matches is lost on the way."""
+        self.lab.script(node, f"tc qdisc add dev eth1 clsact; tc filter add dev eth1 {way} protocol ip u32 {match} action drop")
 
     def assert_says(self, said: dict, cause: str, *words: str) -> None:
         self.assertEqual(said.get("cause"), cause, said)
@@ -132,7 +132,8 @@ class PairsLinks(LabTest):
         """On either side: both say it, though one of them can send."""
         for node in (SENDER, RECEIVER):
             with self.subTest(node):
-                self.drop(node, ROCE)
+                # Where they come in: Linux 6.1's rxe may hang in the kernel when its own packets cannot be sent.
+                self.drop(node, ROCE, "ingress")
                 ends = self.measure("pattern")
                 for each in (SENDER, RECEIVER):
                     self.assert_says(ends.of(each, "pattern"), "filtered", "UDP port 4791", "firewall")
