@@ -224,9 +224,12 @@ class PairsCommand(LabTest):
         # The queue holds all that two queue pairs have on the way, so that nothing is lost, the other way's answers
         # neither.
         self.lab.script("n02", "tc qdisc add dev eth2 root tbf rate 40mbit burst 64k limit 8m")
-        report = self.pairs("--no-latency", "--no-both")
+        for _ in range(3):  # where this machine is busy, the other rail may suffer as well
+            report = self.pairs("--no-latency", "--no-both")
+            sound = [self.by_port(report)["mlx5_0:1"][way]["gbps"] for way in ("forward", "backward")]
+            if min(sound) > 0.7 * max(sound):
+                break
         self.assertEqual(report["judgement"]["exit_code"], 1)
-        # Where this machine is busy, the other rail may have suffered as well; then it is the way between the nodes.
         [fault] = report["judgement"]["faults"]
         self.assertRegex(fault["text"], r"n02 (mlx5_1:1 )?to n01 (mlx5_1:1 )?is slow")
         slow = self.by_port(report)["mlx5_1:1"]
