@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric.h"
 
+#include "lib/expected_gids.h"
 #include "lib/fabric_hca.h"
 #include "lib/fabric_notes.h"
 #include "lib/gpus.h"
@@ -56,12 +57,28 @@ const Netdev* Fabric::find_netdev(std::string_view name) const {
     return find_by(netdevs, &Netdev::name, name);
 }
 
-Fabric read_fabric(const Root& root, const SilentHcas& silent) {
+Fabric read_fabric(const Root& root, const SilentHcas& silent, GidTables tables) {
     Fabric fabric;
     Notes notes;
     fabric.hcas = read_hcas(root, silent, notes);
+    for (auto& hca : fabric.hcas) {
+        if (!hca.answers) { // its GIDs tell which interfaces its driver has, too
+            read_gid_tables(root, hca, {});
+        }
+    }
     fabric.netdevs = read_netdevs(root, netdevs_of_silent(fabric.hcas), notes);
-    add_addresses(root, fabric.hcas, fabric.netdevs, notes);
+    const bool has_addresses = add_known_addresses(root, fabric.netdevs, notes);
+    for (auto& hca : fabric.hcas) {
+        if (hca.answers) {
+            read_gid_tables(root, hca, [&](const Port& port) {
+                return tables == GidTables::Expected && has_addresses &&
+                       ExpectedGids(fabric.netdevs, hca, port).are_all_in(port.gids);
+            });
+        }
+    }
+    if (!has_addresses) {
+        add_copied_addresses(root, fabric.hcas, fabric.netdevs, notes);
+    }
     fabric.default_route_netdevs = read_default_route_netdevs(root, notes);
     fabric.gpus = read_gpus(root, notes);
     for (auto& hca : fabric.hcas) {

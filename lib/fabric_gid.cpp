@@ -58,19 +58,20 @@ std::optional<Fault> family_fault(const Gid& gid, const Settings& settings) {
     return std::nullopt;
 }
 
-Fault type_fault(const Gid& gid) {
+std::optional<Fault> type_fault(const Gid& gid) {
     switch (gid.type_problem) {
     case TypeProblem::Missing:
-        return {GidRule::TypeUnknown, "its type is not told", "the kernel is older than 4.5: update it, or set gid="};
+        return Fault{GidRule::TypeUnknown, "its type is not told",
+                     "the kernel is older than 4.5: update it, or set gid="};
     case TypeProblem::Strange:
-        return {GidRule::TypeUnknown, format_text("its type is '{}'", gid.type_text),
-                "only RoCE v1 and v2 are known: update rdma-nccl, or set gid="};
+        return Fault{GidRule::TypeUnknown, format_text("its type is '{}'", gid.type_text),
+                     "only RoCE v1 and v2 are known: update rdma-nccl, or set gid="};
     case TypeProblem::None:
     case TypeProblem::Unreadable:
         break;
     }
-    return {GidRule::TypeUnknown, format_text("its type cannot be read ({})", gid.type_text),
-            "in a container, run in the network namespace of its interface"};
+    return Fault{GidRule::TypeUnknown, format_text("its type cannot be read ({})", gid.type_text),
+                 "in a container, run in the network namespace of its interface"};
 }
 
 /// The first thing that speaks against an entry.

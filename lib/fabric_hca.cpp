@@ -76,19 +76,23 @@ void read_gid_netdev(const Result<Directory>& netdevs, std::string_view slot, Gi
     }
 }
 
-void read_slot(const GidTable& table, const std::string& slot, unsigned index, Port& port, Notes& notes) {
+/// False: there is no such slot.
+bool read_slot(const GidTable& table, const std::string& slot, unsigned index, Port& port, Notes& notes) {
     const auto text = table.values->read(slot, short_file);
+    if (!text && text.error().os_error == ENOENT) {
+        return false;
+    }
     if (text && *text == empty_slot) { // most slots
-        return;
+        return true;
     }
     const auto value = text ? parse_gid(*text) : std::nullopt;
     if (!value) {
         notes.add(text ? format_text("gids/{}: '{}' is no GID", slot, printable(*text, 40))
                        : format_text("gids/{}", text.error().message));
-        return;
+        return true;
     }
     if (*value == IpAddress()) {
-        return;
+        return true;
     }
     Gid gid;
     gid.index = index;
@@ -96,10 +100,30 @@ void read_slot(const GidTable& table, const std::string& slot, unsigned index, P
     read_gid_type(table.types, slot, gid);
     read_gid_netdev(table.netdevs, slot, gid, notes);
     port.gids.push_back(std::move(gid));
+    return true;
 }
 
-void read_gids(const Root& root, const std::string& port_path, Port& port, Notes& notes) {
+/// Slot after slot until what was read suffices. False: it did not, up to the first number that there is none of.
+bool read_until_enough(const GidTable& table, const GidsSuffice& suffice, Port& port, Notes& notes) {
+    while (port.gid_table_length < most_slots) {
+        const auto index = static_cast<unsigned>(port.gid_table_length);
+        const auto before = port.gids.size();
+        if (!read_slot(table, std::to_string(index), index, port, notes)) {
+            return false;
+        }
+        port.gid_table_length = index + 1;
+        if (port.gids.size() > before && suffice(port)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void read_gids(const Root& root, const std::string& port_path, Port& port, const GidsSuffice& suffice, Notes& notes) {
     const GidTable table(root, port_path);
+    if (table.values && suffice && read_until_enough(table, suffice, port, notes)) {
+        return;
+    }
     const auto slots = table.values ? table.values->list() : tl::unexpected(table.values.error());
     if (!slots) {
         notes.add(format_text("gids: {}", slots.error().message));
@@ -109,10 +133,12 @@ void read_gids(const Root& root, const std::string& port_path, Port& port, Notes
         const auto index = parse_index(slot);
         if (!index || *index >= most_slots) {
             notes.add(format_text("gids/{}: {}", printable(slot, 40), index ? "beyond what is looked at" : "no slot"));
-            continue;
+        } else if (*index >= port.gid_table_length) {
+            port.gid_table_length = *index + 1;
+            if (!read_slot(table, slot, *index, port, notes)) {
+                notes.add(format_text("gids/{}: {}", slot, std::strerror(ENOENT)));
+            }
         }
-        port.gid_table_length = *index + 1;
-        read_slot(table, slot, *index, port, notes);
     }
 }
 
@@ -141,7 +167,6 @@ Port read_port(const Root& root, const std::string& path, unsigned number, bool 
     if (answers) {
         read_state_and_rate(*directory, port, notes);
     }
-    read_gids(root, path, port, notes);
     port.problems = notes.take();
     return port;
 }
@@ -199,13 +224,6 @@ Hca read_hca(const Root& root, const std::string& name, const Directory& directo
     hca.board = printable(directory.read("board_id", short_file).value_or(""), 40);
     read_parent(root, path, hca);
     read_ports(root, path, hca, notes);
-    for (const auto& port : hca.ports) {
-        for (const auto& gid : port.gids) {
-            if (!gid.netdev.empty()) {
-                add_unique(hca.netdevs, gid.netdev);
-            }
-        }
-    }
     hca.problems = notes.take();
     return hca;
 }
@@ -228,6 +246,23 @@ Hca read_hca_place(const Root& root, const std::string& name) {
         read_parent(root, format_text("{}/{}", class_directory, name), hca);
     }
     return hca;
+}
+
+void read_gid_tables(const Root& root, Hca& hca, const GidsSuffice& suffice) {
+    for (auto& port : hca.ports) {
+        const auto path = format_text("{}/{}/ports/{}", class_directory, hca.name, port.number);
+        if (!root.exists(path)) {
+            continue; // it was there a moment ago, or read_port() has said why not
+        }
+        Notes notes;
+        read_gids(root, path, port, suffice, notes);
+        std::ranges::move(notes.take(), std::back_inserter(port.problems));
+        for (const auto& gid : port.gids) {
+            if (!gid.netdev.empty()) {
+                add_unique(hca.netdevs, gid.netdev);
+            }
+        }
+    }
 }
 
 std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& notes) {

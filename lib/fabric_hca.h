@@ -4,15 +4,22 @@
 #include "lib/fabric.h"
 #include "lib/fabric_notes.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace rdma_nccl {
 
-/// The RDMA devices of /sys/class/infiniband with ports and GID tables, in natural order of their names. What concerns
-/// no single device goes to `notes`. Hca::netdevs is filled, Port::netdev_gbps is not.
+/// The RDMA devices of /sys/class/infiniband with their ports, in natural order of their names. What concerns no single
+/// device goes to `notes`. Hca::netdevs has those of the PCI function; GID tables and Port::netdev_gbps are not read.
 std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& notes);
+
+/// Whether the entries that a port has by now are all that matter; asked after each. None: tables are read whole.
+using GidsSuffice = std::function<bool(const Port& port)>;
+
+/// Adds the GID tables, and their interfaces to Hca::netdevs.
+void read_gid_tables(const Root& root, Hca& hca, const GidsSuffice& suffice);
 
 /// Only where it hangs: name, PCI path, NUMA node, local CPUs, driver; asks no driver of a device.
 Hca read_hca_place(const Root& root, const std::string& name);

@@ -7,14 +7,17 @@
 #include "lib/gpu_list.h"
 #include "lib/port.h"
 #include "lib/text.h"
+#include "lib/users_nccl.h"
 
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
 #include <pwd.h>
 #include <span>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -116,13 +119,16 @@ unsigned count_allowed_cpus() {
     return std::max(static_cast<unsigned>(read_affinity().size()), 1U);
 }
 
-void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout) {
+void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout, GidTables tables) {
+    read_conf_files(root, facts, timeout);
+    const auto problems = std::exchange(facts.fabric.problems, {});
     const auto silent = timeout.count() > 0 ? find_silent_hcas(root, timeout) : SilentHcas();
-    facts.fabric = read_fabric(root, silent.value_or(SilentHcas()));
+    facts.fabric =
+        read_fabric(root, silent.value_or(SilentHcas()), users_gid_variable(facts) ? GidTables::Whole : tables);
     if (!silent) {
         facts.fabric.problems.push_back("devices are read without time limit: " + silent.error().message);
     }
-    read_conf_files(root, facts, timeout);
+    std::ranges::copy(problems, std::back_inserter(facts.fabric.problems));
     facts.ephemeral_ports = read_ephemeral_range(root);
 }
 
@@ -139,7 +145,7 @@ void resolve_head(NodeFacts& facts, const Settings& settings, std::chrono::milli
 
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program, std::chrono::milliseconds timeout,
-                               bool head_is_to_be_agreed) {
+                               bool head_is_to_be_agreed, GidTables tables) {
     const auto root = Root::open(settings.root);
     if (!root) {
         return tl::unexpected(root.error());
@@ -151,7 +157,7 @@ Result<NodeFacts> inspect_node(const Settings& settings, const Environment& envi
     facts.head_is_to_be_agreed = head_is_to_be_agreed;
     facts.head_node = find_head_node(facts.step);
     facts.program = classify_program(facts.step.program);
-    inspect_files(*root, facts, timeout);
+    inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables);
     const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
     facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
     facts.visible_gpus_source = gpus.source;

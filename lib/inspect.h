@@ -43,11 +43,12 @@ struct NodeFacts {
 
 /// Reads the node below `settings.root`. Fails only when that directory cannot be opened. With `timeout` above 0, a
 /// device, a user's directory or a name service that does not answer for so long is left alone (lib/silent_devices.h).
-/// `head_is_to_be_agreed`: the nodes of the step will agree on it, so nothing is asked about it.
+/// `head_is_to_be_agreed`: the nodes of the step will agree on it, so nothing is asked about it. `tables`: Whole to
+/// show them, the plan is the same.
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program,
                                std::chrono::milliseconds timeout = std::chrono::milliseconds(0),
-                               bool head_is_to_be_agreed = false);
+                               bool head_is_to_be_agreed = false, GidTables tables = GidTables::Expected);
 
 /// The addresses of facts.head_node by the resolver, where they are needed. With `timeout` above 0, no longer than
 /// that.
@@ -55,7 +56,8 @@ void resolve_head(NodeFacts& facts, const Settings& settings,
                   std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
 /// The files of the node, from an open root: what of NodeFacts comes from files at all.
-void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout);
+void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout,
+                   GidTables tables = GidTables::Whole);
 
 /// CPUs in the calling thread's affinity mask, at least 1.
 unsigned count_allowed_cpus();

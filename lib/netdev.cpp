@@ -246,20 +246,6 @@ bool add_saved_addresses(const Root& root, std::vector<Netdev>& netdevs) {
     return true;
 }
 
-void add_copied_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
-    const auto routes = parse_ipv4_routes(read_table(root, "/proc/net/route", notes));
-    for (const auto& address : parse_fib_trie(read_table(root, "/proc/net/fib_trie", notes))) {
-        if (const auto place = place_of(address, hcas, routes, netdevs)) {
-            add_address(netdevs, place->netdev, address, place->prefix_length);
-        } else {
-            notes.add(format_text("{}: no GID or route tells its interface", address.text()));
-        }
-    }
-    for (const auto& entry : parse_if_inet6(read_table(root, "/proc/net/if_inet6", notes))) {
-        add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
-    }
-}
-
 void add_default_routes(const std::vector<Route>& routes, std::vector<std::string>& netdevs) {
     const auto is_default = [](const Route& route) { return route.destination.length() == 0 && route.netdev != "lo"; };
     std::uint32_t lowest = UINT32_MAX;
@@ -309,11 +295,25 @@ std::vector<Netdev> read_netdevs(const Root& root, const SilentNetdevs& silent, 
     return netdevs;
 }
 
-void add_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
+bool add_known_addresses(const Root& root, std::vector<Netdev>& netdevs, Notes& notes) {
     if (root.is_live()) {
         add_live_addresses(netdevs, notes);
-    } else if (!add_saved_addresses(root, netdevs)) {
-        add_copied_addresses(root, hcas, netdevs, notes);
+        return true;
+    }
+    return add_saved_addresses(root, netdevs);
+}
+
+void add_copied_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
+    const auto routes = parse_ipv4_routes(read_table(root, "/proc/net/route", notes));
+    for (const auto& address : parse_fib_trie(read_table(root, "/proc/net/fib_trie", notes))) {
+        if (const auto place = place_of(address, hcas, routes, netdevs)) {
+            add_address(netdevs, place->netdev, address, place->prefix_length);
+        } else {
+            notes.add(format_text("{}: no GID or route tells its interface", address.text()));
+        }
+    }
+    for (const auto& entry : parse_if_inet6(read_table(root, "/proc/net/if_inet6", notes))) {
+        add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
     }
 }
 

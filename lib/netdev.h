@@ -23,11 +23,14 @@ bool is_host_bridge(const std::vector<Netdev>& netdevs, std::string_view name);
 /// What `rdma-nccl explain --save` adds to a tree, as no file of the kernel tells an interface's IPv4 addresses.
 inline constexpr std::string_view saved_addresses_path = "/ip-addresses";
 
-/// Fills Netdev::addresses: on the live root from getifaddrs(3), which is exact; in a saved tree from the file above;
-/// in another one from proc/net/if_inet6 and, for IPv4, from proc/net/fib_trie, which names no interface: that is found
-/// by the GID with the same address, else by the most specific direct route; addresses that stay ambiguous are noted
-/// and left out.
-void add_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes);
+/// Fills Netdev::addresses: on the live root from getifaddrs(3), which is exact; in a saved tree from the file above.
+/// False in another one.
+bool add_known_addresses(const Root& root, std::vector<Netdev>& netdevs, Notes& notes);
+
+/// There, from proc/net/if_inet6 and, for IPv4, from proc/net/fib_trie, which names no interface: that is found by the
+/// GID with the same address, else by the most specific direct route; addresses that stay ambiguous are noted and left
+/// out.
+void add_copied_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes);
 
 /// The interfaces of the IPv4 default routes with the lowest metric, each once; where there is none, of IPv6's: routers
 /// that announce themselves on the rails make default routes there that nobody means. Never the loopback interface.

@@ -82,15 +82,6 @@ std::string entry_text(const Port& port, unsigned index) {
     return found == nullptr ? "an empty entry" : found->value.text();
 }
 
-/// The first of the variables that decide on GIDs that is the user's.
-std::optional<std::string_view> users_gid_variable(const NodeFacts& facts) {
-    constexpr std::array names = {gid_index_variable, std::string_view("NCCL_IB_ROCE_VERSION_NUM"),
-                                  std::string_view("NCCL_IB_ADDR_FAMILY"), std::string_view("NCCL_IB_ADDR_RANGE")};
-    const auto found =
-        std::find_if(names.begin(), names.end(), [&](std::string_view name) { return users_nccl_value(facts, name); });
-    return found == names.end() ? std::nullopt : std::optional(*found);
-}
-
 void judge_gids(const NodeFacts& facts, const std::vector<PortView>& views, AlikeSentences& sentences) {
     const auto variable = users_gid_variable(facts);
     if (!variable) {
@@ -181,6 +172,14 @@ std::optional<std::string> users_nccl_value(const NodeFacts& facts, std::string_
     }
     const auto found = facts.nccl_conf.find(name);
     return found == facts.nccl_conf.end() ? std::nullopt : std::optional(found->second.value);
+}
+
+std::optional<std::string_view> users_gid_variable(const NodeFacts& facts) {
+    constexpr std::array names = {gid_index_variable, std::string_view("NCCL_IB_ROCE_VERSION_NUM"),
+                                  std::string_view("NCCL_IB_ADDR_FAMILY"), std::string_view("NCCL_IB_ADDR_RANGE")};
+    const auto found =
+        std::find_if(names.begin(), names.end(), [&](std::string_view name) { return users_nccl_value(facts, name); });
+    return found == names.end() ? std::nullopt : std::optional(*found);
 }
 
 void model_told(const NodeFacts& facts, const Settings& settings, FabricChoice& choice) {

@@ -16,6 +16,9 @@ namespace rdma_nccl {
 /// nobody's.
 std::optional<std::string> users_nccl_value(const NodeFacts& facts, std::string_view name);
 
+/// The first of the variables that decide on GIDs that is the user's: NCCL may then take any entry of a GID table.
+std::optional<std::string_view> users_gid_variable(const NodeFacts& facts);
+
 /// Sets PortChoice::nccl_told of the used RoCE ports to what NCCL takes with the user's variables and, where the user
 /// has none, with ours.
 void model_told(const NodeFacts& facts, const Settings& settings, FabricChoice& choice);

@@ -76,10 +76,10 @@ int NodePlan::exit_code() const {
 }
 
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings, std::chrono::milliseconds patience,
-                           const RanksWanted& ranks) {
+                           const RanksWanted& ranks, GidTables tables) {
     auto environment = Environment::from(environ);
     restore_note(environment);
-    auto facts = inspect_node(settings, environment, {}, patience);
+    auto facts = inspect_node(settings, environment, {}, patience, false, tables);
     if (!facts) {
         return tl::unexpected(facts.error());
     }

@@ -28,7 +28,7 @@ struct NodePlan {
 /// settings of its own: who gives some wants to see what they do. `patience` as in inspect_node().
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings,
                            std::chrono::milliseconds patience = std::chrono::milliseconds(0),
-                           const RanksWanted& ranks = {});
+                           const RanksWanted& ranks = {}, GidTables tables = GidTables::Expected);
 
 /// The host name as the root says: of a copied machine, that machine's.
 std::string host_name_of(const Root& root);

@@ -55,6 +55,27 @@ TEST(ReadFabric, FactsOfAnOrdinaryCard) {
     EXPECT_TRUE(fabric.problems.empty()) << fabric.problems.front();
 }
 
+/// Slots of the only port that were read, of 8: 0 to 3 are those of eth0, slot 6 has one of another network namespace.
+std::size_t slots_read(Machine& machine, GidTables tables) {
+    const Fabric fabric = read_fabric(machine.tree().root(), {}, tables);
+    const auto& port = fabric.hcas.at(0).ports.at(0);
+    EXPECT_EQ(port.gids.size(), port.gid_table_length == 8 ? 5U : 4U);
+    return port.gid_table_length;
+}
+
+TEST(ReadFabric, ReadsATableUntilAllExpectedEntriesWereSeen) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.1.0.5", below_root_port("50", "53"));
+    machine.gid("mlx5_0", 6, "10.9.9.9", "RoCE v2", "");
+    machine.tree().file("/ip-addresses", "eth0 10.1.0.5/24\neth0 fe80::e42:a1ff:fe2b:3c4d/64\n");
+    EXPECT_EQ(slots_read(machine, GidTables::Expected), 4U);
+    EXPECT_EQ(slots_read(machine, GidTables::Whole), 8U);
+    machine.tree().file("/ip-addresses", "eth0 10.1.0.5/24\neth0 10.1.0.6/24\n"); // whose GIDs are not there yet
+    EXPECT_EQ(slots_read(machine, GidTables::Expected), 8U);
+    machine.tree().file("/ip-addresses", "");
+    EXPECT_EQ(slots_read(machine, GidTables::Expected), 8U);
+}
+
 TEST(ReadFabric, EmptyMachine) {
     const test::Tree tree;
     const Fabric fabric = read_fabric(tree.root());
