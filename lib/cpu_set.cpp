@@ -81,11 +81,22 @@ bool CpuSet::contains(unsigned cpu) const {
 }
 
 bool CpuSet::contains(const CpuSet& other) const {
-    return (other - *this).empty();
+    for (std::size_t i = 0; i < other.words_.size(); ++i) {
+        if ((other.words_[i] & ~word(i)) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool CpuSet::intersects(const CpuSet& other) const {
-    return !(*this & other).empty();
+    const auto common = std::min(words_.size(), other.words_.size());
+    for (std::size_t i = 0; i < common; ++i) {
+        if ((words_[i] & other.words_[i]) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::size_t CpuSet::size() const {
