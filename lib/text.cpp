@@ -79,6 +79,15 @@ KeyValue split_once(std::string_view text, char separator) {
     return {text.substr(0, at), text.substr(at + 1)};
 }
 
+std::optional<std::uint64_t> parse_size(std::string_view text) {
+    constexpr std::string_view units = "kKmMgGtT";
+    const auto unit = text.empty() ? std::string_view::npos : units.find(text.back());
+    const unsigned shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<unsigned>(unit) / 2 + 1);
+    text.remove_suffix(shift == 0 ? 0 : 1);
+    const auto number = parse_number<std::uint64_t>(text);
+    return number && *number <= (UINT64_MAX >> shift) ? std::optional(*number << shift) : std::nullopt;
+}
+
 std::optional<std::string_view> nearest_word(std::string_view word, const std::vector<std::string_view>& words) {
     constexpr std::size_t longest_word = 64; // longer input is no misspelling of ours, and would only cost time
     if (word.empty() || word.size() > longest_word) {
@@ -95,6 +104,10 @@ std::optional<std::string_view> nearest_word(std::string_view word, const std::v
         }
     }
     return best;
+}
+
+std::optional<std::string> text_if_any(std::string_view text) {
+    return text.empty() ? std::nullopt : std::optional(std::string(text));
 }
 
 std::string_view base_name(std::string_view path) {

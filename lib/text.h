@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,9 @@ std::optional<T> parse_number(std::string_view text, int base = 10) {
     return value;
 }
 
+/// Bytes: "8", "512K", "32m", "2G", "1T", powers of 1024; nullopt for others, and for more than 64 bits hold.
+std::optional<std::uint64_t> parse_size(std::string_view text);
+
 /// The entry of `words` that a user most likely meant by `word` (edit distance, prefix), or nullopt when none is near.
 std::optional<std::string_view> nearest_word(std::string_view word, const std::vector<std::string_view>& words);
 
@@ -58,6 +62,9 @@ std::string joined(const Texts& texts, std::string_view between = ", ") {
 inline std::string or_dash(std::string text) {
     return text.empty() ? "-" : std::move(text);
 }
+
+/// nullopt for an empty text.
+std::optional<std::string> text_if_any(std::string_view text);
 
 /// The last component of a path: "/usr/bin/torchrun" gives "torchrun".
 std::string_view base_name(std::string_view path);

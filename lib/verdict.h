@@ -12,6 +12,8 @@
 
 namespace rdma_nccl {
 
+class Json;
+
 enum class Verdict { Used, Mixed, NotUsed, Idle, Unknown };
 
 /// "USED", "MIXED", "NOT USED", "IDLE", "UNKNOWN".
@@ -77,6 +79,8 @@ std::vector<std::string> verdict_table(const StepVerdict& step);
 
 /// For programs: one object with a schema version.
 std::string verdict_json(const StepVerdict& step, std::uint32_t job_id, std::uint32_t step_id);
+/// JSON Schema of it.
+Json verdict_schema();
 
 /// As a new file of that name in a directory; a file that is there already stays as it is, and that is an error, too.
 /// Nobody sees half of it.

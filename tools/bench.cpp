@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench.h"
 
+#include "lib/json.h"
 #include "tools/bench_output.h"
 #include "tools/exit_codes.h"
 #include "tools/measure_command.h"
 #include "tools/print.h"
-
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 

@@ -33,7 +33,7 @@ struct BenchOptions : MeasureOptions {
 /// Of the head 0 good, 1 warnings, 2 critical (RDMA was meant and not used, wrong values, a run failed), 3 cannot tell.
 int run_bench(const BenchOptions& options);
 
-void add_bench_command(CLI::App& app, int& exit_code);
+void add_bench_command(const Subcommand& app, int& exit_code);
 
 /// Of the head: waits for the members, leads all runs, and tells what came of them; also when it was interrupted. A
 /// report without runs says in `ended_early` why there are none.

@@ -2,6 +2,7 @@
 #include "tools/bench_channel.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 
 #include <array>
 #include <cerrno>
@@ -16,9 +17,9 @@ BenchChannel::BenchChannel(int fd) : fd_(fd) {
     (void)::fcntl(fd_, F_SETFD, FD_CLOEXEC);
 }
 
-void BenchChannel::say(const nlohmann::json& message) const {
+void BenchChannel::say(const Json& message) const {
     // Texts of libraries may hold any bytes.
-    const auto line = message.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+    const auto line = message.dump() + "\n";
     std::string_view rest = line;
     while (!rest.empty()) {
         const auto count = ::send(fd_, rest.data(), rest.size(), MSG_NOSIGNAL);
@@ -32,13 +33,13 @@ void BenchChannel::say(const nlohmann::json& message) const {
     }
 }
 
-Result<nlohmann::json> BenchChannel::hear(const char* key) {
+Result<Json> BenchChannel::hear(const char* key) {
     for (;;) {
         if (const auto end = received_.find('\n'); end != std::string::npos) {
-            const auto message = nlohmann::json::parse(received_.substr(0, end), nullptr, false);
+            const auto message = Json::parse(std::string_view(received_).substr(0, end));
             received_.erase(0, end + 1);
-            if (message.is_object() && message.contains(key)) {
-                return message.at(key);
+            if (message && message->contains(key)) {
+                return message->at(key);
             }
             continue;
         }

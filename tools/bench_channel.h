@@ -3,9 +3,9 @@
 // own, as NCCL prints its logs to standard output.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/result.h"
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -22,11 +22,11 @@ public:
     explicit BenchChannel(int fd);
 
     /// Nothing happens when nobody hears it: then this process is about to be ended.
-    void say(const nlohmann::json& message) const;
+    void say(const Json& message) const;
     /// What it does now.
     void at(std::string_view what) const { say({{"at", what}}); }
     /// Waits for the next line that has this key, and gives back its value. Fails when the other side is gone.
-    Result<nlohmann::json> hear(const char* key);
+    Result<Json> hear(const char* key);
 
 private:
     int fd_;

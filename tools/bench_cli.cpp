@@ -25,29 +25,23 @@ struct BenchLineOptions {
     bool ring_rank = false;
 };
 
-CLI::Validator size_word() {
-    return {[](const std::string& text) {
-                return parse_size(text) ? ""
-                                        : "a size is bytes, or has K, M or G behind it (powers of 1024), up to 1024G";
-            },
-            ""};
+std::string check_size(const std::string& text) {
+    return parse_bench_size(text) ? "" : "a size is bytes, or has K, M, G or T behind it (powers of 1024), up to 1T";
 }
 
-CLI::Validator operation_word() {
-    return {[](std::string& text) -> std::string {
-                if (const auto operation = parse_collective(text)) {
-                    text = name_of(*operation);
-                    return {};
-                }
-                const auto near = nearest_word(text, collective_names());
-                std::string all;
-                for (const auto name : collective_names()) {
-                    all += (all.empty() ? "" : ", ") + std::string(name);
-                }
-                return format_text("{} is no operation{}; there are: {}", printable(text),
-                                   near ? format_text(" (did you mean {}?)", *near) : "", all);
-            },
-            ""};
+/// Makes it the operation's own name.
+std::string take_operation(std::string& text) {
+    if (const auto operation = parse_collective(text)) {
+        text = name_of(*operation);
+        return {};
+    }
+    const auto near = nearest_word(text, collective_names());
+    std::string all;
+    for (const auto name : collective_names()) {
+        all += (all.empty() ? "" : ", ") + std::string(name);
+    }
+    return format_text("{} is no operation{}; there are: {}", printable(text),
+                       near ? format_text(" (did you mean {}?)", *near) : "", all);
 }
 
 std::vector<std::string> words(const std::vector<std::string_view>& names) {
@@ -56,7 +50,8 @@ std::vector<std::string> words(const std::vector<std::string_view>& names) {
 
 Result<BenchOptions> options_of(const BenchLineOptions& line) {
     auto options = line.options;
-    auto sizes = sizes_between(parse_size(line.first).value_or(0), parse_size(line.last).value_or(0), line.factor);
+    auto sizes =
+        sizes_between(parse_bench_size(line.first).value_or(0), parse_bench_size(line.last).value_or(0), line.factor);
     if (!sizes) {
         return tl::unexpected(sizes.error());
     }
@@ -78,57 +73,56 @@ Result<BenchOptions> options_of(const BenchLineOptions& line) {
     return options;
 }
 
-void add_runs(CLI::App& command, BenchLineOptions& line) {
+void add_runs(const Subcommand& command, BenchLineOptions& line) {
     auto& options = line.options;
-    command.add_option("--gpus", options.ranks, "numbers of GPUs, one run set each (default: 2, 4, 8, ... and all)")
-        ->type_name("N,...")
-        ->delimiter(',')
-        ->check(CLI::Range(1U, 1000000U));
-    auto* without_gpu_direct = command.add_flag("--no-gpudirect-run", options.without_gpu_direct,
-                                                "measure RDMA without GPUDirect, too (run C)");
-    auto* host = command.add_flag("--host", options.host, "no GPUs: an own ring in the hosts' memory, verbs and TCP");
-    without_gpu_direct->excludes(host);
-    command.add_option("--rings", line.rings, "with --host: so many HCAs of each node (default: all)")
-        ->type_name("N")
-        ->check(CLI::Range(1U, 64U))
-        ->needs(host);
+    command.option("--gpus", options.ranks, "numbers of GPUs, one run set each (default: 2, 4, 8, ... and all)")
+        .type_name("N,...")
+        .values_with_commas()
+        .range(1U, 1000000U);
+    const auto without_gpu_direct =
+        command.flag("--no-gpudirect-run", options.without_gpu_direct, "measure RDMA without GPUDirect, too (run C)");
+    const auto host = command.flag("--host", options.host, "no GPUs: an own ring in the hosts' memory, verbs and TCP");
+    without_gpu_direct.excludes(host);
+    command.option("--rings", line.rings, "with --host: so many HCAs of each node (default: all)")
+        .type_name("N")
+        .range(1U, 64U)
+        .needs(host);
     command
-        .add_option("--nccl", options.nccl,
-                    "NCCL's libnccl.so.2, or a directory with it, such as a Python environment (default: the active "
-                    "environment's, else the system's)")
-        ->type_name("PATH")
-        ->check(not_empty())
-        ->excludes(host);
-    command.add_option("--ranks-per-gpu", options.ranks_per_gpu)->group("")->check(CLI::Range(1U, 8U));
-    command.add_flag("--ring-rank", line.ring_rank)->group(""); // what --host starts
+        .option("--nccl", options.nccl,
+                "NCCL's libnccl.so.2, or a directory with it, such as a Python environment (default: the active "
+                "environment's, else the system's)")
+        .type_name("PATH")
+        .not_empty()
+        .excludes(host);
+    command.option("--ranks-per-gpu", options.ranks_per_gpu, "").hidden().range(1U, 8U);
+    command.flag("--ring-rank", line.ring_rank, "").hidden(); // what --host starts
 }
 
-void add_measure(CLI::App& command, BenchLineOptions& line) {
+void add_measure(const Subcommand& command, BenchLineOptions& line) {
     auto& work = line.options.work;
     command
-        .add_option("--op,--operation", line.operations,
-                    "all_reduce (default), all_gather, reduce_scatter, alltoall, broadcast, sendrecv; several with "
-                    "commas")
-        ->type_name("WORD,...")
-        ->delimiter(',')
-        ->transform(operation_word());
-    const auto add_word = [&command](const char* names, std::string& value, const char* what, const char* type,
-                                     const CLI::Validator& good) {
-        command.add_option(names, value, what)->type_name(type)->check(good)->capture_default_str();
+        .option("--op,--operation", line.operations,
+                "all_reduce (default), all_gather, reduce_scatter, alltoall, broadcast, sendrecv; several with "
+                "commas")
+        .type_name("WORD,...")
+        .values_with_commas()
+        .transform(take_operation);
+    const auto word = [&command](const char* names, std::string& value, const char* what, const char* type) {
+        return command.option(names, value, what).type_name(type).shows_default();
     };
-    add_word("-b,--minbytes", line.first, "first size", "SIZE", size_word());
-    add_word("-e,--maxbytes", line.last, "last size", "SIZE", size_word());
-    add_number(command, "-f,--stepfactor", line.factor, "from size to size", 2U, 1024U);
-    add_word("-d,--datatype", work.type, "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16",
-             "WORD", CLI::IsMember(words(bench_types())));
-    add_word("-o,--redop", work.redop, "sum, prod, max, min, avg", "WORD", CLI::IsMember(words(bench_reductions())));
-    add_number(command, "-r,--root-rank", work.root, "of broadcast", 0, 1000000, "RANK");
-    add_number(command, "-n,--iters", work.iterations, "calls in a batch, whose time is divided by them", 1U, 1000000U);
-    add_number(command, "-w,--warmup-iters", work.warm_up, "calls before, for each size", 0U, 1000000U);
-    add_number(command, "--repeats", work.repeats, "batches; the median counts", 1U, 1000U);
-    add_number(command, "--batch-seconds", work.batch_seconds, "a batch that would take longer has fewer calls", 0.001,
-               3600.0, "SECONDS");
-    command.add_flag("--no-check", line.no_check, "do not compare values");
+    word("-b,--minbytes", line.first, "first size", "SIZE").check(check_size);
+    word("-e,--maxbytes", line.last, "last size", "SIZE").check(check_size);
+    command.number("-f,--stepfactor", line.factor, "from size to size", 2U, 1024U);
+    word("-d,--datatype", work.type, "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16", "WORD")
+        .one_of(words(bench_types()));
+    word("-o,--redop", work.redop, "sum, prod, max, min, avg", "WORD").one_of(words(bench_reductions()));
+    command.number("-r,--root-rank", work.root, "of broadcast", 0, 1000000, "RANK");
+    command.number("-n,--iters", work.iterations, "calls in a batch, whose time is divided by them", 1U, 1000000U);
+    command.number("-w,--warmup-iters", work.warm_up, "calls before, for each size", 0U, 1000000U);
+    command.number("--repeats", work.repeats, "batches; the median counts", 1U, 1000U);
+    command.number("--batch-seconds", work.batch_seconds, "a batch that would take longer has fewer calls", 0.001,
+                   3600.0, "SECONDS");
+    command.flag("--no-check", line.no_check, "do not compare values");
 }
 
 int run_line(const BenchLineOptions& line) {
@@ -145,19 +139,19 @@ int run_line(const BenchLineOptions& line) {
 
 } // namespace
 
-void add_bench_command(CLI::App& app, int& exit_code) {
+void add_bench_command(const Subcommand& app, int& exit_code) {
     auto line = std::make_shared<BenchLineOptions>();
-    auto* command = app.add_subcommand("bench", "NCCL's bandwidth with RDMA and without: srun --rdma-nccl rdma-nccl "
-                                                "bench");
-    add_runs(*command, *line);
-    add_measure(*command, *line);
-    add_number(*command, "--limit", line->limit_s, "a run in which nothing happens for so long is ended", 1.0,
-               most_measure_seconds, "SECONDS");
-    add_limit_options(*command, line->limits);
-    add_form_options(*command, line->options, "write a line for each size of each run as CSV; - prints it",
+    const auto command = app.subcommand("bench", "NCCL's bandwidth with RDMA and without: srun --rdma-nccl rdma-nccl "
+                                                 "bench");
+    add_runs(command, *line);
+    add_measure(command, *line);
+    command.number("--limit", line->limit_s, "a run in which nothing happens for so long is ended", 1.0,
+                   most_measure_seconds, "SECONDS");
+    add_limit_options(command, line->limits);
+    add_form_options(command, line->options, "write a line for each size of each run as CSV; - prints it",
                      "write a page with the bandwidths over the sizes");
-    add_settings_options(*command, line->options.settings);
-    command->callback([line, &exit_code] { exit_code = run_line(*line); });
+    add_settings_options(command, line->options.settings);
+    command.on_run([line, &exit_code] { exit_code = run_line(*line); });
 }
 
 } // namespace rdma_nccl

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/bench.h"
 
 #include "lib/bytes_text.h"
@@ -50,7 +51,7 @@ private:
             await_members(head_, time_, progress_,
                           {.complete = everybody,
                            .missing = [this] { return missing(); },
-                           .join = [this](unsigned member, const nlohmann::json& hello) { join(member, hello); },
+                           .join = [this](unsigned member, const Json& hello) { join(member, hello); },
                            .lose = [this](unsigned member, const std::string& why) { lose(member, why); }});
         if (!report_.ended_early.empty()) {
             return false;
@@ -87,7 +88,7 @@ private:
         }
     }
 
-    void join(unsigned member, const nlohmann::json& hello) {
+    void join(unsigned member, const Json& hello) {
         joined_.insert(member);
         auto node = read_bench_node(hello);
         if (!node) {

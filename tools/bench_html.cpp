@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data of the page of `rdma-nccl bench`; tools/pages/bench.js draws it.
+#include "lib/json.h"
 #include "tools/bench_output.h"
 
 #include "lib/format.h"
 #include "tools/bench_summary.h"
-#include "tools/json.h"
 #include "tools/pages.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json times_json(const BenchTimes& times) {
     return Json::array({page_number(times.time_us), page_number(times.algbw), page_number(times.busbw),
@@ -29,11 +26,11 @@ Json busbw_after(const BenchTimes& times, double us) {
 Json row_json(const BenchRow& row) {
     const BenchTimes& times = row.out_of_place;
     const bool has_spread = times.min_us > 0 && times.max_us > 0;
-    return {{"operation", json_ascii(row.operation)},
+    return {{"operation", row.operation},
             {"bytes", row.bytes},
             {"count", row.count},
-            {"type", json_ascii(row.type)},
-            {"redop", json_ascii(row.redop)},
+            {"type", row.type},
+            {"redop", row.redop},
             {"time", page_number(times.time_us)},
             {"min", page_number(times.min_us)},
             {"max", page_number(times.max_us)},
@@ -76,21 +73,21 @@ std::string_view words_without_doubt(const BenchReport& report, const BenchRun& 
 Json run_json(const BenchReport& report, const BenchRun& run) {
     Json variables = Json::array();
     for (const auto& [name, value] : run.variables) {
-        variables.push_back(Json::array({json_ascii(name), json_ascii(value)}));
+        variables.push_back(Json::array({name, value}));
     }
     Json rows = Json::array();
     for (const BenchRow& row : run.rows) {
         rows.push_back(row_json(row));
     }
     const BenchDoubt doubt = doubt_of(report, run);
-    return {{"name", json_ascii(run.name)},
-            {"what", json_ascii(run.what)},
+    return {{"name", run.name},
+            {"what", run.what},
             {"ranks", run.ranks},
             {"rdma_meant", run.rdma_meant},
             {"variables", variables},
-            {"library", json_ascii(run.library)},
-            {"problem", json_ascii(run.problem)},
-            {"verdict", run.verdict ? json_ascii(verdict_line(*run.verdict)) : std::string()},
+            {"library", run.library},
+            {"problem", run.problem},
+            {"verdict", run.verdict ? verdict_line(*run.verdict) : std::string()},
             {"flag", doubt.text},
             {"flag_is_bad", doubt.bad},
             {"words", words_without_doubt(report, run)},
@@ -110,7 +107,7 @@ std::string_view grade_of(BenchState state) {
 Json table_json(const BenchSummary& summary) {
     Json table = Json::array();
     for (const BenchLine& line : summary.lines) {
-        table.push_back({{"operation", json_ascii(line.operation)},
+        table.push_back({{"operation", line.operation},
                          {"ranks", line.ranks},
                          {"nodes", line.nodes},
                          {"bytes", line.bytes},
@@ -119,7 +116,7 @@ Json table_json(const BenchSummary& summary) {
                          {"no_gpu_direct", busbw_json(line.no_gpu_direct)},
                          {"ratio", line.ratio ? page_number(*line.ratio) : Json(nullptr)},
                          {"grade", grade_of(line.state)},
-                         {"verdict", json_ascii(line.verdict())}});
+                         {"verdict", line.verdict()}});
     }
     return table;
 }
@@ -154,11 +151,11 @@ std::string bench_html(const BenchReport& report) {
     }
     const Json data = {{"host", report.host},
                        {"software", report.software},
-                       {"started", json_ascii(report.started)},
+                       {"started", report.started},
                        {"seconds", page_number(report.seconds)},
-                       {"nodes", texts_json(report.nodes)},
-                       {"gpus", texts_json(report.gpus)},
-                       {"ended_early", json_ascii(report.ended_early)},
+                       {"nodes", report.nodes},
+                       {"gpus", report.gpus},
+                       {"ended_early", report.ended_early},
                        {"runs", runs},
                        {"table", table_json(summarize(report))}};
     return page_html(Page::Bench, "Collectives with RDMA and without", data);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/bench.h"
 
 #include "lib/exchange_message.h"
@@ -18,7 +19,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <poll.h>
 #include <sys/socket.h>
@@ -28,7 +28,6 @@ namespace rdma_nccl {
 
 namespace {
 
-using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr milliseconds ending_pause(20);
@@ -164,7 +163,7 @@ private:
                 continue;
             }
             if (event.says.contains("at") && event.says["at"].is_string()) {
-                at_[event.rank] = event.says["at"];
+                at_[event.rank] = event.says["at"].text();
             }
             // Of a thousand ranks one is enough to see that it goes on.
             if (!event.says.contains("at") || event.rank == 0) {
@@ -226,7 +225,7 @@ int take_part_in_bench(const MeasureWorld& world, const BenchOptions& options) {
         Member(world, options, std::move(*head), std::move(node),
                watched ? std::optional(std::move(*watched)) : std::nullopt)
             .run();
-    } catch (const Json::exception& fault) { // a head of another version
+    } catch (const JsonError& fault) { // a head of another version
         print_error(format_text("the head's order cannot be read: {}", printable(fault.what(), 200)));
         return exit_cannot_tell;
     }

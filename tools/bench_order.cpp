@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_order.h"
 
+#include "lib/json.h"
 #include "tools/measure_fields.h"
 #include "tools/pairs_node.h"
 
@@ -43,11 +44,11 @@ void fields(auto& f, Is<BenchStart> auto& start) {
     f("watch", start.watch);
 }
 
-nlohmann::json bench_node_json(const BenchNode& node) {
+Json bench_node_json(const BenchNode& node) {
     return written(node);
 }
 
-Result<BenchNode> read_bench_node(const nlohmann::json& json) {
+Result<BenchNode> read_bench_node(const Json& json) {
     auto node = read_exactly<BenchNode>(json);
     if (!node) {
         return fail("it says of itself what this version does not understand");
@@ -55,14 +56,14 @@ Result<BenchNode> read_bench_node(const nlohmann::json& json) {
     return std::move(*node);
 }
 
-nlohmann::json start_json(const BenchStart& start) {
+Json start_json(const BenchStart& start) {
     auto order = written(start);
     order["do"] = "start";
     return order;
 }
 
-Result<BenchStart> read_start(const nlohmann::json& order, unsigned places) {
-    auto rest = order.is_object() ? order : nlohmann::json::object();
+Result<BenchStart> read_start(const Json& order, unsigned places) {
+    auto rest = order.is_object() ? order : Json::object();
     rest.erase("do");
     auto start = read_exactly<BenchStart>(rest);
     const bool possible = start && start->run >= 0 && start->ranks.size() <= places &&

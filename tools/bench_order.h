@@ -3,12 +3,12 @@
 // variables, is not the head's to say: it names the kind of the run alone.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/result.h"
 #include "tools/bench_values.h"
 #include "tools/bench_work.h"
 #include "tools/pairs_values.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -38,9 +38,9 @@ struct BenchNode {
 BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan);
 
 /// What the head needs of it.
-nlohmann::json bench_node_json(const BenchNode& node);
+Json bench_node_json(const BenchNode& node);
 /// Fails on what no member of ours says. Without the command and the library, which stay the member's own.
-Result<BenchNode> read_bench_node(const nlohmann::json& json);
+Result<BenchNode> read_bench_node(const Json& json);
 
 struct BenchRankPlace {
     unsigned rank = 0;
@@ -62,9 +62,9 @@ struct BenchStart {
 };
 
 /// {"do": "start", ...}
-nlohmann::json start_json(const BenchStart& start);
+Json start_json(const BenchStart& start);
 /// Refuses as a whole what start_json() does not write, e.g. with variables for the ranks, and more ranks than
 /// `places`.
-Result<BenchStart> read_start(const nlohmann::json& order, unsigned places);
+Result<BenchStart> read_start(const Json& order, unsigned places);
 
 } // namespace rdma_nccl

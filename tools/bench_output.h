@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/json.h"
 #include "tools/bench_summary.h"
 #include "tools/bench_values.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace rdma_nccl {
@@ -13,9 +13,11 @@ namespace rdma_nccl {
 std::string bench_text(const BenchReport& report, const BenchSummary& summary);
 
 /// "schema": 1.
-nlohmann::ordered_json bench_json(const BenchReport& report, const BenchSummary& summary);
+Json bench_json(const BenchReport& report, const BenchSummary& summary);
+/// JSON Schema of it.
+Json bench_schema();
 
-/// A line for each size of each run, below a line of names.
+/// A line for each size of each run, below a line of names (RFC 4180).
 std::string bench_csv(const BenchReport& report);
 
 /// What a run's own evidence says against it: "did not use RDMA", "used RDMA all the same", ...; empty: it is what it

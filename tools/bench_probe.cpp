@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/bench_order.h"
 
 #include "lib/environment.h"
@@ -15,7 +16,6 @@
 #include <array>
 #include <climits>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <poll.h>
 #include <system_error>
@@ -26,7 +26,6 @@ namespace rdma_nccl {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds probe_limit(20);
@@ -126,7 +125,7 @@ Result<Json> probe(const std::vector<std::string>& command, const std::string& l
             if (event.says.is_null()) {
                 return fail(format_text("{} {}, when it looked for GPUs", command.front(), event.end));
             }
-            if (const auto found = event.says.find("probe"); found != event.says.end()) {
+            if (const auto* const found = event.says.find("probe")) {
                 return *found;
             }
         }
@@ -185,8 +184,9 @@ BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& opti
         } else {
             inspect_gpus(node, options);
         }
-    } catch (const Json::exception& fault) { // of another version of rdma-nccl-bench
-        node.problem = format_text("{} says what cannot be read: {}", node.command.front(), fault.what());
+    } catch (const JsonError& fault) {
+        node.problem =
+            format_text("rdma-nccl-bench says what cannot be read: {}; is it of this version?", fault.what());
         node.places = 0;
     }
     return node;

@@ -3,6 +3,7 @@
 
 #include "lib/child.h"
 #include "lib/format.h"
+#include "lib/json.h"
 #include "tools/bench_channel.h"
 #include "tools/print.h"
 #include "tools/process.h"
@@ -70,8 +71,8 @@ Result<void> BenchRanks::start(unsigned rank, const BenchRankStart& start) {
     return {};
 }
 
-void BenchRanks::Process::send(const nlohmann::json& message) {
-    unsent += message.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+void BenchRanks::Process::send(const Json& message) {
+    unsent += message.dump() + "\n";
     flush();
 }
 
@@ -84,7 +85,7 @@ void BenchRanks::Process::flush() {
     } while (count > 0 && !unsent.empty());
 }
 
-std::vector<nlohmann::json> BenchRanks::Process::receive() {
+std::vector<Json> BenchRanks::Process::receive() {
     std::array<char, 65536> bytes{};
     for (int i = 0; i < most_reads && !closed; ++i) {
         const auto count = ::recv(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -94,18 +95,18 @@ std::vector<nlohmann::json> BenchRanks::Process::receive() {
         received.append(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
         closed = count <= 0 || received.size() - (received.rfind('\n') + 1) > longest_line; // npos + 1 is 0
     }
-    std::vector<nlohmann::json> objects;
+    std::vector<Json> objects;
     for (auto end = received.find('\n'); end != std::string::npos; end = received.find('\n')) {
-        auto object = nlohmann::json::parse(received.substr(0, end), nullptr, false);
+        auto object = Json::parse(std::string_view(received).substr(0, end));
         received.erase(0, end + 1);
-        if (object.is_object()) {
-            objects.push_back(std::move(object));
+        if (object && object->is_object()) {
+            objects.push_back(std::move(*object));
         }
     }
     return objects;
 }
 
-void BenchRanks::tell(int run, unsigned rank, const nlohmann::json& message) {
+void BenchRanks::tell(int run, unsigned rank, const Json& message) {
     for (auto& process : ranks_) {
         if (process.run == run && process.rank == rank) {
             process.send(message);

@@ -2,31 +2,31 @@
 // The ranks of a member: processes of their own, started anew for each run, as NCCL reads its environment once.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/result.h"
 #include "lib/unique_fd.h"
 #include "tools/bench_layout.h"
 
 #include <cstddef>
 #include <list>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
 namespace rdma_nccl {
 
-struct BenchRankStart { // NOLINT(bugprone-exception-escape): nlohmann's json moves without one
+struct BenchRankStart {
     std::vector<std::string> command;
     int run = 0;              ///< that it belongs to
     BenchVariables variables; ///< beside the environment of this process
-    nlohmann::json order;     ///< the first that it hears
+    Json order;               ///< the first that it hears
 };
 
 /// What a rank said, or how it ended.
 struct BenchRankEvent {
     int run = 0; ///< a process that cannot be killed at once, as it is in a driver, may outlast its run
     unsigned rank = 0;
-    nlohmann::json says; ///< an object; null when it has ended
+    Json says; ///< an object; null when it has ended
     bool ended_well = false;
     std::string end; ///< "killed by signal 9 (Killed)"; of one that has ended
 };
@@ -42,7 +42,7 @@ public:
     /// it is ended by kill() alone.
     Result<void> start(unsigned rank, const BenchRankStart& start);
     /// To one of them; one that has ended hears nothing.
-    void tell(int run, unsigned rank, const nlohmann::json& message);
+    void tell(int run, unsigned rank, const Json& message);
     /// All that run.
     void kill();
 
@@ -64,10 +64,10 @@ private:
         std::string unsent{};
         bool closed = false;
 
-        void send(const nlohmann::json& message);
+        void send(const Json& message);
         void flush();
         /// The objects that have come since the last call.
-        std::vector<nlohmann::json> receive();
+        std::vector<Json> receive();
     };
     std::list<Process> ranks_;
 };

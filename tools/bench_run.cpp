@@ -3,6 +3,7 @@
 
 #include "lib/exchange_message.h"
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/text.h"
 #include "tools/bench_order.h"
 
@@ -12,7 +13,6 @@ namespace rdma_nccl {
 
 namespace {
 
-using Json = nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -172,7 +172,7 @@ void BenchRunLead::take_event(const MeasureEvent& event, const std::function<voi
         } else {
             take_words(static_cast<unsigned>(rank), message.at("says"), row);
         }
-    } catch (const Json::exception& fault) {
+    } catch (const JsonError& fault) {
         failures_.push_back(
             {0, format_text("{} says what cannot be read: {}", name_of_member(event.member), printable(fault.what())),
              false});

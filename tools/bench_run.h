@@ -2,6 +2,7 @@
 // One run, seen from the head: all its ranks from their start to their end, and the evidence of their nodes.
 #pragma once
 
+#include "lib/json.h"
 #include "tools/bench.h"
 #include "tools/bench_layout.h"
 #include "tools/measure_control.h"
@@ -9,7 +10,6 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -51,7 +51,7 @@ private:
         unsigned gpu = 0; ///< CUDA's number
         bool ended = false;
         bool done = false; ///< it has measured all, and waits for the others
-        std::optional<nlohmann::json> offer;
+        std::optional<Json> offer;
         std::string at;
     };
     struct Failure {
@@ -64,10 +64,10 @@ private:
     void stop();
     [[nodiscard]] bool all_ended() const;
     void take_event(const MeasureEvent& event, const std::function<void(const BenchRow&)>& row);
-    void take_words(unsigned rank, const nlohmann::json& says, const std::function<void(const BenchRow&)>& row);
-    void take_done(unsigned rank, const nlohmann::json& done);
-    void take_row(unsigned rank, const nlohmann::json& text, const std::function<void(const BenchRow&)>& row);
-    void take_end(unsigned rank, const nlohmann::json& message);
+    void take_words(unsigned rank, const Json& says, const std::function<void(const BenchRow&)>& row);
+    void take_done(unsigned rank, const Json& done);
+    void take_row(unsigned rank, const Json& text, const std::function<void(const BenchRow&)>& row);
+    void take_end(unsigned rank, const Json& message);
     void lose(unsigned member, const std::string& why);
     void end_all_of(unsigned member, const std::string& words);
     void send_go();
@@ -96,6 +96,6 @@ private:
 
 /// What a rank has to know of the others, behind their offers. Of NCCL: the id of rank 0. Of a ring in host memory: its
 /// neighbours.
-nlohmann::json go_of(bool host, const std::vector<nlohmann::json>& offers, std::size_t rank);
+Json go_of(bool host, const std::vector<Json>& offers, std::size_t rank);
 
 } // namespace rdma_nccl

@@ -2,6 +2,7 @@
 #include "tools/bench_work.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/text.h"
 #include "tools/measure_fields.h"
 
@@ -11,8 +12,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-using Json = nlohmann::json;
 
 struct TypeSize {
     std::string_view name;
@@ -34,34 +33,9 @@ constexpr std::uint64_t greatest_size = std::uint64_t{1} << 40;
 
 } // namespace
 
-std::optional<std::uint64_t> parse_size(std::string_view text) {
-    unsigned shift = 0;
-    if (!text.empty()) {
-        switch (text.back()) {
-        case 'k':
-        case 'K':
-            shift = 10;
-            break;
-        case 'm':
-        case 'M':
-            shift = 20;
-            break;
-        case 'g':
-        case 'G':
-            shift = 30;
-            break;
-        default:
-            break;
-        }
-    }
-    if (shift != 0) {
-        text.remove_suffix(1);
-    }
-    const auto number = parse_number<std::uint64_t>(text);
-    if (!number || *number == 0 || *number > (greatest_size >> shift)) {
-        return std::nullopt;
-    }
-    return *number << shift;
+std::optional<std::uint64_t> parse_bench_size(std::string_view text) {
+    const auto size = parse_size(text);
+    return size && *size > 0 && *size <= greatest_size ? size : std::nullopt;
 }
 
 Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint64_t last, unsigned factor) {
@@ -139,10 +113,10 @@ Result<BenchWork> read_work(const Json& json) {
 /// What is not there is null: readers of the output look for it.
 Json row_json(const BenchRow& row) {
     auto json = written(row);
-    json.emplace("in_place", nullptr);
-    for (auto* const times : {&json["out_of_place"], &json["in_place"]}) {
-        if (times->is_object()) {
-            times->emplace("nwrong", nullptr);
+    (void)json["in_place"];
+    for (const auto* const name : {"out_of_place", "in_place"}) {
+        if (auto& times = json[name]; times.is_object()) {
+            (void)times["nwrong"];
         }
     }
     return json;
@@ -151,13 +125,15 @@ Json row_json(const BenchRow& row) {
 Result<BenchRow> read_row(const Json& json) {
     auto plain = json;
     for (const auto* const name : {"out_of_place", "in_place"}) {
-        if (const auto times = plain.find(name); plain.is_object() && times != plain.end()) {
-            if (times->is_object() && times->contains("nwrong") && times->at("nwrong").is_null()) {
-                times->erase("nwrong");
-            }
-            if (times->is_null()) {
-                plain.erase(name);
-            }
+        if (!plain.contains(name)) {
+            continue;
+        }
+        auto& times = plain[name];
+        if (const auto* const wrong = times.find("nwrong"); wrong && wrong->is_null()) {
+            times.erase("nwrong");
+        }
+        if (times.is_null()) {
+            plain.erase(name);
         }
     }
     auto row = read_exactly<BenchRow>(plain);

@@ -2,6 +2,7 @@
 // What the ranks of a run measure, and their answers: values, and the JSON between processes.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/net/message.h"
 #include "lib/result.h"
 #include "tools/bench_collective.h"
@@ -32,8 +33,8 @@ struct BenchWork {
     friend bool operator==(const BenchWork&, const BenchWork&) = default;
 };
 
-/// "8", "512K", "32M", "1G": powers of 1024, as of nccl-tests; nullopt for others, 0, and more than 1T.
-std::optional<std::uint64_t> parse_size(std::string_view text);
+/// "8", "512K", "32M", "1G": powers of 1024, as of nccl-tests; nullopt for others, 0, and more than 1024G.
+std::optional<std::uint64_t> parse_bench_size(std::string_view text);
 
 /// From `first` on, each `factor` times the one before, up to `last`. Fails in words when there is none.
 Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint64_t last, unsigned factor);
@@ -49,12 +50,12 @@ BenchTimes times_of(std::vector<double> seconds, std::uint64_t bytes, double bus
 /// As far as an order may ask for it: within the limits of the command line.
 bool can_be_done(const BenchWork& work);
 
-nlohmann::json work_json(const BenchWork& work);
+Json work_json(const BenchWork& work);
 /// Fails on what no head of ours sends.
-Result<BenchWork> read_work(const nlohmann::json& json);
+Result<BenchWork> read_work(const Json& json);
 
-nlohmann::json row_json(const BenchRow& row);
-Result<BenchRow> read_row(const nlohmann::json& json);
+Json row_json(const BenchRow& row);
+Result<BenchRow> read_row(const Json& json);
 
 // --- For lib/net's codec ---
 

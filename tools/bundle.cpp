@@ -3,6 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/hwloc_topology.h"
+#include "lib/json.h"
 #include "lib/netdev.h"
 #include "lib/text.h"
 #include "tools/beneath.h"
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <utility>

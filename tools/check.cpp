@@ -3,6 +3,7 @@
 
 #include "lib/child.h"
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/text.h"
 #include "tools/check_drain.h"
 #include "tools/check_inspect.h"
@@ -20,7 +21,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>

@@ -34,63 +34,59 @@ CheckOptions options_of(CheckLine& line) {
     return options;
 }
 
-void add_forms(CLI::App& command, CheckLine& line) {
-    auto* forms = command.add_option_group("Forms", "what is printed");
-    forms->add_flag("--json", line.json, "every check as JSON");
-    forms->add_flag("--nagios", line.nagios, "one line with performance data, as a Nagios plugin");
-    forms->add_flag("--prolog", line.prolog,
-                    "for Slurm's Prolog: exit 1 when critical, else 0, also when it cannot tell");
-    forms->add_flag("--health", line.health,
-                    "for Slurm's HealthCheckProgram: drain this node when critical, undo that when it is good again");
-    forms->require_option(0, 1);
-    command.add_flag("--all", line.options.all, "what passed and what was left out, too");
+void add_forms(const Subcommand& command, CheckLine& line) {
+    const auto forms = command.alternatives("Forms", "what is printed");
+    forms.flag("--json", line.json, "every check as JSON");
+    forms.flag("--nagios", line.nagios, "one line with performance data, as a Nagios plugin");
+    forms.flag("--prolog", line.prolog, "for Slurm's Prolog: exit 1 when critical, else 0, also when it cannot tell");
+    forms.flag("--health", line.health,
+               "for Slurm's HealthCheckProgram: drain this node when critical, undo that when it is good again");
+    command.flag("--all", line.options.all, "what passed and what was left out, too");
     command
-        .add_option("--prometheus", line.options.prometheus,
-                    "write metrics for node_exporter's text file collector; alone, nothing is printed")
-        ->type_name("FILE")
-        ->check(not_empty());
+        .option("--prometheus", line.options.prometheus,
+                "write metrics for node_exporter's text file collector; alone, nothing is printed")
+        .type_name("FILE")
+        .not_empty();
 }
 
-void add_expectations(CLI::App& command, CheckOptions& options) {
-    auto* expect = command.add_option("--expect", options.expect, "what this node should have");
-    expect->type_name("FILE")->capture_default_str()->check(not_empty());
-    expect->each([&options](const std::string&) { options.expect_given = true; });
-    auto* learn =
-        command.add_option("--learn", options.learn, "write such a file from this node, which is good; - prints it");
-    learn->type_name("[FILE]")->expected(0, 1)->default_str(options.expect);
-    command.add_option("--state", options.state, "keep counters there, and judge what changed since the last time")
-        ->type_name("FILE")
-        ->check(not_empty());
+void add_expectations(const Subcommand& command, CheckOptions& options) {
+    const auto expect = command.option("--expect", options.expect, "what this node should have");
+    expect.type_name("FILE").shows_default().not_empty();
+    expect.when_given([&options] { options.expect_given = true; });
+    const auto learn =
+        command.option("--learn", options.learn, "write such a file from this node, which is good; - prints it");
+    learn.type_name("[FILE]").optional_value(options.expect);
+    command.option("--state", options.state, "keep counters there, and judge what changed since the last time")
+        .type_name("FILE")
+        .not_empty();
 }
 
-void add_slurm(CLI::App& command, CheckOptions& options) {
+void add_slurm(const Subcommand& command, CheckOptions& options) {
     constexpr unsigned most_checks = 1000;
     constexpr unsigned most_seconds = 3600;
-    command.add_option("--after", options.after, "with --health: drain after N critical checks in a row")
-        ->type_name("N")
-        ->check(CLI::Range(1U, most_checks))
-        ->capture_default_str();
-    command.add_option("--node", options.node, "with --health: Slurm's name of this node")
-        ->type_name("NAME")
-        ->check(not_empty());
-    command.add_flag("--dry-run", options.dry_run, "with --health: say what would be done, and do nothing");
-    command.add_option("--limit", options.limit_s, "give up after so many seconds")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(1U, most_seconds))
-        ->capture_default_str();
+    command.option("--after", options.after, "with --health: drain after N critical checks in a row")
+        .type_name("N")
+        .range(1U, most_checks)
+        .shows_default();
+    command.option("--node", options.node, "with --health: Slurm's name of this node").type_name("NAME").not_empty();
+    command.flag("--dry-run", options.dry_run, "with --health: say what would be done, and do nothing");
+    command.option("--limit", options.limit_s, "give up after so many seconds")
+        .type_name("SECONDS")
+        .range(1U, most_seconds)
+        .shows_default();
 }
 
 } // namespace
 
-void add_check_command(CLI::App& app, int& exit_code) {
+void add_check_command(const Subcommand& app, int& exit_code) {
     auto line = std::make_shared<CheckLine>();
-    auto* command =
-        app.add_subcommand("check", "is this node ready for RDMA: devices, ports, GIDs, limits, PCIe, libraries");
-    add_forms(*command, *line);
-    add_expectations(*command, line->options);
-    add_slurm(*command, line->options);
-    add_settings_options(*command, line->options.settings);
-    command->callback([line, &exit_code] { exit_code = check_command(options_of(*line)); });
+    const auto command =
+        app.subcommand("check", "is this node ready for RDMA: devices, ports, GIDs, limits, PCIe, libraries");
+    add_forms(command, *line);
+    add_expectations(command, line->options);
+    add_slurm(command, line->options);
+    add_settings_options(command, line->options.settings);
+    command.on_run([line, &exit_code] { exit_code = check_command(options_of(*line)); });
 }
 
 } // namespace rdma_nccl

@@ -42,19 +42,6 @@ Problem set_decimal(std::optional<double>& target, std::string_view text, std::s
     return target ? Problem() : format_text("expected a number of {} above 0", unit);
 }
 
-/// Bytes: "65536", "64K", "512M", "2G", "1T".
-std::optional<std::uint64_t> parse_size(std::string_view text) {
-    constexpr std::string_view units = "KMGT";
-    const auto unit = text.empty() ? std::string_view::npos : units.find(text.back());
-    const unsigned shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<unsigned>(unit) + 1);
-    text.remove_suffix(shift == 0 ? 0 : 1);
-    const auto number = parse_number<std::uint64_t>(text);
-    if (!number || (*number << shift) >> shift != *number) {
-        return std::nullopt;
-    }
-    return *number << shift;
-}
-
 constexpr std::string_view a_size = "expected bytes, as 64M or 2G";
 
 Problem set_memlock(Expectations& e, std::string_view v) {

@@ -3,15 +3,15 @@
 
 #include "config.h"
 #include "lib/format.h"
+#include "lib/json.h"
+#include "lib/report_fields.h"
 #include "lib/table.h"
 #include "lib/text.h"
 #include "tools/check_judge.h"
-#include "tools/json.h"
 #include "tools/wall_time.h"
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace rdma_nccl {
@@ -119,8 +119,6 @@ std::string check_nagios(const CheckReport& report) {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// Numbers as numbers, what is empty as null.
 Json value_json(const std::string& text) {
     if (text.empty()) {
@@ -129,35 +127,43 @@ Json value_json(const std::string& text) {
     if (const auto number = parse_number<std::uint64_t>(text)) {
         return *number;
     }
-    return json_ascii(text);
-}
-
-Json result_json(const CheckResult& result) {
-    return {{"id", result.id},
-            {"item", text_or_null(result.item)},
-            {"status", name_of(result.status)},
-            {"message", json_ascii(result.message)},
-            {"value", value_json(result.value)},
-            {"unit", text_or_null(result.unit)},
-            {"expected", value_json(result.expected)},
-            {"hint", text_or_null(result.hint)},
-            {"evidence", text_or_null(result.evidence)}};
+    return text;
 }
 
 } // namespace
 
-nlohmann::ordered_json check_json(const CheckReport& report) {
-    auto checks = Json::array();
-    for (const auto& result : report.results) {
-        checks.push_back(result_json(result));
-    }
-    return {{"schema", 1},
-            {"host", json_ascii(report.host)},
-            {"time", utc_time_text(report.time_us)},
-            {"version", PACKAGE_VERSION},
-            {"status", name_of(overall(report.results))},
-            {"seconds", report.seconds},
-            {"checks", std::move(checks)}};
+static void fields(auto& f, Row<CheckResult> /*row*/) {
+    f("id", "of the check: port.state", &CheckResult::id);
+    f("item", "HCA, port, interface or PCI address; null: the node",
+      [](const CheckResult& r) { return text_if_any(r.item); });
+    f("status", "PASS, WARN, FAIL, SKIP or ERROR", [](const CheckResult& r) { return name_of(r.status); });
+    f("message", "about the item", &CheckResult::message);
+    f("value", "what was found: a number or a text; null: none",
+      [](const CheckResult& r) { return value_json(r.value); });
+    f("unit", "of value and expected; null: none", [](const CheckResult& r) { return text_if_any(r.unit); });
+    f("expected", "a number or a text; null: nothing in particular",
+      [](const CheckResult& r) { return value_json(r.expected); });
+    f("hint", "what to do about it; null: nothing", [](const CheckResult& r) { return text_if_any(r.hint); });
+    f("evidence", "a path, seen from the root; null: none",
+      [](const CheckResult& r) { return text_if_any(r.evidence); });
+}
+
+static void fields(auto& f, Row<CheckReport> /*row*/) {
+    f("schema", "1", [](const CheckReport& /*r*/) { return 1U; });
+    f("host", "this node", &CheckReport::host);
+    f("time", "when the check ended, ISO 8601 in UTC", [](const CheckReport& r) { return utc_time_text(r.time_us); });
+    f("version", "of rdma-nccl", [](const CheckReport& /*r*/) { return std::string_view(PACKAGE_VERSION); });
+    f("status", "OK, WARNING, CRITICAL or UNKNOWN", [](const CheckReport& r) { return name_of(overall(r.results)); });
+    f("seconds", "that the check took", &CheckReport::seconds);
+    f("checks", "", &CheckReport::results);
+}
+
+Json check_json(const CheckReport& report) {
+    return report_json(report);
+}
+
+Json check_schema() {
+    return report_schema<CheckReport>();
 }
 
 namespace {

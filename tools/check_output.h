@@ -2,10 +2,10 @@
 // The forms of a check's answer. Pure functions of the results.
 #pragma once
 
+#include "lib/json.h"
 #include "tools/check_facts.h"
 #include "tools/check_result.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -24,7 +24,9 @@ struct CheckReport {
 std::string check_text(const CheckReport& report, bool all, bool colours);
 
 /// Facts of section "JSON" in rdma-nccl-check(1).
-nlohmann::ordered_json check_json(const CheckReport& report);
+Json check_json(const CheckReport& report);
+/// JSON Schema of it.
+Json check_schema();
 
 /// One line, "RDMA CRITICAL - ... | fail=1 ...", as Nagios' plugins (monitoring-plugins.org, development guidelines).
 std::string check_nagios(const CheckReport& report);

@@ -2,6 +2,7 @@
 #include "tools/check_state.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/root.h"
 #include "lib/text.h"
 #include "lib/unique_fd.h"
@@ -11,15 +12,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace rdma_nccl {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::size_t largest_state = std::size_t{1} << 20;
 
@@ -29,17 +27,10 @@ tl::unexpected<Error> fail_errno(std::string_view path) {
 }
 
 template<typename Number>
-bool take_numbers(const Json& json, std::map<std::string, Number, std::less<>>& target) {
-    if (!json.is_object()) {
-        return false;
-    }
-    for (const auto& [name, value] : json.items()) {
-        if (!value.is_number_unsigned()) {
-            return false;
-        }
+void take_numbers(const Json& json, std::map<std::string, Number, std::less<>>& target) {
+    for (const auto& [name, value] : json.members()) {
         target.emplace(name, value.template get<Number>());
     }
-    return true;
 }
 
 } // namespace
@@ -52,28 +43,26 @@ std::string state_text(const CheckState& state) {
                        {"gid_indices", state.gid_indices},
                        {"critical_in_a_row", state.critical_in_a_row},
                        {"drain", state.drain}};
-    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json.dump(1) + "\n";
 }
 
 std::optional<CheckState> parse_state(std::string_view text) {
-    const auto json = Json::parse(text, nullptr, false);
-    const bool whole = json.is_object() && json.contains("boot_id") && json["boot_id"].is_string() &&
-                       json.contains("time_us") && json["time_us"].is_number_integer() && json.contains("counts") &&
-                       json.contains("gid_indices") && json.contains("critical_in_a_row") &&
-                       json["critical_in_a_row"].is_number_unsigned() &&
-                       (!json.contains("drain") || json["drain"].is_string());
-    if (!whole) {
+    const auto json = Json::parse(text);
+    if (!json) {
         return std::nullopt;
     }
-    CheckState state;
-    state.boot_id = json["boot_id"].get<std::string>();
-    state.time_us = json["time_us"].get<std::int64_t>();
-    state.critical_in_a_row = json["critical_in_a_row"].get<unsigned>();
-    state.drain = json.value("drain", "");
-    if (!take_numbers(json["counts"], state.counts) || !take_numbers(json["gid_indices"], state.gid_indices)) {
+    try {
+        CheckState state;
+        state.boot_id = json->at("boot_id").text();
+        state.time_us = json->at("time_us").get<std::int64_t>();
+        take_numbers(json->at("counts"), state.counts);
+        take_numbers(json->at("gid_indices"), state.gid_indices);
+        state.critical_in_a_row = json->at("critical_in_a_row").get<unsigned>();
+        state.drain = json->value("drain", std::string());
+        return state;
+    } catch (const JsonError&) { // a member is missing, or of another kind
         return std::nullopt;
     }
-    return state;
 }
 
 Result<std::optional<CheckState>> read_state(const std::string& path) {

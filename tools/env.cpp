@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // rdma-nccl env: the variables for this node, for interactive shells.
 #include "lib/format.h"
+#include "lib/json.h"
 #include "tools/commands.h"
-#include "tools/json.h"
 #include "tools/node_plan.h"
 #include "tools/print.h"
 #include "tools/settings_options.h"
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -40,16 +39,16 @@ void print_exports(const Step& step, const std::vector<Variable>& variables) {
 }
 
 void print_json(const std::vector<Variable>& variables, const std::vector<std::string>& warnings) {
-    auto list = nlohmann::ordered_json::array();
+    auto list = Json::array();
     for (const auto& variable : variables) {
         if (variable.action == VariableAction::Set || variable.action == VariableAction::Keep) {
-            list.push_back({{"name", json_ascii(variable.name)},
-                            {"value", json_ascii(variable.value)},
-                            {"source", json_ascii(variable.source)},
-                            {"why", json_ascii(variable.why)}});
+            list.push_back({{"name", variable.name},
+                            {"value", variable.value},
+                            {"source", variable.source},
+                            {"why", variable.why}});
         }
     }
-    const nlohmann::ordered_json document = {{"schema", 1}, {"variables", list}, {"warnings", texts_json(warnings)}};
+    const Json document = {{"schema", 1}, {"variables", list}, {"warnings", warnings}};
     print_out(document.dump(2) + "\n");
 }
 
@@ -77,13 +76,13 @@ int run_env(const EnvOptions& options) {
 
 } // namespace
 
-void add_env_command(CLI::App& app, int& exit_code) {
+void add_env_command(const Subcommand& app, int& exit_code) {
     auto options = std::make_shared<EnvOptions>();
-    auto* command =
-        app.add_subcommand("env", "print the variables for this node as export lines: eval \"$(rdma-nccl env)\"");
-    command->add_flag("--json", options->json, "print JSON, with the source of each value");
-    add_settings_options(*command, options->settings);
-    command->callback([options, &exit_code] { exit_code = run_env(*options); });
+    const auto command =
+        app.subcommand("env", "print the variables for this node as export lines: eval \"$(rdma-nccl env)\"");
+    command.flag("--json", options->json, "print JSON, with the source of each value");
+    add_settings_options(command, options->settings);
+    command.on_run([options, &exit_code] { exit_code = run_env(*options); });
 }
 
 } // namespace rdma_nccl

@@ -2,13 +2,13 @@
 #include "tools/explain.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/root.h"
 #include "tools/bundle.h"
 #include "tools/commands.h"
 #include "tools/print.h"
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -27,7 +27,8 @@ int run_explain(const ExplainOptions& options) {
         return 2;
     }
     const auto root = Root::open(settings->root);
-    const auto node = root ? plan_node(options.settings, *settings, usual_patience) : tl::unexpected(root.error());
+    const auto node = root ? plan_node(options.settings, *settings, usual_patience, {}, GidTables::Whole)
+                           : tl::unexpected(root.error());
     if (!node) {
         print_error(node.error().message);
         return 3;
@@ -49,18 +50,18 @@ int run_explain(const ExplainOptions& options) {
 
 } // namespace
 
-void add_explain_command(CLI::App& app, int& exit_code) {
+void add_explain_command(const Subcommand& app, int& exit_code) {
     auto options = std::make_shared<ExplainOptions>();
-    auto* command =
-        app.add_subcommand("explain", "the plan of this node: every decision with its reason, nothing is run");
-    command->add_flag("--json", options->json, "print JSON");
+    const auto command =
+        app.subcommand("explain", "the plan of this node: every decision with its reason, nothing is run");
+    command.flag("--json", options->json, "print JSON");
     command
-        ->add_option("--save", options->save,
-                     "write the files that were read, and the plan, below DIR, to be looked at elsewhere (--root DIR)")
-        ->type_name("DIR")
-        ->check(not_empty());
-    add_settings_options(*command, options->settings);
-    command->callback([options, &exit_code] { exit_code = run_explain(*options); });
+        .option("--save", options->save,
+                "write the files that were read, and the plan, below DIR, to be looked at elsewhere (--root DIR)")
+        .type_name("DIR")
+        .not_empty();
+    add_settings_options(command, options->settings);
+    command.on_run([options, &exit_code] { exit_code = run_explain(*options); });
 }
 
 } // namespace rdma_nccl

@@ -2,9 +2,9 @@
 // rdma-nccl explain: the whole plan of this node with reasons, without running anything (design section 8).
 #pragma once
 
+#include "lib/json.h"
 #include "tools/node_plan.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -39,6 +39,6 @@ std::string explain_text(const NodePlan& node, const std::string& host);
 /// The same for programs, schema 1: {"schema","host","settings":[{"key","value","source"}],"step","fabric":{"hcas",
 /// "netdevs","gpus"},"decisions":[{"what","decision","why","rejected":[{"what","rule","why"}]}],"places","variables":[{"name",
 /// "action","value","source","why"}],"warnings":[],"notes":[]}. All strings are ASCII.
-nlohmann::ordered_json explain_json(const NodePlan& node, const std::string& host);
+Json explain_json(const NodePlan& node, const std::string& host);
 
 } // namespace rdma_nccl

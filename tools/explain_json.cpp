@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/explain.h"
 #include "tools/gids_output.h"
-#include "tools/json.h"
 #include "tools/topo.h"
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 Json settings_json(const Settings& settings) {
     auto list = Json::array();
     for (const auto& [key, given] : settings.given) {
-        list.push_back({{"key", key}, {"value", json_ascii(given.text)}, {"source", json_ascii(given.place)}});
+        list.push_back({{"key", key}, {"value", given.text}, {"source", given.place}});
     }
     return list;
 }
@@ -30,8 +27,8 @@ Json step_json(const NodeFacts& facts) {
     return {{"job_id", step.job_id},
             {"step_id", step.step_id},
             {"tasks", step.task_count},
-            {"nodes", texts_json(step.nodes)},
-            {"head_node", json_ascii(facts.head_node.name)}};
+            {"nodes", step.nodes},
+            {"head_node", facts.head_node.name}};
 }
 
 Json netdevs_json(const Fabric& fabric) {
@@ -42,13 +39,13 @@ Json netdevs_json(const Fabric& fabric) {
         for (const auto& entry : netdev.addresses) {
             addresses.push_back(entry.address.text() + "/" + std::to_string(entry.prefix_length));
         }
-        list.push_back({{"name", json_ascii(netdev.name)},
+        list.push_back({{"name", netdev.name},
                         {"up", netdev.up},
                         {"speed_gbps", netdev.speed_gbps},
                         {"mtu", netdev.mtu},
-                        {"pci", json_ascii(netdev.pci_path.substr(netdev.pci_path.rfind('/') + 1))},
-                        {"upper", json_ascii(netdev.upper)},
-                        {"lowers", texts_json(netdev.lowers)},
+                        {"pci", netdev.pci_path.substr(netdev.pci_path.rfind('/') + 1)},
+                        {"upper", netdev.upper},
+                        {"lowers", netdev.lowers},
                         {"default_route", std::find(defaults.begin(), defaults.end(), netdev.name) != defaults.end()},
                         {"addresses", std::move(addresses)}});
     }
@@ -58,10 +55,7 @@ Json netdevs_json(const Fabric& fabric) {
 Json gpus_json(const Fabric& fabric) {
     auto list = Json::array();
     for (const auto& gpu : fabric.gpus) {
-        list.push_back({{"pci", gpu.pci},
-                        {"vendor", gpu.vendor},
-                        {"numa_node", or_null(gpu.numa_node)},
-                        {"uuid", json_ascii(gpu.uuid)}});
+        list.push_back({{"pci", gpu.pci}, {"vendor", gpu.vendor}, {"numa_node", gpu.numa_node}, {"uuid", gpu.uuid}});
     }
     return list;
 }
@@ -71,12 +65,11 @@ Json decisions_json(const NodePlan& node) {
     for (const auto& decision : decisions_of(node)) {
         auto rejected = Json::array();
         for (const auto& entry : decision.rejected) {
-            rejected.push_back(
-                {{"what", json_ascii(entry.what)}, {"rule", entry.rule}, {"why", json_ascii(entry.why)}});
+            rejected.push_back({{"what", entry.what}, {"rule", entry.rule}, {"why", entry.why}});
         }
-        list.push_back({{"what", json_ascii(decision.what)},
-                        {"decision", json_ascii(decision.decision)},
-                        {"why", json_ascii(decision.why)},
+        list.push_back({{"what", decision.what},
+                        {"decision", decision.decision},
+                        {"why", decision.why},
                         {"rejected", std::move(rejected)}});
     }
     return list;
@@ -90,30 +83,30 @@ std::string_view action_name(VariableAction action) {
 Json variables_json(const std::vector<Variable>& variables) {
     auto list = Json::array();
     for (const auto& variable : variables) {
-        list.push_back({{"name", json_ascii(variable.name)},
+        list.push_back({{"name", variable.name},
                         {"action", action_name(variable.action)},
-                        {"value", json_ascii(variable.value)},
-                        {"source", json_ascii(variable.source)},
-                        {"why", json_ascii(variable.why)}});
+                        {"value", variable.value},
+                        {"source", variable.source},
+                        {"why", variable.why}});
     }
     return list;
 }
 
 } // namespace
 
-nlohmann::ordered_json explain_json(const NodePlan& node, const std::string& host) {
+Json explain_json(const NodePlan& node, const std::string& host) {
     const auto& fabric = node.facts.fabric;
     const Json gids = gids_json(host, view_gids(fabric, node.plan.fabric));
     return {{"schema", 1},
-            {"host", json_ascii(host)},
+            {"host", host},
             {"settings", settings_json(node.settings)},
             {"step", step_json(node.facts)},
             {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", gpus_json(fabric)}}},
             {"decisions", decisions_json(node)},
             {"places", places_json(node)},
             {"variables", variables_json(node.variables)},
-            {"warnings", texts_json(node.plan.warnings)},
-            {"notes", texts_json(notes_of(node))}};
+            {"warnings", node.plan.warnings},
+            {"notes", notes_of(node)}};
 }
 
 } // namespace rdma_nccl

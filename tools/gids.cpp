@@ -2,6 +2,7 @@
 #include "tools/gids.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/root.h"
 #include "lib/text.h"
 #include "tools/commands.h"
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -93,10 +93,23 @@ namespace {
 struct GidsLine {
     GidsOptions options;
     SettingsOptions settings;
+    std::string version, family;
     bool json = false;
     bool all = false;
     bool show_gids = false;
 };
+
+std::optional<RoceVersion> parse_version(std::string_view text) {
+    return text == "v1" || text == "1"   ? std::optional(RoceVersion::V1)
+           : text == "v2" || text == "2" ? std::optional(RoceVersion::V2)
+                                         : std::nullopt;
+}
+
+std::optional<FamilyChoice> parse_family(std::string_view text) {
+    return text == "ipv4"   ? std::optional(FamilyChoice::Ipv4)
+           : text == "ipv6" ? std::optional(FamilyChoice::Ipv6)
+                            : std::nullopt;
+}
 
 GidsForm form_of(const GidsLine& line) {
     return line.json        ? GidsForm::Json
@@ -112,63 +125,48 @@ int run_gids(GidsLine& line) {
         return 2;
     }
     line.options.form = form_of(line);
+    line.options.filter.version = parse_version(line.version);
+    line.options.filter.family = parse_family(line.family).value_or(FamilyChoice::Auto);
     line.options.root = settings->root;
     line.options.settings = std::move(*settings);
     return gids_command(line.options);
 }
 
-RoceVersion parse_version(const std::string& text) {
-    if (text == "v1" || text == "1") {
-        return RoceVersion::V1;
-    }
-    if (text == "v2" || text == "2") {
-        return RoceVersion::V2;
-    }
-    throw CLI::ValidationError("--version", "is v1 or v2, not " + printable(text));
+void add_forms(const Subcommand& command, GidsLine& line) {
+    const auto json = command.flag("--json", line.json, "print JSON, with every entry");
+    command.flag("--all", line.all, "every entry of every port");
+    command.flag("--show-gids", line.show_gids, "print what the tool show_gids prints, for scripts that parse it")
+        .excludes(json);
 }
 
-FamilyChoice parse_family(const std::string& text) {
-    if (text == "ipv4") {
-        return FamilyChoice::Ipv4;
-    }
-    if (text == "ipv6") {
-        return FamilyChoice::Ipv6;
-    }
-    throw CLI::ValidationError("--family", "is ipv4 or ipv6, not " + printable(text));
-}
-
-void add_forms(CLI::App& command, GidsLine& line) {
-    auto* json = command.add_flag("--json", line.json, "print JSON, with every entry");
-    command.add_flag("--all", line.all, "every entry of every port");
-    command.add_flag("--show-gids", line.show_gids, "print what the tool show_gids prints, for scripts that parse it")
-        ->excludes(json);
-}
-
-void add_filters(CLI::App& command, GidsFilter& filter) {
-    command.add_option("--device", filter.device, "only this HCA")->type_name("NAME");
-    command.add_option("--port", filter.port, "only this port number")->type_name("N");
+void add_filters(const Subcommand& command, GidsLine& line) {
+    command.option("--device", line.options.filter.device, "only this HCA").type_name("NAME");
+    command.option("--port", line.options.filter.port, "only this port number").type_name("N");
     command
-        .add_option_function<std::string>(
-            "--version", [&filter](const std::string& text) { filter.version = parse_version(text); },
-            "show only entries of this RoCE version; what is used does not change (--set roce=1 does that)")
-        ->type_name("v1|v2");
+        .option("--version", line.version,
+                "show only entries of this RoCE version; what is used does not change (--set roce=1 does that)")
+        .type_name("v1|v2")
+        .check(
+            [](const std::string& text) { return parse_version(text) ? "" : "is v1 or v2, not " + printable(text); });
     command
-        .add_option_function<std::string>(
-            "--family", [&filter](const std::string& text) { filter.family = parse_family(text); },
-            "show only entries of this address family; what is used does not change (--set family= does that)")
-        ->type_name("ipv4|ipv6");
+        .option("--family", line.family,
+                "show only entries of this address family; what is used does not change (--set family= does that)")
+        .type_name("ipv4|ipv6")
+        .check([](const std::string& text) {
+            return parse_family(text) ? "" : "is ipv4 or ipv6, not " + printable(text);
+        });
 }
 
 } // namespace
 
-void add_gids_command(CLI::App& app, int& exit_code) {
+void add_gids_command(const Subcommand& app, int& exit_code) {
     auto line = std::make_shared<GidsLine>();
-    auto* command =
-        app.add_subcommand("gids", "the GIDs of this node's RDMA ports: which are used, and why the others are not");
-    add_forms(*command, *line);
-    add_filters(*command, line->options.filter);
-    add_settings_options(*command, line->settings);
-    command->callback([line, &exit_code] { exit_code = run_gids(*line); });
+    const auto command =
+        app.subcommand("gids", "the GIDs of this node's RDMA ports: which are used, and why the others are not");
+    add_forms(command, *line);
+    add_filters(command, *line);
+    add_settings_options(command, line->settings);
+    command.on_run([line, &exit_code] { exit_code = run_gids(*line); });
 }
 
 } // namespace rdma_nccl

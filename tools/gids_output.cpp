@@ -3,12 +3,13 @@
 
 #include "lib/fabric_parse.h"
 #include "lib/format.h"
+#include "lib/json.h"
+#include "lib/report_fields.h"
 #include "lib/table.h"
 #include "lib/text.h"
-#include "tools/json.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -194,69 +195,100 @@ std::string show_gids_text(const GidsView& view) {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+struct GidRow {
+    const Port& port;
+    const GidView& view;
+};
 
-Json gid_json(const Port& port, const GidView& view) {
-    const auto& gid = view.gid;
-    return {{"index", gid.index},
-            {"gid", gid_text(gid.value)},
-            {"ipv4", gid.value.is_ipv4() ? Json(gid.value.text()) : Json()},
-            {"type", gid_type_text(port, gid)},
-            {"netdev", json_ascii(gid.netdev)},
-            {"used", view.verdict.used()},
-            {"rule", rule_name(view.verdict.rule)},
-            {"reason", json_ascii(view.verdict.reason)}};
-}
-
-Json port_json(const PortView& view) {
-    Json gids = Json::array();
-    for (const auto& gid : view.gids) {
-        gids.push_back(gid_json(view.port, gid));
-    }
-    return {{"port", view.port.number},
-            {"state", json_ascii(view.port.state)},
-            {"physical_state", json_ascii(view.port.physical_state)},
-            {"link_layer", link_layer_text(view.port.link_layer)},
-            {"rate_gbps", view.port.believable_rate_gbps()},
-            {"selected", view.choice.used()},
-            {"rule", rule_name(view.choice.rule)},
-            {"reason", json_ascii(view.choice.reason)},
-            {"gid_index", or_null(view.choice.gid_index)},
-            {"nccl_alone", or_null(view.choice.nccl_alone)},
-            {"nccl_told", or_null(view.choice.nccl_told)},
-            {"gids", std::move(gids)}};
-}
-
-Json hca_json(const HcaView& view, const FabricChoice& choice) {
-    const auto& hca = view.hca;
-    auto ports = Json::array();
-    for (const auto& port : view.ports) {
-        ports.push_back(port_json(port));
-    }
-    return {{"name", json_ascii(hca.name)},
-            {"driver", json_ascii(hca.driver)},
-            {"pci", json_ascii(hca.pci)},
-            {"numa_node", or_null(hca.numa_node)},
-            {"node_type", json_ascii(hca.node_type)},
-            {"firmware", json_ascii(hca.firmware)},
-            {"board", json_ascii(hca.board)},
-            {"physical_function", json_ascii(hca.physical_function)},
-            {"device_file", json_ascii(hca.device_file)},
-            {"netdevs", texts_json(hca.netdevs)},
-            {"selected", choice.uses(hca.name)},
-            {"reason", json_ascii(choice.reason_for(hca.name))},
-            {"ports", std::move(ports)}};
+void fields(auto& f, Row<GidRow> /*row*/) {
+    f("index", "in the GID table", [](const GidRow& r) { return r.view.gid.index; });
+    f("gid", "eight groups of four digits", [](const GidRow& r) { return gid_text(r.view.gid.value); });
+    f("ipv4", "of an IPv4-mapped GID", [](const GidRow& r) {
+        const auto& value = r.view.gid.value;
+        return value.is_ipv4() ? std::optional(value.text()) : std::nullopt;
+    });
+    f("type", "RoCE v2, RoCE v1, IB or unknown", [](const GidRow& r) { return gid_type_text(r.port, r.view.gid); });
+    f("netdev", "empty: not known", [](const GidRow& r) { return r.view.gid.netdev; });
+    f("used", "NCCL is told to use it", [](const GidRow& r) { return r.view.verdict.used(); });
+    f("rule", "that decided", [](const GidRow& r) { return rule_name(r.view.verdict.rule); });
+    f("reason", "in words", [](const GidRow& r) { return r.view.verdict.reason; });
 }
 
 } // namespace
 
-nlohmann::ordered_json gids_json(const std::string& host, const GidsView& view) {
-    Json hcas = Json::array();
-    for (const auto& hca : view.hcas) {
-        hcas.push_back(hca_json(hca, view.choice));
-    }
-    return {
-        {"schema", 1}, {"host", json_ascii(host)}, {"hcas", std::move(hcas)}, {"warnings", texts_json(view.warnings)}};
+static void fields(auto& f, Row<PortView> /*row*/) {
+    f("port", "from 1", [](const PortView& v) { return v.port.number; });
+    f("state", "ACTIVE, DOWN, ...; empty: not known", [](const PortView& v) { return v.port.state; });
+    f("physical_state", "LinkUp, ...", [](const PortView& v) { return v.port.physical_state; });
+    f("link_layer", "Ethernet, InfiniBand or unknown",
+      [](const PortView& v) { return link_layer_text(v.port.link_layer); });
+    f("rate_gbps", "0: not known", [](const PortView& v) { return v.port.believable_rate_gbps(); });
+    f("selected", "NCCL is told to use it", [](const PortView& v) { return v.choice.used(); });
+    f("rule", "that decided", [](const PortView& v) { return rule_name(v.choice.rule); });
+    f("reason", "in words", [](const PortView& v) { return v.choice.reason; });
+    f("gid_index", "for NCCL_IB_GID_INDEX; null: none is needed, or there is none",
+      [](const PortView& v) { return v.choice.gid_index; });
+    f("nccl_alone", "the index that NCCL would take by itself", [](const PortView& v) { return v.choice.nccl_alone; });
+    f("nccl_told", "the index that NCCL takes with our settings", [](const PortView& v) { return v.choice.nccl_told; });
+    f("gids", "slots that are not empty", [](const PortView& v) {
+        std::vector<GidRow> rows;
+        for (const auto& gid : v.gids) {
+            rows.push_back({v.port, gid});
+        }
+        return rows;
+    });
+}
+
+namespace {
+
+struct HcaRow {
+    const HcaView& view;
+    const FabricChoice& choice;
+};
+
+void fields(auto& f, Row<HcaRow> /*row*/) {
+    f("name", "mlx5_0", [](const HcaRow& r) { return r.view.hca.name; });
+    f("driver", "empty: software, without a parent", [](const HcaRow& r) { return r.view.hca.driver; });
+    f("pci", "0000:53:00.0; empty: no PCI device", [](const HcaRow& r) { return r.view.hca.pci; });
+    f("numa_node", "null: not known", [](const HcaRow& r) { return r.view.hca.numa_node; });
+    f("node_type", "CA, RNIC, ...", [](const HcaRow& r) { return r.view.hca.node_type; });
+    f("firmware", "its version", [](const HcaRow& r) { return r.view.hca.firmware; });
+    f("board", "board_id", [](const HcaRow& r) { return r.view.hca.board; });
+    f("physical_function", "of a virtual function", [](const HcaRow& r) { return r.view.hca.physical_function; });
+    f("device_file", "for verbs", [](const HcaRow& r) { return r.view.hca.device_file; });
+    f("netdevs", "of its PCI function and its GIDs", [](const HcaRow& r) { return r.view.hca.netdevs; });
+    f("selected", "NCCL is told to use one of its ports",
+      [](const HcaRow& r) { return r.choice.uses(r.view.hca.name); });
+    f("reason", "in words", [](const HcaRow& r) { return r.choice.reason_for(r.view.hca.name); });
+    f("ports", "", [](const HcaRow& r) -> const std::vector<PortView>& { return r.view.ports; });
+}
+
+struct GidsReport {
+    const std::string& host;
+    const GidsView& view;
+};
+
+void fields(auto& f, Row<GidsReport> /*row*/) {
+    f("schema", "1", [](const GidsReport& /*r*/) { return 1U; });
+    f("host", "this node", [](const GidsReport& r) { return r.host; });
+    f("hcas", "", [](const GidsReport& r) {
+        std::vector<HcaRow> rows;
+        for (const auto& hca : r.view.hcas) {
+            rows.push_back({hca, r.view.choice});
+        }
+        return rows;
+    });
+    f("warnings", "on what is shown", [](const GidsReport& r) { return r.view.warnings; });
+}
+
+} // namespace
+
+Json gids_json(const std::string& host, const GidsView& view) {
+    return report_json(GidsReport{host, view});
+}
+
+Json gids_schema() {
+    return report_schema<GidsReport>();
 }
 
 } // namespace rdma_nccl

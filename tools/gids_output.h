@@ -2,9 +2,9 @@
 // The forms of what `rdma-nccl gids` shows. Pure functions of the view.
 #pragma once
 
+#include "lib/json.h"
 #include "tools/gids_view.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace rdma_nccl {
@@ -23,6 +23,8 @@ std::string show_gids_text(const GidsView& view);
 
 /// For programs, schema 1, always with every entry that is not filtered out; rdma-nccl-gids(1) lists the keys. A text
 /// that is not known is "", a rate 0, any other number null. All strings are ASCII.
-nlohmann::ordered_json gids_json(const std::string& host, const GidsView& view);
+Json gids_json(const std::string& host, const GidsView& view);
+/// JSON Schema of it.
+Json gids_schema();
 
 } // namespace rdma_nccl

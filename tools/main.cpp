@@ -9,7 +9,6 @@
 #include "tools/print.h"
 #include "tools/run.h"
 
-#include <CLI/CLI.hpp>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -21,10 +20,10 @@ int run_subcommand(int argc, char** argv) {
     if (argc > 1 && std::string_view(argv[1]) == "run") { // parses its own line: what follows PROGRAM is the program's
         return rdma_nccl::run_command({argv + 2, argv + argc});
     }
-    CLI::App app{"NCCL and torch over RDMA on Slurm: what this node has, what its ranks get, and start them"};
-    app.set_version_flag("--version", PACKAGE_VERSION);
-    app.require_subcommand(1);
-    app.set_help_all_flag("--help-all", "help of all subcommands");
+    rdma_nccl::CommandLine line(
+        "NCCL and torch over RDMA on Slurm: what this node has, what its ranks get, and start them");
+    line.add_version(PACKAGE_VERSION);
+    const auto app = line.command();
     int exit_code = 0;
     rdma_nccl::add_run_command(app);
     rdma_nccl::add_gids_command(app, exit_code);
@@ -36,11 +35,8 @@ int run_subcommand(int argc, char** argv) {
     rdma_nccl::add_check_command(app, exit_code);
     rdma_nccl::add_pairs_command(app, exit_code);
     rdma_nccl::add_bench_command(app, exit_code);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& fault) {
-        const int code = app.exit(fault);
-        return code != 0 ? 2 : rdma_nccl::finish_output() ? 0 : rdma_nccl::exit_cannot_tell;
+    if (const int code = line.run(argc, argv); code != 0) {
+        return code;
     }
     return rdma_nccl::finish_output() ? exit_code : rdma_nccl::exit_cannot_tell;
 }

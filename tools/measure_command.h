@@ -3,6 +3,7 @@
 // where the results go: never half of a file, and never over what is not ours.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/settings.h"
 #include "tools/measure_control.h"
 #include "tools/measure_options.h"
@@ -51,7 +52,7 @@ struct MeasureTime {
 struct MeasureArrivals {
     std::function<bool()> complete;
     std::function<std::string()> missing;
-    std::function<void(unsigned member, const nlohmann::json& hello)> join;
+    std::function<void(unsigned member, const Json& hello)> join;
     std::function<void(unsigned member, const std::string& why)> lose;
 };
 

@@ -4,6 +4,7 @@
 // without a limit: a member that is dead, slow or gone is an event.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/net/connection.h"
 #include "lib/result.h"
 #include "tools/measure_world.h"
@@ -12,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,10 +26,10 @@ using MeasureClock = std::chrono::steady_clock;
 inline constexpr std::size_t most_measure_message = std::size_t{4} << 20;
 
 /// On one line; bytes that are no UTF-8 are replaced.
-std::string measure_text(const nlohmann::json& message);
+std::string measure_text(const Json& message);
 /// An object; nullopt for anything else, and for one that is nested deeper than any of ours: to copy it and to write
 /// it again would take as much stack.
-std::optional<nlohmann::json> read_measure_text(std::string_view text);
+std::optional<Json> read_measure_text(std::string_view text);
 
 struct MeasureEvent {
     enum class Kind {
@@ -41,7 +41,7 @@ struct MeasureEvent {
     };
     Kind kind = Kind::Deadline;
     unsigned member = 0;
-    nlohmann::json message; ///< always an object
+    Json message; ///< always an object
     std::string why;
 };
 
@@ -57,7 +57,7 @@ public:
     /// The next that happens; Deadline when nothing does until then.
     virtual MeasureEvent next(MeasureClock::time_point deadline) = 0;
     /// Does not wait for the member; does nothing for one that is lost or has not joined.
-    virtual void send(unsigned member, const nlohmann::json& message) = 0;
+    virtual void send(unsigned member, const Json& message) = 0;
     /// Whether it is connected.
     [[nodiscard]] virtual bool has(unsigned member) const = 0;
     /// Where it listens: for who is alone, one that was free.
@@ -72,13 +72,12 @@ class MeasureMember {
 public:
     /// Connects, for as long as it takes the head to listen, but not beyond the deadline; `hello` is what Joined
     /// brings. A head that wants no such member closes the connection.
-    static Result<MeasureMember> join(const MeasureWorld& world, const nlohmann::json& hello,
-                                      MeasureClock::time_point deadline);
+    static Result<MeasureMember> join(const MeasureWorld& world, const Json& hello, MeasureClock::time_point deadline);
 
     /// The next order; nullopt when none came until then; fails when the head is gone.
-    Result<std::optional<nlohmann::json>> receive(MeasureClock::time_point deadline);
+    Result<std::optional<Json>> receive(MeasureClock::time_point deadline);
     /// Fails when the head is gone.
-    Result<void> send(const nlohmann::json& message);
+    Result<void> send(const Json& message);
     /// Whether there is something to receive, or the head is gone: long measurements look from time to time, and stop.
     [[nodiscard]] bool has_input() const;
     /// To be polled together with others; behind it receive() until there is no more.

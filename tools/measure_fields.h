@@ -2,17 +2,17 @@
 // Values of a measurement in JSON by lib/net's codec: what a message may hold is said once, in fields().
 #pragma once
 
+#include "lib/json.h"
 #include "lib/net/message.h"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 namespace rdma_nccl {
 
 template<typename T>
-nlohmann::json written(const T& value) {
-    auto object = nlohmann::json::object();
+Json written(const T& value) {
+    auto object = Json::object();
     FieldWriter writer(object);
     fields(writer, value);
     return object;
@@ -20,7 +20,7 @@ nlohmann::json written(const T& value) {
 
 /// What written() makes, and nothing else: no field is missing, unknown, of another kind or beyond its limits.
 template<typename T>
-std::optional<T> read_exactly(const nlohmann::json& json) {
+std::optional<T> read_exactly(const Json& json) {
     if (!json.is_object()) {
         return std::nullopt;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/net/coordinator.h"
 #include "lib/net/listeners.h"
 #include "lib/tcp.h"
@@ -88,7 +89,7 @@ public:
         return event;
     }
 
-    void send(unsigned member, const nlohmann::json& message) override {
+    void send(unsigned member, const Json& message) override {
         if (has(member)) {
             coordinator_.send(workers_[member], measure_text(message));
         }
@@ -146,19 +147,18 @@ private:
     }
 
     /// False for a number that the world does not have, or that somebody has had: who is lost does not come back.
-    bool greet(int worker, std::optional<unsigned>& member, nlohmann::json& message) {
-        const auto& number = message["member"];
-        auto& hello = message["hello"];
-        if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= workers_.size() || !hello.is_object()) {
+    bool greet(int worker, std::optional<unsigned>& member, Json& message) {
+        const auto number = message.value("member", Json()).integer<unsigned>();
+        if (!number || *number >= workers_.size() || !message.value("hello", Json()).is_object()) {
             return false;
         }
-        auto& known = workers_[number.get<std::size_t>()];
+        auto& known = workers_[*number];
         if (known != nobody) {
             return false;
         }
         known = worker;
-        member = number.get<unsigned>();
-        events_.push_back({MeasureEvent::Kind::Joined, *member, std::move(hello), {}});
+        member = number;
+        events_.push_back({MeasureEvent::Kind::Joined, *member, std::move(message["hello"]), {}});
         return true;
     }
 
@@ -205,7 +205,7 @@ Result<std::unique_ptr<MeasureHead>> MeasureHead::listen(const MeasureWorld& wor
 }
 
 void dismiss_members(MeasureHead& head, unsigned members, std::chrono::milliseconds limit, bool absent) {
-    const nlohmann::json end = {{"do", "end"}};
+    const Json end = {{"do", "end"}};
     const auto until = MeasureClock::now() + limit;
     std::set<unsigned> awaited;
     for (unsigned member = 0; member < members; ++member) {

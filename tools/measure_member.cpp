@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/net/dialer.h"
 #include "lib/net/message.h"
 #include "tools/measure_control.h"
@@ -43,16 +44,15 @@ void block_end_signals() {
 
 } // namespace
 
-std::string measure_text(const nlohmann::json& message) {
-    return message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string measure_text(const Json& message) {
+    return message.dump();
 }
 
-std::optional<nlohmann::json> read_measure_text(std::string_view text) {
-    auto message = parse_json_object(text);
-    return message ? std::optional(std::move(*message)) : std::nullopt;
+std::optional<Json> read_measure_text(std::string_view text) {
+    return parse_json_object(text);
 }
 
-Result<MeasureMember> MeasureMember::join(const MeasureWorld& world, const nlohmann::json& hello,
+Result<MeasureMember> MeasureMember::join(const MeasureWorld& world, const Json& hello,
                                           MeasureClock::time_point deadline) {
     block_end_signals();
     const auto address = world.head ? *world.head : *IpAddress::parse("127.0.0.1");
@@ -69,13 +69,13 @@ Result<MeasureMember> MeasureMember::join(const MeasureWorld& world, const nlohm
     return member;
 }
 
-Result<std::optional<nlohmann::json>> MeasureMember::receive(MeasureClock::time_point deadline) {
+Result<std::optional<Json>> MeasureMember::receive(MeasureClock::time_point deadline) {
     while (!waiting_) {
         if (!connection_.why_over().empty()) {
             return fail("the head is gone: " + connection_.why_over());
         }
         if (!wait_for(fd(), POLLIN, deadline)) {
-            return std::optional<nlohmann::json>();
+            return std::optional<Json>();
         }
         (void)connection_.read(); // why_over() tells
         waiting_ = connection_.next_message();
@@ -87,7 +87,7 @@ Result<std::optional<nlohmann::json>> MeasureMember::receive(MeasureClock::time_
     return order;
 }
 
-Result<void> MeasureMember::send(const nlohmann::json& message) {
+Result<void> MeasureMember::send(const Json& message) {
     connection_.send(std::make_shared<const std::string>(measure_text(message)));
     while (connection_.write()) {
         if (!connection_.wants_to_write()) {

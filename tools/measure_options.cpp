@@ -15,19 +15,18 @@ void MeasureLimits::apply(MeasureOptions& options) const {
     }
 }
 
-void add_limit_options(CLI::App& command, MeasureLimits& limits) {
-    command.add_option("--time-limit", limits.time_limit_s, "end after so long, and tell what is known then")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(1.0, most_measure_seconds));
-    add_number(command, "--join", limits.join_s, "how long the nodes are waited for", 1.0, most_measure_seconds,
-               "SECONDS");
+void add_limit_options(const Subcommand& command, MeasureLimits& limits) {
+    command.option("--time-limit", limits.time_limit_s, "end after so long, and tell what is known then")
+        .type_name("SECONDS")
+        .range(1.0, most_measure_seconds);
+    command.number("--join", limits.join_s, "how long the nodes are waited for", 1.0, most_measure_seconds, "SECONDS");
 }
 
-void add_form_options(CLI::App& command, MeasureOptions& options, const char* csv, const char* html) {
-    command.add_flag("--json", options.json, "print JSON");
-    command.add_option("--csv", options.csv, csv)->type_name("FILE")->check(not_empty());
-    command.add_option("--html", options.html, html)->type_name("FILE")->check(not_empty());
-    command.add_flag("--quiet", options.quiet, "no progress on stderr");
+void add_form_options(const Subcommand& command, MeasureOptions& options, const char* csv, const char* html) {
+    command.flag("--json", options.json, "print JSON");
+    command.option("--csv", options.csv, csv).type_name("FILE").not_empty();
+    command.option("--html", options.html, html).type_name("FILE").not_empty();
+    command.flag("--quiet", options.quiet, "no progress on stderr");
 }
 
 } // namespace rdma_nccl

@@ -32,19 +32,9 @@ inline constexpr double most_measure_seconds = 7 * 86400.0;
 
 std::chrono::milliseconds time_of_seconds(double seconds);
 
-/// A number that has a default.
-template<typename T>
-CLI::Option* add_number(CLI::App& command, const char* names, T& value, const char* what, T least, T most,
-                        const char* type = "N") {
-    return command.add_option(names, value, what)
-        ->type_name(type)
-        ->check(CLI::Range(least, most))
-        ->capture_default_str();
-}
-
-void add_limit_options(CLI::App& command, MeasureLimits& limits);
+void add_limit_options(const Subcommand& command, MeasureLimits& limits);
 
 /// `csv`, `html`: what these files hold.
-void add_form_options(CLI::App& command, MeasureOptions& options, const char* csv, const char* html);
+void add_form_options(const Subcommand& command, MeasureOptions& options, const char* csv, const char* html);
 
 } // namespace rdma_nccl

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/pages.h"
 
+#include "lib/json.h"
 #include "tools/svg.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -27,9 +27,8 @@ constexpr std::string_view bench_script =
     ;
 
 /// JSON that may stand inside a <script>: without '<' no text in it can end that element or begin a comment there.
-std::string json_for_script(const nlohmann::ordered_json& data) {
-    constexpr bool only_ascii = true;
-    const std::string json = data.dump(-1, ' ', only_ascii, nlohmann::ordered_json::error_handler_t::replace);
+std::string json_for_script(const Json& data) {
+    const std::string json = data.dump();
     std::string safe;
     safe.reserve(json.size());
     for (const char c : json) {
@@ -44,7 +43,7 @@ std::string json_for_script(const nlohmann::ordered_json& data) {
 
 } // namespace
 
-std::string page_html(Page page, std::string_view title, const nlohmann::ordered_json& data) {
+std::string page_html(Page page, std::string_view title, const Json& data) {
     std::string html;
     std::string_view left = frame;
     // What was put in is not looked at again: data may well hold "@title@".
@@ -69,7 +68,7 @@ std::string page_html(Page page, std::string_view title, const nlohmann::ordered
     }
 }
 
-nlohmann::ordered_json page_number(double value) {
+Json page_number(double value) {
     if (!std::isfinite(value)) {
         return nullptr;
     }

@@ -3,7 +3,8 @@
 // build turns into literals.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include "lib/json.h"
+
 #include <string>
 #include <string_view>
 
@@ -12,9 +13,9 @@ namespace rdma_nccl {
 enum class Page { Pairs, Bench };
 
 /// The page with its data, which may hold any text: what the page's script gets are the values, never markup.
-std::string page_html(Page page, std::string_view title, const nlohmann::ordered_json& data);
+std::string page_html(Page page, std::string_view title, const Json& data);
 
 /// To so many digits that matter: pages hold many numbers. What is no number is null, as are absent ones.
-nlohmann::ordered_json page_number(double value);
+Json page_number(double value);
 
 } // namespace rdma_nccl

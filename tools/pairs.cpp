@@ -3,6 +3,7 @@
 
 #include "lib/environment.h"
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/step.h"
 #include "lib/text.h"
 #include "tools/exit_codes.h"
@@ -10,7 +11,6 @@
 #include "tools/pairs_output.h"
 #include "tools/print.h"
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <sys/ioctl.h>
 #include <unistd.h>

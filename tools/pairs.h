@@ -33,7 +33,7 @@ struct PairsOptions : MeasureOptions {
     JudgeRules rules;
 };
 
-void add_pairs_command(CLI::App& app, int& exit_code);
+void add_pairs_command(const Subcommand& app, int& exit_code);
 
 /// As one of the members of the step, or alone. Returns the exit code.
 int run_pairs(const PairsOptions& options);

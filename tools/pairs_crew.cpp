@@ -2,6 +2,7 @@
 #include "tools/pairs_crew.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/text.h"
 #include "tools/pairs_node.h"
 
@@ -45,10 +46,10 @@ PairsCrew::PairsCrew(const MeasureWorld& world, const Step& step) : names_(nodes
     }
 }
 
-void PairsCrew::join(unsigned member, const nlohmann::json& hello) {
+void PairsCrew::join(unsigned member, const Json& hello) {
     Joined joined;
-    joined.local = hello.value("local", nlohmann::json()).is_number_unsigned() ? hello["local"].get<unsigned>() : 0;
-    auto node = read_pair_node(hello.value("node", nlohmann::json()));
+    joined.local = hello.value("local", Json()).integer<unsigned>().value_or(0);
+    auto node = read_pair_node(hello.value("node", Json()));
     if (node) {
         joined.node = std::move(*node);
         joined.node.name = printable(joined.node.name, 64);

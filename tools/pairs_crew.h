@@ -2,6 +2,7 @@
 // The members as the head knows them: which node each works for, who is gone, who does not answer.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/step.h"
 #include "tools/measure_control.h"
 #include "tools/measure_world.h"
@@ -20,7 +21,7 @@ public:
     PairsCrew(const MeasureWorld& world, const Step& step);
 
     /// What a member says of itself: {"local": 0, "node": ...}. The first of each node works for it.
-    void join(unsigned member, const nlohmann::json& hello);
+    void join(unsigned member, const Json& hello);
     void lose(unsigned member, const std::string& why);
     /// Whether all that are left have joined.
     [[nodiscard]] bool complete() const;

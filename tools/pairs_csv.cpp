@@ -1,37 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/format.h"
+#include "lib/report_fields.h"
 #include "lib/text.h"
 #include "tools/pairs_node.h"
 #include "tools/pairs_output.h"
 #include "tools/pairs_words.h"
 
+#include <cstddef>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace rdma_nccl {
 
 namespace {
 
-/// RFC 4180: what has commas, quotes or line ends stands in quotes. A spreadsheet takes a text that begins with one of
-/// "=+-@" for a formula: of what nodes say of themselves none may.
-std::string field(std::string_view text) {
-    std::string safe = text.find_first_of("=+-@") == 0 ? "'" : "";
-    safe += text;
-    if (safe.find_first_of(",\"\r\n") == std::string::npos) {
-        return safe;
-    }
-    std::string quoted = "\"";
-    for (const char c : safe) {
-        quoted += c == '"' ? "\"\"" : std::string(1, c);
-    }
-    return quoted + "\"";
-}
-
-template<typename T>
-std::string number(const std::optional<T>& value) {
-    return value ? format_text("{:.6g}", static_cast<double>(*value)) : "";
-}
-
 struct Line {
+    const PairsReport& report;
+    const PairResult& result;
+    PairState state;
     unsigned from, to, from_rail, to_rail;
     std::string_view direction;
     const std::optional<PairBandwidth>& bandwidth;
@@ -41,49 +27,54 @@ std::string port_of(const PairsReport& report, unsigned node, unsigned rail) {
     return rail_name(report.nodes.at(node).rails.at(rail));
 }
 
-std::string line_text(const PairsReport& report, const PairResult& result, PairState state, const Line& line) {
-    const auto& bandwidth = line.bandwidth;
-    const auto& latency = result.latency;
-    std::string text;
-    const auto add = [&text](const std::string& value) { text += (text.empty() ? "" : ",") + value; };
-    add(format_text("{}", result.round));
-    add(result.retest ? "yes" : "no");
-    add(field(report.nodes.at(line.from).name));
-    add(field(port_of(report, line.from, line.from_rail)));
-    add(field(report.nodes.at(line.to).name));
-    add(field(port_of(report, line.to, line.to_rail)));
-    add(std::string(line.direction));
-    add(std::string(name_of(state)));
-    add(bandwidth ? number(std::optional(bandwidth->gbps)) : "");
-    add(bandwidth ? format_text("{}", bandwidth->bytes) : "");
-    add(bandwidth ? number(bandwidth->counted_share) : "");
-    add(bandwidth ? number(bandwidth->tcp_gbps) : "");
-    add(latency ? number(std::optional(latency->min_us)) : "");
-    add(latency ? number(std::optional(latency->median_us)) : "");
-    add(latency ? number(std::optional(latency->p99_us)) : "");
-    add(result.path_mtu > 0 ? format_text("{}", result.path_mtu) : "");
-    add(!result.data_correct ? "" : *result.data_correct ? "yes" : "no");
-    add(field(result.problem));
-    add(field(joined(result.notes, "; ")));
-    return text + "\r\n";
+/// A figure of what may not have been measured.
+template<typename T, typename Figure>
+std::optional<Figure> figure_of(const std::optional<T>& measured, Figure T::*figure) {
+    return measured ? std::optional<Figure>((*measured).*figure) : std::nullopt;
+}
+
+void fields(auto& f, Row<Line> /*row*/) {
+    f("round", "from 0", [](const Line& l) { return l.result.round; });
+    f("retest", "measured again with a good partner", [](const Line& l) { return l.result.retest; });
+    f("from", "node", [](const Line& l) { return l.report.nodes.at(l.from).name; });
+    f("from_port", "mlx5_1:1", [](const Line& l) { return port_of(l.report, l.from, l.from_rail); });
+    f("to", "node", [](const Line& l) { return l.report.nodes.at(l.to).name; });
+    f("to_port", "mlx5_1:1", [](const Line& l) { return port_of(l.report, l.to, l.to_rail); });
+    f("direction", "one way, both ways (at once, the sum) or loopback", &Line::direction);
+    f("state", "of the pair: unknown, good, slow or failed", [](const Line& l) { return name_of(l.state); });
+    f("gbps", "payload, Gb/s; empty: not measured",
+      [](const Line& l) { return figure_of(l.bandwidth, &PairBandwidth::gbps); });
+    f("bytes", "sent in all", [](const Line& l) { return figure_of(l.bandwidth, &PairBandwidth::bytes); });
+    f("counted_share", "of bytes, what the port's counters saw sent; empty: it has none",
+      [](const Line& l) { return l.bandwidth ? l.bandwidth->counted_share : std::nullopt; });
+    f("tcp_gbps", "TCP between the same ports, Gb/s; empty: not measured",
+      [](const Line& l) { return l.bandwidth ? l.bandwidth->tcp_gbps : std::nullopt; });
+    f("latency_min_us", "half a round trip, microseconds; empty: not measured",
+      [](const Line& l) { return figure_of(l.result.latency, &PairLatency::min_us); });
+    f("latency_median_us", "", [](const Line& l) { return figure_of(l.result.latency, &PairLatency::median_us); });
+    f("latency_p99_us", "", [](const Line& l) { return figure_of(l.result.latency, &PairLatency::p99_us); });
+    f("path_mtu", "bytes; empty: not agreed",
+      [](const Line& l) { return l.result.path_mtu > 0 ? std::optional(l.result.path_mtu) : std::nullopt; });
+    f("data_correct", "empty: not looked at", [](const Line& l) { return l.result.data_correct; });
+    f("problem", "why nothing, or not all, was measured", [](const Line& l) { return l.result.problem; });
+    f("notes", "what explains a slow result", [](const Line& l) { return joined(l.result.notes, "; "); });
 }
 
 } // namespace
 
 std::string pairs_csv(const PairsReport& report, const PairsVerdict& verdict) {
-    std::string text = "round,retest,from,from_port,to,to_port,direction,state,gbps,bytes,counted_share,tcp_gbps,"
-                       "latency_min_us,latency_median_us,latency_p99_us,path_mtu,data_correct,problem,notes\r\n";
+    std::string text = report_csv_names<Line>() + "\r\n";
+    const auto add = [&text](const Line& line) { text += report_csv(line) + "\r\n"; };
     for (std::size_t i = 0; i < report.results.size(); ++i) {
         const auto& result = report.results[i];
         const auto state = i < verdict.results.size() ? verdict.results[i] : PairState::Unknown;
         const auto& [a, b, rail_a, rail_b] = result.pairing;
-        text +=
-            line_text(report, result, state, {a, b, rail_a, rail_b, a == b ? "loopback" : "one way", result.forward});
+        add({report, result, state, a, b, rail_a, rail_b, a == b ? "loopback" : "one way", result.forward});
         if (a != b) {
-            text += line_text(report, result, state, {b, a, rail_b, rail_a, "one way", result.backward});
+            add({report, result, state, b, a, rail_b, rail_a, "one way", result.backward});
         }
         if (result.both) {
-            text += line_text(report, result, state, {a, b, rail_a, rail_b, "both ways", result.both});
+            add({report, result, state, a, b, rail_a, rail_b, "both ways", result.both});
         }
     }
     return text;

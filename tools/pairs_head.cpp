@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/pairs.h"
 
 #include "lib/format.h"
@@ -71,7 +72,7 @@ public:
             await_members(head_, time_, progress_,
                           {.complete = [this] { return crew_.complete(); },
                            .missing = [this] { return crew_.missing(); },
-                           .join = [this](unsigned member, const nlohmann::json& hello) { crew_.join(member, hello); },
+                           .join = [this](unsigned member, const Json& hello) { crew_.join(member, hello); },
                            .lose = [this](unsigned member, const std::string& why) { crew_.lose(member, why); }});
         const bool gathered = report_.ended_early.empty();
         crew_.close(gathered ? format_text("it did not come within {}", duration_text(options_.join_time)) : "");

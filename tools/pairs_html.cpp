@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data of the page of `rdma-nccl pairs`; tools/pages/pairs.js draws it.
 #include "lib/format.h"
-#include "tools/json.h"
+#include "lib/json.h"
 #include "tools/pages.h"
 #include "tools/pairs_output.h"
 #include "tools/pairs_samples.h"
@@ -10,13 +10,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json number_or_null(const std::optional<double>& value) {
     return value ? page_number(*value) : Json(nullptr);
@@ -32,11 +29,11 @@ std::string heading_of(PairsFaultKind kind) {
 Json node_json(const PairNode& node, const NodeScore& score) {
     Json rails = Json::array();
     for (const PairRail& rail : node.rails) {
-        rails.push_back(json_ascii(format_text("{}:{}", rail.hca, rail.port)));
+        rails.push_back(format_text("{}:{}", rail.hca, rail.port));
     }
-    return {{"name", json_ascii(node.name)},
+    return {{"name", node.name},
             {"rails", rails},
-            {"problem", json_ascii(node.problem)},
+            {"problem", node.problem},
             {"sends", number_or_null(score.sends_gbps)},
             {"receives", number_or_null(score.receives_gbps)},
             {"latency", number_or_null(score.latency_us)},
@@ -84,10 +81,10 @@ public:
         put("retest", result.retest ? 1 : 0);
         put("wrong", result.data_correct == false ? 1 : 0);
         if (!result.problem.empty()) {
-            problems.push_back(Json::array({count, json_ascii(result.problem)}));
+            problems.push_back(Json::array({count, result.problem}));
         }
         if (!result.notes.empty()) {
-            notes.push_back(Json::array({count, texts_json(result.notes)}));
+            notes.push_back(Json::array({count, result.notes}));
         }
         ++count;
     }
@@ -126,7 +123,7 @@ Json faults_json(const PairsVerdict& verdict) {
     Json faults = Json::array();
     for (const PairsFault& fault : verdict.faults) {
         const bool critical = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
-        faults.push_back(Json::array({heading_of(fault.kind), json_ascii(fault.text), critical}));
+        faults.push_back(Json::array({heading_of(fault.kind), fault.text, critical}));
     }
     return faults;
 }
@@ -149,11 +146,11 @@ std::string pairs_html(const PairsReport& report, const PairsVerdict& verdict) {
             columns.add(report.results[i], i < verdict.results.size() ? verdict.results[i] : PairState::Unknown);
         }
     }
-    Json data = {{"schedule", json_ascii(report.schedule)},
-                 {"started", json_ascii(report.started)},
+    Json data = {{"schedule", report.schedule},
+                 {"started", report.started},
                  {"seconds", page_number(report.seconds)},
                  {"on_gpu", report.on_gpu},
-                 {"ended_early", json_ascii(report.ended_early)},
+                 {"ended_early", report.ended_early},
                  {"planned", report.planned},
                  {"verdict", verdict_word(verdict)},
                  {"median_gbps", number_or_null(verdict.median_gbps)},
@@ -162,8 +159,8 @@ std::string pairs_html(const PairsReport& report, const PairsVerdict& verdict) {
                  {"floor_gbps", floor_json(report)},
                  {"nodes", nodes_json(report, verdict)},
                  {"faults", faults_json(verdict)},
-                 {"suspects", json_ascii(suspects_hostlist(report, verdict))},
-                 {"notes", texts_json(verdict.notes)}};
+                 {"suspects", suspects_hostlist(report, verdict)},
+                 {"notes", verdict.notes}};
     data["problems"] = std::move(columns.problems);
     data["notes_of"] = std::move(columns.notes);
     data["results"] = std::move(columns).json();

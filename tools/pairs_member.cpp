@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/pairs.h"
 
 #include "lib/format.h"
@@ -67,7 +68,7 @@ Result<void> serve(MeasureMember& member, PairsWork* work) {
         if (!*order) {
             return fail("the head has been silent for a day");
         }
-        if ((*order)->value("do", nlohmann::json()) == "end") {
+        if ((*order)->value("do", Json()) == "end") {
             return {};
         }
         if (work == nullptr) {
@@ -88,7 +89,7 @@ int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, c
     if (works) {
         site = look_at_node(world, options, settings);
     }
-    const nlohmann::json said = {{"local", world.local}, {"node", node_json(site.node)}};
+    const Json said = {{"local", world.local}, {"node", node_json(site.node)}};
     auto member = MeasureMember::join(world, said, MeasureClock::now() + options.join_time);
     if (!member) {
         print_error(member.error().message);

@@ -2,6 +2,7 @@
 #include "tools/pairs_node.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/traffic_netdevs.h"
 #include "tools/measure_fields.h"
 
@@ -116,11 +117,11 @@ std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, cons
     return gpus;
 }
 
-nlohmann::json node_json(const PairNode& node) {
+Json node_json(const PairNode& node) {
     return written(node);
 }
 
-Result<PairNode> read_pair_node(const nlohmann::json& json) {
+Result<PairNode> read_pair_node(const Json& json) {
     auto node = read_exactly<PairNode>(json);
     if (!node) {
         return fail("it says of itself what this version does not understand");

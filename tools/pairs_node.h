@@ -2,11 +2,11 @@
 // What a node takes part with in `rdma-nccl pairs`: the ports of its plan, each with the plan's GID.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/net/message.h"
 #include "tools/node_plan.h"
 #include "tools/pairs_values.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,9 +22,9 @@ std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, cons
 
 inline constexpr std::size_t longest_cpu_list = 8192; ///< of the kernel: every other CPU of a large machine
 
-nlohmann::json node_json(const PairNode& node);
+Json node_json(const PairNode& node);
 /// Fails on what no member writes.
-Result<PairNode> read_pair_node(const nlohmann::json& json);
+Result<PairNode> read_pair_node(const Json& json);
 
 void fields(auto& f, Is<PairRail> auto& rail) {
     f("hca", rail.hca);

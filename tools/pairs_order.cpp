@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/pairs_order.h"
 
+#include "lib/json.h"
 #include "lib/net/message.h"
-
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -11,10 +10,10 @@ namespace {
 
 constexpr std::size_t longest_error = 4000;
 
-Result<std::vector<VerbsAddress>> read_addresses(const nlohmann::json& json, const char* name) {
+Result<std::vector<VerbsAddress>> read_addresses(const Json& json, const char* name) {
     std::vector<VerbsAddress> addresses;
-    const auto found = json.find(name);
-    if (found == json.end()) {
+    const auto* const found = json.find(name);
+    if (!found) {
         return addresses;
     }
     constexpr std::size_t most = 2; // a loopback has two ends
@@ -78,7 +77,7 @@ void fields(auto& f, Is<PairsAnswer> auto& answer) {
     f("notes", answer.notes);
 }
 
-Result<PairsOrder> read_pairs_order(const nlohmann::json& json) {
+Result<PairsOrder> read_pairs_order(const Json& json) {
     PairsOrder order;
     FieldReader reader(json);
     fields(reader, order);
@@ -90,7 +89,7 @@ Result<PairsOrder> read_pairs_order(const nlohmann::json& json) {
     return order;
 }
 
-Result<PairsAnswer> read_pairs_answer(const nlohmann::json& json) {
+Result<PairsAnswer> read_pairs_answer(const Json& json) {
     PairsAnswer answer;
     FieldReader reader(json);
     fields(reader, answer);

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "lib/ip.h"
+#include "lib/json.h"
 #include "lib/result.h"
 #include "tools/pairs_values.h"
 #include "tools/verbs_address.h"
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +29,7 @@ struct PairsOrder {
 };
 
 /// Fails on what no head of ours says.
-Result<PairsOrder> read_pairs_order(const nlohmann::json& json);
+Result<PairsOrder> read_pairs_order(const Json& json);
 
 /// Of each step other values are there.
 struct PairsAnswer {
@@ -45,6 +45,6 @@ struct PairsAnswer {
 };
 
 /// Fails on what no member of ours says.
-Result<PairsAnswer> read_pairs_answer(const nlohmann::json& json);
+Result<PairsAnswer> read_pairs_answer(const Json& json);
 
 } // namespace rdma_nccl

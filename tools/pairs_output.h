@@ -2,10 +2,10 @@
 // A report of `rdma-nccl pairs` in its forms. Each is a pure function; the callers print.
 #pragma once
 
+#include "lib/json.h"
 #include "tools/pairs_judge.h"
 #include "tools/pairs_values.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace rdma_nccl {
@@ -20,7 +20,9 @@ struct PairsTextOptions {
 /// Heat table node x node (row sends, column receives), the worst pairs, faults, the suspects' host list.
 std::string pairs_text(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options);
 /// {"schema": 1, ...}
-nlohmann::ordered_json pairs_json(const PairsReport& report, const PairsVerdict& verdict);
+Json pairs_json(const PairsReport& report, const PairsVerdict& verdict);
+/// JSON Schema of it.
+Json pairs_schema();
 /// One line a direction, with a header (RFC 4180).
 std::string pairs_csv(const PairsReport& report, const PairsVerdict& verdict);
 /// One page that needs nothing else: heat map, distribution, rails; light and dark.

@@ -2,6 +2,7 @@
 #include "tools/pairs_pairing.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/text.h"
 #include "tools/pairs_node.h"
 #include "tools/pairs_values.h"
@@ -12,7 +13,6 @@ namespace rdma_nccl {
 
 namespace {
 
-using nlohmann::json;
 using std::chrono::milliseconds;
 
 /// Beyond what a step itself takes: members that are busy, and a network that is.
@@ -216,8 +216,8 @@ PairOrders PairingRun::orders() const {
         for (auto& each : orders) {
             each.what["mtu"] = result_.path_mtu;
             // Of both ends of a loopback, each has the other for its peer.
-            each.what["peers"] = loopback ? json::array({address_json(addresses_[1]), address_json(addresses_[0])})
-                                          : json::array({address_json(addresses_[1 - each.side])});
+            each.what["peers"] = loopback ? Json::array({address_json(addresses_[1]), address_json(addresses_[0])})
+                                          : Json::array({address_json(addresses_[1 - each.side])});
         }
         return orders;
     }
@@ -270,9 +270,9 @@ std::vector<unsigned> PairingRun::awaited() const {
     return sides;
 }
 
-PairOrders PairingRun::take(unsigned side, const json& answer, Time now) {
-    const bool mine = !done() && answer.value("pairing", json()) == json(job_.number) &&
-                      answer.value("step", json()) == json(static_cast<unsigned>(steps_[step_]));
+PairOrders PairingRun::take(unsigned side, const Json& answer, Time now) {
+    const bool mine = !done() && answer.value("pairing", Json()) == Json(job_.number) &&
+                      answer.value("step", Json()) == Json(static_cast<unsigned>(steps_[step_]));
     if (!mine || side >= job_.sides()) {
         return {};
     }

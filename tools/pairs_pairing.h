@@ -3,6 +3,7 @@
 // I/O and no clock of its own.
 #pragma once
 
+#include "lib/json.h"
 #include "tools/measure_control.h"
 #include "tools/pairs_order.h"
 #include "tools/pairs_values.h"
@@ -10,7 +11,6 @@
 
 #include <array>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,7 +59,7 @@ enum class PairStep {
 /// For one side; `what` has "pairing", "step" and "do" beside what the step needs.
 struct PairOrder {
     unsigned side = 0;
-    nlohmann::json what;
+    Json what;
 };
 using PairOrders = std::vector<PairOrder>;
 
@@ -71,7 +71,7 @@ public:
 
     PairOrders start(Time now);
     /// Of one side; an answer to another step or pairing is passed over.
-    PairOrders take(unsigned side, const nlohmann::json& answer, Time now);
+    PairOrders take(unsigned side, const Json& answer, Time now);
     /// That member is gone.
     PairOrders lose(unsigned side, const std::string& why);
     /// The deadline has passed.

@@ -2,6 +2,7 @@
 #include "tools/pairs_work.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "tools/exit_codes.h"
 #include "tools/pairs_node.h"
 #include "tools/pairs_pairing.h"
@@ -16,7 +17,6 @@ namespace rdma_nccl {
 
 namespace {
 
-using nlohmann::json;
 using std::chrono::milliseconds;
 
 using End = std::unique_ptr<VerbsEnd>;
@@ -25,7 +25,7 @@ tl::unexpected<Error> not_prepared() {
     return fail("an order out of turn: no HCA is open here");
 }
 
-json latency_json(const PairLatency& latency) {
+Json latency_json(const PairLatency& latency) {
     return {{"min_us", latency.min_us},   {"median_us", latency.median_us}, {"p99_us", latency.p99_us},
             {"p999_us", latency.p999_us}, {"max_us", latency.max_us},       {"round_trips", latency.round_trips}};
 }
@@ -83,8 +83,8 @@ void PairsWork::close(const StopAsked& stop) {
     ends_.clear();
 }
 
-json PairsWork::carry_out(const json& order, const StopAsked& stop) {
-    json answer = {{"pairing", order.value("pairing", json())}, {"step", order.value("step", json())}};
+Json PairsWork::carry_out(const Json& order, const StopAsked& stop) {
+    Json answer = {{"pairing", order.value("pairing", Json())}, {"step", order.value("step", Json())}};
     own_fault_ = false;
     try {
         if (auto done = carry_out_checked(order, stop)) {
@@ -101,8 +101,8 @@ json PairsWork::carry_out(const json& order, const StopAsked& stop) {
     return answer;
 }
 
-Result<json> PairsWork::carry_out_checked(const json& order, const StopAsked& stop) {
-    using Function = Result<json> (PairsWork::*)(const PairsOrder&, const StopAsked&);
+Result<Json> PairsWork::carry_out_checked(const Json& order, const StopAsked& stop) {
+    using Function = Result<Json> (PairsWork::*)(const PairsOrder&, const StopAsked&);
     constexpr std::array<std::pair<std::string_view, Function>, 10> orders{{
         {"prepare", &PairsWork::prepare},
         {"finish", &PairsWork::finish},
@@ -135,7 +135,7 @@ Result<T> PairsWork::noted(std::pair<Result<T>, VerbsCause> outcome) {
     return std::move(outcome.first);
 }
 
-Result<json> PairsWork::prepare(const PairsOrder& order, const StopAsked& stop) {
+Result<Json> PairsWork::prepare(const PairsOrder& order, const StopAsked& stop) {
     (void)finish(order, stop);
     rail_ = order.rail;
     if (rail_ >= site_.node.rails.size()) {
@@ -145,7 +145,7 @@ Result<json> PairsWork::prepare(const PairsOrder& order, const StopAsked& stop) 
         return fail("no GPU is visible here; leave --gpu out, or ask Slurm for GPUs (--gpus-per-node)");
     }
     const auto settings = settings_of(order, rail(), order.measure.gpu ? site_.gpus[rail_] : std::nullopt);
-    auto addresses = json::array();
+    auto addresses = Json::array();
     bool distant = false;
     while (ends_.size() < order.ends) {
         auto opened = ends_.emplace_back().run([&settings, &distant](End& end) -> Result<VerbsAddress> {
@@ -165,16 +165,17 @@ Result<json> PairsWork::prepare(const PairsOrder& order, const StopAsked& stop) 
         addresses.push_back(address_json(*address));
     }
     first_ = read_counters();
-    json answer{{"addresses", std::move(addresses)}};
+    Json answer{{"addresses", std::move(addresses)}};
     if (distant) {
-        answer["notes"] = {format_text("{} {} was driven from a distant CPU: Slurm gave none near it; use --exclusive "
-                                       "or --cpu-bind=none",
-                                       site_.node.name, rail_name(rail()))};
+        answer["notes"] =
+            std::vector{format_text("{} {} was driven from a distant CPU: Slurm gave none near it; use --exclusive "
+                                    "or --cpu-bind=none",
+                                    site_.node.name, rail_name(rail()))};
     }
     return answer;
 }
 
-Result<json> PairsWork::connect(const PairsOrder& order, const StopAsked& stop) {
+Result<Json> PairsWork::connect(const PairsOrder& order, const StopAsked& stop) {
     path_mtu_ = order.mtu;
     if (order.peers.size() < ends_.size()) {
         return fail("an order to connect without an address");
@@ -188,26 +189,26 @@ Result<json> PairsWork::connect(const PairsOrder& order, const StopAsked& stop) 
         }
         ++peer;
     }
-    return json::object();
+    return Json::object();
 }
 
-Result<json> PairsWork::write(const PairsOrder& order, const StopAsked& stop) {
+Result<Json> PairsWork::write(const PairsOrder& order, const StopAsked& stop) {
     const auto seed = order.seed;
     auto done = noted<void>(wait_for(
         ends_.front().run([seed](End& end) { return std::pair(end->write_pattern(seed, pattern_time), end->cause()); }),
         stop));
-    return done.map([] { return json::object(); });
+    return done.map([] { return Json::object(); });
 }
 
-Result<json> PairsWork::check(const PairsOrder& order, const StopAsked& stop) {
+Result<Json> PairsWork::check(const PairsOrder& order, const StopAsked& stop) {
     const auto seed = order.seed;
     return wait_for(ends_.back().run([seed](End& end) { return end->check_pattern(seed); }), stop)
         .map([](bool correct) {
-            return json{{"correct", correct}};
+            return Json{{"correct", correct}};
         });
 }
 
-Result<json> PairsWork::latency(const PairsOrder& order, const StopAsked& stop) {
+Result<Json> PairsWork::latency(const PairsOrder& order, const StopAsked& stop) {
     const auto play = [&stop](bool first) {
         return [first, &stop](End& end) {
             return std::pair(end->ping_pong(first, latency_round_trips, latency_time, stop), end->cause());
@@ -219,7 +220,7 @@ Result<json> PairsWork::latency(const PairsOrder& order, const StopAsked& stop) 
         (void)wait_for(std::move(other), stop);
     }
     return noted<PairLatency>(wait_for(std::move(own), stop)).map([](const PairLatency& latency) {
-        return json{{"latency", latency_json(latency)}};
+        return Json{{"latency", latency_json(latency)}};
     });
 }
 
@@ -231,7 +232,7 @@ void PairsWork::let_settle(const StopAsked& stop) const {
     }
 }
 
-Result<json> PairsWork::bandwidth(const PairsOrder& order, const StopAsked& stop) {
+Result<Json> PairsWork::bandwidth(const PairsOrder& order, const StopAsked& stop) {
     const auto time = order.measure.time;
     const auto before = read_counters();
     const auto work = [time, &stop](End& end) { return std::pair(end->write_for(time, stop), end->cause()); };
@@ -239,7 +240,7 @@ Result<json> PairsWork::bandwidth(const PairsOrder& order, const StopAsked& stop
     if (!done) {
         return tl::unexpected(done.error());
     }
-    json answer{{"gbps", done->gbps}, {"bytes", done->bytes}};
+    Json answer{{"gbps", done->gbps}, {"bytes", done->bytes}};
     let_settle(stop);
     if (const auto sent = site_.counters.at(rail_).sent(before, read_counters(), path_mtu_)) {
         answer["counted"] = *sent;
@@ -247,26 +248,26 @@ Result<json> PairsWork::bandwidth(const PairsOrder& order, const StopAsked& stop
     return answer;
 }
 
-Result<json> PairsWork::listen(const PairsOrder& order, const StopAsked& /*stop*/) {
+Result<Json> PairsWork::listen(const PairsOrder& order, const StopAsked& /*stop*/) {
     auto receiver = TcpReceiver::listen(order.address);
     if (!receiver) {
         return tl::unexpected(receiver.error());
     }
     receiver_ = std::move(*receiver);
-    return json{{"port", receiver_->port()}};
+    return Json{{"port", receiver_->port()}};
 }
 
-Result<json> PairsWork::receive_tcp(const PairsOrder& order, const StopAsked& stop) {
+Result<Json> PairsWork::receive_tcp(const PairsOrder& order, const StopAsked& stop) {
     if (!receiver_) {
         return fail("an order out of turn: nothing listens here");
     }
     const auto time = order.measure.time;
     const auto received = receiver_->receive(time, tcp_connections, stop);
     receiver_.reset();
-    return received.map([](const TcpBandwidth& bandwidth) { return json{{"gbps", bandwidth.gbps}}; });
+    return received.map([](const TcpBandwidth& bandwidth) { return Json{{"gbps", bandwidth.gbps}}; });
 }
 
-Result<json> PairsWork::send_tcp_bytes(const PairsOrder& order, const StopAsked& stop) {
+Result<Json> PairsWork::send_tcp_bytes(const PairsOrder& order, const StopAsked& stop) {
     const auto from = IpAddress::parse(rail().address);
     constexpr std::uint16_t first_unprivileged = 1024; // a receiver's port is one that the kernel chose
     if (!from || order.port < first_unprivileged) {
@@ -274,12 +275,12 @@ Result<json> PairsWork::send_tcp_bytes(const PairsOrder& order, const StopAsked&
     }
     const auto time = order.measure.time;
     return send_tcp(*from, order.address, order.port, tcp_connections, time, stop).map([](const TcpBandwidth&) {
-        return json::object();
+        return Json::object();
     });
 }
 
-Result<json> PairsWork::finish(const PairsOrder& /*order*/, const StopAsked& stop) {
-    json answer = json::object();
+Result<Json> PairsWork::finish(const PairsOrder& /*order*/, const StopAsked& stop) {
+    Json answer = Json::object();
     if (first_) {
         let_settle(stop);
         const auto where = format_text("{} {}", site_.node.name, rail_name(rail()));

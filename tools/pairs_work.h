@@ -2,6 +2,7 @@
 // The orders of a pairing (tools/pairs_pairing.h) carried out on this node.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/root.h"
 #include "tools/pairs_order.h"
 #include "tools/port_counters.h"
@@ -11,7 +12,6 @@
 
 #include <chrono>
 #include <list>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,11 +38,9 @@ public:
 
     /// The answer. What takes long ends early when `stop` says so. With an order that is none, or comes at the wrong
     /// time, the answer is an error.
-    nlohmann::json carry_out(const nlohmann::json& order, const StopAsked& stop);
+    Json carry_out(const Json& order, const StopAsked& stop);
 
 private:
-    using Json = nlohmann::json;
-
     Result<Json> carry_out_checked(const Json& order, const StopAsked& stop);
     Result<Json> prepare(const PairsOrder& order, const StopAsked& stop);
     Result<Json> connect(const PairsOrder& order, const StopAsked& stop);

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "lib/ip.h"
+#include "lib/json.h"
 #include "lib/result.h"
 #include "tools/pairs_values.h"
 
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 
@@ -34,8 +34,8 @@ public:
     virtual ~RingLink() = default;
 
     /// What the neighbours have to know.
-    [[nodiscard]] virtual nlohmann::json offer() const = 0;
-    virtual Result<void> connect(const nlohmann::json& next, const nlohmann::json& previous) = 0;
+    [[nodiscard]] virtual Json offer() const = 0;
+    virtual Result<void> connect(const Json& next, const Json& previous) = 0;
 
     [[nodiscard]] virtual std::span<float> send_buffer() = 0;
     [[nodiscard]] virtual std::span<float> receive_buffer() = 0;

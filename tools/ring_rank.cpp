@@ -3,6 +3,7 @@
 
 #include "lib/bytes_text.h"
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/text.h"
 #include "tools/bench_batch.h"
 #include "tools/bench_channel.h"
@@ -17,15 +18,12 @@
 #include <cstdlib>
 #include <functional>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
 namespace rdma_nccl {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr int exit_failed = 1;
 
@@ -260,7 +258,7 @@ Result<void> run_rank(BenchChannel& channel) {
         if (auto connected = go ? rings.connect(*go) : tl::unexpected(go.error()); !connected) {
             return connected;
         }
-    } catch (const Json::exception& fault) {
+    } catch (const JsonError& fault) {
         return fail("a neighbour says what cannot be read: " + printable(fault.what(), 200));
     }
     RingBench bench(*order, rings, [&channel](std::string_view what) { channel.at(what); });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/net/key.h"
 #include "lib/tcp.h"
 #include "tools/measure_control.h"
@@ -9,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <string>
 #include <string_view>
@@ -36,12 +36,12 @@ public:
         : listener_(std::move(listener)), token_(std::move(token)), address_(address), send_(size.most_values),
           receive_(size.most_values), staging_(size.most_part) {}
 
-    [[nodiscard]] nlohmann::json offer() const override {
+    [[nodiscard]] Json offer() const override {
         return {{"address", address_.text()}, {"port", local_port(listener_.get())}, {"token", token_}};
     }
 
     /// The previous rank's connection waits at the listener until it is taken.
-    Result<void> connect(const nlohmann::json& next, const nlohmann::json& /*previous*/) override {
+    Result<void> connect(const Json& next, const Json& /*previous*/) override {
         const auto address = IpAddress::parse(next.value("address", std::string()));
         if (!address) {
             return fail("the next rank has no address");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values go by RDMA WRITE straight to where they belong, slice by slice. Behind each slice goes a small write with the
 // number of slices so far: writes of one queue pair arrive in order, so who sees the number has the slice.
+#include "lib/json.h"
 #include "tools/ring_link.h"
 
 #include "config.h"
@@ -15,7 +16,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <sched.h>
 #include <thread>
 #include <utility>
@@ -81,11 +81,11 @@ public:
         return {};
     }
 
-    [[nodiscard]] nlohmann::json offer() const override {
+    [[nodiscard]] Json offer() const override {
         return {{"to_next", address_json(next_->own)}, {"to_previous", address_json(previous_->own)}};
     }
 
-    Result<void> connect(const nlohmann::json& next, const nlohmann::json& previous) override {
+    Result<void> connect(const Json& next, const Json& previous) override {
         return connect(*next_, next, "to_previous").and_then([&] { return connect(*previous_, previous, "to_next"); });
     }
 
@@ -160,8 +160,8 @@ private:
         return address;
     }
 
-    Result<void> connect(Side& side, const nlohmann::json& offer, const char* which) {
-        const auto peer = read_address(offer.value(which, nlohmann::json()));
+    Result<void> connect(Side& side, const Json& offer, const char* which) {
+        const auto peer = read_address(offer.value(which, Json()));
         if (!peer) {
             return tl::unexpected(peer.error());
         }

@@ -239,8 +239,8 @@ std::optional<NodePlacement> find_places(const Root& root, const Environment& en
 
 } // namespace
 
-void add_run_command(CLI::App& app) {
-    app.add_subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)")->prefix_command();
+void add_run_command(const Subcommand& app) {
+    app.subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)").leave_the_rest();
 }
 
 int run_command(const std::vector<std::string>& arguments) {

@@ -2,13 +2,12 @@
 #include "tools/run_dry.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/table.h"
 #include "lib/text.h"
-#include "tools/json.h"
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 
@@ -16,7 +15,6 @@ namespace rdma_nccl {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::size_t longest_word = 4096;
@@ -181,7 +179,7 @@ std::string own_variables_text(const std::vector<DryRank>& ranks) {
 Json variables_json(const Variables& variables) {
     auto object = Json::object();
     for (const auto& [name, value] : variables) {
-        object[json_ascii(name)] = json_ascii(value);
+        object[name] = value;
     }
     return object;
 }
@@ -190,12 +188,12 @@ Json rank_json(const DryRank& rank) {
     const auto& memory = rank.binding.memory_node;
     return {{"rank", rank.rank},
             {"local_rank", rank.local_rank},
-            {"file", json_ascii(rank.command->file)},
-            {"arguments", texts_json(rank.command->arguments)},
-            {"gpu", json_ascii(rank.devices.gpu)},
-            {"gpu_pci", json_ascii(rank.devices.gpu_pci)},
-            {"gpu_uuid", json_ascii(rank.devices.gpu_uuid)},
-            {"hcas", texts_json(rank.devices.hcas)},
+            {"file", rank.command->file},
+            {"arguments", rank.command->arguments},
+            {"gpu", rank.devices.gpu},
+            {"gpu_pci", rank.devices.gpu_pci},
+            {"gpu_uuid", rank.devices.gpu_uuid},
+            {"hcas", rank.devices.hcas},
             {"cpus", rank.binding.cpus.list()},
             {"memory_node", memory ? Json(*memory) : Json()},
             {"variables", variables_json(rank.variables)}};
@@ -219,16 +217,16 @@ std::string dry_run_json(const DryRunFacts& facts) {
         list.push_back(rank_json(rank));
     }
     const Json json = {{"schema", 1},
-                       {"host", json_ascii(facts.host)},
+                       {"host", facts.host},
                        {"nodes", facts.plan.nodes.value},
                        {"node_rank", facts.plan.node_rank.value},
                        {"world_size", facts.plan.world_size()},
-                       {"master_addr", json_ascii(facts.plan.master_addr.value)},
+                       {"master_addr", facts.plan.master_addr.value},
                        {"master_port", facts.plan.master_port.value},
-                       {"run_id", json_ascii(facts.plan.run_id)},
+                       {"run_id", facts.plan.run_id},
                        {"variables", variables_json(common)},
                        {"ranks", std::move(list)},
-                       {"warnings", texts_json(facts.plan.warnings)}};
+                       {"warnings", facts.plan.warnings}};
     return json.dump(2) + "\n";
 }
 

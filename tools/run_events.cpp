@@ -2,8 +2,8 @@
 #include "tools/run_events.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/text.h"
-#include "tools/json.h"
 #include "tools/process.h"
 #include "tools/wall_time.h"
 
@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 #include <utility>
 
@@ -32,10 +31,14 @@ std::string rank_line(std::string_view what, const RankName& rank, pid_t pid, st
 } // namespace
 
 std::string event_line(const JobEvent& event) {
-    const nlohmann::ordered_json json = {{"event", name_of(event.kind)}, {"time", wall_time_text(event.time_us, true)},
-                                         {"time_us", event.time_us},     {"host", json_text(event.host)},
-                                         {"rank", or_null(event.rank)},  {"local_rank", or_null(event.local_rank)},
-                                         {"pid", or_null(event.pid)},    {"code", or_null(event.code)}};
+    const Json json = {{"event", name_of(event.kind)},
+                       {"time", wall_time_text(event.time_us, true)},
+                       {"time_us", event.time_us},
+                       {"host", event.host},
+                       {"rank", event.rank},
+                       {"local_rank", event.local_rank},
+                       {"pid", event.pid},
+                       {"code", event.code}};
     return json.dump() + "\n";
 }
 

@@ -3,11 +3,10 @@
 
 #include "lib/format.h"
 #include "lib/text.h"
+#include "tools/command_line.h"
 #include "tools/run_option_table.h"
 #include "tools/run_option_values.h"
 #include "tools/run_rank_programs.h"
-
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <span>
@@ -22,24 +21,28 @@ using Words = std::span<const std::string>;
 /// CLI11 writes the help only. It cannot be trusted with words that it does not know: it takes those apart that look
 /// like lists ("[1,2]") or like a subcommand.
 std::string help_text() {
-    CLI::App app{"Starts one rank per GPU on this node and ends them together.\n"
-                 "Values not given come from PET_* (torchrun's variables), NNODES, NODE_RANK, MASTER_ADDR and "
-                 "MASTER_PORT, then from Slurm's step; else the world is this node alone. torchrun's options that mean "
-                 "nothing in a fixed world are taken and ignored; see rdma-nccl-run(1)."};
-    app.name("rdma-nccl run");
+    const CommandLine line(
+        "Starts one rank per GPU on this node and ends them together.\n"
+        "Values not given come from PET_* (torchrun's variables), NNODES, NODE_RANK, MASTER_ADDR and "
+        "MASTER_PORT, then from Slurm's step; else the world is this node alone. torchrun's options that mean "
+        "nothing in a fixed world are taken and ignored; see rdma-nccl-run(1).");
     std::string value;
+    bool flag = false;
     for (const auto& entry : option_table()) {
         const auto names = entry.letters.empty() ? format_text("--{}", entry.name)
                                                  : format_text("-{},--{}", entry.letters, entry.name);
         const std::string help(entry.help);
-        auto* const option = entry.type.empty() ? app.add_flag(names, help) : app.add_option(names, value, help);
-        option->group(std::string(entry.group));
-        if (!entry.type.empty()) {
-            option->type_name(std::string(entry.type));
+        const auto command = line.command();
+        if (entry.type.empty()) {
+            command.flag(names, flag, help).group(std::string(entry.group));
+        } else {
+            command.option(names, value, help)
+                .group(std::string(entry.group))
+                .type_name(std::string(entry.type).c_str());
         }
     }
     constexpr std::string_view options_only = "[OPTIONS]";
-    std::string text = app.help();
+    std::string text = line.help("rdma-nccl run");
     if (const auto place = text.find(options_only); place != std::string::npos) {
         text.insert(place + options_only.size(), " [--] PROGRAM [ARGS...]");
     }
@@ -98,14 +101,14 @@ std::string unknown_option(const std::string& name) {
 }
 
 /// The launcher's own words, and those behind them.
-struct CommandLine {
+struct GivenLine {
     std::map<const OptionEntry*, GivenOption> given; ///< the last of each, as scripts add to a command line's end
     bool help = false;
     Words rest;
 };
 
-Result<CommandLine> read_command_line(Words words) {
-    CommandLine line;
+Result<GivenLine> read_command_line(Words words) {
+    GivenLine line;
     while (!words.empty() && words.front() != "--" && is_option(words.front())) {
         auto [name, value] = read_word(words.front());
         words = words.subspan(1);
@@ -134,7 +137,7 @@ Result<CommandLine> read_command_line(Words words) {
 }
 
 /// What torchrun, too, takes from elsewhere than its own command line and PET_*.
-Result<void> add_torchruns_variables(RunOptions& options, const CommandLine& line, const Environment& environment) {
+Result<void> add_torchruns_variables(RunOptions& options, const GivenLine& line, const Environment& environment) {
     const auto has = [&line](std::string_view name) { return line.given.contains(find_entry(name)); };
     if (const auto timeout = environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
         timeout && !timeout->empty() && !has("--shutdown-timeout")) {
@@ -152,7 +155,7 @@ Result<void> add_torchruns_variables(RunOptions& options, const CommandLine& lin
     return {};
 }
 
-Result<void> store_options(RunOptions& options, const CommandLine& line, const Environment& environment) {
+Result<void> store_options(RunOptions& options, const GivenLine& line, const Environment& environment) {
     OptionTarget target{options, {}};
     for (const auto& entry : option_table()) {
         const auto found = line.given.find(&entry);

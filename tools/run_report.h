@@ -12,6 +12,8 @@
 
 namespace rdma_nccl {
 
+class Json;
+
 struct RankFailure {
     std::string host;
     unsigned node_rank = 0;
@@ -54,7 +56,9 @@ struct JobEnd {
 };
 
 /// {"schema": ..., "code": ..., "first": {...} or null, "others": [...], "lost": [...]}: what --json writes.
-std::string report_json(const JobEnd& end);
+std::string job_report_json(const JobEnd& end);
+/// JSON Schema of it.
+Json job_report_schema();
 
 /// What is known of a job that failed, to be said on stderr. Where `report_file` is not empty, how the job ended is
 /// written into it as JSON, also when it ended well.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/format.h"
+#include "lib/json.h"
+#include "lib/report_fields.h"
 #include "lib/unique_fd.h"
+#include "tools/print.h"
 #include "tools/run_report.h"
 #include "tools/wall_time.h"
 
@@ -8,52 +11,14 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace rdma_nccl {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json or_null(const std::optional<int>& number) {
-    return number ? Json(*number) : Json();
-}
-
-Json failure_json(const RankFailure& failure) {
-    return {{"host", failure.host},
-            {"node_rank", failure.node_rank},
-            {"rank", failure.rank},
-            {"local_rank", failure.local_rank},
-            {"attempt", failure.attempt},
-            {"most_attempts", failure.most_attempts},
-            {"pid", failure.pid},
-            {"program", failure.program},
-            {"code", failure.code},
-            {"signal", or_null(failure.signal)},
-            {"core_dumped", failure.core_dumped},
-            {"exec_error", or_null(failure.exec_error)},
-            {"out_of_memory", failure.out_of_memory},
-            {"gpu_pci", failure.gpu_pci},
-            {"gpu_uuid", failure.gpu_uuid},
-            {"hcas", failure.hcas},
-            {"error", failure.error},
-            {"traceback", failure.traceback},
-            {"last_lines", failure.last_lines},
-            {"time_us", failure.time_us}};
-}
-
-/// For people who read the file, or programs that only pass it on.
-Json told_json(const RankFailure& failure) {
-    auto json = failure_json(failure);
-    json["time"] = utc_time_text(failure.time_us);
-    json["what"] = describe_end(failure);
-    json["advice"] = advice_for(failure);
-    return json;
-}
 
 std::string start_of(const std::string& text, std::size_t most) {
     return text.size() <= most ? text : text.substr(0, most) + "...";
@@ -90,8 +55,8 @@ std::string read_whole(const std::string& path) {
 }
 
 std::string text_at(const Json& object, const char* key) {
-    const auto found = object.is_object() ? object.find(key) : object.end();
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+    const auto* const found = object.find(key);
+    return found && found->is_string() ? found->text() : std::string();
 }
 
 /// The failures of the last attempt first: those of earlier ones did not end the job.
@@ -106,22 +71,50 @@ void last_attempt_first(std::vector<RankFailure>& failures) {
 
 } // namespace
 
-std::string report_json(const JobEnd& end) {
-    Json others = Json::array();
-    for (const auto& other : std::span(end.failures).subspan(end.failures.empty() ? 0 : 1)) {
-        others.push_back(told_json(other));
-    }
-    Json lost = Json::array();
-    for (const auto& loss : end.losses) {
-        lost.push_back(loss);
-    }
-    const Json report = {{"schema", 1},
-                         {"code", end.code},
-                         {"first", end.failures.empty() ? Json() : told_json(end.failures.front())},
-                         {"others", std::move(others)},
-                         {"lost", std::move(lost)}};
+static void fields(auto& f, Row<RankFailure> /*row*/) {
+    f("host", "", &RankFailure::host);
+    f("node_rank", "of its node, from 0", &RankFailure::node_rank);
+    f("rank", "from 0", &RankFailure::rank);
+    f("local_rank", "on its node, from 0", &RankFailure::local_rank);
+    f("attempt", "0: the first start", &RankFailure::attempt);
+    f("most_attempts", "1 + --max-restarts", &RankFailure::most_attempts);
+    f("pid", "", &RankFailure::pid);
+    f("program", "", &RankFailure::program);
+    f("code", "as a shell has it: 128 + n for signal n", &RankFailure::code);
+    f("signal", "that ended it; null: none", &RankFailure::signal);
+    f("core_dumped", "", &RankFailure::core_dumped);
+    f("exec_error", "errno where it could not be executed, else null", &RankFailure::exec_error);
+    f("out_of_memory", "the kernel killed for want of memory in its cgroup", &RankFailure::out_of_memory);
+    f("gpu_pci", "of its GPU; empty: not known", &RankFailure::gpu_pci);
+    f("gpu_uuid", "of its GPU; empty: not known", &RankFailure::gpu_uuid);
+    f("hcas", "nearest first", &RankFailure::hcas);
+    f("error", "message of its error file; empty: none", &RankFailure::error);
+    f("traceback", "of its error file; empty: none", &RankFailure::traceback);
+    f("last_lines", "of its stderr", &RankFailure::last_lines);
+    f("time_us", "when it ended by its node's clock, microseconds since 1970", &RankFailure::time_us);
+    // For people who read the file, or programs that only pass it on.
+    f("time", "the same, ISO 8601 in UTC", [](const RankFailure& r) { return utc_time_text(r.time_us); });
+    f("what", "how it ended, in words", describe_end);
+    f("advice", "what to do about it; empty: nothing in particular", advice_for);
+}
+
+static void fields(auto& f, Row<JobEnd> /*row*/) {
+    f("schema", "1", [](const JobEnd& /*e*/) { return 1U; });
+    f("code", "exit code of the job", &JobEnd::code);
+    f("first", "the failure that ended the job; null: no rank failed",
+      [](const JobEnd& e) { return e.failures.empty() ? std::nullopt : std::optional(e.failures.front()); });
+    f("others", "the failures that followed",
+      [](const JobEnd& e) { return std::span(e.failures).subspan(e.failures.empty() ? 0 : 1); });
+    f("lost", "nodes that were lost and whatever else ended it, in words", &JobEnd::losses);
+}
+
+std::string job_report_json(const JobEnd& end) {
     // In ASCII; bytes that are no UTF-8 become U+FFFD.
-    return report.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+    return report_json(end).dump(2) + "\n";
+}
+
+Json job_report_schema() {
+    return report_schema<JobEnd>();
 }
 
 RankFailure shortened(RankFailure failure) {
@@ -144,18 +137,19 @@ RankFailure shortened(RankFailure failure) {
 /// 2.x: {"message": {"message": TEXT, "extraInfo": {"py_callstack": TEXT, "timestamp": SECONDS}}}. A message that is
 /// itself a text is what ChildFailedError makes of other files (errors/__init__.py, _format_failure).
 void read_error_file(const std::string& path, RankFailure& failure) {
-    const auto file = Json::parse(read_whole(path), nullptr, false);
-    if (!file.is_object() || !file.contains("message")) {
+    const auto file = Json::parse(read_whole(path));
+    const auto* const found = file ? file->find("message") : nullptr;
+    if (!found) {
         return;
     }
-    const auto& message = file["message"];
+    const auto& message = *found;
     if (message.is_string()) {
         failure.error = message.get<std::string>();
         return;
     }
     failure.error = text_at(message, "message");
-    if (message.is_object() && message.contains("extraInfo")) {
-        failure.traceback = text_at(message["extraInfo"], "py_callstack");
+    if (const auto* const extra = message.find("extraInfo")) {
+        failure.traceback = text_at(*extra, "py_callstack");
     }
 }
 
@@ -171,10 +165,9 @@ std::vector<std::string> report_end(JobEnd end, const std::string& report_file) 
         }
     }
     if (!report_file.empty()) {
-        std::ofstream file(report_file); // over what is there: it is the report of the last run under this name
-        file << report_json(end) << std::flush;
-        if (!file) {
-            texts.push_back(format_text("warning: cannot write the report to {}: {}", report_file, ::strerror(errno)));
+        // Over what is there: it is the report of the last run under this name.
+        if (const int error = overwrite_file(report_file, job_report_json(end)); error != 0) {
+            texts.push_back(format_text("warning: cannot write the report to {}: {}", report_file, ::strerror(error)));
         }
     }
     return texts;

@@ -12,22 +12,16 @@
 
 namespace rdma_nccl {
 
-CLI::Validator not_empty() {
-    return {[](const std::string& text) { return text.empty() ? "the value is empty" : ""; }, ""};
-}
-
-void add_settings_options(CLI::App& command, SettingsOptions& options) {
+void add_settings_options(const Subcommand& command, SettingsOptions& options) {
     command
-        .add_option("--root", options.root,
-                    "read /sys, /proc and /etc/nccl.conf below DIR: a copied or emulated machine")
-        ->check(not_empty())
-        ->type_name("DIR");
-    command.add_option("--set", options.set, "settings as in srun --rdma-nccl=KEY=VALUE,...")
-        ->type_name("KEY=VALUE,...");
-    command.add_option("--conf", options.site_file, "the site file")
-        ->type_name("FILE")
-        ->capture_default_str()
-        ->each([&options](const std::string&) { options.site_file_given = true; });
+        .option("--root", options.root, "read /sys, /proc and /etc/nccl.conf below DIR: a copied or emulated machine")
+        .not_empty()
+        .type_name("DIR");
+    command.option("--set", options.set, "settings as in srun --rdma-nccl=KEY=VALUE,...").type_name("KEY=VALUE,...");
+    command.option("--conf", options.site_file, "the site file")
+        .type_name("FILE")
+        .shows_default()
+        .when_given([&options] { options.site_file_given = true; });
 }
 
 namespace {

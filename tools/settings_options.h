@@ -4,8 +4,8 @@
 
 #include "lib/result.h"
 #include "lib/settings.h"
+#include "tools/command_line.h"
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
@@ -18,11 +18,8 @@ struct SettingsOptions {
     std::string root;
 };
 
-/// For options whose value may not be "": a script's unset variable.
-CLI::Validator not_empty();
-
 /// Adds --set, --conf and --root.
-void add_settings_options(CLI::App& command, SettingsOptions& options);
+void add_settings_options(const Subcommand& command, SettingsOptions& options);
 
 /// Resolves them with the site file and this process's environment; site warnings go to stderr.
 Result<Settings> settings_from(const SettingsOptions& options);

@@ -281,20 +281,20 @@ int run_top(const TopLine& line) {
 
 } // namespace
 
-void add_top_command(CLI::App& app, int& exit_code) {
+void add_top_command(const Subcommand& app, int& exit_code) {
     auto line = std::make_shared<TopLine>();
-    auto* command =
-        app.add_subcommand("top", "bytes over RDMA and over sockets, live, and whose queue pairs there are");
-    command->add_option("-i,--interval", line->interval, "seconds between two samples, 0.1 to 3600 (default: 1)")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(0.1, 3600.0));
-    auto* count = command->add_option("-n,--count", line->count, "end after so many samples")
-                      ->type_name("N")
-                      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000000000}));
-    command->add_flag("--once", line->once, "one sample, as a table")->excludes(count);
-    command->add_flag("--json", line->json, "one JSON object a line");
-    add_settings_options(*command, line->settings);
-    command->callback([line, &exit_code] { exit_code = run_top(*line); });
+    const auto command =
+        app.subcommand("top", "bytes over RDMA and over sockets, live, and whose queue pairs there are");
+    command.option("-i,--interval", line->interval, "seconds between two samples, 0.1 to 3600 (default: 1)")
+        .type_name("SECONDS")
+        .range(0.1, 3600.0);
+    const auto count = command.option("-n,--count", line->count, "end after so many samples")
+                           .type_name("N")
+                           .range(std::uint64_t{1}, std::uint64_t{1000000000});
+    command.flag("--once", line->once, "one sample, as a table").excludes(count);
+    command.flag("--json", line->json, "one JSON object a line");
+    add_settings_options(command, line->settings);
+    command.on_run([line, &exit_code] { exit_code = run_top(*line); });
 }
 
 } // namespace rdma_nccl

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/json.h"
+#include "lib/json.h"
 #include "tools/top_view.h"
 #include "tools/wall_time.h"
-
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json bytes_json(const Bytes& bytes, const TopSample& sample) {
     return {{"tx_bytes", bytes.tx},
@@ -23,8 +19,8 @@ Json processes_json(const std::vector<TopProcess>& processes) {
     auto list = Json::array();
     for (const auto& process : processes) {
         list.push_back({{"pid", process.pid},
-                        {"name", json_ascii(process.name)},
-                        {"step", json_ascii(process.step)},
+                        {"name", process.name},
+                        {"step", process.step},
                         {"kernel", process.pid == 0 && !process.name.empty()},
                         {"queue_pairs", process.queue_pairs}});
     }
@@ -36,11 +32,14 @@ Json rate_json(double gbps) {
 }
 
 Json port_json(const TopPort& port, const TopSample& sample) {
-    Json json{{"port", json_ascii(port.traffic.port)}, {"netdev", json_ascii(port.netdev)},
-              {"state", json_ascii(port.state)},       {"rate_gbps", rate_json(port.rate_gbps)},
-              {"expected", port.traffic.expected},     {"source", name_of(port.traffic.source)}};
+    Json json{{"port", port.traffic.port},
+              {"netdev", port.netdev},
+              {"state", port.state},
+              {"rate_gbps", rate_json(port.rate_gbps)},
+              {"expected", port.traffic.expected},
+              {"source", name_of(port.traffic.source)}};
     json.update(bytes_json(port.traffic.bytes, sample));
-    json["problem"] = json_ascii(port.traffic.problem);
+    json["problem"] = port.traffic.problem;
     json["processes"] = processes_json(port.processes);
     return json;
 }
@@ -50,12 +49,12 @@ std::string_view name_of(NetdevRole role) {
 }
 
 Json netdev_json(const TopNetdev& netdev, const TopSample& sample) {
-    Json json{{"netdev", json_ascii(netdev.traffic.netdev)},
+    Json json{{"netdev", netdev.traffic.netdev},
               {"role", name_of(netdev.traffic.role)},
-              {"port", json_ascii(netdev.port)},
+              {"port", netdev.port},
               {"rate_gbps", rate_json(netdev.rate_gbps)}};
     json.update(bytes_json(netdev.traffic.bytes, sample));
-    json["problem"] = json_ascii(netdev.traffic.problem);
+    json["problem"] = netdev.traffic.problem;
     return json;
 }
 
@@ -72,7 +71,7 @@ std::string top_json(const TopSample& sample) {
     }
     const bool moved = sample.rdma.most() + sample.sockets.most() > 0;
     Json json{{"schema", 1},
-              {"host", json_ascii(sample.host)},
+              {"host", sample.host},
               {"time", wall_time_text(sample.time_us)},
               {"seconds", sample.seconds},
               {"rdma", bytes_json(sample.rdma, sample)},
@@ -82,8 +81,8 @@ std::string top_json(const TopSample& sample) {
               {"ports", std::move(ports)},
               {"netdevs", std::move(netdevs)},
               {"processes_known", sample.processes_known},
-              {"processes_problem", json_ascii(sample.processes_problem)},
-              {"problems", texts_json(sample.problems)}};
+              {"processes_problem", sample.processes_problem},
+              {"problems", sample.problems}};
     return json.dump();
 }
 

@@ -2,6 +2,7 @@
 #include "tools/topo.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/root.h"
 #include "lib/text.h"
 #include "tools/commands.h"
@@ -12,7 +13,6 @@
 
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -79,28 +79,28 @@ int run_topo(const TopoOptions& options) {
 
 } // namespace
 
-void add_topo_command(CLI::App& app, int& exit_code) {
+void add_topo_command(const Subcommand& app, int& exit_code) {
     auto options = std::make_shared<TopoOptions>();
-    auto* command = app.add_subcommand("topo", "GPUs, HCAs and CPUs, their distances, and where the ranks belong");
-    auto* json = command->add_flag("--json", options->json, "print JSON");
-    command->add_option("--svg", options->svg, "write a picture for a browser to FILE")
-        ->type_name("FILE")
-        ->check(not_empty())
-        ->excludes(json);
+    const auto command = app.subcommand("topo", "GPUs, HCAs and CPUs, their distances, and where the ranks belong");
+    const auto json = command.flag("--json", options->json, "print JSON");
+    command.option("--svg", options->svg, "write a picture for a browser to FILE")
+        .type_name("FILE")
+        .not_empty()
+        .excludes(json);
     command
-        ->add_option("--ranks", options->ranks.ranks,
-                     "places for N ranks (default: the tasks of this step on this node, else one per GPU)")
-        ->type_name("N");
+        .option("--ranks", options->ranks.ranks,
+                "places for N ranks (default: the tasks of this step on this node, else one per GPU)")
+        .type_name("N");
     command
-        ->add_option("--cpus", options->ranks.cpus,
-                     "as if Slurm had given these CPUs: 0-15, or one list for each rank, 0-7/8-15")
-        ->type_name("LIST")
-        ->check(not_empty());
-    command->add_option("--xml", options->xml, "another machine, by a topology of hwloc's (lstopo FILE.xml)")
-        ->type_name("FILE")
-        ->check(not_empty());
-    add_settings_options(*command, options->settings);
-    command->callback([options, &exit_code] { exit_code = run_topo(*options); });
+        .option("--cpus", options->ranks.cpus,
+                "as if Slurm had given these CPUs: 0-15, or one list for each rank, 0-7/8-15")
+        .type_name("LIST")
+        .not_empty();
+    command.option("--xml", options->xml, "another machine, by a topology of hwloc's (lstopo FILE.xml)")
+        .type_name("FILE")
+        .not_empty();
+    add_settings_options(command, options->settings);
+    command.on_run([options, &exit_code] { exit_code = run_topo(*options); });
 }
 
 } // namespace rdma_nccl

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "tools/node_plan.h"
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace rdma_nccl {
@@ -44,10 +44,12 @@ std::string ranks_table(const NodePlan& node, std::string_view indent);
 /// "hcas":[{"port","pci","numa_node","cpus"}],"distances":[[...]],"tells_nearness","ranks":[{"local_rank","gpus",
 /// "mask","cpus","cores","threads","source","memory_node","gpu_to_cpus","hcas","to_hca"}],"gpu_order","binds_cpus",
 /// "binds_memory","why","warnings","notes"}. Distances are distance_name()s; distances[i][j] is from GPU i to HCA j.
-nlohmann::ordered_json topo_json(const NodePlan& node, const std::string& host);
+Json topo_json(const NodePlan& node, const std::string& host);
+/// JSON Schema of it.
+Json topo_schema();
 
 /// The ranks alone, also in `explain`: {"source","why","ranks","gpu_order","warnings"}.
-nlohmann::ordered_json places_json(const NodePlan& node);
+Json places_json(const NodePlan& node);
 
 /// A picture: packages, NUMA nodes with their cores, PCIe switches, GPUs, HCAs, and the ranks' places in colours; for a
 /// browser, light and dark, without anything from elsewhere.

@@ -2,6 +2,7 @@
 #include "tools/verbs_address.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "tools/measure_fields.h"
 
 #include <algorithm>
@@ -11,8 +12,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::size_t most_queue_pairs = 1024;       // of one connection; more than any HCA gains from
 constexpr std::uint32_t largest_number = 0xff'ff'ff; // of queue pairs and packets: 24 bits (InfiniBand 9.2)

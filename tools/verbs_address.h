@@ -2,11 +2,11 @@
 // What two ends of RDMA have to know of each other before they can connect.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/result.h"
 
 #include <array>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 namespace rdma_nccl {
@@ -27,8 +27,8 @@ struct VerbsAddress {
     friend bool operator==(const VerbsAddress&, const VerbsAddress&) = default;
 };
 
-nlohmann::json address_json(const VerbsAddress& address);
+Json address_json(const VerbsAddress& address);
 /// Fails on what no peer of ours writes.
-Result<VerbsAddress> read_address(const nlohmann::json& json);
+Result<VerbsAddress> read_address(const Json& json);
 
 } // namespace rdma_nccl

@@ -49,28 +49,25 @@ int exit_code_of(Verdict verdict) {
     return 3;
 }
 
-void add_verify_command(CLI::App& app, int& exit_code) {
+void add_verify_command(const Subcommand& app, int& exit_code) {
     auto line = std::make_shared<VerifyLine>();
-    auto* command = app.add_subcommand("verify", "was RDMA really used? by a program, a step, or as NCCL's logs say");
-    command->add_option("--log", line->log.files, "judge these logs of NCCL_DEBUG=INFO alone; - is standard input")
-        ->type_name("FILE...")
-        ->expected(-1);
-    command->add_flag("--all", line->log.all, "of logs: a line for each process, also for those that are alike");
-    command->add_option("--step", line->node.step, "watch this step on all its nodes (srun --overlap)")
-        ->type_name("JOB.STEP");
-    command->add_option("--seconds", line->node.seconds, "how long a step is watched")
-        ->check(CLI::Range(0.1, 86400.0))
-        ->capture_default_str();
-    command->add_flag("--on-this-node", line->node.on_this_node)->group(""); // what --step starts on each node
-    command->add_flag("--full", line->node.full, "of a program: let NCCL write logs, and read them");
-    command->add_flag("--json", line->json, "print JSON");
-    command->add_option("--output", line->node.output, "of a program or step: write the verdict to FILE")
-        ->type_name("FILE");
-    add_settings_options(*command, line->node.settings);
-    command->add_option("program", line->node.program, "run this, and judge what the node moved meanwhile")
-        ->type_name("PROGRAM ...")
-        ->expected(-1);
-    command->callback([line, &exit_code] { exit_code = run_verify(*line); });
+    const auto command = app.subcommand("verify", "was RDMA really used? by a program, a step, or as NCCL's logs say");
+    command.option("--log", line->log.files, "judge these logs of NCCL_DEBUG=INFO alone; - is standard input")
+        .type_name("FILE...")
+        .many_values();
+    command.flag("--all", line->log.all, "of logs: a line for each process, also for those that are alike");
+    command.option("--step", line->node.step, "watch this step on all its nodes (srun --overlap)")
+        .type_name("JOB.STEP");
+    command.option("--seconds", line->node.seconds, "how long a step is watched").range(0.1, 86400.0).shows_default();
+    command.flag("--on-this-node", line->node.on_this_node, "").hidden(); // what --step starts on each node
+    command.flag("--full", line->node.full, "of a program: let NCCL write logs, and read them");
+    command.flag("--json", line->json, "print JSON");
+    command.option("--output", line->node.output, "of a program or step: write the verdict to FILE").type_name("FILE");
+    add_settings_options(command, line->node.settings);
+    command.option("program", line->node.program, "run this, and judge what the node moved meanwhile")
+        .type_name("PROGRAM ...")
+        .many_values();
+    command.on_run([line, &exit_code] { exit_code = run_verify(*line); });
 }
 
 } // namespace rdma_nccl

@@ -2,24 +2,21 @@
 #include "tools/verify_log.h"
 
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/result.h"
 #include "lib/text.h"
 #include "lib/unique_fd.h"
 #include "tools/exit_codes.h"
-#include "tools/json.h"
 #include "tools/print.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 namespace rdma_nccl {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json number_or_null(std::uint32_t number) {
     return number == 0 ? Json() : Json(number);
@@ -36,24 +33,24 @@ Json connections_json(const std::array<std::uint64_t, nccl_transports>& connecti
 Json process_json(const NcclProcess& process) {
     Json causes = Json::array();
     for (const auto& [cause, number] : process.causes) {
-        causes.push_back({{"text", json_ascii(cause)}, {"count", number}});
+        causes.push_back({{"text", cause}, {"count", number}});
     }
-    return {{"host", json_ascii(process.host)},
+    return {{"host", process.host},
             {"pid", process.pid},
-            {"rank", or_null(process.rank)},
+            {"rank", process.rank},
             {"ranks", number_or_null(process.ranks)},
             {"nodes", number_or_null(process.nodes)},
-            {"nccl", text_or_null(process.version)},
-            {"networks", texts_json(process.networks)},
+            {"nccl", null_if_empty(process.version)},
+            {"networks", process.networks},
             {"connections", connections_json(process.connections)},
-            {"hcas", texts_json(process.hcas)},
-            {"gids", texts_json(process.gids)},
+            {"hcas", process.hcas},
+            {"gids", process.gids},
             {"causes", std::move(causes)}};
 }
 
 } // namespace
 
-nlohmann::ordered_json verify_log_json(const JudgedLog& judged) {
+Json verify_log_json(const JudgedLog& judged) {
     Json processes = Json::array();
     for (const auto& process : judged.log.processes) {
         processes.push_back(process_json(process));
@@ -63,13 +60,13 @@ nlohmann::ordered_json verify_log_json(const JudgedLog& judged) {
             {"verdict", name_of(judged.verdict.verdict)},
             {"grade", "D"},
             {"gpu_direct", name_of(judged.verdict.gpu_direct)},
-            {"why", texts_json(judged.verdict.why)},
-            {"causes", texts_json(evidence.causes)},
-            {"nccl", text_or_null(evidence.version)},
+            {"why", judged.verdict.why},
+            {"causes", evidence.causes},
+            {"nccl", null_if_empty(evidence.version)},
             {"nodes", number_or_null(evidence.nodes)},
-            {"networks", texts_json(evidence.networks)},
+            {"networks", evidence.networks},
             {"connections", connections_json(judged.log.connections())},
-            {"hcas", texts_json(evidence.hcas)},
+            {"hcas", evidence.hcas},
             {"lines", judged.log.lines},
             {"nccl_lines", judged.log.nccl_lines},
             {"truncated", judged.log.truncated},

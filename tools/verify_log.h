@@ -2,10 +2,10 @@
 // rdma-nccl verify --log: judges logs alone.
 #pragma once
 
+#include "lib/json.h"
 #include "lib/log_verdict.h"
 #include "lib/nccl_log.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -33,6 +33,6 @@ struct JudgedLog {
 };
 
 std::string verify_log_text(const JudgedLog& judged, bool all);
-nlohmann::ordered_json verify_log_json(const JudgedLog& judged);
+Json verify_log_json(const JudgedLog& judged);
 
 } // namespace rdma_nccl

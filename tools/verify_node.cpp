@@ -18,7 +18,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <iostream>
 #include <set>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -135,7 +134,7 @@ int print_verdict(const StepVerdict& verdict, const VerifyNodeOptions& options, 
     } else if (!options.program.empty()) {
         (void)std::fwrite(text.data(), 1, text.size(), stderr); // standard output is the program's
     } else {
-        std::cout << text;
+        print_out(text);
     }
     return exit_code_of(verdict.verdict);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one codec of what nodes tell each other: JSON, made and read by nlohmann/json. A message names its fields once,
+// The one codec of what nodes tell each other: JSON. A message names its fields once,
 // in a function that serves both directions:
 //
 //     template<> inline constexpr std::string_view message_name<Ended> = "ended";
@@ -11,13 +11,12 @@
 #pragma once
 
 #include "lib/ip.h"
+#include "lib/json.h"
 #include "lib/result.h"
 
 #include <concepts>
 #include <cstdint>
 #include <limits>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,57 +74,49 @@ inline ConstRawTexts raw(const std::vector<std::string>& texts) {
 /// Writes the fields of a message. What is beyond a limit is left out, so that the reader takes all that is written.
 class FieldWriter {
 public:
-    explicit FieldWriter(nlohmann::json& object) : object_(object) {}
+    explicit FieldWriter(Json& object) : object_(object) {}
     /// FieldReader's, for functions that serve both.
     static void check(bool /*good*/) {}
 
     /// `limits`: of a text its bytes, of a list its items, of a number or enumeration the greatest.
     template<typename T, typename... Limits>
     void operator()(const char* name, const T& value, Limits... limits) {
-        put(member(object_, name), value, limits...);
+        put(object_[name], value, limits...);
     }
     template<typename T, typename... Limits>
     void operator()(const char* name, const std::optional<T>& value, Limits... limits) {
         if (value) {
-            put(member(object_, name), *value, limits...);
+            put(object_[name], *value, limits...);
         }
     }
 
 private:
-    using Json = nlohmann::json;
-
-    static Json& member(Json& object, const char* name);
-    static Json& append(Json& list);
-    static void make_list(Json& json);
-    static void make_object(Json& json);
-    static void put(Json& json, bool value);
+    static void put(Json& json, bool value) { json = value; }
     static void put(Json& json, double value, double greatest = greatest_real);
     static void put(Json& json, const std::string& value, std::size_t longest = longest_text);
     static void put(Json& json, ConstRawText value, std::size_t longest);
     static void put(Json& json, ConstRawTexts value, std::size_t most, std::size_t longest);
     static void put(Json& json, const IpAddress& value);
-    static void put_number(Json& json, std::uint64_t value);
-    static void put_number(Json& json, std::int64_t value);
 
     template<Number T>
     static void put(Json& json, T value, T /*greatest*/ = std::numeric_limits<T>::max()) {
-        put_number(json, static_cast<std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>(value));
+        json = value;
     }
     template<Enumeration T>
     static void put(Json& json, T value, T /*last*/) {
-        put_number(json, static_cast<std::uint64_t>(value));
+        json = static_cast<std::uint64_t>(value);
     }
     template<typename T>
     static void put(Json& json, const std::vector<T>& items, std::size_t most = most_items) {
-        make_list(json);
+        json = Json::array();
         for (std::size_t i = 0; i < items.size() && i < most; ++i) {
-            put(append(json), items[i]);
+            put(json.emplace_back(), items[i]);
         }
     }
     template<typename T>
     requires std::is_class_v<T>
     static void put(Json& json, const T& value) {
-        make_object(json);
+        json = Json::object();
         FieldWriter inner(json);
         fields(inner, value);
     }
@@ -136,17 +127,17 @@ private:
 /// Reads the fields of a message; remembers whether all were good.
 class FieldReader {
 public:
-    explicit FieldReader(const nlohmann::json& object) : object_(object) {}
+    explicit FieldReader(const Json& object) : object_(object) {}
 
     template<typename T, typename... Limits>
     void operator()(const char* name, T&& value, Limits... limits) {
-        if (const auto* const json = find(object_, name)) {
+        if (const auto* const json = object_.find(name)) {
             check(take(*json, value, limits...));
         }
     }
     template<typename T, typename... Limits>
     void operator()(const char* name, std::optional<T>& value, Limits... limits) {
-        if (const auto* const json = find(object_, name)) {
+        if (const auto* const json = object_.find(name)) {
             check(take(*json, value.emplace(), limits...));
         }
     }
@@ -156,56 +147,40 @@ public:
     [[nodiscard]] bool good() const { return good_; }
 
 private:
-    using Json = nlohmann::json;
-
-    static const Json* find(const Json& object, const char* name); ///< nullptr where it is missing
-    static std::optional<std::size_t> list_size(const Json& json); ///< nullopt: it is no list
-    static const Json& item(const Json& list, std::size_t i);
-    static bool is_object(const Json& json);
     static bool take(const Json& json, bool& value);
     static bool take(const Json& json, double& value, double greatest = greatest_real);
     static bool take(const Json& json, std::string& value, std::size_t longest = longest_text);
     static bool take(const Json& json, RawText value, std::size_t longest);
     static bool take(const Json& json, RawTexts value, std::size_t most, std::size_t longest);
     static bool take(const Json& json, IpAddress& value);
-    static std::optional<std::uint64_t> unsigned_number(const Json& json);
-    static std::optional<std::int64_t> signed_number(const Json& json);
 
     template<Number T>
     static bool take(const Json& json, T& value, T greatest = std::numeric_limits<T>::max()) {
-        if constexpr (std::is_signed_v<T>) {
-            const auto number = signed_number(json);
-            const bool good = number && *number >= std::numeric_limits<T>::min() && *number <= greatest;
-            value = good ? static_cast<T>(*number) : T{};
-            return good;
-        } else {
-            const auto number = unsigned_number(json);
-            const bool good = number && *number <= greatest;
-            value = good ? static_cast<T>(*number) : T{};
-            return good;
-        }
+        const auto number = json.integer<T>();
+        const bool good = number && *number <= greatest;
+        value = good ? *number : T{};
+        return good;
     }
     template<Enumeration T>
     static bool take(const Json& json, T& value, T last) {
-        const auto number = unsigned_number(json);
+        const auto number = json.integer<std::uint64_t>();
         const bool good = number && *number <= static_cast<std::uint64_t>(last);
         value = good ? static_cast<T>(*number) : T{};
         return good;
     }
     template<typename T>
     static bool take(const Json& json, std::vector<T>& items, std::size_t most = most_items) {
-        const auto size = list_size(json);
-        bool good = size && *size <= most;
+        bool good = json.is_array() && json.size() <= most;
         items.clear();
-        for (std::size_t i = 0; good && i < *size; ++i) {
-            good = take(item(json, i), items.emplace_back());
+        for (std::size_t i = 0; good && i < json.size(); ++i) {
+            good = take(json[i], items.emplace_back());
         }
         return good;
     }
     template<typename T>
     requires std::is_class_v<T>
     static bool take(const Json& json, T& value) {
-        if (!is_object(json)) {
+        if (!json.is_object()) {
             return false;
         }
         FieldReader inner(json);
@@ -217,52 +192,28 @@ private:
     bool good_ = true;
 };
 
-/// The text of {"name": {...}}, while a message is written.
-class MessageText {
-public:
-    explicit MessageText(std::string_view name);
-    ~MessageText();
-    MessageText(const MessageText&) = delete;
-    MessageText& operator=(const MessageText&) = delete;
-
-    [[nodiscard]] FieldWriter writer();
-    /// On one line; bytes that are no UTF-8 are left out, so that no text grows beyond its limit.
-    [[nodiscard]] std::string text() const;
-
-private:
-    std::unique_ptr<nlohmann::json> json_;
-    std::string name_;
+/// {"name": {...}}
+struct NamedFields {
+    std::string name;
+    Json object;
 };
 
-/// An object of JSON that is not nested deeper than messages are; nullptr for anything else.
-std::unique_ptr<nlohmann::json> parse_json_object(std::string_view text);
+/// On one line; bytes that are no UTF-8 are left out, so that no text grows beyond its limit.
+std::string message_text(NamedFields message);
+Result<NamedFields> parse_message(std::string_view text);
+tl::unexpected<Error> unknown_message(std::string_view name);
+tl::unexpected<Error> malformed_message(std::string_view name);
 
-/// {"name": {...}}, while a message is read.
-class ParsedMessage {
-public:
-    static Result<ParsedMessage> parse(std::string_view text);
-    ParsedMessage(ParsedMessage&& other) noexcept;
-    ~ParsedMessage();
-
-    [[nodiscard]] std::string_view name() const { return name_; }
-    [[nodiscard]] FieldReader reader() const;
-    [[nodiscard]] tl::unexpected<Error> unknown() const;
-    [[nodiscard]] tl::unexpected<Error> malformed() const;
-
-private:
-    ParsedMessage(std::unique_ptr<nlohmann::json> json, std::string name);
-
-    std::unique_ptr<nlohmann::json> json_;
-    std::string name_;
-};
+/// An object of JSON that is not nested deeper than messages are.
+std::optional<Json> parse_json_object(std::string_view text);
 
 template<typename T>
 std::string write_message(const T& message) {
     static_assert(!message_name<T>.empty());
-    MessageText text(message_name<T>);
-    auto writer = text.writer();
+    auto object = Json::object();
+    FieldWriter writer(object);
     fields(writer, message);
-    return text.text();
+    return message_text({std::string(message_name<T>), std::move(object)});
 }
 
 template<typename... T>
@@ -288,18 +239,18 @@ std::optional<Variant> alternative_named(std::string_view name) {
 /// One of a variant's messages, by its name.
 template<typename Variant>
 Result<Variant> read_message(std::string_view text) {
-    const auto parsed = ParsedMessage::parse(text);
+    const auto parsed = parse_message(text);
     if (!parsed) {
         return tl::unexpected(parsed.error());
     }
-    auto message = detail::alternative_named<Variant>(parsed->name());
+    auto message = detail::alternative_named<Variant>(parsed->name);
     if (!message) {
-        return parsed->unknown();
+        return unknown_message(parsed->name);
     }
-    auto reader = parsed->reader();
+    FieldReader reader(parsed->object);
     std::visit([&reader](auto& one) { fields(reader, one); }, *message);
     if (!reader.good()) {
-        return parsed->malformed();
+        return malformed_message(parsed->name);
     }
     return std::move(*message);
 }

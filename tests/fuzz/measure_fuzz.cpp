@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the processes of `rdma-nccl bench` and `rdma-nccl pairs` tell each other: no crash, what is taken is within its
 // limits and fit to print, and can be said again.
+#include "lib/json.h"
 #include "tests/fuzz/check.h"
 #include "tools/bench_order.h"
 #include "tools/measure_control.h"
@@ -10,8 +11,6 @@
 #include <cstdint>
 
 using namespace rdma_nccl;
-using Json = nlohmann::json;
-
 namespace {
 
 constexpr unsigned places = 8;

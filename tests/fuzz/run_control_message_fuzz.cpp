@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (auto* const notice = std::get_if<FailureNotice>(&*message)) {
         auto& failure = notice->failure;
         require_plain_lines(report_text(failure, std::vector(20, failure)));
-        require_plain_lines(report_json({1, {failure, failure}, {}}));
+        require_plain_lines(job_report_json({1, {failure, failure}, {}}));
         failure = shortened(failure);
     }
     const auto text = write_message(*message);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // owners [JOB STEP [ANCESTOR]]: whose queue pairs there are on this machine, as JSON, for the tests in virtual
 // machines. With a step also whose each process is, and whether other jobs are there.
+#include "lib/json.h"
 #include "lib/qp_owners.h"
 #include "lib/text.h"
 
 #include <array>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 namespace {
 
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     }
     const StepProcesses step{number<std::uint32_t>(argc, argv, 1), number<std::uint32_t>(argc, argv, 2),
                              number<pid_t>(argc, argv, 3)};
-    auto list = nlohmann::json::array();
+    auto list = Json::array();
     for (const auto& owner : *owners) {
         const auto identity = step.identify(*root, owner.pid);
         list.push_back({{"hca", owner.hca},
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
                         {"owner", owner_names.at(static_cast<std::size_t>(identity.owner))},
                         {"name", identity.name}});
     }
-    const nlohmann::json answer{{"owners", list}, {"other_jobs", other_jobs_on_node(*root, step.job_id)}};
+    const Json answer{{"owners", list}, {"other_jobs", other_jobs_on_node(*root, step.job_id)}};
     std::puts(answer.dump().c_str());
     return 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/bench_collective.h"
 #include "tools/bench_work.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -40,13 +40,13 @@ TEST(BenchCollective, CountsOfARank) {
 }
 
 TEST(BenchWork, Sizes) {
-    EXPECT_EQ(parse_size("8"), 8U);
-    EXPECT_EQ(parse_size("512K"), 512U << 10);
-    EXPECT_EQ(parse_size("32m"), 32U << 20);
-    EXPECT_EQ(parse_size("1024G"), std::uint64_t{1} << 40);
+    EXPECT_EQ(parse_bench_size("8"), 8U);
+    EXPECT_EQ(parse_bench_size("512K"), 512U << 10);
+    EXPECT_EQ(parse_bench_size("32m"), 32U << 20);
+    EXPECT_EQ(parse_bench_size("1024G"), std::uint64_t{1} << 40);
     for (const auto* text :
-         {"", "0", "K", "1T", "-1", "1.5G", "1025G", "8 ", "99999999999999999999", "18446744073709551615"}) {
-        EXPECT_FALSE(parse_size(text)) << text;
+         {"", "0", "K", "2T", "-1", "1.5G", "1025G", "8 ", "99999999999999999999", "18446744073709551615"}) {
+        EXPECT_FALSE(parse_bench_size(text)) << text;
     }
     EXPECT_EQ(sizes_between(4, 70, 4), (std::vector<std::uint64_t>{4, 16, 64}));
     EXPECT_EQ(sizes_between(8, 8, 2), (std::vector<std::uint64_t>{8}));
@@ -90,19 +90,19 @@ TEST(BenchWork, WhatNoHeadSendsIsRefused) {
     work.sizes = {16};
     const auto good = work_json(work);
     ASSERT_TRUE(read_work(good));
-    EXPECT_FALSE(read_work(nlohmann::json::object()));
-    EXPECT_FALSE(read_work(nlohmann::json::array()));
-    for (const auto& [key, value] : good.items()) {
+    EXPECT_FALSE(read_work(Json::object()));
+    EXPECT_FALSE(read_work(Json::array()));
+    for (const auto& [key, value] : good.members()) {
         auto bad = good;
-        bad[key] = nlohmann::json::object({{"a", nullptr}});
+        bad[key] = Json{{"a", nullptr}};
         EXPECT_FALSE(read_work(bad)) << key;
         bad.erase(key);
         EXPECT_FALSE(read_work(bad)) << key;
     }
     auto huge = good;
-    huge["sizes"] = {std::uint64_t{1} << 50};
+    huge["sizes"] = Json::array({std::uint64_t{1} << 50});
     EXPECT_FALSE(read_work(huge));
-    EXPECT_FALSE(read_row(nlohmann::json{{"operation", 5}}));
+    EXPECT_FALSE(read_row(Json{{"operation", 5}}));
 }
 
 } // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/bench_layout.h"
 #include "tools/bench_order.h"
 #include "tools/ring_link.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -89,7 +89,7 @@ TEST(BenchLayout, EachGpuIsUsedOnce) {
 }
 
 TEST(BenchProbe, WhatNoMemberSaysIsRefused) {
-    EXPECT_FALSE(read_bench_node(nlohmann::json::object()));
+    EXPECT_FALSE(read_bench_node(Json::object()));
     BenchNode node;
     node.places = 3;
     node.gpus = {"a", "b"};
@@ -97,7 +97,7 @@ TEST(BenchProbe, WhatNoMemberSaysIsRefused) {
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->places, 3U);
     auto bad = bench_node_json(node);
-    bad["gpus"] = {5};
+    bad["gpus"] = Json::array({5});
     EXPECT_FALSE(read_bench_node(bad));
 }
 

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a member of `rdma-nccl bench` does for whoever leads it, and what not.
+#include "lib/json.h"
+#include "lib/text.h"
 #include "tools/bench_order.h"
 
 #include "tools/bench.h"
 #include "tools/measure_control.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 namespace rdma_nccl {
 namespace {
-
-using Json = nlohmann::json;
 
 BenchStart example() {
     BenchStart start;
@@ -29,13 +28,18 @@ BenchStart example() {
 /// The example with other values at a place.
 Json with(const std::string& place, const Json& value) {
     auto order = start_json(example());
-    order[Json::json_pointer(place)] = value;
+    auto* found = &order;
+    for (const auto name : split(std::string_view(place).substr(1), '/')) {
+        const auto index = parse_number<std::size_t>(name);
+        found = index ? &(*found)[*index] : &(*found)[name];
+    }
+    *found = value;
     return order;
 }
 
 TEST(BenchOrder, ComesBack) {
     const auto text = start_json(example()).dump();
-    const auto read = read_start(Json::parse(text), 2);
+    const auto read = read_start(*Json::parse(text), 2);
     ASSERT_TRUE(read) << read.error().message << text;
     EXPECT_EQ(*read, example());
 }
@@ -43,9 +47,10 @@ TEST(BenchOrder, ComesBack) {
 TEST(BenchOrder, VariablesAndProgramsAreNotTheHeadsToChoose) {
     for (const auto& order :
          {with("/variables", {{"LD_PRELOAD", "/tmp/x.so"}}), with("/variables", {{"NCCL_IB_DISABLE", "1"}}),
-          with("/variables", Json::object()), with("/library", "/tmp/libnccl.so.2"), with("/command", {"/bin/sh"}),
-          with("/host", {{"address", "10.0.0.1"}}), with("/work/library", "x"), with("/ranks/0/command", "x"),
-          with("/kind", 4), with("/kind", "LD_PRELOAD=x"), with("/kind", {{"NCCL_NET_PLUGIN", "/tmp/x.so"}})}) {
+          with("/variables", Json::object()), with("/library", "/tmp/libnccl.so.2"),
+          with("/command", Json::array({"/bin/sh"})), with("/host", {{"address", "10.0.0.1"}}),
+          with("/work/library", "x"), with("/ranks/0/command", "x"), with("/kind", 4), with("/kind", "LD_PRELOAD=x"),
+          with("/kind", {{"NCCL_NET_PLUGIN", "/tmp/x.so"}})}) {
         EXPECT_FALSE(read_start(order, 2)) << order;
     }
 }
@@ -64,11 +69,11 @@ TEST(BenchOrder, NumbersOutOfRange) {
         {"/rings", 65},
         {"/watch", 1},
         {"/work/sizes", Json::array()},
-        {"/work/sizes", {0}},
-        {"/work/sizes", {65536, 4096}},
-        {"/work/sizes", {std::uint64_t{1} << 50}},
+        {"/work/sizes", Json::array({0})},
+        {"/work/sizes", Json::array({65536, 4096})},
+        {"/work/sizes", Json::array({std::uint64_t{1} << 50})},
         {"/work/sizes", std::vector<unsigned>(2000, 4096)},
-        {"/work/operations", {"all_reduce", "rm"}},
+        {"/work/operations", Json::array({"all_reduce", "rm"})},
         {"/work/operations", Json::array()},
         {"/work/type", "float128"},
         {"/work/redop", "xor"},
@@ -83,7 +88,7 @@ TEST(BenchOrder, NumbersOutOfRange) {
         EXPECT_FALSE(read_start(with(place, value), 2)) << place << " " << value;
     }
     const auto whole = start_json(example());
-    for (const auto& [name, value] : whole.items()) {
+    for (const auto& [name, value] : whole.members()) {
         auto order = whole;
         order.erase(name);
         EXPECT_TRUE(name == "do" || !read_start(order, 2)) << name;
@@ -106,7 +111,7 @@ TEST(BenchOrder, AMemberSaysWhyItStartsNothing) {
     const auto until = MeasureClock::now() + std::chrono::seconds(60);
     EXPECT_EQ((*head)->next(until).kind, MeasureEvent::Kind::Joined);
     auto order = start_json(example());
-    order["ranks"] = {{{"rank", 0}, {"gpu", 0}}};
+    order["ranks"] = Json::array({Json{{"rank", 0}, {"gpu", 0}}});
     order["variables"] = {{"LD_PRELOAD", "/tmp/x.so"}};
     (*head)->send(1, order);
     const auto event = (*head)->next(until);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tests/unit/verdict_values.h"
 #include "tools/bench_layout.h"
 #include "tools/bench_output.h"
 #include "tools/bench_summary.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -221,6 +221,9 @@ TEST(BenchOutput, CsvHasAsManyFieldsInEachLine) {
     }
     EXPECT_EQ(lines, 7U);
     EXPECT_EQ(commas, 22 * lines);
+    EXPECT_NE(text.find("in_place_wrong\r\nA,16,2,yes,USED,all_reduce,1048576,262144,float,sum,-1,"), std::string::npos)
+        << text;
+    EXPECT_TRUE(text.ends_with("\r\n"));
 }
 
 } // namespace

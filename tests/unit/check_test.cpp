@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What surrounds the judgements: expectations, kept state, drains, parsers of what the kernel says, output.
 #include "lib/format.h"
+#include "lib/json.h"
 #include "tests/unit/check_values.h"
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/hang.h"
@@ -14,7 +15,6 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>

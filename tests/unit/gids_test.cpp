@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `rdma-nccl gids`
+#include "lib/json.h"
+#include "lib/text.h"
 #include "tools/gids.h"
 
 #include "tests/unit/fabric_machine.h"
@@ -7,10 +9,8 @@
 #include "tools/commands.h"
 #include "tools/gids_output.h"
 
-#include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -18,7 +18,6 @@
 namespace rdma_nccl {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using test::add_both;
 using test::add_infiniband;
 using test::add_roce;
@@ -244,7 +243,7 @@ TEST(GidsFilter, HidesWarningsOnOtherPorts) {
               (Texts{"general", "mlx5_1 port 1 is bad", "mlx5_11 port 1: bad", on_all[1]}));
     EXPECT_EQ(warnings(choice, fabric, {.version = RoceVersion::V1}), choice.warnings);
     const auto printed = gids_json("", view_gids(fabric, choice, {.device = "mlx5_11"}))["warnings"];
-    EXPECT_EQ(printed, Json({"general", "mlx5_11 port 1: bad", on_all[1]}));
+    EXPECT_EQ(printed, Json::array({"general", "mlx5_11 port 1: bad", on_all[1]}));
 }
 
 TEST(GidsFilter, KeepsWarningsThatNameAShownPortFurtherOn) {
@@ -324,7 +323,7 @@ TEST(GidsJson, HasTheSchemaInReadingOrder) {
     fabric.hcas[0].ports[0].gids.resize(2);
     hca.ports[0].gids.erase(hca.ports[0].gids.begin(), hca.ports[0].gids.begin() + 1);
     const auto found = json(fabric);
-    const auto expected = Json::parse(R"({"schema": 1, "host": "n01", "hcas": [
+    const auto expected = *Json::parse(R"({"schema": 1, "host": "n01", "hcas": [
         {"name": "mlx5_0", "driver": "mlx5_core", "pci": "", "numa_node": null, "node_type": "CA", "firmware": "",
          "board": "", "physical_function": "", "device_file": "", "netdevs": ["eth0"], "selected": false,
          "reason": "has no RoCE v2 address (only fe80::): left out; give eth0 an IPv4 address", "ports": [
@@ -382,8 +381,7 @@ TEST(GidsJson, BytesOfFilesBecomeValidText) {
     fabric.hcas[0].firmware = "\xff";
     fabric.hcas[0].ports[0].state = "\xc3\x28";
     const auto broken = json(fabric, {}, "host\xff");
-    EXPECT_NO_THROW((void)broken.dump());
-    EXPECT_EQ(broken["host"], "host?");
+    EXPECT_EQ(Json::parse(broken.dump())->at("host"), "host\xef\xbf\xbd");
 }
 
 // --- The command ----------------------------------------------------------------------------------------------------
@@ -417,7 +415,7 @@ TEST(GidsCommand, GoodMachine) {
     options.form = GidsForm::ShowGids;
     EXPECT_NE(run(options).out.find("n_gids_found=4\n"), std::string::npos);
     options.form = GidsForm::Json;
-    EXPECT_EQ(nlohmann::json::parse(run(options).out)["host"], "n07");
+    EXPECT_EQ(Json::parse(run(options).out)->at("host"), "n07");
     options.filter.device = "mlx5_9";
     const auto absent = run(options);
     EXPECT_EQ(absent.code, 3);
@@ -472,16 +470,21 @@ Run run_line(const std::string& arguments) {
     Machine machine;
     machine.connectx("mlx5_0", "eth0", "10.0.0.1", below_root_port("50", "53"));
     (void)machine.read();
-    CLI::App app;
+    CommandLine line("");
     int code = -1;
-    add_gids_command(app, code);
+    add_gids_command(line.command(), code);
+    const auto text = "rdma-nccl gids --conf /dev/null --root " + machine.tree().path().string() + " " + arguments;
+    std::vector<std::string> words;
+    for (const auto word : split_words(text)) {
+        words.emplace_back(word);
+    }
+    std::vector<char*> pointers;
+    for (auto& word : words) {
+        pointers.push_back(word.data());
+    }
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    try {
-        app.parse("gids --conf /dev/null --root " + machine.tree().path().string() + " " + arguments);
-    } catch (const CLI::ParseError& fault) {
-        std::cerr << fault.what();
-    }
+    (void)line.run(static_cast<int>(pointers.size()), pointers.data());
     (void)std::fflush(stdout);
     return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
 }
@@ -492,12 +495,12 @@ TEST(GidsLine, FormsAndFilters) {
     EXPECT_EQ(places(run_line("--all --version 2 --family ipv6").out), "mlx5_0:1:1 ");
     EXPECT_EQ(places(run_line("--all --version v2 --family ipv4").out), "mlx5_0:1:3 ");
     EXPECT_NE(run_line("--show-gids --version 1").out.find("n_gids_found=2\n"), std::string::npos);
-    EXPECT_EQ(nlohmann::json::parse(run_line("--json --device mlx5_0 --port 1").out)["schema"], 1);
+    EXPECT_EQ(Json::parse(run_line("--json --device mlx5_0 --port 1").out)->at("schema"), 1);
 }
 
 TEST(GidsLine, RefusesWhatItDoesNotKnow) {
-    EXPECT_EQ(run_line("--version v3").err, "--version: is v1 or v2, not v3");
-    EXPECT_EQ(run_line("--family ip").err, "--family: is ipv4 or ipv6, not ip");
+    EXPECT_TRUE(run_line("--version v3").err.starts_with("--version: is v1 or v2, not v3\n"));
+    EXPECT_TRUE(run_line("--family ip").err.starts_with("--family: is ipv4 or ipv6, not ip\n"));
     EXPECT_EQ(run_line("--port one").out, "");
     EXPECT_EQ(run_line("--json --show-gids").out, "");
     EXPECT_EQ(run_line("--device mlx5_7").code, 3);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/measure_control.h"
 
 #include "lib/net/dialer.h"
@@ -231,7 +232,7 @@ TEST_F(MeasureControl, WordsThatAreNone) {
     }
     auto member = join(as(1));
     ASSERT_TRUE(member);
-    ASSERT_TRUE(member->send(nlohmann::json::array()));
+    ASSERT_TRUE(member->send(Json::array()));
     const auto event = head_->next(in(seconds(20)));
     EXPECT_EQ(event.kind, Kind::Lost);
     EXPECT_EQ(event.why, "it says what is no answer");
@@ -258,7 +259,7 @@ TEST_F(MeasureControl, PortThatIsTaken) {
 TEST(MeasureControlAlone, NobodyListens) {
     auto world = world_of(2);
     world.port = 1;
-    const auto joined = MeasureMember::join(world, nlohmann::json::object(), in(milliseconds(150)));
+    const auto joined = MeasureMember::join(world, Json::object(), in(milliseconds(150)));
     ASSERT_FALSE(joined);
     EXPECT_NE(joined.error().message.find("cannot be reached: 127.0.0.1 port 1: Connection refused"),
               std::string::npos);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data of the pages; how they look is tests/html's.
+#include "lib/json.h"
 #include "tests/unit/pairs_cluster.h"
 #include "tools/bench_output.h"
 #include "tools/pages.h"
@@ -8,12 +9,9 @@
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl::test {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view data_begin = R"(id="data">)";
 
@@ -22,7 +20,7 @@ std::string_view raw_data(std::string_view html) {
     return html.substr(begin, html.find("</script>", begin) - begin);
 }
 Json data_of(const std::string& html) {
-    return Json::parse(raw_data(html));
+    return *Json::parse(raw_data(html));
 }
 
 TEST(Pages, ATextStaysAText) {
@@ -31,7 +29,7 @@ TEST(Pages, ATextStaysAText) {
     EXPECT_EQ(html.find("alert(1)</script>"), std::string::npos);
     EXPECT_EQ(raw_data(html).find('<'), std::string::npos);
     EXPECT_NE(html.find("<title>a &lt;title&gt; &amp; &quot;more&quot;</title>"), std::string::npos);
-    const std::string same = data_of(html)["name"];
+    const std::string same = data_of(html)["name"].text();
     EXPECT_EQ(same.substr(0, same.size() - 4), text.substr(0, text.size() - 2)) << "but for what is no UTF-8";
 }
 
@@ -70,16 +68,16 @@ TEST(PairsHtml, HasAllThatWasMeasured) {
     const Json data = data_of(pairs_html(report, verdict));
     const Json& results = data["results"];
     ASSERT_EQ(results["a"].size(), 6U);
-    for (const auto& [name, column] : results.items()) {
+    for (const auto& [name, column] : results.members()) {
         EXPECT_TRUE(column.size() == 6 || (column.empty() && (name == "both" || name == "tcp_backward"))) << name;
     }
     EXPECT_EQ(results["forward"][0], 381) << "of " << results["a"][0];
     EXPECT_EQ(results["tcp_forward"][2], 37.5);
     EXPECT_TRUE(results["tcp_forward"][0].is_null());
     EXPECT_EQ(results["state"][1], static_cast<int>(PairState::Failed));
-    EXPECT_EQ(data["problems"], Json::parse(R"([[1, "retry exceeded"]])"));
-    EXPECT_EQ(data["notes_of"], Json::parse(R"([[2, ["ECN marks"]]])"));
-    EXPECT_EQ(data["nodes"][2]["rails"], Json::parse(R"(["mlx5_0:1", "mlx5_1:1"])"));
+    EXPECT_EQ(data["problems"], *Json::parse(R"([[1, "retry exceeded"]])"));
+    EXPECT_EQ(data["notes_of"], *Json::parse(R"([[2, ["ECN marks"]]])"));
+    EXPECT_EQ(data["nodes"][2]["rails"], *Json::parse(R"(["mlx5_0:1", "mlx5_1:1"])"));
     EXPECT_EQ(data["floor_gbps"], 360);
     EXPECT_EQ(data["verdict"], "failed");
     EXPECT_EQ(data["faults"][0][2], true);
@@ -176,7 +174,7 @@ TEST(BenchHtml, HasAllRuns) {
     ASSERT_EQ(data["runs"].size(), 2U);
     EXPECT_EQ(data["runs"][1]["flag"], "used RDMA all the same");
     EXPECT_EQ(data["runs"][1]["flag_is_bad"], true);
-    EXPECT_EQ(data["runs"][1]["variables"], Json::parse(R"([["NCCL_IB_DISABLE", "1"]])"));
+    EXPECT_EQ(data["runs"][1]["variables"], *Json::parse(R"([["NCCL_IB_DISABLE", "1"]])"));
     EXPECT_EQ(data["runs"][0]["rows"][1]["bytes"], 2048);
     EXPECT_EQ(data["runs"][0]["rows"][1]["low_busbw"], 20) << "the longest time";
     EXPECT_EQ(data["runs"][0]["rows"][1]["high_busbw"], 50);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tests/unit/pairs_report.h"
 #include "tools/pairs.h"
 #include "tools/pairs_crew.h"
@@ -16,7 +17,7 @@ MeasureWorld world_of(unsigned members) {
     return world;
 }
 
-nlohmann::json hello(unsigned node, unsigned local = 0) {
+Json hello(unsigned node, unsigned local = 0) {
     return {{"local", local}, {"node", node_json(test::pair_node(node))}};
 }
 
@@ -113,8 +114,8 @@ TEST(PairsCrew, HostileHellos) {
     const auto world = world_of(3);
     const Step step;
     PairsCrew crew(world, step);
-    crew.join(0, nlohmann::json::object());
-    crew.join(1, {{"local", -1}, {"node", {{"name", "\x1b[2J"}, {"problem", ""}, {"rails", nlohmann::json::array()}}}});
+    crew.join(0, Json::object());
+    crew.join(1, {{"local", -1}, {"node", {{"name", "\x1b[2J"}, {"problem", ""}, {"rails", Json::array()}}}});
     crew.join(2, {{"local", "x"}, {"node", 5}});
     crew.close("late");
     ASSERT_EQ(crew.nodes().size(), 3U);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "lib/step.h"
 #include "tests/unit/pairs_report.h"
 #include "tools/measure_control.h"
@@ -16,10 +17,8 @@
 namespace rdma_nccl {
 namespace {
 
-using nlohmann::json;
-
-json good_answer(const json& order) {
-    json answer = {{"pairing", order.at("pairing")}, {"step", order.at("step")}};
+Json good_answer(const Json& order) {
+    Json answer = {{"pairing", order.at("pairing")}, {"step", order.at("step")}};
     const auto what = order.at("do").get<std::string>();
     if (what == "prepare") {
         VerbsAddress address;
@@ -29,7 +28,7 @@ json good_answer(const json& order) {
         address.memory = 4096;
         address.size = 1 << 20;
         address.mailbox = 8192;
-        answer["addresses"] = std::vector<json>(order.at("ends").get<std::size_t>(), address_json(address));
+        answer["addresses"] = std::vector<Json>(order.at("ends").get<std::size_t>(), address_json(address));
     } else if (what == "check") {
         answer["correct"] = true;
     } else if (what == "latency") {
@@ -50,7 +49,7 @@ public:
         }
     }
 
-    std::function<std::optional<json>(unsigned member, const json& order)> answer = [](unsigned, const json& order) {
+    std::function<std::optional<Json>(unsigned member, const Json& order)> answer = [](unsigned, const Json& order) {
         return std::optional(good_answer(order));
     };
     std::deque<MeasureEvent> events;
@@ -79,7 +78,7 @@ public:
         return event;
     }
 
-    void send(unsigned member, const json& order) override {
+    void send(unsigned member, const Json& order) override {
         if (!connected.contains(member)) {
             return;
         }
@@ -151,7 +150,7 @@ TEST(PairsHead, ThousandsOfTasksJoinAtOnce) {
 TEST(PairsHead, ALostMemberCostsItsPairsAlone) {
     SimulatedHead head(8);
     unsigned seen = 0;
-    head.answer = [&](unsigned member, const json& order) -> std::optional<json> {
+    head.answer = [&](unsigned member, const Json& order) -> std::optional<Json> {
         if (member == 5 && order.at("do") == "bandwidth" && ++seen == 1) {
             head.lose(5);
             return std::nullopt;
@@ -176,7 +175,7 @@ TEST(PairsHead, ALostMemberCostsItsPairsAlone) {
 TEST(PairsHead, AnInterruptEndsItWithWhatIsKnown) {
     SimulatedHead head(4);
     unsigned seen = 0;
-    head.answer = [&](unsigned, const json& order) -> std::optional<json> {
+    head.answer = [&](unsigned, const Json& order) -> std::optional<Json> {
         if (order.at("do") == "connect" && ++seen == 5) { // in the second round
             head.events.push_back({MeasureEvent::Kind::Interrupted, 0, {}, "SIGINT"});
         }
@@ -191,7 +190,7 @@ TEST(PairsHead, AnInterruptEndsItWithWhatIsKnown) {
 
 TEST(PairsHead, TheTimeLimitHoldsWhenNobodyAnswers) {
     SimulatedHead head(4);
-    head.answer = [](unsigned, const json&) { return std::nullopt; };
+    head.answer = [](unsigned, const Json&) { return std::nullopt; };
     PairsOptions options;
     options.time_limit = std::chrono::milliseconds(50);
     const auto report = lead(head, 4, options);
@@ -221,7 +220,7 @@ TEST(PairsHead, OneNodeIsMeasuredWithItself) {
 
 TEST(PairsHead, SuspectsAreMeasuredAgain) {
     SimulatedHead head(8);
-    head.answer = [](unsigned member, const json& order) {
+    head.answer = [](unsigned member, const Json& order) {
         auto said = good_answer(order);
         if (member == 3 && said.contains("gbps")) {
             said["gbps"] = 100;

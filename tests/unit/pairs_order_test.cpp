@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/pairs_order.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 namespace {
-
-using Json = nlohmann::json;
 
 TEST(PairsOrder, WithinTheLimitsOfTheCommandLine) {
     const Json good = {{"do", "prepare"},         {"pairing", 1},       {"rail", 3},   {"ends", 2},
@@ -36,7 +34,7 @@ TEST(PairsOrder, WithinTheLimitsOfTheCommandLine) {
         {"time_ms", std::int64_t{1} << 40},
         {"address", "n01"},
         {"port", 65536},
-        {"peers", {1}},
+        {"peers", Json::array({1})},
         {"peers", std::vector<int>(1000)},
     };
     for (const auto& [name, value] : wrong) {
@@ -47,14 +45,14 @@ TEST(PairsOrder, WithinTheLimitsOfTheCommandLine) {
 }
 
 TEST(PairsOrder, AnswersAreWithinTheirLimits) {
-    const auto answer = read_pairs_answer({{"gbps", 380.5}, {"bytes", 7}, {"notes", {"\x1b[2Jslow"}}});
+    const auto answer = read_pairs_answer({{"gbps", 380.5}, {"bytes", 7}, {"notes", Json::array({"\x1b[2Jslow"})}});
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->gbps, 380.5);
     EXPECT_EQ(answer->notes, std::vector<std::string>{"?[2Jslow"});
-    for (const auto& bad :
-         {Json{{"gbps", -1}}, Json{{"gbps", 1e300}}, Json{{"bytes", 1e300}}, Json{{"port", 1 << 20}},
-          Json{{"notes", std::vector<std::string>(10000, "x")}}, Json{{"error", 5}},
-          Json{{"error", std::string(100000, 'x')}}, Json{{"addresses", {1}}}, Json{{"latency", {{"min_us", -5}}}}}) {
+    for (const auto& bad : {Json{{"gbps", -1}}, Json{{"gbps", 1e300}}, Json{{"bytes", 1e300}}, Json{{"port", 1 << 20}},
+                            Json{{"notes", std::vector<std::string>(10000, "x")}}, Json{{"error", 5}},
+                            Json{{"error", std::string(100000, 'x')}}, Json{{"addresses", Json::array({1})}},
+                            Json{{"latency", {{"min_us", -5}}}}}) {
         EXPECT_FALSE(read_pairs_answer(bad)) << bad.dump().substr(0, 100);
     }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tests/unit/pairs_report.h"
 #include "tools/pairs_node.h"
 #include "tools/pairs_output.h"
@@ -6,7 +7,6 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 namespace {
@@ -95,9 +95,8 @@ TEST(PairsNode, ComesBackFromItsJson) {
 }
 
 TEST(PairsNode, WhatIsNoneIsRefused) {
-    for (const auto& wrong : {nlohmann::json(), nlohmann::json(5), nlohmann::json::object(),
-                              nlohmann::json{{"name", 5}, {"problem", ""}, {"rails", nullptr}},
-                              nlohmann::json{{"name", "n"}, {"problem", ""}, {"rails", {1}}}}) {
+    for (const auto& wrong : {Json(), Json(5), Json::object(), Json{{"name", 5}, {"problem", ""}, {"rails", nullptr}},
+                              Json{{"name", "n"}, {"problem", ""}, {"rails", Json::array({1})}}}) {
         EXPECT_FALSE(read_pair_node(wrong)) << wrong;
     }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tests/unit/pairs_report.h"
 #include "tools/pairs_pairing.h"
 
@@ -8,7 +9,6 @@
 namespace rdma_nccl {
 namespace {
 
-using nlohmann::json;
 using std::chrono::seconds;
 
 constexpr MeasureClock::time_point start{};
@@ -23,7 +23,7 @@ PairingJob job_of(unsigned a, unsigned b) {
     return job;
 }
 
-json address(unsigned mtu) {
+Json address(unsigned mtu) {
     VerbsAddress address;
     address.mtu = mtu;
     address.queue_pairs = {17};
@@ -40,16 +40,16 @@ class Members {
 public:
     std::map<unsigned, unsigned> mtu{{0, 4096}, {1, 4096}};
     bool correct = true;
-    std::map<std::string, json> instead; ///< "SIDE WHAT": merged into the answer
+    std::map<std::string, Json> instead; ///< "SIDE WHAT": merged into the answer
     std::vector<std::string> log;        ///< "SIDE WHAT" of all orders
 
-    json answer(const PairOrder& order) {
+    Json answer(const PairOrder& order) {
         const auto what = order.what.at("do").get<std::string>();
         const auto key = std::to_string(order.side) + " " + what;
         log.push_back(key);
-        json answer = {{"pairing", order.what.at("pairing")}, {"step", order.what.at("step")}};
+        Json answer = {{"pairing", order.what.at("pairing")}, {"step", order.what.at("step")}};
         if (what == "prepare") {
-            answer["addresses"] = json::array();
+            answer["addresses"] = Json::array();
             for (unsigned i = 0; i < order.what.at("ends").get<unsigned>(); ++i) {
                 answer["addresses"].push_back(address(mtu[order.side]));
             }
@@ -209,8 +209,8 @@ TEST(PairsPairing, TcpThatFailsIsANote) {
 
 TEST(PairsPairing, NotesOfBothAreKept) {
     Members members;
-    members.instead["0 finish"] = {{"notes", {"retransmits: 120 at n01 mlx5_1:1"}}};
-    members.instead["1 finish"] = {{"notes", {"ECN marks: 7 at n02 mlx5_2:1"}}};
+    members.instead["0 finish"] = {{"notes", Json::array({"retransmits: 120 at n01 mlx5_1:1"})}};
+    members.instead["1 finish"] = {{"notes", Json::array({"ECN marks: 7 at n02 mlx5_2:1"})}};
     EXPECT_EQ(measured(job_of(0, 1), members).notes.size(), 2U);
 }
 
@@ -273,16 +273,16 @@ TEST(PairsPairing, LateAnswersArePassedOver) {
     late["step"] = 5;
     EXPECT_TRUE(run.take(0, late, start).empty());
     EXPECT_EQ(run.awaited().size(), 2U);
-    EXPECT_TRUE(run.take(0, json{{"pairing", "x"}, {"step", {}}}, start).empty());
-    EXPECT_TRUE(run.take(0, json::object(), start).empty());
+    EXPECT_TRUE(run.take(0, Json{{"pairing", "x"}, {"step", Json::object()}}, start).empty());
+    EXPECT_TRUE(run.take(0, Json::object(), start).empty());
     EXPECT_EQ(run.awaited().size(), 2U);
 }
 
 TEST(PairsPairing, AnswersThatAreNoneAreAProblemAndNoMore) {
     for (const auto& [key, wrong] :
-         std::vector<std::pair<std::string, json>>{{"0 prepare", {{"addresses", 5}}},
-                                                   {"0 prepare", {{"addresses", {{{"gid", "x"}}}}}},
-                                                   {"0 prepare", {{"addresses", json::array()}}},
+         std::vector<std::pair<std::string, Json>>{{"0 prepare", {{"addresses", 5}}},
+                                                   {"0 prepare", {{"addresses", Json::array({Json{{"gid", "x"}}})}}},
+                                                   {"0 prepare", {{"addresses", Json::array()}}},
                                                    {"1 check", {{"correct", "yes"}}},
                                                    {"0 latency", {{"latency", nullptr}}},
                                                    {"0 bandwidth", {{"gbps", "fast"}}},
@@ -296,8 +296,8 @@ TEST(PairsPairing, AnswersThatAreNoneAreAProblemAndNoMore) {
 
 TEST(PairsPairing, NotesOfAllStepsStay) {
     Members members;
-    members.instead["1 prepare"] = {{"notes", {"n02 mlx5_2:1 was driven from a distant CPU"}}};
-    members.instead["0 finish"] = {{"notes", {"retransmits: 3"}}};
+    members.instead["1 prepare"] = {{"notes", Json::array({"n02 mlx5_2:1 was driven from a distant CPU"})}};
+    members.instead["0 finish"] = {{"notes", Json::array({"retransmits: 3"})}};
     const auto result = measured(job_of(0, 1), members);
     EXPECT_EQ(result.notes, (std::vector<std::string>{"n02 mlx5_2:1 was driven from a distant CPU", "retransmits: 3"}));
 }

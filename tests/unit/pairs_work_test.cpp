@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The orders of a pairing on one node, on emulated verbs (tests/fake_verbs).
 #include "config.h"
+#include "lib/json.h"
 #include "tests/unit/emulated_verbs.h"
 #include "tools/pairs_work.h"
 
@@ -8,8 +9,6 @@
 
 namespace rdma_nccl {
 namespace {
-
-using nlohmann::json;
 
 const StopAsked never = [] { return false; };
 const StopAsked at_once = [] { return true; };
@@ -29,7 +28,7 @@ protected:
         site.longest_stop = std::chrono::milliseconds(100);
         return site;
     }
-    static json prepare(unsigned rail) {
+    static Json prepare(unsigned rail) {
         return {{"do", "prepare"},    {"pairing", 1},         {"step", 0},        {"rail", rail},
                 {"ends", 2},          {"message_size", 4096}, {"queue_pairs", 1}, {"depth", 64},
                 {"traffic_class", 0}, {"service_level", 0},   {"pkey_index", 0},  {"gpu", false}};
@@ -53,10 +52,10 @@ TEST_F(PairsWorkTest, BothEndsOfALoopback) {
 TEST_F(PairsWorkTest, WhatNoHeadOrdersIsRefused) {
     PairsWork work(site());
     (void)work.carry_out(prepare(0), never);
-    for (const auto& order : {json{{"do", "tcp send"}, {"address", "127.0.0.1"}, {"port", 22}, {"time_ms", 1}},
-                              json{{"do", "tcp send"}, {"address", "n01"}, {"port", 2000}, {"time_ms", 1}},
-                              json{{"do", "connect"}, {"mtu", 1024}, {"peers", json::array()}},
-                              json{{"do", "bandwidth"}, {"time_ms", std::uint64_t{1} << 60}}, json{{"do", 5}}}) {
+    for (const auto& order : {Json{{"do", "tcp send"}, {"address", "127.0.0.1"}, {"port", 22}, {"time_ms", 1}},
+                              Json{{"do", "tcp send"}, {"address", "n01"}, {"port", 2000}, {"time_ms", 1}},
+                              Json{{"do", "connect"}, {"mtu", 1024}, {"peers", Json::array()}},
+                              Json{{"do", "bandwidth"}, {"time_ms", std::uint64_t{1} << 60}}, Json{{"do", 5}}}) {
         EXPECT_TRUE(work.carry_out(order, never).contains("error")) << order;
     }
     auto huge = prepare(0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/run_dry.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 
@@ -89,7 +89,7 @@ TEST_F(RunDry, OneProgramIsSaidOnce) {
 }
 
 TEST_F(RunDry, Json) {
-    const auto json = nlohmann::json::parse(dry_run_json(facts()));
+    const auto json = *Json::parse(dry_run_json(facts()));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["world_size"], 4);
     EXPECT_EQ(json["variables"]["MASTER_ADDR"], "10.0.0.1");
@@ -97,7 +97,7 @@ TEST_F(RunDry, Json) {
     const auto& rank = json["ranks"][1];
     EXPECT_EQ(rank["rank"], 3);
     EXPECT_EQ(rank["file"], "/bin/b");
-    EXPECT_EQ(rank["arguments"], nlohmann::json({"b", "z\x1b\n"}));
+    EXPECT_EQ(rank["arguments"], Json::array({"b", "z\x1b\n"}));
     EXPECT_EQ(rank["gpu_pci"], "0000:54:00.0");
     EXPECT_EQ(rank["cpus"], "4-7");
     EXPECT_EQ(rank["memory_node"], 1);
@@ -110,7 +110,7 @@ TEST_F(RunDry, NothingKnown) {
     const DryRunFacts bare{plan_, commands_, worker_, environment_, {}, "n02"};
     EXPECT_NE(dry_run_text(bare).find("\n2     0      -    -    -     -     -     -       /bin/a"), std::string::npos)
         << dry_run_text(bare);
-    EXPECT_TRUE(nlohmann::json::parse(dry_run_json(bare))["ranks"][0]["memory_node"].is_null());
+    EXPECT_TRUE(Json::parse(dry_run_json(bare))->at("ranks")[0]["memory_node"].is_null());
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/run_events.h"
 #include "tools/run_files.h"
 #include "tools/wall_time.h"
@@ -6,7 +7,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <sys/stat.h>
 
@@ -29,11 +29,11 @@ protected:
 
     [[nodiscard]] std::string path() const { return folder_->path() + "/events"; }
     /// Each line parsed.
-    [[nodiscard]] std::vector<nlohmann::json> events() const {
+    [[nodiscard]] std::vector<Json> events() const {
         std::ifstream file(path());
-        std::vector<nlohmann::json> result;
+        std::vector<Json> result;
         for (std::string line; std::getline(file, line);) {
-            result.push_back(nlohmann::json::parse(line));
+            result.push_back(*Json::parse(line));
         }
         return result;
     }
@@ -65,7 +65,7 @@ TEST_F(RunEvents, OneLineEach) {
               "\n");
     const auto hostile = event_line({JobEvent::Kind::Signal, 0, "a\n\"\xff", {}, {}, {}, 15});
     EXPECT_EQ(hostile.find('\n'), hostile.size() - 1);
-    EXPECT_TRUE(nlohmann::json::parse(hostile)["pid"].is_null());
+    EXPECT_TRUE(Json::parse(hostile)->at("pid").is_null());
 }
 
 TEST_F(RunEvents, InOrder) {
@@ -82,7 +82,7 @@ TEST_F(RunEvents, InOrder) {
     log->job(JobEvent::Kind::End, 143);
     std::string seen;
     for (const auto& event : events()) {
-        seen += event.value("event", "-") + (event.value("pid", nlohmann::json()).dump()) + " ";
+        seen += event.value("event", "-") + (event.value("pid", Json()).dump()) + " ";
     }
     EXPECT_EQ(seen,
               "-null start1234 first_output1234 exit1234 restartnull start1235 first_output1235 signalnull endnull ");

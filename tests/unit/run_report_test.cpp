@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/run_report.h"
 
 #include "tests/unit/tree.h"
@@ -8,7 +9,6 @@
 #include <cerrno>
 #include <csignal>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
 namespace rdma_nccl {
@@ -130,7 +130,7 @@ TEST(RunReport, LetsNothingForeignSteerATerminal) {
     unknown.exec_error = ENOENT;
     EXPECT_TRUE(is_safe(report_text(failure, std::vector{unknown})));
     EXPECT_TRUE(is_safe(report_text(unknown, std::vector{failure})));
-    EXPECT_TRUE(is_safe(report_json({1, {failure, unknown}, {}})));
+    EXPECT_TRUE(is_safe(job_report_json({1, {failure, unknown}, {}})));
 }
 
 TEST(RunReport, ShortensLongTexts) {
@@ -183,8 +183,7 @@ TEST(RunReport, TimesAreOfUtc) {
 }
 
 TEST(RunReport, IsJsonWithASchema) {
-    const auto json =
-        nlohmann::json::parse(report_json({137, {full_failure(), failure_of(3, 1)}, {"node n03 is lost"}}));
+    const auto json = *Json::parse(job_report_json({137, {full_failure(), failure_of(3, 1)}, {"node n03 is lost"}}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["code"], 137);
     EXPECT_EQ(json["lost"][0], "node n03 is lost");

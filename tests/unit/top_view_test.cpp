@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "tools/top_view.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 namespace {
@@ -127,7 +127,7 @@ TEST(TopTable, StrangeBytesStayHarmless) {
     for (const auto& line : top_table(strange, {})) {
         EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; })) << line;
     }
-    EXPECT_TRUE(nlohmann::json::accept(top_json(strange)));
+    EXPECT_TRUE(Json::parse(top_json(strange)));
 }
 
 TEST(TopRows, OneLineEach) {
@@ -145,7 +145,7 @@ TEST(TopJson, IsOneLine) {
     with.ports[0].processes = {{4711, "python3", "job 12 step 0", 8}};
     const auto text = top_json(with);
     EXPECT_EQ(text.find('\n'), std::string::npos);
-    const auto json = nlohmann::json::parse(text);
+    const auto json = *Json::parse(text);
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["rdma_share"], 0.75);
     EXPECT_EQ(json["ports"][0]["rx_gbps"], 20.0);
@@ -153,7 +153,7 @@ TEST(TopJson, IsOneLine) {
     EXPECT_EQ(json["ports"][0]["processes"][0]["queue_pairs"], 8);
     EXPECT_EQ(json["netdevs"][0]["role"], "plain");
     with.rdma = with.sockets = {};
-    EXPECT_TRUE(nlohmann::json::parse(top_json(with))["rdma_share"].is_null());
+    EXPECT_TRUE(Json::parse(top_json(with))->at("rdma_share").is_null());
 }
 
 TEST(TopNumbers, AreShort) {

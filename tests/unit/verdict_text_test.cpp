@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/json.h"
 #include "lib/verdict.h"
 #include "tests/unit/verdict_values.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace rdma_nccl {
 namespace {
@@ -156,7 +156,7 @@ TEST(VerdictText, IsSafeOnATerminal) {
 
 TEST(VerdictJson, IsReadableWhateverTheTexts) {
     const auto text = verdict_json(hostile_step(), 0, 0);
-    const auto json = nlohmann::json::parse(text);
+    const auto json = *Json::parse(text);
     EXPECT_EQ(json.at("schema"), 1);
     EXPECT_TRUE(json.at("job").is_null() && json.at("step").is_null());
     EXPECT_EQ(json.at("nodes").at(0).at("queue_pairs").at("others").size(), 1U);
@@ -170,14 +170,14 @@ TEST(VerdictJson, HasWhatWasFound) {
     auto evidence = with_queue_pairs(node({gib, 2 * gib, true}, {mib, mib, false}), 4, {"job 12 step 0"});
     evidence.qps.own_ports = {"mlx5_0:1"};
     evidence.log = connections(1, 7, 0);
-    const auto json = nlohmann::json::parse(verdict_json(judge_step({evidence}, {"n02"}), 4711, 3));
+    const auto json = *Json::parse(verdict_json(judge_step({evidence}, {"n02"}), 4711, 3));
     EXPECT_EQ(json.at("job"), 4711);
     EXPECT_EQ(json.at("step"), 3);
     EXPECT_EQ(json.at("verdict"), "USED");
     EXPECT_EQ(json.at("evidence"), "C");
     EXPECT_EQ(json.at("gpu_direct"), "on");
     EXPECT_EQ(json.at("silent"), Texts{"n02"});
-    EXPECT_EQ(json.at("rdma"), (nlohmann::json{{"sent", gib}, {"received", 2 * gib}, {"at_least", true}}));
+    EXPECT_EQ(json.at("rdma"), (Json{{"sent", gib}, {"received", 2 * gib}, {"at_least", true}}));
     EXPECT_NEAR(json.at("share").get<double>(), 0.999, 0.001);
     const auto& one = json.at("nodes").at(0);
     EXPECT_EQ(one.at("node"), "n01");
@@ -191,7 +191,7 @@ TEST(VerdictJson, HasWhatWasFound) {
 
 TEST(VerdictJson, HasNullWhereRdmaIsNotCounted) {
     auto evidence = without_source(node(0, gib));
-    const auto json = nlohmann::json::parse(verdict_json(judge_step({evidence}, {}), 1, 0));
+    const auto json = *Json::parse(verdict_json(judge_step({evidence}, {}), 1, 0));
     EXPECT_EQ(json.at("step"), 0);
     EXPECT_TRUE(json.at("share").is_null());
     EXPECT_TRUE(json.at("nodes").at(0).at("share").is_null());

@@ -4,6 +4,7 @@
 //
 //   hca=mlx5_0 port=1 gid=1 size=1048576 qps=4 depth=64 seconds=2 round_trips=1000 mtu=BYTES hardware=1 stops=1
 //   steps=pattern,latency,forward,backward,both,idle    forward: from who connects; idle: nothing, for `seconds`
+#include "lib/json.h"
 #include "lib/tcp.h"
 #include "lib/text.h"
 #include "tools/verbs_end.h"
@@ -14,7 +15,6 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <string>
 #include <thread>
@@ -23,7 +23,6 @@
 namespace {
 
 using namespace rdma_nccl;
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
@@ -75,8 +74,8 @@ public:
             }
             line.push_back(static_cast<char>(c));
         }
-        auto json = Json::parse(line, nullptr, false);
-        return json.is_object() ? json : Json::object();
+        const auto json = Json::parse(line);
+        return json && json->is_object() ? *json : Json::object();
     }
     [[nodiscard]] bool gone() const {
         pollfd waiting{::fileno(file_), POLLRDHUP, 0};

@@ -2,6 +2,7 @@
 // rdma-nccl-bench: one rank of `rdma-nccl bench`, on one GPU. Its order comes from the process that started it
 // (tools/bench_channel.h). `rdma-nccl-bench --probe [LIBRARY]` prints what this node has, as JSON.
 #include "lib/format.h"
+#include "lib/json.h"
 #include "lib/text.h"
 #include "tools/bench_channel.h"
 #include "tools/nccl_bench/measure.h"
@@ -11,14 +12,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <string>
 
 namespace {
 
 using namespace rdma_nccl;
-using Json = nlohmann::json;
-
 constexpr int exit_failed = 1;
 constexpr int exit_bad_line = 2;
 
@@ -155,8 +153,7 @@ NcclResult<void> run_rank(BenchChannel& channel) {
 
 int start(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "--probe") == 0) {
-        const auto text =
-            probe(argc > 2 ? argv[2] : "libnccl.so.2").dump(-1, ' ', true, Json::error_handler_t::replace);
+        const auto text = probe(argc > 2 ? argv[2] : "libnccl.so.2").dump();
         return std::puts(text.c_str()) < 0 || std::fflush(stdout) != 0 ? exit_failed : 0;
     }
     if (argc != 2 || std::strcmp(argv[1], "--rank") != 0) {

@@ -127,7 +127,8 @@ private:
         };
     }
 
-    NcclResult<BenchTimes> measure(Batches& batches, const Item& item, bool in_place, unsigned iterations, double factor) {
+    NcclResult<BenchTimes> measure(Batches& batches, const Item& item, bool in_place, unsigned iterations,
+                                   double factor) {
         const auto calls = calls_of(item, in_place);
         std::vector<double> seconds;
         for (unsigned i = 0; i < work_.repeats; ++i) {
@@ -220,8 +221,9 @@ private:
 
     /// The sum over all ranks.
     NcclResult<std::uint64_t> check(const Item& item, bool in_place) {
-        auto settings = TileSettings{work_.type, has_reduction(item.call.operation) ? std::string_view(work_.redop) : "none",
-                                     communicator_.ranks(), ++seed_};
+        auto settings =
+            TileSettings{work_.type, has_reduction(item.call.operation) ? std::string_view(work_.redop) : "none",
+                         communicator_.ranks(), ++seed_};
         const auto call = placed(item, in_place, 0);
         const auto& source = in_place ? receive_ : send_;
         const auto offset = static_cast<std::size_t>(call.send - source.at(0));

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// A JSON value. nlohmann/json parses and prints it, in json.cpp alone: its header takes most of the time in which a
+// file that includes it is compiled.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace rdma_nccl {
+
+class Json;
+struct JsonItem;
+struct JsonMember;
+
+/// A value that is not of the kind that is asked for, or not there.
+struct JsonError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+template<typename T>
+concept JsonText = std::convertible_to<T, std::string_view>;
+
+template<typename T>
+concept HasMappedType = requires {
+    typename T::mapped_type;
+};
+template<typename T>
+concept HasItems = requires(const T& items) {
+    typename T::value_type;
+    items.begin();
+};
+
+/// A map of texts becomes an object.
+template<typename T>
+concept JsonMap = HasMappedType<T> && std::constructible_from<Json, const typename T::mapped_type&>;
+
+/// Other containers become an array.
+template<typename T>
+concept JsonList = HasItems<T> && !HasMappedType<T> && !JsonText<T> && !std::same_as<typename T::value_type, char> &&
+                   std::constructible_from<Json, const typename T::value_type&>;
+
+template<typename T>
+concept JsonValue = std::constructible_from<Json, const T&>;
+
+template<typename T>
+concept JsonUnsigned = std::unsigned_integral<T> && !std::same_as<T, bool>;
+
+/// Null, a boolean, a number, a string, an array or an object whose members keep the order in which they were added.
+/// What is asked of the wrong kind throws JsonError: ask is_...() first of what comes from outside.
+class Json {
+public:
+    Json() noexcept;
+    Json(std::nullptr_t); // NOLINTBEGIN(google-explicit-constructor,hicpp-explicit-conversions): Json is a sum type
+    template<std::same_as<bool> T>
+    Json(T value) : Json(Bool{value}) {}
+    template<std::floating_point T>
+    Json(T value) : Json(Real{value}) {}
+    Json(std::string value) : Json(Text{std::move(value)}) {}
+    template<JsonText T>
+    Json(const T& value) : Json(Text{std::string(std::string_view(value))}) {}
+    template<std::signed_integral T>
+    Json(T value) : Json(Signed{value}) {}
+    template<JsonUnsigned T>
+    Json(T value) : Json(Unsigned{value}) {}
+    /// Null where there is no value.
+    template<JsonValue T>
+    Json(const std::optional<T>& value) {
+        if (value) {
+            *this = Json(*value);
+        }
+    }
+    template<JsonMap T>
+    Json(const T& map) : Json(object(members_of(map))) {}
+    template<JsonList T>
+    Json(const T& items) : Json(array(std::vector<Json>(items.begin(), items.end()))) {}
+    /// An object: {{"name", value}, ...}
+    Json(std::initializer_list<JsonItem> members); // NOLINTEND(google-explicit-constructor,hicpp-explicit-conversions)
+
+    Json(const Json& other);
+    Json(Json&& other) noexcept;
+    Json& operator=(Json other) noexcept; ///< by value: it may be a part of this one
+    ~Json();
+
+    static Json array();
+    static Json array(std::vector<Json> items);
+    static Json object();
+    /// Of several members of one name the last counts.
+    static Json object(std::vector<JsonMember> members);
+
+    [[nodiscard]] bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
+    [[nodiscard]] bool is_boolean() const { return std::holds_alternative<bool>(value_); }
+    [[nodiscard]] bool is_number() const { return is_number_integer() || std::holds_alternative<double>(value_); }
+    [[nodiscard]] bool is_number_integer() const {
+        return is_number_unsigned() || std::holds_alternative<std::int64_t>(value_);
+    }
+    /// An integer that is not negative.
+    [[nodiscard]] bool is_number_unsigned() const { return std::holds_alternative<std::uint64_t>(value_); }
+    [[nodiscard]] bool is_string() const { return std::holds_alternative<std::string>(value_); }
+    [[nodiscard]] bool is_array() const { return std::holds_alternative<std::vector<Json>>(value_); }
+    [[nodiscard]] bool is_object() const { return std::holds_alternative<std::vector<JsonMember>>(value_); }
+
+    /// A bool, a number (integers: within the range of T), a std::string, or a std::vector of one of them.
+    template<typename T>
+    [[nodiscard]] T get() const;
+    /// nullopt: it is no integer, or none within the range of T.
+    template<std::integral T>
+    [[nodiscard]] std::optional<T> integer() const {
+        if (const auto* const number = std::get_if<std::uint64_t>(&value_)) {
+            return std::in_range<T>(*number) ? std::optional(static_cast<T>(*number)) : std::nullopt;
+        }
+        const auto* const number = std::get_if<std::int64_t>(&value_);
+        return number && std::in_range<T>(*number) ? std::optional(static_cast<T>(*number)) : std::nullopt;
+    }
+    [[nodiscard]] const std::string& text() const;
+
+    /// Of an array or object; 0 of anything else.
+    [[nodiscard]] std::size_t size() const;
+    [[nodiscard]] bool empty() const { return size() == 0; }
+
+    /// Of an array.
+    [[nodiscard]] const Json* begin() const { return items().data(); }
+    [[nodiscard]] const Json* end() const { return begin() + items().size(); }
+    [[nodiscard]] const std::vector<Json>& items() const;
+    [[nodiscard]] const Json& at(std::size_t index) const;
+    [[nodiscard]] const Json& operator[](std::size_t index) const { return at(index); }
+    [[nodiscard]] Json& operator[](std::size_t index);
+    void push_back(Json item); ///< makes an array of null
+    Json& emplace_back();      ///< likewise: adds null, to be filled
+
+    /// Of an object.
+    [[nodiscard]] const std::vector<JsonMember>& members() const;
+    [[nodiscard]] const Json* find(std::string_view name) const; ///< nullptr: no such member, or no object
+    [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
+    [[nodiscard]] const Json& at(std::string_view name) const;
+    [[nodiscard]] const Json& operator[](std::string_view name) const { return at(name); }
+    [[nodiscard]] Json& operator[](std::string_view name); ///< adds it where it is missing; makes an object of null
+    /// The member's value, or `otherwise` where it is missing, or this is no object.
+    template<typename T>
+    [[nodiscard]] T value(std::string_view name, T otherwise) const {
+        const auto* const found = find(name);
+        return found ? found->get<T>() : otherwise;
+    }
+    [[nodiscard]] std::string value(std::string_view name, const char* otherwise) const {
+        return value(name, std::string(otherwise));
+    }
+    void update(Json other); ///< sets the other's members
+    void erase(std::string_view name);
+
+    /// Objects are equal whatever the order of their members.
+    friend bool operator==(const Json& one, const Json& other);
+
+    enum class NotUtf8 { Replaced, LeftOut };
+    friend std::ostream& operator<<(std::ostream& out, const Json& json);
+
+    /// In ASCII; on one line without `indent`.
+    [[nodiscard]] std::string dump(int indent = -1, NotUtf8 bytes = NotUtf8::Replaced) const;
+
+    /// nullopt: it is no JSON, or nested deeper than that.
+    static std::optional<Json> parse(std::string_view text, unsigned deepest = 64);
+
+private:
+    struct Bool {
+        bool value;
+    };
+    struct Real {
+        double value;
+    };
+    struct Text {
+        std::string value;
+    };
+    struct Signed {
+        std::int64_t value;
+    };
+    struct Unsigned {
+        std::uint64_t value;
+    };
+    explicit Json(Bool value);
+    explicit Json(Real value);
+    explicit Json(Text value);
+    explicit Json(Signed value);
+    explicit Json(Unsigned value);
+    [[nodiscard]] bool as_bool() const;
+    [[nodiscard]] double as_double() const;
+    [[noreturn]] static void throw_kind(const char* wanted);
+    template<JsonMap T>
+    static std::vector<JsonMember> members_of(const T& map);
+
+    std::variant<std::monostate, bool, std::uint64_t, std::int64_t, double, std::string, std::vector<Json>,
+                 std::vector<JsonMember>>
+        value_;
+};
+
+/// Of an object that is being made; its value is moved from.
+struct JsonItem {
+    JsonItem(std::string_view its_name, Json its_value) : name(its_name), value(std::move(its_value)) {}
+
+    std::string_view name;
+    mutable Json value;
+};
+
+struct JsonMember {
+    std::string name;
+    Json value;
+
+    friend bool operator==(const JsonMember&, const JsonMember&) = default;
+};
+
+inline Json null_if_empty(std::string_view text) {
+    return text.empty() ? Json() : Json(text);
+}
+
+template<JsonMap T>
+std::vector<JsonMember> Json::members_of(const T& map) {
+    std::vector<JsonMember> members;
+    members.reserve(map.size());
+    for (const auto& [name, value] : map) {
+        members.push_back({std::string(name), Json(value)});
+    }
+    return members;
+}
+
+template<typename T>
+T Json::get() const {
+    if constexpr (std::same_as<T, Json>) {
+        return *this;
+    } else if constexpr (std::same_as<T, bool>) {
+        return as_bool();
+    } else if constexpr (std::integral<T>) {
+        const auto number = integer<T>();
+        if (!number) {
+            throw_kind("an integer within its range");
+        }
+        return *number;
+    } else if constexpr (std::floating_point<T>) {
+        return static_cast<T>(as_double());
+    } else if constexpr (std::same_as<T, std::string>) {
+        return text();
+    } else {
+        T list;
+        for (const auto& item : items()) {
+            list.push_back(item.get<typename T::value_type>());
+        }
+        return list;
+    }
+}
+
+} // namespace rdma_nccl

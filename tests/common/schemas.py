@@ -1,0 +1,47 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""usage: schemas.py NAME FILE: is the report in FILE what doc/schema/NAME.json says? For tests in Python: check().
+
+The distribution's Python runs it and what imports it, as the package with jsonschema is for that one.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+
+import jsonschema
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", "schema")
+
+
+@functools.cache
+def _validator(name: str) -> jsonschema.Draft202012Validator:
+    with open(os.path.join(FOLDER, f"{name}.json"), encoding="ascii") as file:
+        schema = json.load(file)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def check(name: str, report: object) -> None:
+    """Raises an AssertionError that names the member."""
+    for error in _validator(name).iter_errors(report):
+        raise AssertionError(f"not as doc/schema/{name}.json has it: {error.json_path}: {error.message[:300]}")
+
+
+def main() -> int:
+    name, path = sys.argv[1:]
+    with open(path, encoding="ascii") as file:
+        report = json.load(file)
+    try:
+        check(name, report)
+    except AssertionError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
