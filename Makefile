@@ -39,10 +39,8 @@ $(srcdir)/configure: $(srcdir)/configure.ac $(wildcard $(srcdir)/m4/*.m4)
 # --- Flags ----------------------------------------------------------------------------------------------------------
 # Warnings are errors for who works on the code (a git checkout), not for who builds a release with a newer compiler.
 WERROR ?= $(if $(wildcard $(srcdir)/.git),-Werror)
-# Files that are compiled together may have names in their unnamed namespaces that are arguments in another. What clang
-# has against va_start() behind an enumeration is the declaration of spank_get_item() in Slurm's own header.
-shadow := $(if $(TOGETHER),$(if $(findstring clang,$(CXX)),,-Wno-subobject-linkage),-Wshadow)
-warnings := -Wall -Wextra -Wconversion -Wsign-conversion -Wformat=2 \
+# What clang has against va_start() behind an enumeration is the declaration of spank_get_item() in Slurm's own header.
+warnings := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wformat=2 \
 	-Wmissing-declarations $(if $(findstring clang,$(CXX)),-Wno-varargs) $(WERROR)
 
 # Sanitizers replace the run-time checks of the C library. (Some compilers predefine _FORTIFY_SOURCE, hence -U.)
@@ -56,12 +54,15 @@ ldflags  = -Wl,-z,relro,-z,now -Wl,--as-needed $(sanitize) $(LDFLAGS)
 
 # lib/ and plugin/ end up in a shared object inside srun and slurmstepd: nothing of the library is visible from outside,
 # of the plugin only what plugin/rdma_nccl.map names; unused functions can be dropped one by one.
-shared_code := -fPIC -fno-semantic-interposition -ffunction-sections -fdata-sections
+sections := -ffunction-sections -fdata-sections
+shared_code := -fPIC -fno-semantic-interposition $(sections)
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
+# What runs a million times in a process is made fast, where the rest is made small.
+fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log% lib/text lib/cpu_set lib/placement% lib/distance lib/topology)
 # Tests are compiled more often than they run: they do without the optimizer.
 quick := -O0 -U_FORTIFY_SOURCE
-code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(if $(filter tests/%,$1),$(quick))) \
-	$(if $(filter tools/nccl_bench/% tests/fake_nccl/%,$1),$(cuda_flags))
+code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(sections) $(if $(filter tests/%,$1),$(quick))) \
+	$(if $(filter tools/nccl_bench/% tests/fake_nccl/%,$1),$(cuda_flags)) $(if $(filter $(fast),$1),-O2)
 # Headers alone: both libraries are loaded when they are needed.
 cuda_flags := $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
 
@@ -72,32 +73,40 @@ has_bench := $(and $(HAVE_CUDA),$(HAVE_NCCL))
 everything := $(filter-out $(if $(has_bench),,tools/nccl_bench/% tests/fake_nccl/%),$(call find,*.cpp))
 sources = $(filter $1/%.cpp,$(everything))
 
-# `make TOGETHER=12` compiles the sources of a folder in groups of up to so many, each as one translation unit: a whole
-# build in a third of the time, a change of one file in twelve times the time. For builds that are used once.
-alone := tools/main.cpp tools/pages.cpp tools/nccl_bench/main.cpp \
-	$(filter examples/% tests/hold/% tests/bench/% tests/fuzz/%,$(everything))
-compiled := $(if $(TOGETHER),$(alone) $(shell $(srcdir)/build-aux/write-groups build/obj $(TOGETHER) \
-	$(filter-out $(alone),$(everything))),$(everything))
-objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(compiled)))
+objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(everything)))
 
 # Other flags (in config.mk or on the command line) or another Slurm: compile again. A source added or gone: link again.
 # These two files change when what they hold does. (A package brings headers with old dates, hence Slurm's number.)
+compiler_version = $(shell $(CXX) --version 2> /dev/null | head -n 1)
 slurm_number = $(shell grep -hs 'define SLURM_VERSION_NUMBER' $(SLURM_PREFIX)/include/slurm/slurm*.h)
-build/flags: text = $(CXX) $(FUZZ_CXX) $(cppflags) $(cuda_flags) $(cxxflags) $(hidden_code) $(ldflags) $(own_cxx_library) $(LIBS) $(slurm_number)
+build/flags: text = $(compiler_version) $(CXX) $(PRECOMPILED) $(fast) $(FUZZ_CXX) $(cppflags) $(cuda_flags) $(cxxflags) $(hidden_code) $(ldflags) $(own_cxx_library) $(LIBS) $(slurm_number)
 build/sources: text = $(everything)
 build/flags build/sources: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(text))' > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 # --- Compile and link -----------------------------------------------------------------------------------------------
-compile = $(CXX) $(cppflags) $(cxxflags) $(shadow) $(sanitize)
-# -MMD -MP: the compiler writes down which headers each object was made from, for the next run of make.
-build/obj/%.o: $(srcdir)/%.cpp build/flags
+compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
+# Most of the time goes to the headers of the C++ library. Those that most files include are compiled once with each
+# folder's flags. `make PRECOMPILED=no` and lint read the files without them, and find an include that is missing.
+# (lib/format.cpp includes fmt in a way of its own.)
+precompiled_suffix := $(if $(findstring clang,$(CXX)),pch,gch)
+precompiled_folders := $(if $(filter no,$(PRECOMPILED)),,lib plugin tools tests)
+precompiled_folder = $(if $(filter tests/fake_% lib/format,$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
+precompiled = $(patsubst %,build/obj/%/common.h,$(call precompiled_folder,$1))
+precompiled_headers := $(patsubst %,build/obj/%/common.h.$(precompiled_suffix),$(precompiled_folders))
+$(precompiled_headers): build/obj/%/common.h.$(precompiled_suffix): \
+		$(srcdir)/build-aux/common/library.h $(srcdir)/build-aux/common/tests.h build/flags
 	@mkdir -p $(@D)
-	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) -MMD -MP -c -o $@ $<
+	@[ -e build/obj/$*/common.h ] || \
+		echo '#include "build-aux/common/$(if $(filter tests,$*),tests,library).h"' > build/obj/$*/common.h
+	$(call say,CXX,$*/common.h)$(compile) $(call code,$*/) -x c++-header -o $@ build/obj/$*/common.h
 
-build/obj/%.o: build/obj/%.cpp build/flags
-	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) -MMD -MP -c -o $@ $<
+# -MMD -MP: the compiler writes down which headers each object was made from, for the next run of make.
+.SECONDEXPANSION:
+build/obj/%.o: $(srcdir)/%.cpp build/flags | $$(addsuffix .$(precompiled_suffix),$$(call precompiled,$$*))
+	@mkdir -p $(@D)
+	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) $(addprefix -include ,$(call precompiled,$*)) -MMD -MP -c -o $@ $<
 
 # The pages of --html are written as what they are; the program has them as literals.
 pages := $(patsubst $(srcdir)/tools/pages/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/pages/*))
@@ -106,7 +115,7 @@ $(pages): build/pages/%.inc: $(srcdir)/tools/pages/%
 	@mkdir -p $(@D)
 	@{ printf 'R"page('; cat $<; printf ')page"\n'; } > $@
 
-program = $(call say,LINK,$@)$(CXX) -pie $(ldflags) -o $@ $(filter %.o %.a,$^)
+program = $(call say,LINK,$@)$(CXX) -pie $(ldflags) -Wl,--gc-sections -o $@ $(filter %.o %.a,$^)
 
 # The command without its main() is an archive too: the unit tests call its parts.
 library  := build/librdma_nccl.a
@@ -205,20 +214,16 @@ gtest:
 # of the command what reads text of strangers.
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
 fuzz_tools := $(addprefix tools/run_,lines.cpp option_table.cpp \
-	option_values.cpp options.cpp rank_programs.cpp report.cpp report_json.cpp) tools/process.cpp tools/wall_time.cpp \
+	option_values.cpp options.cpp rank_programs.cpp report.cpp report_json.cpp) tools/command_line.cpp tools/print.cpp tools/process.cpp tools/wall_time.cpp \
 	$(addprefix tools/,bench_collective.cpp bench_order.cpp bench_work.cpp measure_member.cpp pairs_node.cpp \
 	pairs_order.cpp verbs_address.cpp)
 fuzz_sources := $(call sources,lib) $(fuzz_tools)
-fuzz_library = $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(if $(TOGETHER),\
-	$(shell $(srcdir)/build-aux/write-groups build/obj/for-fuzz $(TOGETHER) $(fuzz_sources)),$(fuzz_sources)))
+fuzz_library = $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(fuzz_sources))
 fuzz: $(fuzzers) ## build the fuzz tests (clang++)
 
 fuzz_compile = $(FUZZ_CXX) $(cppflags) -std=c++20 -O1 -gline-tables-only -fsanitize=fuzzer-no-link,address
 build/obj/for-fuzz/%.o: $(srcdir)/%.cpp build/flags
 	@mkdir -p $(@D)
-	$(call say,FUZZ,$*.cpp)$(fuzz_compile) -MMD -MP -c -o $@ $<
-
-build/obj/for-fuzz/%.o: build/obj/for-fuzz/%.cpp build/flags
 	$(call say,FUZZ,$*.cpp)$(fuzz_compile) -MMD -MP -c -o $@ $<
 
 $(fuzzers): build/tests/fuzz/%: build/obj/for-fuzz/tests/fuzz/%.o $(fuzz_library)
@@ -242,8 +247,8 @@ bench: ## measure against the named peers
 	@$(srcdir)/tests/bench/run
 
 demo: ## bring up a private Slurm of two nodes with the plugin, and run srun --rdma-nccl on it (as root)
-	@[ "$$(id -u)" != 0 ] || $(srcdir)/build-aux/deps
-	@$(MAKE) -j"$$(nproc)" all
+	@[ "$$(id -u)" != 0 ] || $(srcdir)/build-aux/quietly 'Packages, steps done' $(srcdir)/build-aux/deps
+	@$(srcdir)/build-aux/quietly 'Building, steps done' $(MAKE) -j"$$(nproc)" all
 	@$(srcdir)/tests/cluster/demo
 
 # --- Style ----------------------------------------------------------------------------------------------------------
@@ -257,27 +262,27 @@ check-format: ## say which C++ is not in the project's format
 
 # An object is newer than its source and every header it includes, so it stands for all of them: only what changed is
 # looked at again. Most of the time goes to the analyzer that follows paths through the code: it gets an eighth of its
-# usual budget. (With TOGETHER there are no such objects: all is looked at.) The tests do without clang-tidy: the compiler's warnings and the sanitizers watch them.
+# usual budget. The tests do without clang-tidy: the compiler's warnings and the sanitizers watch them.
 tidy_flags = -std=c++20 -Wall -Wextra $(cppflags) $(cuda_flags) -Xclang -analyzer-config -Xclang max-nodes=28000
 looked_at := $(filter-out tests/%,$(everything))
 lint: build/lint.ok ## look for likely mistakes (clang-tidy); only in what changed
-build/lint.ok: $(if $(TOGETHER),$(addprefix $(srcdir)/,$(looked_at)),$(looked_at:%.cpp=build/obj/%.o)) $(srcdir)/.clang-tidy
-	@$(srcdir)/build-aux/lint $(if $(TOGETHER),$(filter %.cpp,$^),$(patsubst build/obj/%.o,$(srcdir)/%.cpp,\
-		$(filter %.o,$(if $(filter %.clang-tidy,$?),$^,$?)))) -- $(tidy_flags)
+build/lint.ok: $(looked_at:%.cpp=build/obj/%.o) $(srcdir)/.clang-tidy
+	@$(srcdir)/build-aux/lint $(patsubst build/obj/%.o,$(srcdir)/%.cpp,\
+		$(filter %.o,$(if $(filter %.clang-tidy,$?),$^,$?))) -- $(tidy_flags)
 	@touch $@
 
 # --- Install --------------------------------------------------------------------------------------------------------
 # KIND:SOURCE:DESTINATION for each file; build-aux/install-files knows the kinds. One list, so that uninstall removes
 # what install put. Everything below etc/ that is not one of the two configuration files is an example.
 man_pages := $(foreach n,1 5 8,$(addprefix man$n/,$(notdir $(wildcard $(srcdir)/doc/*.$n))))
-data := $(shell cd $(srcdir) && find etc examples -type f ! -path etc/rdma-nccl.conf ! -path 'etc/plugstack.conf.d/*')
+data := $(shell cd $(srcdir) && find etc examples doc/schema -type f ! -path etc/rdma-nccl.conf ! -path 'etc/plugstack.conf.d/*')
 installed = $(if $(plugin),program:$(plugin):$(plugindir)/rdma_nccl.so) \
 	program:build/rdma-nccl:$(bindir)/rdma-nccl \
 	$(if $(rank_of_bench),program:$(rank_of_bench):$(bindir)/rdma-nccl-bench) \
 	config:$(srcdir)/etc/rdma-nccl.conf:$(sysconfdir)/rdma-nccl.conf \
 	config:$(srcdir)/etc/plugstack.conf.d/rdma-nccl.conf:$(sysconfdir)/slurm/plugstack.conf.d/rdma-nccl.conf \
 	$(foreach page,$(man_pages),data:$(srcdir)/doc/$(notdir $(page)):$(mandir)/$(page)) \
-	$(foreach file,$(data),data:$(srcdir)/$(file):$(datadir)/rdma-nccl/$(patsubst etc/%,%,$(file)))
+	$(foreach file,$(data),data:$(srcdir)/$(file):$(datadir)/rdma-nccl/$(patsubst doc/%,%,$(file:etc/%=%)))
 
 install: all ## install (prefix, bindir, sysconfdir, plugindir, ..., DESTDIR); keeps configuration files that exist
 	@$(srcdir)/build-aux/install-files put '$(DESTDIR)' $(installed)
