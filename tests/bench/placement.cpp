@@ -4,59 +4,14 @@
 // lines: the medians in milliseconds of CPU time.
 #include "lib/placement.h"
 #include "lib/hwloc_topology.h"
+#include "tests/bench/turns.h"
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
-#include <functional>
 
 using namespace rdma_nccl;
 
 namespace {
-
-[[noreturn]] void give_up(const std::string& why) {
-    std::fprintf(stderr, "placement: %s\n", why.c_str());
-    std::_Exit(1);
-}
-
-template<typename T>
-T must(Result<T> result) {
-    if (!result) {
-        give_up(result.error().message);
-    }
-    return std::move(*result);
-}
-
-double cpu_milliseconds() {
-    timespec time{};
-    (void)::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
-}
-
-struct Work {
-    const char* name;
-    std::function<void()> body;
-    std::vector<double> costs = {};
-};
-
-/// In turns, so that a machine that gets slower does so for all.
-template<std::size_t Count>
-void measure(std::array<Work, Count> all, unsigned rounds) {
-    for (unsigned round = 0; round < rounds; ++round) {
-        for (auto& work : all) {
-            const double start = cpu_milliseconds();
-            work.body();
-            work.costs.push_back(cpu_milliseconds() - start);
-        }
-    }
-    for (auto& work : all) {
-        const auto middle = work.costs.begin() + static_cast<std::ptrdiff_t>(work.costs.size() / 2);
-        std::nth_element(work.costs.begin(), middle, work.costs.end());
-        std::printf("%s %.4f\n", work.name, *middle);
-    }
-}
 
 /// As Slurm's block:cyclic has them: packages in turn.
 std::vector<CpuSet> cyclic_masks(const Topology& topology, std::size_t ranks) {
