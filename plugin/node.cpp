@@ -235,9 +235,12 @@ void take_turn(const Host& host, Clock::time_point deadline) {
     std::this_thread::sleep_until(std::min(Clock::now() + turn, deadline - time_for_slurmctld));
 }
 
-std::optional<SlurmsStep> ask_about(const Step& step, Clock::time_point deadline) {
+/// Empty where Slurm does not say.
+SlurmsStep ask_about(const Step& step, Clock::time_point deadline) {
     constexpr seconds longest(15); // slurmctld's own limit, MessageTimeout, is 10
-    return ask_slurm(step.job_id, step.step_id, step.heterogeneous, std::min(Clock::now() + longest, deadline));
+    return ask_slurm(step.job_id, step.step_id, step.heterogeneous)
+        .finish(std::min(Clock::now() + longest, deadline))
+        .value_or(SlurmsStep());
 }
 
 /// srun's note reaches the nodes of one component of a heterogeneous step only (srun.c, _launch_one_app). A node
@@ -246,9 +249,9 @@ void add_missing_note(Environment& environment, const Step& step, Clock::time_po
     if (step.note) {
         return;
     }
-    if (const auto known = ask_about(step, deadline)) {
+    if (const auto known = ask_about(step, deadline); !known.nodes.empty()) {
         environment.set(std::string(note_variable),
-                        write_note({step.job_id, step.step_id, known->head_node, known->head_address, 0, "", false}));
+                        write_note({step.job_id, step.step_id, known.head_node, known.head_address, 0, "", false}));
     }
 }
 
@@ -338,7 +341,7 @@ void plan_head_alone(NodeState& state, const Host& host, const ExchangeResult& e
         note->head_address = exchanged.head ? exchanged.head->text() : "";
     } else if ((!note || note->head_node.empty()) && !exchanged.srun_is_gone) {
         take_turn(host, deadline);
-        const auto known = ask_about(facts.step, deadline).value_or(SlurmsStep());
+        const auto known = ask_about(facts.step, deadline);
         note = note.value_or(StepNote{facts.step.job_id, facts.step.step_id, "", "", 0, "", false});
         note->head_node = known.head_node;
         note->head_address = known.head_address;
@@ -424,24 +427,33 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged,
     }
 }
 
-/// hosts=mount. Of the step only the ids that Slurm gives are believed: its environment is the user's.
-void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts, Clock::time_point deadline) {
-    const std::uint32_t job = host.job_id().value_or(0);
-    const std::uint32_t step = host.step_id().value_or(first_special_step);
+/// hosts=mount: which nodes the step has. Asked before the nodes agree, for then the step runs on all of them:
+/// slurmctld forgets a component of a heterogeneous step that has ended. Of the step only the ids that Slurm gives are
+/// believed: its environment is the user's.
+std::optional<ChildValue<SlurmsStep>> ask_for_nodes(const Settings& settings, const Host& host, bool heterogeneous) {
+    if (settings.hosts != HostsChoice::Mount || !settings.hosts_mount_allowed) {
+        return std::nullopt;
+    }
+    return ask_slurm(host.job_id().value_or(0), host.step_id().value_or(first_special_step), heterogeneous);
+}
+
+void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts, ChildValue<SlurmsStep>& asked,
+                   Clock::time_point deadline) {
     const auto own = read_etc_hosts();
-    const auto known =
-        ask_slurm(job, step, state.facts.step.heterogeneous, std::min(Clock::now() + timeout_of_slurmctld, deadline));
-    auto made = make_etc_hosts(hosts, known ? std::optional(known->nodes) : std::nullopt, own);
+    const auto known = asked.finish(std::min(Clock::now() + timeout_of_slurmctld, deadline)).value_or(SlurmsStep());
+    auto made = make_etc_hosts(hosts, known.nodes.empty() ? std::nullopt : std::optional(known.nodes), own);
     if (!made.warning.empty()) {
         state.warnings.insert(state.warnings.begin(), std::move(made.warning));
     }
     if (!made.text.empty()) {
-        state.etc_hosts = mounted_hosts(job, step, std::move(made.text));
+        state.etc_hosts =
+            mounted_hosts(host.job_id().value_or(0), host.step_id().value_or(first_special_step), std::move(made.text));
     }
 }
 
 /// hosts=file and hosts=mount.
-void write_hosts(NodeState& state, const Host& host, HostsTable hosts, Clock::time_point deadline) {
+void write_hosts(NodeState& state, const Host& host, HostsTable hosts, std::optional<ChildValue<SlurmsStep>>& asked,
+                 Clock::time_point deadline) {
     if (state.settings.hosts == HostsChoice::Off) {
         return;
     }
@@ -457,8 +469,8 @@ void write_hosts(NodeState& state, const Host& host, HostsTable hosts, Clock::ti
         }
         return;
     }
-    if (state.settings.hosts == HostsChoice::Mount && state.settings.hosts_mount_allowed) {
-        add_etc_hosts(state, host, hosts, deadline);
+    if (asked) {
+        add_etc_hosts(state, host, hosts, *asked, deadline);
     }
     const std::function<WrittenHosts()> write = [&] {
         const auto files = write_hosts_files(hosts, state.facts.environment, state.facts.step.name(), node);
@@ -580,6 +592,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         tell_log(state.plan.leave_alone_why);
         return std::nullopt;
     }
+    auto asked = ask_for_nodes(state.settings, host, state.facts.step.heterogeneous); // while the nodes agree
     const bool movable = offer || state.facts.step.node_count == 1;
     hold_ports_of_step(state, host, movable ? BlockChoice::Movable : BlockChoice::Fixed);
     if (offer) {
@@ -592,7 +605,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         // After task_init, Slurm puts the limit of the shell that submitted over the one that we raise (ulimits.c).
         (void)host.unset_variable("SLURM_RLIMIT_MEMLOCK");
     }
-    write_hosts(state, host, exchanged.hosts, deadline);
+    write_hosts(state, host, exchanged.hosts, asked, deadline);
     add_logs(state);
     if (key && !environment.get_users(token_variable)) {
         state.tasks_key = key_text(derive_key(*key, KeyPurpose::Tasks));

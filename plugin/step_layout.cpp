@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/step_layout.h"
 
-#include "lib/child_value.h"
 #include "lib/head.h"
 #include "lib/hostlist.h"
 #include "lib/text.h"
@@ -17,16 +16,6 @@
 #include <utility>
 
 namespace rdma_nccl {
-
-template<>
-inline constexpr std::string_view message_name<SlurmsStep> = "step";
-
-void fields(auto& f, Is<SlurmsStep> auto& m) {
-    constexpr std::size_t most_nodes = 65536;
-    f("nodes", m.nodes, most_nodes);
-    f("head_node", m.head_node);
-    f("head_address", m.head_address);
-}
 
 namespace {
 
@@ -191,8 +180,7 @@ StepLayout load_nodes(std::uint32_t job_id, std::uint32_t step_id, bool heteroge
 
 } // namespace
 
-std::optional<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job,
-                                    std::chrono::steady_clock::time_point deadline) {
+ChildValue<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
     const std::function<SlurmsStep()> ask = [=] {
         SlurmsStep step;
         if (const auto layout = load_step_layout(job_id, step_id, heterogeneous_job)) {
@@ -205,8 +193,7 @@ std::optional<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id,
         return step;
     };
     // A log file of Slurm's, closed, would make room for a connection to slurmctld, and the log's lines would go there.
-    auto step = ChildValue<SlurmsStep>::start(ask, {}, Inherit::All).finish(deadline);
-    return step && !step->nodes.empty() ? step : std::nullopt;
+    return ChildValue<SlurmsStep>::start(ask, {}, Inherit::All);
 }
 
 std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {

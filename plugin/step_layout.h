@@ -3,6 +3,7 @@
 // also by one on each node.
 #pragma once
 
+#include "lib/child_value.h"
 #include "lib/exchange_plan.h"
 #include "lib/settings.h"
 #include "lib/step.h"
@@ -35,10 +36,19 @@ struct SlurmsStep {
     std::string head_address; ///< numeric; empty: not known
 };
 
-/// load_step_layout() in a child of slurmstepd: slurmctld may be busy, and the name service may hang. nullopt when
-/// Slurm does not say, or not by then.
-std::optional<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job,
-                                    std::chrono::steady_clock::time_point deadline);
+template<>
+inline constexpr std::string_view message_name<SlurmsStep> = "step";
+
+void fields(auto& f, Is<SlurmsStep> auto& m) {
+    constexpr std::size_t most_nodes = 65536;
+    f("nodes", m.nodes, most_nodes);
+    f("head_node", m.head_node);
+    f("head_address", m.head_address);
+}
+
+/// load_step_layout() in a child of slurmstepd: slurmctld may be busy, and the name service may hang. What finish()
+/// gives has no nodes when Slurm does not say.
+ChildValue<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
 
 /// A note that says so, with a numeric address that other nodes can use, if the node's resolves to one.
 StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optional<StepLayout>& layout);
