@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric.h"
 
-#include "lib/expected_gids.h"
 #include "lib/fabric_hca.h"
 #include "lib/fabric_notes.h"
 #include "lib/gpus.h"
@@ -63,17 +62,14 @@ Fabric read_fabric(const Root& root, const SilentHcas& silent, GidTables tables)
     fabric.hcas = read_hcas(root, silent, notes);
     for (auto& hca : fabric.hcas) {
         if (!hca.answers) { // its GIDs tell which interfaces its driver has, too
-            read_gid_tables(root, hca, {});
+            read_gid_tables(root, hca);
         }
     }
     fabric.netdevs = read_netdevs(root, netdevs_of_silent(fabric.hcas), notes);
     const bool has_addresses = add_known_addresses(root, fabric.netdevs, notes);
     for (auto& hca : fabric.hcas) {
         if (hca.answers) {
-            read_gid_tables(root, hca, [&](const Port& port) {
-                return tables == GidTables::Expected && has_addresses &&
-                       ExpectedGids(fabric.netdevs, hca, port).are_all_in(port.gids);
-            });
+            read_gid_tables(root, hca, tables == GidTables::Expected && has_addresses ? &fabric.netdevs : nullptr);
         }
     }
     if (!has_addresses) {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric_hca.h"
 
+#include "lib/expected_gids.h"
 #include "lib/fabric_parse.h"
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
 #include "lib/text.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <iterator>
+#include <optional>
 #include <string_view>
 
 namespace rdma_nccl {
@@ -76,23 +78,22 @@ void read_gid_netdev(const Result<Directory>& netdevs, std::string_view slot, Gi
     }
 }
 
-/// False: there is no such slot.
-bool read_slot(const GidTable& table, const std::string& slot, unsigned index, Port& port, Notes& notes) {
+/// Fails when the slot cannot be read.
+Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned index, Port& port, Notes& notes) {
     const auto text = table.values->read(slot, short_file);
-    if (!text && text.error().os_error == ENOENT) {
-        return false;
+    if (!text) {
+        return tl::unexpected(text.error());
     }
-    if (text && *text == empty_slot) { // most slots
-        return true;
+    if (*text == empty_slot) { // most slots
+        return {};
     }
-    const auto value = text ? parse_gid(*text) : std::nullopt;
+    const auto value = parse_gid(*text);
     if (!value) {
-        notes.add(text ? format_text("gids/{}: '{}' is no GID", slot, printable(*text, 40))
-                       : format_text("gids/{}", text.error().message));
-        return true;
+        notes.add(format_text("gids/{}: '{}' is no GID", slot, printable(*text, 40)));
+        return {};
     }
     if (*value == IpAddress()) {
-        return true;
+        return {};
     }
     Gid gid;
     gid.index = index;
@@ -100,11 +101,11 @@ bool read_slot(const GidTable& table, const std::string& slot, unsigned index, P
     read_gid_type(table.types, slot, gid);
     read_gid_netdev(table.netdevs, slot, gid, notes);
     port.gids.push_back(std::move(gid));
-    return true;
+    return {};
 }
 
-/// Slot after slot until what was read suffices. False: it did not, up to the first number that there is none of.
-bool read_until_enough(const GidTable& table, const GidsSuffice& suffice, Port& port, Notes& notes) {
+/// Slot after slot until all that is expected was seen. False: it was not, up to the first one that cannot be read.
+bool read_until_enough(const GidTable& table, const ExpectedGids& expected, Port& port, Notes& notes) {
     while (port.gid_table_length < most_slots) {
         const auto index = static_cast<unsigned>(port.gid_table_length);
         const auto before = port.gids.size();
@@ -112,16 +113,17 @@ bool read_until_enough(const GidTable& table, const GidsSuffice& suffice, Port& 
             return false;
         }
         port.gid_table_length = index + 1;
-        if (port.gids.size() > before && suffice(port)) {
+        if (port.gids.size() > before && expected.are_all_in(port.gids)) {
             return true;
         }
     }
     return false;
 }
 
-void read_gids(const Root& root, const std::string& port_path, Port& port, const GidsSuffice& suffice, Notes& notes) {
+void read_gids(const Root& root, const std::string& port_path, Port& port, const std::optional<ExpectedGids>& expected,
+               Notes& notes) {
     const GidTable table(root, port_path);
-    if (table.values && suffice && read_until_enough(table, suffice, port, notes)) {
+    if (table.values && expected && read_until_enough(table, *expected, port, notes)) {
         return;
     }
     const auto slots = table.values ? table.values->list() : tl::unexpected(table.values.error());
@@ -135,8 +137,8 @@ void read_gids(const Root& root, const std::string& port_path, Port& port, const
             notes.add(format_text("gids/{}: {}", printable(slot, 40), index ? "beyond what is looked at" : "no slot"));
         } else if (*index >= port.gid_table_length) {
             port.gid_table_length = *index + 1;
-            if (!read_slot(table, slot, *index, port, notes)) {
-                notes.add(format_text("gids/{}: {}", slot, std::strerror(ENOENT)));
+            if (const auto read = read_slot(table, slot, *index, port, notes); !read) {
+                notes.add(format_text("gids/{}", read.error().message));
             }
         }
     }
@@ -248,14 +250,14 @@ Hca read_hca_place(const Root& root, const std::string& name) {
     return hca;
 }
 
-void read_gid_tables(const Root& root, Hca& hca, const GidsSuffice& suffice) {
+void read_gid_tables(const Root& root, Hca& hca, const std::vector<Netdev>* netdevs) {
     for (auto& port : hca.ports) {
         const auto path = format_text("{}/{}/ports/{}", class_directory, hca.name, port.number);
         if (!root.exists(path)) {
             continue; // it was there a moment ago, or read_port() has said why not
         }
         Notes notes;
-        read_gids(root, path, port, suffice, notes);
+        read_gids(root, path, port, netdevs ? std::optional(ExpectedGids(*netdevs, hca, port)) : std::nullopt, notes);
         std::ranges::move(notes.take(), std::back_inserter(port.problems));
         for (const auto& gid : port.gids) {
             if (!gid.netdev.empty()) {

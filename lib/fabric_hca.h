@@ -4,7 +4,6 @@
 #include "lib/fabric.h"
 #include "lib/fabric_notes.h"
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,11 +14,9 @@ namespace rdma_nccl {
 /// device goes to `notes`. Hca::netdevs has those of the PCI function; GID tables and Port::netdev_gbps are not read.
 std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& notes);
 
-/// Whether the entries that a port has by now are all that matter; asked after each. None: tables are read whole.
-using GidsSuffice = std::function<bool(const Port& port)>;
-
-/// Adds the GID tables, and their interfaces to Hca::netdevs.
-void read_gid_tables(const Root& root, Hca& hca, const GidsSuffice& suffice);
+/// Adds the GID tables, and their interfaces to Hca::netdevs. With `netdevs`, which have all their addresses, a table
+/// is read only until what it must have was seen (lib/expected_gids.h); without, to its end.
+void read_gid_tables(const Root& root, Hca& hca, const std::vector<Netdev>* netdevs = nullptr);
 
 /// Only where it hangs: name, PCI path, NUMA node, local CPUs, driver; asks no driver of a device.
 Hca read_hca_place(const Root& root, const std::string& name);

@@ -50,6 +50,24 @@ TEST(Inspect, ConfigurationFilesAreTheSameThroughAChild) {
     EXPECT_EQ(bounded.fabric.problems, alone.fabric.problems);
 }
 
+/// A plan needs four slots of eight; where the user has NCCL take another one, all count.
+TEST(Inspect, ReadsGidTablesAsFarAsThePlanNeeds) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.1.0.5", test::below_root_port("50", "53"));
+    machine.tree().file("/ip-addresses", "eth0 10.1.0.5/24\n");
+    Settings settings;
+    settings.root = machine.tree().path();
+    const auto slots = [&](const Environment& environment) {
+        return inspect_node(settings, environment, {}).value().fabric.hcas.at(0).ports.at(0).gid_table_length;
+    };
+    EXPECT_EQ(slots({}), 4U);
+    Environment wish;
+    wish.set("NCCL_IB_GID_INDEX", "6");
+    EXPECT_EQ(slots(wish), 8U);
+    settings.gid = 6;
+    EXPECT_EQ(slots({}), 8U);
+}
+
 TEST(Inspect, FilesThatHangCountAsAbsent) {
     Machine machine;
     machine.connectx("mlx5_0", "eth0", "10.0.0.5", test::below_root_port("50", "53"));
