@@ -92,7 +92,7 @@ compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
 # (lib/format.cpp includes fmt in a way of its own.)
 precompiled_suffix := $(if $(findstring clang,$(CXX)),pch,gch)
 precompiled_folders := $(if $(filter no,$(PRECOMPILED)),,lib plugin tools tests)
-precompiled_folder = $(if $(filter tests/fake_% lib/format,$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
+precompiled_folder = $(if $(filter tests/fake_% lib/format $(fast),$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
 precompiled = $(patsubst %,build/obj/%/common.h,$(call precompiled_folder,$1))
 precompiled_headers := $(patsubst %,build/obj/%/common.h.$(precompiled_suffix),$(precompiled_folders))
 $(precompiled_headers): build/obj/%/common.h.$(precompiled_suffix): \
@@ -104,7 +104,7 @@ $(precompiled_headers): build/obj/%/common.h.$(precompiled_suffix): \
 
 # -MMD -MP: the compiler writes down which headers each object was made from, for the next run of make.
 .SECONDEXPANSION:
-build/obj/%.o: $(srcdir)/%.cpp build/flags | $$(addsuffix .$(precompiled_suffix),$$(call precompiled,$$*))
+build/obj/%.o: $(srcdir)/%.cpp build/flags $$(addsuffix .$(precompiled_suffix),$$(call precompiled,$$*))
 	@mkdir -p $(@D)
 	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) $(addprefix -include ,$(call precompiled,$*)) -MMD -MP -c -o $@ $<
 
