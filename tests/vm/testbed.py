@@ -11,6 +11,7 @@ import unittest
 from dataclasses import dataclass
 
 from images import HERE, get_image
+from keeper import has_ended
 from lab import Command, Result, start
 from project import run_inside
 from state import State
@@ -29,15 +30,18 @@ class Lab:
 
     def __init__(self, suite: str, options: tuple[str, ...] = ()):
         self.suite = suite
+        self._options = options
         self._ours = "VM_LAB" not in os.environ
-        directory = self._up("--suite", suite, "--slurm", *options) if self._ours else os.environ["VM_LAB"]
+        self._port = 18600  # of the last transfer: no two share one
+        self._enter(self._up() if self._ours else os.environ["VM_LAB"])
+
+    def _enter(self, directory: str) -> None:
         self.state = State.find("vm", directory)
         self.nodes = list(self.state.machines())
         self.changed = True  # since the last reset of the fabric
-        self._port = 18600  # of the last transfer: no two share one
 
-    def _up(self, *arguments: str) -> str:
-        command = [VM, "up", "--owner", str(os.getpid()), *arguments]
+    def _up(self) -> str:
+        command = [VM, "up", "--owner", str(os.getpid()), "--suite", self.suite, "--slurm", *self._options]
         result = subprocess.run(command, text=True, capture_output=True, check=False)
         if result.returncode != 0:
             raise RuntimeError(result.stdout + result.stderr)
@@ -46,6 +50,12 @@ class Lab:
     def down(self) -> None:
         if self._ours:
             subprocess.run([VM, "down", "--dir", self.state.directory], check=True)
+
+    def restart_if_broken(self) -> None:
+        """The test in which a guest's kernel crashed has failed; those after it have new guests."""
+        if self._ours and any(has_ended(self.state, node) for node in self.nodes):
+            self.down()
+            self._enter(self._up())
 
     def start(self, node: str, *command: str, user: str | None = None) -> Command:
         return start(self.state, node, list(command), user)
@@ -157,6 +167,7 @@ class LabTest(unittest.TestCase):
     def setUp(self):
         began = time.monotonic()
         self.addCleanup(lambda: print(f"{time.monotonic() - began:.1f} s", end=" ", file=sys.stderr))
+        self.lab.restart_if_broken()
         self.lab.reset()
 
     def assert_transfer(self, server: End, client: End, transfer=pingpong) -> None:
