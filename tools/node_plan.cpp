@@ -75,11 +75,11 @@ int NodePlan::exit_code() const {
     return plan.fabric.used().empty() ? 2 : plan.warnings.empty() ? 0 : 1;
 }
 
-Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings, std::chrono::milliseconds patience,
+Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings, std::chrono::milliseconds timeout,
                            const RanksWanted& ranks, GidTables tables) {
     auto environment = Environment::from(environ);
     restore_note(environment);
-    auto facts = inspect_node(settings, environment, {}, patience, false, tables);
+    auto facts = inspect_node(settings, environment, {}, timeout, false, tables);
     if (!facts) {
         return tl::unexpected(facts.error());
     }
