@@ -203,6 +203,18 @@ void leave_out_expensive(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     }
 }
 
+/// The whole machine: what this process may use of it is in its masks, and differs from task to task.
+void set_flags(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
+    constexpr unsigned long whole = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
+#if HWLOC_API_VERSION >= 0x00020800
+    constexpr unsigned long lean = HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS;
+    if (hwloc.topology_set_flags(topology, whole | lean) == 0) {
+        return; // else the library is older than the header
+    }
+#endif
+    (void)hwloc.topology_set_flags(topology, whole);
+}
+
 Result<HwlocTopology> load(const HwlocLibrary& hwloc, Devices devices, const std::string& xml) {
     hwloc_topology_t raw = nullptr;
     if (hwloc.topology_init(&raw) != 0) {
@@ -210,12 +222,15 @@ Result<HwlocTopology> load(const HwlocLibrary& hwloc, Devices devices, const std
     }
     HwlocTopology topology(raw, HwlocDestroy{hwloc.topology_destroy});
     leave_out_expensive(hwloc, raw);
-    // The whole machine: what this process may use of it is in its masks, and differs from task to task.
-    (void)hwloc.topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+    set_flags(hwloc, raw);
     (void)hwloc.topology_set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
     (void)hwloc.topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
     if (devices == Devices::Read) {
         (void)hwloc.topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    } else {
+        for (const auto type : {HWLOC_OBJ_GROUP, HWLOC_OBJ_DIE}) { // of which hwloc reads two files for each CPU
+            (void)hwloc.topology_set_type_filter(raw, type, HWLOC_TYPE_FILTER_KEEP_NONE);
+        }
     }
     if (!xml.empty() && hwloc.topology_set_xml(raw, xml.c_str()) != 0) {
         return fail(format_text("{}: hwloc cannot read it: {}", xml, ::strerror(errno)), errno);

@@ -63,13 +63,15 @@ void tell(const NodeState& state, std::string_view text) {
     tell_user(format_text("{}: {}", state.facts.host_name, text));
 }
 
-/// Carries out a list of variables; false when Slurm refused one.
-bool apply_variables(Host& host, const std::vector<Variable>& variables) {
+/// Carries out a list of variables, where `now` is not yet so: Slurm clears 256 KiB for each that it sets
+/// (src/common/env.c, setenvpf). False when it refused one.
+bool apply_variables(Host& host, const Environment& now, const std::vector<Variable>& variables) {
     bool good = true;
     for (const auto& variable : variables) {
-        if (variable.action == VariableAction::Set) {
+        const auto value = now.get(variable.name);
+        if (variable.action == VariableAction::Set && value != variable.value) {
             good = host.set_variable(variable.name, variable.value) && good;
-        } else if (variable.action == VariableAction::Unset) {
+        } else if (variable.action == VariableAction::Unset && value) {
             good = host.unset_variable(variable.name) && good;
         }
     }
@@ -611,7 +613,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         state.tasks_key = key_text(derive_key(*key, KeyPurpose::Tasks));
     }
     const auto variables = variables_of(state);
-    if (!apply_variables(host, variables)) {
+    if (!apply_variables(host, environment, variables)) {
         state.warnings.emplace_back("Slurm refused to set a variable");
     }
     mark(host, state, variables);
@@ -670,7 +672,7 @@ int node_start_task(const NodeState& state, Host& host) {
     }
     // Once more for all: a container plugin may have put its image's variables over ours meanwhile
     // (facts/launchers.md 4.5).
-    (void)apply_variables(host, all);
+    (void)apply_variables(host, now, all);
     mark(host, state, all);
     tell_task_details(state, task, variables);
     tell_placement(state, task, now, placed);
