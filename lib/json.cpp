@@ -14,6 +14,28 @@ namespace rdma_nccl {
 
 namespace {
 
+/// Of several members of one name the last stays.
+void erase_doubles(std::vector<JsonMember>& members) {
+    std::set<std::string_view> seen;
+    std::vector<const JsonMember*> doubles;
+    std::for_each(members.rbegin(), members.rend(), [&](const JsonMember& member) {
+        if (!seen.insert(member.name).second) {
+            doubles.push_back(&member);
+        }
+    });
+    if (!doubles.empty()) {
+        std::vector<JsonMember> kept;
+        for (auto& member : members) {
+            if (!doubles.empty() && doubles.back() == &member) {
+                doubles.pop_back();
+            } else {
+                kept.push_back(std::move(member));
+            }
+        }
+        members = std::move(kept);
+    }
+}
+
 /// The parser's events, made a tree of.
 class Builder {
 public:
@@ -36,6 +58,7 @@ public:
     bool start_array(std::size_t /*size*/) { return open(); }
     bool end_object() {
         auto members = std::move(open_.back().members);
+        erase_doubles(members);
         return close(Json::object(std::move(members)));
     }
     bool end_array() {
@@ -86,28 +109,6 @@ private:
     std::vector<Open> open_;
 };
 
-/// Of several members of one name the last stays.
-void erase_doubles(std::vector<JsonMember>& members) {
-    std::set<std::string_view> seen;
-    std::vector<const JsonMember*> doubles;
-    std::for_each(members.rbegin(), members.rend(), [&](const JsonMember& member) {
-        if (!seen.insert(member.name).second) {
-            doubles.push_back(&member);
-        }
-    });
-    if (!doubles.empty()) {
-        std::vector<JsonMember> kept;
-        for (auto& member : members) {
-            if (!doubles.empty() && doubles.back() == &member) {
-                doubles.pop_back();
-            } else {
-                kept.push_back(std::move(member));
-            }
-        }
-        members = std::move(kept);
-    }
-}
-
 /// The library prints what is no container: escapes, numbers, bytes that are no UTF-8.
 class Printer {
 public:
@@ -118,12 +119,12 @@ public:
             print_all(json.items(), '[', ']', level, [&](const Json& item) { print(item, level + 1); });
         } else if (json.is_object()) {
             print_all(json.members(), '{', '}', level, [&](const JsonMember& member) {
-                print_leaf(member.name);
+                print_text(member.name);
                 text_ += indent_ < 0 ? ":" : ": ";
                 print(member.value, level + 1);
             });
         } else if (json.is_string()) {
-            print_leaf(json.text());
+            print_text(json.text());
         } else if (json.is_boolean()) {
             text_ += json.get<bool>() ? "true" : "false";
         } else if (const auto number = json.integer<std::uint64_t>()) {
@@ -139,6 +140,17 @@ public:
     std::string take() { return std::move(text_); }
 
 private:
+    void print_text(const std::string& text) {
+        const bool plain =
+            std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+        if (plain) { // as nearly all is
+            text_ += '"';
+            text_ += text;
+            text_ += '"';
+        } else {
+            print_leaf(text);
+        }
+    }
     void print_leaf(const nlohmann::json& leaf) { text_ += leaf.dump(-1, ' ', true, bytes_); }
 
     void print_all(const auto& all, char open, char close, int level, const auto& print_one) {
@@ -212,7 +224,6 @@ Json Json::object() {
 }
 
 Json Json::object(std::vector<JsonMember> members) {
-    erase_doubles(members);
     Json json;
     json.value_ = std::move(members);
     return json;

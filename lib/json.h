@@ -94,7 +94,7 @@ public:
     static Json array();
     static Json array(std::vector<Json> items);
     static Json object();
-    /// Of several members of one name the last counts.
+    /// Their names differ.
     static Json object(std::vector<JsonMember> members);
 
     [[nodiscard]] bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
@@ -165,7 +165,7 @@ public:
     /// In ASCII; on one line without `indent`.
     [[nodiscard]] std::string dump(int indent = -1, NotUtf8 bytes = NotUtf8::Replaced) const;
 
-    /// nullopt: it is no JSON, or nested deeper than that.
+    /// nullopt: it is no JSON, or nested deeper than that. Of several members of one name the last counts.
     static std::optional<Json> parse(std::string_view text, unsigned deepest = 64);
 
 private:

@@ -80,6 +80,12 @@ KeyValue split_once(std::string_view text, char separator) {
 }
 
 std::optional<std::uint64_t> parse_size(std::string_view text) {
+    for (const std::string_view bytes : {"iB", "B", "b"}) {
+        if (text.ends_with(bytes)) {
+            text.remove_suffix(bytes.size());
+            break;
+        }
+    }
     constexpr std::string_view units = "kKmMgGtT";
     const auto unit = text.empty() ? std::string_view::npos : units.find(text.back());
     const unsigned shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<unsigned>(unit) / 2 + 1);

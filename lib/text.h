@@ -41,7 +41,7 @@ std::optional<T> parse_number(std::string_view text, int base = 10) {
     return value;
 }
 
-/// Bytes: "8", "512K", "32m", "2G", "1T", powers of 1024; nullopt for others, and for more than 64 bits hold.
+/// Bytes: "8", "512K", "32m", "2GB", "1TiB", powers of 1024; nullopt for others, and for more than 64 bits hold.
 std::optional<std::uint64_t> parse_size(std::string_view text);
 
 /// The entry of `words` that a user most likely meant by `word` (edit distance, prefix), or nullopt when none is near.

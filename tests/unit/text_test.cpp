@@ -36,6 +36,17 @@ TEST(Text, NumbersAreWholeOrNothing) {
     }
 }
 
+TEST(Text, SizesHaveUnitsOrNone) {
+    EXPECT_EQ(parse_size("8"), 8U);
+    EXPECT_EQ(parse_size("64kb"), 65536U);
+    for (const auto* const text : {"1048576", "1024K", "1m", "1MB", "1MiB", "1048576B"}) {
+        EXPECT_EQ(parse_size(text), 1U << 20) << text;
+    }
+    for (const auto* const text : {"", "M", "MB", "B", "1.5M", "1MM", "-1", "1 M", "16777216T"}) {
+        EXPECT_EQ(parse_size(text), std::nullopt) << text;
+    }
+}
+
 TEST(Text, NearestWordIsNearOrNone) {
     const Parts words = {"layout", "verbose", "port", "port_range"};
     EXPECT_EQ(nearest_word("layuot", words), "layout");
