@@ -227,10 +227,6 @@ Result<HwlocTopology> load(const HwlocLibrary& hwloc, Devices devices, const std
     (void)hwloc.topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
     if (devices == Devices::Read) {
         (void)hwloc.topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-    } else {
-        for (const auto type : {HWLOC_OBJ_GROUP, HWLOC_OBJ_DIE}) { // of which hwloc reads two files for each CPU
-            (void)hwloc.topology_set_type_filter(raw, type, HWLOC_TYPE_FILTER_KEEP_NONE);
-        }
     }
     if (!xml.empty() && hwloc.topology_set_xml(raw, xml.c_str()) != 0) {
         return fail(format_text("{}: hwloc cannot read it: {}", xml, ::strerror(errno)), errno);
