@@ -39,7 +39,7 @@ $(srcdir)/configure: $(srcdir)/configure.ac $(wildcard $(srcdir)/m4/*.m4)
 # --- Flags ----------------------------------------------------------------------------------------------------------
 # Warnings are errors for who works on the code (a git checkout), not for who builds a release with a newer compiler.
 WERROR ?= $(if $(wildcard $(srcdir)/.git),-Werror)
-# What clang has against va_start() behind an enumeration is the declaration of spank_get_item() in Slurm's own header.
+# clang warns about va_start() after an enum parameter, but Slurm's header declares spank_get_item() just like that.
 warnings := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wformat=2 \
 	-Wmissing-declarations $(if $(findstring clang,$(CXX)),-Wno-varargs) $(WERROR)
 
@@ -57,7 +57,7 @@ ldflags  = -Wl,-z,relro,-z,now -Wl,--as-needed $(sanitize) $(LDFLAGS)
 sections := -ffunction-sections -fdata-sections
 shared_code := -fPIC -fno-semantic-interposition $(sections)
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
-# What runs a million times in a process is made fast, where the rest is made small.
+# Compile hot code for speed (-O2) when the rest is compiled for size (-Os).
 fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log% lib/text lib/cpu_set lib/placement% lib/distance lib/topology)
 # Tests are compiled more often than they run: they do without the optimizer.
 quick := -O0 -U_FORTIFY_SOURCE
@@ -87,8 +87,8 @@ build/flags build/sources: FORCE
 
 # --- Compile and link -----------------------------------------------------------------------------------------------
 compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
-# Most of the time goes to the headers of the C++ library. Those that most files include are compiled once with each
-# folder's flags. `make PRECOMPILED=no` and lint read the files without them, and find an include that is missing.
+# C++ library headers take most of the compile time. Those that most files include are precompiled once with each
+# folder's flags. `make PRECOMPILED=no` and lint do not use them, and so find missing includes.
 # (lib/format.cpp includes fmt in a way of its own.)
 precompiled_suffix := $(if $(findstring clang,$(CXX)),pch,gch)
 precompiled_folders := $(if $(filter no,$(PRECOMPILED)),,lib plugin tools tests)
@@ -262,7 +262,7 @@ check-format: ## say which C++ is not in the project's format
 
 # An object is newer than its source and every header it includes, so it stands for all of them: only what changed is
 # looked at again. Most of the time goes to the analyzer that follows paths through the code: it gets an eighth of its
-# usual budget. The tests do without clang-tidy: the compiler's warnings and the sanitizers watch them.
+# usual budget. clang-tidy skips the tests: compiler warnings and sanitizers cover them.
 tidy_flags = -std=c++20 -Wall -Wextra $(cppflags) $(cuda_flags) -Xclang -analyzer-config -Xclang max-nodes=28000
 looked_at := $(filter-out tests/%,$(everything))
 lint: build/lint.ok ## look for likely mistakes (clang-tidy); only in what changed

@@ -22,7 +22,7 @@ Names interfaces_of(const std::vector<Netdev>& netdevs, const Hca& hca, const Po
     return names;
 }
 
-/// Adds what stands on them, level by level.
+/// Adds all interfaces stacked on them.
 void add_what_stands_on(Names& names, const std::vector<Netdev>& netdevs) {
     for (bool more = true; more;) {
         more = false;

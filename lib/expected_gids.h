@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which entries a RoCE port's GID table must have, so that reading it can end before its many empty slots: of a table
-// with 256 slots usually the first four are in use.
+// The entries that a RoCE port's GID table must have: reading can stop after them and skip the empty slots. Usually
+// only the first four of 256 slots are in use.
 #pragma once
 
 #include "lib/fabric.h"
@@ -11,16 +11,16 @@
 
 namespace rdma_nccl {
 
-/// The kernel makes an entry of each RoCE version for each address of the port's interface and of what stands on it, a
-/// VLAN or a bond (drivers/infiniband/core/roce_gid_mgmt.c), and no two of the same address, version and interface
-/// (cache.c). What else is in a table belongs to other network namespaces, and no plan uses it.
+/// For each RoCE version, the kernel adds one entry per address of the port's interface and of the VLANs or bonds
+/// above it (drivers/infiniband/core/roce_gid_mgmt.c), never twice the same address, version and interface
+/// (cache.c). Other entries belong to other network namespaces, and no plan uses them.
 class ExpectedGids {
 public:
     /// `netdevs`: with all their addresses.
     ExpectedGids(const std::vector<Netdev>& netdevs, const Hca& hca, const Port& port);
 
-    /// Whether both versions of each are there. False where a table has to be read to its end: nothing better than
-    /// link-local addresses is expected (what else it has tells why), or a device has one version only.
+    /// Whether both versions of each are there. False if the table must be read to its end: we expect no more than
+    /// link-local addresses (the other entries tell why), or the device has only one version.
     [[nodiscard]] bool are_all_in(const std::vector<Gid>& gids) const;
 
 private:

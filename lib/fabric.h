@@ -47,7 +47,7 @@ struct Port {
     double rate_gbps = 0;             ///< as the rate file says, 0 when unreadable
     bool rate_is_default = false;     ///< it is what kernels and drivers print for a speed that they do not know
     double netdev_gbps = 0;           ///< speed of the port's netdev, 0 when unknown
-    std::size_t gid_table_length = 0; ///< slots, empty ones too; of a table that was not read to its end, those read
+    std::size_t gid_table_length = 0; ///< slots read, empty ones too: all slots unless reading stopped early
     std::vector<Gid> gids;
     std::vector<std::string> problems; ///< files that could not be read or understood, in words
 
@@ -137,8 +137,8 @@ struct Fabric {
 
 /// Reads everything above below `root`. Never fails as a whole: what cannot be read is noted in `problems`.
 /// Costs bounded work: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table are looked at. Of `silent`
-/// devices nothing is read that asks their drivers. `tables`: for a plan, what a table has to have is enough
-/// (lib/expected_gids.h), where the interfaces' addresses are known.
+/// devices nothing is read that asks their drivers. `tables`: a plan needs only a table's expected entries
+/// (lib/expected_gids.h), if the interfaces' addresses are known.
 enum class GidTables { Whole, Expected };
 Fabric read_fabric(const Root& root, const SilentHcas& silent = {}, GidTables tables = GidTables::Whole);
 

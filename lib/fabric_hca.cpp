@@ -104,7 +104,7 @@ Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned 
     return {};
 }
 
-/// Slot after slot until all that is expected was seen. False: it was not, up to the first one that cannot be read.
+/// Reads slots in order until all expected entries are seen. False: some are missing, or a slot cannot be read.
 bool read_until_enough(const GidTable& table, const ExpectedGids& expected, Port& port, Notes& notes) {
     while (port.gid_table_length < most_slots) {
         const auto index = static_cast<unsigned>(port.gid_table_length);

@@ -10,12 +10,12 @@
 
 namespace rdma_nccl {
 
-/// The RDMA devices of /sys/class/infiniband with their ports, in natural order of their names. What concerns no single
-/// device goes to `notes`. Hca::netdevs has those of the PCI function; GID tables and Port::netdev_gbps are not read.
+/// The RDMA devices of /sys/class/infiniband with their ports, in natural order of names. Problems that concern no one
+/// device go to `notes`. Hca::netdevs has those of the PCI function; GID tables and Port::netdev_gbps are not read.
 std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& notes);
 
-/// Adds the GID tables, and their interfaces to Hca::netdevs. With `netdevs`, which have all their addresses, a table
-/// is read only until what it must have was seen (lib/expected_gids.h); without, to its end.
+/// Reads the GID tables; adds their interfaces to Hca::netdevs. With `netdevs` (complete with addresses), each table
+/// is read until all expected entries are seen (lib/expected_gids.h), else to its end.
 void read_gid_tables(const Root& root, Hca& hca, const std::vector<Netdev>* netdevs = nullptr);
 
 /// Only where it hangs: name, PCI path, NUMA node, local CPUs, driver; asks no driver of a device.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define FMT_HEADER_ONLY
-// Not to ask the locale: that would link all locales of the C++ library into the plugin. "{:L}" is not used.
+// Keeps fmt off the locale, which would link all C++ locales into the plugin. "{:L}" is not used.
 #define FMT_STATIC_THOUSANDS_SEPARATOR ','
 #include <fmt/format.h>
 

@@ -203,7 +203,7 @@ void leave_out_expensive(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     }
 }
 
-/// The whole machine: what this process may use of it is in its masks, and differs from task to task.
+/// Loads the whole machine: what a process may use is in its masks, and differs from task to task.
 void set_flags(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     constexpr unsigned long whole = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
 #if HWLOC_API_VERSION >= 0x00020800

@@ -44,7 +44,7 @@ struct NodeFacts {
 /// Reads the node below `settings.root`. Fails only when that directory cannot be opened. With `timeout` above 0, a
 /// device, a user's directory or a name service that does not answer for so long is left alone (lib/silent_devices.h).
 /// `head_is_to_be_agreed`: the nodes of the step will agree on it, so nothing is asked about it. `tables`: Whole to
-/// show them, the plan is the same.
+/// print them; plans do not differ.
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program,
                                std::chrono::milliseconds timeout = std::chrono::milliseconds(0),

@@ -14,7 +14,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Of several members of one name the last stays.
+/// Of members with the same name, keeps the last.
 void erase_doubles(std::vector<JsonMember>& members) {
     std::set<std::string_view> seen;
     std::vector<const JsonMember*> doubles;
@@ -36,7 +36,7 @@ void erase_doubles(std::vector<JsonMember>& members) {
     }
 }
 
-/// The parser's events, made a tree of.
+/// Builds a tree from parser events.
 class Builder {
 public:
     using number_integer_t = nlohmann::json::number_integer_t;
@@ -109,7 +109,7 @@ private:
     std::vector<Open> open_;
 };
 
-/// The library prints what is no container: escapes, numbers, bytes that are no UTF-8.
+/// nlohmann prints the hard values: floats, escapes and bytes that are not UTF-8.
 class Printer {
 public:
     Printer(int indent, nlohmann::json::error_handler_t bytes) : indent_(indent), bytes_(bytes) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A JSON value. nlohmann/json parses and prints it, in json.cpp alone: its header takes most of the time in which a
-// file that includes it is compiled.
+// A JSON value. Only json.cpp uses nlohmann/json, to parse and print: its header takes most of the compile time of
+// each file that includes it.
 #pragma once
 
 #include <concepts>
@@ -22,7 +22,7 @@ class Json;
 struct JsonItem;
 struct JsonMember;
 
-/// A value that is not of the kind that is asked for, or not there.
+/// A value is missing or has another type than the caller wants.
 struct JsonError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -56,7 +56,7 @@ template<typename T>
 concept JsonUnsigned = std::unsigned_integral<T> && !std::same_as<T, bool>;
 
 /// Null, a boolean, a number, a string, an array or an object whose members keep the order in which they were added.
-/// What is asked of the wrong kind throws JsonError: ask is_...() first of what comes from outside.
+/// Access as the wrong type throws JsonError: check untrusted input with is_...() first.
 class Json {
 public:
     Json() noexcept;
@@ -112,7 +112,7 @@ public:
     /// A bool, a number (integers: within the range of T), a std::string, or a std::vector of one of them.
     template<typename T>
     [[nodiscard]] T get() const;
-    /// nullopt: it is no integer, or none within the range of T.
+    /// nullopt: not an integer, or out of the range of T.
     template<std::integral T>
     [[nodiscard]] std::optional<T> integer() const {
         if (const auto* const number = std::get_if<std::uint64_t>(&value_)) {
@@ -134,7 +134,7 @@ public:
     [[nodiscard]] const Json& at(std::size_t index) const;
     [[nodiscard]] const Json& operator[](std::size_t index) const { return at(index); }
     [[nodiscard]] Json& operator[](std::size_t index);
-    void push_back(Json item); ///< makes an array of null
+    void push_back(Json item); ///< turns null into []
     Json& emplace_back();      ///< likewise: adds null, to be filled
 
     /// Of an object.
@@ -143,7 +143,7 @@ public:
     [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
     [[nodiscard]] const Json& at(std::string_view name) const;
     [[nodiscard]] const Json& operator[](std::string_view name) const { return at(name); }
-    [[nodiscard]] Json& operator[](std::string_view name); ///< adds it where it is missing; makes an object of null
+    [[nodiscard]] Json& operator[](std::string_view name); ///< adds a missing member; turns null into an object
     /// The member's value, or `otherwise` where it is missing, or this is no object.
     template<typename T>
     [[nodiscard]] T value(std::string_view name, T otherwise) const {
@@ -165,7 +165,7 @@ public:
     /// In ASCII; on one line without `indent`.
     [[nodiscard]] std::string dump(int indent = -1, NotUtf8 bytes = NotUtf8::Replaced) const;
 
-    /// nullopt: it is no JSON, or nested deeper than that. Of several members of one name the last counts.
+    /// nullopt: not JSON, or nested deeper than `deepest`. Of members with the same name, the last counts.
     static std::optional<Json> parse(std::string_view text, unsigned deepest = 64);
 
 private:
@@ -200,7 +200,7 @@ private:
         value_;
 };
 
-/// Of an object that is being made; its value is moved from.
+/// For Json's initializer list, which moves from `value`.
 struct JsonItem {
     JsonItem(std::string_view its_name, Json its_value) : name(its_name), value(std::move(its_value)) {}
 

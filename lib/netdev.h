@@ -24,11 +24,11 @@ bool is_host_bridge(const std::vector<Netdev>& netdevs, std::string_view name);
 inline constexpr std::string_view saved_addresses_path = "/ip-addresses";
 
 /// Fills Netdev::addresses: on the live root from getifaddrs(3), which is exact; in a saved tree from the file above.
-/// False in another one.
+/// False: no such file.
 bool add_known_addresses(const Root& root, std::vector<Netdev>& netdevs, Notes& notes);
 
-/// There, from proc/net/if_inet6 and, for IPv4, from proc/net/fib_trie, which names no interface: that is found by the
-/// GID with the same address, else by the most specific direct route; addresses that stay ambiguous are noted and left
+/// For other trees: from proc/net/if_inet6 and, for IPv4, proc/net/fib_trie. It names no interface, so look for the
+/// GID with the same address, else for the most specific direct route; ambiguous addresses are noted and left
 /// out.
 void add_copied_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes);
 

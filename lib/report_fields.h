@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a report says is described once, by a function that names the fields of each kind of row:
+// A report is described once: one function per kind of row names the fields:
 //
 //     void fields(auto& f, Row<Bandwidth> /*row*/) {
 //         f("gbps", "payload, Gb/s", &Bandwidth::gbps);
@@ -8,7 +8,7 @@
 //
 // JSON, CSV and the JSON Schema files below doc/schema/ follow from it. A field's type is what its function gives: a
 // boolean, a number, a text, another row, an optional or a container of these, or Json where anything may stand.
-// fields() is found by its row: it stands in the namespace of the row's type (`static` for a type of a header).
+// ADL finds fields(): put it in the namespace of the row's type (`static` if a header declares that type).
 #pragma once
 
 #include "lib/json.h"
@@ -23,7 +23,7 @@
 
 namespace rdma_nccl {
 
-/// Names a kind of row without having one.
+/// Tag: selects fields() by row type.
 template<typename T>
 struct Row {};
 
@@ -87,8 +87,8 @@ struct CsvValues {
 Json nullable(Json schema);
 Json object_schema(Json properties, const std::vector<std::string>& names);
 
-/// RFC 4180: what has commas, quotes or line ends stands in quotes. A spreadsheet takes a text that begins with one of
-/// "=+-@" for a formula: such a text gets an apostrophe in front.
+/// RFC 4180: quotes texts with commas, quotes or line ends. Spreadsheets read a text that begins with one of
+/// "=+-@" as a formula, so it gets a leading apostrophe.
 std::string csv_text(std::string_view text);
 std::string csv_number(double number);
 
@@ -153,7 +153,7 @@ std::string report_csv_names() {
     return std::move(f.line);
 }
 
-/// One line, without its end. A row of CSV has no rows in it.
+/// One line, without its end. A CSV row cannot contain rows.
 template<typename T>
 std::string report_csv(const T& row) {
     report_detail::CsvValues<T> f{row, {}, false};

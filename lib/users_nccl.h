@@ -16,7 +16,7 @@ namespace rdma_nccl {
 /// nobody's.
 std::optional<std::string> users_nccl_value(const NodeFacts& facts, std::string_view name);
 
-/// The first of the variables that decide on GIDs that is the user's: NCCL may then take any entry of a GID table.
+/// The first GID variable that the user has set: NCCL may then take any entry of a GID table.
 std::optional<std::string_view> users_gid_variable(const NodeFacts& facts);
 
 /// Sets PortChoice::nccl_told of the used RoCE ports to what NCCL takes with the user's variables and, where the user

@@ -102,8 +102,8 @@ static void fields(auto& f, Row<NodeVerdict> /*row*/) {
       [](const NodeVerdict& n) { return share_if(n.evidence.traffic.has_source, n.share); });
     f("gpu_direct", "on, possible, off or unknown", [](const NodeVerdict& n) { return name_of(n.gpu_direct); });
     f("seconds", "that were watched", [](const NodeVerdict& n) { return n.evidence.traffic.seconds; });
-    f("rdma", "at most so much was between the nodes of the step", &NodeVerdict::rdma);
-    f("sockets", "at most so much was between the nodes of the step", &NodeVerdict::sockets);
+    f("rdma", "upper bound on traffic between the step's nodes", &NodeVerdict::rdma);
+    f("sockets", "upper bound on traffic between the step's nodes", &NodeVerdict::sockets);
     f("elsewhere", "over sockets, to or from others than the nodes of the step", &NodeVerdict::elsewhere);
     f("estimate", "RDMA's bytes are counted in packets",
       [](const NodeVerdict& n) { return n.evidence.traffic.estimate; });

@@ -63,7 +63,7 @@ void tell(const NodeState& state, std::string_view text) {
     tell_user(format_text("{}: {}", state.facts.host_name, text));
 }
 
-/// Carries out a list of variables, where `now` is not yet so: Slurm clears 256 KiB for each that it sets
+/// Applies `variables` only where `now` differs: Slurm clears 256 KiB for each variable that it sets
 /// (src/common/env.c, setenvpf). False when it refused one.
 bool apply_variables(Host& host, const Environment& now, const std::vector<Variable>& variables) {
     bool good = true;
@@ -429,9 +429,9 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged,
     }
 }
 
-/// hosts=mount: which nodes the step has. Asked before the nodes agree, for then the step runs on all of them:
-/// slurmctld forgets a component of a heterogeneous step that has ended. Of the step only the ids that Slurm gives are
-/// believed: its environment is the user's.
+/// hosts=mount: asks for the step's nodes before they agree, as long as the step runs on all of them:
+/// slurmctld forgets a component of a heterogeneous step that has ended. We trust only the ids from Slurm, not the
+/// step's environment: it is the user's.
 std::optional<ChildValue<SlurmsStep>> ask_for_nodes(const Settings& settings, const Host& host, bool heterogeneous) {
     if (settings.hosts != HostsChoice::Mount || !settings.hosts_mount_allowed) {
         return std::nullopt;

@@ -46,8 +46,8 @@ void fields(auto& f, Is<SlurmsStep> auto& m) {
     f("head_address", m.head_address);
 }
 
-/// load_step_layout() in a child of slurmstepd: slurmctld may be busy, and the name service may hang. What finish()
-/// gives has no nodes when Slurm does not say.
+/// load_step_layout() in a child of slurmstepd: slurmctld may be busy, and the name service may hang. finish()
+/// returns no nodes if Slurm does not answer.
 ChildValue<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
 
 /// A note that says so, with a numeric address that other nodes can use, if the node's resolves to one.

@@ -27,7 +27,7 @@ struct BenchOptions : MeasureOptions {
     std::optional<unsigned> rings;          ///< of `host`; absent: one for each HCA
     std::string nccl;                       ///< a file or directory; empty: found (bench_probe.cpp)
     unsigned ranks_per_gpu = 1;             ///< each as on a node of its own: to try the network's path on one GPU
-    std::chrono::milliseconds limit{60000}; ///< a run in which nothing happens for so long is ended
+    std::chrono::milliseconds limit{60000}; ///< ends a run after this long without progress
 };
 
 /// Of the head 0 good, 1 warnings, 2 critical (RDMA was meant and not used, wrong values, a run failed), 3 cannot tell.

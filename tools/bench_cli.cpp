@@ -81,9 +81,9 @@ void add_runs(const Subcommand& command, BenchLineOptions& line) {
         .range(1U, 1000000U);
     const auto without_gpu_direct =
         command.flag("--no-gpudirect-run", options.without_gpu_direct, "measure RDMA without GPUDirect, too (run C)");
-    const auto host = command.flag("--host", options.host, "no GPUs: an own ring in the hosts' memory, verbs and TCP");
+    const auto host = command.flag("--host", options.host, "no GPUs: a built-in ring in host memory, verbs and TCP");
     without_gpu_direct.excludes(host);
-    command.option("--rings", line.rings, "with --host: so many HCAs of each node (default: all)")
+    command.option("--rings", line.rings, "with --host: number of HCAs per node (default: all)")
         .type_name("N")
         .range(1U, 64U)
         .needs(host);
@@ -145,8 +145,8 @@ void add_bench_command(const Subcommand& app, int& exit_code) {
                                                  "bench");
     add_runs(command, *line);
     add_measure(command, *line);
-    command.number("--limit", line->limit_s, "a run in which nothing happens for so long is ended", 1.0,
-                   most_measure_seconds, "SECONDS");
+    command.number("--limit", line->limit_s, "end a run after this long without progress", 1.0, most_measure_seconds,
+                   "SECONDS");
     add_limit_options(command, line->limits);
     add_form_options(command, line->options, "write a line for each size of each run as CSV; - prints it",
                      "write a page with the bandwidths over the sizes");

@@ -185,8 +185,7 @@ BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& opti
             inspect_gpus(node, options);
         }
     } catch (const JsonError& fault) {
-        node.problem =
-            format_text("rdma-nccl-bench says what cannot be read: {}; is it of this version?", fault.what());
+        node.problem = format_text("cannot parse rdma-nccl-bench's answer: {}; is it this version?", fault.what());
         node.places = 0;
     }
     return node;

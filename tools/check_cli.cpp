@@ -54,7 +54,7 @@ void add_expectations(const Subcommand& command, CheckOptions& options) {
     expect.type_name("FILE").shows_default().not_empty();
     expect.when_given([&options] { options.expect_given = true; });
     const auto learn =
-        command.option("--learn", options.learn, "write such a file from this node, which is good; - prints it");
+        command.option("--learn", options.learn, "write that file from this node, if healthy; - prints it");
     learn.type_name("[FILE]").optional_value(options.expect);
     command.option("--state", options.state, "keep counters there, and judge what changed since the last time")
         .type_name("FILE")

@@ -27,7 +27,7 @@ public:
     CommandOption type_name(const char* name) const;
     CommandOption not_empty() const; ///< a script's unset variable is refused
     CommandOption one_of(const std::vector<std::string>& words) const;
-    /// Of the kinds that an option's value may have (Subcommand::option).
+    /// Number: an arithmetic type that Subcommand::option() accepts.
     template<typename Number>
     CommandOption range(Number least, Number most) const;
     /// Gives the problem, or "".
@@ -56,12 +56,12 @@ class Subcommand {
 public:
     explicit Subcommand(CLI::App* app) : app_(app) {}
 
-    /// `names`: "-n,--count"; without dashes: what stands on the line by itself. T: std::string, double, int, unsigned,
+    /// `names`: "-n,--count"; without dashes: a positional argument. T: std::string, double, int, unsigned,
     /// std::uint64_t, an optional of string or unsigned, a vector of string or unsigned. `value` outlives the line.
     template<typename T>
     CommandOption option(const std::string& names, T& value, const std::string& help) const;
     CommandOption flag(const std::string& names, bool& value, const std::string& help) const;
-    /// A number whose default the help has.
+    /// A number; help shows its default.
     template<typename T>
     CommandOption number(const std::string& names, T& value, const char* help, T least, T most,
                          const char* type = "N") const {
@@ -71,9 +71,9 @@ public:
     [[nodiscard]] Subcommand subcommand(const char* name, const char* help) const;
     /// Options of which one may be given.
     [[nodiscard]] Subcommand alternatives(const char* heading, const char* help) const;
-    /// Of options that are described from here on the last counts; else none may come twice.
+    /// From here on, new options may be given repeatedly (the last counts) or only once.
     void let_last_count(bool last) const;
-    /// What the line has behind this command's name is not read.
+    /// Leaves what follows this command's name unparsed.
     void leave_the_rest() const;
     void on_run(std::function<void()> action) const;
 
@@ -92,7 +92,7 @@ public:
     [[nodiscard]] Subcommand command() const;
     [[nodiscard]] std::string help(const std::string& name) const;
     void add_version(const std::string& version);
-    /// Runs the subcommand that the line names. 0, also for --help and --version; 2: a bad line, which was said. Throws
+    /// Runs the subcommand that the line names. 0, also for --help and --version; 2: bad line, reported. Throws
     /// what the subcommand throws.
     int run(int argc, char** argv);
 
@@ -100,7 +100,7 @@ private:
     std::unique_ptr<CLI::App> app_;
 };
 
-/// From within a command: its line is bad, as CommandLine::run() says.
+/// For commands: makes CommandLine::run() report a bad line.
 [[noreturn]] void refuse_option(const std::string& name, const std::string& problem);
 
 } // namespace rdma_nccl

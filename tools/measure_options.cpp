@@ -16,10 +16,10 @@ void MeasureLimits::apply(MeasureOptions& options) const {
 }
 
 void add_limit_options(const Subcommand& command, MeasureLimits& limits) {
-    command.option("--time-limit", limits.time_limit_s, "end after so long, and tell what is known then")
+    command.option("--time-limit", limits.time_limit_s, "stop after this long, and report what is known")
         .type_name("SECONDS")
         .range(1.0, most_measure_seconds);
-    command.number("--join", limits.join_s, "how long the nodes are waited for", 1.0, most_measure_seconds, "SECONDS");
+    command.number("--join", limits.join_s, "how long to wait for the nodes", 1.0, most_measure_seconds, "SECONDS");
 }
 
 void add_form_options(const Subcommand& command, MeasureOptions& options, const char* csv, const char* html) {

@@ -25,7 +25,7 @@ struct NodePlan {
 };
 
 /// Reads the node and plans. Inside a step that the plugin has set up, the plugin's values stand, unless `options` has
-/// settings of its own: who gives some wants to see what they do. `timeout` as in inspect_node().
+/// settings, because the user then wants to see their effect. `timeout` as in inspect_node().
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings,
                            std::chrono::milliseconds timeout = std::chrono::milliseconds(0),
                            const RanksWanted& ranks = {}, GidTables tables = GidTables::Expected);

@@ -86,7 +86,7 @@ std::string check_rails(const std::string& text) {
 void add_schedule(const Subcommand& command, PairsLine& line) {
     constexpr unsigned most_rounds = 10000;
     const auto schedule = command.option("--schedule", line.options.schedule,
-                                         "who is measured with whom: all (each with each), quick, ring, bisection, "
+                                         "which pairs to measure: all (each with each), quick, ring, bisection, "
                                          "loopback (each with itself); default: all");
     schedule.type_name("WORD").one_of({"all", "quick", "ring", "bisection", "loopback"});
     const auto quick = command.option("--quick", line.options.quick_rounds,
@@ -127,14 +127,14 @@ void add_measure(const Subcommand& command, PairsLine& line) {
 }
 
 void add_rules(const Subcommand& command, JudgeRules& rules) {
-    command.number("--slow-below", rules.share_of_median, "slow is what has less than this share of the median", 0.0,
-                   1.0, "SHARE");
-    command.number("--deviations", rules.deviations, "or lies so many scaled median deviations below it", 0.0, 1000.0);
-    command.number("--floor", rules.floor_share, "or has less than this share of the link's rate; 0: no floor", 0.0,
-                   1.0, "SHARE");
+    command.number("--slow-below", rules.share_of_median, "slow: bandwidth below this share of the median", 0.0, 1.0,
+                   "SHARE");
+    command.number("--deviations", rules.deviations, "or this many scaled median deviations below it", 0.0, 1000.0);
+    command.number("--floor", rules.floor_share, "or below this share of the link's rate; 0: no floor", 0.0, 1.0,
+                   "SHARE");
     command.number("--slow-pairs", rules.share_of_pairs, "a node is slow when this share of its pairs is", 0.0, 1.0,
                    "SHARE");
-    command.number("--latency-factor", rules.latency_factor, "slow is a latency of so many times the median", 1.0, 1e6);
+    command.number("--latency-factor", rules.latency_factor, "slow: latency this many times the median", 1.0, 1e6);
 }
 
 } // namespace

@@ -84,7 +84,7 @@ static void fields(auto& f, Row<RankFailure> /*row*/) {
     f("signal", "that ended it; null: none", &RankFailure::signal);
     f("core_dumped", "", &RankFailure::core_dumped);
     f("exec_error", "errno where it could not be executed, else null", &RankFailure::exec_error);
-    f("out_of_memory", "the kernel killed for want of memory in its cgroup", &RankFailure::out_of_memory);
+    f("out_of_memory", "the kernel's OOM killer acted in its cgroup", &RankFailure::out_of_memory);
     f("gpu_pci", "of its GPU; empty: not known", &RankFailure::gpu_pci);
     f("gpu_uuid", "of its GPU; empty: not known", &RankFailure::gpu_uuid);
     f("hcas", "nearest first", &RankFailure::hcas);

@@ -96,7 +96,7 @@ void add_topo_command(const Subcommand& app, int& exit_code) {
                 "as if Slurm had given these CPUs: 0-15, or one list for each rank, 0-7/8-15")
         .type_name("LIST")
         .not_empty();
-    command.option("--xml", options->xml, "another machine, by a topology of hwloc's (lstopo FILE.xml)")
+    command.option("--xml", options->xml, "hwloc's XML topology of another machine (lstopo FILE.xml)")
         .type_name("FILE")
         .not_empty();
     add_settings_options(command, options->settings);

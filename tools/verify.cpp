@@ -51,11 +51,11 @@ int exit_code_of(Verdict verdict) {
 
 void add_verify_command(const Subcommand& app, int& exit_code) {
     auto line = std::make_shared<VerifyLine>();
-    const auto command = app.subcommand("verify", "was RDMA really used? by a program, a step, or as NCCL's logs say");
+    const auto command = app.subcommand("verify", "did a program, a step or a run with NCCL logs really use RDMA?");
     command.option("--log", line->log.files, "judge these logs of NCCL_DEBUG=INFO alone; - is standard input")
         .type_name("FILE...")
         .many_values();
-    command.flag("--all", line->log.all, "of logs: a line for each process, also for those that are alike");
+    command.flag("--all", line->log.all, "with --log: a line for each process, even if they are alike");
     command.option("--step", line->node.step, "watch this step on all its nodes (srun --overlap)")
         .type_name("JOB.STEP");
     command.option("--seconds", line->node.seconds, "how long a step is watched").range(0.1, 86400.0).shows_default();

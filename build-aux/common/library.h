@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers that most sources include: compiled once for each folder (Makefile). Sources name them all the same, as the
-// compiler need not be given this file.
+// Headers that most sources include, precompiled once per folder (Makefile). Sources include them anyway, because
+// some builds do not use this file.
 #include <algorithm>
 #include <array>
 #include <chrono>

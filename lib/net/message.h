@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one codec of what nodes tell each other: JSON. A message names its fields once,
+// The only codec for messages between nodes: JSON. A message names its fields once,
 // in a function that serves both directions:
 //
 //     template<> inline constexpr std::string_view message_name<Ended> = "ended";
@@ -204,7 +204,7 @@ Result<NamedFields> parse_message(std::string_view text);
 tl::unexpected<Error> unknown_message(std::string_view name);
 tl::unexpected<Error> malformed_message(std::string_view name);
 
-/// An object of JSON that is not nested deeper than messages are.
+/// Parses a JSON object nested no deeper than messages may be.
 std::optional<Json> parse_json_object(std::string_view text);
 
 template<typename T>

@@ -73,7 +73,7 @@ def make_tree(folder: str, machine: str) -> str:
 
 
 def save_addresses(tree: str) -> None:
-    """A live node tells its interfaces' addresses at once, so that GID tables need not be read to their end."""
+    """Saves the addresses that a live node reports: with them, GID tables need not be read to their end."""
     explain = [COMMAND, "explain", "--json", "--conf", "/dev/null", "--root", tree]
     facts = json.loads(subprocess.run(explain, stdout=subprocess.PIPE, check=False).stdout)
     with open(os.path.join(tree, "ip-addresses"), "w", encoding="ascii") as file:

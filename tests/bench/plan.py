@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What inspect + plan cost: CPU time beside that of reading the files alone, and processes."""
+"""Cost of inspect + plan: CPU time compared with only reading the files, and processes."""
 
 from __future__ import annotations
 

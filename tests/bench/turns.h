@@ -42,7 +42,7 @@ struct Work {
     std::vector<double> costs = {};
 };
 
-/// Prints "NAME MILLISECONDS" lines: the medians of CPU time. In turns, so that a machine that gets slower does so for
+/// Prints "NAME MILLISECONDS" lines: the medians of CPU time. Runs them in turn: a machine that slows down slows
 /// all.
 template<std::size_t Count>
 void measure(std::array<Work, Count> all, unsigned rounds) {

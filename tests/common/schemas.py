@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: schemas.py NAME FILE: is the report in FILE what doc/schema/NAME.json says? For tests in Python: check().
+"""usage: schemas.py NAME FILE: does the report in FILE match doc/schema/NAME.json? Python tests call check().
 
-The distribution's Python runs it and what imports it, as the package with jsonschema is for that one.
+It and its importers need the distribution's Python, because jsonschema is packaged for that one.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ TEST(ReadFabric, FactsOfAnOrdinaryCard) {
     EXPECT_TRUE(fabric.problems.empty()) << fabric.problems.front();
 }
 
-/// Slots of the only port that were read, of 8: 0 to 3 are those of eth0, slot 6 has one of another network namespace.
+/// How many of the port's 8 slots were read: 0 to 3 have eth0's GIDs, slot 6 one of another network namespace.
 std::size_t slots_read(Machine& machine, GidTables tables) {
     const Fabric fabric = read_fabric(machine.tree().root(), {}, tables);
     const auto& port = fabric.hcas.at(0).ports.at(0);

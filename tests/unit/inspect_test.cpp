@@ -50,7 +50,7 @@ TEST(Inspect, ConfigurationFilesAreTheSameThroughAChild) {
     EXPECT_EQ(bounded.fabric.problems, alone.fabric.problems);
 }
 
-/// A plan needs four slots of eight; where the user has NCCL take another one, all count.
+/// A plan needs four of eight slots; if the user sets NCCL's GID index, all eight.
 TEST(Inspect, ReadsGidTablesAsFarAsThePlanNeeds) {
     Machine machine;
     machine.connectx("mlx5_0", "eth0", "10.1.0.5", test::below_root_port("50", "53"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// doc/schema/ is what the reports describe of themselves. UPDATE_SCHEMAS=1 build/tests/unit --gtest_filter='Schemas.*'
+// doc/schema/ must match the schemas in the code. UPDATE_SCHEMAS=1 build/tests/unit --gtest_filter='Schemas.*'
 // writes it anew.
 #include "lib/verdict.h"
 #include "tools/bench_output.h"

@@ -77,7 +77,7 @@ class PairsLinks(LabTest):
             time.sleep(0.1)
 
     def drop(self, node: str, match: str, way: str = "egress") -> None:
-        """What the node sends on eth1, or gets there (ingress), and matches is lost on the way."""
+        """Drops matching packets that the node sends (or with "ingress" receives) on eth1."""
         self.lab.script(node, f"tc qdisc add dev eth1 clsact; tc filter add dev eth1 {way} protocol ip u32 {match} action drop")
 
     def assert_says(self, said: dict, cause: str, *words: str) -> None:
@@ -132,7 +132,7 @@ class PairsLinks(LabTest):
         """On either side: both say it, though one of them can send."""
         for node in (SENDER, RECEIVER):
             with self.subTest(node):
-                # Where they come in: Linux 6.1's rxe may hang in the kernel when its own packets cannot be sent.
+                # On ingress: Linux 6.1's rxe may hang in the kernel when it cannot send its own packets.
                 self.drop(node, ROCE, "ingress")
                 ends = self.measure("pattern")
                 for each in (SENDER, RECEIVER):

@@ -52,7 +52,7 @@ class Lab:
             subprocess.run([VM, "down", "--dir", self.state.directory], check=True)
 
     def restart_if_broken(self) -> None:
-        """The test in which a guest's kernel crashed has failed; those after it have new guests."""
+        """Starts new guests for the next tests after a guest's kernel has crashed."""
         if self._ours and any(has_ended(self.state, node) for node in self.nodes):
             self.down()
             self._enter(self._up())
