@@ -203,7 +203,8 @@ void leave_out_expensive(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     }
 }
 
-/// Loads the whole machine: what a process may use is in its masks, and differs from task to task.
+/// Asks for the whole machine: what a process may use is in its masks, and differs from task to task. CPU kinds and
+/// memory attributes are not used here, and reading them takes time.
 void set_flags(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     constexpr unsigned long whole = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
 #if HWLOC_API_VERSION >= 0x00020800

@@ -80,15 +80,14 @@ KeyValue split_once(std::string_view text, char separator) {
 }
 
 std::optional<std::uint64_t> parse_size(std::string_view text) {
-    for (const std::string_view bytes : {"iB", "B", "b"}) {
-        if (text.ends_with(bytes)) {
-            text.remove_suffix(bytes.size());
-            break;
-        }
-    }
+    const bool binary = text.ends_with("iB");
+    text.remove_suffix(binary ? 2 : text.ends_with('B') || text.ends_with('b') ? 1 : 0);
     constexpr std::string_view units = "kKmMgGtT";
     const auto unit = text.empty() ? std::string_view::npos : units.find(text.back());
     const unsigned shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<unsigned>(unit) / 2 + 1);
+    if (binary && shift == 0) {
+        return std::nullopt;
+    }
     text.remove_suffix(shift == 0 ? 0 : 1);
     const auto number = parse_number<std::uint64_t>(text);
     return number && *number <= (UINT64_MAX >> shift) ? std::optional(*number << shift) : std::nullopt;

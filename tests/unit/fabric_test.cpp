@@ -128,6 +128,23 @@ TEST(ReadFabric, TypesThatCannotBeReadAreNotesOfTheirEntry) {
     EXPECT_EQ(gids[3].type, GidType::RoceV2);
 }
 
+TEST(ReadFabric, ASlotThatCannotBeReadIsANoteAndTheOthersAreRead) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.1.0.5", below_root_port("50", "53"));
+    const std::string slots = "/sys/class/infiniband/mlx5_0/ports/1/gids/";
+    machine.tree().remove(slots + "1").directory(slots + "1"); // EISDIR, as EACCES where AppArmor forbids it
+    for (const auto tables : {GidTables::Whole, GidTables::Expected}) {
+        const Fabric fabric = read_fabric(machine.tree().root(), {}, tables);
+        const Port& port = fabric.hcas.at(0).ports.at(0);
+        ASSERT_EQ(port.gids.size(), 3U);
+        EXPECT_EQ(port.gids[1].index, 2U);
+        EXPECT_EQ(port.gids[2].index, 3U);
+        EXPECT_EQ(port.gid_table_length, 8U);
+        ASSERT_EQ(port.problems.size(), 1U);
+        EXPECT_NE(port.problems[0].find("gids/1"), std::string::npos) << port.problems[0];
+    }
+}
+
 TEST(ReadFabric, AVirtualFunctionNamesItsPhysicalFunction) {
     Machine machine;
     machine.hca({.name = "mlx5_4",

@@ -104,6 +104,13 @@ TEST(Json, IsNotNestedWithoutEnd) {
     EXPECT_FALSE(Json::parse(nested(1'000'000)));
 }
 
+TEST(Json, TextsComeBackAsTheyWere) {
+    for (const std::string text : {"plain", "a \"quote\"", "back\\slash", "\x01\n\t\x7f", "\xc3\xa9", ""}) {
+        const Json json{{text, text}};
+        EXPECT_EQ(Json::parse(json.dump()), json) << json.dump();
+    }
+}
+
 TEST(Json, PrintsAnyBytes) {
     const Json json("a\xff\n\x01<\xc3\xa9");
     EXPECT_EQ(json.dump(), R"("a\ufffd\n\u0001<\u00e9")");

@@ -42,7 +42,7 @@ TEST(Text, SizesHaveUnitsOrNone) {
     for (const auto* const text : {"1048576", "1024K", "1m", "1MB", "1MiB", "1048576B"}) {
         EXPECT_EQ(parse_size(text), 1U << 20) << text;
     }
-    for (const auto* const text : {"", "M", "MB", "B", "1.5M", "1MM", "-1", "1 M", "16777216T"}) {
+    for (const auto* const text : {"", "M", "MB", "B", "1.5M", "1MM", "-1", "1 M", "8iB", "iB", "16777216T"}) {
         EXPECT_EQ(parse_size(text), std::nullopt) << text;
     }
 }
