@@ -192,20 +192,17 @@ void read_ports(const Root& root, const std::string& path, Hca& hca, Notes& note
 
 /// What hangs on the `device` link; software devices (rxe, siw) have none.
 void read_parent(const Root& root, const std::string& path, Hca& hca) {
-    const auto device = root.resolve(path + "/device");
-    if (!device) {
+    const auto real_path = root.resolve(path + "/device");
+    const auto device = root.directory(path + "/device");
+    if (!real_path || !device) {
         return;
     }
-    hca.pci_path = pci_function_path(*device);
+    hca.pci_path = pci_function_path(*real_path);
     hca.pci = base_name(hca.pci_path);
-    if (const auto driver = root.resolve(path + "/device/driver")) {
-        hca.driver = printable(base_name(*driver), 40);
-    }
-    if (const auto physical_function = root.resolve(path + "/device/physfn")) {
-        hca.physical_function = printable(base_name(*physical_function), 40);
-    }
-    hca.numa_node = read_numa_node(root, path + "/device");
-    hca.local_cpus = read_local_cpus(root, path + "/device");
+    hca.driver = printable(base_name(device->read_link("driver").value_or("")), 40);
+    hca.physical_function = printable(base_name(device->read_link("physfn").value_or("")), 40);
+    hca.numa_node = read_numa_node(*device);
+    hca.local_cpus = read_local_cpus(*device);
     for (const auto& name : root.list(path + "/device/net").value_or(std::vector<std::string>{})) {
         if (is_netdev_name(name)) {
             hca.netdevs.push_back(name);

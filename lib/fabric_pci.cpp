@@ -53,14 +53,13 @@ std::string pci_function_path(std::string_view sysfs_path) {
     return std::string(sysfs_path);
 }
 
-std::optional<int> read_numa_node(const Root& root, std::string_view directory) {
-    const auto text = root.read(format_text("{}/numa_node", directory), 64);
-    const auto number = parse_number<int>(text.value_or(""));
+std::optional<int> read_numa_node(const Directory& function) {
+    const auto number = parse_number<int>(function.read("numa_node", 64).value_or(""));
     return number && *number >= 0 ? number : std::nullopt;
 }
 
-CpuSet read_local_cpus(const Root& root, std::string_view directory) {
-    return CpuSet::parse_list(root.read(format_text("{}/local_cpulist", directory)).value_or("")).value_or(CpuSet());
+CpuSet read_local_cpus(const Directory& function) {
+    return CpuSet::parse_list(function.read("local_cpulist").value_or("")).value_or(CpuSet());
 }
 
 std::size_t common_pci_ancestors(std::string_view path_a, std::string_view path_b) {

@@ -24,9 +24,9 @@ bool is_pci_address(std::string_view text);
 std::string pci_function_path(std::string_view sysfs_path);
 
 /// numa_node of a PCI function's directory; nullopt where the kernel does not know (-1).
-std::optional<int> read_numa_node(const Root& root, std::string_view directory);
+std::optional<int> read_numa_node(const Directory& function);
 /// local_cpulist there: the CPUs of its NUMA node, all where that is not known; empty when unreadable.
-CpuSet read_local_cpus(const Root& root, std::string_view directory);
+CpuSet read_local_cpus(const Directory& function);
 
 /// Host bridge, root port and switch ports above the function, parts of `path`. What stands before the first host
 /// bridge (an ACPI or VMBus node of a virtual machine) is common to everything and says nothing.

@@ -42,15 +42,19 @@ std::optional<Gpu> read_gpu(const Root& root, const std::string& address) {
     if (!pci_class || !may_be_gpu(*pci_class)) { // most devices end here, after one small file
         return std::nullopt;
     }
+    const auto function = root.directory(path);
+    if (!function) {
+        return std::nullopt;
+    }
     Gpu gpu;
-    gpu.vendor = gpu_vendor(*pci_class, root.read(path + "/vendor", short_file).value_or(""));
+    gpu.vendor = gpu_vendor(*pci_class, function->read("vendor", short_file).value_or(""));
     if (gpu.vendor.empty()) {
         return std::nullopt;
     }
     gpu.pci = address;
     gpu.pci_path = root.resolve(path).value_or("");
-    gpu.numa_node = read_numa_node(root, path);
-    gpu.local_cpus = read_local_cpus(root, path);
+    gpu.numa_node = read_numa_node(*function);
+    gpu.local_cpus = read_local_cpus(*function);
     if (gpu.vendor == "nvidia") {
         const auto text = root.read(format_text("/proc/driver/nvidia/gpus/{}/information", address));
         const auto information = parse_nvidia_information(text.value_or(""));

@@ -73,7 +73,7 @@ void read_links(const Root& root, const std::string& path, const Directory& dire
         } else if (entry == "bridge") {
             netdev.bridge = root.read(path + "/bridge/bridge_id", short_file).has_value();
         } else if (entry == "master") {
-            const auto upper = root.resolve(path + "/master").value_or("");
+            const auto upper = directory.read_link("master").value_or("");
             netdev.upper = is_netdev_name(base_name(upper)) ? base_name(upper) : "";
         } else if (entry.starts_with(lower_link) && is_netdev_name(entry.substr(lower_link.size()))) {
             netdev.lowers.push_back(entry.substr(lower_link.size()));

@@ -107,15 +107,29 @@ const char* from_root(const std::string& path) {
 
 } // namespace
 
-Result<std::string> Directory::read(std::string_view name, std::size_t limit) const {
+void Directory::note(std::string_view name) const {
     if (log_) {
         log_->insert(format_text("{}/{}", path_, name));
     }
+}
+
+Result<std::string> Directory::read(std::string_view name, std::size_t limit) const {
+    note(name);
     const UniqueFd fd(::openat(fd_.get(), std::string(name).c_str(), read_flags | O_NOFOLLOW));
     if (!fd) {
         return fail_errno(name);
     }
     return read_all(fd.get(), name, limit, ShortRead::IsEnd);
+}
+
+Result<std::string> Directory::read_link(std::string_view name) const {
+    note(name);
+    std::array<char, PATH_MAX> target{};
+    const ssize_t length = ::readlinkat(fd_.get(), std::string(name).c_str(), target.data(), target.size());
+    if (length < 0) {
+        return fail_errno(name);
+    }
+    return std::string(target.data(), static_cast<std::size_t>(length));
 }
 
 Result<std::vector<std::string>> Directory::list() const {

@@ -27,10 +27,14 @@ public:
     /// Up to `limit` bytes of a sysfs attribute, without trailing white space. Never blocks on a FIFO, never follows a
     /// link.
     [[nodiscard]] Result<std::string> read(std::string_view name, std::size_t limit = 4096) const;
+    /// What the symbolic link `name` says, as it is written.
+    [[nodiscard]] Result<std::string> read_link(std::string_view name) const;
     /// The names in it without "." and "..", in numeric order where names are numbers (0, 1, 2, 10), else by bytes.
     [[nodiscard]] Result<std::vector<std::string>> list() const;
 
 private:
+    void note(std::string_view name) const;
+
     UniqueFd fd_;
     std::string path_; ///< kept with a log only
     std::shared_ptr<AccessLog> log_;

@@ -165,13 +165,14 @@ TEST(Place, IsReadFromTheFunctionsDirectory) {
     test::Tree tree;
     tree.file("/d/numa_node", "1\n").file("/d/local_cpulist", "2-3,10\n");
     tree.file("/e/numa_node", "-1\n").file("/e/local_cpulist", "\n");
-    tree.file("/f/numa_node", "x\n").file("/f/local_cpulist", "3-\n");
+    tree.file("/f/numa_node", "x\n").file("/f/local_cpulist", "3-\n").directory("/empty");
     const Root root = tree.root();
-    EXPECT_EQ(read_numa_node(root, "/d"), 1);
-    EXPECT_EQ(read_local_cpus(root, "/d").list(), "2-3,10");
-    for (const auto* const directory : {"/e", "/f", "/none"}) {
-        EXPECT_EQ(read_numa_node(root, directory), std::nullopt) << directory;
-        EXPECT_TRUE(read_local_cpus(root, directory).empty()) << directory;
+    EXPECT_EQ(read_numa_node(*root.directory("/d")), 1);
+    EXPECT_EQ(read_local_cpus(*root.directory("/d")).list(), "2-3,10");
+    for (const auto* const path : {"/e", "/f", "/empty"}) {
+        const auto function = root.directory(path);
+        EXPECT_EQ(read_numa_node(*function), std::nullopt) << path;
+        EXPECT_TRUE(read_local_cpus(*function).empty()) << path;
     }
 }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <memory>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -78,6 +79,18 @@ TEST(Root, ResolvesAsTheKernelDoes) {
     EXPECT_EQ(root.resolve("/sys/dangling").error().os_error, ENOENT);
     EXPECT_EQ(root.resolve("/sys/absolute/mtu/x").error().os_error, ENOTDIR);
     EXPECT_EQ(root.resolve("/sys/a").error().os_error, ELOOP);
+}
+
+TEST(Root, ADirectoryTellsWhatItsLinksSay) {
+    test::Tree tree;
+    tree.file("/d/file", "x").link("/d/driver", "../../bus/pci/drivers/none");
+    const auto log = std::make_shared<AccessLog>();
+    const Root root = Root::open(tree.path().string(), log).value();
+    const auto directory = root.directory("/d").value();
+    EXPECT_EQ(directory.read_link("driver"), "../../bus/pci/drivers/none"); // nothing is followed
+    EXPECT_TRUE(log->contains("/d/driver"));
+    EXPECT_EQ(directory.read_link("file").error().os_error, EINVAL);
+    EXPECT_EQ(directory.read_link("none").error().os_error, ENOENT);
 }
 
 TEST(Root, TellsWhatMayBeOpened) {
