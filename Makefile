@@ -59,9 +59,11 @@ shared_code := -fPIC -fno-semantic-interposition $(sections)
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
 # Compile hot code for speed (-O2) when the rest is compiled for size (-Os).
 fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log% lib/text lib/cpu_set lib/placement% lib/distance lib/topology)
-# Tests are compiled more often than they run: they do without the optimizer.
+# Tests are compiled more often than they run: they do without the optimizer. Programs of `make bench` have it: the
+# linker takes inline functions of the C++ library from the first object that has them.
 quick := -O0 -U_FORTIFY_SOURCE
-code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(sections) $(if $(filter tests/%,$1),$(quick))) \
+is_quick = $(filter-out tests/bench/%,$(filter tests/%,$1))
+code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(sections) $(if $(is_quick),$(quick))) \
 	$(if $(filter tools/nccl_bench/% tests/fake_nccl/%,$1),$(cuda_flags)) $(if $(filter $(fast),$1),-O2)
 # Headers alone: both libraries are loaded when they are needed.
 cuda_flags := $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
@@ -92,7 +94,7 @@ compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
 # (lib/format.cpp includes fmt in a way of its own.)
 precompiled_suffix := $(if $(findstring clang,$(CXX)),pch,gch)
 precompiled_folders := $(if $(filter no,$(PRECOMPILED)),,lib plugin tools tests)
-precompiled_folder = $(if $(filter tests/fake_% lib/format $(fast),$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
+precompiled_folder = $(if $(filter tests/fake_% tests/bench/% lib/format $(fast),$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
 precompiled = $(patsubst %,build/obj/%/common.h,$(call precompiled_folder,$1))
 precompiled_headers := $(patsubst %,build/obj/%/common.h.$(precompiled_suffix),$(precompiled_folders))
 $(precompiled_headers): build/obj/%/common.h.$(precompiled_suffix): \
