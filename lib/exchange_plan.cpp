@@ -128,14 +128,10 @@ void tell_unreached(HeadVerdict& verdict, Reports reports, std::span<const Reach
 
 // --- Differences ---
 
-std::string port_name(const ReportedPort& port) {
-    return format_text("{}:{}", port.hca, port.port);
-}
-
 std::set<std::string> port_names(const NodeReport& report) {
     std::set<std::string> names;
     for (const auto& port : report.ports) {
-        names.insert(port_name(port));
+        names.insert(port_name(port.hca, port.port));
     }
     return names;
 }
@@ -458,11 +454,11 @@ std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeRepo
             continue; // rails that are routed, beside a network that is not
         }
         for (const auto* port : alone) {
-            lonely[i].push_back(port_name(*port));
+            lonely[i].push_back(port_name(port->hca, port->port));
             findings.push_back({{reports[i].node},
                                 format_text("{} ({}): no other node uses a port in that network, so it reaches none: "
                                             "left out",
-                                            port_name(*port), network_of(*port->address)->text()),
+                                            port_name(port->hca, port->port), network_of(*port->address)->text()),
                                 true});
         }
     }

@@ -13,11 +13,6 @@ namespace rdma_nccl {
 
 namespace {
 
-const Port* find_port(const Fabric& fabric, const PortChoice& choice) {
-    const Hca* const hca = fabric.find_hca(choice.hca);
-    return hca == nullptr ? nullptr : find_by(hca->ports, &Port::number, choice.port);
-}
-
 /// An address of the interface with the length of its network; the whole address where the interface has no such one.
 InterfaceAddress with_length(const Netdev* netdev, const IpAddress& address) {
     const auto* const own =
@@ -62,7 +57,7 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     }
     report.fabric = fabric_summary(plan.fabric);
     for (const auto* choice : plan.fabric.used()) {
-        if (const Port* const port = find_port(facts.fabric, *choice)) {
+        if (const Port* const port = facts.fabric.find_port(choice->hca, choice->port)) {
             report.ports.push_back(report_port(facts.fabric, *choice, *port));
         }
     }
@@ -79,40 +74,6 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     report.plan_head_why = plan.users_head ? "MASTER_ADDR was set before" : plan.head.why;
     report.warnings = plan.warnings;
     return report;
-}
-
-std::vector<std::string> expected_ports(const NodeFacts& facts, const Plan& plan) {
-    const auto users = users_nccl_value(facts, "NCCL_IB_HCA");
-    if (!users || users->empty()) {
-        return plan.fabric.used_names();
-    }
-    const NcclNameList list(*users);
-    std::vector<std::string> ports;
-    for (const auto& hca : facts.fabric.hcas) {
-        for (const auto& port : hca.ports) {
-            if (port.state == "ACTIVE" && list.matches(hca.name, port.number)) {
-                ports.push_back(format_text("{}:{}", hca.name, port.number));
-            }
-        }
-    }
-    return ports;
-}
-
-std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan) {
-    auto causes = judge_users_nccl(facts, plan.fabric);
-    if (plan.fabric.used().empty()) {
-        causes.insert(causes.end(), plan.fabric.warnings.begin(), plan.fabric.warnings.end());
-    }
-    const auto limits = judge_limits({facts.limits.memlock_kib, std::nullopt, std::nullopt}, true, 1);
-    causes.insert(causes.end(), limits.begin(), limits.end());
-    return causes;
-}
-
-std::optional<bool> gpu_direct_possible(const Root& root) {
-    const bool module = root.exists("/sys/module/nvidia_peermem/version") ||
-                        root.exists("/sys/kernel/mm/memory_peers/nv_mem/version") ||
-                        root.exists("/sys/kernel/mm/memory_peers/nvidia-peermem/version");
-    return module ? std::optional(true) : std::nullopt;
 }
 
 } // namespace rdma_nccl

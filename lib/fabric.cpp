@@ -3,6 +3,7 @@
 
 #include "lib/fabric_hca.h"
 #include "lib/fabric_notes.h"
+#include "lib/format.h"
 #include "lib/gpus.h"
 #include "lib/lists.h"
 #include "lib/netdev.h"
@@ -54,6 +55,15 @@ const Hca* Fabric::find_hca(std::string_view name) const {
 
 const Netdev* Fabric::find_netdev(std::string_view name) const {
     return find_by(netdevs, &Netdev::name, name);
+}
+
+const Port* Fabric::find_port(std::string_view hca, unsigned number) const {
+    const Hca* const found = find_hca(hca);
+    return found == nullptr ? nullptr : find_by(found->ports, &Port::number, number);
+}
+
+std::string port_name(std::string_view hca, unsigned port) {
+    return format_text("{}:{}", hca, port);
 }
 
 Fabric read_fabric(const Root& root, const SilentHcas& silent, GidTables tables) {

@@ -132,8 +132,12 @@ struct Fabric {
 
     /// nullptr when there is none of that name.
     [[nodiscard]] const Hca* find_hca(std::string_view name) const;
+    [[nodiscard]] const Port* find_port(std::string_view hca, unsigned number) const;
     [[nodiscard]] const Netdev* find_netdev(std::string_view name) const;
 };
+
+/// "mlx5_1:1", as NCCL_IB_HCA names a port.
+std::string port_name(std::string_view hca, unsigned port);
 
 /// Reads everything above below `root`. Never fails as a whole: what cannot be read is noted in `problems`.
 /// Costs bounded work: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table are looked at. Of `silent`

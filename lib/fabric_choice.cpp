@@ -71,7 +71,7 @@ void apply_filters(Selection& selection) {
 
 void leave_out_lonely(Selection& selection, std::span<const std::string> lonely) {
     for (auto& candidate : selection.candidates) {
-        const std::string name = format_text("{}:{}", candidate.hca->name, candidate.port->number);
+        const std::string name = port_name(candidate.hca->name, candidate.port->number);
         if (candidate.remains() && std::find(lonely.begin(), lonely.end(), name) != lonely.end()) {
             candidate.left_out = LeftOut{PortRule::NoNeighbour, "has an address in a network in which no other node of "
                                                                 "the step has a port: left out; hca= can name it"};
@@ -274,7 +274,7 @@ PortChoice port_choice(const Candidate& candidate, const Settings& settings) {
 } // namespace
 
 std::string PortChoice::name() const {
-    return format_text("{}:{}", hca, port);
+    return port_name(hca, port);
 }
 
 std::vector<const PortChoice*> FabricChoice::used() const {

@@ -76,6 +76,18 @@ std::string gpu_vendor(std::string_view pci_class, std::string_view vendor) {
     return vendor == nvidia ? "nvidia" : vendor == amd ? "amd" : "";
 }
 
+std::string find_peer_memory(const Root& root) {
+    for (const std::string_view path :
+         {"/sys/module/nvidia_peermem", "/sys/module/nv_peer_mem", "/sys/kernel/mm/memory_peers/nv_mem/version",
+          "/sys/kernel/mm/memory_peers/nv_mem_nc/version", "/sys/kernel/mm/memory_peers/nvidia-peermem/version",
+          "/sys/kernel/mm/memory_peers/amdkfd/version"}) {
+        if (root.exists(path)) {
+            return std::string(path);
+        }
+    }
+    return {};
+}
+
 NvidiaInformation parse_nvidia_information(std::string_view text) {
     NvidiaInformation information;
     for (const auto line : split(text, '\n')) {

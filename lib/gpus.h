@@ -16,6 +16,11 @@ std::vector<Gpu> read_gpus(const Root& root, Notes& notes);
 /// "nvidia" or "amd" for a PCI class ("0x030200") and vendor ("0x10de") that a GPU of theirs may have; else "".
 std::string gpu_vendor(std::string_view pci_class, std::string_view vendor);
 
+/// The file that shows that a peer memory client is loaded, through which the HCA's driver reaches GPU memory: the
+/// modules of NVIDIA's driver, or a client that OFED's ib_core lists (as ncclIbGdrSupport looks for them, NCCL 2.28
+/// src/transport/net_ib.cc; amdkfd is AMD's). Empty when there is none; DMA-BUF needs none.
+std::string find_peer_memory(const Root& root);
+
 /// proc/driver/nvidia/gpus/PCI/information: lines of "Name: value".
 struct NvidiaInformation {
     std::optional<unsigned> minor;

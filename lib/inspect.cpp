@@ -5,6 +5,7 @@
 #include "lib/child_value.h"
 #include "lib/format.h"
 #include "lib/gpu_list.h"
+#include "lib/node_name.h"
 #include "lib/port.h"
 #include "lib/text.h"
 #include "lib/users_nccl.h"
@@ -64,14 +65,6 @@ std::optional<T> call(const std::function<T()>& work, std::chrono::milliseconds 
         return work();
     }
     return ChildValue<T>::start(work, keep).finish(std::chrono::steady_clock::now() + limit);
-}
-
-std::string own_host_name() {
-    std::array<char, 256> name{};
-    if (::gethostname(name.data(), name.size() - 1) != 0) {
-        return "localhost";
-    }
-    return name.data();
 }
 
 /// The user's directory from passwd, as NCCL looks it up. $HOME is as good where it is a directory of the user's own,

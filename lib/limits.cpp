@@ -15,15 +15,6 @@ namespace rdma_nccl {
 
 namespace {
 
-/// systemd's and many kernels' default of 8 MiB, or 64 KiB before, does not do for one connection of NCCL's; what a
-/// rank locks grows with channels and peers.
-constexpr std::uint64_t enough_memlock_kib = 64 << 10;
-/// NCCL's shared segments of a node with eight GPUs, and the batches of torch's data loaders. Docker's default is 64
-/// MiB.
-constexpr std::uint64_t enough_shm_mib = 256;
-/// Rank 0 has a connection of each rank at a time (bootstrap.cc), and each rank its own files.
-constexpr std::uint64_t files_of_a_rank = 256;
-
 std::optional<std::uint64_t> predicted(int resource, std::string_view propagated, const Environment& environment) {
     rlimit limit{};
     if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) {
@@ -63,19 +54,19 @@ Result<void> raise_memlock() {
 
 std::vector<std::string> judge_limits(const Limits& limits, bool judge_memlock, unsigned ranks) {
     std::vector<std::string> warnings;
-    if (judge_memlock && limits.memlock_kib && *limits.memlock_kib < enough_memlock_kib) {
+    if (judge_memlock && limits.memlock_kib && *limits.memlock_kib < least_memlock_kib) {
         warnings.push_back(
             format_text("locked memory is limited to {} KiB, RDMA needs more: LimitMEMLOCK=infinity for "
                         "slurmd and PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, or memlock=raise "
                         "in the site file",
                         *limits.memlock_kib));
     }
-    const std::uint64_t wanted = files_of_a_rank + ranks;
+    const std::uint64_t wanted = least_open_files(ranks);
     if (limits.open_files && *limits.open_files < wanted) {
         warnings.push_back(format_text("open files are limited to {}, {} ranks need {} or more: ulimit -n",
                                        *limits.open_files, ranks, wanted));
     }
-    if (limits.shm_mib && *limits.shm_mib < enough_shm_mib) {
+    if (limits.shm_mib && *limits.shm_mib < least_shm_mib) {
         warnings.push_back(format_text("/dev/shm has {} MiB left, NCCL and data loaders need more: remove what nobody "
                                        "uses there, or mount it larger",
                                        *limits.shm_mib));

@@ -19,6 +19,17 @@ struct Limits {
     std::optional<std::uint64_t> shm_mib;     ///< free in /dev/shm
 };
 
+/// Of locked memory, in KiB: systemd's and many kernels' default of 8 MiB, or 64 KiB before, does not do for one
+/// connection of NCCL's; what a rank locks grows with channels and peers.
+constexpr std::uint64_t least_memlock_kib = 64 << 10;
+/// Free in /dev/shm, in MiB: NCCL's shared segments of a node with eight GPUs, and the batches of torch's data loaders.
+/// Docker's default is 64 MiB.
+constexpr std::uint64_t least_shm_mib = 256;
+/// Rank 0 has a connection of each rank at a time (NCCL's bootstrap.cc), and each rank its own files.
+constexpr std::uint64_t least_open_files(unsigned ranks) {
+    return 256 + std::uint64_t{ranks};
+}
+
 /// In slurmstepd, before set_user_limits() there: the soft limits of the shell that submitted, which travel as
 /// SLURM_RLIMIT_* (with a U in front when --propagate asked for it), within the hard limits here.
 Limits read_limits(const Environment& environment);

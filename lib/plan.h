@@ -53,6 +53,21 @@ struct TaskFacts {
     unsigned cpus_per_task = 0; ///< SLURM_CPUS_PER_TASK, 0 when not asked for
 };
 
+/// What Slurm's interface says of a task; its variables win, where they are set: they count over all components of a
+/// heterogeneous step.
+struct TaskIds {
+    unsigned rank = 0;
+    unsigned local_rank = 0;
+    unsigned node_rank = 0;
+    unsigned local_tasks = 1;
+};
+
+/// `environment`: the task's own. `task_cpus`: CPUs in the task's affinity mask. `node_cpus`: CPUs of the node that the
+/// step may use, as far as the caller can tell; SLURM_CPUS_ON_NODE may lower it, and a node may claim more CPUs than
+/// it has.
+TaskFacts task_facts(const Environment& environment, const Step& step, const TaskIds& ids, unsigned task_cpus,
+                     unsigned node_cpus);
+
 struct NodePlacement;
 
 /// The variables that differ from task to task. `placed`: where the ranks are put, in rank layout.

@@ -3,6 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/nccl_model.h"
+#include "lib/ports_in_use.h"
 #include "lib/text.h"
 #include "lib/users_nccl.h"
 
@@ -51,22 +52,17 @@ void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings
     }
 }
 
-/// NCCL takes every ACTIVE port of InfiniBand or Ethernet, whatever else speaks against it (ncclIbInitDevices).
-bool nccl_would_take(const Port& port) {
-    return port.state == "ACTIVE" && port.link_layer != LinkLayer::Unknown;
-}
-
-bool nccl_would_take_any(const NodeFacts& facts) {
+bool nccl_opens_any(const NodeFacts& facts) {
     const auto& hcas = facts.fabric.hcas;
     return std::any_of(hcas.begin(), hcas.end(),
-                       [](const Hca& hca) { return std::any_of(hca.ports.begin(), hca.ports.end(), nccl_would_take); });
+                       [](const Hca& hca) { return std::any_of(hca.ports.begin(), hca.ports.end(), nccl_opens); });
 }
 
 void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricChoice& fabric, const Settings& settings) {
     const auto used = fabric.used();
     const std::string_view source = settings.hca.is_auto() ? "fabric" : "setting";
     if (used.empty()) {
-        if (nccl_would_take_any(facts)) {
+        if (nccl_opens_any(facts)) {
             variables.set("NCCL_IB_HCA", "^", source, "none: NCCL would try ports that cannot be used, and fail");
         }
         return;
@@ -135,43 +131,20 @@ void add_sockets(VariableList& variables, const SocketChoice& sockets, const Nod
     variables.set("GLOO_SOCKET_IFNAME", sockets.interface, source, sockets.why);
 }
 
-/// The HCA of each port that NCCL will take: ours, or those of the user's list.
-std::vector<const Hca*> hcas_in_use(const Plan& plan, const NodeFacts& facts) {
-    const auto users = users_nccl_value(facts, "NCCL_IB_HCA");
-    const auto used = plan.fabric.used();
-    const auto in_use = [&](const Hca& hca, const Port& port) {
-        if (users) {
-            return nccl_would_take(port) && NcclNameList(*users).matches(hca.name, port.number);
-        }
-        return std::any_of(used.begin(), used.end(), [&](const PortChoice* choice) {
-            return choice->hca == hca.name && choice->port == port.number;
-        });
-    };
-    std::vector<const Hca*> hcas;
-    for (const auto& hca : facts.fabric.hcas) {
-        for (const auto& port : hca.ports) {
-            if (in_use(hca, port)) {
-                hcas.push_back(&hca);
-            }
-        }
-    }
-    return hcas;
-}
-
 /// NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank when the ports they find are not mlx5's: they look for a kind of
 /// GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind of NCCL's own that
 /// needs no mlx5.
-void add_gin(VariableList& variables, const std::vector<const Hca*>& hcas) {
-    if (!hcas.empty() &&
-        std::none_of(hcas.begin(), hcas.end(), [](const Hca* hca) { return hca->driver == "mlx5_core"; })) {
+void add_gin(VariableList& variables, const std::vector<PortInUse>& ports) {
+    if (!ports.empty() &&
+        std::ranges::none_of(ports, [](const PortInUse& port) { return port.hca->driver == "mlx5_core"; })) {
         variables.set("NCCL_GIN_TYPE", "2", "fabric", "NCCL 2.28.7 to 2.28.9 crash without it where no HCA is mlx5");
     }
 }
 
 /// NCCL 2.20 to 2.23 crash in ncclCommInitRank where one of several ports has no PCI function (Soft-RoCE): to merge the
 /// ports of a card they compare PCI paths, and such a port has a null pointer for one (ncclIbFindMatchingDev).
-void add_merging(VariableList& variables, const std::vector<const Hca*>& hcas) {
-    if (hcas.size() > 1 && std::any_of(hcas.begin(), hcas.end(), [](const Hca* hca) { return hca->pci.empty(); })) {
+void add_merging(VariableList& variables, const std::vector<PortInUse>& ports) {
+    if (ports.size() > 1 && std::ranges::any_of(ports, [](const PortInUse& port) { return port.hca->pci.empty(); })) {
         variables.set("NCCL_IB_MERGE_NICS", "0", "fabric",
                       "NCCL 2.20 to 2.23 crash without it where an HCA has no PCI function");
     }
@@ -200,9 +173,9 @@ void add_tuning(VariableList& variables, const Settings& settings) {
 
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings) {
     add_fabric(variables, facts, plan.fabric, settings);
-    const auto hcas = hcas_in_use(plan, facts);
-    add_gin(variables, hcas);
-    add_merging(variables, hcas);
+    const auto ports = ports_in_use(facts, plan.fabric);
+    add_gin(variables, ports);
+    add_merging(variables, ports);
     add_strict(variables, plan, settings);
     add_sockets(variables, plan.sockets, facts, settings);
     add_tuning(variables, settings);

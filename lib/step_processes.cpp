@@ -5,6 +5,7 @@
 #include "lib/text.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace rdma_nccl {
@@ -146,6 +147,29 @@ ProcessIdentity StepProcesses::identify(const Root& root, pid_t pid) const {
         return {ProcessOwner::Step, name};
     }
     return {ProcessOwner::OtherStep, words_for(*step)};
+}
+
+std::optional<Environment> environment_of_step(const Root& root, std::uint32_t job, std::uint32_t step) {
+    constexpr std::size_t longest = 6 << 20; // what execve(2) takes at most
+    const auto wanted = std::array{format_text("SLURM_JOB_ID={}", job), format_text("SLURM_STEP_ID={}", step)};
+    for (const auto& process : root.list("/proc").value_or(std::vector<std::string>{})) {
+        if (!parse_number<pid_t>(process)) {
+            continue;
+        }
+        std::vector<std::string> entries;
+        for (const auto entry :
+             split(root.read(format_text("/proc/{}/environ", process), longest).value_or(""), '\0')) {
+            if (split_once(entry, '=').key != marker_variable) {
+                entries.emplace_back(entry);
+            }
+        }
+        const auto has = [&entries](const auto& entry) { return std::ranges::find(entries, entry) != entries.end(); };
+        if (std::ranges::all_of(wanted, has) &&
+            std::ranges::any_of(entries, [](const std::string& entry) { return entry.starts_with("SLURM_PROCID="); })) {
+            return Environment(entries);
+        }
+    }
+    return std::nullopt;
 }
 
 bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step) {

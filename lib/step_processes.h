@@ -2,6 +2,7 @@
 // Whose a process is, of a Slurm step that is looked at: by its cgroup, its parents, and the titles of slurmstepds.
 #pragma once
 
+#include "lib/environment.h"
 #include "lib/root.h"
 
 #include <cstdint>
@@ -47,6 +48,10 @@ struct StepProcesses {
     /// the slurmstepd above. `pid` may be a thread's. 0, an owner that cannot be seen, is System without a name.
     [[nodiscard]] ProcessIdentity identify(const Root& root, pid_t pid) const;
 };
+
+/// The environment of one of the step's tasks on the node; nullopt when none can be read: they are another user's, or
+/// have ended. What the plugin set counts as the user's: it is what the step has.
+std::optional<Environment> environment_of_step(const Root& root, std::uint32_t job, std::uint32_t step);
 
 /// Whether the step's slurmstepd runs on the node.
 bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/step_watch.h"
 
+#include "lib/fabric.h"
 #include "lib/format.h"
 #include "lib/qp_owners.h"
 #include "lib/verdict.h"
@@ -76,7 +77,7 @@ void StepWatch::look_at_queue_pairs() {
             unseen_ = true;
         } else if (found->second.owner == ProcessOwner::Step) {
             own += owner.count;
-            own_ports_.insert(format_text("{}:{}", owner.hca, owner.port));
+            own_ports_.insert(port_name(owner.hca, owner.port));
         } else if (found->second.owner != ProcessOwner::Gone && others_.size() < most_others) {
             others_.insert(words_for_other(owner, found->second));
         }

@@ -83,7 +83,7 @@ std::string ipoib_port(const Fabric& fabric, const Netdev& netdev) {
     const Netdev* const base = netdev.port ? &netdev : fabric.find_netdev(split_once(netdev.name, '.').key);
     for (const auto& hca : fabric.hcas) {
         if (base != nullptr && !hca.pci_path.empty() && hca.pci_path == base->pci_path) {
-            return format_text("{}:{}", hca.name, base->port.value_or(1));
+            return port_name(hca.name, base->port.value_or(1));
         }
     }
     return {};

@@ -210,7 +210,7 @@ std::string_view name_of(ByteSource source) {
 }
 
 std::string PortSource::name() const {
-    return format_text("{}:{}", hca, port);
+    return port_name(hca, port);
 }
 
 milliseconds TrafficSources::settle() const {

@@ -4,6 +4,7 @@
 #include "lib/format.h"
 #include "lib/lists.h"
 #include "lib/nccl_model.h"
+#include "lib/ports_in_use.h"
 #include "lib/text.h"
 
 #include <algorithm>
@@ -99,12 +100,6 @@ void judge_gids(const NodeFacts& facts, const std::vector<PortView>& views, Alik
     }
 }
 
-/// NCCL takes every ACTIVE port of these link layers that the list matches (ncclIbInitDevices,
-/// src/transport/net_ib.cc).
-bool nccl_takes(const PortView& view) {
-    return view.port.state == "ACTIVE" && view.port.link_layer != LinkLayer::Unknown;
-}
-
 void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, AlikeSentences& sentences) {
     const auto text = users_nccl_value(facts, hca_variable);
     if (!text || text->empty() || views.empty()) {
@@ -113,7 +108,7 @@ void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, Alik
     const NcclNameList list(*text);
     bool any = false;
     for (const auto& view : views) {
-        if (!nccl_takes(view) || !list.matches(view.hca.name, view.port.number)) {
+        if (!nccl_opens(view.port) || !list.matches(view.hca.name, view.port.number)) {
             continue;
         }
         any = true;

@@ -152,30 +152,12 @@ bool is_worth_a_warning(const NodeState& state) {
     return asked_by_user(state.settings) || state.settings.strict || !state.facts.fabric.hcas.empty();
 }
 
-std::optional<unsigned> number(const Environment& environment, std::initializer_list<std::string_view> names) {
-    for (const auto name : names) {
-        if (const auto value = parse_number<unsigned>(environment.get(name).value_or(""))) {
-            return value;
-        }
-    }
-    return std::nullopt;
-}
-
+// SLURM_PROCID and its like are right from task_init on; S_TASK_GLOBAL_ID does not count over all components of a
+// heterogeneous step.
 TaskFacts task_facts(const NodeState& state, const Host& host, const Environment& now) {
-    TaskFacts task;
-    // SLURM_PROCID and its like are right from task_init on, and count over all components of a heterogeneous step;
-    // S_TASK_GLOBAL_ID does not (facts/spank.md 1.2, 1.6).
-    task.rank = number(now, {"SLURM_PROCID"}).value_or(host.task_global_id().value_or(0));
-    task.local_rank = number(now, {"SLURM_LOCALID"}).value_or(host.task_local_id().value_or(0));
-    task.node_rank = number(now, {"SLURM_NODEID"}).value_or(host.node_id().value_or(0));
-    task.local_tasks = host.local_task_count().value_or(1);
-    task.task_count = state.facts.step.task_count;
-    task.node_count = state.facts.step.node_count;
-    task.task_cpus = count_allowed_cpus();
-    const unsigned granted = number(now, {"SLURM_CPUS_ON_NODE"}).value_or(state.facts.allowed_cpus);
-    task.node_cpus = std::min(state.facts.allowed_cpus, granted);
-    task.cpus_per_task = number(now, {"SLURM_CPUS_PER_TASK"}).value_or(0);
-    return task;
+    const TaskIds ids{host.task_global_id().value_or(0), host.task_local_id().value_or(0), host.node_id().value_or(0),
+                      host.local_task_count().value_or(1)};
+    return task_facts(now, state.facts.step, ids, count_allowed_cpus(), state.facts.allowed_cpus);
 }
 
 /// Rank 0's own node is the one that can tell whether MASTER_ADDR is right.

@@ -2,6 +2,7 @@
 #include "plugin/node_exchange.h"
 
 #include "lib/format.h"
+#include "lib/node_name.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -54,7 +55,7 @@ void StepSockets::forget() {
 std::string node_name(const Host& host, const NodeFacts& facts) {
     // slurmstepd's own (slurmstepd.c, 22.05): that of the step's environment is of the node where srun runs, as in a
     // batch script, until the tasks start.
-    if (const char* const name = std::getenv("SLURMD_NODENAME"); name != nullptr && *name != '\0') {
+    if (auto name = slurm_node_name(); !name.empty()) {
         return name;
     }
     const auto& nodes = facts.step.nodes;

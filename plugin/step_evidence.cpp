@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/step_evidence.h"
 
-#include "lib/exchange_report.h"
 #include "lib/format.h"
-#include "lib/nccl_log_directory.h"
 #include "lib/net/listeners.h"
-#include "lib/step_watch.h"
+#include "lib/node_evidence.h"
 #include "lib/text.h"
-#include "lib/traffic.h"
 
 #include <algorithm>
 #include <array>
@@ -104,7 +101,7 @@ bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstep
     }
 }
 
-void watch_step(const EvidenceTask& task, const Parent& slurmstepd, int control, ExchangeClient& srun) {
+void watch_as_user(const EvidenceTask& task, const Parent& slurmstepd, int control, ExchangeClient& srun) {
     ignore_signals();
     if (!become(task.uid, task.gid)) {
         return;
@@ -114,30 +111,15 @@ void watch_step(const EvidenceTask& task, const Parent& slurmstepd, int control,
     if (!root || ::getppid() != slurmstepd.process) {
         return;
     }
-    const auto expected = expected_ports(task.facts, task.plan);
-    StepWatch watch(*root, traffic_sources(*root, task.facts.fabric, expected),
-                    {task.job_id, task.step_id, slurmstepd.process});
+    const WatchedStep step{*root, task.facts, task.plan, task.tasks, task.log_directory};
+    auto watch = watch_step(step, {task.job_id, task.step_id, slurmstepd.process});
     (void)!::write(control, &has_begun, 1);
     PortWatch ports(task, srun);
     if (!watch_until_end(watch, ports, slurmstepd, control)) {
         return;
     }
     watch.look(true);
-    if (watch.should_settle()) {
-        (void)!::write(control, &settles, 1);
-        std::this_thread::sleep_for(watch.settle());
-        watch.look(true);
-    }
-    NodeEvidence evidence = watch.evidence();
-    evidence.node = task.facts.host_name;
-    evidence.log = read_log_directory(task.log_directory);
-    evidence.causes = causes_of(task.facts, task.plan);
-    if (task.plan.visible_gpus > 0) {
-        evidence.rank_per_gpu = task.plan.layout.layout == Layout::Rank;
-        evidence.gpus = evidence.rank_per_gpu ? std::min(task.tasks, task.plan.visible_gpus) : task.plan.visible_gpus;
-        evidence.gpu_direct_possible = gpu_direct_possible(*root);
-    }
-    (void)srun.send_evidence(evidence);
+    (void)srun.send_evidence(collect_evidence(step, watch, [&] { (void)!::write(control, &settles, 1); }));
 }
 
 } // namespace
@@ -158,7 +140,7 @@ std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, 
     const UniqueFd other(ends[1]);
     // No gettid() before glibc 2.30. The callback comes in the thread that has forked the task.
     const Parent slurmstepd{::getpid(), static_cast<pid_t>(::syscall(SYS_gettid))};
-    auto child = Child::start([&] { watch_step(task, slurmstepd, other.get(), srun); },
+    auto child = Child::start([&] { watch_as_user(task, slurmstepd, other.get(), srun); },
                               std::array{srun.descriptor(), other.get()});
     if (!child) {
         return std::nullopt;

@@ -4,6 +4,7 @@
 #include "lib/child.h"
 #include "lib/format.h"
 #include "lib/json.h"
+#include "lib/node_name.h"
 #include "lib/text.h"
 #include "tools/check_drain.h"
 #include "tools/check_inspect.h"
@@ -161,8 +162,8 @@ std::string slurm_name(const CheckOptions& options, const std::string& host) {
     if (!options.node.empty()) {
         return options.node;
     }
-    const char* const name = ::getenv("SLURMD_NODENAME");
-    return name != nullptr && *name != 0 ? name : host.substr(0, host.find('.'));
+    const auto name = slurm_node_name();
+    return name.empty() ? host.substr(0, host.find('.')) : name;
 }
 
 /// How long scontrol may take now: what is left of the limit, less a little to say what came of it.
@@ -349,9 +350,7 @@ struct Shared {
 /// The check did not come back: that is what is known of the node.
 int report_hang(const CheckOptions& options, const Shared& shared, double seconds) {
     CheckReport report;
-    std::array<char, 256> host{};
-    (void)::gethostname(host.data(), host.size() - 1);
-    report.host = host.data();
+    report.host = own_host_name();
     report.time_us = wall_time_us();
     report.seconds = seconds;
     const std::string_view stage = shared.stage.data();

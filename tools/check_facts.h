@@ -115,7 +115,4 @@ struct CheckFacts {
     bool has_state_file = false;
 };
 
-/// "mlx5_1:1"
-std::string port_name(const std::string& hca, unsigned port);
-
 } // namespace rdma_nccl

@@ -3,6 +3,7 @@
 
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
+#include "lib/gpus.h"
 #include "lib/text.h"
 #include "tools/check_judge.h"
 #include "tools/node_plan.h"
@@ -38,18 +39,6 @@ bool is_virtual_machine(const Root& root) {
     constexpr std::array<std::string_view, 4> hypervisors = {"QEMU", "KVM", "Virtual Machine", "VMware"};
     return std::any_of(hypervisors.begin(), hypervisors.end(),
                        [&](std::string_view word) { return (maker + " " + product).find(word) != std::string::npos; });
-}
-
-/// One of the registered clients of OFED's peer memory, or the module of NVIDIA's driver.
-std::string find_peer_memory(const Root& root) {
-    for (const char* const path :
-         {"/sys/module/nvidia_peermem", "/sys/module/nv_peer_mem", "/sys/kernel/mm/memory_peers/nv_mem/version",
-          "/sys/kernel/mm/memory_peers/nv_mem_nc/version", "/sys/kernel/mm/memory_peers/amdkfd/version"}) {
-        if (root.exists(path)) {
-            return path;
-        }
-    }
-    return {};
 }
 
 } // namespace

@@ -8,10 +8,6 @@
 
 namespace rdma_nccl {
 
-std::string port_name(const std::string& hca, unsigned port) {
-    return format_text("{}:{}", hca, port);
-}
-
 std::string JudgedPort::file(std::string_view file_name) const {
     return format_text("/sys/class/infiniband/{}/ports/{}/{}", hca.name, port.number, file_name);
 }

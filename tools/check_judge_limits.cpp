@@ -2,6 +2,7 @@
 // Limits of what a step may lock, open and share. What counts is what a step gets: inside one, its own; outside, what
 // slurmd passes on at most.
 #include "lib/format.h"
+#include "lib/limits.h"
 #include "lib/text.h"
 #include "tools/check_judge.h"
 
@@ -12,9 +13,9 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t enough_memlock = std::uint64_t{64} << 20; ///< as lib/limits.cpp: below, one connection fails
-constexpr std::uint64_t enough_files = 1024;
-constexpr std::uint64_t enough_shm_mib = 256; ///< as lib/limits.cpp
+/// A node's check does not know the step: 1,024 files, the soft limit that most systems begin with, do for as many
+/// ranks.
+constexpr unsigned usual_ranks = 768;
 
 std::string size_text(std::uint64_t bytes) {
     if (bytes == unlimited) {
@@ -42,7 +43,7 @@ CheckResult judge_memlock(const CheckFacts& facts, const Expectations& expected)
     const auto found = decisive(limits, limits.memlock);
     result.value = found == unlimited ? "unlimited" : format_text("{}", found);
     result.message = format_text("{} for {}", size_text(found), limits.whose);
-    const auto wanted = expected.memlock.value_or(enough_memlock);
+    const auto wanted = expected.memlock.value_or(least_memlock_kib << 10);
     result.expected = wanted == unlimited ? "unlimited" : format_text("{}", wanted);
     if (found < wanted) {
         const bool certain = expected.memlock || (limits.of_step && !facts.root);
@@ -64,7 +65,7 @@ CheckResult judge_files(const CheckFacts& facts, const Expectations& expected) {
         return result.set(CheckStatus::Skip, "another machine's tree");
     }
     const auto found = decisive(limits, limits.open_files);
-    const auto wanted = expected.open_files.value_or(enough_files);
+    const auto wanted = expected.open_files.value_or(least_open_files(usual_ranks));
     result.value = found == unlimited ? "unlimited" : format_text("{}", found);
     result.expected = format_text("{}", wanted);
     result.message = format_text("{} for {}", result.value, limits.whose);
@@ -86,7 +87,7 @@ CheckResult judge_shm(const CheckFacts& facts, const Expectations& expected) {
                           facts.live ? "mount -t tmpfs tmpfs /dev/shm; a mount that hangs has to be unmounted first"
                                      : "");
     }
-    const auto wanted = expected.shm_mib.value_or(enough_shm_mib);
+    const auto wanted = expected.shm_mib.value_or(least_shm_mib);
     const auto found = limits.shm_mib.value_or(0);
     result.value = format_text("{}", found);
     result.expected = format_text("{}", wanted);

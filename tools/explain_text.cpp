@@ -138,8 +138,7 @@ std::string gids_text(const NodePlan& node) {
             const auto& choice = node.plan.fabric.ports.at(position++);
             for (std::size_t i = 0; i < port.gids.size() && choice.gid_index; ++i) {
                 if (choice.gids.at(i).used()) {
-                    rows.push_back({format_text("{}:{}", choice.hca, choice.port),
-                                    format_text("{}", port.gids[i].index), port.gids[i].value.text(),
+                    rows.push_back({choice.name(), format_text("{}", port.gids[i].index), port.gids[i].value.text(),
                                     choice.gids[i].reason, number_text(choice.nccl_alone),
                                     number_text(choice.nccl_told), short_rejects(choice)});
                 }

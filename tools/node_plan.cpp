@@ -6,33 +6,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <thread>
 #include <unistd.h>
 
 namespace rdma_nccl {
 
 namespace {
-
-/// The task that this process is in, as far as Slurm's variables tell; nullopt outside of a step.
-std::optional<TaskFacts> current_task(const NodeFacts& facts) {
-    const auto number = [&facts](std::string_view name) { return slurm_number(facts.environment, name); };
-    const auto rank = number("SLURM_PROCID");
-    const auto node = number("SLURM_NODEID");
-    if (!rank || !node || !facts.environment.get("SLURM_STEP_ID")) {
-        return std::nullopt;
-    }
-    TaskFacts task;
-    task.rank = *rank;
-    task.local_rank = number("SLURM_LOCALID").value_or(0);
-    task.node_rank = *node;
-    const auto& counts = facts.step.tasks_per_node;
-    task.local_tasks = *node < counts.size() ? counts[*node] : 1;
-    task.task_count = facts.step.task_count;
-    task.node_count = facts.step.node_count;
-    task.task_cpus = facts.allowed_cpus;
-    task.node_cpus = number("SLURM_CPUS_ON_NODE").value_or(facts.allowed_cpus);
-    task.cpus_per_task = number("SLURM_CPUS_PER_TASK").value_or(0);
-    return task;
-}
 
 /// Inside a step that the plugin has set up, where the ranks meet is known: srun's note is gone, but what came of it is
 /// not.
@@ -68,6 +47,18 @@ void take_plugins_values(std::vector<Variable>& variables, const NodeFacts& fact
 
 } // namespace
 
+std::optional<TaskFacts> current_task(const NodeFacts& facts) {
+    const auto rank = slurm_number(facts.environment, "SLURM_PROCID");
+    const auto node = slurm_number(facts.environment, "SLURM_NODEID");
+    if (!rank || !node || !facts.environment.get("SLURM_STEP_ID")) {
+        return std::nullopt;
+    }
+    const auto& counts = facts.step.tasks_per_node;
+    const unsigned local_tasks = *node < counts.size() ? counts[*node] : 1;
+    return task_facts(facts.environment, facts.step, {*rank, 0, *node, local_tasks}, facts.allowed_cpus,
+                      std::max(std::thread::hardware_concurrency(), 1U));
+}
+
 int NodePlan::exit_code() const {
     if (facts.fabric.hcas.empty()) {
         return 3;
@@ -76,8 +67,7 @@ int NodePlan::exit_code() const {
 }
 
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings, std::chrono::milliseconds timeout,
-                           const RanksWanted& ranks, GidTables tables) {
-    auto environment = Environment::from(environ);
+                           const RanksWanted& ranks, GidTables tables, Environment environment) {
     restore_note(environment);
     auto facts = inspect_node(settings, environment, {}, timeout, false, tables);
     if (!facts) {

@@ -9,6 +9,7 @@
 #include "tools/settings_options.h"
 
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace rdma_nccl {
@@ -24,11 +25,15 @@ struct NodePlan {
     [[nodiscard]] int exit_code() const;
 };
 
+/// The task whose environment `facts` have, as far as Slurm's variables tell; nullopt outside of a step.
+std::optional<TaskFacts> current_task(const NodeFacts& facts);
+
 /// Reads the node and plans. Inside a step that the plugin has set up, the plugin's values stand, unless `options` has
 /// settings, because the user then wants to see their effect. `timeout` as in inspect_node().
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings,
                            std::chrono::milliseconds timeout = std::chrono::milliseconds(0),
-                           const RanksWanted& ranks = {}, GidTables tables = GidTables::Expected);
+                           const RanksWanted& ranks = {}, GidTables tables = GidTables::Expected,
+                           Environment environment = Environment::from(environ));
 
 /// The host name as the root says: of a copied machine, that machine's.
 std::string host_name_of(const Root& root);

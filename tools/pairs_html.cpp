@@ -3,6 +3,7 @@
 #include "lib/format.h"
 #include "lib/json.h"
 #include "tools/pages.h"
+#include "tools/pairs_node.h"
 #include "tools/pairs_output.h"
 #include "tools/pairs_samples.h"
 
@@ -29,7 +30,7 @@ std::string heading_of(PairsFaultKind kind) {
 Json node_json(const PairNode& node, const NodeScore& score) {
     Json rails = Json::array();
     for (const PairRail& rail : node.rails) {
-        rails.push_back(format_text("{}:{}", rail.hca, rail.port));
+        rails.push_back(rail_name(rail));
     }
     return {{"name", node.name},
             {"rails", rails},

@@ -3,6 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/json.h"
+#include "lib/lists.h"
 #include "lib/traffic_netdevs.h"
 #include "tools/measure_fields.h"
 
@@ -11,12 +12,6 @@
 namespace rdma_nccl {
 
 namespace {
-
-const Port* find_port(const Hca& hca, unsigned number) {
-    const auto found =
-        std::find_if(hca.ports.begin(), hca.ports.end(), [number](const Port& port) { return port.number == number; });
-    return found == hca.ports.end() ? nullptr : &*found;
-}
 
 /// On InfiniBand the interface is IPoIB's, on the same PCI function and port.
 std::string netdev_of(const Fabric& fabric, const Hca& hca, const Port& port, const Gid* gid) {
@@ -83,7 +78,7 @@ PairNode pair_node(const Fabric& fabric, const FabricChoice& choice, std::string
     node.name = std::move(name);
     for (const PortChoice* const used : choice.used()) {
         const Hca* const hca = fabric.find_hca(used->hca);
-        const Port* const port = hca == nullptr ? nullptr : find_port(*hca, used->port);
+        const Port* const port = hca == nullptr ? nullptr : find_by(hca->ports, &Port::number, used->port);
         if (port != nullptr) {
             node.rails.push_back(rail_of(fabric, *hca, *port, *used));
         }
@@ -130,7 +125,7 @@ Result<PairNode> read_pair_node(const Json& json) {
 }
 
 std::string rail_name(const PairRail& rail) {
-    return format_text("{}:{}", rail.hca, rail.port);
+    return port_name(rail.hca, rail.port);
 }
 
 } // namespace rdma_nccl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/pairs_words.h"
 
+#include "lib/fabric.h"
 #include "lib/format.h"
 #include "lib/hostlist.h"
 #include "lib/text.h"
@@ -71,7 +72,7 @@ std::string pair_rail_name(const PairsReport& report, unsigned node, unsigned ra
         return format_text("rail {}", rail);
     }
     const PairRail& port = report.nodes[node].rails[rail];
-    return format_text("{}:{}", printable(port.hca), port.port);
+    return port_name(printable(port.hca), port.port);
 }
 
 std::string pair_end_name(const PairsReport& report, unsigned node, std::optional<unsigned> rail) {

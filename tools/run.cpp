@@ -6,6 +6,7 @@
 #include "lib/gpus.h"
 #include "lib/head.h"
 #include "lib/inspect.h"
+#include "lib/node_name.h"
 #include "lib/port.h"
 #include "lib/root.h"
 #include "tools/print.h"
@@ -145,7 +146,7 @@ Result<std::string> log_directory(const RunOptions& options, const Environment& 
     }
     return make_log_directory(options.output.log_dir.empty() ? temporary_directory(environment)
                                                              : options.output.log_dir,
-                              plan.run_id, node_name());
+                              plan.run_id, own_node_name());
 }
 
 std::set<int> signals_of(const RunOptions& options) {
@@ -171,7 +172,7 @@ int run_ranks(const RunOptions& options, const Root& root, const Environment& en
                   environment,
                   options,
                   root,
-                  node_name(),
+                  own_node_name(),
                   [&] { return find_devices(root, environment, plan.ranks_per_node.value); },
                   directory ? directory->path() : "",
                   *logs};
@@ -207,7 +208,7 @@ bool pass_preflight(const Root& root, const Environment& environment, const Worl
     const auto warnings = preflight(
         {root, environment, ranks, plan.world_size(), plan.master_addr.value, gpu_files(root, environment, ranks)});
     for (const auto& warning : warnings) {
-        print_error(format_text("{}{}: {}", strict ? "" : "warning: ", node_name(), warning));
+        print_error(format_text("{}{}: {}", strict ? "" : "warning: ", own_node_name(), warning));
     }
     return warnings.empty() || !strict;
 }
@@ -293,7 +294,7 @@ int run_command(const std::vector<std::string>& arguments) {
         auto worker = worker_settings(options, placed);
         worker.error_directory = temporary_directory(environment) + "/rdma-nccl-XXXXXX/attempt_0";
         return print_dry_run(options, {*plan, *commands, worker, environment,
-                                       find_devices(*root, environment, plan->ranks_per_node.value), node_name()});
+                                       find_devices(*root, environment, plan->ranks_per_node.value), own_node_name()});
     }
     if (options.preflight && !pass_preflight(*root, environment, *plan, settings->strict)) {
         return exit_not_ready;

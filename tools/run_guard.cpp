@@ -2,6 +2,7 @@
 #include "tools/run_guard.h"
 
 #include "lib/format.h"
+#include "lib/node_name.h"
 #include "lib/unique_fd.h"
 #include "tools/print.h"
 #include "tools/process.h"
@@ -132,19 +133,11 @@ int run_guarded(const BlockedSignals& signals, const std::function<int(int guard
     Guard guard(child, *reader);
     const int status = guard.watch();
     if (WIFSIGNALED(status)) {
-        print_error(format_text("{}: the launcher, pid {}, was killed by {}; killing its ranks", node_name(), child,
+        print_error(format_text("{}: the launcher, pid {}, was killed by {}; killing its ranks", own_node_name(), child,
                                 signal_text(WTERMSIG(status))));
     }
     guard.kill_rest();
     return exit_code_for_status(status);
-}
-
-std::string node_name() {
-    if (const char* const name = std::getenv("SLURMD_NODENAME"); name != nullptr && *name != '\0') {
-        return name;
-    }
-    std::array<char, 256> name{};
-    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this node";
 }
 
 } // namespace rdma_nccl

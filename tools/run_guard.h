@@ -16,7 +16,4 @@ namespace rdma_nccl {
 /// child, or 128 + the signal that killed it.
 int run_guarded(const BlockedSignals& signals, const std::function<int(int guard_fd)>& work);
 
-/// The node's name as the user knows it: Slurm's (SLURMD_NODENAME), else the host's.
-std::string node_name();
-
 } // namespace rdma_nccl

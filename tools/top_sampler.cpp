@@ -3,6 +3,7 @@
 
 #include "lib/fabric_choice.h"
 #include "lib/format.h"
+#include "lib/ports_in_use.h"
 #include "lib/silent_devices.h"
 #include "lib/step_processes.h"
 #include "lib/text.h"
@@ -70,20 +71,6 @@ Result<std::vector<QpOwner>> OwnerWatch::latest() const {
 
 namespace {
 
-/// "mlx5_1:1"
-std::string port_name(const std::string& hca, unsigned port) {
-    return format_text("{}:{}", hca, port);
-}
-
-std::vector<std::string> expected_ports(const Fabric& fabric, const Settings& settings) {
-    std::vector<std::string> names;
-    const FabricChoice choice = choose_fabric(fabric, settings);
-    for (const auto* port : choice.used()) {
-        names.push_back(port_name(port->hca, port->port));
-    }
-    return names;
-}
-
 /// Where its GIDs are, which on a bond is the bond; else the first on its PCI function.
 std::string netdev_of(const Hca& hca, const Port& port) {
     for (const auto& gid : port.gids) {
@@ -115,11 +102,13 @@ std::vector<std::string> TopSampler::device_names() const {
 
 void TopSampler::find_devices() {
     names_ = device_names();
-    const auto silent = root_.is_live() ? find_silent_hcas(root_, usual_patience) : SilentHcas();
-    fabric_ = read_fabric(root_, silent.value_or(SilentHcas()));
-    meter_.emplace(traffic_sources(root_, fabric_, expected_ports(fabric_, settings_)));
+    facts_ = NodeFacts();
+    facts_.environment = Environment::from(environ);
+    inspect_files(root_, facts_, root_.is_live() ? usual_patience : std::chrono::milliseconds(0));
+    const auto ports = ports_in_use(facts_, choose_fabric(facts_.fabric, settings_));
+    meter_.emplace(traffic_sources(root_, facts_.fabric, names_of(ports)));
     problems_.clear();
-    if (fabric_.hcas.empty()) {
+    if (facts_.fabric.hcas.empty()) {
         problems_.emplace_back("no RDMA device (/sys/class/infiniband is empty or missing)");
     }
 }
@@ -149,7 +138,7 @@ void TopSampler::add_ports(TopSample& sample, const Traffic& traffic) const {
         const PortSource& source = meter_->sources().ports[i];
         TopPort port;
         port.traffic = traffic.ports[i];
-        if (const Hca* hca = fabric_.find_hca(source.hca)) {
+        if (const Hca* hca = facts_.fabric.find_hca(source.hca)) {
             const auto found = std::find_if(hca->ports.begin(), hca->ports.end(),
                                             [&source](const Port& other) { return other.number == source.port; });
             port.netdev = netdev_of(*hca, *found);
@@ -162,7 +151,7 @@ void TopSampler::add_ports(TopSample& sample, const Traffic& traffic) const {
 
 void TopSampler::add_netdevs(TopSample& sample, const Traffic& traffic) const {
     for (std::size_t i = 0; i < traffic.netdevs.size(); ++i) {
-        const Netdev* const netdev = fabric_.find_netdev(traffic.netdevs[i].netdev);
+        const Netdev* const netdev = facts_.fabric.find_netdev(traffic.netdevs[i].netdev);
         sample.netdevs.push_back(
             {traffic.netdevs[i], meter_->sources().netdevs[i].port, netdev != nullptr ? netdev->speed_gbps : 0});
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/inspect.h"
 #include "lib/qp_owners.h"
 #include "lib/root.h"
 #include "lib/settings.h"
@@ -52,7 +53,7 @@ private:
     Root root_;
     Settings settings_;
     std::vector<std::string> names_; ///< of the devices that were looked for
-    Fabric fabric_;
+    NodeFacts facts_;                ///< what comes from files, and the environment
     std::vector<std::string> problems_;
     std::optional<TrafficMeter> meter_;
     std::optional<OwnerWatch> owners_; ///< of this machine alone

@@ -3,7 +3,9 @@
 
 #ifdef HAVE_IBVERBS
 
+#include "lib/fabric.h"
 #include "lib/format.h"
+#include "lib/node_name.h"
 
 #include <array>
 #include <cerrno>
@@ -88,12 +90,8 @@ Result<void> check_gid(const VerbsPort& port) {
 } // namespace
 
 std::string port_here(const PairRail& rail) {
-    std::array<char, HOST_NAME_MAX + 1> host{};
-    if (::gethostname(host.data(), host.size() - 1) != 0) {
-        host = {'?'};
-    }
-    const std::string_view name = host.data();
-    return format_text("{} {}:{}", name.substr(0, name.find('.')), rail.hca, rail.port);
+    const std::string host = own_host_name();
+    return format_text("{} {}", host.substr(0, host.find('.')), port_name(rail.hca, rail.port));
 }
 
 Result<VerbsPort> VerbsPort::open(const PairRail& rail) {

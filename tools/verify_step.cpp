@@ -64,10 +64,11 @@ void tell(const NodeEvidence& evidence) {
 
 /// Until the time is over, the step is, or this is ended.
 int watch_here(const VerifyNodeOptions& options, const StepId& id) {
-    const auto node = WatchedNode::inspect(options.settings);
+    const auto live = Root::open("/");
+    const auto task = live ? environment_of_step(*live, id.job, id.step) : std::nullopt;
+    const auto node = WatchedNode::inspect(options.settings, task.value_or(Environment::from(environ)));
     const BlockedSignals blocked;
     const auto signals = SignalReader::open(blocked);
-    const auto live = Root::open("/");
     if (!node || !signals || !live) {
         print_error(!node ? node.error().message : "verify: no signals or no /proc");
         return exit_cannot_tell;

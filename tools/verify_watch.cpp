@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/verify_watch.h"
 
-#include "lib/exchange_report.h"
-#include "lib/nccl_log_directory.h"
+#include "lib/node_evidence.h"
 
 #include <algorithm>
 #include <poll.h>
-#include <thread>
 
 namespace rdma_nccl {
 
-Result<WatchedNode> WatchedNode::inspect(const SettingsOptions& options) {
+Result<WatchedNode> WatchedNode::inspect(const SettingsOptions& options, const Environment& environment) {
     const auto settings = settings_from(options);
     if (!settings) {
         return tl::unexpected(settings.error());
@@ -19,7 +17,7 @@ Result<WatchedNode> WatchedNode::inspect(const SettingsOptions& options) {
     if (!root) {
         return tl::unexpected(root.error());
     }
-    auto node = plan_node(options, *settings);
+    auto node = plan_node(options, *settings, {}, {}, GidTables::Expected, environment);
     if (!node) {
         return tl::unexpected(node.error());
     }
@@ -27,24 +25,12 @@ Result<WatchedNode> WatchedNode::inspect(const SettingsOptions& options) {
 }
 
 StepWatch WatchedNode::watch(StepProcesses processes) const {
-    const auto expected = expected_ports(node.facts, node.plan);
-    return {root, traffic_sources(root, node.facts.fabric, expected), processes};
+    return watch_step({root, node.facts, node.plan}, processes);
 }
 
 NodeEvidence WatchedNode::evidence(StepWatch& watch, const std::string& log_directory) const {
-    if (watch.should_settle()) {
-        std::this_thread::sleep_for(watch.settle());
-        watch.look(true);
-    }
-    NodeEvidence evidence = watch.evidence();
-    evidence.node = node.facts.host_name;
-    evidence.log = read_log_directory(log_directory);
-    evidence.causes = causes_of(node.facts, node.plan);
-    evidence.gpus = node.plan.visible_gpus;
-    if (evidence.gpus > 0) {
-        evidence.gpu_direct_possible = gpu_direct_possible(root);
-    }
-    return evidence;
+    const auto task = current_task(node.facts);
+    return collect_evidence({root, node.facts, node.plan, task ? task->local_tasks : 1, log_directory}, watch);
 }
 
 bool wait_for_look(const StepWatch& watch, int fd, StepWatch::Clock::time_point end) {

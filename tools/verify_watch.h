@@ -15,8 +15,9 @@ struct WatchedNode {
     Root root;
     NodePlan node;
 
-    /// As the settings say; fails when its root cannot be read.
-    static Result<WatchedNode> inspect(const SettingsOptions& options);
+    /// As the settings say, for a program with `environment`; fails when its root cannot be read.
+    static Result<WatchedNode> inspect(const SettingsOptions& options,
+                                       const Environment& environment = Environment::from(environ));
 
     /// Takes the first reading. `this` must outlive it.
     [[nodiscard]] StepWatch watch(StepProcesses processes) const;
