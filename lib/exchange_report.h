@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node tells srun of its facts and its plan.
+// A node's report to srun: its facts and its plan.
 #pragma once
 
 #include "lib/exchange_values.h"
@@ -13,19 +13,20 @@
 
 namespace rdma_nccl {
 
-/// What a node tells the others: its facts, and the plan that it made alone. `node`: Slurm's name of it. Block,
-/// listener and the tasks' numbers are the caller's to add.
+/// Makes a node's report from its facts and the plan that it made on its own. `node`: its name in Slurm. The caller
+/// adds the job, the tasks' numbers, the block and the listener.
 NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string node);
 
-// What a node's plan has to say about evidence: what was to be expected, and why it may not come.
+// What a node's plan tells about evidence: what to expect, and why it may be missing.
 
-/// The ports that NCCL will use, as "mlx5_1:1": the plan's, or what the user's own NCCL_IB_HCA takes.
+/// Returns the ports that NCCL will use, as "mlx5_1:1": the plan's, or those that the user's own NCCL_IB_HCA selects.
 std::vector<std::string> expected_ports(const NodeFacts& facts, const Plan& plan);
 
-/// Why RDMA may not have been used, as far as the node knows before the ranks run.
+/// Returns why RDMA may not have been used, as far as the node knows before the ranks run.
 std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan);
 
-/// True with NVIDIA's module for GPUDirect, or that of MLNX_OFED. Without them it is not known: there may be DMA-BUF.
+/// Returns true when NVIDIA's kernel module for GPUDirect, or that of MLNX_OFED, is loaded; else nullopt, as the kernel
+/// may support DMA-BUF instead.
 std::optional<bool> gpu_direct_possible(const Root& root);
 
 } // namespace rdma_nccl
