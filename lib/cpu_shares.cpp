@@ -125,7 +125,7 @@ public:
 
 private:
     struct Rank {
-        std::vector<Distance> gpu; ///< to each domain
+        std::vector<Distance> gpu; ///< the distance to each domain
         std::vector<Distance> hca;
         Distance nearest = Distance::Unknown; ///< the minimum of `gpu`
         std::size_t home = 0;                 ///< the domain that it takes units from first

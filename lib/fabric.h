@@ -87,7 +87,7 @@ struct Hca {
 
 struct InterfaceAddress {
     IpAddress address;
-    unsigned prefix_length = 0; ///< of the address family
+    unsigned prefix_length = 0; ///< for IPv4 addresses at most 32
 
     friend bool operator==(const InterfaceAddress&, const InterfaceAddress&) = default;
 };

@@ -13,7 +13,7 @@
 
 namespace rdma_nccl {
 
-/// Best first.
+/// Ordered from best to worst.
 enum class GidClass { InPrefix, Ipv4, GlobalIpv6, LinkLocal };
 
 struct GidChoice {

@@ -84,7 +84,7 @@ Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned 
     if (!text) {
         return tl::unexpected(text.error());
     }
-    if (*text == empty_slot) { // most slots
+    if (*text == empty_slot) { // most slots are empty
         return {};
     }
     const auto value = parse_gid(*text);
