@@ -22,17 +22,17 @@ struct FreeCpus {
 };
 using Cpus = std::unique_ptr<cpu_set_t, FreeCpus>;
 
-/// Linux knows at most 1,024 NUMA nodes (CONFIG_NODES_SHIFT is at most 10).
+/// Linux supports at most 1,024 NUMA nodes (CONFIG_NODES_SHIFT is at most 10).
 constexpr unsigned most_nodes = 1024;
 constexpr unsigned word_bits = sizeof(unsigned long) * CHAR_BIT;
 using NodeMask = std::array<unsigned long, most_nodes / word_bits>;
 
-// Without libnuma, for two calls: the plugin needs nothing but the C library.
+// Direct system calls, without libnuma: the plugin depends on nothing but the C library.
 long get_mempolicy(int& mode, NodeMask& nodes) {
     return ::syscall(SYS_get_mempolicy, &mode, nodes.data(), static_cast<unsigned long>(most_nodes), nullptr, 0UL);
 }
 long set_mempolicy(int mode, const NodeMask& nodes) {
-    // The kernel takes one bit less than it is told (get_nodes in mm/mempolicy.c).
+    // The kernel uses one bit less than the size that it is given (get_nodes() in mm/mempolicy.c).
     return ::syscall(SYS_set_mempolicy, mode, nodes.data(), static_cast<unsigned long>(most_nodes) + 1);
 }
 
@@ -76,7 +76,7 @@ Result<void> prefer_memory(unsigned node) {
 } // namespace
 
 CpuSet read_affinity(pid_t pid) {
-    // A mask too small for the machine is refused with EINVAL.
+    // sched_getaffinity() refuses a mask that is too small for the machine with EINVAL.
     const std::size_t size = CPU_ALLOC_SIZE(most_cpus);
     const Cpus set(CPU_ALLOC(most_cpus));
     CpuSet cpus;

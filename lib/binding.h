@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPUs and the memory policy of a process: read, set, and read back.
+// Reads, sets and verifies the CPU affinity and the memory policy of a process.
 #pragma once
 
 #include "lib/cpu_set.h"
@@ -11,29 +11,29 @@
 
 namespace rdma_nccl {
 
-/// The affinity mask of a process (0: the calling thread); empty when it cannot be read.
+/// Returns the affinity mask of a process (0: the calling thread), or an empty set when it cannot be read.
 CpuSet read_affinity(pid_t pid = 0);
 
-/// What memory a process takes first (set_mempolicy(2)).
+/// The NUMA memory policy of a process (set_mempolicy(2)).
 struct MemoryPolicy {
     int mode = 0; ///< MPOL_DEFAULT, ...
-    CpuSet nodes; ///< NUMA nodes; only MPOL_PREFERRED, BIND, INTERLEAVE have some
+    CpuSet nodes; ///< NUMA nodes; empty except for MPOL_PREFERRED, BIND and INTERLEAVE
     [[nodiscard]] bool is_default() const { return mode == 0; }
-    /// "default", "prefer:1", "bind:0-1", ...
+    /// Returns "default", "prefer:1", "bind:0-1", ...
     [[nodiscard]] std::string text() const;
 };
-/// Of the calling thread; nullopt where the kernel does not say (no NUMA, forbidden by seccomp).
+/// Returns the policy of the calling thread, or nullopt when the kernel does not tell (no NUMA, or blocked by seccomp).
 std::optional<MemoryPolicy> read_memory_policy();
 
-/// Where a rank shall run; what is absent stays as it is.
+/// The CPUs and the memory node of a rank. Empty members leave the current setting as it is.
 struct Binding {
-    CpuSet cpus;                         ///< empty: as they are
-    std::optional<unsigned> memory_node; ///< preferred, not forced: allocations go elsewhere when it is full
+    CpuSet cpus;                         ///< empty: keep the current mask
+    std::optional<unsigned> memory_node; ///< preferred, not forced: the kernel allocates elsewhere when it is full
 };
 
-/// Binds the calling thread, and what it will execute, where it is not so already. A memory policy that somebody has
-/// set stays. Fails with what could not be done, after it has done the rest; that the kernel really took it is read
-/// back.
+/// Binds the calling thread, and the program that it will execute. Skips what is already in place, and never overrides
+/// a memory policy that was already set. Reads back the result to verify that the kernel applied it. When one part
+/// fails, still does the other, and returns the first error.
 Result<void> bind_self(const Binding& binding);
 
 } // namespace rdma_nccl

@@ -14,7 +14,7 @@ std::string bytes_text(std::uint64_t bytes) {
     }
     auto value = static_cast<double>(bytes);
     std::size_t unit = 0;
-    while (value >= 999.5) { // what would be printed as 1000
+    while (value >= 999.5) { // would round to 1000
         value /= 1000;
         ++unit;
     }

@@ -22,7 +22,7 @@ void close_from_to(unsigned first, unsigned last) noexcept {
     if (::syscall(SYS_close_range, first, last, 0U) == 0) {
         return;
     }
-    const auto most = static_cast<unsigned>(std::max(::getdtablesize(), 0)); // before Linux 5.9
+    const auto most = static_cast<unsigned>(std::max(::getdtablesize(), 0)); // fallback before Linux 5.9
     for (unsigned fd = first; fd <= last && fd < most; ++fd) {
         (void)::close(static_cast<int>(fd));
     }
@@ -88,7 +88,7 @@ bool Child::finish(std::chrono::milliseconds limit) {
             (void)::kill(pid, SIGKILL);
             killed = true;
         } else if (killed && Clock::now() >= deadline + to_die) {
-            return false; // asleep in a driver: whoever waits for this process's children then has it
+            return false; // stuck in a driver: left for whoever waits for this process's children
         }
         std::this_thread::sleep_for(pause);
     }

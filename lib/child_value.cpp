@@ -49,7 +49,7 @@ std::optional<std::string> ChildText::finish(Clock::time_point deadline) {
         }
         text.append(bytes.data(), static_cast<std::size_t>(count));
     }
-    constexpr milliseconds to_exit(1000); // it has said all
+    constexpr milliseconds to_exit(1000); // all output has been read
     return child_.finish(to_exit) ? std::optional(std::move(text)) : std::nullopt;
 }
 

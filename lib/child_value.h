@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that may hang in a file system, a name service or a controller, done in a child of this process with a limit of
-// time. A child, because a thread that hangs so would block seteuid(2) of the whole process (nptl(7)), which slurmstepd
-// calls right after us.
+// Runs work that may hang in a file system, a name service or a controller in a child process, with a timeout. A thread
+// would not do: a hanging thread blocks seteuid(2) of the whole process (nptl(7)), which slurmstepd calls right after
+// the plugin.
 #pragma once
 
 #include "lib/child.h"
@@ -17,14 +17,14 @@
 
 namespace rdma_nccl {
 
-/// What `work` gives, while this process does something else.
+/// The text that `work` returns, computed in a child while this process goes on.
 class ChildText {
 public:
-    /// `keep` and `inherit` as of Child.
+    /// Starts `work`. `keep` and `inherit` are those of Child::start().
     static std::optional<ChildText> start(const std::function<std::string()>& work, std::span<const int> keep,
                                           Inherit inherit);
 
-    /// nullopt when it has not ended by then, or was killed; then it is killed.
+    /// Returns the text, or nullopt when the child failed or did not end before `deadline`; then it is killed.
     std::optional<std::string> finish(std::chrono::steady_clock::time_point deadline);
 
 private:
@@ -34,7 +34,7 @@ private:
     UniqueFd pipe_;
 };
 
-/// A message (lib/net/message.h) that `work` gives.
+/// Like ChildText, for a message (lib/net/message.h) that `work` returns.
 template<typename T>
 class ChildValue {
 public:

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned bits = 64;
 
-/// Adds "A", "A-B" or "A-B:USED/GROUP"; false for anything else.
+/// Adds "A", "A-B" or "A-B:USED/GROUP"; returns false for anything else.
 bool add_part(CpuSet& set, std::string_view part) {
     const auto [range, stride] = split_once(part, ':');
     const auto [first_text, last_text] = split_once(range, '-');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A set of CPU numbers as a value, without a limit of 1,024 as cpu_set_t has it.
+// A value type for a set of CPU numbers, without cpu_set_t's limit of 1,024.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace rdma_nccl {
 
-/// More than Linux supports (CONFIG_NR_CPUS is at most 8,192).
+/// The maximum that Linux supports (CONFIG_NR_CPUS is at most 8,192).
 inline constexpr unsigned most_cpus = 8192;
 
 class CpuSet {
@@ -20,25 +20,25 @@ public:
     CpuSet() = default;
     /// CPU n is bit n % 64 of word n / 64.
     explicit CpuSet(std::span<const std::uint64_t> words) : words_(words.begin(), words.end()) { trim(); }
-    /// The CPUs first to last, both included.
+    /// Returns the CPUs `first` to `last`, both included.
     static CpuSet range(unsigned first, unsigned last);
-    /// The kernel's list format, "0-3,8,10-11"; also with a stride, "0-7:2/4" (lib/bitmap.c). "" is the empty set;
-    /// nullopt for what is none, or names CPU 8,192 or more.
+    /// Parses the kernel's list format, "0-3,8,10-11", also with a stride, "0-7:2/4" (lib/bitmap.c). "" is the empty
+    /// set. Returns nullopt for malformed text, or a CPU of 8,192 or more.
     static std::optional<CpuSet> parse_list(std::string_view text);
 
-    /// Ignores numbers from most_cpus on.
+    /// Ignores numbers of most_cpus or more.
     void add(unsigned cpu);
     [[nodiscard]] bool contains(unsigned cpu) const;
     [[nodiscard]] bool contains(const CpuSet& other) const;
     [[nodiscard]] bool intersects(const CpuSet& other) const;
     [[nodiscard]] bool empty() const { return words_.empty(); }
     [[nodiscard]] std::size_t size() const;
-    /// The lowest; nullopt when empty.
+    /// Returns the lowest CPU; nullopt when empty.
     [[nodiscard]] std::optional<unsigned> first() const;
-    /// The lowest above `cpu`.
+    /// Returns the lowest CPU above `cpu`; nullopt when there is none.
     [[nodiscard]] std::optional<unsigned> next(unsigned cpu) const;
     [[nodiscard]] std::vector<unsigned> cpus() const;
-    /// The kernel's list format; "" when empty.
+    /// Returns the kernel's list format; "" when empty.
     [[nodiscard]] std::string list() const;
 
     [[nodiscard]] std::span<const std::uint64_t> words() const { return words_; }
@@ -56,7 +56,7 @@ private:
     [[nodiscard]] std::optional<unsigned> at_or_above(unsigned cpu) const;
     void trim();
 
-    std::vector<std::uint64_t> words_; ///< the last one is never 0, so that equal sets are equal vectors
+    std::vector<std::uint64_t> words_; ///< the last word is never 0, so that equal sets are equal vectors
 };
 
 } // namespace rdma_nccl

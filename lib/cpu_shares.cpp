@@ -9,11 +9,11 @@ namespace rdma_nccl {
 
 namespace {
 
-/// As many cores near its GPU do for a rank, for its own thread and NCCL's proxy: only with fewer it takes farther
-/// ones.
+/// Two cores near the GPU are enough for a rank: one for its own thread, one for NCCL's proxy. Only a rank with fewer
+/// takes farther ones.
 constexpr std::size_t enough_cores = 2;
 
-/// The least that is handed out: a core's allowed threads, or a single thread.
+/// The smallest piece that a rank can get: a core's allowed threads, or a single thread.
 struct Unit {
     CpuSet cpus;
     const Core* core;
@@ -35,10 +35,10 @@ std::vector<Unit> units_of(const Topology& topology, const CpuSet& common, std::
     return cores.size() >= ranks ? cores : threads;
 }
 
-/// Units which are equally near to everything: of one NUMA node, and near to the same GPUs.
+/// Units that are equally near to everything: in the same NUMA node, and near the same GPUs.
 struct Domain {
-    std::vector<const Unit*> units; ///< in the order of the tree
-    std::size_t free = 0;           ///< not promised to a rank
+    std::vector<const Unit*> units; ///< in the order of the topology
+    std::size_t free = 0;           ///< not yet promised to a rank
 
     [[nodiscard]] unsigned package() const { return units.front()->core->package; }
 };
@@ -47,8 +47,9 @@ bool is_known(const std::optional<Place>& device) {
     return device && !device->cpus.empty();
 }
 
-/// Some virtual machines show a package for each core: the NUMA node says more there. Where no rank is near to
-/// anything, the larger one of both: ranks then have runs of neighbours, not a piece of each node.
+/// True to group units by NUMA node, false to group them by package. Some virtual machines show a package for each
+/// core, so there the NUMA node says more. If no rank is near any device, groups by the larger of the two, so that each
+/// rank gets adjacent CPUs instead of a piece of every node.
 bool prefers_nodes(const Topology& topology, std::span<const RankDevices> ranks) {
     const bool any_near = std::any_of(ranks.begin(), ranks.end(),
                                       [](const RankDevices& rank) { return is_known(rank.gpu) || is_known(rank.hca); });
@@ -93,7 +94,7 @@ public:
                 rank.hca.push_back(distance(devices.hca, domain));
             }
             rank.nearest = *std::min_element(rank.gpu.begin(), rank.gpu.end());
-            if (rank.nearest == Distance::Unknown) { // no GPU, or one of which nothing is known
+            if (rank.nearest == Distance::Unknown) { // no GPU, or one whose place is unknown
                 rank.gpu = rank.hca;
                 rank.nearest = *std::min_element(rank.gpu.begin(), rank.gpu.end());
             }
@@ -103,7 +104,7 @@ public:
     }
 
     std::vector<CpuSet> share() {
-        // First what each rank needs, near ones before those that must go farther; then what is left nearby.
+        // First gives each rank what it needs, near units before far ones; then gives out the near units that are left.
         for (std::size_t round = 0; round < wanted_; ++round) {
             for (const bool far : {false, true}) {
                 for (auto& rank : ranks_) {
@@ -124,11 +125,11 @@ public:
 
 private:
     struct Rank {
-        std::vector<Distance> gpu; ///< to each domain
+        std::vector<Distance> gpu; ///< the distance to each domain
         std::vector<Distance> hca;
-        Distance nearest = Distance::Unknown; ///< the least of `gpu`
-        std::size_t home = 0;                 ///< the domain it takes from first
-        std::vector<std::size_t> promised;    ///< units of each domain
+        Distance nearest = Distance::Unknown; ///< the minimum of `gpu`
+        std::size_t home = 0;                 ///< the domain that it takes units from first
+        std::vector<std::size_t> promised;    ///< the number of units in each domain
         std::size_t total = 0;
     };
 
@@ -136,7 +137,7 @@ private:
         return device ? distance_to_cpus(*device, domain.units.front()->cpus, topology_) : Distance::Unknown;
     }
 
-    /// Ranks by the distance to the nearest CPUs that are left to them.
+    /// The ranks, sorted by the distance to their nearest domain.
     [[nodiscard]] std::vector<std::size_t> nearest_first() const {
         std::vector<std::size_t> order(ranks_.size());
         std::iota(order.begin(), order.end(), 0);
@@ -145,9 +146,9 @@ private:
         return order;
     }
 
-    /// Among the domains at its GPU, that at its HCA, then that with the most room: those whose own domain is there
-    /// choose before those that only look for room. A rank that is near to nothing takes what its number says:
-    /// neighbours stay together.
+    /// A rank's home is the domain nearest its GPU, then nearest its HCA, then with the most room. Ranks that have
+    /// near CPUs choose before those that only look for room. A rank that is near no device gets the domain at its own
+    /// position in the order, so that neighbours stay together.
     void choose_homes(std::size_t units) {
         std::vector<std::size_t> homes(domains_.size());
         for (const std::size_t number : nearest_first()) {
@@ -178,8 +179,8 @@ private:
         return d;
     }
 
-    /// One unit more for a rank: from its home, else from the nearest domain that has one; without `far`, only from
-    /// those as near to its GPU as can be, or where nothing is known, from the same package.
+    /// Promises one more unit to a rank: from its home, else from the nearest domain that has a free one. Without
+    /// `far`, only from domains as near its GPU as possible, or from the home's package if no distance is known.
     bool promise(Rank& rank, bool far) {
         std::optional<std::size_t> best;
         for (std::size_t d = 0; d < domains_.size(); ++d) {
@@ -202,7 +203,7 @@ private:
         return {d != rank.home, rank.gpu[d], rank.hca[d], d};
     }
 
-    /// Each domain in runs of neighbours.
+    /// Hands out each domain's units in order, so that each rank gets adjacent ones.
     std::vector<CpuSet> hand_out() {
         std::vector<CpuSet> shares(ranks_.size());
         for (std::size_t d = 0; d < domains_.size(); ++d) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shares the CPUs that several ranks have in common: whole cores, near to each rank's GPU, disjoint.
+// Divides a common set of CPUs among several ranks: disjoint shares of whole cores, near each rank's GPU.
 #pragma once
 
 #include "lib/distance.h"
@@ -11,15 +11,15 @@
 
 namespace rdma_nccl {
 
-/// What a rank wants to be near to. Neither: any CPU is as good as another.
+/// The devices that a rank should be near. Without either, any CPU is as good as another.
 struct RankDevices {
     std::optional<Place> gpu;
-    std::optional<Place> hca; ///< decides where several places are equally near to the GPU
+    std::optional<Place> hca; ///< breaks the tie between places that are equally near the GPU
 };
 
-/// CPUs for each rank, out of `common`; each rank at least one core, or one hardware thread where there are fewer cores
-/// than ranks. A rank stays at its GPU when there is room: with two cores there, or one where that is its fair part of
-/// all, it takes no farther ones. Empty when there are fewer CPUs than ranks.
+/// Returns the CPUs of each rank, taken from `common`. Each rank gets at least one core, or one hardware thread when
+/// there are fewer cores than ranks. A rank takes cores away from its GPU only until it has two in total, or one where
+/// that is its fair share. Returns an empty list when there are no ranks, or fewer CPUs than ranks.
 std::vector<CpuSet> share_cpus(const Topology& topology, const CpuSet& common, std::span<const RankDevices> ranks);
 
 } // namespace rdma_nccl

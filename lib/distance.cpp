@@ -56,8 +56,8 @@ Distance between_cpus(const CpuSet& near, const CpuSet& cpus, const Topology& to
 
 constexpr std::size_t nobody = static_cast<std::size_t>(-1);
 
-/// Gives each device one of its nearest HCAs, with as few devices at one HCA as can be: bipartite matching by
-/// augmenting paths, in which an HCA takes one device more whenever not all find a place.
+/// Gives each device one of its nearest HCAs, with as few devices per HCA as possible. This is bipartite matching by
+/// augmenting paths; while a device is left without an HCA, the capacity of every HCA grows by one.
 class Sharing {
 public:
     explicit Sharing(const DistanceTable& distances)
@@ -112,7 +112,7 @@ private:
     }
 
     std::vector<std::vector<std::size_t>> nearest_;
-    std::vector<std::vector<std::size_t>> users_; ///< of each HCA
+    std::vector<std::vector<std::size_t>> users_; ///< the devices at each HCA
     std::vector<std::size_t> hca_of_;
     std::size_t capacity_ = 1;
 };
@@ -146,7 +146,7 @@ Distance distance_between(const Place& a, const Place& b, const Topology& topolo
     if (common_pci_ancestors(a.pci_path, b.pci_path) > 0) {
         return Distance::HostBridge;
     }
-    // One of them may be near to a part of what the other is near to.
+    // The result depends on the direction: one of them may be near only a part of the CPUs that the other is near to.
     return std::min(between_cpus(a.cpus, b.cpus, topology), between_cpus(b.cpus, a.cpus, topology));
 }
 
@@ -187,8 +187,8 @@ std::vector<std::vector<std::size_t>> order_hcas(const DistanceTable& distances)
     for (std::size_t device = 0; device < distances.size(); ++device) {
         std::vector<std::size_t> order(count);
         std::iota(order.begin(), order.end(), 0);
-        // Behind its own, a device takes equally near ones in turn, so that neighbours differ in the second choice,
-        // too.
+        // After its own HCA, a device takes the equally near ones in rotation, so that neighbours differ in their
+        // second choice too.
         std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(firsts[device]), order.end());
         std::stable_sort(order.begin(), order.end(),
                          [&row = distances[device]](std::size_t a, std::size_t b) { return row[a] < row[b]; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far devices and CPUs of a machine are from each other, in the steps that cost bandwidth.
+// Measures how far a machine's devices and CPUs are from each other, in the steps that cost bandwidth.
 #pragma once
 
 #include "lib/cpu_set.h"
@@ -14,52 +14,53 @@
 
 namespace rdma_nccl {
 
-/// From near to far.
+/// Ordered from near to far.
 enum class Distance {
     SameDevice,      ///< functions of one card
     OneSwitch,       ///< through one PCIe switch
-    SeveralSwitches, ///< through several, without the host bridge
+    SeveralSwitches, ///< through several PCIe switches, but no host bridge
     HostBridge,      ///< through a host bridge of the CPU
     SameNuma,        ///< between host bridges of one NUMA node
     SamePackage,     ///< between NUMA nodes of one package
     Other,           ///< between packages
-    Unknown,         ///< the machine does not tell, as many virtual ones
+    Unknown,         ///< the machine does not tell; common in virtual machines
 };
 
-/// The word of `nvidia-smi topo -m`: PIX, PXB, PHB, NODE, SYS; PKG for another NUMA node of the same package, which
-/// nvidia-smi counts as SYS; "?" for unknown.
+/// Returns the word of `nvidia-smi topo -m`: PIX, PXB, PHB, NODE or SYS. Also PKG for another NUMA node of the same
+/// package, which nvidia-smi counts as SYS, and "?" for unknown.
 std::string_view distance_word(Distance distance);
-/// "one PCIe switch", "another package", ...
+/// Returns "one PCIe switch", "another package", ...
 std::string_view distance_text(Distance distance);
-/// "one-switch", ...: for JSON.
+/// Returns the name for JSON: "one-switch", ...
 std::string_view distance_name(Distance distance);
 
-/// Where a device hangs.
+/// The location of a device.
 struct Place {
     std::string pci_path; ///< /sys/devices/...; empty when unknown
-    CpuSet cpus;          ///< near to it; empty when unknown
+    CpuSet cpus;          ///< the CPUs near it; empty when unknown
 };
 
-/// A device that is said to be near to all of several NUMA nodes has a firmware that does not tell.
+/// Returns the place of a device. If the device has no NUMA node but claims to be near all CPUs of several nodes, its
+/// firmware does not tell: its CPUs are then unknown.
 Place place_of(const Gpu& gpu, const Topology& topology);
 Place place_of(const Hca& hca, const Topology& topology);
 
 Distance distance_between(const Place& a, const Place& b, const Topology& topology);
-/// To the farthest of the CPUs: SameNuma, SamePackage, Other or Unknown.
+/// Returns the distance to the farthest of the CPUs: SameNuma, SamePackage, Other or Unknown.
 Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topology& topology);
 
-// Which HCAs are near to which GPU, and which one each rank takes first.
+// Which HCAs are near which GPU, and which one each rank takes first.
 
-/// distances[i][j]: from device i to HCA j.
+/// distances[i][j] is the distance from device i to HCA j.
 using DistanceTable = std::vector<std::vector<Distance>>;
 DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology);
 
-/// Whether the table tells anything: not where several devices are equally far from all of several HCAs, as in virtual
-/// machines with a flat PCI tree.
+/// True when the table tells which HCAs are near. False when several devices are equally far from all of several HCAs,
+/// as in virtual machines with a flat PCI tree.
 bool tells_nearness(const DistanceTable& distances);
 
-/// For each device all HCAs, nearest first. Among equally near ones the devices share: as few as can be have the same
-/// HCA first.
+/// Returns all HCAs for each device, nearest first. Spreads the devices over equally near HCAs, so that as few as
+/// possible share the same first HCA.
 std::vector<std::vector<std::size_t>> order_hcas(const DistanceTable& distances);
 
 } // namespace rdma_nccl

@@ -10,7 +10,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// FNV-1a, 32 bits: tells an unchanged value from a changed one; nothing depends on it being hard to forge.
+/// FNV-1a, 32 bits. Only detects changes; it need not be hard to forge.
 std::uint32_t value_hash(std::string_view value) {
     std::uint32_t hash = 2166136261U;
     for (const char c : value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process's environment as a value, and who set what in it: the user, or an outer step of ours.
+// A process's environment as a value; it knows which variables the user set, and which an outer step of ours set.
 #pragma once
 
 #include <map>
@@ -12,44 +12,46 @@
 
 namespace rdma_nccl {
 
-/// The variable that lists what this project set, so that a step inside a step replaces ours and never the user's:
-/// "@JOB.STEP,NAME:HASH,NAME:HASH". The hash is of the value: one that was changed since is the user's.
+/// Lists the variables that this project set, so that a nested step replaces ours and never the user's:
+/// "@JOB.STEP,NAME:HASH,NAME:HASH". The hash is that of the value: a value that has changed since is the user's.
 inline constexpr std::string_view marker_variable = "RDMA_NCCL_SET";
 
-/// What else we write into an environment that starts with RDMA_NCCL_ and is no setting: the ranks that each node of
-/// the step starts, "FIRST:COUNT:TOTAL", or "unequal" where nobody could number them; and where the hosts file and the
-/// DeepSpeed hostfile are.
+/// Other variables that we set and that start with RDMA_NCCL_ but are no settings: the ranks that each node of the step
+/// starts, "FIRST:COUNT:TOTAL", or "unequal" when nobody could number them; and the paths of the hosts file and the
+/// DeepSpeed hostfile.
 inline constexpr std::string_view ranks_variable = "RDMA_NCCL_RANKS";
 inline constexpr std::string_view hosts_variable = "RDMA_NCCL_HOSTS";
 inline constexpr std::string_view hostfile_variable = "RDMA_NCCL_HOSTFILE";
 
-/// The CPUs that Slurm gave the tasks of this node, before they were bound: "0-15" where all have the same, else one
-/// list per task, "0-1/2-3". What the plan of their places was made from.
+/// The CPUs that Slurm gave the tasks of this node before we bound them, from which the placement was planned: "0-15"
+/// when all tasks have the same, else one list per task, "0-1/2-3".
 inline constexpr std::string_view masks_variable = "RDMA_NCCL_CPUS";
 
-/// 64 hexadecimal digits that only the tasks of this step know (lib/net/key.h): by these they know each other.
+/// 64 hexadecimal digits that only the tasks of this step know (lib/net/key.h), and by which they authenticate each
+/// other.
 inline constexpr std::string_view token_variable = "RDMA_NCCL_TOKEN";
 
-/// RDMA_NCCL_<KEY> of a user, and not one of ours. RDMA_NCCL_HOSTS is both: ours is a path, which no setting is.
+/// True for a setting RDMA_NCCL_<KEY> of a user, as opposed to a variable of ours. RDMA_NCCL_HOSTS can be either: ours
+/// is a path, and no setting is.
 bool is_settings_variable(std::string_view name, std::string_view value);
 
 class Environment {
 public:
     Environment() = default;
-    /// From "NAME=value" entries; entries without '=' are dropped, the first of equal names wins (as getenv(3)).
+    /// From "NAME=value" entries. Entries without '=' are dropped; the first of equal names wins, as with getenv(3).
     explicit Environment(std::span<const std::string> entries);
-    /// From an environ-like array, ended by a null pointer; nullptr gives an empty environment.
+    /// From an environ-like array that ends with a null pointer; nullptr gives an empty environment.
     static Environment from(const char* const* entries);
 
     [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
     void set(std::string name, std::string value);
 
-    /// The value when it is not one that we set in an outer step. An empty value counts as set.
+    /// Returns the value, unless we set it in an outer step. An empty value counts as set.
     [[nodiscard]] std::optional<std::string> get_users(std::string_view name) const;
-    /// The names that carry our mark and still our value.
+    /// The variables that our marker lists and that still have our value.
     [[nodiscard]] const std::set<std::string, std::less<>>& ours() const { return ours_; }
 
-    /// "JOB.STEP" of the step that ours are of; empty without a mark.
+    /// The "JOB.STEP" that set our variables; empty without a marker.
     [[nodiscard]] const std::string& marked_step() const { return marked_step_; }
 
     [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all() const { return variables_; }
@@ -62,7 +64,7 @@ private:
     std::string marked_step_;
 };
 
-/// "NAME:HASH" for the marker variable.
+/// Returns "NAME:HASH" for the marker variable.
 std::string marker_entry(std::string_view name, std::string_view value);
 
 } // namespace rdma_nccl

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = ExchangeClient::Clock;
 
-constexpr std::chrono::seconds time_to_send(1); // srun may have a thousand nodes to listen to
+constexpr std::chrono::seconds time_to_send(1); // srun may be serving a thousand nodes
 
 int milliseconds_until(Clock::time_point time) {
     return static_cast<int>(std::clamp<long>(std::chrono::ceil<milliseconds>(time - Clock::now()).count(), 0, 600'000));
@@ -87,7 +87,7 @@ Result<void> ExchangeClient::wait(std::optional<ReachListener>& listener, Clock:
         if (ready < 0 && errno != EINTR) {
             return fail(format_text("poll: {}", std::strerror(errno)), errno);
         }
-        if (Clock::now() >= deadline) { // also where there is always something to do
+        if (Clock::now() >= deadline) { // check here too: there may always be something to serve
             return silent();
         }
         if (listener) {

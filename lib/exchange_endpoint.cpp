@@ -23,7 +23,7 @@ constexpr std::string_view version = "2";
 constexpr std::size_t most_addresses = 8;
 constexpr std::size_t longest_endpoint = 1024;
 
-/// With the names of their interfaces.
+/// Returns routable addresses with the names of their interfaces.
 std::vector<std::pair<std::string, IpAddress>> interface_addresses() {
     ifaddrs* list = nullptr;
     if (::getifaddrs(&list) != 0) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t longest_name = 255;
 constexpr std::size_t most_hosts = 65536;
-constexpr std::size_t most_ports = 128; // in evidence, of a node
+constexpr std::size_t most_ports = 128; // of one node, in evidence
 constexpr double longest_seconds = 1e8;
 
 } // namespace
@@ -120,7 +120,7 @@ void fields(auto& f, Is<LogEvidence> auto& m) {
 template<>
 inline constexpr std::string_view message_name<NodeReport> = "report";
 
-/// Layout::Auto is no answer to which layout a node has.
+/// A node cannot have Layout::Auto.
 void fields(auto& f, Is<NodeReport> auto& m) {
     f("node", m.node, longest_name);
     f("job", m.job_id);

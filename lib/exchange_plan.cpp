@@ -29,7 +29,7 @@ std::optional<IpPrefix> network_of(const InterfaceAddress& entry) {
     return network && network->length() > 0 ? network : std::nullopt;
 }
 
-/// A link to a router, which says nothing about who else can be reached.
+/// True for a link to a router, which does not tell which other nodes are reachable.
 bool is_point_to_point(const IpPrefix& network) {
     return network.length() >= (network.address().is_ipv4() ? 31U : 127U);
 }
@@ -70,9 +70,10 @@ void add_net_setting(Candidates& candidates, const NodeReport& head, const NetCh
     }
 }
 
-/// An address of the fabric that all nodes have one beside, before those that only routing can reach.
+/// Adds up to two of the head's fabric addresses: first those in a network where every node has an address, then those
+/// that can only be reached by routing.
 void add_fabric(Candidates& candidates, Reports reports) {
-    // A node without the fabric cannot reach it by routing either, and would try until it times out.
+    // A node without the fabric cannot reach it by routing either; it would try until the timeout.
     const bool all_have_it = std::all_of(reports.begin(), reports.end(), [](const NodeReport& report) {
         return std::any_of(report.addresses.begin(), report.addresses.end(),
                            [](const auto& own) { return own.fabric; });
@@ -103,7 +104,7 @@ std::vector<std::string> names_of(Reports reports, const std::function<bool(std:
     return names;
 }
 
-/// The errno of node i with a candidate; the head reaches itself.
+/// Returns the errno of node i with a candidate. The head reaches itself.
 int result_of(std::span<const ReachResult> results, std::size_t i, std::size_t candidate) {
     return i == 0 || candidate >= results[i].size() ? 0 : results[i][candidate];
 }
@@ -136,7 +137,7 @@ std::set<std::string> port_names(const NodeReport& report) {
     return names;
 }
 
-/// The values that a node's ports have, each once: "RoCE", "100, 200 Gb/s"; "" for a node without ports.
+/// Returns the distinct values of a node's ports: "RoCE", "100, 200 Gb/s"; "" for a node without ports.
 std::string port_values(const NodeReport& report, const std::function<std::string(const ReportedPort&)>& value) {
     std::set<std::string> values;
     for (const auto& port : report.ports) {
@@ -172,7 +173,7 @@ std::string memlock_of(const NodeReport& report) {
                               : "locked memory unlimited";
 }
 
-/// One thing in which nodes may differ; a node for which `value` is empty has no part in it.
+/// A property in which nodes may differ. A node with an empty `value` is left out of the comparison.
 struct Attribute {
     std::function<std::string(const NodeReport&)> value;
     bool fault = true;
@@ -191,7 +192,8 @@ std::vector<Attribute> attributes() {
             {memlock_of}};
 }
 
-/// What a node lacks of the ports of another, where it has no others: "without mlx5_3:1".
+/// Returns the ports of `usual` that a node lacks, "without mlx5_3:1". Returns "" if it lacks more than four, or has
+/// ports that `usual` does not have.
 std::string missing_ports(const NodeReport& report, const NodeReport& usual) {
     constexpr std::size_t most_named = 4;
     const auto own = port_names(report);
@@ -204,7 +206,7 @@ std::string missing_ports(const NodeReport& report, const NodeReport& usual) {
     return "without " + joined(missing);
 }
 
-/// A node's value and, for ports, which ones are missing: what is told together.
+/// Returns a node's value; for ports, followed by the missing ones.
 std::string value_with_detail(const Attribute& attribute, const NodeReport& report, const NodeReport& usual,
                               bool of_ports) {
     const std::string value = attribute.value(report);
@@ -222,14 +224,14 @@ void compare(std::vector<Finding>& findings, Reports reports, const Attribute& a
     if (nodes_by_value.size() < 2) {
         return;
     }
-    // The usual value is the one of most nodes; of equally many, the one of the first node.
+    // The usual value is the most common one; in a tie, the one of the first node.
     const auto usual = std::max_element(nodes_by_value.begin(), nodes_by_value.end(), [](const auto& a, const auto& b) {
         return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
                                                   : a.second.front() > b.second.front();
     });
     const std::size_t usual_count = usual->second.size();
     const NodeReport& usual_node = reports[usual->second.front()];
-    std::map<std::string, std::vector<std::string>> told; // what is said, of which nodes
+    std::map<std::string, std::vector<std::string>> told; // the text, and the nodes that it is about
     for (const auto& [value, nodes] : nodes_by_value) {
         if (value == usual->first) {
             continue;
@@ -253,7 +255,7 @@ void compare(std::vector<Finding>& findings, Reports reports, const Attribute& a
 
 // --- Answers ---
 
-/// The address of a node to write into a hosts file: on the network of the head's, else the first.
+/// Returns the node's address for a hosts file: the one in the head's network, else its first.
 std::optional<IpAddress> address_for_hosts(const NodeReport& report, const std::optional<IpAddress>& head) {
     for (const auto& entry : report.addresses) {
         const auto network = network_of(entry.address);
@@ -266,7 +268,7 @@ std::optional<IpAddress> address_for_hosts(const NodeReport& report, const std::
 
 HostsTable hosts_table(Reports reports, const std::optional<IpAddress>& head, const std::vector<RankShare>& shares) {
     HostsTable hosts;
-    std::map<std::string, std::size_t> by_name; // a node twice: two components of a heterogeneous step
+    std::map<std::string, std::size_t> by_name; // a node in two components of a heterogeneous step appears twice
     for (std::size_t i = 0; i < reports.size(); ++i) {
         const auto address = i == 0 && head ? head : address_for_hosts(reports[i], head);
         const unsigned slots = shares.empty() ? reports[i].tasks : shares[i].count;
@@ -338,7 +340,7 @@ std::vector<HeadCandidate> find_candidates(std::span<const NodeReport> reports, 
     const NodeReport& head = reports.front();
     Candidates candidates;
     if (head.plan_head_is_given) {
-        if (head.plan_head) { // else a name that the user's program resolves
+        if (head.plan_head) { // otherwise a name, which the user's program resolves
             candidates.add(*head.plan_head, head.plan_head_why);
         }
         return candidates.take();
@@ -391,7 +393,8 @@ HeadVerdict judge_reach(std::span<const HeadCandidate> candidates, std::span<con
                     candidates[best].address.text(),
                     candidates.size() == 1 ? "there is no other" : "no address is reached by all nodes");
     for (std::size_t c = 0; c <= best; ++c) {
-        // One that nobody reached is a network without routes between its parts: no fault of any node.
+        // A candidate that no node reached is in a network without routes between its parts; that is not any node's
+        // fault.
         const auto reached = names_of(reports, [&](std::size_t i) { return i > 0 && result_of(results, i, c) == 0; });
         if (c == best || !reached.empty()) {
             tell_unreached(verdict, reports, results, candidates[c], c, c == best ? helpless : instead);
@@ -403,7 +406,7 @@ HeadVerdict judge_reach(std::span<const HeadCandidate> candidates, std::span<con
 std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
     std::vector<Finding> findings;
     std::map<std::string, std::vector<std::string>> warnings;
-    std::vector<std::string> order; // as the first node has them
+    std::vector<std::string> order; // in the order of the first node that has them
     for (const auto& report : reports) {
         for (const auto& warning : report.warnings) {
             auto& nodes = warnings[warning];
@@ -416,7 +419,7 @@ std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
     std::transform(order.begin(), order.end(), std::back_inserter(findings), [&warnings](const std::string& warning) {
         return Finding{warnings[warning], warning, true};
     });
-    bool of_ports = true; // the first attribute
+    bool of_ports = true; // only the first attribute
     for (const auto& attribute : attributes()) {
         compare(findings, reports, attribute, of_ports);
         of_ports = false;
@@ -426,7 +429,7 @@ std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
 
 std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeReport> reports,
                                                         std::vector<Finding>& findings) {
-    // How many nodes have a port in a network.
+    // Maps a network to the nodes with a port in it.
     std::map<std::string, std::set<std::size_t>> nodes_by_network;
     for (std::size_t i = 0; i < reports.size(); ++i) {
         for (const auto& port : reports[i].ports) {
@@ -451,7 +454,7 @@ std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeRepo
             }
         }
         if (alone.size() > neighbours) {
-            continue; // rails that are routed, beside a network that is not
+            continue; // its rails are routed, beside a network that is not
         }
         for (const auto* port : alone) {
             lonely[i].push_back(port_name(port->hca, port->port));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What srun makes of the nodes' reports (design section 5): which address of the head node to try, which one it is, who
-// starts which ranks, and in what the nodes differ. Pure functions; the sockets are in exchange_server.h.
+// Evaluates the nodes' reports in srun: chooses the head's addresses to try and the one to use, decides which node
+// starts which ranks, and finds how the nodes differ. Pure functions; the sockets are in exchange_server.h.
 #pragma once
 
 #include "lib/exchange_values.h"
@@ -14,72 +14,75 @@
 
 namespace rdma_nccl {
 
-/// A node of the step as the step layout has it.
+/// A node of the step according to Slurm's step layout.
 struct ExpectedNode {
     std::string name;
     unsigned tasks = 0;
-    std::uint32_t first_task = 0; ///< in its component of a heterogeneous step, as NodeReport::first_task
-    std::uint32_t first_rank = 0; ///< in the whole step
-    unsigned component = 0;       ///< of a heterogeneous step
+    std::uint32_t first_task = 0; ///< within its component of a heterogeneous step, as NodeReport::first_task
+    std::uint32_t first_rank = 0; ///< within the whole step
+    unsigned component = 0;       ///< the component of a heterogeneous step
 };
 
-/// Which of `expected` a report is of, among those not `taken` yet: the one with its name, tasks and first task; else
-/// the only one with these tasks (host and node names may differ); else one with its name. nullopt: none.
+/// Returns the index in `expected` that a report belongs to, among those not `taken` yet: the one with its name, tasks
+/// and first task; else the only one with these tasks (host and node names may differ); else one with its name. Returns
+/// nullopt if there is none.
 std::optional<std::size_t> find_expected(std::span<const ExpectedNode> expected, const std::vector<bool>& taken,
                                          const NodeReport& report);
 
-/// The addresses of the head node, reports[0], that the others shall try, best first, at most four:
-/// the one that was given (head=, MASTER_ADDR; none when that is a name, which only the user's program resolves); else
-/// those of the `net` setting; else those on the fabric, the networks before others in which every node has an address;
-/// else `node_address` (NodeAddr); else what it has beside the fabric.
+/// Returns up to four addresses of the head node, reports[0], for the others to try, best first. A given address
+/// (head=, MASTER_ADDR) is the only one; if a name was given, which only the user's program resolves, there is none.
+/// Otherwise: those of the `net` setting, or without it at most two on the fabric, those in networks where every node
+/// has an address first; then `node_address` (NodeAddr); then the head's own plan's; then, without `net`, its addresses
+/// beside the fabric.
 std::vector<HeadCandidate> find_candidates(std::span<const NodeReport> reports, const Settings& settings,
                                            const std::optional<IpAddress>& node_address);
 
-/// Something to tell about some of the nodes.
+/// A message about some of the nodes.
 struct Finding {
     std::vector<std::string> nodes;
     std::string text;
-    bool fault = true; ///< with strict it ends the step
+    bool fault = true; ///< ends the step with strict
 
-    /// "n[03,17]: 7 HCA ports in use, ...".
+    /// Returns the nodes and the text: "n[03,17]: 7 HCA ports in use, ...".
     [[nodiscard]] std::string line() const;
 };
 
 struct HeadVerdict {
     std::optional<HeadCandidate> chosen;
-    std::vector<Finding> findings; ///< who cannot connect, to what, with which error
+    std::vector<Finding> findings; ///< which nodes cannot connect to what, and the error
 };
 
-/// The first candidate that all nodes reached; when there is none, the one that most did. `results`: of all nodes but
-/// the head, in the order of reports; an empty one of a node that did not try.
+/// Chooses the first candidate that all nodes reached, or else the one that most nodes reached. `results` has an entry
+/// for each report, in their order; the head's is ignored, and an empty one counts as reached.
 HeadVerdict judge_reach(std::span<const HeadCandidate> candidates, std::span<const NodeReport> reports,
                         std::span<const ReachResult> results);
 
-/// Warnings of the nodes, the same ones together, and what differs between them.
+/// Returns the nodes' warnings, the same ones combined, and the differences between nodes.
 std::vector<Finding> find_differences(std::span<const NodeReport> reports);
 
-/// Ports that no other node can reach because none has a port in their network, by node. None of a node that has more
-/// such ports than others: its rails are routed. A network of two addresses, a link to a router, says nothing.
+/// Returns the ports of each node that no other node can reach because none has a port in their network, and adds
+/// findings for them. Returns none for a node with more of them than other ports: its rails are routed. Ignores
+/// networks of two addresses: such a link to a router tells nothing.
 std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeReport> reports,
                                                         std::vector<Finding>& findings);
 
-/// Rank or node layout for all: node as soon as one node has it.
+/// Returns the layout for all nodes: rank, unless a node has another one; then the first such node's.
 Layout common_layout(std::span<const NodeReport> reports);
 
-/// Ranks of each node in node and pod layout; empty in rank layout, and where a node has no GPU to count by.
+/// Returns the ranks of each node in node and pod layout. Empty in rank layout, and when a node has no GPU to count by.
 std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout);
 
-/// True when the nodes have different numbers of GPUs.
+/// Returns true when the nodes have different numbers of GPUs.
 bool gpus_differ(std::span<const NodeReport> reports);
 
 struct ExchangeOutcome {
-    std::vector<Agreement> agreements; ///< for each report
-    HostsTable hosts;                  ///< empty unless asked for
-    std::string summary;               ///< the one line of a step
+    std::vector<Agreement> agreements; ///< one for each report
+    HostsTable hosts;                  ///< empty unless requested
+    std::string summary;               ///< the summary line of a step
     std::vector<Finding> findings;
 };
 
-/// The answers. `reports` in the order of their first rank; `results` as for judge_reach().
+/// Computes the answers. `reports` are in the order of their first rank; `results` are as for judge_reach().
 ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadCandidate> candidates,
                       std::span<const ReachResult> results, const Settings& settings);
 

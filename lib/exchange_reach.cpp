@@ -16,10 +16,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t longest_message = 0; // there is nothing to say but the proof
+constexpr std::size_t longest_message = 0; // the proof is the only thing that is sent
 constexpr std::size_t most_nodes_at_a_time = 4096;
 
-/// Waits for all of them, until the deadline.
+/// Waits until all attempts are done, or until the deadline.
 void finish(std::vector<DialAttempt>& attempts, Clock::time_point deadline) {
     for (;;) {
         std::vector<pollfd> waiting;
@@ -73,7 +73,7 @@ Result<ReachListener> ReachListener::open(std::uint16_t port, const Key& key, in
 
 ReachListener::~ReachListener() {
     if (coordinator_.listener() >= 0) {
-        stop_listening(coordinator_.listener()); // closing would not do for a held socket, which has another descriptor
+        stop_listening(coordinator_.listener()); // closing is not enough for a held socket: another descriptor has it
     }
 }
 

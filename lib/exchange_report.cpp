@@ -13,7 +13,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// An address of the interface with the length of its network; the whole address where the interface has no such one.
+/// Returns an address with the prefix length that the interface has for it, or with its full length if it has none.
 InterfaceAddress with_length(const Netdev* netdev, const IpAddress& address) {
     const auto* const own =
         netdev == nullptr ? nullptr : find_by(netdev->addresses, &InterfaceAddress::address, address);
@@ -34,7 +34,7 @@ ReportedPort report_port(const Fabric& fabric, const PortChoice& choice, const P
     return result;
 }
 
-/// The interfaces of the ports in use.
+/// True for the interfaces of HCAs in use.
 bool is_of_fabric(const Fabric& fabric, const FabricChoice& choice, const std::string& netdev) {
     return std::any_of(fabric.hcas.begin(), fabric.hcas.end(), [&](const Hca& hca) {
         return choice.uses(hca.name) && std::find(hca.netdevs.begin(), hca.netdevs.end(), netdev) != hca.netdevs.end();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node tells srun of its facts and its plan.
+// A node's report to srun: its facts and its plan.
 #pragma once
 
 #include "lib/exchange_values.h"
@@ -13,8 +13,8 @@
 
 namespace rdma_nccl {
 
-/// What a node tells the others: its facts, and the plan that it made alone. `node`: Slurm's name of it. Block,
-/// listener and the tasks' numbers are the caller's to add.
+/// Makes a node's report from its facts and the plan that it made on its own. `node`: its name in Slurm. The caller
+/// adds the job, the tasks' numbers, the block and the listener.
 NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string node);
 
 } // namespace rdma_nccl

@@ -16,8 +16,8 @@ namespace {
 using std::chrono::seconds;
 
 constexpr seconds first_progress(2);
-constexpr seconds launch_limit(600);                   // of Slurm: slurm_step_launch_wait_start(), step_launch.c
-constexpr std::chrono::milliseconds test_margin(2500); // beyond the nodes' own limit
+constexpr seconds launch_limit(600);                   // Slurm's: slurm_step_launch_wait_start(), step_launch.c
+constexpr std::chrono::milliseconds test_margin(2500); // on top of the nodes' own timeout
 
 } // namespace
 
@@ -35,7 +35,7 @@ void ExchangeRounds::index_names() {
     }
 }
 
-/// As a rule a node's name tells; only where it does not, all are looked at.
+/// Finds the expected node of a report, first by its name; searches all nodes only if that fails.
 std::optional<std::size_t> ExchangeRounds::find_node(const NodeReport& report) const {
     if (const auto named = by_name_.find(report.node); named != by_name_.end()) {
         const auto& node = step_.nodes[named->second];
@@ -88,7 +88,8 @@ bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_
     return true;
 }
 
-/// srun cannot tell whether the other components of a heterogeneous job have a part in this step; the nodes can.
+/// Takes the number of nodes from a report. srun cannot tell whether the other components of a heterogeneous job take
+/// part in this step; the nodes can.
 void ExchangeRounds::learn_size(unsigned step_nodes) {
     if (step_nodes == 0 || step_nodes == step_.nodes.size()) {
         return;
@@ -115,7 +116,8 @@ void ExchangeRounds::start_test(Clock::time_point now) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         by_connection_[nodes_[i].connection] = i;
     }
-    // The node of rank 0 says itself that it is; two that say so are parts of a heterogeneous step of unknown layout.
+    // Only the report of rank 0's node has first_task 0. Two such reports belong to a heterogeneous step of unknown
+    // layout.
     const bool several = step_.nodes.empty() && nodes_.size() > 1 && nodes_[1].report.first_task == 0;
     if (nodes_.front().report.first_task != 0 || several) {
         answer_alone("Slurm does not tell which node has rank 0");
@@ -142,7 +144,7 @@ void ExchangeRounds::start_test(Clock::time_point now) {
 
 bool ExchangeRounds::take_result(int connection, ReachResult result) {
     auto* const node = find(connection);
-    const bool asked = node != nullptr && stage_ != Stage::Gathering && node != &nodes_.front(); // the head is not
+    const bool asked = node != nullptr && stage_ != Stage::Gathering && node != &nodes_.front(); // not the head
     if (!asked || node->result || result.size() != candidates_.size()) {
         return false;
     }
@@ -176,7 +178,7 @@ bool ExchangeRounds::take_evidence(int connection, NodeEvidence evidence) {
     }
     node->done = true;
     --running_;
-    evidence.node = node->name; // as Slurm calls it, whatever the node says
+    evidence.node = node->name; // Slurm's name, regardless of what the node sent
     node->evidence = std::move(evidence);
     return true;
 }
@@ -191,7 +193,7 @@ StepEvidence ExchangeRounds::take_step_evidence() {
             step.silent.push_back(node.name);
         }
     }
-    for (std::size_t i = 0; i < step_.nodes.size(); ++i) { // who never came
+    for (std::size_t i = 0; i < step_.nodes.size(); ++i) { // nodes that never reported
         if (!taken_[i]) {
             step.silent.push_back(step_.nodes[i].name);
         }
@@ -224,7 +226,7 @@ void ExchangeRounds::answer() {
             send_(nodes_[i].connection, hosts);
         }
         send(nodes_[i].connection, outcome.agreements[i]);
-        nodes_[i].report = NodeReport(); // nothing needs it any more
+        nodes_[i].report = NodeReport(); // no longer needed; frees memory
     }
     running_ = nodes_.size();
 }
@@ -329,7 +331,7 @@ void ExchangeRounds::pass_time(Clock::time_point now) {
                                  names.empty() ? "" : ": ", names));
     }
     if (stage_ == Stage::Gathering && !first_report_ && now >= start_ + launch_limit) {
-        stage_ = Stage::Answered; // their prologs may take long, but Slurm itself gives up by now
+        stage_ = Stage::Answered; // prologs may take long, but Slurm itself has given up by now
         late_answer_ = share(disagreement("it came too late"));
     }
     if (stage_ != Stage::Answered && now >= next_progress_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of an exchange, without its sockets: all nodes report, all but the head try to reach it, all get an answer;
-// at the end of the step they send what they have seen of its bytes. Whatever fails ends in an answer, too: "plan
-// alone".
+// The sequence of an exchange, without its sockets: all nodes report, all but the head try to reach it, and all get an
+// answer. At the end of the step the nodes send their evidence of its traffic. Every failure also ends in an answer:
+// each node plans alone.
 #pragma once
 
 #include "lib/exchange_message.h"
@@ -23,46 +23,47 @@ namespace rdma_nccl {
 
 /// What srun knows of its step.
 struct ExchangeStep {
-    std::vector<ExpectedNode> nodes;       ///< in the order of their ranks; empty: Slurm does not say
-    unsigned component = 0;                ///< srun's own of a heterogeneous step
-    std::size_t node_count = 0;            ///< how many reports make it complete; the nodes may know better
-    std::optional<IpAddress> head_address; ///< NodeAddr of rank 0's node
+    std::vector<ExpectedNode> nodes;       ///< in the order of their ranks; empty: Slurm does not tell
+    unsigned component = 0;                ///< srun's own component of a heterogeneous step
+    std::size_t node_count = 0;            ///< number of reports that complete it; a report may correct it
+    std::optional<IpAddress> head_address; ///< NodeAddr of the node with rank 0
     Settings settings;
 };
 
-/// What the nodes have told of a step at its end.
+/// The evidence that the nodes sent at the end of a step.
 struct StepEvidence {
     std::vector<NodeEvidence> nodes; ///< in the order of their ranks
-    std::vector<std::string> silent; ///< names of the others
+    std::vector<std::string> silent; ///< names of the nodes that sent none
 };
 
 class ExchangeRounds {
 public:
     using Clock = std::chrono::steady_clock;
     using Tell = std::function<void(std::string_view line)>;
-    /// Ends the step, with strict.
+    /// Ends the step for strict.
     using EndStep = std::function<void()>;
-    /// A whole message for a connection.
+    /// Sends a complete message on a connection.
     using Send = std::function<void(int connection, SharedBody message)>;
 
     ExchangeRounds(ExchangeStep step, Tell tell, EndStep end_step, Send send, Clock::time_point now);
 
-    /// False when the message is not one that this connection may send now: the connection is to be closed.
+    /// Handles a node's message. Returns false if this connection may not send it now: the caller must close the
+    /// connection.
     bool take(int connection, NodeMessage message, Clock::time_point now);
-    /// The connection is gone.
+    /// Called when the connection is lost.
     void lose(int connection);
-    /// The step is: nobody needs to wait for the rest any more.
+    /// Called when the step is cancelled: no node needs to wait for the others any more.
     void cancel();
-    /// To be called at next_time() at the latest.
+    /// Handles timeouts. Must be called at next_time() at the latest.
     void pass_time(Clock::time_point now);
     [[nodiscard]] Clock::time_point next_time() const;
 
     [[nodiscard]] bool answered() const { return stage_ == Stage::Answered; }
-    /// Whether nodes wait for others.
+    /// True while nodes wait for others.
     [[nodiscard]] bool holds_nodes() const { return stage_ != Stage::Answered && first_report_; }
-    /// Nodes that have an answer and have not sent their evidence yet.
+    /// Returns how many nodes have an answer but have not sent their evidence yet.
     [[nodiscard]] std::size_t still_running() const { return running_; }
-    /// What has come of the nodes that have an answer.
+    /// Returns the evidence of the nodes, and which nodes sent none.
     [[nodiscard]] StepEvidence take_step_evidence();
 
 private:
@@ -75,7 +76,7 @@ private:
         std::optional<ReachResult> result;
         int connection = -1;
         bool lost = false;
-        bool done = false; ///< its evidence has come, or will not come any more
+        bool done = false; ///< its evidence has arrived, or will not come
         std::optional<NodeEvidence> evidence;
     };
 
@@ -107,15 +108,15 @@ private:
     Clock::time_point next_progress_;
     Clock::time_point test_end_;
     Stage stage_ = Stage::Gathering;
-    std::vector<Node> nodes_; ///< in the order of their reports, then of their ranks
+    std::vector<Node> nodes_; ///< in the order of their reports; sorted by rank once all have reported
     std::map<int, std::size_t> by_connection_;
     std::vector<bool> taken_;
-    std::unordered_map<std::string, std::size_t> by_name_; ///< the first of that name in step_.nodes
+    std::unordered_map<std::string, std::size_t> by_name_; ///< the first entry of that name in step_.nodes
     std::vector<HeadCandidate> candidates_;
     std::size_t results_missing_ = 0;
     std::size_t running_ = 0;
-    bool ended_ = false;     ///< by strict
-    SharedBody late_answer_; ///< for nodes that come after the others have got theirs
+    bool ended_ = false;     ///< strict has ended the step
+    SharedBody late_answer_; ///< for nodes that report after the others have been answered
 };
 
 } // namespace rdma_nccl

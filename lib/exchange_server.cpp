@@ -33,7 +33,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = Coordinator::Clock;
 
-/// A port of the range, from a random place on, so that many sruns on a login node do not try the same ones.
+/// Binds a port of the range. Starts at a random port, so that many sruns on a login node do not try the same ones.
 Result<UniqueFd> bind_in(const PortRange& range) {
     const unsigned count = range.last - range.first + 1U;
     unsigned random = 0;
@@ -48,7 +48,7 @@ Result<UniqueFd> bind_in(const PortRange& range) {
     return fail(format_text("no port of SrunPortRange {}-{} is free", range.first, range.last), EADDRINUSE);
 }
 
-/// All signals blocked for its lifetime, in this thread and in those that it starts.
+/// Blocks all signals while it exists, in this thread and in the threads that it starts.
 class SignalsBlocked {
 public:
     SignalsBlocked() {
@@ -64,8 +64,9 @@ private:
     sigset_t before_{};
 };
 
-/// Asks whether the step is cancelled, in a thread of its own as slurmctld may take its time: slurmstepd is not told
-/// before it has started the tasks (_wait_for_job_running(), slurmstepd/req.c), and srun waits for the launch itself.
+/// Asks whether the step is cancelled, because nothing else tells: slurmstepd is not told before it has started the
+/// tasks (_wait_for_job_running(), slurmstepd/req.c), and srun itself waits for the launch. Uses its own thread, as
+/// slurmctld may answer slowly.
 class CancelPoll {
 public:
     explicit CancelPoll(const std::function<bool()>& is_cancelled)
@@ -95,7 +96,7 @@ private:
         }
     }
 
-    /// Our own faults end no srun.
+    /// An exception here must not end srun.
     static bool ask(const std::function<bool()>& is_cancelled) {
         try {
             return is_cancelled();
@@ -108,10 +109,10 @@ private:
     std::condition_variable changed_;
     bool stopped_ = false;
     std::atomic<bool> cancelled_ = false;
-    std::thread thread_; // the last member: it uses the others
+    std::thread thread_; // the last member, as it uses the others
 };
 
-/// What runs in the thread: the coordinator's events to the rounds, and back.
+/// The loop that runs in the thread: passes the coordinator's events to the rounds, and the rounds' messages back.
 class Loop {
 public:
     Loop(Coordinator coordinator, int stop, ExchangeStep step, ExchangeRounds::Tell tell,
@@ -121,7 +122,7 @@ public:
               std::move(step), std::move(tell), std::move(end_step),
               [this](int worker, SharedBody body) { coordinator_.send(worker, std::move(body)); }, Clock::now()) {}
 
-    /// Until `stop` is written to, and then until all nodes are done or the milliseconds written are over.
+    /// Runs until `stop` is written to, and then until all nodes are done or the timeout written there has passed.
     StepEvidence run() {
         while (!(end_ && (rounds_.still_running() == 0 || Clock::now() >= *end_))) {
             wait();
@@ -158,7 +159,7 @@ private:
         return cancel_ ? Clock::now() + between_looks : start_ + before_polling;
     }
 
-    /// Only while nodes are missing for longer than a launch takes.
+    /// Asks only once nodes have been missing for longer than a launch takes.
     void poll_for_cancel() {
         if (rounds_.answered()) {
             if (cancel_) {
@@ -171,7 +172,7 @@ private:
         } else if (may_poll_ && rounds_.holds_nodes() && Clock::now() >= start_ + before_polling) {
             try {
                 cancel_.emplace(is_cancelled_);
-            } catch (const std::system_error&) { // no thread is to be had: the exchange does without
+            } catch (const std::system_error&) { // no thread can be created: do without
                 may_poll_ = false;
             }
         }
@@ -180,7 +181,7 @@ private:
     void take(CoordinatorEvent& event) {
         switch (event.kind) {
         case CoordinatorEvent::Kind::Joined:
-            break; // it has yet to say which node it is
+            break; // it has not said yet which node it is
         case CoordinatorEvent::Kind::Message:
             take_message(event);
             break;
@@ -211,11 +212,11 @@ private:
     Clock::time_point start_ = Clock::now();
     std::optional<CancelPoll> cancel_;
     bool may_poll_ = true;
-    std::set<int> refused_; ///< of whom more messages may have come at the same time
+    std::set<int> refused_; ///< refused connections: more messages of them may be in the same batch of events
     std::optional<Clock::time_point> end_;
 };
 
-/// Those who have not proved anything must leave srun itself the descriptors for its nodes.
+/// Returns the limit for unauthenticated connections: they must leave srun the descriptors that it needs for its nodes.
 std::size_t strangers_beside(std::size_t nodes) {
     constexpr rlim_t least = 64;
     constexpr rlim_t most = 1024;
@@ -260,7 +261,8 @@ Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeR
     }
     const SignalsBlocked blocked;
     evidence_ = std::make_shared<StepEvidence>();
-    // In shared ownership, as std::function wants to be copied; it goes with the thread, and nobody listens any more.
+    // Shared, because std::function must be copyable. It is destroyed with the thread, and then nothing listens any
+    // more.
     auto listener = std::make_shared<UniqueFd>(std::move(socket_));
     try {
         thread_ = std::thread([evidence = evidence_, listener, stop = stop_.get(), key = key_, know = std::move(know),
@@ -280,7 +282,7 @@ Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeR
                 tell(format_text("fault in the exchange: {}; each node plans alone", fault.what()));
             }
         });
-    } catch (const std::system_error& fault) { // no thread is to be had
+    } catch (const std::system_error& fault) { // no thread can be created
         listener->reset();
         return fail(format_text("the exchange's thread cannot start: {}", fault.what()), fault.code().value());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the nodes of a step tell srun and what srun answers (design section 5), as plain values.
+// The values that the nodes of a step report to srun, and that srun answers with.
 #pragma once
 
 #include "lib/fabric.h"
@@ -20,9 +20,9 @@ struct ReportedPort {
     unsigned port = 1;
     LinkLayer link_layer = LinkLayer::Unknown;
     double rate_gbps = 0; ///< 0: unknown
-    unsigned mtu = 0;     ///< of its netdev, 0: unknown
+    unsigned mtu = 0;     ///< MTU of the port's netdev; 0: unknown
     std::optional<RoceVersion> roce;
-    std::optional<InterfaceAddress> address; ///< of the chosen GID, with the prefix length of its netdev's address
+    std::optional<InterfaceAddress> address; ///< the chosen GID's, with the prefix length of its netdev's address
 
     friend bool operator==(const ReportedPort&, const ReportedPort&) = default;
 };
@@ -31,36 +31,36 @@ struct ReportedPort {
 struct ReportedAddress {
     std::string netdev;
     InterfaceAddress address;
-    bool fabric = false; ///< the netdev of a port in use
+    bool fabric = false; ///< the netdev belongs to a port in use
 
     friend bool operator==(const ReportedAddress&, const ReportedAddress&) = default;
 };
 
-/// What the node would do alone, and what the others have to know of it.
+/// What a node would do on its own, and the facts about it that the other nodes need.
 struct NodeReport {
-    std::string node; ///< Slurm's name
+    std::string node; ///< the node's name in Slurm
     std::uint32_t job_id = 0;
-    std::uint32_t first_task = 0; ///< the least global id of its tasks, without the offset of a heterogeneous step
+    std::uint32_t first_task = 0; ///< lowest global ID of its tasks, without the offset of a heterogeneous step
     unsigned tasks = 1;
     unsigned step_nodes = 0; ///< SLURM_STEP_NUM_NODES, over all components; 0: unknown
-    unsigned gpus = 0;       ///< visible
+    unsigned gpus = 0;       ///< visible GPUs
     Layout layout = Layout::Rank;
     unsigned cpus = 1;
-    std::optional<std::uint64_t> memlock_kib; ///< as its tasks get it; absent: unlimited
+    std::optional<std::uint64_t> memlock_kib; ///< the limit that its tasks get; absent: unlimited
     unsigned hcas = 0;
-    unsigned active_ports = 0; ///< of all HCAs, used or not
-    std::string fabric;        ///< the ports in use in words, "8 HCA ports (...), GID index 3"
+    unsigned active_ports = 0; ///< active ports of all HCAs, used or not
+    std::string fabric;        ///< the ports in use, as text: "8 HCA ports (...), GID index 3"
     std::vector<ReportedPort> ports;
     std::vector<ReportedAddress> addresses;
-    std::optional<IpAddress> plan_head; ///< MASTER_ADDR of its own plan
-    bool plan_head_is_given = false;    ///< by head= or the user's MASTER_ADDR; a name there is no plan_head
+    std::optional<IpAddress> plan_head; ///< MASTER_ADDR of the node's own plan
+    bool plan_head_is_given = false;    ///< set by head= or by the user's MASTER_ADDR; plan_head is absent for a name
     std::string plan_head_why;
-    std::optional<PortBlock> block;    ///< of the node with task 0: held, unless hold=off
-    std::uint16_t listener = 0;        ///< where it answers connection tests; 0: nowhere
-    std::vector<std::string> warnings; ///< of its plan
+    std::optional<PortBlock> block;    ///< of the node with task 0; the ports are held, unless hold=off
+    std::uint16_t listener = 0;        ///< the port where it answers connection tests; 0: none
+    std::vector<std::string> warnings; ///< warnings of the node's plan
 };
 
-/// An address of the head node that the others shall try.
+/// An address of the head node for the other nodes to try.
 struct HeadCandidate {
     IpAddress address;
     std::string why;
@@ -68,21 +68,21 @@ struct HeadCandidate {
     friend bool operator==(const HeadCandidate&, const HeadCandidate&) = default;
 };
 
-/// The connection tests that every node but the head makes, all at once.
+/// The connection tests that every node except the head makes, all at once.
 struct ReachTest {
     std::vector<IpAddress> addresses;
     std::uint16_t port = 0;
 };
 
-/// How they went: 0 or an errno for each address, in that order.
+/// The result of each address in order: 0 or an errno.
 using ReachResult = std::vector<int>;
 
-/// While the step runs: something that its user has to know at once.
+/// A message for the user that must be shown at once while the step runs.
 struct NodeAlarm {
     std::string text;
 };
 
-/// Which ranks of the step a node starts by itself (node and pod layout).
+/// The ranks of the step that a node starts itself (node and pod layout).
 struct RankShare {
     unsigned first = 0;
     unsigned count = 0;
@@ -95,31 +95,31 @@ struct RankShare {
 struct HostEntry {
     std::string name;
     IpAddress address;
-    unsigned slots = 1; ///< ranks there
+    unsigned slots = 1; ///< number of ranks on the node
 
     friend bool operator==(const HostEntry&, const HostEntry&) = default;
 };
 
-/// srun's answer, the same for all nodes but for `ranks` and `left_out`.
+/// srun's answer. Only `ranks` and `left_out` differ between nodes.
 struct Agreement {
     std::string head_node;
-    std::optional<IpAddress> head; ///< absent: MASTER_ADDR stays what the user set it to
+    std::optional<IpAddress> head; ///< absent: MASTER_ADDR stays as the user set it
     std::string head_why;
     std::optional<PortBlock> block;
     Layout layout = Layout::Rank;
     std::optional<RankShare> ranks;
-    std::vector<std::string> left_out;       ///< ports this node shall not use: "mlx5_3:1"
-    std::optional<std::string> strict_fault; ///< why the step must not run, with strict
+    std::vector<std::string> left_out;       ///< ports that this node must not use: "mlx5_3:1"
+    std::optional<std::string> strict_fault; ///< why strict forbids the step to run
 };
 
-/// The table of all nodes; comes before the agreement, and only where `hosts` asks for it.
+/// The table of all nodes. Sent before the agreement, and only if `hosts` asks for it.
 using HostsTable = std::vector<HostEntry>;
 
-/// No agreement: the nodes plan alone.
+/// There is no agreement: each node plans alone.
 struct Disagreement {
     std::string why;
-    bool unequal_gpus = false; ///< as far as nodes have reported: their ranks cannot be numbered without agreement
-    std::string head_node;     ///< what srun knows of it from Slurm; empty: nothing
+    bool unequal_gpus = false; ///< the nodes that reported differ in GPUs: ranks cannot be numbered without agreement
+    std::string head_node;     ///< the head node by Slurm; empty: unknown to srun
     std::optional<IpAddress> head;
 };
 

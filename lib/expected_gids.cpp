@@ -10,7 +10,7 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
-/// The interfaces of the HCA's own function that belong to this port.
+/// Returns the interfaces of the HCA's own function that belong to this port.
 Names interfaces_of(const std::vector<Netdev>& netdevs, const Hca& hca, const Port& port) {
     Names names;
     for (const auto& netdev : netdevs) {
@@ -22,7 +22,7 @@ Names interfaces_of(const std::vector<Netdev>& netdevs, const Hca& hca, const Po
     return names;
 }
 
-/// Adds all interfaces stacked on them.
+/// Adds all interfaces stacked on those in `names`.
 void add_what_stands_on(Names& names, const std::vector<Netdev>& netdevs) {
     for (bool more = true; more;) {
         more = false;

@@ -14,7 +14,8 @@ namespace rdma_nccl {
 
 namespace {
 
-/// The speed of the first interface that knows one: of those the port's GIDs name, else of those of its PCI function.
+/// Returns the speed of the first interface with a known one: first those that the port's GIDs name, then those of its
+/// PCI function; else 0.
 double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
     for (const auto& gid : port.gids) {
         const Netdev* const netdev = fabric.find_netdev(gid.netdev);
@@ -32,7 +33,7 @@ double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
     return 0;
 }
 
-/// Their drivers are those of the HCAs: they are not asked either.
+/// Returns the interfaces of unresponsive HCAs. They have the same drivers, so they are not queried either.
 SilentNetdevs netdevs_of_silent(const std::vector<Hca>& hcas) {
     SilentNetdevs names;
     for (const auto& hca : hcas) {
@@ -71,7 +72,7 @@ Fabric read_fabric(const Root& root, const SilentHcas& silent, GidTables tables)
     Notes notes;
     fabric.hcas = read_hcas(root, silent, notes);
     for (auto& hca : fabric.hcas) {
-        if (!hca.answers) { // its GIDs tell which interfaces its driver has, too
+        if (!hca.answers) { // its GIDs also tell which interfaces its driver has
             read_gid_tables(root, hca);
         }
     }

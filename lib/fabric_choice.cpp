@@ -14,7 +14,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// `hca` as the user wrote it: "hca=mlx5_1:1+mlx5_2".
+/// Returns `hca` as the user wrote it: "hca=mlx5_1:1+mlx5_2".
 std::string hca_setting(const HcaChoice& wanted) {
     std::string text = wanted.exclude ? "hca=^" : "hca=";
     for (const auto& item : wanted.items) {
@@ -88,7 +88,7 @@ std::string names_of(const std::vector<Hca>& hcas) {
     return hcas.size() > most_names ? text + ", ..." : text;
 }
 
-/// Names and ports of the setting that are not on this node.
+/// Warns of names and ports in the setting that do not exist on this node.
 void warn_of_absent(const Fabric& fabric, const HcaChoice& wanted, std::vector<std::string>& warnings) {
     for (const auto& item : wanted.items) {
         const Hca* const hca = fabric.find_hca(item.name);
@@ -104,7 +104,7 @@ void warn_of_absent(const Fabric& fabric, const HcaChoice& wanted, std::vector<s
     }
 }
 
-/// Up to a handful of sentences on ports, joined.
+/// Joins at most four sentences, and the number of the rest.
 std::string join_some(const std::vector<std::string>& texts) {
     constexpr std::size_t most_texts = 4;
     std::string joined;
@@ -121,7 +121,7 @@ void add_left_out(const Candidate& candidate, AlikeSentences& sentences) {
 
 void warn_of_nothing(const Selection& selection, std::vector<std::string>& warnings) {
     if (selection.fabric.hcas.empty()) {
-        return; // nothing to choose from is a fact that Fabric itself tells
+        return; // Fabric itself reports that there is nothing to choose from
     }
     AlikeSentences reasons;
     for (const auto& candidate : selection.candidates) {
@@ -139,13 +139,14 @@ void warn_of_nothing(const Selection& selection, std::vector<std::string>& warni
                     selection.candidates.empty() ? "the devices have no ports" : join_some(reasons.texts())));
 }
 
-/// ACTIVE, beside a GPU or as fast as a used port, and without an address: someone probably forgot it.
+/// True for an ACTIVE port that is beside a GPU, or at least as fast as a used one, but has no usable address: someone
+/// probably forgot to configure it.
 bool lacks_address(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
     constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
                                   PortRule::LinkLocal};
     const auto rate = [&](const Candidate& port) { return link_gbps(selection.fabric, port); };
     return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
-           !default_route_above(selection.fabric, candidate) && // management: nobody misses it
+           !default_route_above(selection.fabric, candidate) && // a management port is not missed
            (shares_switch_with_gpu(selection.fabric, *candidate.hca) ||
             std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
                 return other->is_roce() == candidate.is_roce() &&
@@ -153,13 +154,13 @@ bool lacks_address(const Selection& selection, const Candidate& candidate, const
             }));
 }
 
-/// "0000:53:00" of "0000:53:00.1": what the functions of one card share.
+/// Returns "0000:53:00" of "0000:53:00.1": the part that all functions of a card share.
 std::string_view card_of(const Hca& hca) {
     return std::string_view(hca.pci).substr(0, hca.pci.rfind('.'));
 }
 
-/// A rail that is out of order: a GPU stands beside it, and no other port of its card works, as one would where the
-/// second port of a card simply has no cable.
+/// True for a broken rail: a port beside a GPU that does not work, with no other working port on its card. If another
+/// port of the card works, this one may simply have no cable.
 bool is_broken_rail(const Selection& selection, const Candidate& candidate) {
     constexpr std::array rules = {PortRule::NotActive, PortRule::NoSubnetManager, PortRule::StateUnreadable,
                                   PortRule::TooSlowToRead, PortRule::NoDeviceFile};
@@ -171,7 +172,8 @@ bool is_broken_rail(const Selection& selection, const Candidate& candidate) {
            });
 }
 
-/// A card like one in use, beside a GPU as that is, but slower: a link that has come up at less than its speed.
+/// True for a degraded rail: beside a GPU, with a card like that of a used port beside a GPU, but slower. Its link has
+/// come up below its full speed.
 bool is_degraded_rail(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
     return candidate.left_out->rule == PortRule::Slower && !candidate.hca->board.empty() &&
            shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
@@ -181,7 +183,7 @@ bool is_degraded_rail(const Selection& selection, const Candidate& candidate, co
            });
 }
 
-/// A port that the user named but that cannot work, or that one would expect among the used ones.
+/// Warns of ports that the user named but that cannot work, and of ports that are expected to be among the used ones.
 void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) {
     const bool user_named = !names_all(selection.settings.hca);
     const auto used = selection.remaining();
@@ -237,7 +239,7 @@ std::string used_reason(const Candidate& candidate, const Settings& settings) {
     return format_text("is used{}: RoCE, GID {} ({}), {}", by, gid.index, gid.value.text(), speed);
 }
 
-/// The verdicts on the GIDs of a port, once it is known whether the port itself is used.
+/// Returns the verdicts on a port's GIDs, now that it is known whether the port itself is used.
 std::vector<GidVerdict> gid_verdicts(const Candidate& candidate) {
     std::vector<GidVerdict> verdicts = candidate.gid.verdicts;
     if (!candidate.is_roce()) {

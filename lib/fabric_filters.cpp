@@ -21,7 +21,7 @@ bool holds(const Names& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The interfaces of a port: those its GIDs name, and those of the PCI function that are this port's.
+/// Returns the interfaces of a port: those that its GIDs name, and those of the PCI function that belong to this port.
 Names netdevs_of(const Fabric& fabric, const Candidate& candidate) {
     if (candidate.hca->ports.size() == 1) {
         return candidate.hca->netdevs;
@@ -41,8 +41,8 @@ Names netdevs_of(const Fabric& fabric, const Candidate& candidate) {
     return names;
 }
 
-/// Open vSwitch has one datapath for all its bridges, `ovs-system`, above the members; a bridge's own interface has no
-/// links to them.
+/// Open vSwitch has a single datapath for all its bridges, `ovs-system`, above their members. A bridge's own interface
+/// has no links to the members.
 constexpr std::string_view ovs_datapath = "ovs-system";
 
 bool may_be_ovs_bridge(const Fabric& fabric, const std::string& name) {
@@ -50,13 +50,13 @@ bool may_be_ovs_bridge(const Fabric& fabric, const std::string& name) {
     return netdev != nullptr && netdev->lowers.empty() && netdev->upper.empty() && netdev->pci_path.empty();
 }
 
-/// `name` and all that is below it: slaves, VLAN bases, members of a bridge, the VF below a netvsc interface.
+/// Returns `name` and all interfaces below it: slaves, VLAN bases, bridge members, the VF below a netvsc interface.
 Names with_lowers(const Fabric& fabric, const std::string& name) {
     Names names = {name};
     if (may_be_ovs_bridge(fabric, name)) {
         names.emplace_back(ovs_datapath);
     }
-    for (std::size_t i = 0; i < names.size(); ++i) { // names grows while we look; each comes in once
+    for (std::size_t i = 0; i < names.size(); ++i) { // names grows during the loop; each name is added once
         const Netdev* const upper = fabric.find_netdev(names[i]);
         for (const auto& netdev : fabric.netdevs) {
             const bool below = netdev.upper == names[i] || (upper != nullptr && holds(upper->lowers, netdev.name));
@@ -68,7 +68,7 @@ Names with_lowers(const Fabric& fabric, const std::string& name) {
     return names;
 }
 
-/// The place of an HCA in the PCI tree; of a software device, that of the interface it stands on.
+/// Returns the PCI path of an HCA. For a software device, that of the interface below it.
 std::string_view place_of(const Fabric& fabric, const Hca& hca) {
     if (!hca.pci_path.empty()) {
         return hca.pci_path;
@@ -82,7 +82,7 @@ std::string_view place_of(const Fabric& fabric, const Hca& hca) {
     return {};
 }
 
-// 1. Verbs-capable RoCE or InfiniBand. The link layer alone does not tell: iWARP and EFA report Ethernet too.
+// 1. Verbs-capable RoCE or InfiniBand. The link layer is not enough: iWARP and EFA report Ethernet too.
 
 std::optional<LeftOut> device_file_fault(const Hca& hca) {
     switch (hca.device_access) {
@@ -130,7 +130,7 @@ void keep_verbs_capable(Selection& selection) {
     }
 }
 
-// 2. Port ACTIVE: NCCL skips all others without a word.
+// 2. The port is ACTIVE: NCCL silently skips all others.
 
 std::optional<LeftOut> state_fault(const Candidate& candidate) {
     const auto& port = *candidate.port;
@@ -162,7 +162,7 @@ void keep_active(Selection& selection) {
     }
 }
 
-// 3. On RoCE, a GID that can be used here.
+// 3. On RoCE, a GID that is usable here.
 
 void keep_with_usable_gid(Selection& selection) {
     for (Candidate* const candidate : selection.remaining()) {
@@ -172,13 +172,13 @@ void keep_with_usable_gid(Selection& selection) {
     }
 }
 
-// 4. A PF instead of its VFs. In containers and virtual machines no PF is in sight and the VFs are used.
+// 4. A PF instead of its VFs. Containers and virtual machines do not see the PF, so their VFs are used.
 
 bool stands_on_function(const Fabric& fabric, const Hca& hca, std::string_view pci) {
     if (hca.pci == pci) {
         return true;
     }
-    // A bond's device hangs on one of its functions only; the other one is seen by its interface.
+    // A bond's device belongs to only one of its functions; the other one is found through its interface.
     for (const auto& name : hca.netdevs) {
         for (const auto& lower : with_lowers(fabric, name)) {
             const Netdev* const netdev = fabric.find_netdev(lower);
@@ -215,12 +215,12 @@ void drop_virtual_functions(Selection& selection) {
 
 // 5. Bonds instead of their slaves.
 
-/// The remaining port that uses the bond above `slave`, or nullptr.
+/// Returns the remaining port that uses the bond above `slave`, or nullptr.
 const Candidate* bond_above(const Fabric& fabric, const Candidate& slave, const std::vector<Candidate*>& remaining) {
     for (const auto& name : netdevs_of(fabric, slave)) {
         const Netdev* const netdev = fabric.find_netdev(name);
         if (netdev == nullptr || netdev->upper.empty() || slave.gid.gid->netdev == netdev->upper) {
-            continue; // the last: this port uses the bond itself
+            continue; // last condition: this port uses the bond itself
         }
         for (const Candidate* const other : remaining) {
             const bool software_on_hardware = other->hca->pci.empty() && !slave.hca->pci.empty();
@@ -246,7 +246,7 @@ void drop_bond_slaves(Selection& selection) {
     }
 }
 
-// 6. Hardware instead of software (rxe), which may stand on the very interface of the hardware.
+// 6. Hardware instead of software (rxe), which may use the hardware's own interface.
 
 void drop_software(Selection& selection) {
     const auto remaining = selection.remaining();
@@ -264,7 +264,7 @@ void drop_software(Selection& selection) {
     }
 }
 
-// 7. One link layer: RoCE and InfiniBand cannot talk to each other.
+// 7. One link layer: RoCE and InfiniBand cannot communicate with each other.
 
 struct LayerWeight {
     std::size_t nearness = 0; ///< summed over the GPUs: PCI ancestors shared with the layer's nearest port
@@ -303,7 +303,7 @@ void keep_one_link_layer(Selection& selection) {
     }
     const auto infiniband = weigh(selection.fabric, remaining, LinkLayer::InfiniBand);
     const auto ethernet = weigh(selection.fabric, remaining, LinkLayer::Ethernet);
-    const bool keep_roce = infiniband < ethernet; // equal: InfiniBand, which is nobody's management network
+    const bool keep_roce = infiniband < ethernet; // on a tie InfiniBand, which is never the management network
     const std::string_view why =
         infiniband.nearness == ethernet.nearness ? "are not slower in total" : "are nearer to the GPUs";
     for (Candidate* const candidate : remaining) {
@@ -316,7 +316,7 @@ void keep_one_link_layer(Selection& selection) {
     }
 }
 
-// 8. Address class: a link-local address serves only where there is nothing else.
+// 8. Address class: a link-local address is used only if no port has a routable one.
 
 bool is_link_local_only(const Candidate& candidate) {
     return candidate.is_roce() && candidate.gid.gid_class == GidClass::LinkLocal;
@@ -336,9 +336,9 @@ void drop_link_local(Selection& selection) {
     }
 }
 
-// 9. The top rate class: where ports stand beside GPUs, theirs. A port whose rate is unknown stays.
+// 9. The top rate class; if there are ports beside GPUs, that of these ports. A port of unknown rate stays.
 
-/// The rate to keep: the greatest of the ports beside a GPU, if there are such, else of all.
+/// Returns the rate to keep: the highest of the ports beside a GPU if there are any, else of all ports.
 double top_rate(const Selection& selection, const std::vector<Candidate*>& remaining) {
     double top = 0;
     double top_beside_gpu = 0;
@@ -372,11 +372,11 @@ void keep_top_rate(Selection& selection) {
     }
 }
 
-// 10. Not the management port: what carries the default route, unless it stands right beside a GPU.
+// 10. Not the management port: the port with the default route, unless it is right beside a GPU.
 
 void drop_management(Selection& selection) {
     const auto remaining = selection.remaining();
-    std::vector<std::pair<Candidate*, std::string>> management; // with the interface that has the default route
+    std::vector<std::pair<Candidate*, std::string>> management; // the port, and the interface with the default route
     for (Candidate* const candidate : remaining) {
         auto carrier = default_route_above(selection.fabric, *candidate);
         if (carrier && !shares_switch_with_gpu(selection.fabric, *candidate->hca)) {
@@ -384,7 +384,7 @@ void drop_management(Selection& selection) {
         }
     }
     if (management.size() == remaining.size()) {
-        return; // nothing would be left
+        return; // otherwise no port would be left
     }
     for (const auto& [candidate, carrier] : management) {
         candidate->left_out = LeftOut{
@@ -393,8 +393,8 @@ void drop_management(Selection& selection) {
     }
 }
 
-// 11. At most as many ports as NCCL takes (MAX_IB_DEVS: 32 from 2.18.5 on); it drops the rest without a word. Every
-// part of the PCI tree keeps about as many as the others: no GPU shall be left without a near port.
+// 11. No more ports than NCCL takes (MAX_IB_DEVS: 32 from 2.18.5 on); it silently drops the rest. Takes ports evenly
+// from below each root port, so that no GPU is left without a near port.
 
 void keep_what_nccl_takes(Selection& selection) {
     constexpr std::size_t most_ports = 32;
@@ -402,7 +402,7 @@ void keep_what_nccl_takes(Selection& selection) {
     if (remaining.size() <= most_ports) {
         return;
     }
-    std::map<std::string, std::size_t> counts; // of the ports below each root port
+    std::map<std::string, std::size_t> counts; // number of ports below each root port
     std::map<const Candidate*, std::size_t> turns;
     for (const Candidate* const candidate : remaining) {
         turns[candidate] = counts[root_port_of(place_of(selection.fabric, *candidate->hca))]++;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The filters of `hca=auto` (design section 6), one function each, in one table; and what follows from the ports that
-// remain.
+// The filters of `hca=auto`, one function each, in a table; and what follows from the ports that remain.
 #pragma once
 
 #include "lib/fabric.h"
@@ -16,7 +15,7 @@
 
 namespace rdma_nccl {
 
-/// A port on its way through the filters.
+/// A port that passes through the filters.
 struct Candidate {
     const Hca* hca = nullptr;
     const Port* port = nullptr;
@@ -25,7 +24,7 @@ struct Candidate {
 
     [[nodiscard]] bool remains() const { return !left_out; }
     [[nodiscard]] bool is_roce() const { return port->link_layer == LinkLayer::Ethernet; }
-    /// "mlx5_3 port 1"
+    /// Returns "mlx5_3 port 1".
     [[nodiscard]] std::string name() const;
 };
 
@@ -39,29 +38,32 @@ struct Selection {
 
 struct Filter {
     std::string_view name;
-    /// Also for ports that the user named (`hca`): what this one removes cannot work. The others are only preferences.
+    /// True if the filter also applies to ports that the user named (`hca`): they cannot work. The other filters are
+    /// only preferences.
     bool applies_to_named;
     void (*apply)(Selection&);
 };
 
-/// In the order in which they apply.
+/// Returns the filters in the order in which they apply.
 std::span<const Filter> fabric_filters();
 
-/// Whether a PCIe switch (or one root port) joins the HCA to a GPU: a rail of the GPU fabric.
+/// Returns true if a PCIe switch (or a root port) connects the HCA to a GPU: it is a rail of the GPU fabric.
 bool shares_switch_with_gpu(const Fabric& fabric, const Hca& hca);
 
-/// The interface with the default route that the port carries: its own, or one that stands on it; else nullopt.
+/// Returns the interface with the default route if the port carries it: its own interface, or one stacked on it. Else
+/// nullopt.
 std::optional<std::string> default_route_above(const Fabric& fabric, const Candidate& candidate);
 
-/// The rate of one physical link of the port in Gb/s, to compare ports by class: of a bond, that of its fastest slave.
+/// Returns the rate of one physical link of the port in Gb/s, to compare rate classes. For a bond, that of its fastest
+/// slave.
 double link_gbps(const Fabric& fabric, const Candidate& candidate);
 
-/// Equal but for rounding.
+/// Returns true if the rates differ by at most 10 %, as rounded rates of one class may.
 bool same_rate_class(double gbps_a, double gbps_b);
 
-/// What NCCL has to be told so that it takes the chosen GIDs: one index for all RoCE ports where they agree; else the
-/// family and, where it helps, the range with which NCCL's own rule (2.21 or newer) finds the same entries. Sets
-/// `common_gid_index`, `gid_family_is_ipv6`, `gid_range` and adds warnings. `used`: the ports in use.
+/// Decides what NCCL must be told so that it uses the chosen GIDs. If all RoCE ports have the same index, that index.
+/// Else the family and, where it helps, the range with which NCCL's own rule (2.21 or newer) finds the same entries.
+/// Sets `common_gid_index`, `gid_family_is_ipv6` and `gid_range`, and adds warnings. `used`: the ports in use.
 void decide_gid_index(const std::vector<Candidate*>& used, const Settings& settings, FabricChoice& choice);
 
 } // namespace rdma_nccl

@@ -14,8 +14,8 @@ namespace {
 
 constexpr unsigned highest_index = 255; // ibv_global_route::sgid_index is a uint8_t
 
-/// What makes an entry unusable. Of two rules the greater one's entry was nearer to being used: it is the one to tell
-/// the user about.
+/// Why an entry is unusable. The greater the rule's value, the nearer the entry came to being used; the user is told of
+/// the greatest one.
 struct Fault {
     GidRule rule;
     std::string reason;
@@ -74,7 +74,7 @@ std::optional<Fault> type_fault(const Gid& gid) {
                  "in a container, run in the network namespace of its interface"};
 }
 
-/// The first thing that speaks against an entry.
+/// Returns the first objection to an entry.
 std::optional<Fault> find_fault(const Fabric& fabric, const Gid& gid, const Settings& settings) {
     if (gid.value.is_zero() || gid.value.is_multicast() || gid.value.is_loopback()) {
         return Fault{GidRule::NotUnicast, format_text("{} is no address of a node", gid.value.text()),
@@ -110,7 +110,7 @@ GidClass class_of(const Gid& gid, const Settings& settings) {
     return gid.value.is_ipv4() ? GidClass::Ipv4 : GidClass::GlobalIpv6;
 }
 
-/// A VLAN, macvlan or the like: it stands on another interface, while that one is not its slave as a bond's would be.
+/// True for a VLAN, macvlan or the like: it is stacked on another interface that is not its slave, unlike a bond.
 bool is_stacked(const Fabric& fabric, const std::string& name) {
     const Netdev* const netdev = fabric.find_netdev(name);
     if (netdev == nullptr || netdev->lowers.empty()) {
@@ -122,7 +122,8 @@ bool is_stacked(const Fabric& fabric, const std::string& name) {
     });
 }
 
-/// Smaller is better. Within fe80:: and 169.254/16 the IPv4 one: NCCL's default looks at that family.
+/// Returns the rank of an entry; smaller is better. Among link-local entries (fe80::, 169.254/16), IPv4 is better: NCCL
+/// looks at that family by default.
 auto rank_of(const Fabric& fabric, const Gid& gid, const Settings& settings) {
     const GidClass gid_class = class_of(gid, settings);
     const bool second_family = gid_class == GidClass::LinkLocal && !gid.value.is_ipv4();
@@ -143,7 +144,7 @@ std::string class_text(GidClass gid_class, const Settings& settings) {
     return "link-local";
 }
 
-/// Why `gid`, usable itself, stands behind `chosen`.
+/// Returns why `chosen` is preferred to `gid`, which is usable too.
 GidVerdict second_verdict(const Fabric& fabric, const Gid& gid, const Gid& chosen, const Settings& settings) {
     const GidClass gid_class = class_of(gid, settings);
     if (gid_class != class_of(chosen, settings)) {
@@ -162,7 +163,7 @@ std::string used_reason(const GidChoice& choice, const Settings& settings) {
     return format_text("{}, {}", roce_version_text(settings), class_text(choice.gid_class, settings));
 }
 
-/// What to say about a port without usable entry.
+/// Returns the reason for leaving out a port without a usable entry.
 LeftOut left_out_without_gid(const Port& port, const std::optional<Fault>& nearest, const Settings& settings) {
     if (!nearest && port.gid_table_length == 0) {
         return {PortRule::NoGidTable, "has no GID table that can be read: left out"};
@@ -179,7 +180,7 @@ LeftOut left_out_without_gid(const Port& port, const std::optional<Fault>& neare
                         roce_version_text(settings), wrong_version ? "only " : "", nearest->reason, nearest->remedy)};
 }
 
-/// What to say of a port whose best entry is link-local: a better one is there but cannot be used, or there is none.
+/// Describes a port whose best entry is link-local: there is a better one that cannot be used, or none.
 void describe_link_local(const Fabric& fabric, GidChoice& choice, const std::optional<Fault>& nearest_routable,
                          const Settings& settings) {
     const Gid& gid = *choice.gid;
@@ -188,7 +189,7 @@ void describe_link_local(const Fabric& fabric, GidChoice& choice, const std::opt
     std::string remedy;
     if (nearest_routable && nearest_routable->rule != GidRule::WrongVersion) {
         remedy = nearest_routable->remedy;
-        // Of the other family: the remedy says it.
+        // The remedy alone tells of the wrong family.
         const bool say_why = nearest_routable->rule != GidRule::WrongFamily;
         choice.remedy = say_why ? format_text("{}: {}", nearest_routable->reason, remedy) : remedy;
         reason = format_text("has no usable {} address but {} ({})", roce_version_text(settings), only,
@@ -247,7 +248,7 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
     return choice;
 }
 
-/// gid=N: the user decides. Only an entry that verbs cannot name is refused.
+/// gid=N: the user decides. Refuses only an entry that verbs cannot address.
 GidChoice choose_forced(const Fabric& fabric, const Port& port, const Settings& settings, unsigned index) {
     GidChoice choice;
     for (const auto& gid : port.gids) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which entry of one port's GID table is the one to use, and why not the others (design section 6, "GID").
+// Chooses the entry to use in a port's GID table, with the reasons against the others.
 #pragma once
 
 #include "lib/fabric.h"
@@ -13,24 +13,24 @@
 
 namespace rdma_nccl {
 
-/// Best first.
+/// Ordered from best to worst.
 enum class GidClass { InPrefix, Ipv4, GlobalIpv6, LinkLocal };
 
 struct GidChoice {
-    const Gid* gid = nullptr; ///< into the port's table; nullptr when no entry is usable
+    const Gid* gid = nullptr; ///< points into the port's table; nullptr when no entry is usable
     GidClass gid_class = GidClass::LinkLocal;
-    /// Why there is none, or none but a link-local one: "has no RoCE v2 address (only fe80::): left out; give eth3 an
-    /// IPv4 address"; else absent.
+    /// Why there is no entry, or only a link-local one: "has no RoCE v2 address (only fe80::): left out; give eth3 an
+    /// IPv4 address". Absent otherwise.
     std::optional<LeftOut> problem;
-    std::string remedy;               ///< of a link-local entry: what would give the port a better one; else empty
-    std::string doubt;                ///< of an entry that the user forced: what speaks against it; else empty
-    std::vector<GidVerdict> verdicts; ///< one per Gid, same order
+    std::string remedy;               ///< for a link-local entry: how to give the port a better one; else empty
+    std::string doubt;                ///< for an entry that the user forced: the objection to it; else empty
+    std::vector<GidVerdict> verdicts; ///< one per Gid, in the same order
 };
 
-/// For a RoCE port. `settings`: gid, family, prefix, roce.
+/// Chooses the entry of a RoCE port. Uses the settings gid, family, prefix and roce.
 GidChoice choose_gid(const Fabric& fabric, const Port& port, const Settings& settings);
 
-/// "RoCE v2", as the user asked for it.
+/// Returns the version that the user asked for: "RoCE v2".
 std::string roce_version_text(const Settings& settings);
 
 } // namespace rdma_nccl

@@ -18,7 +18,7 @@ const IpAddress& value_of(const Candidate& candidate) {
     return candidate.gid.gid->value;
 }
 
-/// "index 3: mlx5_1 port 1, mlx5_2 port 1; index 5: mlx5_3 port 1"
+/// Returns "index 3: mlx5_1 port 1, mlx5_2 port 1; index 5: mlx5_3 port 1".
 std::string indices_text(const Ports& ports) {
     std::map<unsigned, std::string> names;
     for (const Candidate* const port : ports) {
@@ -32,7 +32,7 @@ std::string indices_text(const Ports& ports) {
     return joined;
 }
 
-/// The smallest network that holds all chosen addresses; nullopt when they are of both families.
+/// Returns the smallest network that contains all chosen addresses; nullopt when they are of both families.
 std::optional<IpPrefix> covering_network(const Ports& ports) {
     const auto& first = value_of(*ports.front());
     unsigned common = 128;
@@ -54,7 +54,7 @@ std::optional<IpPrefix> covering_network(const Ports& ports) {
     return IpPrefix::of(first, first.is_ipv4() ? common - 96 : common);
 }
 
-/// The ports on which NCCL's rule would take another entry than we do.
+/// Returns the ports for which NCCL's rule would choose another entry than we do.
 Ports disagreeing(const Ports& ports, const NcclGidEnvironment& environment) {
     Ports result;
     std::copy_if(ports.begin(), ports.end(), std::back_inserter(result), [&](const Candidate* port) {
@@ -63,14 +63,14 @@ Ports disagreeing(const Ports& ports, const NcclGidEnvironment& environment) {
     return result;
 }
 
-/// The range that makes NCCL agree on most ports; none when it does so without.
+/// Returns the range with which NCCL agrees on the most ports; nullopt if NCCL does as well without a range.
 std::optional<IpPrefix> choose_range(const Ports& ports, NcclGidEnvironment environment, const Settings& settings) {
     std::optional<IpPrefix> best;
     std::size_t fewest = disagreeing(ports, environment).size();
     for (const auto& range : {settings.prefix, covering_network(ports)}) {
         environment.range = range;
         const std::size_t count = disagreeing(ports, environment).size();
-        // The user's own prefix is told to NCCL also where it changes nothing.
+        // Tells NCCL the user's own prefix even if it changes nothing.
         if (range && (count < fewest || (count == fewest && range == settings.prefix))) {
             best = range;
             fewest = count;
@@ -102,7 +102,7 @@ void warn_of_differing_indices(const Ports& ports, const NcclGidEnvironment& env
     }
 }
 
-/// What NCCL would do, for who asks why.
+/// Records which entries NCCL would choose, to explain the decision to users.
 void model_nccl(const Ports& ports, const NcclGidEnvironment& environment, FabricChoice& choice) {
     for (const Candidate* const port : ports) {
         const auto found = std::find_if(choice.ports.begin(), choice.ports.end(), [&](const PortChoice& entry) {

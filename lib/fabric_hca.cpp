@@ -23,7 +23,7 @@ constexpr unsigned most_slots = 65536;
 constexpr std::size_t short_file = 128; // one word or one GID
 constexpr std::string_view empty_slot = "0000:0000:0000:0000:0000:0000:0000:0000";
 
-/// The text of a file that every device has: a note and "" when it cannot be read.
+/// Reads a file that every device has. If it cannot be read, adds a note and returns "".
 std::string read_noted(const Directory& directory, std::string_view name, Notes& notes) {
     auto text = directory.read(name, short_file);
     if (!text) {
@@ -40,7 +40,7 @@ void add_unique(std::vector<std::string>& names, const std::string& name) {
     }
 }
 
-/// The three directories of a GID table, opened once: only names are looked up per slot.
+/// The three directories of a GID table, opened only once: each slot then needs only a name lookup.
 struct GidTable {
     Result<Directory> values;
     Result<Directory> types;
@@ -66,7 +66,7 @@ void read_gid_type(const Result<Directory>& types, std::string_view slot, Gid& g
 }
 
 void read_gid_netdev(const Result<Directory>& netdevs, std::string_view slot, Gid& gid, Notes& notes) {
-    // No note when it cannot be read: EINVAL is what the kernel says for a GID without netdev, all InfiniBand GIDs too.
+    // Not noted when unreadable: the kernel returns EINVAL for a GID without a netdev, which all InfiniBand GIDs are.
     auto text = netdevs ? netdevs->read(slot, short_file) : tl::unexpected(netdevs.error());
     if (!text) {
         return;
@@ -84,7 +84,7 @@ Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned 
     if (!text) {
         return tl::unexpected(text.error());
     }
-    if (*text == empty_slot) { // most slots
+    if (*text == empty_slot) { // most slots are empty
         return {};
     }
     const auto value = parse_gid(*text);
@@ -104,7 +104,8 @@ Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned 
     return {};
 }
 
-/// Reads slots in order until all expected entries are seen. False: some are missing, or a slot cannot be read.
+/// Reads slots in order until all expected entries are found. Returns false if some are missing or a slot cannot be
+/// read.
 bool read_until_enough(const GidTable& table, const ExpectedGids& expected, Port& port, Notes& notes) {
     while (port.gid_table_length < most_slots) {
         const auto index = static_cast<unsigned>(port.gid_table_length);
@@ -144,7 +145,7 @@ void read_gids(const Root& root, const std::string& port_path, Port& port, const
     }
 }
 
-/// The files for which the kernel asks the driver.
+/// Reads the files for which the kernel queries the driver.
 void read_state_and_rate(const Directory& directory, Port& port, Notes& notes) {
     port.state = parse_enum_name(read_noted(directory, "state", notes));
     port.physical_state = parse_enum_name(read_noted(directory, "phys_state", notes));
@@ -190,7 +191,7 @@ void read_ports(const Root& root, const std::string& path, Hca& hca, Notes& note
     }
 }
 
-/// What hangs on the `device` link; software devices (rxe, siw) have none.
+/// Reads what the `device` link leads to. Software devices (rxe, siw) have no such link.
 void read_parent(const Root& root, const std::string& path, Hca& hca) {
     const auto real_path = root.resolve(path + "/device");
     const auto device = root.directory(path + "/device");
@@ -251,7 +252,7 @@ void read_gid_tables(const Root& root, Hca& hca, const std::vector<Netdev>* netd
     for (auto& port : hca.ports) {
         const auto path = format_text("{}/{}/ports/{}", class_directory, hca.name, port.number);
         if (!root.exists(path)) {
-            continue; // it was there a moment ago, or read_port() has said why not
+            continue; // it has disappeared since, or read_port() has noted why it cannot be read
         }
         Notes notes;
         read_gids(root, path, port, netdevs ? std::optional(ExpectedGids(*netdevs, hca, port)) : std::nullopt, notes);

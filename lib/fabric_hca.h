@@ -10,30 +10,31 @@
 
 namespace rdma_nccl {
 
-/// The RDMA devices of /sys/class/infiniband with their ports, in natural order of names. Problems that concern no one
-/// device go to `notes`. Hca::netdevs has those of the PCI function; GID tables and Port::netdev_gbps are not read.
+/// Reads the RDMA devices in /sys/class/infiniband with their ports, in natural order of names. Adds problems that
+/// concern no single device to `notes`. Hca::netdevs gets those of the PCI function only; GID tables and
+/// Port::netdev_gbps are not read.
 std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& notes);
 
-/// Reads the GID tables; adds their interfaces to Hca::netdevs. With `netdevs` (complete with addresses), each table
-/// is read until all expected entries are seen (lib/expected_gids.h), else to its end.
+/// Reads the GID tables, and adds their interfaces to Hca::netdevs. With `netdevs` (complete with addresses), reads
+/// each table only until all expected entries are found (lib/expected_gids.h); otherwise to its end.
 void read_gid_tables(const Root& root, Hca& hca, const std::vector<Netdev>* netdevs = nullptr);
 
-/// Only where it hangs: name, PCI path, NUMA node, local CPUs, driver; asks no driver of a device.
+/// Reads only a device's location: PCI path, NUMA node, local CPUs and driver. Never queries a device's driver.
 Hca read_hca_place(const Root& root, const std::string& name);
 
-/// The device files of verbs: which /dev/infiniband/uverbsN belongs to which HCA (/sys/class/infiniband_verbs/*/ibdev),
-/// and whether it is there. NCCL skips an HCA that it cannot open (ncclIbInit), while sysfs shows it all the same.
+/// The verbs device files: which /dev/infiniband/uverbsN belongs to which HCA (/sys/class/infiniband_verbs/*/ibdev),
+/// and whether it exists. NCCL skips an HCA that it cannot open (ncclIbInit), but sysfs still shows it.
 class VerbsDevices {
 public:
     explicit VerbsDevices(const Root& root);
 
-    /// Sets Hca::device_file and Hca::device_access. Permissions are looked at on the live root only; a device cgroup
-    /// may still refuse the open.
+    /// Sets Hca::device_file and Hca::device_access. Checks permissions on the live root only; a device cgroup may
+    /// still refuse to open the file.
     void describe(const Root& root, Hca& hca) const;
 
 private:
-    bool known_ = false;                        ///< /dev is part of the root
-    std::map<std::string, std::string> by_hca_; ///< mlx5_0 to uverbs3
+    bool known_ = false;                        ///< the root has a /dev
+    std::map<std::string, std::string> by_hca_; ///< maps mlx5_0 to uverbs3
 };
 
 } // namespace rdma_nccl

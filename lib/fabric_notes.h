@@ -10,7 +10,7 @@
 
 namespace rdma_nccl {
 
-/// Notes on one item. A broken tree with a hundred thousand bad files gives a few notes and a count, not as many lines.
+/// Notes on one item. A tree with a hundred thousand bad files gives only a few notes and a count.
 class Notes {
 public:
     void add(std::string text) {

@@ -37,7 +37,7 @@ bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// The digits at the front, without leading zeros.
+/// Returns the digits at the front, without leading zeros.
 std::string_view leading_number(std::string_view text) {
     const auto end = std::find_if_not(text.begin(), text.end(), is_digit);
     auto digits = text.substr(0, static_cast<std::size_t>(end - text.begin()));
@@ -86,7 +86,7 @@ std::string gid_text(const IpAddress& gid) {
 std::optional<double> parse_rate_gbps(std::string_view text) {
     constexpr double highest = 1e6;
     double value = 0;
-    // from_chars takes "inf", "nan" and a sign too: a rate starts with a digit.
+    // from_chars also accepts "inf", "nan" and a sign, but a rate starts with a digit.
     if (text.empty() || !is_digit(text.front())) {
         return std::nullopt;
     }

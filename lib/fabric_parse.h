@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of single sysfs files of RDMA devices, as values. All functions are total: any bytes may come in.
+// Parses the texts of single sysfs files of RDMA devices. All functions accept any bytes.
 #pragma once
 
 #include "lib/fabric.h"
@@ -11,39 +11,42 @@
 
 namespace rdma_nccl {
 
-/// gids/I: exactly eight groups of four hex digits ("fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d").
+/// Parses gids/I: exactly eight groups of four hex digits ("fe80:0000:0000:0000:0e42:a1ff:fe2b:3c4d").
 std::optional<IpAddress> parse_gid(std::string_view text);
-/// The same form, as sysfs prints it.
+/// Writes a GID in the same form, as sysfs prints it.
 std::string gid_text(const IpAddress& gid);
 
-/// rate: "200 Gb/sec (4X HDR)" gives 200, "2.5 Gb/sec (1X SDR)" 2.5; Gb/s, above 0 and at most a million.
+/// Parses rate, in Gb/s: "200 Gb/sec (4X HDR)" gives 200, "2.5 Gb/sec (1X SDR)" gives 2.5. Fails unless the rate is
+/// above 0 and at most a million.
 std::optional<double> parse_rate_gbps(std::string_view text);
 
-/// "10 Gb/sec (4X)", "10 Gb/sec (4X SDR)", "2.5 Gb/sec (1X SDR)": what a kernel older than a port's speed prints for
-/// it, and some drivers always (facts/rdma.md 1.3). Real links of that speed went out of use before there were GPUs to
-/// feed.
+/// Returns true for "10 Gb/sec (4X)", "10 Gb/sec (4X SDR)" and "2.5 Gb/sec (1X SDR)". A kernel prints these for a port
+/// whose speed is newer than the kernel, and some drivers always do. Real links of these speeds went out of use before
+/// RDMA was used with GPUs.
 bool is_default_rate(std::string_view text);
 
-/// state, phys_state, node_type: "4: ACTIVE" gives "ACTIVE". A text without that form is given back as it is,
+/// Parses state, phys_state and node_type: "4: ACTIVE" gives "ACTIVE". Returns a text of another form as it is, made
 /// printable.
 std::string parse_enum_name(std::string_view text);
 
 LinkLayer parse_link_layer(std::string_view text);
-/// "InfiniBand", "Ethernet" or "Unknown", as the file says.
+/// Returns "InfiniBand", "Ethernet" or "Unknown", as in the file.
 std::string link_layer_text(LinkLayer layer);
 
-/// gid_attrs/types/I: "IB/RoCE v1" (older kernels: "RoCE v1") or "RoCE v2".
+/// Parses gid_attrs/types/I: "IB/RoCE v1" (older kernels: "RoCE v1") or "RoCE v2".
 std::optional<GidType> parse_gid_type(std::string_view text);
 
-/// A name that can stand in NCCL_IB_HCA and in a path: letters, digits, '_', '-', '.'; 1 to 63 characters.
+/// True for a name that can be used in NCCL_IB_HCA and in a path: 1 to 63 letters, digits, '_', '-' or '.'.
 bool is_device_name(std::string_view name);
-/// What the kernel accepts (dev_valid_name: 1 to 15 characters, no '/', ':' or blank), in printable ASCII only.
+/// True for an interface name that the kernel accepts (dev_valid_name: 1 to 15 characters, no '/', ':' or blank), in
+/// printable ASCII only.
 bool is_netdev_name(std::string_view name);
 
-/// Decimal without sign or leading zeros, so that no two names mean one number: "0", "17", not "007".
+/// Parses a decimal number without sign or leading zeros, so that no two names mean the same number: "0", "17", not
+/// "007".
 std::optional<unsigned> parse_index(std::string_view text);
 
-/// mlx5_2 before mlx5_10: runs of digits compare as numbers.
+/// Compares runs of digits as numbers: mlx5_2 comes before mlx5_10.
 bool natural_name_less(std::string_view a, std::string_view b);
 
 } // namespace rdma_nccl

@@ -15,7 +15,7 @@ bool is_hex(std::string_view text, std::size_t shortest, std::size_t longest) {
            text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
 }
 
-/// "pci0000:50"
+/// True for "pci0000:50".
 bool is_host_bridge(std::string_view text) {
     if (!text.starts_with("pci")) {
         return false;
@@ -79,8 +79,8 @@ std::optional<unsigned> switches_between(std::string_view path_a, std::string_vi
     if (below_a == 0 && below_b == 0) {
         return 0;
     }
-    // The first switch is the one they meet in: its upstream port is common, its downstream ports begin what is below.
-    // Each further one adds two ports.
+    // The first switch is the one in which they meet: its upstream port is common, and its downstream ports are the
+    // first parts below. Each further switch adds two ports.
     const auto further = [](std::size_t below) { return below == 0 ? 0 : (below - 1) / 2; };
     return static_cast<unsigned>(1 + further(below_a) + further(below_b));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules that decide on ports and GIDs (design section 6), each with a stable name for programs: it stands in JSON
-// outputs and in rdma-nccl-gids(1), which explains every one.
+// The rules that decide on ports and GIDs. Each has a stable name for programs; it appears in JSON outputs and is
+// explained in rdma-nccl-gids(1).
 #pragma once
 
 #include <span>
@@ -11,15 +11,15 @@ namespace rdma_nccl {
 
 enum class PortRule {
     Used,
-    NotNamed,        ///< hca= names others
-    Excluded,        ///< hca=^ names it
+    NotNamed,        ///< hca= names other ports
+    Excluded,        ///< hca=^ names this port
     Iwarp,           ///< node type RNIC
-    Efa,             ///< Amazon's adapter: no RoCE
+    Efa,             ///< Amazon's adapter, which has no RoCE
     NodeType,        ///< neither CA nor RNIC
     LinkLayer,       ///< neither Ethernet nor InfiniBand
     NoDeviceFile,    ///< verbs cannot open it: no /dev/infiniband/uverbsN, or no permission
     TooSlowToRead,   ///< its files did not answer in time
-    StateUnreadable, ///< no state, or one that is none
+    StateUnreadable, ///< no state, or an invalid one
     NotActive,       ///< DOWN, ARMED, ...
     NoSubnetManager, ///< InfiniBand INIT
     NoGidTable,      ///< RoCE, and gids/ cannot be read
@@ -28,11 +28,11 @@ enum class PortRule {
     NoSuchGid,       ///< gid=N, and slot N is empty or beyond 255
     VirtualFunction, ///< its physical function is usable on this host
     BondSlave,       ///< the bond above it is usable
-    Software,        ///< rxe, and hardware is there
-    OtherLinkLayer,  ///< RoCE beside better InfiniBand, or the other way round
+    Software,        ///< rxe, and the node has hardware
+    OtherLinkLayer,  ///< RoCE beside better InfiniBand, or vice versa
     LinkLocal,       ///< only fe80:: or 169.254/16, and others have routable addresses
     Slower,          ///< below the top rate class
-    Faster,          ///< above it: not beside a GPU, as others are
+    Faster,          ///< above the rate class of the ports beside GPUs, and not beside one itself
     Management,      ///< carries the default route
     TooMany,         ///< beyond the 32 ports that NCCL takes
     NoNeighbour,     ///< no other node of the step has a port in its network
@@ -43,17 +43,17 @@ enum class GidRule {
     PortLeftOut,   ///< would be used, but its port is not
     InfiniBand,    ///< only RoCE has an index to choose
     NotForced,     ///< gid=N names another index
-    NotUnicast,    ///< zero, multicast, loopback
+    NotUnicast,    ///< zero, multicast or loopback
     WrongVersion,  ///< RoCE v1, or v2 with roce=1
-    TypeUnknown,   ///< gid_attrs/types cannot be read, or names no version we know
-    NetdevUnknown, ///< no interface of this network namespace
+    TypeUnknown,   ///< gid_attrs/types cannot be read, or has an unknown version
+    NetdevUnknown, ///< no interface in this network namespace
     Loopback,      ///< on lo
-    NetdevDown,    ///< interface without link
-    WrongFamily,   ///< family= asks for the other one
-    IndexTooHigh,  ///< above 255, the highest that verbs can name
+    NetdevDown,    ///< the interface has no link
+    WrongFamily,   ///< family= asks for the other family
+    IndexTooHigh,  ///< above 255, the highest that verbs can address
     LessPreferred, ///< another entry has a better kind of address
     Stacked,       ///< on a VLAN or macvlan, and another entry is not
-    Later,         ///< as good as the one used, which comes first
+    Later,         ///< as good as the one used, but later in the table
 };
 
 template<typename Rule>
@@ -62,7 +62,7 @@ struct RuleName {
     std::string_view name; ///< "no-usable-gid"
 };
 
-/// All of them; ports' in the order in which they are tried.
+/// Return all rules; those of ports in the order in which they are tried.
 std::span<const RuleName<PortRule>> port_rules();
 std::span<const RuleName<GidRule>> gid_rules();
 

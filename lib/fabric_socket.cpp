@@ -13,7 +13,7 @@ namespace {
 
 using AddressTest = bool (*)(const IpAddress&);
 
-/// The first address that passes, of the wanted family if there is one.
+/// Returns the first address that passes the test, of the wanted family if possible.
 std::optional<IpAddress> find_address(const Netdev& netdev, FamilyChoice family, AddressTest test) {
     const bool ipv4_first = family != FamilyChoice::Ipv6;
     for (const bool ipv4 : {ipv4_first, !ipv4_first}) {
@@ -34,7 +34,7 @@ bool is_any(const IpAddress& address) {
     return !address.is_zero();
 }
 
-/// The interface with its best routable address, when it is up and has one.
+/// Returns the interface with its best routable address; nullopt if it is down or has none.
 std::optional<SocketChoice> routable_choice(const Fabric& fabric, std::string_view name, FamilyChoice family,
                                             std::string why) {
     const Netdev* const netdev = fabric.find_netdev(name);
@@ -57,7 +57,7 @@ std::optional<SocketChoice> by_default_route(const Fabric& fabric, FamilyChoice 
     return std::nullopt;
 }
 
-/// The interfaces of a used port: of RoCE the one of its GID, of InfiniBand those of IPoIB.
+/// Returns the interfaces of a used port: for RoCE that of its GID, for InfiniBand those of IPoIB.
 std::vector<std::string> netdevs_of(const Fabric& fabric, const PortChoice& port) {
     const Hca* const hca = fabric.find_hca(port.hca);
     if (hca == nullptr || !port.gid_index) {
@@ -128,7 +128,7 @@ std::string netdev_names(const Fabric& fabric) {
     return fabric.netdevs.size() > most_names ? text + ", ..." : text;
 }
 
-/// net=IFNAME; the user may name any interface with an address, a link-local one too.
+/// Handles net=IFNAME. The user may name any interface with an address, even a link-local one.
 Result<SocketChoice> by_name(const Fabric& fabric, const Settings& settings) {
     const auto& name = settings.net.interface;
     const Netdev* const netdev = fabric.find_netdev(name);
@@ -147,7 +147,7 @@ Result<SocketChoice> by_name(const Fabric& fabric, const Settings& settings) {
     return SocketChoice{name, address, format_text("net={}", name), {}};
 }
 
-/// net=CIDR
+/// Handles net=CIDR.
 Result<SocketChoice> by_network(const Fabric& fabric, const IpPrefix& network) {
     std::string down;
     for (const auto& netdev : fabric.netdevs) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define FMT_HEADER_ONLY
-// Keeps fmt off the locale, which would link all C++ locales into the plugin. "{:L}" is not used.
+// Keeps fmt from using the locale, which would link all of C++'s locale code into the plugin. "{:L}" is not used.
 #define FMT_STATIC_THOUSANDS_SEPARATOR ','
 #include <fmt/format.h>
 

@@ -14,16 +14,16 @@ namespace rdma_nccl {
 
 namespace {
 
-/// More GPUs than any node has: a damaged number must not become as many ranks.
+/// More GPUs than any node has, so that a damaged number does not become as many ranks.
 constexpr std::size_t most_gpus = 4096;
 
-/// The number that an entry begins with, as CUDA reads it: "2" and "2abc" give 2; "-1" and "abc" none.
+/// Returns the number at the start of an entry, as CUDA reads it: "2" and "2abc" give 2; "-1" and "abc" give none.
 std::optional<unsigned> leading_index(std::string_view entry) {
     const auto digits = entry.substr(0, entry.find_first_not_of("0123456789"));
     return parse_number<unsigned>(digits);
 }
 
-/// What an entry stands for, in the one kind of name that the list's first entry chose.
+/// Returns the ID of an entry, if it is of the same kind (index, GPU UUID or MIG UUID) as the list's first entry.
 std::optional<std::string> gpu_id(std::string_view entry, std::string_view kind) {
     if (!kind.empty()) {
         return entry.starts_with(kind) ? std::optional(std::string(entry)) : std::nullopt;
@@ -32,8 +32,8 @@ std::optional<std::string> gpu_id(std::string_view entry, std::string_view kind)
     return index ? std::optional(std::to_string(*index)) : std::nullopt;
 }
 
-/// CUDA C++ Programming Guide, "CUDA environment variables": indices or UUIDs, of which the ones before the first
-/// invalid entry count ("-1" is the usual way to say none). A GPU named twice leaves none at all (so PyTorch counts).
+/// Parses indices or UUIDs (CUDA C++ Programming Guide, "CUDA environment variables"). Only the entries before the
+/// first invalid one count ("-1" is the usual way to say none). If a GPU is named twice, none count, as in PyTorch.
 VisibleGpus parse_device_list(std::string_view name, std::string_view text) {
     VisibleGpus gpus;
     gpus.source = format_text("{}=\"{}\"", name, printable(text));
@@ -74,7 +74,7 @@ VisibleGpus numbered(std::size_t count, std::string source) {
     return gpus;
 }
 
-/// Slurm's index lists, "0,1" or "0-3,6"; nullopt for text that is none, and for an empty one.
+/// Expands Slurm's index lists, "0,1" or "0-3,6"; nullopt for an empty or malformed text.
 std::optional<std::vector<std::string>> expand_indices(std::string_view text) {
     std::vector<std::string> ids;
     for (const auto part : split(text, ',')) {
@@ -91,9 +91,9 @@ std::optional<std::vector<std::string>> expand_indices(std::string_view text) {
     return ids;
 }
 
-/// What Slurm granted; a variable that makes no sense is passed over.
+/// Returns the GPUs that Slurm granted. Skips malformed variables.
 std::optional<VisibleGpus> find_granted(const Environment& environment) {
-    // The step's list first: SLURM_JOB_GPUS in a step may be a copy of the batch host's.
+    // The step's list comes first: in a step, SLURM_JOB_GPUS may be a copy of the batch host's.
     for (const std::string_view name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
         const auto text = environment.get(name);
         if (auto ids = text ? expand_indices(*text) : std::nullopt) {
@@ -110,7 +110,7 @@ std::optional<VisibleGpus> find_granted(const Environment& environment) {
 
 using Positions = std::vector<std::size_t>;
 
-/// The GPUs that an index counts over. A node with GPUs of both makers is CUDA's, as NCCL's is the one that runs.
+/// Returns the GPUs that indices count. On a node with GPUs of both vendors only NVIDIA's count, as NCCL runs on those.
 Positions countable(std::span<const Gpu> gpus) {
     const bool any_nvidia =
         std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.vendor == "nvidia"; });
@@ -123,7 +123,7 @@ Positions countable(std::span<const Gpu> gpus) {
     return positions;
 }
 
-/// Slurm numbers GPUs by their device files, /dev/nvidiaN; where these are not known, by PCI address.
+/// Slurm numbers GPUs by their device files, /dev/nvidiaN; if these are unknown, by PCI address.
 Positions granted_positions(const Positions& all, std::span<const Gpu> gpus, std::span<const unsigned> granted) {
     Positions positions;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -140,7 +140,7 @@ std::optional<std::size_t> find_uuid(std::string_view id, std::span<const Gpu> g
     for (std::size_t i = 0; i < gpus.size(); ++i) {
         if (!gpus[i].uuid.empty() && gpus[i].uuid.starts_with(id)) {
             if (found) {
-                return std::nullopt; // an abbreviation that fits several
+                return std::nullopt; // ambiguous abbreviation
             }
             found = i;
         }
@@ -148,7 +148,7 @@ std::optional<std::size_t> find_uuid(std::string_view id, std::span<const Gpu> g
     return found;
 }
 
-/// "MIG-GPU-UUID/GI/CI" (drivers before R470) names its GPU, "MIG-UUID" does not.
+/// "MIG-GPU-UUID/GI/CI" (drivers before R470) names its GPU; "MIG-UUID" does not.
 std::optional<std::size_t> find_mig(std::string_view id, std::span<const Gpu> gpus, const Positions& all) {
     id.remove_prefix(std::string_view("MIG-").size());
     if (id.starts_with("GPU-")) {
@@ -180,7 +180,7 @@ std::optional<std::vector<unsigned>> granted_gpus(const Environment& environment
 }
 
 VisibleGpus find_visible_gpus(const Environment& environment, const std::function<std::size_t()>& count_node_gpus) {
-    // HIP's list counts within ROCR's, so it is the one that tells how many a process sees.
+    // HIP's list comes before ROCR's: it counts within ROCR's, so it tells how many GPUs a process sees.
     for (const std::string_view name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
         if (const auto text = environment.get(name)) {
             return parse_device_list(name, *text);
@@ -227,7 +227,7 @@ std::vector<std::optional<std::size_t>> match_gpus(const VisibleGpus& visible, c
 std::vector<std::size_t> openable_gpus(std::span<const Gpu> gpus) {
     std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
-        // Not opened: that wakes a GPU, which takes a second.
+        // Checks without opening the file: opening wakes the GPU, which takes a second.
         const std::string& file = gpus[i].device_file;
         if (!file.empty() && ::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) == 0) {
             positions.push_back(i);

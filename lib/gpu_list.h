@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GPUs a process on this node can use, told without CUDA or ROCm: LOCAL_RANK i drives the i-th of them.
+// Finds the GPUs that a process on this node can use, without CUDA or ROCm: LOCAL_RANK i drives the i-th of them.
 #pragma once
 
 #include "lib/environment.h"
@@ -15,38 +15,40 @@
 namespace rdma_nccl {
 
 struct VisibleGpus {
-    /// As the source names them: index, UUID or MIG UUID; "0", "1", ... where only their number is known.
+    /// The names in the source: index, UUID or MIG UUID; "0", "1", ... when only their number is known.
     std::vector<std::string> ids;
-    std::string source; ///< what told, for messages: `CUDA_VISIBLE_DEVICES="0,1"`
-    std::string note;   ///< entries that do not count and why, in words; empty when all count
+    std::string source; ///< the source, for messages: `CUDA_VISIBLE_DEVICES="0,1"`
+    std::string note;   ///< which entries do not count, and why; empty when all count
 };
 
-/// The first of these that is set tells: CUDA_VISIBLE_DEVICES; HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES; the GPUs that
-/// Slurm granted (SLURM_STEP_GPUS, SLURM_JOB_GPUS, SLURM_GPUS_ON_NODE); the GPUs of this node, whose number
-/// `count_node_gpus` gives (called only then). Set but empty counts as set for the variables of CUDA and ROCm: no GPU.
-/// An index is not compared with the number of GPUs there are, which a copied or emulated node does not tell.
+/// Finds the visible GPUs from the first source that is set: CUDA_VISIBLE_DEVICES; HIP_VISIBLE_DEVICES;
+/// ROCR_VISIBLE_DEVICES; the GPUs that Slurm granted (SLURM_STEP_GPUS, SLURM_JOB_GPUS, SLURM_GPUS_ON_NODE); the number
+/// of the node's GPUs from `count_node_gpus`, which is called only then. An empty variable of CUDA or ROCm counts as
+/// set: no GPU. Indices are not checked against the number of GPUs, which a copied or emulated node does not tell.
 VisibleGpus find_visible_gpus(const Environment& environment, const std::function<std::size_t()>& count_node_gpus);
 
-/// The GPUs that Slurm granted on this node, by Slurm's numbers (SLURM_STEP_GPUS, SLURM_JOB_GPUS); nullopt without.
+/// Returns the GPUs that Slurm granted on this node, by Slurm's numbers (SLURM_STEP_GPUS, SLURM_JOB_GPUS), or nullopt.
 std::optional<std::vector<unsigned>> granted_gpus(const Environment& environment);
 
-// Which of the node's GPUs the entries of CUDA_VISIBLE_DEVICES and its like stand for.
+// Which of the node's GPUs the entries of CUDA_VISIBLE_DEVICES and similar variables mean.
 
-/// How a step's indices count.
+/// What a step's indices count.
 enum class GpuNumbering {
-    Global, ///< over all GPUs of the node, by PCI address
-    Local,  ///< over those that Slurm's device cgroup shows (ConstrainDevices): 0, 1, ... whatever GPUs they are
+    Global, ///< all GPUs of the node, by PCI address
+    Local,  ///< the GPUs that Slurm's device cgroup shows (ConstrainDevices), always 0, 1, ...
 };
 
-/// From the step's own list: local where its indices are not those that Slurm granted (SLURM_STEP_GPUS).
+/// Determines the numbering from the visible GPUs: local if their indices are not those that Slurm granted
+/// (SLURM_STEP_GPUS, SLURM_JOB_GPUS), else global.
 GpuNumbering find_numbering(const VisibleGpus& visible, const Environment& environment);
 
-/// The position in `gpus` of each visible GPU; nullopt where that cannot be told without asking a driver (a MIG UUID on
-/// a node of several GPUs, a number that is too high). UUIDs may be abbreviated, as for CUDA.
+/// Returns the position of each visible GPU in `gpus`; nullopt if it cannot be known without asking a driver (a MIG
+/// UUID on a node with several GPUs), or the number is too high. UUIDs may be abbreviated, as for CUDA.
 std::vector<std::optional<std::size_t>> match_gpus(const VisibleGpus& visible, const Environment& environment,
                                                    GpuNumbering numbering, std::span<const Gpu> gpus);
 
-/// The positions of the GPUs that this process may open, by the mode of the device file and the device cgroup.
+/// Returns the positions of the GPUs that this process may open according to the device file's mode and the device
+/// cgroup.
 std::vector<std::size_t> openable_gpus(std::span<const Gpu> gpus);
 
 } // namespace rdma_nccl

@@ -10,7 +10,7 @@ namespace {
 using Cost = long long;
 constexpr Cost infinite = std::numeric_limits<Cost>::max() / 4;
 
-/// Shortest augmenting paths with potentials. Row and column 0 stand for "none"; ranks and GPUs count from 1.
+/// Finds shortest augmenting paths with potentials. Row and column 0 mean "none"; ranks and GPUs count from 1.
 class Assignment {
 public:
     explicit Assignment(const std::vector<std::vector<unsigned>>& costs)
@@ -31,7 +31,8 @@ public:
     }
 
 private:
-    /// The least difference counts; on ties, a rank's own number, then the other way round.
+    /// The given cost decides. Among equal sums, the solution in which more ranks keep the GPU of their own number
+    /// wins.
     [[nodiscard]] Cost cost(std::size_t rank, std::size_t gpu) const {
         const auto more_than_all_ties = static_cast<Cost>(ranks_) + 1;
         return static_cast<Cost>(costs_[rank - 1][gpu - 1]) * more_than_all_ties + (rank == gpu ? 0 : 1);
@@ -89,7 +90,7 @@ private:
     std::size_t gpus_;
     std::vector<Cost> rank_potential_;
     std::vector<Cost> gpu_potential_;
-    std::vector<std::size_t> rank_of_; ///< of each GPU; 0: free
+    std::vector<std::size_t> rank_of_; ///< the rank of each GPU; 0: free
 };
 
 } // namespace

@@ -18,8 +18,8 @@ constexpr std::size_t short_file = 64;
 constexpr std::string_view nvidia = "0x10de";
 constexpr std::string_view amd = "0x1002";
 
-/// class is 0xCCSSPP: class, subclass, programming interface. 0300 VGA, 0302 3D controller; AMD's compute cards are
-/// also 0380 (other display controller) and 1200 (processing accelerator).
+/// class is 0xCCSSPP: class, subclass, programming interface. GPUs are 0300 (VGA) and 0302 (3D controller); AMD's
+/// compute cards also 0380 (other display controller) and 1200 (processing accelerator).
 bool may_be_gpu(std::string_view pci_class) {
     const auto kind = pci_class.substr(0, 6);
     return kind == "0x0300" || kind == "0x0302" || kind == "0x0380" || kind == "0x1200";
@@ -27,7 +27,7 @@ bool may_be_gpu(std::string_view pci_class) {
 
 void read_amd(const Root& root, const std::string& path, Gpu& gpu) {
     if (const auto id = root.read(path + "/unique_id", short_file)) {
-        gpu.uuid = "GPU-" + printable(*id, 36); // as ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES name it
+        gpu.uuid = "GPU-" + printable(*id, 36); // the name in ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES
     }
     for (const auto& name : root.list(path + "/drm").value_or(std::vector<std::string>{})) {
         if (name.starts_with("renderD") && parse_number<unsigned>(name.substr(7))) {
@@ -39,7 +39,7 @@ void read_amd(const Root& root, const std::string& path, Gpu& gpu) {
 std::optional<Gpu> read_gpu(const Root& root, const std::string& address) {
     const std::string path = format_text("{}/{}", pci_directory, address);
     const auto pci_class = root.read(path + "/class", short_file);
-    if (!pci_class || !may_be_gpu(*pci_class)) { // most devices end here, after one small file
+    if (!pci_class || !may_be_gpu(*pci_class)) { // most devices are skipped here, after reading one small file
         return std::nullopt;
     }
     const auto function = root.directory(path);
@@ -109,7 +109,7 @@ std::vector<Gpu> read_gpus(const Root& root, Notes& notes) {
         }
         return {};
     }
-    std::vector<Gpu> gpus; // the names are hex digits of equal length, so the listing's order is PCI order
+    std::vector<Gpu> gpus; // the names are hex digits of equal length, so the list is in PCI order
     for (const auto& address : *addresses) {
         if (!is_pci_address(address)) {
             continue;

@@ -10,10 +10,12 @@
 
 namespace rdma_nccl {
 
-/// The GPUs of NVIDIA and AMD on the PCI bus, by PCI address. NVIDIA's minor number and UUID come from its driver.
+/// Reads the GPUs of NVIDIA and AMD on the PCI bus, in order of PCI address. NVIDIA's driver provides the minor number
+/// and the UUID.
 std::vector<Gpu> read_gpus(const Root& root, Notes& notes);
 
-/// "nvidia" or "amd" for a PCI class ("0x030200") and vendor ("0x10de") that a GPU of theirs may have; else "".
+/// Returns "nvidia" or "amd" if a device of this PCI class ("0x030200") and vendor ("0x10de") may be their GPU; else
+/// "".
 std::string gpu_vendor(std::string_view pci_class, std::string_view vendor);
 
 /// The file that shows that a peer memory client is loaded, through which the HCA's driver reaches GPU memory: the
@@ -21,7 +23,7 @@ std::string gpu_vendor(std::string_view pci_class, std::string_view vendor);
 /// src/transport/net_ib.cc; amdkfd is AMD's). Empty when there is none; DMA-BUF needs none.
 std::string find_peer_memory(const Root& root);
 
-/// proc/driver/nvidia/gpus/PCI/information: lines of "Name: value".
+/// proc/driver/nvidia/gpus/PCI/information, which has lines of "Name: value".
 struct NvidiaInformation {
     std::optional<unsigned> minor;
     std::string uuid;

@@ -14,7 +14,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// The first address that other nodes can reach, preferring the `net` setting's network.
+/// Returns the first address that other nodes can reach, preferably in the `net` setting's network.
 std::optional<IpAddress> best_address(const std::vector<IpAddress>& addresses, const NetChoice& net) {
     std::optional<IpAddress> best;
     for (const auto& address : addresses) {
@@ -40,7 +40,7 @@ std::string why_unusable(const Resolution& resolution) {
     return format_text("resolves to {} only, which other nodes cannot reach", address);
 }
 
-/// The name that a head setting stands for; empty for head=auto.
+/// Returns the name that a head setting stands for; empty for head=auto.
 std::string setting_name(const HeadChoice& head, const HeadNode& node) {
     if (!head.suffix.empty()) {
         return node.name.empty() ? "" : node.name + head.suffix;
@@ -146,7 +146,7 @@ std::optional<std::string> verify_head(const IpAddress& address, const std::stri
         }
     }
     if (!any_known) {
-        return std::nullopt; // interfaces could not be read: no proof of a fault
+        return std::nullopt; // the interfaces could not be read, so nothing proves a fault
     }
     return format_text(
         "rank 0 runs on {}, but MASTER_ADDR {} is no address of this node: unset MASTER_ADDR, or give head=NAME",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MASTER_ADDR: a numeric address of rank 0's node that other nodes reach, never loopback (design section 5).
+// MASTER_ADDR: a numeric address of rank 0's node that other nodes can reach, never loopback.
 #pragma once
 
 #include "lib/fabric.h"
@@ -12,17 +12,18 @@
 
 namespace rdma_nccl {
 
-/// A host name's addresses, or why there are none.
+/// A host name's addresses, or the reason why there are none.
 struct Resolution {
     std::string name;
     std::vector<IpAddress> addresses; ///< in the resolver's order
     std::string problem;              ///< set when `addresses` is empty
 };
 
-/// Asks the system's resolver (getaddrinfo(3)): may take seconds when DNS is down. Numeric text resolves to itself.
+/// Asks the system's resolver (getaddrinfo(3)), which may take seconds when DNS is down. A numeric address resolves to
+/// itself.
 Resolution resolve_host(const std::string& name);
 
-/// The host name that choose_head() needs resolved; nullopt when it needs none.
+/// Returns the host name that choose_head() needs resolved; nullopt if it needs none.
 std::optional<std::string> name_to_resolve(const Settings& settings, const Step& step, const HeadNode& node);
 
 struct HeadAddress {
@@ -32,11 +33,13 @@ struct HeadAddress {
     std::vector<std::string> warnings;
 };
 
-/// head setting > address in srun's note > resolver > on a step of one node, its own socket interface.
+/// Chooses the first of: the head setting; the address in srun's note; the resolved address of rank 0's node; on a step
+/// of one node, its own socket interface.
 HeadAddress choose_head(const Settings& settings, const Step& step, const HeadNode& node,
                         const std::optional<Resolution>& resolution, const std::optional<IpAddress>& own_address);
 
-/// For the node that really runs rank 0: why `address` cannot be right, or nullopt when it is this node's own.
+/// For the node that really runs rank 0: returns why `address` cannot be right, or nullopt if it is this node's own or
+/// the node's addresses are unknown.
 std::optional<std::string> verify_head(const IpAddress& address, const std::string& node_name,
                                        const std::vector<Netdev>& netdevs);
 

@@ -15,7 +15,7 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::size_t most_entries = 65536;
-constexpr std::size_t longest_name = 255; // HOST_NAME_MAX and a byte, gethostname(2)
+constexpr std::size_t longest_name = 255; // HOST_NAME_MAX plus one byte; see gethostname(2)
 
 tl::unexpected<Error> malformed(std::string_view what, std::string_view text) {
     return fail(format_text("{} \"{}\" is malformed", what, printable(text)));
@@ -24,7 +24,7 @@ tl::unexpected<Error> malformed(std::string_view what, std::string_view text) {
 struct NumberRange {
     unsigned first = 0;
     unsigned last = 0;
-    std::size_t width = 0; ///< of the first number's text: leading zeros are kept
+    std::size_t width = 0; ///< the length of the first number's text, as leading zeros are kept
 };
 
 std::optional<NumberRange> parse_range(std::string_view text) {
@@ -37,7 +37,7 @@ std::optional<NumberRange> parse_range(std::string_view text) {
     return NumberRange{*first, *last, first_text.size()};
 }
 
-/// Appends every number of "01-03,7" to every prefix; false when malformed or too many.
+/// Appends every number of "01-03,7" to every prefix. Returns false if the ranges are malformed or give too many names.
 bool multiply(std::vector<std::string>& names, std::string_view ranges) {
     std::vector<std::string> result;
     for (const auto& prefix : names) {
@@ -55,7 +55,7 @@ bool multiply(std::vector<std::string>& names, std::string_view ranges) {
     return true;
 }
 
-/// Splits at commas outside of brackets.
+/// Splits at commas outside brackets.
 std::vector<std::string_view> split_outside_brackets(std::string_view text) {
     std::vector<std::string_view> parts;
     int depth = 0;
@@ -71,7 +71,7 @@ std::vector<std::string_view> split_outside_brackets(std::string_view text) {
     return parts;
 }
 
-/// One expression such as "r[1-2]n[1-4]-ib"; empty when malformed.
+/// Expands one expression such as "r[1-2]n[1-4]-ib"; returns an empty list when malformed.
 std::vector<std::string> expand_expression(std::string_view text) {
     std::vector<std::string> names = {""};
     while (!text.empty()) {
@@ -94,7 +94,7 @@ std::vector<std::string> expand_expression(std::string_view text) {
     return names;
 }
 
-/// A name around its last number; `digits` is empty when there is none.
+/// A name split at its last number; `digits` is empty if it has none.
 struct Numbered {
     std::string before;
     std::string digits;
@@ -109,10 +109,10 @@ Numbered around_last_number(const std::string& name) {
     return {name.substr(0, start), name.substr(start, end - start), name.substr(end)};
 }
 
-/// What names in one bracket have in common: the text around their number, and its width where it is padded.
+/// What the names in a bracket share: the text around the number, and the number's width if it is padded.
 using Around = std::tuple<std::string, std::string, std::size_t>;
 
-/// The runs of sorted numbers: "01-03,07".
+/// Writes sorted numbers as ranges: "01-03,07".
 std::string fold_numbers(const std::vector<unsigned>& numbers, std::size_t width) {
     std::string text;
     for (std::size_t first = 0; first < numbers.size();) {
@@ -134,7 +134,7 @@ std::string fold_numbers(const std::vector<unsigned>& numbers, std::size_t width
 std::string fold_hostlist(std::vector<std::string> names) {
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
-    std::set<Around> padded; // n08 makes n10 two digits wide, too
+    std::set<Around> padded; // n08 means that n10 is padded to two digits as well
     for (const auto& name : names) {
         if (const auto parts = around_last_number(name); parts.padded()) {
             padded.emplace(parts.before, parts.behind, parts.digits.size());

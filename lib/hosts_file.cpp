@@ -42,7 +42,7 @@ std::string lower_case(std::string_view name) {
     return text;
 }
 
-/// The names in a hosts file (hosts(5)), in lower case, as the resolver compares them.
+/// Returns the names in a hosts file (hosts(5)) in lower case, as the resolver ignores case.
 std::set<std::string, std::less<>> names_of(std::string_view hosts) {
     std::set<std::string, std::less<>> names;
     for (const auto line : split(hosts, '\n')) {
@@ -50,7 +50,7 @@ std::set<std::string, std::less<>> names_of(std::string_view hosts) {
         std::replace_if(
             fields.begin(), fields.end(), [](char c) { return c == '\r' || c == '\v' || c == '\f'; }, ' ');
         const auto words = split_words(fields);
-        for (std::size_t i = 1; i < words.size(); ++i) { // behind the address
+        for (std::size_t i = 1; i < words.size(); ++i) { // after the address
             names.insert(lower_case(words[i]));
         }
     }
@@ -86,7 +86,7 @@ EtcHosts make_etc_hosts(const HostsTable& hosts, const std::optional<std::vector
         return {"", "hosts=mount: slurmctld did not say which nodes this step has: the tasks see the node's own "
                     "/etc/hosts; RDMA_NCCL_HOSTS names a file with the table"};
     }
-    std::set<std::string, std::less<>> open(step_nodes->begin(), step_nodes->end()); // that have no line yet
+    std::set<std::string, std::less<>> open(step_nodes->begin(), step_nodes->end()); // nodes that have no line yet
     const auto named = names_of(*own);
     HostsTable added;
     std::size_t refused = 0;

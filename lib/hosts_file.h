@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of a step's nodes for programs that want one (`hosts`): a hosts file (hosts(5)) and a DeepSpeed hostfile.
+// Writes the table of a step's nodes for programs that need one (`hosts`): a hosts file (hosts(5)) and a DeepSpeed
+// hostfile.
 #pragma once
 
 #include "lib/environment.h"
@@ -12,25 +13,26 @@
 
 namespace rdma_nccl {
 
-/// "10.1.0.1\tn01" lines.
+/// Returns lines of "10.1.0.1\tn01".
 std::string hosts_text(const HostsTable& hosts);
 
-/// "n01 slots=8" lines.
+/// Returns lines of "n01 slots=8".
 std::string hostfile_text(const HostsTable& hosts);
 
-/// hosts=mount: what the tasks see as /etc/hosts, and programs with set-user-ID bits that they start.
+/// hosts=mount: the /etc/hosts that the tasks see, and that any set-user-ID programs that they start see too.
 struct EtcHosts {
     std::string text;    ///< empty: nothing is mounted
     std::string warning; ///< empty: none
 };
 
-/// Decides that. The user may have written any table, by a server of their own: of it come in, behind the site's lines,
-/// only nodes of the step that the site's lines do not name, each once, with an address that other nodes can reach.
-/// `step_nodes`: by slurmctld; `own`: the node's /etc/hosts; nullopt: not known.
+/// Makes the text from the site's lines, followed by lines of the table. The table is untrusted: a user may run a
+/// server of their own that sends any table. So a line is added only for a node of the step that the site's lines do
+/// not name, once per node, and with an address that other nodes can reach. `step_nodes`: from slurmctld; `own`: the
+/// node's /etc/hosts; nullopt: unknown.
 EtcHosts make_etc_hosts(const HostsTable& hosts, const std::optional<std::vector<std::string>>& step_nodes,
                         const std::optional<std::string>& own);
 
-/// Where both were written, in a directory of this step and node alone.
+/// Both written files, in a directory that belongs to this step and node only.
 struct HostsFiles {
     std::string directory;
 
@@ -38,13 +40,14 @@ struct HostsFiles {
     [[nodiscard]] std::string hostfile() const { return directory + "/hostfile"; }
 };
 
-/// Below the job's TMPDIR (/tmp when it has none), or where that cannot be written to, the working directory, as
-/// rdma-nccl.JOB.STEP.NODE.PID. To be called as the user. Nothing that is there is overwritten: a directory of that
-/// name makes it fail.
+/// Writes both files to a new directory rdma-nccl.JOB.STEP.NODE.PID below the job's TMPDIR (/tmp if unset). If the
+/// directory exists or cannot be created there, uses the working directory instead. Must run as the user. Never
+/// overwrites a file.
 Result<HostsFiles> write_hosts_files(const HostsTable& hosts, const Environment& environment, const std::string& step,
                                      const std::string& node);
 
-/// As the user, too. What is not ours in the directory stays, and the directory with it.
+/// Removes the files; must run as the user too. Leaves other files in the directory, and then the directory itself, in
+/// place.
 void remove_hosts_files(const HostsFiles& files);
 
 } // namespace rdma_nccl

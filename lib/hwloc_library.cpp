@@ -19,7 +19,7 @@ constexpr unsigned major_version(unsigned api_version) {
 } // namespace
 
 Result<HwlocLibrary> HwlocLibrary::load() {
-    // Never closed: slurmstepd and hwloc's own components hold it, too.
+    // Never closed: slurmstepd and hwloc's own components use it too.
     void* const handle = ::dlopen(HWLOC_SONAME, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
         return fail(format_text("{} cannot be loaded: install hwloc ({})", HWLOC_SONAME, ::dlerror()));
@@ -45,7 +45,7 @@ Result<HwlocLibrary> HwlocLibrary::load() {
     if (!symbols.missing().empty()) {
         return fail(format_text("{} has no {}: install hwloc 2.1 or newer", HWLOC_SONAME, symbols.missing()));
     }
-    // Structures differ between major versions (hwloc.h, hwloc_get_api_version).
+    // The structures differ between major versions (hwloc.h, hwloc_get_api_version).
     if (major_version(library.get_api_version()) != major_version(HWLOC_API_VERSION)) {
         return fail(format_text("{} is {}, but rdma-nccl was built with the headers of hwloc {}: build it again",
                                 HWLOC_SONAME, library.name(), major_version(HWLOC_API_VERSION)));

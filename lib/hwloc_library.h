@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// hwloc, loaded when it is needed: the plugin is part of every srun, also on login nodes without hwloc, and slurmstepd
-// has it loaded already as a rule. Only files that need hwloc's types include this one; built without hwloc.h there are
-// none.
+// Loads hwloc at run time: the plugin is part of every srun, including those on login nodes without hwloc, and
+// slurmstepd usually has it loaded already. Only files that need hwloc's types include this one; it is empty when built
+// without hwloc.h.
 #pragma once
 
 #include "config.h"
@@ -15,7 +15,7 @@
 
 namespace rdma_nccl {
 
-/// The functions of libhwloc that are used here.
+/// The functions of libhwloc that this project uses.
 struct HwlocLibrary {
     decltype(&::hwloc_get_api_version) get_api_version;
     decltype(&::hwloc_topology_init) topology_init;
@@ -34,10 +34,10 @@ struct HwlocLibrary {
     decltype(&::hwloc_get_obj_by_depth) get_obj_by_depth;
     decltype(&::hwloc_bitmap_next) bitmap_next;
 
-    /// Fails when the library is not there, or is not that of the headers this was built with.
+    /// Fails when the library is missing, or does not match the headers of this build.
     static Result<HwlocLibrary> load();
 
-    /// "hwloc 2.9"
+    /// Returns "hwloc 2.9".
     [[nodiscard]] std::string name() const;
 };
 

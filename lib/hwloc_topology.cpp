@@ -40,9 +40,9 @@ Result<std::string> export_topology(const Root& /*root*/) {
 
 namespace {
 
-// The GPUs and HCAs in a topology of hwloc's that has devices: for machines that are known by an XML file alone.
+// The GPUs and HCAs in an hwloc topology with devices, for machines of which there is only an XML file.
 
-/// Of the first object above that is no device.
+/// Returns the CPUs of the nearest object at or above that has any; devices have none.
 CpuSet near_cpus(const HwlocLibrary& hwloc, hwloc_obj_t object) {
     while (object != nullptr && object->cpuset == nullptr) {
         object = object->parent;
@@ -63,7 +63,7 @@ std::string pci_address(const decltype(hwloc_obj_attr_u::pcidev)& pci) {
                        static_cast<unsigned>(pci.dev), static_cast<unsigned>(pci.func));
 }
 
-/// "/sys/devices/pci0000:50/0000:50:01.0/0000:53:00.0" of a PCI device or bridge.
+/// Returns the path of a PCI device or bridge: "/sys/devices/pci0000:50/0000:50:01.0/0000:53:00.0".
 std::string pci_path(hwloc_obj_t object) {
     std::string path;
     for (; object != nullptr; object = object->parent) {
@@ -118,7 +118,8 @@ bool is_open_fabrics(hwloc_obj_t object) {
 #endif
 }
 
-/// hwloc notes PortNState where it could read it: 4 is ACTIVE (IB_PORT_ACTIVE, rdma/ib_verbs.h).
+/// Reads hwloc's PortNState attributes, which exist where hwloc could read the state: 4 is ACTIVE (IB_PORT_ACTIVE,
+/// rdma/ib_verbs.h).
 std::vector<Port> ports_of(hwloc_obj_t object) {
     constexpr unsigned most_ports = 64;
     std::vector<Port> ports;
@@ -151,8 +152,8 @@ void add_hca(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
     fabric.hcas.push_back(std::move(hca));
 }
 
-/// GPUs of NVIDIA and AMD by PCI class and vendor; HCAs by OS devices of the kind OpenFabrics, with ports and states as
-/// far as the file tells them. The PCI paths are written as /sys/devices/... would be.
+/// Finds GPUs of NVIDIA and AMD by PCI class and vendor, and HCAs by OS devices of type OpenFabrics, with the ports and
+/// states that the file has. Writes PCI paths in the form of /sys/devices/...
 Fabric read_hwloc_devices(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     Fabric fabric;
     const auto each = [&](int depth, auto add) {
@@ -174,8 +175,8 @@ Fabric read_hwloc_devices(const HwlocLibrary& hwloc, hwloc_topology_t topology) 
 
 enum class Devices { Leave, Read };
 
-/// hwloc takes the directory that /sys and /proc are read below from a variable alone (HWLOC_FSROOT). It is set for
-/// copied and emulated machines only: a process with threads, as slurmstepd is, should not change its environment.
+/// Sets HWLOC_FSROOT, the only way to tell hwloc below which directory to read /sys and /proc. Set for copied and
+/// emulated machines only: a process with threads, such as slurmstepd, should not change its environment.
 class RootVariable {
 public:
     explicit RootVariable(const std::string& path) : set_(path != "/") {
@@ -196,21 +197,22 @@ private:
     bool set_;
 };
 
-/// What hwloc finds with these starts CUDA, NVML, an X server ..., or binds this thread to each CPU in turn (x86).
+/// Disables hwloc components that start CUDA, NVML, an X server ..., or that bind this thread to each CPU in turn
+/// (x86).
 void leave_out_expensive(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     for (const auto* component : {"cuda", "nvml", "rsmi", "opencl", "levelzero", "gl", "x86"}) {
         (void)hwloc.topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
     }
 }
 
-/// Asks for the whole machine: what a process may use is in its masks, and differs from task to task. CPU kinds and
-/// memory attributes are not used here, and reading them takes time.
+/// Asks for the whole machine: a process's masks tell what it may use, which differs from task to task. CPU kinds and
+/// memory attributes are not needed, and reading them takes time.
 void set_flags(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     constexpr unsigned long whole = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
 #if HWLOC_API_VERSION >= 0x00020800
     constexpr unsigned long lean = HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS;
     if (hwloc.topology_set_flags(topology, whole | lean) == 0) {
-        return; // else the library is older than the header
+        return; // otherwise the library is older than the header
     }
 #endif
     (void)hwloc.topology_set_flags(topology, whole);
@@ -266,7 +268,7 @@ std::vector<hwloc_obj_t> objects(const HwlocLibrary& hwloc, hwloc_topology_t top
                                                                                    : objects(hwloc, topology, depth);
 }
 
-/// The nearest object of that type at or above; nullptr when there is none.
+/// Returns the nearest object of that type at or above; nullptr when there is none.
 hwloc_obj_t ancestor(hwloc_obj_t object, hwloc_obj_type_t type) {
     while (object != nullptr && object->type != type) {
         object = object->parent;
@@ -289,8 +291,9 @@ std::vector<NumaNode> numa_nodes(const HwlocLibrary& hwloc, hwloc_topology_t top
     return nodes;
 }
 
-/// Where memory of a device or with high bandwidth has the same CPUs near, or all of the machine's: plain memory is
-/// that with the fewest, and the kernel numbers it first.
+/// Returns the NUMA node with the plain memory near these CPUs. Nodes of device memory or high-bandwidth memory may
+/// list the same CPUs, or all of the machine's. The plain node has the fewest CPUs; in a tie it is the first, as the
+/// kernel numbers it first.
 const NumaNode* plain_node_of(const std::vector<NumaNode>& nodes, const CpuSet& cpus) {
     const NumaNode* best = nullptr;
     for (const auto& node : nodes) {
@@ -341,7 +344,7 @@ Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const Root& root, De
     if (root.path() != "/" && root.exists(topology_file)) {
         return load(hwloc, devices, root.path() + std::string(topology_file));
     }
-    if (!root.exists("/sys/devices/system/cpu/cpu0/topology")) { // of this, hwloc complains on stderr
+    if (!root.exists("/sys/devices/system/cpu/cpu0/topology")) { // without it, hwloc prints an error to stderr
         return fail(format_text("{} has no /sys/devices/system/cpu/cpu0/topology", root.path()));
     }
     const RootVariable variable(root.path());
@@ -394,7 +397,7 @@ Result<std::string> export_topology(const Root& root) {
     if (hwloc->topology_export_xmlbuffer(loaded->get(), &text, &length, 0) != 0) {
         return fail(format_text("hwloc cannot write the topology: {}", ::strerror(errno)), errno);
     }
-    std::string xml(text); // the length counts the final zero
+    std::string xml(text); // `length` includes the final NUL
     hwloc->free_xmlbuffer(loaded->get(), text);
     return xml;
 }

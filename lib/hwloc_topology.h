@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The topology by hwloc: of this machine, of a copied one below a root, or from an XML file of hwloc's.
+// Reads the topology with hwloc: of this machine, of a copied one below a root, or from an XML file of hwloc.
 #pragma once
 
 #include "lib/fabric.h"
@@ -11,21 +11,22 @@
 
 namespace rdma_nccl {
 
-/// The file below a root that holds its topology as hwloc's XML; read in the place of /sys where it is there.
+/// A file below a root that holds its topology in hwloc's XML. If it exists, it is read instead of /sys.
 inline constexpr std::string_view topology_file = "/topology.xml";
 
-/// CPUs, caches and memory. Without hwloc's search for devices, which takes four times as long and asks drivers that
-/// may hang: lib/fabric.h has read them, with a guard. Fails when hwloc is not there or cannot read the machine.
+/// Reads CPUs, caches and memory. Skips hwloc's search for devices, which takes four times as long and queries drivers
+/// that may hang; lib/fabric.h reads the devices, with protection against hangs. Fails if hwloc is missing or cannot
+/// read the machine.
 Result<Topology> read_topology(const Root& root);
 
-/// A machine that is known by an XML file alone.
+/// A machine of which there is only an XML file.
 struct XmlMachine {
     Topology topology;
-    Fabric fabric; ///< GPUs, and HCAs with the ports that the file calls active; no GIDs, no interfaces
+    Fabric fabric; ///< GPUs, and HCAs with the ports whose state the file has; no GIDs, no interfaces
 };
 Result<XmlMachine> read_topology_xml(const std::string& path);
 
-/// The topology, with devices, as hwloc writes it: for who looks at it elsewhere.
+/// Returns the topology with devices in hwloc's XML, to be examined on another machine.
 Result<std::string> export_topology(const Root& root);
 
 } // namespace rdma_nccl
