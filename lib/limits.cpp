@@ -15,13 +15,13 @@ namespace rdma_nccl {
 
 namespace {
 
-/// systemd's and many kernels' default of 8 MiB, or 64 KiB before, does not do for one connection of NCCL's; what a
-/// rank locks grows with channels and peers.
+/// The defaults are too low for even one NCCL connection: 8 MiB from systemd and many kernels, 64 KiB before that. The
+/// memory that a rank locks grows with the number of channels and peers.
 constexpr std::uint64_t enough_memlock_kib = 64 << 10;
-/// NCCL's shared segments of a node with eight GPUs, and the batches of torch's data loaders. Docker's default is 64
-/// MiB.
+/// Enough for NCCL's shared segments on a node with eight GPUs and for the batches of torch's data loaders. Docker's
+/// default is 64 MiB.
 constexpr std::uint64_t enough_shm_mib = 256;
-/// Rank 0 has a connection of each rank at a time (bootstrap.cc), and each rank its own files.
+/// Rank 0 has a connection from every rank at the same time (bootstrap.cc), and each rank has files of its own.
 constexpr std::uint64_t files_of_a_rank = 256;
 
 std::optional<std::uint64_t> predicted(int resource, std::string_view propagated, const Environment& environment) {
