@@ -12,7 +12,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// The user's own NCCL_IB_HCA may name other ports than ours: then our index need not be theirs.
+/// The user's own NCCL_IB_HCA may name other ports than ours, for which our GID index may be wrong.
 bool users_own_hcas(const VariableList& variables) {
     const auto* hca = find_variable(variables.list(), "NCCL_IB_HCA");
     return hca != nullptr && hca->action == VariableAction::Keep;
@@ -25,7 +25,7 @@ void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings
         return; // InfiniBand has no GID index to choose
     }
     if (variables.keep("NCCL_IB_GID_INDEX")) {
-        return; // on all ports, as the user says
+        return; // the user's index applies to all ports
     }
     if (fabric.common_gid_index && !users_own_hcas(variables)) {
         const std::string index = format_text("{}", *fabric.common_gid_index);
@@ -51,7 +51,7 @@ void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings
     }
 }
 
-/// NCCL takes every ACTIVE port of InfiniBand or Ethernet, whatever else speaks against it (ncclIbInitDevices).
+/// NCCL takes every ACTIVE InfiniBand or Ethernet port, whatever else speaks against it (ncclIbInitDevices).
 bool nccl_would_take(const Port& port) {
     return port.state == "ACTIVE" && port.link_layer != LinkLayer::Unknown;
 }
@@ -75,13 +75,13 @@ void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricCho
                   format_text("{} of {} ports", used.size(), fabric.ports.size()));
     add_gid(variables, fabric, settings);
     if (users_own_hcas(variables)) {
-        return; // ours are not what NCCL will use: nothing may contradict it
+        return; // NCCL will not use our ports, and nothing may contradict the user's
     }
     variables.set("UCX_NET_DEVICES", joined(fabric.used_names(), ","), source, "the same ports");
     variables.set("NVSHMEM_HCA_LIST", joined(fabric.used_names(), ","), source, "the same ports");
 }
 
-/// NCCL falls back to sockets without a word unless told not to. What the user says of it is at least shown.
+/// NCCL silently falls back to sockets unless told not to. The user's own values are at least shown.
 void add_strict(VariableList& variables, const Plan& plan, const Settings& settings) {
     if (settings.strict && !plan.fabric.used().empty()) {
         variables.set("NCCL_IB_DISABLE", "0", "setting", "strict");
@@ -93,8 +93,8 @@ void add_strict(VariableList& variables, const Plan& plan, const Settings& setti
     (void)variables.keep("NCCL_NET_PLUGIN");
 }
 
-/// An interface of hardware, or one that stands on it (bond, VLAN), with an address that other nodes reach: not the
-/// bridge of a container, a tunnel, or the link to a baseboard management controller.
+/// Returns true for an interface of hardware, or on top of hardware (bond, VLAN), with an address that other nodes can
+/// reach. Excludes a container's bridge, a tunnel, and the link to a baseboard management controller.
 bool leads_somewhere(const Fabric& fabric, const std::string& name) {
     const Netdev* const netdev = fabric.find_netdev(name);
     return netdev != nullptr && !netdev->usb && (!netdev->pci_path.empty() || !netdev->lowers.empty()) &&
@@ -102,7 +102,7 @@ bool leads_somewhere(const Fabric& fabric, const std::string& name) {
                        [](const InterfaceAddress& entry) { return entry.address.is_routable(); });
 }
 
-/// Whether NCCL of any version, told nothing, meets its peers through the same interface, and would not use one for
+/// Returns true if NCCL of any version, left alone, meets its peers through this interface and uses no interface for
 /// data that leads nowhere.
 bool nccl_does_right_alone(const NodeFacts& facts, const std::string& interface) {
     const auto family = users_nccl_value(facts, "NCCL_SOCKET_FAMILY");
@@ -135,7 +135,7 @@ void add_sockets(VariableList& variables, const SocketChoice& sockets, const Nod
     variables.set("GLOO_SOCKET_IFNAME", sockets.interface, source, sockets.why);
 }
 
-/// The HCA of each port that NCCL will take: ours, or those of the user's list.
+/// Returns the HCA of each port that NCCL will take: our ports, or those in the user's list.
 std::vector<const Hca*> hcas_in_use(const Plan& plan, const NodeFacts& facts) {
     const auto users = users_nccl_value(facts, "NCCL_IB_HCA");
     const auto used = plan.fabric.used();
@@ -158,9 +158,9 @@ std::vector<const Hca*> hcas_in_use(const Plan& plan, const NodeFacts& facts) {
     return hcas;
 }
 
-/// NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank when the ports they find are not mlx5's: they look for a kind of
-/// GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind of NCCL's own that
-/// needs no mlx5.
+/// NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank if none of the ports they find is an mlx5 port: they look for a kind
+/// of GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is NCCL's own kind, which
+/// does not need mlx5.
 void add_gin(VariableList& variables, const std::vector<const Hca*>& hcas) {
     if (!hcas.empty() &&
         std::none_of(hcas.begin(), hcas.end(), [](const Hca* hca) { return hca->driver == "mlx5_core"; })) {
@@ -168,8 +168,8 @@ void add_gin(VariableList& variables, const std::vector<const Hca*>& hcas) {
     }
 }
 
-/// NCCL 2.20 to 2.23 crash in ncclCommInitRank where one of several ports has no PCI function (Soft-RoCE): to merge the
-/// ports of a card they compare PCI paths, and such a port has a null pointer for one (ncclIbFindMatchingDev).
+/// NCCL 2.20 to 2.23 crash in ncclCommInitRank if one of several ports has no PCI function (Soft-RoCE): to merge the
+/// ports of a card they compare PCI paths, and that port's path is a null pointer (ncclIbFindMatchingDev).
 void add_merging(VariableList& variables, const std::vector<const Hca*>& hcas) {
     if (hcas.size() > 1 && std::any_of(hcas.begin(), hcas.end(), [](const Hca* hca) { return hca->pci.empty(); })) {
         variables.set("NCCL_IB_MERGE_NICS", "0", "fabric",
