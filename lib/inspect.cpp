@@ -31,7 +31,7 @@ void fields(auto& f, Is<Resolution> auto& m) {
     f("problem", m.problem);
 }
 
-/// NcclConf as a message.
+/// A message that carries NcclConf.
 struct ConfFiles {
     struct Entry {
         std::string name;
@@ -58,7 +58,7 @@ void fields(auto& f, Is<ConfFiles> auto& m) {
 
 namespace {
 
-/// In a child of this process where there is a limit of time.
+/// Calls `work`. With a `limit` above 0, runs it in a child process and returns nullopt if it does not finish in time.
 template<typename T>
 std::optional<T> call(const std::function<T()>& work, std::chrono::milliseconds limit, std::span<const int> keep = {}) {
     if (limit.count() == 0) {
@@ -67,8 +67,8 @@ std::optional<T> call(const std::function<T()>& work, std::chrono::milliseconds 
     return ChildValue<T>::start(work, keep).finish(std::chrono::steady_clock::now() + limit);
 }
 
-/// The user's directory from passwd, as NCCL looks it up. $HOME is as good where it is a directory of the user's own,
-/// and spares thousands of nodes the same question to a name service.
+/// Returns the user's home directory from passwd, which is where NCCL looks it up. Uses $HOME instead if it is a
+/// directory that the user owns: thousands of nodes then do not ask a name service the same question.
 std::string home_directory(const Environment& environment) {
     struct stat status {};
     std::string home = environment.get("HOME").value_or("");

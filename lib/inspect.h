@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inspect half of the house: everything a plan for this node depends on, read once into plain values.
+// Inspection: reads everything that this node's plan depends on, once, into plain values.
 #pragma once
 
 #include "lib/environment.h"
@@ -22,7 +22,7 @@ namespace rdma_nccl {
 
 struct NodeFacts {
     std::string host_name;
-    Environment environment; ///< of the step, before anything is changed
+    Environment environment; ///< the step's environment, before any change
     Step step;
     HeadNode head_node;
     std::optional<Resolution> head_resolution;
@@ -34,32 +34,31 @@ struct NodeFacts {
     std::string visible_gpus_source;          ///< "CUDA_VISIBLE_DEVICES", ...
     std::vector<std::string> visible_gpu_ids; ///< as the source names them
     unsigned allowed_cpus = 1;                ///< CPUs of this process's affinity mask
-    Limits limits;                            ///< of the tasks; read by slurmstepd alone, who can tell
-    bool head_is_to_be_agreed = false;        ///< srun offers an exchange: nothing is asked about the head before
-    std::optional<PortBlock> held_ports;      ///< by this node, for the step
-    std::optional<Agreement> agreement;       ///< with the other nodes of the step
-    bool unequal_gpus = false;                ///< no agreement, and nodes have different numbers of GPUs
+    Limits limits;                            ///< the tasks' limits; filled in only by slurmstepd, which can read them
+    bool head_is_to_be_agreed = false;        ///< srun offers an exchange: do not resolve an automatic head before it
+    std::optional<PortBlock> held_ports;      ///< ports that this node holds for the step
+    std::optional<Agreement> agreement;       ///< the agreement with the other nodes of the step
+    bool unequal_gpus = false;                ///< there is no agreement, and the nodes have different numbers of GPUs
 };
 
-/// Reads the node below `settings.root`. Fails only when that directory cannot be opened. With `timeout` above 0, a
-/// device, a user's directory or a name service that does not answer for so long is left alone (lib/silent_devices.h).
-/// `head_is_to_be_agreed`: the nodes of the step will agree on it, so nothing is asked about it. `tables`: Whole to
-/// print them; plans do not differ.
+/// Reads the node below `settings.root`. Fails only if that directory cannot be opened. With `timeout` above 0, skips a
+/// device, home directory or name service that does not respond within it (lib/silent_devices.h).
+/// `head_is_to_be_agreed`: the nodes of the step will agree on the head, so it is not resolved here unless the setting
+/// names it. `tables`: use Whole to print the GID tables; plans are the same with both.
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program,
                                std::chrono::milliseconds timeout = std::chrono::milliseconds(0),
                                bool head_is_to_be_agreed = false, GidTables tables = GidTables::Expected);
 
-/// The addresses of facts.head_node by the resolver, where they are needed. With `timeout` above 0, no longer than
-/// that.
+/// Resolves the addresses of facts.head_node if they are needed. With `timeout` above 0, gives up after that time.
 void resolve_head(NodeFacts& facts, const Settings& settings,
                   std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
-/// The files of the node, from an open root: what of NodeFacts comes from files at all.
+/// Reads the part of NodeFacts that comes from files, below an open root.
 void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout,
                    GidTables tables = GidTables::Whole);
 
-/// CPUs in the calling thread's affinity mask, at least 1.
+/// Returns the number of CPUs in the calling thread's affinity mask, at least 1.
 unsigned count_allowed_cpus();
 
 } // namespace rdma_nccl

@@ -24,7 +24,7 @@ bool same_bits(const IpAddress::Bytes& a, const IpAddress::Bytes& b, unsigned co
     return rest == 0 || ((a.at(whole) ^ b.at(whole)) >> (8 - rest)) == 0;
 }
 
-/// The address with all bits behind the first `count` cleared.
+/// Returns the address with all bits after the first `count` cleared.
 IpAddress masked(const IpAddress& address, unsigned count) {
     IpAddress::Bytes bytes = address.bytes();
     for (unsigned bit = count; bit < 128; ++bit) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IP addresses and prefixes as plain values. An IPv4 address is kept IPv4-mapped (::ffff:a.b.c.d, RFC 4291 2.5.5.2),
-// which is also its form as a RoCE GID; so a GID and an address compare directly.
+// IP addresses and prefixes as plain values. An IPv4 address is stored IPv4-mapped (::ffff:a.b.c.d, RFC 4291 2.5.5.2).
+// A RoCE GID has the same form, so GIDs and addresses compare directly.
 #pragma once
 
 #include <array>
@@ -19,24 +19,24 @@ public:
     constexpr IpAddress() = default; ///< "::", the unspecified address
     explicit constexpr IpAddress(const Bytes& bytes) : bytes_(bytes) {}
 
-    /// Numeric text only, "10.0.0.1" or "fe80::1" (no zone, no brackets).
+    /// Parses a numeric address, "10.0.0.1" or "fe80::1" (no zone, no brackets).
     static std::optional<IpAddress> parse(std::string_view text);
-    /// An IPv4 address from its four bytes in network order.
+    /// Makes an IPv4 address from its four bytes in network order.
     static IpAddress from_ipv4(const std::array<std::uint8_t, 4>& bytes);
 
     [[nodiscard]] const Bytes& bytes() const { return bytes_; }
     [[nodiscard]] bool is_ipv4() const;
-    [[nodiscard]] bool is_zero() const;       ///< :: (IPv4-mapped 0.0.0.0 too)
+    [[nodiscard]] bool is_zero() const;       ///< :: or IPv4-mapped 0.0.0.0
     [[nodiscard]] bool is_loopback() const;   ///< 127/8 or ::1
     [[nodiscard]] bool is_link_local() const; ///< 169.254/16 (RFC 3927) or fe80::/10 (RFC 4291)
     [[nodiscard]] bool is_multicast() const;  ///< 224/4 or ff00::/8
-    /// Can be reached from another node: none of the four above.
+    /// Returns true if another node can reach the address: it is none of the four kinds above.
     [[nodiscard]] bool is_routable() const;
 
-    /// "10.0.0.1" or RFC 5952 text of an IPv6 address.
+    /// Returns "10.0.0.1", or the RFC 5952 text of an IPv6 address.
     [[nodiscard]] std::string text() const;
 
-    /// The same where a colon and a port follow: "[fd00::1]".
+    /// Returns the text in the form that a port can follow after a colon: "10.0.0.1", "[fd00::1]".
     [[nodiscard]] std::string bracketed() const;
 
     friend auto operator<=>(const IpAddress&,
@@ -46,12 +46,12 @@ private:
     Bytes bytes_{};
 };
 
-/// A network in CIDR form, "10.1.0.0/16" or "fd00::/8". The length counts from the address family's own first bit.
+/// A network in CIDR form, "10.1.0.0/16" or "fd00::/8". The length counts from the first bit of its address family.
 class IpPrefix {
 public:
-    /// nullopt unless the text is ADDRESS/LENGTH with a length in range; host bits may be set and are ignored.
+    /// Returns nullopt unless the text is ADDRESS/LENGTH with a length in range. Host bits may be set and are ignored.
     static std::optional<IpPrefix> parse(std::string_view text);
-    /// The network of an address; `length` must be 0..32 (IPv4) or 0..128.
+    /// Returns the network of an address. `length` must be 0..32 (IPv4) or 0..128 (IPv6); otherwise returns nullopt.
     static std::optional<IpPrefix> of(const IpAddress& address, unsigned length);
 
     [[nodiscard]] bool contains(const IpAddress& address) const; ///< false for the other address family

@@ -3,7 +3,7 @@
 
 #include "lib/format.h"
 
-// No streams: with the C++ library linked in, they bring all of its locales into the plugin.
+// Without streams: the C++ library is linked in, so streams would bring all of its locales into the plugin.
 #define JSON_NO_IO
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Of members with the same name, keeps the last.
+/// Keeps only the last of several members with the same name.
 void erase_doubles(std::vector<JsonMember>& members) {
     std::set<std::string_view> seen;
     std::vector<const JsonMember*> doubles;
@@ -81,7 +81,7 @@ private:
     struct Open {
         std::vector<Json> items;
         std::vector<JsonMember> members;
-        std::optional<std::string> name; ///< of an object's next member
+        std::optional<std::string> name; ///< the name of an object's next member
     };
 
     bool add(Json value) {
@@ -109,7 +109,7 @@ private:
     std::vector<Open> open_;
 };
 
-/// nlohmann prints the hard values: floats, escapes and bytes that are not UTF-8.
+/// Prints JSON. nlohmann prints the difficult values: floats, escapes and bytes that are not UTF-8.
 class Printer {
 public:
     Printer(int indent, nlohmann::json::error_handler_t bytes) : indent_(indent), bytes_(bytes) {}
@@ -143,7 +143,7 @@ private:
     void print_text(const std::string& text) {
         const bool plain =
             std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
-        if (plain) { // as nearly all is
+        if (plain) { // the common case
             text_ += '"';
             text_ += text;
             text_ += '"';

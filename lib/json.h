@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A JSON value. Only json.cpp uses nlohmann/json, to parse and print: its header takes most of the compile time of
-// each file that includes it.
+// A JSON value. Only json.cpp includes nlohmann/json, which parses and prints: its header would dominate the compile
+// time of every file that includes it.
 #pragma once
 
 #include <concepts>
@@ -22,7 +22,7 @@ class Json;
 struct JsonItem;
 struct JsonMember;
 
-/// A value is missing or has another type than the caller wants.
+/// Thrown when a value is missing or does not have the type that the caller asks for.
 struct JsonError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -40,11 +40,11 @@ concept HasItems = requires(const T& items) {
     items.begin();
 };
 
-/// A map of texts becomes an object.
+/// A map from names to values becomes an object.
 template<typename T>
 concept JsonMap = HasMappedType<T> && std::constructible_from<Json, const typename T::mapped_type&>;
 
-/// Other containers become an array.
+/// Any other container becomes an array.
 template<typename T>
 concept JsonList = HasItems<T> && !HasMappedType<T> && !JsonText<T> && !std::same_as<typename T::value_type, char> &&
                    std::constructible_from<Json, const typename T::value_type&>;
@@ -55,8 +55,8 @@ concept JsonValue = std::constructible_from<Json, const T&>;
 template<typename T>
 concept JsonUnsigned = std::unsigned_integral<T> && !std::same_as<T, bool>;
 
-/// Null, a boolean, a number, a string, an array or an object whose members keep the order in which they were added.
-/// Access as the wrong type throws JsonError: check untrusted input with is_...() first.
+/// A JSON value: null, a boolean, a number, a string, an array, or an object. An object keeps its members in the order
+/// in which they were added. Access as the wrong type throws JsonError: check untrusted input with is_...() first.
 class Json {
 public:
     Json() noexcept;
@@ -72,7 +72,7 @@ public:
     Json(T value) : Json(Signed{value}) {}
     template<JsonUnsigned T>
     Json(T value) : Json(Unsigned{value}) {}
-    /// Null where there is no value.
+    /// Null if there is no value.
     template<JsonValue T>
     Json(const std::optional<T>& value) {
         if (value) {
@@ -83,18 +83,18 @@ public:
     Json(const T& map) : Json(object(members_of(map))) {}
     template<JsonList T>
     Json(const T& items) : Json(array(std::vector<Json>(items.begin(), items.end()))) {}
-    /// An object: {{"name", value}, ...}
+    /// Makes an object: {{"name", value}, ...}
     Json(std::initializer_list<JsonItem> members); // NOLINTEND(google-explicit-constructor,hicpp-explicit-conversions)
 
     Json(const Json& other);
     Json(Json&& other) noexcept;
-    Json& operator=(Json other) noexcept; ///< by value: it may be a part of this one
+    Json& operator=(Json other) noexcept; ///< by value, because `other` may be a part of this value
     ~Json();
 
     static Json array();
     static Json array(std::vector<Json> items);
     static Json object();
-    /// Their names differ.
+    /// The members must have different names.
     static Json object(std::vector<JsonMember> members);
 
     [[nodiscard]] bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
@@ -103,16 +103,16 @@ public:
     [[nodiscard]] bool is_number_integer() const {
         return is_number_unsigned() || std::holds_alternative<std::int64_t>(value_);
     }
-    /// An integer that is not negative.
+    /// True for an integer that is not negative.
     [[nodiscard]] bool is_number_unsigned() const { return std::holds_alternative<std::uint64_t>(value_); }
     [[nodiscard]] bool is_string() const { return std::holds_alternative<std::string>(value_); }
     [[nodiscard]] bool is_array() const { return std::holds_alternative<std::vector<Json>>(value_); }
     [[nodiscard]] bool is_object() const { return std::holds_alternative<std::vector<JsonMember>>(value_); }
 
-    /// A bool, a number (integers: within the range of T), a std::string, or a std::vector of one of them.
+    /// Returns a bool, a number (integers must be in the range of T), a std::string, or a std::vector of one of them.
     template<typename T>
     [[nodiscard]] T get() const;
-    /// nullopt: not an integer, or out of the range of T.
+    /// Returns nullopt if the value is not an integer or is out of the range of T.
     template<std::integral T>
     [[nodiscard]] std::optional<T> integer() const {
         if (const auto* const number = std::get_if<std::uint64_t>(&value_)) {
@@ -123,11 +123,11 @@ public:
     }
     [[nodiscard]] const std::string& text() const;
 
-    /// Of an array or object; 0 of anything else.
+    /// Returns the number of items or members, and 0 for anything that is not an array or object.
     [[nodiscard]] std::size_t size() const;
     [[nodiscard]] bool empty() const { return size() == 0; }
 
-    /// Of an array.
+    /// For arrays.
     [[nodiscard]] const Json* begin() const { return items().data(); }
     [[nodiscard]] const Json* end() const { return begin() + items().size(); }
     [[nodiscard]] const std::vector<Json>& items() const;
@@ -135,16 +135,16 @@ public:
     [[nodiscard]] const Json& operator[](std::size_t index) const { return at(index); }
     [[nodiscard]] Json& operator[](std::size_t index);
     void push_back(Json item); ///< turns null into []
-    Json& emplace_back();      ///< likewise: adds null, to be filled
+    Json& emplace_back();      ///< appends null, to be filled; turns null into []
 
-    /// Of an object.
+    /// For objects.
     [[nodiscard]] const std::vector<JsonMember>& members() const;
-    [[nodiscard]] const Json* find(std::string_view name) const; ///< nullptr: no such member, or no object
+    [[nodiscard]] const Json* find(std::string_view name) const; ///< nullptr: no such member, or not an object
     [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
     [[nodiscard]] const Json& at(std::string_view name) const;
     [[nodiscard]] const Json& operator[](std::string_view name) const { return at(name); }
     [[nodiscard]] Json& operator[](std::string_view name); ///< adds a missing member; turns null into an object
-    /// The member's value, or `otherwise` where it is missing, or this is no object.
+    /// Returns the member's value, or `otherwise` if it is missing or this is not an object.
     template<typename T>
     [[nodiscard]] T value(std::string_view name, T otherwise) const {
         const auto* const found = find(name);
@@ -153,19 +153,20 @@ public:
     [[nodiscard]] std::string value(std::string_view name, const char* otherwise) const {
         return value(name, std::string(otherwise));
     }
-    void update(Json other); ///< sets the other's members
+    void update(Json other); ///< sets each member of `other` here
     void erase(std::string_view name);
 
-    /// Objects are equal whatever the order of their members.
+    /// The order of an object's members does not matter.
     friend bool operator==(const Json& one, const Json& other);
 
     enum class NotUtf8 { Replaced, LeftOut };
     friend std::ostream& operator<<(std::ostream& out, const Json& json);
 
-    /// In ASCII; on one line without `indent`.
+    /// Returns the JSON text in ASCII, on one line unless `indent` is given.
     [[nodiscard]] std::string dump(int indent = -1, NotUtf8 bytes = NotUtf8::Replaced) const;
 
-    /// nullopt: not JSON, or nested deeper than `deepest`. Of members with the same name, the last counts.
+    /// Returns nullopt if the text is not JSON or is nested deeper than `deepest`. The last of several members with the
+    /// same name counts.
     static std::optional<Json> parse(std::string_view text, unsigned deepest = 64);
 
 private:
@@ -200,7 +201,7 @@ private:
         value_;
 };
 
-/// For Json's initializer list, which moves from `value`.
+/// An item of Json's initializer list, which moves from `value`.
 struct JsonItem {
     JsonItem(std::string_view its_name, Json its_value) : name(its_name), value(std::move(its_value)) {}
 

@@ -12,7 +12,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// A program that starts the ranks itself needs nobody to do it, and would be started once per GPU.
+/// Spawns the ranks, except for a program that starts them itself: `rdma-nccl run` would start it once per GPU.
 LayoutChoice choose_to_spawn(const Program& program) {
     LayoutChoice choice{Layout::Node, "spawn setting", {}, program.kind != ProgramKind::Launcher};
     if (!choice.spawn && program.name != "rdma-nccl") {
@@ -63,7 +63,7 @@ bool is_python(std::string_view name) {
     return name.starts_with("python") && name.substr(6).find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-/// A word that may name the program: no option, no NAME=VALUE, no number (nice 5, timeout 60).
+/// Returns true if a word may name the program: it is not an option, NAME=VALUE, or a number (nice 5, timeout 60).
 bool may_be_program(std::string_view word) {
     return !word.empty() && word.front() != '-' && word.find('=') == std::string_view::npos &&
            word.find_first_not_of("0123456789.smhd") != std::string_view::npos;
@@ -83,7 +83,7 @@ Program python_program(Words arguments) {
     return {};
 }
 
-/// The text of `bash -c TEXT`: any word in it that names a launcher counts.
+/// Classifies the text of `bash -c TEXT`. Any word that names a launcher counts.
 Program shell_text_program(std::string_view text) {
     constexpr std::size_t longest_text = 65536;
     std::string spaced(text.substr(0, longest_text));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rank, node or pod: which meaning RANK and WORLD_SIZE get (design section 4), and what kind of program a step runs,
-// which has a say in it.
+// Chooses the layout rank, node or pod, which decides what RANK and WORLD_SIZE mean, and classifies the program that a
+// step runs, which influences that choice.
 #pragma once
 
 #include "lib/settings.h"
@@ -13,30 +13,30 @@
 
 namespace rdma_nccl {
 
-/// Told from the command line.
+/// The kind of program that a step runs, judged by the command line.
 enum class ProgramKind {
     Ordinary,
     Launcher,      ///< starts the ranks of a node itself: torchrun, accelerate, deepspeed, composer, rdma-nccl run
-    RuntimeDaemon, ///< starts another runtime's daemons, whose ranks are not ours: orted, prted, hydra_pmi_proxy
+    RuntimeDaemon, ///< starts another runtime's daemons, which start its ranks: orted, prted, hydra_pmi_proxy
 };
 
 struct Program {
     ProgramKind kind = ProgramKind::Ordinary;
-    std::string name; ///< the word that told, "torchrun"
+    std::string name; ///< the word that decided the kind, "torchrun"
 };
 
-/// Looks through env, numactl and the like, `python -m MODULE`, and the words of `bash -c TEXT`; scripts are not
-/// opened.
+/// Classifies a program by its command line. Looks through env, numactl and similar wrappers, `python -m MODULE`, and
+/// the words of `bash -c TEXT`. Does not open scripts.
 Program classify_program(std::span<const std::string> argv);
 
 struct LayoutChoice {
     Layout layout = Layout::Rank; ///< never Auto
     std::string why;
     std::vector<std::string> warnings;
-    bool spawn = false; ///< `rdma-nccl run` is to be put in front of the program
+    bool spawn = false; ///< put `rdma-nccl run` in front of the program
 };
 
-/// `visible_gpus`: GPUs this node's tasks see. Uses nothing that differs between nodes but that number.
+/// `visible_gpus`: number of GPUs that this node's tasks see. Only this input may differ between nodes.
 LayoutChoice choose_layout(const Settings& settings, const Step& step, const Program& program, unsigned visible_gpus);
 
 std::string_view layout_name(Layout layout);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits of a process that RDMA and NCCL run into: locked memory, open files, shared memory.
+// Process limits that affect RDMA and NCCL: locked memory, open files, shared memory.
 #pragma once
 
 #include "lib/environment.h"
@@ -12,7 +12,7 @@
 
 namespace rdma_nccl {
 
-/// What the ranks will have; absent: unlimited, or not known.
+/// The limits that the ranks will have. An absent value means unlimited or unknown.
 struct Limits {
     std::optional<std::uint64_t> memlock_kib; ///< RLIMIT_MEMLOCK, soft
     std::optional<std::uint64_t> open_files;  ///< RLIMIT_NOFILE, soft
@@ -30,14 +30,15 @@ constexpr std::uint64_t least_open_files(unsigned ranks) {
     return 256 + std::uint64_t{ranks};
 }
 
-/// In slurmstepd, before set_user_limits() there: the soft limits of the shell that submitted, which travel as
-/// SLURM_RLIMIT_* (with a U in front when --propagate asked for it), within the hard limits here.
+/// Predicts the ranks' limits. In slurmstepd this runs before set_user_limits(), so it takes the soft limits of the
+/// submitting shell from SLURM_RLIMIT_* (with a leading U if --propagate asked for it), capped by the hard limits here.
 Limits read_limits(const Environment& environment);
 
-/// Soft and hard limit of locked memory to unlimited; for root only.
+/// Sets the soft and hard limits of locked memory to unlimited. Only root may do this.
 Result<void> raise_memlock();
 
-/// What to do about limits that are too low; that of locked memory matters to RDMA only. `ranks`: of the whole step.
+/// Returns a warning with a remedy for each limit that is too low. `judge_memlock`: false when RDMA is not used, since
+/// the locked memory limit matters only to RDMA. `ranks`: number of ranks in the whole step.
 std::vector<std::string> judge_limits(const Limits& limits, bool judge_memlock, unsigned ranks);
 
 } // namespace rdma_nccl

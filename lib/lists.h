@@ -7,13 +7,13 @@
 
 namespace rdma_nccl {
 
-/// The first of a list whose `member` is `value`; nullptr when there is none.
+/// Returns the first item of a list whose `member` equals `value`, or nullptr if there is none.
 auto* find_by(auto& list, auto member, const auto& value) {
     const auto found = std::ranges::find(list, value, member);
     return found == list.end() ? nullptr : &*found;
 }
 
-/// Adds all of `more` behind what a list has.
+/// Appends all of `more` to a list.
 template<typename T>
 void append(std::vector<T>& list, std::vector<T> more) {
     list.insert(list.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));

@@ -8,7 +8,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// "3 of 8 connections": of the connections that need a network.
+/// Returns "3 of 8 connections". Both numbers count only connections that need a network.
 std::string part(std::uint64_t some, std::uint64_t all) {
     return some == all ? format_text("{} connection{}", all, all == 1 ? "" : "s")
                        : format_text("{} of {} connections", some, all);
@@ -27,7 +27,7 @@ void judge_gpu_direct(const LogEvidence& log, LogVerdict& verdict) {
     }
 }
 
-/// No connection over any network.
+/// Judges a log without any connection over a network.
 LogVerdict judge_without_network(const LogEvidence& log) {
     if (log.nvlink > 0) {
         return {

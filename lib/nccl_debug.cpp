@@ -19,18 +19,18 @@ constexpr std::string_view file_variable = "NCCL_DEBUG_FILE";
 constexpr std::string_view source = "setting";
 constexpr std::string_view why = "verify=full";
 
-/// As NCCL compares its words (src/debug.cc).
+/// Ignores case, as NCCL does (src/debug.cc).
 bool same_word(std::string_view a, std::string_view b) {
     return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-/// The levels that print what INFO does: ABORT and TRACE print more.
+/// Returns true for the levels that print at least what INFO prints. ABORT and TRACE print more.
 bool shows_info(std::string_view level) {
     constexpr std::array<std::string_view, 3> levels = {"INFO", "ABORT", "TRACE"};
     return std::any_of(levels.begin(), levels.end(), [&](std::string_view word) { return same_word(word, level); });
 }
 
-/// Whether a user's list has the lines of connections, which are of INIT and NET.
+/// Returns true if a user's list of subsystems includes the lines about connections, which belong to INIT and NET.
 bool shows_connections(std::string_view list) {
     const bool all_but = list.starts_with('^');
     list.remove_prefix(all_but ? 1 : 0);
@@ -42,7 +42,7 @@ bool shows_connections(std::string_view list) {
     return all_but ? !has("INIT") || !has("NET") : has("INIT") || has("NET");
 }
 
-/// NCCL replaces %h and %p, also in the directory's name.
+/// Returns the value of NCCL_DEBUG_FILE for this directory. Doubles each '%': NCCL also expands the directory's name.
 std::string file_in(std::string_view directory) {
     std::string path;
     for (const char c : directory) {
@@ -51,7 +51,7 @@ std::string file_in(std::string_view directory) {
     return path + "/nccl.%h.%p.log";
 }
 
-/// What is the user's alone is left as it is.
+/// Keeps the user's variables and sets none.
 NcclDebug keep_users(VariableList& variables, std::string note) {
     for (const auto name : {level_variable, subsystems_variable, file_variable}) {
         (void)variables.keep(name);
@@ -80,7 +80,7 @@ NcclDebug add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::s
         return keep_users(variables, format_text("{}={} stays: NCCL writes no logs that can be judged; unset it",
                                                  level_variable, printable(*level)));
     }
-    if (level && !file) { // to be read by the user, where the ranks' output goes
+    if (level && !file) { // the user wants to read it in the ranks' output
         return keep_users(
             variables, format_text("{}={} stays and goes to the ranks' output: save that for rdma-nccl verify --log, "
                                    "or unset it",

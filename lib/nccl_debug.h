@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The variables that make NCCL write logs from which a step can be judged (verify=full). What the user or one of NCCL's
-// files sets stays, and what follows from it is said.
+// The variables that make NCCL write logs from which a step can be judged (verify=full). Values set by the user or in
+// NCCL's files stay, and a note states the consequences.
 #pragma once
 
 #include "lib/inspect.h"
@@ -12,17 +12,17 @@
 
 namespace rdma_nccl {
 
-/// The subsystems whose lines tell networks, devices, GIDs and connections. NCCL's own default leaves NET out.
+/// The subsystems whose lines show networks, devices, GIDs and connections. NCCL's own default lacks NET.
 inline constexpr std::string_view nccl_debug_subsystems = "INIT,BOOTSTRAP,ENV,NET,GRAPH";
 
 struct NcclDebug {
-    /// Where each rank's log will be, as NCCL_DEBUG_FILE has it (%h: host, %p: process, %%: a percent sign); empty when
-    /// there will be none that can be read.
+    /// The path of each rank's log in the form of NCCL_DEBUG_FILE (%h: host, %p: process, %%: a percent sign). Empty if
+    /// there will be no readable log.
     std::string files;
-    std::vector<std::string> notes; ///< why there will be none, or what they will lack
+    std::vector<std::string> notes; ///< why there will be no log, or what it will lack
 };
 
-/// Adds NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE. `directory`: an absolute path, to which each rank can write.
+/// Adds NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE. `directory` is an absolute path that each rank can write to.
 NcclDebug add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory);
 
 } // namespace rdma_nccl

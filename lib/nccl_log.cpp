@@ -46,21 +46,21 @@ struct KeyEqual {
     }
 };
 
-/// What is kept of a process while its log is read.
+/// State kept for a process while its log is read.
 struct Process {
     NcclProcess said;
     std::map<unsigned, std::string> devices;  ///< "mlx5_0", by the index of the "Using" line
-    std::vector<std::string> merged;          ///< members of virtual devices
+    std::vector<std::string> merged;          ///< names of members of virtual devices
     std::array<std::uint64_t, 2> libfabric{}; ///< connections, without and with GPUDirect
-    std::optional<NcclTransport> provider;    ///< of libfabric
-    std::uint64_t last_queue_pair = 0;        ///< hash of the last QP line's facts: most come many times
+    std::optional<NcclTransport> provider;    ///< of libfabric, if the log names it
+    std::uint64_t last_queue_pair = 0;        ///< hash of the last QP line's facts: most of them repeat many times
 };
 
 std::size_t index_of(NcclTransport transport) {
     return static_cast<std::size_t>(transport);
 }
 
-/// Libfabric's connections count for what its provider is.
+/// Adds libfabric's connections to the transport of its provider.
 void settle_libfabric(Process& process) {
     auto& connections = process.said.connections;
     if (process.provider == NcclTransport::Rdma) {
@@ -72,7 +72,7 @@ void settle_libfabric(Process& process) {
     }
 }
 
-/// A member of a merged device that no line named with its port stands for itself.
+/// Adds the bare name of a merged device's member if no line named it with a port.
 void settle_merged(Process& process) {
     auto& hcas = process.said.hcas;
     for (const auto& name : process.merged) {
@@ -90,7 +90,7 @@ void drop_cause(Process& process, std::string_view cause) {
     }
 }
 
-/// Without what the rest of the log refutes or explains.
+/// Drops causes that the rest of the log refutes or explains.
 void settle_causes(Process& process) {
     if (process.said.connections.at(index_of(NcclTransport::RdmaGdr)) > 0) {
         drop_cause(process, no_peer_memory_cause);
@@ -105,13 +105,13 @@ void settle_causes(Process& process) {
 struct NcclLogReader::State {
     NcclLog log;
     std::vector<Process> processes;
-    std::unordered_map<Key, std::size_t, KeyHash, KeyEqual> places; ///< in `processes`
+    std::unordered_map<Key, std::size_t, KeyHash, KeyEqual> places; ///< index in `processes`
     std::size_t last = 0;                                           ///< the process of the last message
-    NcclNames versions;                                             ///< of lines that name no process
+    NcclNames versions;                                             ///< from lines that name no process
     std::size_t names = 0;
-    std::string pending;   ///< a line whose end has not come
-    bool overlong = false; ///< and that has no more place
-    std::string plain;     ///< a line without colours
+    std::string pending;   ///< a line whose end has not arrived
+    bool overlong = false; ///< the pending line has exceeded the limit
+    std::string plain;     ///< a line with the colours removed
 
     Process* find(const NcclMessage& message);
     Process* find_or_add(const NcclMessage& message);
@@ -162,7 +162,7 @@ Process* NcclLogReader::State::find(const NcclMessage& message) {
     return &processes[last];
 }
 
-/// A message that hangs on the end of another may show too long a host: it counts for a process that is known.
+/// A message that follows another one on its line may show too long a host name. It counts only for a known process.
 Process* NcclLogReader::State::find_or_add(const NcclMessage& message) {
     if (Process* const found = find(message)) {
         return found;
@@ -204,7 +204,7 @@ void NcclLogReader::State::take_devices(Process& process, std::string_view text)
                 process.devices.emplace(device->index, printable(device->name));
             }
         } else if (known->second != device->name) {
-            // One index is that of a merged device, the other that of a port (2.20 to 2.23).
+            // One line uses this index for a merged device, another for a port (NCCL 2.20 to 2.23).
             known->second = ambiguous;
         }
         add_name(process.said.hcas, format_text("{}:{}", device->name, device->port));
@@ -271,7 +271,7 @@ void NcclLogReader::State::take_facts(Process& process, const NcclMessage& messa
             take_connection(process, *connection);
             return;
         }
-        if (text.starts_with("Channel ") || text.starts_with("Trees ")) { // who is whose neighbour
+        if (text.starts_with("Channel ") || text.starts_with("Trees ")) { // which ranks are neighbours
             return;
         }
         if (const auto network = parse_network(text); network && !cut) {
@@ -321,7 +321,7 @@ void NcclLogReader::State::take_message(const NcclMessage& message, bool cut) {
     }
 }
 
-/// `cut`: the line's end is missing.
+/// `cut`: the end of the line is missing.
 void NcclLogReader::State::take_line(std::string_view line, bool cut) {
     ++log.lines;
     auto rest = line;

@@ -13,7 +13,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// A message that holds `words` and, if it is not empty, `more` behind it.
+/// Matches a message that contains `words` and, later, `more` (which may be empty).
 struct Cause {
     std::string_view words;
     std::string_view more;
@@ -29,7 +29,7 @@ constexpr std::string_view unlike_links =
     "InfiniBand and RoCE ports were connected with each other: give NCCL_IB_HCA ports of one kind on all nodes";
 
 // Sources: NCCL src/transport/net_ib*.cc, net_socket.cc, src/misc/socket.cc, ibvwrap.cc, src/init.cc, bootstrap.cc of
-// 2.8 to 2.30; facts were also seen in runs and in reports of users.
+// 2.8 to 2.30. Messages were also seen in runs and in users' reports.
 constexpr std::array info_causes = {
     Cause{"Failed to open libibverbs.so", "",
           "libibverbs.so.1 is not installed where the ranks run (their container?): install it and the HCA's provider "
@@ -84,11 +84,11 @@ constexpr std::array warn_causes = {
 
 struct Numbered {
     int number;
-    std::string_view words; ///< as the number's text stands in the message
+    std::string_view words; ///< the text of the number in the message
     std::string_view text;
 };
 
-// errno of ibv_modify_qp(3), where the address of the other side is resolved.
+// The errno of ibv_modify_qp(3), which resolves the peer's address.
 constexpr std::array modify_causes = {
     Numbered{ETIMEDOUT, "Connection timed out",
              "a queue pair could not reach its peer's GID (Connection timed out): wrong GID or VLAN, or no route "
@@ -109,7 +109,7 @@ constexpr std::array modify_causes = {
 };
 constexpr std::string_view modify_other = "a queue pair could not be connected: see the message of ibv_modify_qp";
 
-// enum ibv_wc_status of <infiniband/verbs.h>.
+// Values of enum ibv_wc_status from <infiniband/verbs.h>.
 constexpr std::array completion_causes = {
     Numbered{4, "IBV_WC_LOC_PROT_ERR",
              "memory was not registered as it was used (completion status 4): GPUDirect of driver and HCA may not fit; "
@@ -123,7 +123,7 @@ constexpr std::array completion_causes = {
     Numbered{13, "IBV_WC_RNR_RETRY_EXC_ERR",
              "a peer was not ready to receive (completion status 13): it hangs or died, or NCCL's versions differ"},
 };
-// What follows from another fault: all other messages of a queue pair that failed.
+// Only a consequence of another error: the status of all other work on a queue pair that failed.
 constexpr Numbered flushed = {5, "IBV_WC_WR_FLUSH_ERR", ""};
 constexpr std::string_view completion_other = "a transfer over RDMA failed: see NCCL's message \"Got completion\"";
 
@@ -145,7 +145,7 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/// The number right behind `words`: 12 of "status=12", for "status=".
+/// Returns the number directly after `words`: 12 in "status=12" for "status=".
 std::optional<int> number_behind(std::string_view text, std::string_view words) {
     const auto at = text.find(words);
     if (at == std::string_view::npos) {
@@ -165,16 +165,16 @@ std::string_view find_numbered(const std::array<Numbered, N>& causes, std::optio
     return found == causes.end() ? other : found->text;
 }
 
-/// "Call to ibv_modify_qp failed with 110 Connection timed out, on dev ..." (2.24 on), "... failed with error
-/// Connection timed out errno 110" (before)
+/// Parses "Call to ibv_modify_qp failed with 110 Connection timed out, on dev ..." (2.24 and newer) and "... failed
+/// with error Connection timed out errno 110" (older).
 std::string_view modify_cause(std::string_view text) {
     auto number = number_behind(text, "ibv_modify_qp failed with ");
     number = number ? number : number_behind(text, " errno ");
     return find_numbered(modify_causes, number, text, modify_other);
 }
 
-/// "NET/IB : Got completion from peer 10.0.0.2<4711> with error 12, opcode 0, ..." (to 2.17), "... with status=12
-/// opcode=..." (2.18 on), "... status=IBV_WC_RETRY_EXC_ERR(12) ..." (2.28.9 on)
+/// Parses "NET/IB : Got completion from peer 10.0.0.2<4711> with error 12, opcode 0, ..." (up to 2.17), "... with
+/// status=12 opcode=..." (from 2.18) and "... status=IBV_WC_RETRY_EXC_ERR(12) ..." (from 2.28.9).
 std::string_view completion_cause(std::string_view text) {
     auto number = number_behind(text, "status=");
     number = number ? number : number_behind(text, "with error ");
@@ -184,7 +184,7 @@ std::string_view completion_cause(std::string_view text) {
     return find_numbered(completion_causes, number, text, completion_other);
 }
 
-/// "NCCL_IB_DISABLE set by environment to 1.": also for what a conf file sets.
+/// Parses "NCCL_IB_DISABLE set by environment to 1.", which NCCL also prints for a value from a conf file.
 std::string_view variable_cause(std::string_view text) {
     constexpr std::string_view words = " set by environment to ";
     const auto at = text.find(words);

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why RDMA was not used, or failed: messages of NCCL and what they mean, in words that say what to do. The texts are
-// stable and hold nothing of one process, so that those of many are one.
+// Maps NCCL's messages to the causes of RDMA not being used or failing, with a remedy. The texts are fixed and contain
+// nothing specific to one process, so equal causes of many processes can be merged.
 #pragma once
 
 #include <string_view>
 
 namespace rdma_nccl {
 
-/// The cause that a message names; empty for all that is no fault, as most warnings of NCCL are. `warning`: it was a
-/// "NCCL WARN".
+/// Returns the cause that a message reports. Returns an empty text for a message that reports no fault, which includes
+/// most of NCCL's warnings. `warning`: the message is an "NCCL WARN".
 std::string_view nccl_cause(std::string_view text, bool warning);
 
-/// GPUDirect RDMA is off at an HCA, as nvidia_peermem is not there. Connections may have it all the same, through
-/// DMA-BUF.
+/// GPUDirect RDMA is off for an HCA because nvidia_peermem is not loaded. Connections may still use it through DMA-BUF.
 inline constexpr std::string_view no_peer_memory_cause =
     "GPUDirect RDMA is off: load nvidia_peermem, or use NVIDIA's open kernel modules (DMA-BUF)";
 
-/// A consequence, where another cause is known.
+/// Only a consequence if another cause is known.
 inline constexpr std::string_view no_transport_cause = "NCCL's RDMA transport could not start on a node";
 
 } // namespace rdma_nccl

@@ -19,11 +19,11 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::size_t most_of_a_log = std::size_t{64} << 20; // of one rank; its connections come first
-constexpr std::size_t most_of_all = std::size_t{256} << 20;  // a second's work
+constexpr std::size_t most_of_a_log = std::size_t{64} << 20; // per rank; the connections are near its start
+constexpr std::size_t most_of_all = std::size_t{256} << 20;  // takes about a second
 constexpr std::size_t most_files = 1024;
 
-/// nullopt when it is not this user's own any more: in /tmp another one may have put something in its place.
+/// Returns nullopt if the directory does not belong to this user any more: in /tmp another user may have replaced it.
 std::optional<UniqueFd> open_own(const std::string& directory) {
     UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};
@@ -31,7 +31,7 @@ std::optional<UniqueFd> open_own(const std::string& directory) {
     return own ? std::optional(std::move(fd)) : std::nullopt;
 }
 
-/// Logs as NCCL_DEBUG_FILE names them, no other files.
+/// Returns the names of the logs that NCCL_DEBUG_FILE produces, and no other files.
 std::vector<std::string> logs_in(int directory) {
     std::vector<std::string> names;
     for (const auto& name : Directory(UniqueFd(::dup(directory))).list().value_or(std::vector<std::string>{})) {
@@ -42,9 +42,9 @@ std::vector<std::string> logs_in(int directory) {
     return names;
 }
 
-/// How much was read.
+/// Returns the number of bytes read.
 std::size_t read_log(int directory, const std::string& name, std::size_t most, NcclLogReader& reader) {
-    // Written by the user's programs: it may be anything.
+    // The user's programs write here, so this may be any kind of file.
     const UniqueFd file(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat status {};
     if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -94,7 +94,7 @@ void remove_log_directory(const std::string& path) {
     for (const auto& name : logs_in(directory->get())) {
         (void)::unlinkat(directory->get(), name.c_str(), 0);
     }
-    (void)::rmdir(path.c_str()); // stays where the user has put something else into it
+    (void)::rmdir(path.c_str()); // fails if the user has put something else into it
 }
 
 } // namespace rdma_nccl

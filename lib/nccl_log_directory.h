@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where NCCL's logs of a node's ranks go when they are written to be judged (lib/nccl_debug.h). All of it is done as
-// the user whose ranks write there.
+// The directory for the NCCL logs of a node's ranks when they are written to be judged (lib/nccl_debug.h). All
+// functions run as the user whose ranks write there.
 #pragma once
 
 #include "lib/evidence.h"
@@ -11,13 +11,13 @@
 
 namespace rdma_nccl {
 
-/// A new directory in /tmp; empty when none can be made.
+/// Creates a directory in /tmp and returns its path, or an empty text on failure.
 std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id);
 
-/// What the logs in it say; absent when there are none. Of each log so much is read as has its connections.
+/// Reads the logs in the directory, far enough into each to see its connections. Returns nullopt if there are none.
 std::optional<LogEvidence> read_log_directory(const std::string& path);
 
-/// With the logs in it.
+/// Removes the directory and the logs in it.
 void remove_log_directory(const std::string& path);
 
 } // namespace rdma_nccl

@@ -10,10 +10,10 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::size_t longest_host = 255;   // HOST_NAME_MAX is 64; containers may have more
+constexpr std::size_t longest_host = 255;   // HOST_NAME_MAX is 64; containers may have longer names
 constexpr std::size_t longest_place = 256;  // "src/transport/net_ib/connect.cc:1234 (ncclIbRtrQp)"
-constexpr std::string_view marker = "CCL "; // of "NCCL INFO", "NCCL WARN", "NCCL version" and "RCCL version"
-constexpr std::size_t before_l = 2;         // of it
+constexpr std::string_view marker = "CCL "; // part of "NCCL INFO", "NCCL WARN", "NCCL version" and "RCCL version"
+constexpr std::size_t before_l = 2;         // letters of the marker before its L
 
 bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -23,7 +23,7 @@ bool is_of_host(char c) {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.';
 }
 
-/// The longest end of `text` whose characters all are of a kind, taken off it.
+/// Removes from `text` its longest suffix of characters of one kind and returns it.
 template<typename Kind>
 std::string_view take_end(std::string_view& text, Kind is_of_kind) {
     std::size_t begin = text.size();
@@ -43,12 +43,12 @@ bool take_end(std::string_view& text, char c) {
     return true;
 }
 
-/// Takes "HOST:PID:TID [DEVICE] " off the end.
+/// Removes "HOST:PID:TID [DEVICE] " from the end.
 bool take_process(std::string_view& text, NcclMessage& message) {
     if (!take_end(text, ' ') || !take_end(text, ']') || take_end(text, is_digit).empty()) {
         return false;
     }
-    (void)take_end(text, '-'); // the device of a thread that has none is -1
+    (void)take_end(text, '-'); // a thread without a device prints -1
     if (!take_end(text, '[') || !take_end(text, ' ') || take_end(text, is_digit).empty() || !take_end(text, ':')) {
         return false;
     }
@@ -65,7 +65,7 @@ bool take_process(std::string_view& text, NcclMessage& message) {
     return true;
 }
 
-/// Takes "FILE:LINE " or "FILE:LINE (FUNCTION) " off the end: what stands behind the last "] ".
+/// Removes "FILE:LINE " or "FILE:LINE (FUNCTION) " from the end, that is, everything after the last "] ".
 void take_place(std::string_view& text) {
     const auto near = text.size() > longest_place ? text.size() - longest_place : 0;
     const auto end = text.rfind("] ");
@@ -75,19 +75,19 @@ void take_place(std::string_view& text) {
 }
 
 struct Marker {
-    std::size_t begin; ///< of "NCCL"
-    std::size_t end;   ///< behind "NCCL INFO "
+    std::size_t begin; ///< position of "NCCL"
+    std::size_t end;   ///< position after "NCCL INFO "
     enum Kind { Info, Warning, Version } kind;
 };
 
-/// "2.21.5" or ": 2.18.3" behind "version "
+/// Matches "2.21.5" or ": 2.18.3", the text after "version ".
 bool is_version(std::string_view text) {
     text.remove_prefix(text.starts_with(": ") ? 2 : 0);
     return !text.empty() && is_digit(text.front());
 }
 
 std::optional<Marker> find_marker(std::string_view text, std::size_t from, bool with_version) {
-    // The L is the rarest of the marker's letters, and memchr() is many times as fast as a search for a word.
+    // L is the rarest letter of the marker, and memchr() is many times faster than a word search.
     while (from < text.size()) {
         const void* const found = std::memchr(text.data() + from, 'L', text.size() - from);
         if (found == nullptr) {
@@ -112,7 +112,7 @@ std::optional<Marker> find_marker(std::string_view text, std::size_t from, bool 
     return std::nullopt;
 }
 
-/// Fills in the process. Returns where the prefix begins; without one, the marker.
+/// Fills in the process. Returns the position of the prefix, or of the marker if there is no prefix.
 std::size_t take_prefix(const Marker& marker_found, std::string_view line, NcclMessage& message) {
     auto before = line.substr(0, marker_found.begin);
     if (marker_found.kind == Marker::Warning) {

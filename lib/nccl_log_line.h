@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where messages of NCCL stand in a line of a log (NCCL src/debug.cc, 2.8 to 2.30): "HOST:PID:TID [DEVICE] NCCL INFO
-// TEXT" and "HOST:PID:TID [DEVICE] FILE:LINE (FUNCTION) NCCL WARN TEXT", behind whatever torchrun, srun -l or mpirun
-// put there.
+// Finds NCCL's messages in a line of a log (NCCL src/debug.cc, 2.8 to 2.30): "HOST:PID:TID [DEVICE] NCCL INFO TEXT" and
+// "HOST:PID:TID [DEVICE] FILE:LINE (FUNCTION) NCCL WARN TEXT", after any prefix from torchrun, srun -l or mpirun.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +11,20 @@
 namespace rdma_nccl {
 
 struct NcclMessage {
-    std::string_view host; ///< empty where the line does not tell
+    std::string_view host; ///< empty if the line does not name it
     std::uint32_t pid = 0;
     bool warning = false;
-    bool first = true; ///< of its line; the others' prefix hangs on the text before, so the host may be too long
-    bool torn = false; ///< another message follows in the same line: this one may lack its end
+    bool first = true; ///< first in its line; a later one's prefix follows other text, so its host may be too long
+    bool torn = false; ///< another message follows in the same line, so the end of this one may be missing
     std::string_view text;
 };
 
-/// The first message in `line`, which is then what follows it; nullopt: none is left. A version line of its own ("NCCL
-/// version 2.21.5+cuda12.4", "RCCL version : 2.18.3") is a message without host. Pass `first` as false from the second
-/// call on.
+/// Returns the first message in `line` and removes it from there; nullopt if none is left. A separate version line
+/// ("NCCL version 2.21.5+cuda12.4", "RCCL version : 2.18.3") is a message without host. Pass `first` as false from the
+/// second call on.
 std::optional<NcclMessage> next_nccl_message(std::string_view& line, bool first);
 
-/// `line` without the escape sequences for colours, in `buffer`.
+/// Returns `line` without escape sequences for colours. The result points into `buffer`.
 std::string_view without_colours(std::string_view line, std::string& buffer);
 
 } // namespace rdma_nccl

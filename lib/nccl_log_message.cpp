@@ -10,7 +10,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::size_t longest_name = 64; // of an HCA: IB_DEVICE_NAME_MAX of the kernel; of a network
+constexpr std::size_t longest_name = 64; // of an HCA (the kernel's IB_DEVICE_NAME_MAX) or a network
 
 bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -24,7 +24,7 @@ bool take(std::string_view& text, std::string_view word) {
     return true;
 }
 
-/// Takes the digits at the front.
+/// Removes the digits at the front and returns their value.
 template<typename Number = unsigned>
 std::optional<Number> take_number(std::string_view& text, int base = 10) {
     Number value{};
@@ -36,7 +36,7 @@ std::optional<Number> take_number(std::string_view& text, int base = 10) {
     return value;
 }
 
-/// Takes all up to `word` and the word itself.
+/// Removes everything up to and including `word`.
 bool take_through(std::string_view& text, std::string_view word) {
     const auto at = text.find(word);
     if (at == std::string_view::npos) {
@@ -46,20 +46,20 @@ bool take_through(std::string_view& text, std::string_view word) {
     return true;
 }
 
-/// A name of an HCA or a network as it may stand in an output: printable, of sensible length.
+/// Returns true if `text` can be printed as the name of an HCA or a network: printable characters and a sane length.
 bool is_name(std::string_view text) {
     return !text.empty() && text.size() <= longest_name &&
            std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c < 0x7f; });
 }
 
-/// The kind of line, "Channel 00/0 :", "Ring 00 :", "Coll 00 :", "CollNet 00/0 :".
+/// Removes the kind of line: "Channel 00/0 :", "Ring 00 :", "Coll 00 :", "CollNet 00/0 :".
 bool take_line_kind(std::string_view& text) {
     constexpr std::array<std::string_view, 4> kinds = {"Channel ", "Ring ", "CollNet ", "Coll "};
     return std::any_of(kinds.begin(), kinds.end(), [&](std::string_view kind) { return take(text, kind); }) &&
            !text.empty() && is_digit(text.front());
 }
 
-/// `text` behind "NET/" or "COLLNET/": "IB/0/GDRDMA(PCI)/Shared", "IB/3(1)/GDRDMA", "AWS Libfabric/0"
+/// Parses the text after "NET/" or "COLLNET/": "IB/0/GDRDMA(PCI)/Shared", "IB/3(1)/GDRDMA", "AWS Libfabric/0"
 std::optional<NcclConnection> parse_target(std::string_view text, bool collnet, bool torn) {
     auto slash = text.find('/');
     while (slash != std::string_view::npos && (slash + 1 >= text.size() || !is_digit(text[slash + 1]))) {
@@ -71,7 +71,7 @@ std::optional<NcclConnection> parse_target(std::string_view text, bool collnet, 
     const auto name = text.substr(0, slash);
     text.remove_prefix(slash + 1);
     (void)take_number(text);
-    if (take(text, "(")) { // the rank whose proxy sends: PXN
+    if (take(text, "(")) { // PXN: the rank whose proxy sends
         (void)take_number(text);
         if (!take(text, ")")) {
             return std::nullopt;
@@ -96,7 +96,7 @@ std::optional<NcclConnection> parse_target(std::string_view text, bool collnet, 
     return NcclConnection{NcclTransport::OtherNet, gdr};
 }
 
-/// The number behind a word: 16 in "... nranks 16 cudaDev ..." for " nranks ".
+/// Returns the number after a word: 16 in "... nranks 16 cudaDev ..." for " nranks ".
 std::optional<std::uint32_t> number_behind(std::string_view text, std::string_view word) {
     if (!take_through(text, word)) {
         return std::nullopt;
@@ -112,7 +112,7 @@ NcclNetwork network_of(std::string_view name) {
     if (name == "Socket" || name.starts_with("Socket_")) {
         return NcclNetwork::Socket;
     }
-    // Mellanox's plugin of HPC-X, Google's, and NCCL's own under a plugin's name.
+    // The plugin of HPC-X (Mellanox), Google's plugin, and NCCL's own network under a plugin's name.
     if (name == "IB" || name.starts_with("IB_") || name.starts_with("IBext") || name.starts_with("UCX") ||
         name == "SHARP" || name.starts_with("gIB")) {
         return NcclNetwork::Rdma;
@@ -203,7 +203,7 @@ std::optional<NcclDevice> next_device(std::string_view& text) {
             continue;
         }
         const auto port = take_number(rest);
-        if (!port || !rest.starts_with('/')) { // without the link layer it may have been cut
+        if (!port || !rest.starts_with('/')) { // without the link layer the number may be cut
             continue;
         }
         device.port = *port;
@@ -260,7 +260,7 @@ std::optional<NcclQueuePair> parse_queue_pair(std::string_view text) {
     if (!lower || !text.starts_with(')')) {
         return std::nullopt;
     }
-    // The halves are printed as integers of a little-endian machine: the lowest byte is the GID's first.
+    // NCCL prints the halves as little-endian integers, so the lowest byte is the first byte of the GID.
     IpAddress::Bytes bytes{};
     for (std::size_t i = 0; i < 8; ++i) {
         bytes.at(i) = static_cast<std::uint8_t>(*upper >> (8 * i));

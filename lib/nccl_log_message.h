@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of NCCL that tell which network carries what. Each function takes the text behind "NCCL INFO " and is
-// total; sources: NCCL src/transport/net_ib*.cc, net.cc, p2p.cc, shm.cc, coll_net.cc, init.cc, 2.4 to 2.30.
+// Parses the NCCL messages that show which network carries each connection. Each function takes the text after "NCCL
+// INFO " and accepts any input. Sources: NCCL src/transport/net_ib*.cc, net.cc, p2p.cc, shm.cc, coll_net.cc, init.cc,
+// 2.4 to 2.30.
 #pragma once
 
 #include "lib/ip.h"
@@ -16,14 +17,14 @@ namespace rdma_nccl {
 enum class NcclNetwork {
     Rdma,
     Socket,
-    Libfabric, ///< what its provider is
+    Libfabric, ///< depends on its provider
     Other,
 };
 
-/// Of a network's name: "IB", "IBext_v8", "Socket_v8", "AWS Libfabric".
+/// Returns the kind of a network by its name: "IB", "IBext_v8", "Socket_v8", "AWS Libfabric".
 NcclNetwork network_of(std::string_view name);
 
-/// Of the name of a libfabric provider; nullopt: may be either, or unknown.
+/// Returns the transport of a libfabric provider, or nullopt if it is unknown or can be both.
 std::optional<NcclTransport> transport_of_provider(std::string_view provider);
 
 /// "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"
@@ -31,7 +32,7 @@ struct NcclConnection {
     std::optional<NcclTransport> transport; ///< nullopt: Libfabric
     bool gdr = false;
 };
-/// With `torn`, only what would be so whatever follows.
+/// With `torn`, returns only a result that any continuation of the text would give.
 std::optional<NcclConnection> parse_connection(std::string_view text, bool torn);
 
 /// "Using network IB", "Using network AWS Libfabric"
@@ -41,7 +42,7 @@ std::optional<std::string_view> parse_network(std::string_view text);
 std::optional<std::string_view> parse_version(std::string_view text);
 
 /// A port in "NET/IB : Using [0]mlx5_0:1/RoCE [1]={[1] mlx5_1:1/IB, ...} ; OOB ..." or "NET/IB: [0]
-/// mlx5_0:uverbs0:1/RoCE provider=...". `text` becomes what follows it.
+/// mlx5_0:uverbs0:1/RoCE provider=...". next_device() advances `text` past it.
 struct NcclDevice {
     unsigned index = 0;
     std::string_view name;
@@ -71,7 +72,7 @@ std::optional<std::string_view> parse_provider(std::string_view text);
 struct NcclCommunicator {
     std::uint32_t rank = 0;
     std::uint32_t ranks = 0;
-    std::uint32_t nodes = 0; ///< 0: not said
+    std::uint32_t nodes = 0; ///< 0: not logged
 };
 std::optional<NcclCommunicator> parse_communicator(std::string_view text);
 

@@ -7,7 +7,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// The most frequent first; equally frequent ones by text.
+/// Returns the most frequent first, and equally frequent ones sorted by text.
 std::vector<std::string> by_number(const std::map<std::string, std::uint64_t, std::less<>>& counts) {
     std::vector<std::pair<std::string, std::uint64_t>> pairs(counts.begin(), counts.end());
     std::stable_sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -19,7 +19,8 @@ std::vector<std::string> by_number(const std::map<std::string, std::uint64_t, st
     return texts;
 }
 
-/// What NCCL before 2.20 does not say: the log has all ranks of the largest communicator, and all are on one host.
+/// Returns true if the log has all ranks of the largest communicator and all are on one host. NCCL before 2.20 does not
+/// log the number of nodes.
 bool has_all_ranks_of_one_node(const NcclLog& log) {
     std::uint32_t ranks = 0;
     for (const auto& process : log.processes) {

@@ -10,13 +10,13 @@ namespace rdma_nccl {
 
 namespace {
 
-/// One slot of the table as NCCL sees it; an empty slot is the GID "::" without type.
+/// One slot of the GID table as NCCL sees it. An empty slot is the GID "::" without a type.
 struct Slot {
     IpAddress value;
     std::optional<GidType> type;
 };
 
-/// NCCL knows no 169.254/16, multicast or loopback: valid is what is not zero and not in fe80::/64.
+/// NCCL does not check for 169.254/16, multicast or loopback: a GID is valid if it is not zero and not in fe80::/64.
 bool is_valid(const IpAddress& gid) {
     const auto fe80 = IpPrefix::parse("fe80::/64");
     return gid != IpAddress() && !fe80->contains(gid);
@@ -36,8 +36,8 @@ public:
     [[nodiscard]] NcclGidPick pick() const { return pick_; }
 
 private:
-    /// An entry of the wanted family replaces one of the other family at once, whatever its RoCE version; else it must
-    /// be valid, and its version the wanted one and better than the current entry's.
+    /// An entry of the wanted family replaces one of the other family at once, whatever its RoCE version. Otherwise it
+    /// must be valid, and its version must be the wanted one and better than the current entry's.
     bool takes(const Slot& candidate) {
         const bool wanted_family = candidate.value.is_ipv4() != environment_.ipv6;
         const bool same_family = candidate.value.is_ipv4() == current_.value.is_ipv4();
@@ -71,7 +71,7 @@ bool has_address(const Netdev& netdev, bool ipv6) {
     });
 }
 
-/// Every interface that NCCL may look at, in its order.
+/// Returns every interface that NCCL may consider, in NCCL's order.
 Names candidates(const Fabric& fabric, const NcclInterfaceEnvironment& environment) {
     std::vector<const Netdev*> in_order;
     for (const auto& netdev : fabric.netdevs) {

@@ -30,12 +30,13 @@ constexpr std::size_t short_file = 64;
 constexpr unsigned long flag_up = 0x1;
 constexpr unsigned long flag_loopback = 0x8;
 
-/// flags: "0x1003"
+/// Parses the flags file, "0x1003".
 std::optional<unsigned long> parse_flags(std::string_view text) {
     return text.starts_with("0x") ? parse_number<unsigned long>(text.substr(2), 16) : std::nullopt;
 }
 
-/// carrier is EINVAL while the interface is down, and operstate "unknown" for drivers that do not keep it (loopback).
+/// The carrier file gives EINVAL while the interface is down, and operstate is "unknown" for drivers that do not
+/// maintain it (loopback).
 bool has_carrier(const Directory& directory) {
     if (const auto carrier = directory.read("carrier", short_file)) {
         return *carrier == "1";
@@ -55,7 +56,7 @@ void read_flags(const Directory& directory, Netdev& netdev, Notes& notes) {
     netdev.loopback = flags ? (*flags & flag_loopback) != 0 : netdev.name == "lo";
 }
 
-/// speed: Mb/s, -1 or EINVAL when unknown.
+/// The speed file has Mb/s; -1 or EINVAL means unknown.
 double read_speed_gbps(const Directory& directory) {
     const auto speed = parse_number<long>(directory.read("speed", short_file).value_or("")).value_or(0);
     constexpr long unknown = 0xffffffff; // SPEED_UNKNOWN as older kernels print it
@@ -96,7 +97,7 @@ Netdev read_netdev(const Root& root, const std::string& name, const Directory& d
     return netdev;
 }
 
-/// `depth`: a broken tree may have interfaces that are below each other.
+/// `depth` limits the recursion: in a broken tree interfaces may be below each other.
 bool stands_on_hardware(const std::vector<Netdev>& netdevs, const Netdev& netdev, unsigned depth) {
     return netdev.port || (depth > 0 && std::any_of(netdev.lowers.begin(), netdev.lowers.end(), [&](const auto& lower) {
                                const auto* const below = find_by(netdevs, &Netdev::name, lower);
@@ -104,10 +105,10 @@ bool stands_on_hardware(const std::vector<Netdev>& netdevs, const Netdev& netdev
                            }));
 }
 
-/// More than any compute node has; the default route stands first in proc/net/route.
+/// More than any compute node has. The default route comes first in /proc/net/route.
 constexpr std::size_t table_limit = std::size_t{256} * 1024;
 
-/// A table of /proc/net; a file without the last, torn line when it is too long, "" when there is none.
+/// Returns a table of /proc/net, or "" if there is none. Drops the last, torn line of a table that is too long.
 std::string read_table(const Root& root, std::string_view path, Notes& notes) {
     auto text = root.read(path, table_limit);
     if (!text) {
@@ -129,7 +130,7 @@ void add_address(std::vector<Netdev>& netdevs, std::string_view name, const IpAd
     }
 }
 
-/// Of a netmask, as getifaddrs gives it.
+/// Returns the prefix length of a netmask from getifaddrs(3).
 unsigned length_of_mask(const sockaddr* mask) {
     const auto address = address_of(mask);
     if (!address) {
@@ -144,7 +145,7 @@ unsigned length_of_mask(const sockaddr* mask) {
     return length;
 }
 
-/// The interfaces in the order in which addresses name them first.
+/// Numbers interfaces in the order in which addresses first name them.
 class Order {
 public:
     void see(std::vector<Netdev>& netdevs, std::string_view name) {
@@ -168,7 +169,7 @@ void add_live_addresses(std::vector<Netdev>& netdevs, Notes& notes) {
     Order order;
     for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
         if (const auto address = address_of(entry->ifa_addr)) {
-            const std::string_view label = entry->ifa_name; // "eth0:1" for a labelled address of eth0
+            const std::string_view label = entry->ifa_name; // "eth0:1" is a labelled address of eth0
             const auto name = split_once(label, ':').key;
             add_address(netdevs, name, *address, length_of_mask(entry->ifa_netmask));
             order.see(netdevs, name);
@@ -176,16 +177,16 @@ void add_live_addresses(std::vector<Netdev>& netdevs, Notes& notes) {
     }
 }
 
-/// Where an IPv4 address of the machine sits.
+/// The interface and prefix of an IPv4 address of this machine.
 struct Place {
     std::string netdev;
     unsigned prefix_length = 32;
 };
 
-/// The most specific direct routes towards the address; several when its subnet is on several interfaces.
+/// Returns the most specific direct routes to the address; several if its subnet is on several interfaces.
 std::vector<Place> places_by_route(const std::vector<Route>& routes, const IpAddress& address) {
     std::vector<Place> places;
-    unsigned longest = 1; // a direct default route tells nothing
+    unsigned longest = 1; // a direct default route does not identify an interface
     for (const auto& route : routes) {
         const unsigned length = route.destination.length();
         if (!route.direct || length < longest || !route.destination.contains(address)) {
@@ -202,7 +203,7 @@ std::vector<Place> places_by_route(const std::vector<Route>& routes, const IpAdd
     return places;
 }
 
-/// The interface of the GID that has this value.
+/// Returns the interface of the GID with this address.
 std::optional<std::string> netdev_by_gid(const std::vector<Hca>& hcas, const IpAddress& address) {
     for (const auto& hca : hcas) {
         for (const auto& port : hca.ports) {
@@ -232,7 +233,7 @@ std::optional<Place> place_of(const IpAddress& address, const std::vector<Hca>& 
     return places.size() == 1 ? std::optional(places.front()) : std::nullopt;
 }
 
-/// A saved tree brings them along, exact as they were.
+/// Adds the exact addresses that a saved tree contains. Returns false if it contains none.
 bool add_saved_addresses(const Root& root, std::vector<Netdev>& netdevs) {
     const auto text = root.read(saved_addresses_path, table_limit);
     if (!text) {

@@ -23,7 +23,7 @@ std::optional<std::uint32_t> parse_hex(std::string_view text) {
     return text.size() <= 8 ? parse_number<std::uint32_t>(text, 16) : std::nullopt;
 }
 
-/// "010200C0": the four bytes of an address in network order, printed as a number of the machine.
+/// Parses "010200C0": the four bytes of an address in network order, printed as a number of the machine.
 std::optional<std::array<std::uint8_t, 4>> parse_ipv4_word(std::string_view text) {
     const auto word = parse_hex(text);
     if (!word) {
@@ -32,7 +32,7 @@ std::optional<std::array<std::uint8_t, 4>> parse_ipv4_word(std::string_view text
     return std::bit_cast<std::array<std::uint8_t, 4>>(*word);
 }
 
-/// 255.255.255.0 is 24; a mask with a hole is none.
+/// Returns 24 for 255.255.255.0, and nullopt for a mask with a hole.
 std::optional<unsigned> mask_length(const std::array<std::uint8_t, 4>& mask) {
     std::uint32_t value = 0;
     for (const auto byte : mask) {
@@ -106,7 +106,7 @@ std::optional<NetdevAddress> parse_if_inet6_line(std::string_view line) {
     const auto length = parse_number<std::uint8_t>(words[2], 16);
     const auto flags = parse_hex(words[4]);
     if (!address || address->is_ipv4() || !length || *length > 128 || !flags || (*flags & failed_or_tentative) != 0) {
-        return std::nullopt; // an IPv4-mapped one on an interface serves nobody
+        return std::nullopt; // an IPv4-mapped address on an interface is useless
     }
     return NetdevAddress{std::string(words[5]), *address, *length};
 }
@@ -144,9 +144,9 @@ std::vector<Route> parse_ipv6_routes(std::string_view text) {
 }
 
 std::vector<IpAddress> parse_fib_trie(std::string_view text) {
-    // A leaf "|-- 192.0.2.2" is followed by its entries; "/32 host LOCAL" makes it an address of this machine.
+    // The entries of a leaf "|-- 192.0.2.2" follow it; "/32 host LOCAL" makes it an address of this machine.
     std::vector<IpAddress> addresses;
-    std::set<IpAddress> seen; // the main and the local table may be printed as one, twice
+    std::set<IpAddress> seen; // the main and local tables may be merged; the file then lists them twice
     std::optional<IpAddress> leaf;
     for (const auto line : split(text, '\n')) {
         const auto words = split_words(line);

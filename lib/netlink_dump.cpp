@@ -21,14 +21,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What libnl's callback needs. No exception may pass through libnl.
+/// The state of libnl's callbacks. No exception may pass through libnl.
 struct Reading {
     const LibnlLibrary& library;
     const NetlinkReader& reader;
     Clock::time_point deadline;
     bool late = false;
     bool failed = false; ///< out of memory
-    int error = 0;       ///< below 0: with which the kernel ended the list, an errno
+    int error = 0;       ///< the negative errno with which the kernel ended the list, or 0
 };
 
 int on_message(nl_msg* message, void* argument) noexcept {
@@ -41,7 +41,7 @@ int on_message(nl_msg* message, void* argument) noexcept {
     if (header->nlmsg_len < NLMSG_HDRLEN) {
         return NL_OK;
     }
-    const std::size_t size = header->nlmsg_len - NLMSG_HDRLEN; // libnl has checked that they are there
+    const std::size_t size = header->nlmsg_len - NLMSG_HDRLEN; // libnl has checked that the bytes are there
     const auto* const bytes = reinterpret_cast<const std::byte*>(header) + NLMSG_HDRLEN;
     try {
         reading.reader.message({bytes, size});
@@ -52,7 +52,7 @@ int on_message(nl_msg* message, void* argument) noexcept {
     return NL_OK;
 }
 
-/// The last message has the result of the whole list (af_netlink.c, netlink_dump()), which libnl does not look at.
+/// The last message contains the result of the whole list (af_netlink.c, netlink_dump()), which libnl ignores.
 int on_end(nl_msg* message, void* argument) noexcept {
     auto& reading = *static_cast<Reading*>(argument);
     const nlmsghdr* const header = reading.library.message_header(message);
@@ -97,13 +97,13 @@ NetlinkError error_of(int code) {
     return {refused ? NetlinkFailure::Refused : NetlinkFailure::Other, std::strerror(code)};
 }
 
-/// What a request has behind its header.
+/// The part of a request after its header.
 struct Payload {
     nlattr header{};
     std::uint32_t value = 0;
 };
 
-/// libnl's status: 0, or an error below it.
+/// Returns libnl's status: 0, or a negative error.
 int dump_once(const NetlinkRequest& request, Reading& reading, std::chrono::milliseconds limit) {
     const LibnlLibrary& library = reading.library;
     const std::unique_ptr<nl_sock, decltype(library.socket_free)> socket(library.socket_alloc(), library.socket_free);
@@ -133,7 +133,7 @@ int dump_once(const NetlinkRequest& request, Reading& reading, std::chrono::mill
 } // namespace
 
 Result<LibnlLibrary> LibnlLibrary::load() {
-    // Never closed, as it was loaded before as a rule: verbs providers need it, too.
+    // Never closed, because it is usually loaded already: verbs providers need it too.
     void* const handle = ::dlopen(LIBNL_SONAME, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
         return fail(format_text("{} cannot be loaded: install libnl 3 ({})", LIBNL_SONAME, ::dlerror()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list asked of the kernel over netlink, through libnl 3. That is loaded when it is needed: neither srun nor the
-// command may depend on it. Built without its headers there is nothing of this.
+// Requests a list from the kernel over netlink with libnl 3. libnl is loaded on demand: neither srun nor the command
+// may depend on it. Empty in a build without libnl's headers.
 #pragma once
 
 #include "config.h"
@@ -22,7 +22,7 @@
 
 namespace rdma_nccl {
 
-/// The functions of libnl that are used here.
+/// The functions of libnl that we use.
 struct LibnlLibrary {
     decltype(&::nl_socket_alloc) socket_alloc;
     decltype(&::nl_socket_free) socket_free;
@@ -35,42 +35,42 @@ struct LibnlLibrary {
     decltype(&::nl_geterror) geterror;
     decltype(&::nlmsg_hdr) message_header;
 
-    /// Fails when the library is not there.
+    /// Fails if the library or one of its functions is missing.
     static Result<LibnlLibrary> load();
 };
 
 struct NetlinkRequest {
-    int protocol = 0; ///< NETLINK_RDMA
-    int type = 0;     ///< of the message
+    int protocol = 0; ///< e.g. NETLINK_RDMA
+    int type = 0;     ///< the message type
     struct Attribute {
         std::uint16_t type = 0;
         std::uint32_t value = 0;
     };
-    std::optional<Attribute> attribute; ///< what the list is limited to
+    std::optional<Attribute> attribute; ///< limits the list
 };
 
-/// Gets what stands behind the header of each message (nlmsghdr). A list that changed while the kernel wrote it begins
-/// again, `restart` is called then.
+/// `message` gets the part of each message after its header (nlmsghdr). `restart` is called when the list changed while
+/// the kernel wrote it and begins again.
 struct NetlinkReader {
     std::function<void(std::span<const std::byte>)> message;
     std::function<void()> restart;
 };
 
-/// How a list ended that could not be read.
+/// The reason why a list could not be read.
 enum class NetlinkFailure {
     NoProtocol, ///< the kernel does not know NETLINK_RDMA
-    Refused,    ///< it does, but not this request, or there is no such device (any more)
-    Silent,     ///< it did not answer in time, or not to the end
+    Refused,    ///< the kernel refuses this request, or there is no such device (any more)
+    Silent,     ///< the kernel did not answer in time, or not completely
     Other,
 };
 
 struct NetlinkError {
     NetlinkFailure failure = NetlinkFailure::Other;
-    std::string text; ///< libnl's
+    std::string text; ///< the reason in words
 };
 
-/// Asks for a list (NLM_F_DUMP), on a socket of its own. nullopt: all of it was read, or of one that changes all the
-/// time, what there was at the third try. `limit`: for each answer, and for all of them.
+/// Requests a list (NLM_F_DUMP) on a socket of its own. Returns nullopt if it was read completely, or if it changed
+/// during three attempts; the reader then has the third one's entries. `limit` applies to each answer and to all.
 std::optional<NetlinkError> netlink_dump(const LibnlLibrary& library, const NetlinkRequest& request,
                                          const NetlinkReader& reader, std::chrono::milliseconds limit);
 

@@ -45,7 +45,7 @@ bool ascends(const std::vector<std::string>& ids) {
     return true;
 }
 
-/// The variable whose entries' order LOCAL_RANK counts. HIP's list counts within ROCR's.
+/// Returns the variable whose order LOCAL_RANK counts in. The entries of HIP's list are indices into ROCR's.
 std::string order_variable(const NodeFacts& facts, const Positions& gpus) {
     const bool amd = std::any_of(gpus.begin(), gpus.end(), [&](const auto& position) {
         return position && facts.fabric.gpus.at(*position).vendor == "amd";
@@ -58,17 +58,17 @@ bool is_listed(const NodeFacts& facts) {
            facts.environment.get("ROCR_VISIBLE_DEVICES");
 }
 
-/// Slurm's own order means nothing, and so does none at all, if to name all GPUs changes nothing; any other was
-/// somebody's choice.
+/// Returns true if nobody chose the present order: it is Slurm's own, or there is no list of GPUs and naming all of
+/// them changes nothing.
 bool may_reorder(const NodeFacts& facts, const Plan& plan, const NodePlacement& node) {
     const bool slurms = facts.environment.get("SLURM_STEP_GPUS") || facts.environment.get("SLURM_GPUS_ON_NODE");
-    // The ids must be those of the variable that is to be changed: HIP's count within ROCR's.
+    // The ids must be those of the variable that will change: HIP's are indices into ROCR's list.
     const bool listed = facts.visible_gpus_source.starts_with(node.order_variable + "=");
     return plan.layout.layout == Layout::Rank && ascends(node.gpu_ids) &&
            (listed ? slurms : !is_listed(facts) && node.gpu_ids.size() == facts.fabric.gpus.size());
 }
 
-/// Where only the number of the GPUs is known, and it is not that of all, they may be any.
+/// Returns false if only the number of GPUs is known and is less than all: then they may be any of them.
 bool are_told(const NodeFacts& facts) {
     return is_listed(facts) || granted_gpus(facts.environment) ||
            facts.visible_gpu_ids.size() == facts.fabric.gpus.size();
@@ -78,9 +78,9 @@ bool knows(const std::vector<CpuSet>& masks) {
     return !masks.empty() && std::none_of(masks.begin(), masks.end(), [](const CpuSet& mask) { return mask.empty(); });
 }
 
-/// A task that sees only some GPUs knows nothing of its neighbours'. Where all have the same CPUs, these are shared out
-/// as if each part of the node's GPUs, of the size of its own, had a rank: neighbours come to disjoint parts, too. Else
-/// nobody gets other CPUs. Returns where the task finds itself.
+/// Adapts the facts to a task that sees only some GPUs and so knows nothing of its neighbours'. If all tasks have the
+/// same CPUs, shares these out as if each part of the node's GPUs, of the size of its own, had a rank. The neighbours
+/// compute the same, so the parts are disjoint. Otherwise nobody gets other CPUs. Returns the task's position.
 std::size_t isolate(PlacementFacts& facts, std::size_t rank, const GpuNumbers& own, bool distinct) {
     const std::size_t part = own.empty() ? 0 : own.front() / own.size();
     const std::size_t parts = own.empty() ? 0 : facts.gpus.size() / own.size();
@@ -116,7 +116,7 @@ std::vector<Place> places_of_others(const NodeFacts& facts, const Positions& gpu
     return places;
 }
 
-/// Device files tell for sure, where they are kept apart.
+/// Device files are certain: uses them if the task can open as many as it sees GPUs.
 Positions seen_gpus(const TaskView& own, std::span<const Gpu> gpus) {
     if (own.openable.size() == own.gpus.ids.size()) {
         return {own.openable.begin(), own.openable.end()};
@@ -124,7 +124,7 @@ Positions seen_gpus(const TaskView& own, std::span<const Gpu> gpus) {
     return match_gpus(own.gpus, own.environment, find_numbering(own.gpus, own.environment), gpus);
 }
 
-/// Several parts of one GPU (MIG) are no GPUs of their own.
+/// Returns false if two entries are parts of one GPU (MIG).
 bool are_distinct(const Positions& gpus) {
     for (auto gpu = gpus.begin(); gpu != gpus.end(); ++gpu) {
         if (*gpu && std::find(gpu + 1, gpus.end(), *gpu) != gpus.end()) {
@@ -134,7 +134,7 @@ bool are_distinct(const Positions& gpus) {
     return true;
 }
 
-/// The positions of the task's GPUs in the step's list.
+/// Returns the positions of the task's GPUs in the step's list.
 GpuNumbers numbers_of(const Positions& seen, const Positions& all) {
     GpuNumbers numbers;
     for (const auto& position : seen) {
@@ -163,7 +163,7 @@ std::string cpus_why(const RankPlacement& rank) {
                        rank.threads() < rank.cores ? ", one left for NCCL's proxy" : "");
 }
 
-/// "64(x2),32": the least.
+/// Returns the smallest count in text like "64(x2),32".
 std::optional<unsigned> least_count(std::string_view text) {
     std::optional<unsigned> least;
     for (const auto part : split(text, ',')) {
@@ -219,12 +219,12 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
         node.own = own ? own->local_rank : 0;
         wanted.may_reorder = can_bind && may_reorder(facts, plan, node);
     }
-    if (facts.step.job_id == 0) { // outside of Slurm, nothing keeps two jobs of a node apart
+    if (facts.step.job_id == 0) { // outside Slurm, nothing separates two jobs of a node
         wanted.others = places_of_others(facts, node.gpus, topology);
     }
     node.placement = plan_placement(wanted);
     if (!is_listed(facts) && !granted_gpus(facts.environment)) {
-        // GPUs that are just there are not asked for: a program that uses none may have as many ranks as it likes.
+        // GPUs that are merely present were not requested: a program that uses none may have any number of ranks.
         auto& placement = node.placement;
         placement.notes.insert(placement.notes.begin(), placement.warnings.begin(), placement.warnings.end());
         placement.warnings.clear();
@@ -294,7 +294,7 @@ std::optional<std::string> judge_isolation(const NodeFacts& facts, const Visible
 std::optional<std::string> judge_cpus(const Environment& environment, std::size_t ranks, std::size_t cpus) {
     const auto step = parse_number<unsigned>(environment.get("SLURM_CPUS_ON_NODE").value_or(""));
     const auto job = least_count(environment.get("SLURM_JOB_CPUS_PER_NODE").value_or(""));
-    // Who gave --cpus-per-task to srun got what was asked for; a value that is more than the step has is the job's.
+    // A user who gave srun --cpus-per-task got what they asked for. A value above the step's CPUs is the job's.
     const auto asked = parse_number<unsigned>(environment.get("SLURM_CPUS_PER_TASK").value_or(""));
     if (!step || !job || *job <= *step || ranks < 1 || cpus >= 2 * ranks || asked.value_or(*step + 1) <= *step) {
         return std::nullopt;

@@ -13,7 +13,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// With so many cores, one is left for NCCL's proxy thread.
+/// With this many cores or more, one is left for NCCL's proxy thread.
 constexpr std::size_t cores_with_room = 4;
 
 GpuNumbers identity(std::size_t count) {
@@ -27,7 +27,7 @@ std::vector<std::vector<unsigned>> costs_of(const PlacementFacts& facts) {
     for (const auto& mask : facts.masks) {
         auto& row = costs.emplace_back();
         for (const auto& gpu : facts.gpus) {
-            // A GPU of which nothing is known is no reason to change the order: it counts as a far one.
+            // A GPU at an unknown place is no reason to change the order: count it as far.
             const Distance distance = std::min(distance_to_cpus(gpu, mask, facts.topology), Distance::Other);
             row.push_back(static_cast<unsigned>(distance));
         }
@@ -35,7 +35,7 @@ std::vector<std::vector<unsigned>> costs_of(const PlacementFacts& facts) {
     return costs;
 }
 
-/// The order in which LOCAL_RANK's GPU is the near one; empty when the present one is as good.
+/// Returns the order in which each LOCAL_RANK's GPU is the near one; empty if that is no better than the present order.
 GpuNumbers better_order(const PlacementFacts& facts) {
     if (!facts.may_reorder || !facts.own_gpus.empty() || facts.masks.empty() ||
         facts.gpus.size() < facts.masks.size()) {
@@ -63,7 +63,7 @@ GpuNumbers gpus_of_rank(const PlacementFacts& facts, const GpuNumbers& order, st
     return {order[rank % order.size()]};
 }
 
-/// Ranks with the same CPUs, by number.
+/// Groups the ranks that have the same CPUs.
 std::map<std::string, std::vector<std::size_t>> groups_of(const std::vector<CpuSet>& masks) {
     std::map<std::string, std::vector<std::size_t>> groups;
     for (std::size_t rank = 0; rank < masks.size(); ++rank) {
@@ -134,7 +134,7 @@ private:
         take_orders(table, with_gpu);
     }
 
-    /// A rank without GPU is near to what its CPUs are near to.
+    /// A rank without a GPU takes the HCAs nearest to its CPUs.
     void order_other_hcas() {
         DistanceTable table;
         std::vector<RankPlacement*> without_gpu;
@@ -158,7 +158,7 @@ private:
         }
     }
 
-    /// With room for others; where that leaves too little, without.
+    /// Leaves room for `others`, unless that leaves too few CPUs.
     [[nodiscard]] std::vector<CpuSet> share_beside_others(const CpuSet& common,
                                                           const std::vector<RankDevices>& devices) const {
         auto all = devices;
@@ -207,8 +207,8 @@ private:
         rank.memory_node = memory_node(rank);
     }
 
-    /// The NUMA node of the rank's CPUs; where they are of several, that of them which its GPU is near to. A node
-    /// without memory of its own is replaced by one of its package that has some.
+    /// Returns the NUMA node of the rank's CPUs. If they span several, returns the one of them that is near the rank's
+    /// GPU. Replaces a node without memory by one with memory in the same package.
     [[nodiscard]] std::optional<unsigned> memory_node(const RankPlacement& rank) const {
         std::vector<const NumaNode*> nodes;
         for (const auto& node : facts_.topology.numa_nodes) {

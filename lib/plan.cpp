@@ -20,12 +20,12 @@ constexpr std::array<std::string_view, 8> pet_variables = {"PET_NNODES",      "P
                                                            "PET_MASTER_ADDR", "PET_MASTER_PORT",    "PET_RDZV_BACKEND",
                                                            "PET_RDZV_ID",     "PET_RDZV_CONF"};
 
-/// "[fd00::1]" where a colon follows, "10.0.0.1" as it is.
+/// Adds brackets if a colon can follow: "[fd00::1]"; returns "10.0.0.1" unchanged.
 std::string bracketed(const std::string& address) {
     return address.find(':') == std::string::npos ? address : "[" + address + "]";
 }
 
-/// `net=auto`: sockets belong on the network that the head address is on, where this node has an address there.
+/// For `net=auto`: returns the interface on the network of the head address, if this node has an address there.
 std::optional<SocketChoice> interface_towards(const Fabric& fabric, const IpAddress& head) {
     for (const auto& netdev : fabric.netdevs) {
         for (const auto& own : netdev.addresses) {
@@ -63,7 +63,7 @@ void add_nodes(VariableList& variables, const Step& step) {
     variables.set("GROUP_WORLD_SIZE", count, "slurm", "nodes of the step");
 }
 
-/// torchrun reads nothing but PET_*; static ranks follow Slurm's order (facts/launchers.md 1.3).
+/// torchrun reads only PET_*. Static ranks follow Slurm's order.
 void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
     variables.set("PET_NNODES", format_text("{}", step.node_count), "slurm", "nodes of the step");
     if (plan.visible_gpus > 0) {
@@ -80,7 +80,7 @@ void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
     variables.set("PET_RDZV_ID", step.name(), "slurm", "job and step");
 }
 
-/// Which ranks the launcher on this node shall start: what one node cannot know where GPU counts differ.
+/// Tells the launcher on this node which ranks to start. One node cannot know that alone if GPU counts differ.
 void add_ranks(VariableList& variables, const Plan& plan, const NodeFacts& facts) {
     if (plan.ranks) {
         variables.force(ranks_variable,
@@ -114,13 +114,12 @@ void forbid_other_layout(VariableList& variables, Plan& plan) {
     }
 }
 
-/// What an outer step of ours set and this plan does not speak of must not stay. What every task sets anew is no
-/// concern.
+/// Removes what an outer step of ours set and this plan does not mention, except variables that every task sets anew.
 void remove_left_over(VariableList& variables, const Plan& plan, const Environment& environment) {
     const auto by_task = plan_task(plan, TaskFacts(), environment);
     for (const auto& name : environment.ours()) {
         if (name.ends_with("_VISIBLE_DEVICES")) {
-            continue; // ours was an order of the same GPUs: without it there would be more of them
+            continue; // ours only ordered the same GPUs: without it the task would see more of them
         }
         if (find_variable(variables.list(), name) == nullptr && find_variable(by_task, name) == nullptr) {
             (void)variables.forbid(name, "left from an outer step");
@@ -139,7 +138,7 @@ void add_gpus(VariableList& variables, const Plan& plan) {
     }
 }
 
-/// For `rdma-nccl run`, which binds what it starts, and does not see the options of srun.
+/// For `rdma-nccl run`, which binds the ranks that it starts and does not see srun's options.
 void add_binding(VariableList& variables, const Plan& plan, const Settings& settings) {
     const auto given = settings.given.find("bind");
     if (plan.layout.layout != Layout::Rank && settings.bind != BindChoice::Auto && given != settings.given.end()) {
@@ -149,7 +148,7 @@ void add_binding(VariableList& variables, const Plan& plan, const Settings& sett
 
 std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const Settings& settings) {
     VariableList variables(facts.environment, facts.nccl_conf);
-    const bool in_step = facts.step.job_id != 0; // elsewhere there is nobody to meet, and no port to agree on
+    const bool in_step = facts.step.job_id != 0; // outside a step there are no peers, and no port to agree on
     if (in_step) {
         add_rendezvous(variables, plan);
         add_nodes(variables, facts.step);
@@ -172,7 +171,7 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     return variables.take();
 }
 
-/// What the nodes agreed on stands in the place of what this node thought alone.
+/// Replaces this node's own decisions with what the nodes agreed on.
 void take_agreement(Plan& plan, const Agreement& agreement) {
     plan.head_node = {agreement.head_node, "agreed by all nodes", true};
     if (agreement.head) {
@@ -187,7 +186,7 @@ void take_agreement(Plan& plan, const Agreement& agreement) {
     plan.ranks = agreement.ranks;
 }
 
-/// Locked memory is RDMA's; what else is low does not end a strict step.
+/// Only RDMA needs locked memory, so that limit is a warning. Other low limits are notes, which end no strict step.
 void judge_node_limits(Plan& plan, const NodeFacts& facts, const Settings& settings) {
     const bool by_task = plan.layout.layout == Layout::Rank;
     const unsigned ranks = facts.step.task_count * (by_task ? 1 : std::max(plan.visible_gpus, 1U));
@@ -196,7 +195,7 @@ void judge_node_limits(Plan& plan, const NodeFacts& facts, const Settings& setti
     append(plan.notes, judge_limits({{}, facts.limits.open_files, facts.limits.shm_mib}, false, ranks));
 }
 
-/// As many threads as a rank has CPUs of its own: the task's mask, or its share of the node where tasks are not bound.
+/// One thread per CPU that a rank has to itself: from the task's mask, or its share of the node if tasks are not bound.
 void add_threads(VariableList& variables, const Plan& plan, const TaskFacts& task) {
     const bool rank_layout = plan.layout.layout == Layout::Rank;
     const unsigned ranks = std::max(rank_layout ? task.local_tasks : plan.visible_gpus, 1U);
@@ -240,7 +239,7 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
         take_agreement(plan, *facts.agreement);
     }
     const auto head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
-    // Outside of a step nobody is to be met: the head is this node alone.
+    // Outside a step there are no other nodes to meet: the head is this node.
     const bool meets = facts.step.job_id != 0 || plan.users_head;
     const auto towards_head =
         meets && head && settings.net.is_auto() ? interface_towards(facts.fabric, *head) : std::nullopt;
@@ -250,7 +249,7 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     append(plan.warnings, plan.layout.warnings);
     const bool asked_later = facts.head_is_to_be_agreed && !facts.agreement;
     if (asked_later && !plan.head.address && !plan.head.warnings.empty()) {
-        plan.head.warnings.pop_back(); // that there is no address: the nodes will agree on one
+        plan.head.warnings.pop_back(); // the warning that there is no address: the nodes will agree on one
     }
     if (!plan.users_head && facts.step.job_id != 0) {
         append(plan.warnings, plan.head.warnings);
@@ -294,12 +293,12 @@ TaskFacts task_facts(const Environment& environment, const Step& step, const Tas
 
 std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment,
                                 const NodePlacement* placed) {
-    static const NcclConf no_conf; // none of these belongs to NCCL
+    static const NcclConf no_conf; // none of these variables is NCCL's
     VariableList variables(environment, no_conf);
     const auto number = [](unsigned value) { return format_text("{}", value); };
     const bool rank_layout = plan.layout.layout == Layout::Rank;
-    // With one task per node the task's id orders the nodes so that node rank 0 runs rank 0, also where the
-    // distribution is arbitrary: torchrun's static rendezvous is hosted by node rank 0.
+    // With one task per node, the task's id orders the nodes, so that node rank 0 runs rank 0 even with an arbitrary
+    // distribution: node rank 0 hosts torchrun's static rendezvous.
     const unsigned node_rank = rank_layout ? task.node_rank : task.rank;
     if (rank_layout) {
         variables.force("RANK", number(task.rank), "slurm", "SLURM_PROCID");
@@ -316,8 +315,8 @@ std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const E
     variables.force("GROUP_RANK", number(node_rank), "slurm", "as NODE_RANK");
     if (!rank_layout) {
         variables.set("PET_NODE_RANK", number(node_rank), "slurm", "as NODE_RANK");
-        // torchrun's c10d rendezvous hosts its store on the node whose host name resolves to the endpoint, and an
-        // address of the fabric does not look so (_matches_machine_hostname in torch/distributed/elastic, 1.13 to 2.8).
+        // torchrun's c10d rendezvous hosts its store on the node whose host name resolves to the endpoint. It does not
+        // recognize an address of the fabric (_matches_machine_hostname in torch/distributed/elastic, 1.13 to 2.8).
         if (task.rank == 0) {
             variables.set("PET_RDZV_CONF", "is_host=1", "slurm", "this node hosts the rendezvous, also with c10d");
         } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan half of the house: a pure function from facts and settings to decisions, each with its reason.
+// Planning: a pure function from facts and settings to decisions, each with its reason.
 #pragma once
 
 #include "lib/exchange_values.h"
@@ -16,41 +16,41 @@
 
 namespace rdma_nccl {
 
-/// What all tasks of a node share.
+/// The decisions that all tasks of a node share.
 struct Plan {
-    bool leave_alone = false; ///< nothing is done: the step starts another runtime's daemons
+    bool leave_alone = false; ///< do nothing: the step starts another runtime's daemons
     std::string leave_alone_why;
     LayoutChoice layout;
     HeadNode head_node;
     HeadAddress head;
-    std::optional<std::string> users_head; ///< MASTER_ADDR as the user set it; wins over `head`
+    std::optional<std::string> users_head; ///< MASTER_ADDR as the user set it; takes precedence over `head`
     PortBlock port;
     FabricChoice fabric;
     SocketChoice sockets;
-    std::optional<RankShare> ranks; ///< what this node starts, as agreed with the others
+    std::optional<RankShare> ranks; ///< the ranks that this node starts, as agreed with the other nodes
     unsigned visible_gpus = 0;
     std::string visible_gpus_source;
     std::vector<Variable> variables;
-    std::vector<std::string> warnings; ///< of all parts, in the order of the parts
-    std::vector<std::string> notes; ///< what could not be read, and no decision suffered from: for who asks for details
+    std::vector<std::string> warnings; ///< from all parts, in the order of the parts
+    std::vector<std::string> notes;    ///< what could not be read but affects no decision; shown on request
 
-    /// MASTER_ADDR that the ranks get; empty when there is none.
+    /// Returns the MASTER_ADDR that the ranks get, or an empty text if there is none.
     [[nodiscard]] std::string master_address() const;
 };
 
 Plan make_plan(const NodeFacts& facts, const Settings& settings);
 
-/// What one task knows about itself, from Slurm, when it is about to start.
+/// The facts that a task has about itself from Slurm when it is about to start.
 struct TaskFacts {
-    unsigned rank = 0;        ///< SLURM_PROCID: over the whole step, heterogeneous ones too
+    unsigned rank = 0;        ///< SLURM_PROCID: over the whole step, also of a heterogeneous job
     unsigned local_rank = 0;  ///< SLURM_LOCALID
     unsigned node_rank = 0;   ///< SLURM_NODEID
-    unsigned local_tasks = 1; ///< of this node
-    unsigned task_count = 1;  ///< of the step
+    unsigned local_tasks = 1; ///< on this node
+    unsigned task_count = 1;  ///< in the step
     unsigned node_count = 1;
     unsigned task_cpus = 1;     ///< in the task's affinity mask
-    unsigned node_cpus = 1;     ///< that all tasks of this node share
-    unsigned cpus_per_task = 0; ///< SLURM_CPUS_PER_TASK, 0 when not asked for
+    unsigned node_cpus = 1;     ///< shared by all tasks of this node
+    unsigned cpus_per_task = 0; ///< SLURM_CPUS_PER_TASK, 0 if not requested
 };
 
 /// What Slurm's interface says of a task; its variables win, where they are set: they count over all components of a
@@ -70,7 +70,7 @@ TaskFacts task_facts(const Environment& environment, const Step& step, const Tas
 
 struct NodePlacement;
 
-/// The variables that differ from task to task. `placed`: where the ranks are put, in rank layout.
+/// Returns the variables that differ between tasks. `placed`: the placement of the node's ranks, in rank layout.
 std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment,
                                 const NodePlacement* placed = nullptr);
 

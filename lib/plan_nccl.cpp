@@ -13,7 +13,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// The user's own NCCL_IB_HCA may name other ports than ours: then our index need not be theirs.
+/// The user's own NCCL_IB_HCA may name other ports than ours, for which our GID index may be wrong.
 bool users_own_hcas(const VariableList& variables) {
     const auto* hca = find_variable(variables.list(), "NCCL_IB_HCA");
     return hca != nullptr && hca->action == VariableAction::Keep;
@@ -26,7 +26,7 @@ void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings
         return; // InfiniBand has no GID index to choose
     }
     if (variables.keep("NCCL_IB_GID_INDEX")) {
-        return; // on all ports, as the user says
+        return; // the user's index applies to all ports
     }
     if (fabric.common_gid_index && !users_own_hcas(variables)) {
         const std::string index = format_text("{}", *fabric.common_gid_index);
@@ -71,13 +71,13 @@ void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricCho
                   format_text("{} of {} ports", used.size(), fabric.ports.size()));
     add_gid(variables, fabric, settings);
     if (users_own_hcas(variables)) {
-        return; // ours are not what NCCL will use: nothing may contradict it
+        return; // NCCL will not use our ports, and nothing may contradict the user's
     }
     variables.set("UCX_NET_DEVICES", joined(fabric.used_names(), ","), source, "the same ports");
     variables.set("NVSHMEM_HCA_LIST", joined(fabric.used_names(), ","), source, "the same ports");
 }
 
-/// NCCL falls back to sockets without a word unless told not to. What the user says of it is at least shown.
+/// NCCL silently falls back to sockets unless told not to. The user's own values are at least shown.
 void add_strict(VariableList& variables, const Plan& plan, const Settings& settings) {
     if (settings.strict && !plan.fabric.used().empty()) {
         variables.set("NCCL_IB_DISABLE", "0", "setting", "strict");
@@ -89,8 +89,8 @@ void add_strict(VariableList& variables, const Plan& plan, const Settings& setti
     (void)variables.keep("NCCL_NET_PLUGIN");
 }
 
-/// An interface of hardware, or one that stands on it (bond, VLAN), with an address that other nodes reach: not the
-/// bridge of a container, a tunnel, or the link to a baseboard management controller.
+/// Returns true for an interface of hardware, or on top of hardware (bond, VLAN), with an address that other nodes can
+/// reach. Excludes a container's bridge, a tunnel, and the link to a baseboard management controller.
 bool leads_somewhere(const Fabric& fabric, const std::string& name) {
     const Netdev* const netdev = fabric.find_netdev(name);
     return netdev != nullptr && !netdev->usb && (!netdev->pci_path.empty() || !netdev->lowers.empty()) &&
@@ -98,7 +98,7 @@ bool leads_somewhere(const Fabric& fabric, const std::string& name) {
                        [](const InterfaceAddress& entry) { return entry.address.is_routable(); });
 }
 
-/// Whether NCCL of any version, told nothing, meets its peers through the same interface, and would not use one for
+/// Returns true if NCCL of any version, left alone, meets its peers through this interface and uses no interface for
 /// data that leads nowhere.
 bool nccl_does_right_alone(const NodeFacts& facts, const std::string& interface) {
     const auto family = users_nccl_value(facts, "NCCL_SOCKET_FAMILY");

@@ -33,13 +33,13 @@ void warn_when_ephemeral(PortBlock& chosen, const std::optional<PortRange>& ephe
     }
 }
 
-/// One port, or nothing when it is busy.
+/// Holds one port; returns an empty descriptor if it is busy.
 UniqueFd hold_port(std::uint16_t port) {
     auto socket = bind_port(port, PortSharing::Alone);
     return socket ? std::move(*socket) : UniqueFd();
 }
 
-/// The ports from `first` on, all or none; `busy` is the first that could not be had.
+/// Holds the ports from `first` on, all or none. Sets `busy` to the first one that is not free.
 std::vector<UniqueFd> hold_block(std::uint16_t first, std::uint16_t& busy) {
     std::vector<UniqueFd> sockets;
     for (unsigned port = first; port < first + port_block_size && port <= 65535; ++port) {
@@ -106,18 +106,18 @@ PortRange default_port_range(const std::optional<PortRange>& ephemeral) {
     }
     const PortRange below{10000, static_cast<std::uint16_t>(ephemeral->first > 0 ? ephemeral->first - 1 : 0)};
     const PortRange above{static_cast<std::uint16_t>(ephemeral->last < 65535 ? ephemeral->last + 1 : 65535), 65535};
-    constexpr int worthwhile = 256; // ports, 64 blocks: fewer would make neighbouring jobs collide
+    constexpr int worthwhile = 256; // ports, 64 blocks: with fewer, neighbouring jobs would collide
     const int size_below = below.last - below.first;
     const int size_above = above.last - above.first;
     if (size_below < worthwhile && size_above < worthwhile) {
-        return usual; // nothing outside is left; choose_port() warns
+        return usual; // none is left outside; choose_port() warns
     }
     return size_below >= size_above ? below : above;
 }
 
 std::uint16_t derive_port(std::uint32_t job_id, std::uint32_t step_id, const PortRange& range) {
     const auto blocks = static_cast<std::uint32_t>(range.last - range.first + 1) / port_block_size;
-    constexpr std::uint32_t steps_apart = 97; // of one job, before they meet those of the next job
+    constexpr std::uint32_t steps_apart = 97; // a job's steps, before they meet those of the next job
     const std::uint64_t position = std::uint64_t{job_id} * steps_apart + step_id;
     return static_cast<std::uint16_t>(range.first + (position % (blocks == 0 ? 1 : blocks)) * port_block_size);
 }
@@ -168,7 +168,7 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
         return held;
     }
     const std::uint16_t first_busy = busy;
-    // A block further on, and from the range's end on at its beginning.
+    // Tries the following blocks, and after the end of the range those at its beginning.
     constexpr unsigned most_tries = 256;
     const unsigned blocks = static_cast<unsigned>(range.last - range.first + 1) / port_block_size;
     const unsigned start = wanted.first < range.first ? 0U : (wanted.first - range.first) / port_block_size;

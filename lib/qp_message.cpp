@@ -17,7 +17,7 @@ namespace {
 
 using Octets = std::span<const std::byte>;
 
-// Types and states of queue pairs (ib_verbs.h of the kernel: enum ib_qp_type, enum ib_qp_state).
+// Types and states of queue pairs (the kernel's ib_verbs.h: enum ib_qp_type, enum ib_qp_state).
 constexpr std::uint8_t type_gsi = 1; // SMI is 0
 constexpr std::uint8_t state_reset = 0;
 
@@ -26,7 +26,7 @@ struct Attribute {
     Octets value;
 };
 
-/// Takes the first attribute off: nullopt at the end, and where there is none to be seen.
+/// Removes the first attribute and returns it; nullopt at the end and for malformed input.
 std::optional<Attribute> take_attribute(Octets& rest) {
     nlattr header{};
     if (rest.size() < sizeof header) {
@@ -53,7 +53,7 @@ std::optional<T> number(Octets value) {
     return result;
 }
 
-/// Names of the kernel, as they can be shown.
+/// Returns a name from the kernel in printable form.
 std::string text(Octets value) {
     const std::string_view bytes(reinterpret_cast<const char*>(value.data()), value.size());
     return printable(bytes.substr(0, bytes.find('\0')));

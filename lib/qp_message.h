@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of RDMA netlink (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c): bytes to values. Total:
-// any bytes may come in; what cannot be read is left out.
+// Parses messages of RDMA netlink (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c). Accepts any
+// bytes and leaves out what it cannot read.
 #pragma once
 
 #include "lib/qp_owners.h"
@@ -18,23 +18,23 @@
 namespace rdma_nccl {
 
 struct RdmaDevice {
-    std::uint32_t index = 0; ///< the kernel's number, which requests have
+    std::uint32_t index = 0; ///< the kernel's number, used in requests
     std::string name;
 
     friend bool operator==(const RdmaDevice&, const RdmaDevice&) = default;
 };
 
-/// A message of RDMA_NLDEV_CMD_GET without its header. nullopt: it has no index or no name.
+/// Parses a message of RDMA_NLDEV_CMD_GET without its header. Returns nullopt if it has no index or no name.
 std::optional<RdmaDevice> parse_rdma_device(std::span<const std::byte> attributes);
 
-/// The queue pairs of one device, by owner. However many there are, they take the room of their owners.
+/// Counts the queue pairs of one device by owner. Memory grows with the number of owners, not of queue pairs.
 class QpCounts {
 public:
-    /// Adds those of a message of RDMA_NLDEV_CMD_RES_QP_GET without its header. Not counted: SMI and GSI, which each
-    /// device has for its management, and those in RESET without a port, which have not begun. Any other without a port
-    /// is of port 1 (a kernel notes the port when it is set; iWARP need not set one).
+    /// Adds the queue pairs in a message of RDMA_NLDEV_CMD_RES_QP_GET without its header. Does not count SMI and GSI
+    /// pairs, which each device has for its management, or pairs in RESET without a port, which are not in use yet. Any
+    /// other pair without a port counts for port 1 (a kernel notes the port when it is set; iWARP need not set one).
     void add(std::span<const std::byte> attributes);
-    /// In the order of ports and processes.
+    /// Returns the owners in the order of ports and processes.
     [[nodiscard]] std::vector<QpOwner> owners(std::string_view hca) const;
 
 private:

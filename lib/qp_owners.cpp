@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds patience(2000);
 
-/// All that is asked for one reading.
+/// The library and the deadline of one reading.
 struct Asking {
     const LibnlLibrary& library;
     Clock::time_point deadline;
@@ -69,7 +69,7 @@ Result<std::vector<RdmaDevice>> read_devices(const Asking& asking) {
     return devices;
 }
 
-/// What threads have is their process's.
+/// Adds the queue pairs of threads to those of their process.
 void merge_threads(std::vector<QpOwner>& owners) {
     const auto root = Root::open("/");
     std::vector<QpOwner> merged;
@@ -93,7 +93,7 @@ void merge_threads(std::vector<QpOwner>& owners) {
 } // namespace
 
 Result<std::vector<QpOwner>> read_qp_owners() {
-    // Where ib_core is not loaded, to ask would load it (netlink(7), netlink_create()).
+    // If ib_core is not loaded, the request would load it (netlink(7), netlink_create()).
     if (::access("/sys/class/infiniband", F_OK) != 0) {
         return fail("the kernel has no RDMA here: there is no /sys/class/infiniband");
     }
@@ -117,7 +117,7 @@ Result<std::vector<QpOwner>> read_qp_owners() {
         if (error && error->failure != NetlinkFailure::Refused) {
             return fail_with(*error, format_text("queue pairs of {}", device.name));
         }
-        if (error) { // it may be gone meanwhile
+        if (error) { // the device may be gone by now
             refused = error;
             continue;
         }

@@ -6,9 +6,9 @@
 //         f("peer", "where it went", [](const Bandwidth& b) { return b.peer.name; });
 //     }
 //
-// JSON, CSV and the JSON Schema files below doc/schema/ follow from it. A field's type is what its function gives: a
-// boolean, a number, a text, another row, an optional or a container of these, or Json where anything may stand.
-// ADL finds fields(): put it in the namespace of the row's type (`static` if a header declares that type).
+// JSON, CSV and the JSON Schema files below doc/schema/ are generated from it. The type of a field is the result type
+// of its function: a boolean, a number, a text, another row, an optional or a container of these, or Json for any
+// value. ADL finds fields(): put it in the namespace of the row's type (`static` if a header declares that type).
 #pragma once
 
 #include "lib/json.h"
@@ -23,7 +23,7 @@
 
 namespace rdma_nccl {
 
-/// Tag: selects fields() by row type.
+/// A tag that selects fields() by row type.
 template<typename T>
 struct Row {};
 
@@ -83,11 +83,11 @@ struct CsvValues {
     void operator()(const char* name, const char* about, Function value);
 };
 
-/// A schema that allows null, too.
+/// Returns a schema that also allows null.
 Json nullable(Json schema);
 Json object_schema(Json properties, const std::vector<std::string>& names);
 
-/// RFC 4180: quotes texts with commas, quotes or line ends. Spreadsheets read a text that begins with one of
+/// Follows RFC 4180: quotes texts with commas, quotes or line ends. Spreadsheets treat a text that begins with one of
 /// "=+-@" as a formula, so it gets a leading apostrophe.
 std::string csv_text(std::string_view text);
 std::string csv_number(double number);
@@ -115,7 +115,7 @@ Json report_json(const T& value) {
     }
 }
 
-/// JSON Schema, draft 2020-12: every field is there, and no other.
+/// Returns a JSON Schema (draft 2020-12) that requires every field and allows no other.
 template<typename T>
 Json report_schema() {
     using namespace report_detail;
@@ -145,7 +145,7 @@ Json report_schema() {
     }
 }
 
-/// The line of names, without its end.
+/// Returns the line of field names, without a line end.
 template<typename T>
 std::string report_csv_names() {
     report_detail::CsvNames<T> f;
@@ -153,7 +153,7 @@ std::string report_csv_names() {
     return std::move(f.line);
 }
 
-/// One line, without its end. A CSV row cannot contain rows.
+/// Returns one line, without a line end. A CSV row cannot contain rows.
 template<typename T>
 std::string report_csv(const T& row) {
     report_detail::CsvValues<T> f{row, {}, false};

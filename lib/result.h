@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one way in which functions of this library report failure: a value or an Error, never an exception.
+// The way in which functions of this library report failure: a value or an Error, not an exception (except JsonError).
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace rdma_nccl {
 
-/// What went wrong, in words a user can act on: what was found, where, and what to do.
+/// A problem in words that a user can act on: what was found, where, and what to do.
 struct Error {
     std::string message;
     int os_error = 0; ///< errno of the system call that failed, or 0
@@ -17,7 +17,7 @@ struct Error {
 template<typename T>
 using Result = tl::expected<T, Error>;
 
-/// `return fail("...")` from any function that returns a Result.
+/// Makes a failed Result: `return fail("...")`.
 inline tl::unexpected<Error> fail(std::string message, int os_error = 0) {
     return tl::unexpected<Error>(Error{std::move(message), os_error});
 }

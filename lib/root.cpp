@@ -30,8 +30,8 @@ tl::unexpected<Error> fail_errno(std::string_view path) {
     return fail(format_text("{}: {}", path, std::strerror(code)), code);
 }
 
-/// What a read shorter than asked for means: the end of a sysfs attribute, which comes in one piece (kernel
-/// Documentation/filesystems/sysfs.rst), or, for files of proc, nothing.
+/// The meaning of a read shorter than requested: the end of a sysfs attribute, which comes in one piece (kernel
+/// Documentation/filesystems/sysfs.rst), but nothing for a file of proc.
 enum class ShortRead { IsEnd, SaysNothing };
 
 Result<std::string> read_all(int fd, std::string_view path, std::size_t limit, ShortRead short_read) {
@@ -60,7 +60,7 @@ bool is_number(const std::string& text) {
     return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Numbers by value (the kernel writes them without leading zeros: the shorter is the smaller), before other names.
+/// Puts numbers before other names, by value (the kernel writes no leading zeros: the shorter is the smaller).
 void sort_naturally(std::vector<std::string>& names) {
     const auto others = std::partition(names.begin(), names.end(), is_number);
     std::sort(names.begin(), others, [](const std::string& a, const std::string& b) {
@@ -86,9 +86,9 @@ Result<std::vector<std::string>> list_fd(UniqueFd fd) {
     return names;
 }
 
-constexpr unsigned most_links = 40; // as the kernel, path_resolution(7)
+constexpr unsigned most_links = 40; // the kernel's limit, path_resolution(7)
 
-/// What is to be walked first comes last.
+/// Appends the parts of a path to the stack `ahead`, the first part last.
 void go_through(std::string_view path, std::vector<std::string>& ahead) {
     std::vector<std::string> parts;
     for (const std::string_view part : split(path, '/')) {
@@ -100,7 +100,7 @@ void go_through(std::string_view path, std::vector<std::string>& ahead) {
     ahead.insert(ahead.end(), parts.begin(), parts.end());
 }
 
-/// An absolute path, seen from the root, for the calls that take the root's descriptor.
+/// Returns an absolute path in the form for system calls that take the root's descriptor.
 const char* from_root(const std::string& path) {
     return path == "/" ? "." : path.c_str() + 1;
 }
@@ -167,7 +167,7 @@ Result<UniqueFd> Root::open_below(std::string_view path, int flags) const {
         if (fd) {
             return fd;
         }
-        if (errno != ENOSYS && errno != EPERM) { // before Linux 5.6, or hidden by an older seccomp filter
+        if (errno != ENOSYS && errno != EPERM) { // before Linux 5.6, or blocked by an older seccomp filter
             return fail_errno(path);
         }
     }
@@ -211,8 +211,8 @@ bool Root::may_read_and_write(std::string_view path) const {
     return real && ::faccessat(fd_.get(), from_root(*real), R_OK | W_OK, AT_EACCESS) == 0;
 }
 
-// Link by link, not by /proc/self/fd: where a copied tree is looked at (a chroot, a container being built) there need
-// be no /proc.
+// Resolves link by link rather than with /proc/self/fd: there may be no /proc where a copied tree is inspected (a
+// chroot, a container being built).
 Result<std::string> Root::resolve(std::string_view path) const {
     note(path);
     std::string real; // "/sys/devices"
@@ -230,7 +230,7 @@ Result<std::string> Root::resolve(std::string_view path) const {
         next += '/';
         next += part;
         const ssize_t length = ::readlinkat(fd_.get(), from_root(next), target.data(), target.size());
-        if (length < 0 && errno == EINVAL) { // there, and no link
+        if (length < 0 && errno == EINVAL) { // it exists and is not a link
             real = std::move(next);
             continue;
         }

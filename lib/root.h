@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files read below a root directory: "/" for this machine, another directory for a copied or emulated one. Symbolic
+// Reads files below a root directory: "/" for this machine, another directory for a copied or emulated one. Symbolic
 // links are followed inside the root (openat2(2), RESOLVE_IN_ROOT), so a copied tree with absolute links reads like the
 // original and cannot lead outside.
 #pragma once
@@ -15,52 +15,52 @@
 
 namespace rdma_nccl {
 
-/// The absolute paths, seen from the root, that were asked for, found or not.
+/// The absolute paths below the root that were requested, found or not.
 using AccessLog = std::set<std::string>;
 
-/// An open directory; names given to it are single components.
+/// An open directory. The names passed to it must be single components.
 class Directory {
 public:
     explicit Directory(UniqueFd fd, std::string path = {}, std::shared_ptr<AccessLog> log = {})
         : fd_(std::move(fd)), path_(std::move(path)), log_(std::move(log)) {}
 
-    /// Up to `limit` bytes of a sysfs attribute, without trailing white space. Never blocks on a FIFO, never follows a
-    /// link.
+    /// Reads up to `limit` bytes of a sysfs attribute, without trailing white space. Never blocks on a FIFO and never
+    /// follows a link.
     [[nodiscard]] Result<std::string> read(std::string_view name, std::size_t limit = 4096) const;
     /// What the symbolic link `name` says, as it is written.
     [[nodiscard]] Result<std::string> read_link(std::string_view name) const;
-    /// The names in it without "." and "..", in numeric order where names are numbers (0, 1, 2, 10), else by bytes.
+    /// Returns the names in it without "." and "..": numbers in numeric order (0, 1, 2, 10), then others by bytes.
     [[nodiscard]] Result<std::vector<std::string>> list() const;
 
 private:
     void note(std::string_view name) const;
 
     UniqueFd fd_;
-    std::string path_; ///< kept with a log only
+    std::string path_; ///< set only with a log
     std::shared_ptr<AccessLog> log_;
 };
 
 class Root {
 public:
-    /// Opens the directory; fails when it is none or cannot be searched. With a log, also "/" is read through files
-    /// alone, and every path asked for is noted.
+    /// Opens the directory; fails if it is not a directory or cannot be searched. With a log, reads even "/" only
+    /// through files and records each requested path.
     static Result<Root> open(const std::string& path, std::shared_ptr<AccessLog> log = {});
 
     [[nodiscard]] const std::string& path() const { return path_; }
-    /// True for "/": kernel interfaces that have no file (getifaddrs) may be asked too.
+    /// True for "/" without a log: kernel interfaces that have no file (getifaddrs) may be used too.
     [[nodiscard]] bool is_live() const { return path_ == "/" && !log_; }
 
-    /// Up to `limit` bytes of the file at an absolute path below the root, without trailing white space.
+    /// Reads up to `limit` bytes of the file at an absolute path below the root, without trailing white space.
     [[nodiscard]] Result<std::string> read(std::string_view path, std::size_t limit = 4096) const;
     [[nodiscard]] Result<std::vector<std::string>> list(std::string_view path) const;
     [[nodiscard]] Result<Directory> directory(std::string_view path) const;
     [[nodiscard]] bool exists(std::string_view path) const;
-    /// Whether this process, by its effective ids, may open the file for both.
+    /// Returns true if this process may, with its effective ids, open the file for both.
     [[nodiscard]] bool may_read_and_write(std::string_view path) const;
-    /// The absolute path, seen from the root, of what `path` names after all links: "/sys/class/net/eth0/device" gives
-    /// "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0".
+    /// Returns the absolute path below the root of what `path` names after all links: "/sys/class/net/eth0/device"
+    /// gives "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0".
     [[nodiscard]] Result<std::string> resolve(std::string_view path) const;
-    /// The descriptor all of this goes through; stays owned by the Root.
+    /// Returns the descriptor that all reads use. The Root keeps ownership.
     [[nodiscard]] int descriptor() const { return fd_.get(); }
 
 private:

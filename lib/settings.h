@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of design section 3 as plain values. Parsing is in settings_parse.h; nothing here reads anything.
+// The settings as plain values. Parsing is in settings_parse.h; nothing here reads anything.
 #pragma once
 
 #include "lib/ip.h"
@@ -16,31 +16,31 @@ enum class Layout { Auto, Rank, Node, Pod };
 enum class RoceVersion { V1 = 1, V2 = 2 };
 enum class FamilyChoice { Auto, Ipv4, Ipv6 };
 
-/// `net`: the network for rendezvous and sockets. Neither member set: auto.
+/// `net`: the network for rendezvous and sockets. Auto if neither member is set.
 struct NetChoice {
     std::string interface;          ///< exact interface name, or empty
     std::optional<IpPrefix> prefix; ///< the network of that interface
     [[nodiscard]] bool is_auto() const { return interface.empty() && !prefix; }
 };
 
-/// `head`: override of MASTER_ADDR. Both empty: auto.
+/// `head`: overrides MASTER_ADDR. Auto if both are empty.
 struct HeadChoice {
     std::string name_or_address; ///< used for every step
-    std::string suffix;          ///< appended to the node name of rank 0, "-ib0"
+    std::string suffix;          ///< appended to the node name of rank 0, e.g. "-ib0"
     [[nodiscard]] bool is_auto() const { return name_or_address.empty() && suffix.empty(); }
 };
 
 enum class HostsChoice { Off, File, Mount };
-/// `memlock`: Ignore keeps the limit, too, and does not warn of a low one.
+/// `memlock`: Ignore also keeps the limit, but does not warn about a low one.
 enum class MemlockChoice { Keep, Raise, Ignore };
-/// `bind`: auto is CpuAndMemory, where Slurm left something open.
+/// `bind`: Auto is CpuAndMemory as far as Slurm left a choice.
 enum class BindChoice { Auto, Off, Cpu, CpuAndMemory };
 
-/// `verify`: what srun says of the step's bytes at its end.
+/// `verify`: what srun reports about the step's traffic at its end.
 enum class VerifyChoice {
-    Summary, ///< a line, when there is something to say
+    Summary, ///< one line, if there is something to report
     Off,
-    Full, ///< always, with a table; NCCL writes logs, which are read
+    Full, ///< always, with a table; makes NCCL write logs and reads them
 };
 
 struct PortRange {
@@ -48,18 +48,18 @@ struct PortRange {
     std::uint16_t last = 0; ///< inclusive
 };
 
-/// `hca`: names are exact; without a port all ports. No items: auto.
+/// `hca`: names are exact; without a port, an item means all ports. Auto if there are no items.
 struct HcaChoice {
     struct Item {
         std::string name;
         std::optional<unsigned> port;
     };
-    bool exclude = false; ///< written with ^: all but these
+    bool exclude = false; ///< written with ^: all except these
     std::vector<Item> items;
     [[nodiscard]] bool is_auto() const { return items.empty(); }
 };
 
-/// Values for the four variables of `tuning`; the site file may replace them (mission rows M10, M11).
+/// Values of the four variables of `tuning`. The site file may change them.
 struct TuningValues {
     unsigned ib_timeout = 22;
     unsigned qps_per_connection = 8;
@@ -67,13 +67,13 @@ struct TuningValues {
     unsigned nsocks_perthread = 8;
 };
 
-/// The longest that nodes may wait for each other: slurmstepd has 45 s for all that it does before the tasks start
-/// (plugin/node.cpp), and drains the node after 60 (UnkillableStepTimeout, slurm.conf(5)).
+/// The longest time that nodes may wait for each other: slurmstepd has 45 s for everything before the tasks start
+/// (plugin/node.cpp), and drains the node after 60 s (UnkillableStepTimeout, slurm.conf(5)).
 inline constexpr unsigned most_exchange_seconds = 40;
-/// For users. More is for the site.
+/// The limit for users. Only the site may set more.
 inline constexpr unsigned most_users_exchange_seconds = 30;
 
-/// Where a value came from, weakest first.
+/// The source of a value, weakest first.
 enum class Origin { Default, SiteFile, Plugstack, Environment, Option };
 
 struct Settings {
@@ -84,7 +84,7 @@ struct Settings {
     std::optional<std::uint16_t> port;
     std::optional<PortRange> port_range;
     bool exchange = true;
-    unsigned exchange_seconds = 30; ///< how long the nodes wait for each other; UnkillableStepTimeout is 60
+    unsigned exchange_seconds = 30; ///< how long nodes wait for each other; UnkillableStepTimeout is 60
     bool hold = true;
     HostsChoice hosts = HostsChoice::Off;
     bool hosts_mount_allowed = false; ///< the site's `hosts_mount`
@@ -96,15 +96,15 @@ struct Settings {
     bool tuning = true;
     TuningValues tuning_values;
     BindChoice bind = BindChoice::Auto;
-    bool spawn = false; ///< `rdma-nccl run` is put in front of the program; layout is then auto or node
+    bool spawn = false; ///< puts `rdma-nccl run` in front of the program; layout is then auto or node
     bool strict = false;
     MemlockChoice memlock = MemlockChoice::Keep;
     VerifyChoice verify = VerifyChoice::Summary;
     unsigned verbose = 1;
-    std::string verify_dir; ///< where srun leaves the verdict as JOB.STEP.json; empty: nowhere
+    std::string verify_dir; ///< where srun writes the verdict as JOB.STEP.json; empty: nowhere
     std::string root = "/";
 
-    /// How each key that is not at its default was given: text and place, "gid" -> {"3", Option, "--rdma-nccl"}.
+    /// How each key that is not at its default was given: its text and place, "gid" -> {"3", Option, "--rdma-nccl"}.
     struct Given {
         std::string text;
         Origin origin = Origin::Default;
@@ -113,7 +113,7 @@ struct Settings {
     std::map<std::string, Given, std::less<>> given;
 };
 
-/// Whether the user, and not the site, wants us to act on the step.
+/// Returns true if the user, not the site, asked us to act on the step.
 inline bool asked_by_user(const Settings& settings) {
     const auto found = settings.given.find("enable");
     return found != settings.given.end() && found->second.origin >= Origin::Environment;

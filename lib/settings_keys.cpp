@@ -18,8 +18,8 @@ namespace {
 
 using Problem = std::optional<std::string>;
 
-constexpr unsigned lowest_port = 1024; // below, only root may bind
-constexpr unsigned port_block = 4;     // MASTER_PORT and the three behind it (design section 5)
+constexpr unsigned lowest_port = 1024; // only root may bind lower ports
+constexpr unsigned port_block = 4;     // MASTER_PORT and the three ports after it
 constexpr unsigned highest_port = 65535 - (port_block - 1);
 
 Problem expected(std::string_view words) {
@@ -32,7 +32,7 @@ struct Word {
     T value;
 };
 
-/// Stores the value of the word that `text` is; else names all words and the nearest.
+/// Stores the value of the word equal to `text`. If there is none, returns all words and the nearest one.
 template<typename T>
 Problem set_word(T& target, std::string_view text, std::initializer_list<Word<std::type_identity_t<T>>> words) {
     std::vector<std::string_view> names;
@@ -54,7 +54,7 @@ Problem set_switch(Settings& s, std::string_view v) {
     return set_word(s.*Switch, v, {{"on", true}, {"off", false}});
 }
 
-/// Of a host name, or a part of one.
+/// Returns true for a host name or a part of one.
 bool is_host_word(std::string_view text) {
     constexpr std::size_t longest = 253; // RFC 1035, without the root's dot
     return !text.empty() && text.size() <= longest && std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -63,7 +63,7 @@ bool is_host_word(std::string_view text) {
     });
 }
 
-/// An interface's name, without what has a meaning in settings and in NCCL_SOCKET_IFNAME.
+/// Returns true for an interface name without characters that have a meaning in settings or in NCCL_SOCKET_IFNAME.
 bool is_interface_name(std::string_view text) {
     return is_netdev_name(text) && text.find_first_of("=,;^") == std::string_view::npos;
 }
@@ -318,7 +318,7 @@ bool set_tuning_value(Settings& settings, std::string_view variable, std::string
         unsigned lowest;
         unsigned highest;
     };
-    // Ranges: nccl env.rst; IB timeout is a 5-bit field, QPs per connection end at NCCL_IB_MAX_QPS = 128.
+    // Ranges: nccl env.rst; the IB timeout is a 5-bit field, and NCCL_IB_MAX_QPS = 128 limits the QPs per connection.
     static constexpr std::array entries = {
         Entry{"NCCL_IB_TIMEOUT", &TuningValues::ib_timeout, 1, 31},
         Entry{"NCCL_IB_QPS_PER_CONNECTION", &TuningValues::qps_per_connection, 1, 128},

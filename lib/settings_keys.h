@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of keys behind settings_parse: name, values, meaning and the function that checks and stores a value.
+// The table of keys for settings_parse: name, values, meaning and the function that checks and stores a value.
 #pragma once
 
 #include "lib/settings.h"
@@ -11,12 +11,12 @@
 
 namespace rdma_nccl {
 
-/// Stores `value` in `settings`, or returns what is wrong with it in words that name the valid values.
+/// Stores `value` in `settings` and returns nullopt, or returns a problem that names the valid values.
 using SettingsSetter = std::optional<std::string> (*)(Settings& settings, std::string_view value);
 
 struct SettingsKey {
     std::string_view name;
-    std::string_view values; ///< default first, as shown by help
+    std::string_view values; ///< the default first, as in the help text
     std::string_view meaning;
     SettingsSetter set = nullptr;
     bool site_only = false;
@@ -24,10 +24,11 @@ struct SettingsKey {
 
 std::span<const SettingsKey> settings_keys();
 
-/// nullptr when there is no such key.
+/// Returns nullptr if there is no such key.
 const SettingsKey* find_settings_key(std::string_view name);
 
-/// One of the four NCCL variables of `tuning`, which the site file gives by their own name; false: no such name.
+/// Sets one of the four NCCL variables of `tuning`, which the site file gives by their own names. Returns false for any
+/// other name. An invalid value leaves a message in `error`.
 bool set_tuning_value(Settings& settings, std::string_view variable, std::string_view value, std::string& error);
 
 } // namespace rdma_nccl

@@ -15,14 +15,14 @@ namespace {
 constexpr std::string_view environment_prefix = "RDMA_NCCL_";
 constexpr std::size_t longest_line = 4096;
 
-/// Which bytes of a text are at fault, and why.
+/// The bytes of a text that are wrong, and why.
 struct Fault {
     std::size_t offset = 0;
     std::size_t length = 0;
     std::string message;
 };
 
-/// "place: message", the text, and carets under the bytes at fault.
+/// Returns "place: message", the text, and carets under the wrong bytes.
 std::string show_fault(std::string_view place, std::string_view text, const Fault& fault) {
     constexpr std::size_t shown = 160;
     std::string result = format_text("{}: {}", place, fault.message);
@@ -54,7 +54,7 @@ bool is_site(Origin origin) {
     return origin == Origin::SiteFile || origin == Origin::Plugstack;
 }
 
-/// Where a key and its value stand in the text shown with a fault.
+/// The positions of a key and its value in the text shown with a fault.
 struct Assignment {
     std::string_view key;
     std::optional<std::string_view> value; ///< absent: a bare key, which means `on`
@@ -89,7 +89,7 @@ Assignment parse_assignment(std::string_view whole, std::string_view part) {
     return result;
 }
 
-/// Without what follows a #, and without blanks around.
+/// Removes what follows a # and the blanks around the rest.
 std::string_view strip_comment(std::string_view line) {
     return trim(line.substr(0, line.find('#')));
 }
@@ -167,21 +167,21 @@ void read_option(const SettingsSources& sources, SettingsOutcome& outcome) {
     }
     for (const auto part : split(text, ',')) {
         Assignment assignment = parse_assignment(text, part);
-        if (part == "on" || part == "off") { // --rdma-nccl=off, for one step where the site has it on
+        if (part == "on" || part == "off") { // --rdma-nccl=off, for one step, if the site has it on
             assignment = Assignment{"enable", part, assignment.key_offset, assignment.key_offset};
         }
         if (auto fault = assign(outcome.settings, assignment, Origin::Option, place)) {
             if (find_settings_key(assignment.key) == nullptr && !assignment.value &&
                 text.find("hca=") < assignment.key_offset) {
-                fault->message += "; several HCAs are joined by +"; // hca=mlx5_1,mlx5_2
+                fault->message += "; several HCAs are joined by +"; // the user wrote hca=mlx5_1,mlx5_2
             }
             outcome.errors.push_back(show_fault(place, text, *fault));
-            return; // the first fault is the one to mend first
+            return; // report only the first fault: the user must fix it first
         }
     }
 }
 
-/// How strongly a key was given.
+/// Returns the place that a key was given in.
 Origin origin_of(const Settings& settings, std::string_view key) {
     const auto found = settings.given.find(key);
     return found == settings.given.end() ? Origin::Default : found->second.origin;
@@ -197,7 +197,7 @@ void limit_exchange(SettingsOutcome& outcome) {
     }
 }
 
-/// Who asks for another layout than the site's `spawn` needs does without it; who asks for both cannot have it.
+/// A layout that rules out `spawn` wins if it was given in a stronger place; otherwise it is an error.
 void settle_spawn(SettingsOutcome& outcome) {
     auto& settings = outcome.settings;
     if (!settings.spawn || settings.layout == Layout::Auto || settings.layout == Layout::Node) {
@@ -228,7 +228,7 @@ SettingsOutcome resolve_settings(const SettingsSources& sources) {
             format_text("{}: hosts=mount is not allowed here: the site has to set hosts_mount=on in rdma-nccl.conf; "
                         "hosts=file writes the table into a file",
                         outcome.settings.given.at("hosts").place));
-        outcome.settings.hosts = HostsChoice::Off; // whoever goes on in spite of the error must not mount
+        outcome.settings.hosts = HostsChoice::Off; // a caller that continues despite the error must not mount
     }
     limit_exchange(outcome);
     settle_spawn(outcome);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vocabulary of design section 3: parsed once, from four places, the stronger place last:
+// Parses the settings once, from four places; a later one in this list overrides an earlier one:
 // site file < plugstack.conf arguments < environment RDMA_NCCL_KEY < option --rdma-nccl=key[=value],...
 #pragma once
 
@@ -14,32 +14,32 @@
 
 namespace rdma_nccl {
 
-/// One place's raw text.
+/// The raw text of each place.
 struct SettingsSources {
     std::string site_path;                ///< for messages
     std::optional<std::string> site_text; ///< absent: no such file
     std::vector<std::string> plugstack;   ///< "key=value" or "key", one per argument
-    /// Environment variables whose names start with RDMA_NCCL_, others are ignored.
+    /// Environment variables. Those whose names do not start with RDMA_NCCL_ are ignored.
     std::vector<std::pair<std::string, std::string>> environment;
-    /// The option's argument; absent: option not given; "": given bare.
+    /// The option's name and its argument (absent: option not given; "": given without an argument).
     std::string option_name = "--rdma-nccl"; ///< for messages
     std::optional<std::string> option;
 };
 
 struct SettingsOutcome {
     Settings settings;
-    /// Faults of the user's own places (environment, option): srun and sbatch refuse them.
+    /// Errors in the user's places (environment, option): srun and sbatch refuse them.
     std::vector<std::string> errors;
-    /// Faults of the site's places: said, ignored, and no job fails because of them.
+    /// Errors in the site's places: reported and ignored, so that no job fails because of them.
     std::vector<std::string> warnings;
 };
 
 SettingsOutcome resolve_settings(const SettingsSources& sources);
 
-/// Whether this option argument asks for the help text.
+/// Returns true if this option argument asks for the help text.
 bool asks_for_help(std::string_view option);
 
-/// All keys, their values and meaning, for `--rdma-nccl=help`.
+/// Returns all keys, their values and meanings, for `--rdma-nccl=help`.
 std::string settings_help();
 
 } // namespace rdma_nccl

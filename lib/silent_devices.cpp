@@ -40,7 +40,7 @@ std::vector<Question> questions(const Root& root) {
     return all;
 }
 
-/// The child: reads from question `next` on, and writes a byte for each that was answered, with whatever.
+/// Runs in the child: reads from question `next` on, and writes one byte per answer, whatever the answer is.
 void ask(const Root& root, const std::vector<Question>& all, std::size_t next, int answers) {
     for (; next < all.size(); ++next) {
         (void)root.read(all[next].path, 64);
@@ -51,12 +51,12 @@ void ask(const Root& root, const std::vector<Question>& all, std::size_t next, i
     }
 }
 
-/// The child that asks, ended at the latest when this goes.
+/// The child that asks. Destruction ends it.
 class Asker {
 public:
     static Result<Asker> start(const Root& root, const std::vector<Question>& all, std::size_t next);
 
-    /// How many more answers have come; 0: none before `deadline`; nullopt: the child has ended.
+    /// Returns how many more answers have arrived, 0 if none arrives before `deadline`, nullopt if the child has ended.
     [[nodiscard]] std::optional<std::size_t> wait_for_answers(Clock::time_point deadline) const;
 
 private:
@@ -96,7 +96,7 @@ std::optional<std::size_t> Asker::wait_for_answers(Clock::time_point deadline) c
     }
 }
 
-/// Waits for the child's answers from question `next` on: gives back the first one without, or all.size().
+/// Waits for the child's answers from question `next` on. Returns the first question without an answer, or `count`.
 Result<std::size_t> first_unanswered(const Asker& asker, std::size_t next, std::size_t count, milliseconds limit,
                                      Clock::time_point last_deadline) {
     while (next < count) {

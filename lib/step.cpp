@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view note_version = "1";
 constexpr std::size_t longest_note = 16384;
 
-/// The first of these variables that is set and not empty.
+/// A variable that is set and not empty.
 struct Found {
     std::string name;
     std::string value;
@@ -30,7 +30,7 @@ std::optional<Found> first_of(const Environment& environment, std::initializer_l
     return std::nullopt;
 }
 
-/// Takes variables out of the environment, and notes those that make no sense.
+/// Reads variables from the environment and records the malformed ones.
 class Reader {
 public:
     Reader(const Environment& environment, std::vector<std::string>& problems)

@@ -12,7 +12,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// What follows `prefix`.
+/// Returns the text after `prefix`, or nullopt if `text` does not start with it.
 std::optional<std::string_view> behind(std::string_view text, std::string_view prefix) {
     if (!text.starts_with(prefix)) {
         return std::nullopt;
@@ -20,7 +20,7 @@ std::optional<std::string_view> behind(std::string_view text, std::string_view p
     return text.substr(prefix.size());
 }
 
-/// "12", or nullopt.
+/// Parses "12"; returns nullopt for 0 and for anything that is not a number.
 std::optional<std::uint32_t> job_number(std::string_view text) {
     const auto job = parse_number<std::uint32_t>(text);
     return job && *job > 0 ? job : std::nullopt;
@@ -41,7 +41,7 @@ std::optional<StepName> step_of_path(std::string_view path) {
     return std::nullopt;
 }
 
-/// Of a step with this number, and of each component of a heterogeneous one.
+/// Returns true for the step with this number and for each component of a heterogeneous one.
 bool is_step(std::string_view step, std::uint32_t number) {
     return parse_number<std::uint32_t>(split_once(step, '+').key) == number;
 }
@@ -63,7 +63,7 @@ bool is_step_daemon(const Root& root, pid_t pid) {
     return file_of(root, pid, "comm") == "slurmstepd";
 }
 
-/// Of a process that is no slurmstepd: that of the nearest one above.
+/// Returns the step of the nearest slurmstepd among the ancestors.
 std::optional<StepName> step_of_ancestors(const Root& root, const std::vector<pid_t>& ancestors) {
     for (const pid_t each : ancestors) {
         if (is_step_daemon(root, each)) {
@@ -73,7 +73,7 @@ std::optional<StepName> step_of_ancestors(const Root& root, const std::vector<pi
     return std::nullopt;
 }
 
-/// One look at each process.
+/// Reads each process once.
 template<typename Wanted>
 bool any_step_daemon(const Root& root, const Wanted& wanted) {
     const auto names = root.list("/proc").value_or(std::vector<std::string>{});
@@ -89,7 +89,7 @@ bool any_step_daemon(const Root& root, const Wanted& wanted) {
 
 std::optional<pid_t> parent_of(const Root& root, pid_t pid) {
     const auto stat = root.read(format_text("/proc/{}/stat", pid), 4096).value_or("");
-    const auto behind_name = stat.rfind(')'); // the name may hold anything
+    const auto behind_name = stat.rfind(')'); // the name may contain any character
     if (behind_name == std::string::npos) {
         return std::nullopt;
     }
@@ -102,7 +102,7 @@ std::optional<pid_t> parent_of(const Root& root, pid_t pid) {
 std::optional<StepName> step_of_cgroups(std::string_view text) {
     std::optional<StepName> found;
     for (const auto line : split(text, '\n')) {
-        // "4:devices:/slurm/uid_1000/job_12/step_0": of version 1 a line for each controller, not all of them Slurm's.
+        // "4:devices:/slurm/uid_1000/job_12/step_0": cgroup v1 has one line per controller, not all of them Slurm's.
         const auto step = step_of_path(line);
         if (step && (!found || found->step.empty())) {
             found = step;
@@ -182,7 +182,7 @@ bool other_jobs_on_node(const Root& root, std::uint32_t own_job) {
 
 std::vector<pid_t> ancestors_of(const Root& root, pid_t pid) {
     std::vector<pid_t> found;
-    // Processes that end while this looks could make a circle of numbers that were given again.
+    // Processes that end during the loop could leave a cycle of reused numbers.
     for (auto parent = parent_of(root, pid);
          parent && *parent > 0 && std::find(found.begin(), found.end(), *parent) == found.end();
          parent = parent_of(root, *parent)) {
@@ -192,7 +192,7 @@ std::vector<pid_t> ancestors_of(const Root& root, pid_t pid) {
 }
 
 std::optional<pid_t> process_of(const Root& root, pid_t thread) {
-    // The command's name comes first there, with its newlines escaped (proc(5)).
+    // The command's name comes first in this file, with its newlines escaped (proc(5)).
     const auto status = root.read(format_text("/proc/{}/status", thread), 4096).value_or("");
     for (const auto line : split(status, '\n')) {
         if (constexpr std::string_view key = "Tgid:"; line.starts_with(key)) {

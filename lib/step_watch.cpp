@@ -20,7 +20,7 @@ constexpr milliseconds first_pause(100);
 constexpr milliseconds longest_pause(5000);
 constexpr std::size_t most_others = 16;
 
-/// What is said of queue pairs that are not the step's.
+/// Describes the owner of queue pairs that are not the step's.
 std::string words_for_other(const QpOwner& owner, const ProcessIdentity& process) {
     if (owner.pid == 0) {
         return format_text("{}{}", kernel_owner, owner.kernel_user);
@@ -43,7 +43,7 @@ void StepWatch::look(bool has_ended) {
     if (!has_ended) {
         look_at_queue_pairs();
     }
-    // In the end, too: what has begun since the last look may have moved most of the bytes.
+    // Also at the end: a job that began after the last look may have moved most of the bytes.
     others_seen_ =
         others_seen_ || (root_.is_live() && processes_.job_id != 0 && other_jobs_on_node(root_, processes_.job_id));
     const auto now = Clock::now();
@@ -70,7 +70,7 @@ void StepWatch::look_at_queue_pairs() {
         if (found == known.end()) {
             found = known.emplace(owner.pid, processes_.identify(root_, owner.pid)).first;
         }
-        if (owner.kernel_user == "ib_ipoib") { // its bytes are those of an interface, and taken off the port's
+        if (owner.kernel_user == "ib_ipoib") { // its bytes count for an interface and are subtracted from the port's
             continue;
         }
         if (owner.pid == 0 && owner.kernel_user.empty()) {
@@ -85,7 +85,7 @@ void StepWatch::look_at_queue_pairs() {
     qps_.most_own = std::max(qps_.most_own, own);
 }
 
-/// hidepid= of proc(5): then other jobs are not seen.
+/// Returns true if hidepid= of proc(5) hides other jobs.
 bool StepWatch::processes_are_hidden() const {
     return root_.is_live() && processes_.job_id != 0 && !root_.read("/proc/1/comm");
 }

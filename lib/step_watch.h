@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step does with a node's network while it runs: its bytes and its queue pairs, looked at again and again.
+// Watches a node's network while a step runs: reads its byte counters and queue pairs repeatedly.
 #pragma once
 
 #include "lib/evidence.h"
@@ -18,19 +18,19 @@ class StepWatch {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// `root` and `processes.ancestor` are of this machine, or nothing is said of queue pairs. Takes the first reading.
+    /// Takes the first reading. Reports no queue pairs unless `root` and `processes.ancestor` are of this machine.
     StepWatch(const Root& root, TrafficSources sources, StepProcesses processes);
 
-    /// Reads the bytes, and looks for other jobs on the node; at the queue pairs, too, unless the step `has_ended`.
+    /// Reads the bytes and looks for other jobs on the node. Reads the queue pairs too, unless the step `has_ended`.
     void look(bool has_ended = false);
 
-    /// When to look next: soon at first, as short steps end before long, then each five seconds.
+    /// Returns the time of the next look: soon at first, because short steps end early, later every five seconds.
     [[nodiscard]] Clock::time_point next_look() const { return next_look_; }
 
-    /// What was seen so far; node, gpus, log and causes are the caller's to add.
+    /// Returns what was seen so far. The caller adds node, gpus, log and causes.
     [[nodiscard]] NodeEvidence evidence() const;
 
-    /// Whether the port counters that lag behind could still change the verdict: then look again after settle().
+    /// Returns true if port counters that lag behind could still change the verdict: then look again after settle().
     [[nodiscard]] bool should_settle() const;
     [[nodiscard]] std::chrono::milliseconds settle() const { return meter_.sources().settle(); }
 
@@ -44,8 +44,8 @@ private:
     Clock::time_point start_, next_look_;
     QpEvidence qps_;
     std::set<std::string> own_ports_, others_;
-    bool unseen_ = false;      ///< queue pairs without a process
-    bool others_seen_ = false; ///< another job's slurmstepd
+    bool unseen_ = false;      ///< there were queue pairs without a process
+    bool others_seen_ = false; ///< another job's slurmstepd was seen
 };
 
 } // namespace rdma_nccl

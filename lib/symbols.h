@@ -6,7 +6,7 @@
 
 namespace rdma_nccl {
 
-/// Looks up one function after the other in a library that dlopen(3) gave, and remembers the first that is missing.
+/// Looks up functions in a library opened with dlopen(3), and remembers the first missing one.
 class Symbols {
 public:
     explicit Symbols(void* handle) : handle_(handle) {}
@@ -17,7 +17,7 @@ public:
         if (address == nullptr && missing_.empty()) {
             missing_ = name;
         }
-        // POSIX's own way to a function pointer (dlsym, RATIONALE).
+        // The conversion that POSIX gives for function pointers (dlsym, RATIONALE).
         *reinterpret_cast<void**>(&function) = address; // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
     }
     [[nodiscard]] const std::string& missing() const { return missing_; }

@@ -9,8 +9,8 @@ namespace rdma_nccl {
 
 using TableRow = std::vector<std::string>;
 
-/// Rows as lines, columns aligned to the left with two blanks between; no blanks at the ends of lines. `indent` stands
-/// before each line.
+/// Returns the rows as lines, with columns aligned to the left and two blanks between them. Lines do not end in blanks.
+/// `indent` starts each line.
 std::string aligned_table(const std::vector<TableRow>& rows, std::string_view indent = "");
 
 } // namespace rdma_nccl

@@ -87,7 +87,7 @@ std::uint16_t local_port(int socket) {
     if (::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
         return 0;
     }
-    // sin_port and sin6_port lie at the same place (RFC 3493 3.3, sockaddr_in), so one reading serves both.
+    // sin_port and sin6_port are at the same offset (RFC 3493 3.3, sockaddr_in), so this reads both.
     sockaddr_in address{};
     std::memcpy(&address, &storage, sizeof address);
     return ntohs(address.sin_port);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view blanks = " \t\r\n";
 
-/// Levenshtein distance; words are short, so the plain two-row form will do.
+/// The Levenshtein distance. Words are short, so the plain two-row algorithm is fast enough.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> previous(b.size() + 1);
     std::vector<std::size_t> current(b.size() + 1);
@@ -44,7 +44,7 @@ std::string likewise(const std::vector<std::string>& names) {
 std::string_view trim(std::string_view text) {
     const auto first = text.find_first_not_of(blanks);
     if (first == std::string_view::npos) {
-        return text.substr(text.size()); // empty, but still a place in the text
+        return text.substr(text.size()); // empty, but still a position in the text
     }
     return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
@@ -94,7 +94,7 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
 }
 
 std::optional<std::string_view> nearest_word(std::string_view word, const std::vector<std::string_view>& words) {
-    constexpr std::size_t longest_word = 64; // longer input is no misspelling of ours, and would only cost time
+    constexpr std::size_t longest_word = 64; // longer input is not a misspelling and would only cost time
     if (word.empty() || word.size() > longest_word) {
         return std::nullopt;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine's CPUs and memory as plain values: what hwloc tells, without hwloc's types. PCI devices are in
+// A machine's CPUs and memory as plain values, as hwloc reports them but without hwloc's types. PCI devices are in
 // lib/fabric.h.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace rdma_nccl {
 
-/// A physical core. Where the machine shows no cores (some containers), each CPU stands for one.
+/// A physical core. If the machine shows no cores (some containers), each CPU counts as one.
 struct Core {
     CpuSet cpus;                       ///< its hardware threads
     unsigned package = 0;              ///< number in the tree, from 0
@@ -23,25 +23,25 @@ struct Core {
 
 struct NumaNode {
     unsigned number = 0; ///< as the kernel numbers it
-    CpuSet cpus;         ///< that it is near to; of memory of a GPU or CXL perhaps those of the machine
+    CpuSet cpus;         ///< the CPUs that it is near to; for memory of a GPU or CXL perhaps all of the machine
     std::uint64_t memory_mib = 0;
-    unsigned package = 0; ///< the nearest; 0 where it belongs to none
-    bool special = false; ///< no core's own: a device's memory, or high-bandwidth memory; never preferred unasked
+    unsigned package = 0; ///< the nearest package; 0 if it belongs to none
+    bool special = false; ///< not a core's own: a device's memory, or high-bandwidth memory; used only on request
 };
 
 struct Topology {
     std::vector<Core> cores; ///< in the order of the tree: neighbours share caches
     std::vector<NumaNode> numa_nodes;
     unsigned packages = 1;
-    std::string source; ///< "hwloc 2.9.0", a file's name
+    std::string source; ///< "hwloc 2.9.0" or a file name
 
-    /// All CPUs that are online.
+    /// Returns all online CPUs.
     [[nodiscard]] CpuSet cpus() const;
-    /// nullptr when there is none of that number.
+    /// Returns nullptr if there is no node of that number.
     [[nodiscard]] const NumaNode* find_numa_node(unsigned number) const;
-    /// The CPUs of all packages that have one of `cpus`.
+    /// Returns the CPUs of all packages that have one of `cpus`.
     [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const;
-    /// How many cores have a CPU in the set.
+    /// Returns how many cores have a CPU in the set.
     [[nodiscard]] std::size_t count_cores(const CpuSet& cpus) const;
 };
 

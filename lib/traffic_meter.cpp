@@ -16,7 +16,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr std::uint64_t greatest = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t greatest_32_bit = std::numeric_limits<std::uint32_t>::max();
 
-/// A 32-bit counter that went backwards has wrapped once, unless it had time for more.
+/// A 32-bit counter that went backwards within this time has wrapped once; in a longer time it may have wrapped twice.
 constexpr std::chrono::seconds one_wrap(10);
 
 std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
@@ -39,7 +39,7 @@ Bytes minus(const Bytes& a, const Bytes& b) {
     return {minus(a.tx, b.tx), minus(a.rx, b.rx), a.at_least};
 }
 
-/// What a counter did between two readings.
+/// The change of a counter between two readings.
 struct Change {
     std::uint64_t counts = 0;
     bool at_least = false;
@@ -62,7 +62,7 @@ Change change_of(std::uint64_t before, std::uint64_t now, const CounterFiles& fi
     return change;
 }
 
-/// Bytes with the headers of the packets that carry them.
+/// Adds the headers of the packets that carry these bytes.
 Bytes with_headers(const Bytes& bytes, const NetdevSource& netdev) {
     const auto all = [&netdev](std::uint64_t value) {
         const std::uint64_t packets = netdev.packet > 0 ? value / netdev.packet + (value % netdev.packet != 0) : 0;
@@ -78,7 +78,7 @@ Count read_count(const Root& root, const std::string& path) {
     return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
 }
 
-/// Absent when one of the files is, or the sum has no place.
+/// Returns nullopt if one of the files cannot be read or the sum overflows.
 Count read_sum(const Root& root, const CounterFiles& files) {
     std::uint64_t sum = 0;
     for (const auto& path : files.paths) {
@@ -173,7 +173,7 @@ Traffic TrafficMeter::traffic(Sum Item::*sum, double seconds) const {
     return traffic;
 }
 
-/// IP over InfiniBand is no RDMA, and RDMA that an interface counts too is none of sockets.
+/// Takes IP over InfiniBand out of the RDMA bytes, and RDMA that an interface also counts out of the socket bytes.
 void TrafficMeter::correct(Traffic& traffic) const {
     for (auto& port : traffic.ports) {
         for (std::size_t i = 0; i < sources_.netdevs.size(); ++i) {

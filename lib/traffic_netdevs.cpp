@@ -14,7 +14,7 @@ std::string file_of(const Netdev& netdev, std::string_view name) {
     return format_text("/sys/class/net/{}/{}", netdev.name, name);
 }
 
-/// ARPHRD_INFINIBAND of <linux/if_arp.h>.
+/// Compares with ARPHRD_INFINIBAND of <linux/if_arp.h>.
 bool is_ipoib(const Root& root, const Netdev& netdev) {
     return root.read(file_of(netdev, "type"), 16).value_or("") == "32";
 }
@@ -23,22 +23,22 @@ bool is_bond(const Root& root, const Netdev& netdev) {
     return root.exists(file_of(netdev, "bonding"));
 }
 
-/// The host's side of a virtual function or subfunction, "pf0vf3", "c1pf0sf88" (kernel
-/// Documentation/networking/representors.rst): what passes it is counted at the other side.
+/// Returns true for the host's side of a virtual function or subfunction, "pf0vf3", "c1pf0sf88" (kernel
+/// Documentation/networking/representors.rst). The other side counts its traffic.
 bool is_representor(const Root& root, const Netdev& netdev) {
     const auto name = root.read(file_of(netdev, "phys_port_name"), 32).value_or("");
     return name.find("pf") != std::string::npos &&
            (name.find("vf") != std::string::npos || name.find("sf") != std::string::npos);
 }
 
-/// Bonds of IPoIB are seen by their slaves, which have a port each.
+/// Counts not a bond of IPoIB interfaces but its slaves, which have a port each.
 bool counts(const Root& root, const Netdev& netdev) {
     const bool on_hardware = netdev.port.has_value();
     return !netdev.loopback && (on_hardware ? !is_representor(root, netdev)
-                                            : is_bond(root, netdev) != is_ipoib(root, netdev)); // a child of ib0
+                                            : is_bond(root, netdev) != is_ipoib(root, netdev)); // or a child of ib0
 }
 
-/// For a network namespace without hardware: no bridge and no tunnel to a program of this node.
+/// For a network namespace without hardware: excludes bridges and tunnels to programs of this node.
 bool counts_in_container(const Root& root, const Netdev& netdev) {
     return !netdev.loopback && netdev.lowers.empty() && !root.exists(file_of(netdev, "bridge")) &&
            !root.exists(file_of(netdev, "tun_flags"));
@@ -66,9 +66,9 @@ std::vector<const Netdev*> counted_netdevs(const Root& root, const Fabric& fabri
     return counted;
 }
 
-/// Whether packets of `name` pass `counted`: itself, the bond above it, or what a VLAN stands on.
+/// Returns true if packets of `name` pass `counted`: the interface itself, the bond above it, or one below a VLAN.
 bool passes(const Fabric& fabric, std::string_view name, const Netdev& counted, unsigned depth = 0) {
-    constexpr unsigned deepest = 8; // as the kernel nests interfaces
+    constexpr unsigned deepest = 8; // the kernel's nesting limit
     const Netdev* const netdev = fabric.find_netdev(name);
     if (name == counted.name || netdev == nullptr || depth > deepest) {
         return name == counted.name;
@@ -78,7 +78,7 @@ bool passes(const Fabric& fabric, std::string_view name, const Netdev& counted, 
                        [&](const std::string& lower) { return passes(fabric, lower, counted, depth + 1); });
 }
 
-/// The port that carries an IPoIB interface; a child, "ib0.8001", has no function of its own to tell by.
+/// Returns the port that carries an IPoIB interface. A child, "ib0.8001", has its base's PCI function.
 std::string ipoib_port(const Fabric& fabric, const Netdev& netdev) {
     const Netdev* const base = netdev.port ? &netdev : fabric.find_netdev(split_once(netdev.name, '.').key);
     for (const auto& hca : fabric.hcas) {
@@ -89,10 +89,10 @@ std::string ipoib_port(const Fabric& fabric, const Netdev& netdev) {
     return {};
 }
 
-/// LRH 8, BTH 12, DETH 8, both CRCs 6 (InfiniBand Architecture, volume 1, chapter 9), and the headers of IP and TCP
-/// that the HCA repeats in each packet of what the interface counts as one (LSO).
+/// LRH 8, BTH 12, DETH 8, both CRCs 6 (InfiniBand Architecture, volume 1, chapter 9). Then the headers of IP and TCP,
+/// which the HCA repeats in each packet that it makes of one packet of the interface (LSO).
 constexpr unsigned ipoib_headers = 34 + 52;
-constexpr unsigned greatest_datagram = 4092; // a larger MTU is connected mode's, which the HCA cuts
+constexpr unsigned greatest_datagram = 4092; // a larger MTU means connected mode, whose packets the HCA splits
 
 void make_ipoib(NetdevSource& source, const Netdev& netdev, std::string port) {
     source.role = NetdevRole::Ipoib;
@@ -107,7 +107,7 @@ bool has_ipv4(const Hca& hca) {
     });
 }
 
-/// Of RoCE v2: Ethernet 14, IPv4 20 or IPv6 40, UDP 8, BTH 12, ICRC 4.
+/// The headers of RoCE v2: Ethernet 14, IPv4 20 or IPv6 40, UDP 8, BTH 12, ICRC 4.
 void make_software(NetdevSource& source, const Netdev& netdev, const Hca& hca) {
     source.role = NetdevRole::IncludesRdma;
     source.port = format_text("{}:1", hca.name);
@@ -157,7 +157,7 @@ bool is_software(const Hca& hca) {
 }
 
 std::vector<std::string> netdevs_below(const Root& root, const Fabric& fabric, const Hca& hca) {
-    const auto parent = root.read(format_text("/sys/class/infiniband/{}/parent", hca.name), 64); // rxe tells it
+    const auto parent = root.read(format_text("/sys/class/infiniband/{}/parent", hca.name), 64); // rxe has this file
     if (parent && fabric.find_netdev(*parent) != nullptr) {
         return {*parent};
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each driver's bytes are. The names are those of Linux: drivers/infiniband/core/sysfs.c for counters/, and
-// hw_counters of hw/bnxt_re, hw/efa, hw/mana, hw/irdma, hw/ionic, hw/erdma, sw/rxe.
+// Finds each driver's byte counters. Their names come from Linux: drivers/infiniband/core/sysfs.c for counters/, and
+// hw/bnxt_re, hw/efa, hw/mana, hw/irdma, hw/ionic, hw/erdma, sw/rxe for hw_counters.
 #include "lib/format.h"
 #include "lib/text.h"
 #include "lib/traffic.h"
@@ -22,13 +22,13 @@ struct Names {
     std::string_view tx, rx;
 };
 
-/// The files of a driver; of those after the first, both or none are there.
+/// The counter files of a driver. The second pair is optional: both its files exist, or neither.
 struct Dialect {
     ByteSource source;
     std::array<Names, 2> files;
 };
 
-/// The first that is there is taken.
+/// The first dialect whose files exist is used.
 constexpr std::array<Dialect, 5> dialects{{
     {ByteSource::HwBytes, {{{"tx_bytes", "rx_bytes"}, {}}}},
     {ByteSource::HwOctets, {{{"ip4OutOctets", "ip4InOctets"}, {"ip6OutOctets", "ip6InOctets"}}}},
@@ -38,7 +38,7 @@ constexpr std::array<Dialect, 5> dialects{{
     {ByteSource::HwBytes, {{{"hw_tx_bytes_cnt", "hw_rx_bytes_cnt"}, {}}}},
 }};
 
-/// Looks at one port.
+/// Finds the counters of one port.
 class PortFiles {
 public:
     PortFiles(const Root& root, const Fabric& fabric, const Hca& hca, const Port& port)
@@ -75,7 +75,7 @@ private:
         return true;
     }
 
-    /// In words of four bytes, "octets divided by 4" (InfiniBand Architecture, volume 1, 16.1.3.5).
+    /// The counters are in words of four bytes, "octets divided by 4" (InfiniBand Architecture, volume 1, 16.1.3.5).
     bool take_port_data() {
         const bool old_kernel = take_if_there(ByteSource::PortData, directory_ + "/counters_ext", // before 4.5
                                               {"port_xmit_data_64", "port_rcv_data_64"});
@@ -83,7 +83,7 @@ private:
         if (!old_kernel && !take_if_there(ByteSource::PortData, counters, {"port_xmit_data", "port_rcv_data"})) {
             return false;
         }
-        // A device with unicast counters has the 64-bit ones too; of others it shows when a value is greater.
+        // A device with unicast counters also has 64-bit data counters; for others, a value beyond 32 bits shows it.
         const bool extended = old_kernel || root_.exists(counters + "/unicast_xmit_packets");
         for (CounterFiles* files : {&source_.tx, &source_.rx}) {
             files->unit = 4;
@@ -104,7 +104,7 @@ private:
         if (!take_known(directory) && !take_similar(directory) && !take_packets(directory)) {
             return false;
         }
-        // irdma and EFA ask their device about each second.
+        // irdma and EFA query their device about once a second.
         const bool slow = source_.source == ByteSource::HwOctets || hca_.driver == "efa";
         source_.settle = std::max(slow ? milliseconds(2000) : milliseconds(0), lifespan(directory));
         return true;
@@ -120,7 +120,7 @@ private:
         });
     }
 
-    /// Of a driver that is not known: the shortest names that end in bytes and have one for either direction.
+    /// For an unknown driver: takes the shortest names for bytes that exist for both directions.
     bool take_similar(const std::string& directory) {
         constexpr std::array<std::string_view, 4> endings{"_bytes", "_bytes_cnt", "Octets", "_octets"};
         constexpr std::array<Names, 6> words{
@@ -155,7 +155,7 @@ private:
         return true;
     }
 
-    /// Milliseconds; a kernel takes up to 10000.
+    /// Returns the lifespan; the kernel allows up to 10000 ms.
     [[nodiscard]] milliseconds lifespan(const std::string& directory) const {
         const auto value = number(directory + "/lifespan").value_or(0);
         return milliseconds(value <= 10000 ? value : 0);
@@ -185,7 +185,7 @@ private:
     PortSource source_;
 };
 
-/// An HCA below a bond that another one uses as a whole: its bytes are in that one's.
+/// Returns true for an HCA below a bond that another HCA uses as a whole: the other one counts its bytes.
 bool is_bonded(const Fabric& fabric, const Hca& hca) {
     const auto has_gid_on = [](const Hca& of, const std::string& netdev) {
         return std::any_of(of.ports.begin(), of.ports.end(), [&](const Port& port) {

@@ -38,7 +38,7 @@ private:
     int fd_ = -1;
 };
 
-/// write(2) until all is written; false with errno when that fails.
+/// Writes all of `text` with write(2). Returns false, with errno, on failure.
 inline bool write_all(int fd, std::string_view text) {
     while (!text.empty()) {
         const ssize_t count = ::write(fd, text.data(), text.size());

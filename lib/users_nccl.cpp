@@ -18,7 +18,7 @@ constexpr std::string_view gid_index_variable = "NCCL_IB_GID_INDEX";
 constexpr std::string_view hca_variable = "NCCL_IB_HCA";
 constexpr std::string_view interface_variable = "NCCL_SOCKET_IFNAME";
 
-/// A port and what was decided on it.
+/// A port and the decision about it.
 struct PortView {
     const Hca& hca;
     const Port& port;
@@ -37,7 +37,7 @@ std::vector<PortView> port_views(const Fabric& fabric, const FabricChoice& choic
     return views;
 }
 
-/// As NCCL reads numbers (strtoll; src/misc/param.cc): text without one is 0, an empty one nothing.
+/// Parses a number as NCCL does (strtoll; src/misc/param.cc): 0 for text without a number, nullopt for empty text.
 std::optional<long> nccl_number(const std::optional<std::string>& text) {
     if (!text || text->empty()) {
         return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<long> nccl_number(const std::optional<std::string>& text) {
     return parse_number<long>(word.substr(0, end)).value_or(0);
 }
 
-/// The user's index; a negative one means automatic, as none does.
+/// Returns the user's index, or nullopt if it is not set or is negative: both mean automatic.
 std::optional<unsigned> users_gid_index(const NodeFacts& facts) {
     const auto number = nccl_number(users_nccl_value(facts, gid_index_variable));
     return number && *number >= 0 ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
@@ -72,7 +72,7 @@ std::string place_of(const NodeFacts& facts, std::string_view name) {
     return facts.environment.get_users(name) || found == facts.nccl_conf.end() ? "set before" : found->second.file;
 }
 
-/// "NCCL_IB_HCA=mlx5 (set before)"
+/// Returns "NCCL_IB_HCA=mlx5 (set before)".
 std::string as_set(const NodeFacts& facts, std::string_view name) {
     return format_text("{}={} ({})", name, printable(users_nccl_value(facts, name).value_or("")),
                        place_of(facts, name));
@@ -128,7 +128,7 @@ void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, Alik
 
 void judge_interface(const NodeFacts& facts, AlikeSentences& sentences) {
     const auto text = users_nccl_value(facts, interface_variable);
-    if (!text || text->size() < 2 || facts.fabric.netdevs.empty()) { // NCCL takes one letter as unset
+    if (!text || text->size() < 2 || facts.fabric.netdevs.empty()) { // NCCL treats one letter as unset
         return;
     }
     const NcclNameList list(*text);
@@ -154,7 +154,7 @@ void judge_transport(const NodeFacts& facts, AlikeSentences& sentences) {
     }
 }
 
-/// As atoi(3) reads it: the number at the front, 0 without one.
+/// Parses like atoi(3): returns the number at the front, or 0.
 unsigned leading_number(std::string_view text) {
     return parse_number<unsigned>(text.substr(0, text.find_first_not_of("0123456789"))).value_or(0);
 }
@@ -180,7 +180,7 @@ std::optional<std::string_view> users_gid_variable(const NodeFacts& facts) {
 void model_told(const NodeFacts& facts, const Settings& settings, FabricChoice& choice) {
     const auto users_index = users_gid_index(facts);
     const auto users_hcas = users_nccl_value(facts, hca_variable);
-    // With the user's own HCAs no index is set (lib/plan_nccl.cpp).
+    // If the user names HCAs, we set no index (lib/plan_nccl.cpp).
     const auto index = users_index || users_hcas ? users_index : choice.common_gid_index;
     const auto environment = gid_environment(facts, settings, choice);
     std::size_t position = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL variables that the user or one of NCCL's files sets. They stay, whatever they do; what they do is said.
+// NCCL variables set by the user or in one of NCCL's files. They always stay, and we report their effects.
 #pragma once
 
 #include "lib/fabric_choice.h"
@@ -12,29 +12,29 @@
 
 namespace rdma_nccl {
 
-/// The user's value of an NCCL variable, from the environment or from one of NCCL's files; nullopt when it is ours or
-/// nobody's.
+/// Returns the user's value of an NCCL variable, from the environment or from one of NCCL's files; nullopt if the value
+/// is ours or there is none.
 std::optional<std::string> users_nccl_value(const NodeFacts& facts, std::string_view name);
 
-/// The first GID variable that the user has set: NCCL may then take any entry of a GID table.
+/// Returns the first GID variable that the user has set. NCCL may then take any entry of a GID table.
 std::optional<std::string_view> users_gid_variable(const NodeFacts& facts);
 
-/// Sets PortChoice::nccl_told of the used RoCE ports to what NCCL takes with the user's variables and, where the user
-/// has none, with ours.
+/// Sets PortChoice::nccl_told of the used RoCE ports to the GID index that NCCL takes with the user's variables and,
+/// where the user sets none, with ours.
 void model_told(const NodeFacts& facts, const Settings& settings, FabricChoice& choice);
 
-/// What goes wrong by the user's variables: another GID than the chosen one, ports that cannot be used or had better
-/// not be, an interface that is not there, RDMA forbidden.
+/// Returns the problems that the user's variables cause: a GID other than the chosen one, ports that cannot or should
+/// not be used, an interface that does not exist, RDMA disabled.
 std::vector<std::string> judge_users_nccl(const NodeFacts& facts, const FabricChoice& choice);
 
-/// A list of names as NCCL_IB_HCA and NCCL_SOCKET_IFNAME hold: [^][=]NAME[:PORT][,...] (parseStringList() and
+/// A list of names in the form of NCCL_IB_HCA and NCCL_SOCKET_IFNAME: [^][=]NAME[:PORT][,...] (parseStringList() and
 /// matchIfList() of NCCL, src/misc/utils.cc).
 class NcclNameList {
 public:
-    /// Total: any text gives a list; an empty one matches everything.
+    /// Accepts any text. An empty list matches everything.
     explicit NcclNameList(std::string_view text);
 
-    /// Names are prefixes unless the list begins with '='; a name without port matches every port.
+    /// Names are prefixes unless the list begins with '='. A name without a port matches every port.
     [[nodiscard]] bool matches(std::string_view name, std::optional<unsigned> port = std::nullopt) const;
 
 private:

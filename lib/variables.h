@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan's variables: what happens to each, with which value, where the value comes from and why.
+// The variables of a plan: what happens to each one, with which value, its source and the reason.
 #pragma once
 
 #include "lib/environment.h"
@@ -15,7 +15,7 @@ namespace rdma_nccl {
 enum class VariableAction {
     Set,
     Keep,  ///< the user's or the site's own value stays
-    Leave, ///< not set, on purpose: NCCL does right by itself
+    Leave, ///< deliberately not set: NCCL chooses correctly by itself
     Unset, ///< removed: left over from an outer step of ours
 };
 
@@ -29,37 +29,36 @@ struct Variable {
     friend bool operator==(const Variable&, const Variable&) = default;
 };
 
-// NCCL's configuration files. NCCL sets their variables without overwriting the environment, so a variable set by us
-// would override the administrator's file: what stands there counts as set (NCCL 2.30 src/misc/param.cc;
-// facts/nccl.md 5.4).
+// NCCL's configuration files. NCCL sets their variables without overwriting the environment, so a variable that we set
+// would override the administrator's file. Values in these files therefore count as set (NCCL 2.30 src/misc/param.cc).
 
 struct NcclConfValue {
-    std::string value; ///< verbatim, trailing blanks included, as NCCL takes it
+    std::string value; ///< verbatim, with trailing blanks, as NCCL takes it
     std::string file;
 };
 using NcclConf = std::map<std::string, NcclConfValue, std::less<>>;
 
-/// Adds the lines KEY=VALUE of one file; a key that is there already stays. '#' starts a comment in column 1 only.
+/// Adds the KEY=VALUE lines of one file. An existing key keeps its value. '#' starts a comment only in column 1.
 void add_nccl_conf(NcclConf& conf, std::string_view text, const std::string& file);
 
-/// $NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf, below `root`. `home` is the user's directory from passwd.
+/// Reads $NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf, below `root`. `home`: the user's, from passwd.
 NcclConf read_nccl_conf(const Root& root, const Environment& environment, const std::string& home);
 
-/// Collects variables under the rule of design section 4: the user's own value always wins, and the plan says so.
+/// Collects variables. The user's own value always takes precedence, and the plan says so.
 class VariableList {
 public:
     VariableList(const Environment& environment, const NcclConf& conf) : environment_(environment), conf_(conf) {}
 
-    /// Set unless the user or an NCCL configuration file has it.
+    /// Sets a variable unless the user or an NCCL configuration file sets it.
     void set(std::string_view name, std::string value, std::string_view source, std::string why);
-    /// Set in any case: rank variables, which cannot be right when exported by hand for all tasks at once.
+    /// Sets a variable in any case. For rank variables, which a user cannot export correctly for all tasks at once.
     void force(std::string_view name, std::string value, std::string_view source, std::string why);
-    /// Only says what the user or a file has; nothing is set. True when there is something.
+    /// Records the value of the user or a file and sets nothing. Returns true if there is one.
     bool keep(std::string_view name);
-    /// Says why nothing is set, unless the user or a file has a value; what an outer step of ours set is removed.
+    /// Records why a variable is not set, unless the user or a file sets it. Removes an outer step's value.
     void leave(std::string_view name, std::string_view source, std::string why);
-    /// Must not be there in this layout: ours from an outer step is removed, the user's stays. True when the user's
-    /// stays.
+    /// Removes a variable that must not exist in this layout, if an outer step of ours set it. Keeps the user's or a
+    /// file's value, and returns true if there is one.
     bool forbid(std::string_view name, std::string why);
 
     [[nodiscard]] const std::vector<Variable>& list() const { return list_; }
@@ -71,13 +70,13 @@ private:
     std::vector<Variable> list_;
 };
 
-/// nullptr when the list has none of that name.
+/// Returns nullptr if the list has no variable of that name.
 const Variable* find_variable(const std::vector<Variable>& list, std::string_view name);
 
-/// Adds `more`; what is in both lists is as `more` has it.
+/// Adds `more`, which replaces variables of the same name.
 void override_variables(std::vector<Variable>& list, std::vector<Variable> more);
 
-/// The value of the marker variable for these: the step ("JOB.STEP"), names and hashes of what is Set.
+/// Returns the value of the marker variable: the step ("JOB.STEP"), names and hashes of the variables that are Set.
 std::string marker_value(std::string_view step, const std::vector<Variable>& list);
 
 } // namespace rdma_nccl

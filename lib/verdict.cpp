@@ -18,8 +18,8 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::size_t most_causes = 3;
-constexpr double bound_slack = 1.1; // drivers differ in whether they count the headers of cut and joined packets
-constexpr double idle_part = 0.01;  // of the median port: less is idle
+constexpr double bound_slack = 1.1; // drivers differ in whether they count the headers of split and merged packets
+constexpr double idle_part = 0.01;  // of the median port's bytes; less is idle
 constexpr double unbalanced_part = 0.5;
 
 double part_of(std::uint64_t some, std::uint64_t others) {
@@ -27,8 +27,8 @@ double part_of(std::uint64_t some, std::uint64_t others) {
     return all > 0 ? static_cast<double>(some) / all : 1;
 }
 
-/// The worse of both directions. One that moved next to nothing beside the other (acknowledgements, chatter) has no
-/// say.
+/// Returns RDMA's share in the worse direction. Ignores a direction with less than a tenth of the other's bytes
+/// (acknowledgements, chatter).
 double worst_share(const Bytes& rdma, const Bytes& sockets) {
     const auto tx = rdma.tx + sockets.tx;
     const auto rx = rdma.rx + sockets.rx;
@@ -42,7 +42,7 @@ Verdict judge_amounts(const Bytes& rdma, const Bytes& sockets, double share) {
     if (rdma.most() < enough_to_judge && sockets.most() < enough_to_judge) {
         return Verdict::Idle;
     }
-    // Of both directions: a node that sends over RDMA and receives over sockets has used it.
+    // Uses both directions: a node that sends over RDMA and receives over sockets has used it.
     if (rdma.most() < noise || part_of(rdma.tx + rdma.rx, sockets.tx + sockets.rx) < not_used_share) {
         return Verdict::NotUsed;
     }
@@ -58,7 +58,7 @@ std::uint64_t median_of(std::vector<std::uint64_t> values) {
     return *middle;
 }
 
-/// Whether other steps' bytes may be among the node's.
+/// Returns true if the node's bytes may include those of other steps.
 bool is_shared(const NodeEvidence& node) {
     return !node.exclusive || !node.qps.others.empty();
 }
@@ -71,8 +71,8 @@ Grade grade_of(const NodeEvidence& node) {
     return is_shared(node) ? Grade::C : own ? Grade::A : Grade::B;
 }
 
-/// How the ports that NCCL was told to use have shared the work. True when some did none that had to: there is a rank
-/// for each of as many GPUs as there are such ports, and most of these were used.
+/// Judges how the ports that NCCL was told to use shared the work. Returns true if a port was idle that had to work:
+/// each of at least as many GPUs as there are such ports has a rank, and most of these ports were used.
 bool judge_balance(const NodeEvidence& node, NodeVerdict& verdict) {
     std::vector<std::uint64_t> moved;
     std::size_t expected = 0;
@@ -93,7 +93,7 @@ bool judge_balance(const NodeEvidence& node, NodeVerdict& verdict) {
                                                     bytes_text(port.bytes.most())));
             }
         } else if (port.source == ByteSource::None || port.bytes.at_least) {
-            continue; // it may have moved more, which its problem tells
+            continue; // it may have moved more; its problem says so
         } else if (bytes < std::max(static_cast<double>(noise), idle_part * median)) {
             idle.push_back(port.port);
         } else if (bytes < unbalanced_part * median) {
@@ -128,7 +128,7 @@ void add_causes(const NodeEvidence& node, Verdict verdict, std::vector<std::stri
     }
 }
 
-/// Whose they may be that is taken for the step's.
+/// Returns whose bytes may be counted as the step's.
 std::string others_of(const NodeEvidence& node) {
     return node.qps.others.empty() ? "another step" : joined(node.qps.others);
 }
@@ -139,7 +139,7 @@ void note_others_sockets(NodeVerdict& verdict) {
     }
 }
 
-/// No port has bytes to read: what remains are the ranks' logs, and that they had no queue pairs.
+/// Judges without byte counters: by the ranks' logs, and by the absence of queue pairs.
 void judge_without_bytes(NodeVerdict& verdict) {
     const auto& node = verdict.evidence;
     const bool no_queue_pairs = node.qps.known && node.qps.most_own == 0;
@@ -177,7 +177,7 @@ bool is_kernel(const std::string& other) {
     return other.starts_with(kernel_owner);
 }
 
-/// On a node that others use, too. Where only the kernel has queue pairs, those of a short step may have come and gone
+/// Judges a node that others use too. If only the kernel has queue pairs, those of a short step may have existed
 /// between two looks.
 void judge_shared(NodeVerdict& verdict) {
     const auto& qps = verdict.evidence.qps;
@@ -220,8 +220,8 @@ void judge_gpu_direct(NodeVerdict& verdict) {
     }
 }
 
-/// Whether RDMA went both ways, and what went over sockets one way alone: data sets that are read, checkpoints that are
-/// written. Collectives over sockets go both ways.
+/// Returns true if RDMA went both ways and the excess over sockets one way only: data sets that are read, or
+/// checkpoints that are written. Collectives over sockets go both ways.
 bool moves_files(const NodeVerdict& verdict) {
     const auto least = std::min(verdict.sockets.tx, verdict.sockets.rx);
     const Bytes both_ways{least, least, false};
@@ -267,7 +267,7 @@ void judge_bytes(NodeVerdict& verdict) {
     }
 }
 
-/// `bounded`: what is counted can have been between the nodes of the step, as far as all their sums tell.
+/// `bounded`: the sums over all nodes limit the bytes to what can have been between the nodes of the step.
 NodeVerdict judge(NodeEvidence evidence, const Bytes& rdma, const Bytes& sockets, bool bounded) {
     NodeVerdict verdict;
     verdict.node = evidence.node;
@@ -302,13 +302,13 @@ NodeVerdict judge(NodeEvidence evidence, const Bytes& rdma, const Bytes& sockets
     return verdict;
 }
 
-/// What one direction of a node can have been, where the other nodes moved `others` in the opposite one.
+/// Limits one direction of a node to what the other nodes moved in the opposite one.
 std::uint64_t bounded(std::uint64_t own, std::uint64_t others) {
     const double most = bound_slack * static_cast<double>(others);
     return static_cast<double>(own) <= most ? own : static_cast<std::uint64_t>(most);
 }
 
-/// What every byte between two nodes of a step is: sent by one and received by another.
+/// Sums over all nodes: every byte between two nodes of a step is sent by one and received by another.
 class Sums {
 public:
     explicit Sums(std::span<const NodeEvidence> nodes, bool complete) : usable_(complete && nodes.size() > 1) {
@@ -358,9 +358,9 @@ Verdict verdict_of_all(std::span<const NodeVerdict> nodes) {
     return seen.contains(Verdict::Unknown) ? Verdict::Unknown : *seen.begin();
 }
 
-/// The same sentence of several nodes once: with their names, unless all say it.
+/// Returns each sentence once, with the names of its nodes unless all nodes have it.
 std::vector<std::string> folded(std::span<const NodeVerdict> nodes, std::vector<std::string> NodeVerdict::*texts) {
-    std::vector<std::pair<std::string, std::vector<std::string>>> sentences; // in the order in which they came
+    std::vector<std::pair<std::string, std::vector<std::string>>> sentences; // in order of appearance
     std::map<std::string_view, std::size_t> places;
     for (const auto& node : nodes) {
         for (const auto& text : node.*texts) {
@@ -379,7 +379,7 @@ std::vector<std::string> folded(std::span<const NodeVerdict> nodes, std::vector<
     return result;
 }
 
-/// Which nodes a MIXED step did not use RDMA on.
+/// Returns the nodes on which a MIXED step did not use RDMA.
 std::vector<std::string> nodes_without_rdma(const StepVerdict& step) {
     std::vector<std::string> names;
     for (const auto& node : step.nodes) {
@@ -391,7 +391,7 @@ std::vector<std::string> nodes_without_rdma(const StepVerdict& step) {
 }
 
 GpuDirect least(GpuDirect a, GpuDirect b) {
-    return std::max(a, b); // in the order of their declaration, from On downwards
+    return std::max(a, b); // they are declared from On downwards
 }
 
 } // namespace

@@ -26,7 +26,7 @@ std::string_view name_of_role(NetdevRole role) {
     return "sockets";
 }
 
-/// Null where RDMA's bytes are not counted.
+/// Returns null if RDMA bytes are not counted.
 std::optional<double> share_if(bool counted, double share) {
     return counted ? std::optional(share) : std::nullopt;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A verdict in words: the line that srun prints, and the table behind it.
+// Describes a verdict in words: the line that srun prints, and the table.
 #include "lib/bytes_text.h"
 #include "lib/format.h"
 #include "lib/hostlist.h"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t most_sentences = 4;
 constexpr std::size_t most_nodes_with_ports = 8;
-constexpr std::size_t longest_line = 4096; // what nodes and logs tell goes to a terminal
+constexpr std::size_t longest_line = 4096; // text from nodes and logs goes to a terminal
 
 std::string first_sentences(const std::vector<std::string>& sentences) {
     std::string text;
@@ -36,11 +36,11 @@ std::string first_sentences(const std::vector<std::string>& sentences) {
 }
 
 std::string percent(double part) {
-    // 99.96 % must not read as all.
+    // Do not print 99.96 % as 100 %.
     return part < 1 && part > 0.999 ? "99.9 %" : format_text("{:.1f} %", 100 * part);
 }
 
-/// In the direction in which more was moved.
+/// Returns the bytes of the direction in which the step moved more.
 std::uint64_t moved(const Bytes& bytes, const StepVerdict& step) {
     return step.rdma.tx + step.sockets.tx >= step.rdma.rx + step.sockets.rx ? bytes.tx : bytes.rx;
 }
@@ -73,7 +73,7 @@ bool has_bytes(const NodeVerdict& node) {
     return node.evidence.traffic.has_source;
 }
 
-/// Where no node has counted bytes of RDMA.
+/// Names the evidence if no node has counted RDMA bytes.
 std::string by_what(const StepVerdict& step) {
     if (std::any_of(step.nodes.begin(), step.nodes.end(), has_bytes)) {
         return "";
@@ -166,7 +166,7 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
     std::vector<TableRow> rows = {{"NODE, PORT", "SENT", "RECEIVED", "WHAT"}};
     std::size_t shown = 0;
     std::vector<std::string> left_out;
-    // The odd ones are those one looks for.
+    // Users look for the unusual nodes: show them first.
     std::vector<const NodeVerdict*> nodes;
     for (const auto& node : step.nodes) {
         nodes.push_back(&node);
@@ -250,7 +250,7 @@ Result<void> save_verdict(const std::string& directory, const std::string& name,
         return not_saved(directory, errno);
     }
     const bool written = write_all(file.get(), text) && ::fchmod(file.get(), 0644) == 0;
-    const bool linked = written && ::link(draft.c_str(), path.c_str()) == 0; // unlike rename(2), never over a file
+    const bool linked = written && ::link(draft.c_str(), path.c_str()) == 0; // unlike rename(2), never replaces a file
     const int error = errno;
     (void)::unlink(draft.c_str());
     return linked ? Result<void>() : not_saved(path, error);

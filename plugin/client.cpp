@@ -30,7 +30,7 @@ Environment own_environment() {
     return Environment::from(environ);
 }
 
-/// Tells the faults of the user's own settings; true when there are any.
+/// Reports errors in the user's own settings. Returns true if there are any.
 bool tell_errors(const SettingsOutcome& outcome) {
     for (const auto& error : outcome.errors) {
         tell_user(error);
@@ -38,7 +38,7 @@ bool tell_errors(const SettingsOutcome& outcome) {
     return !outcome.errors.empty();
 }
 
-/// Tells why this Slurm cannot do what the settings ask; true when there is something.
+/// Reports what this Slurm cannot do of the settings. Returns true if there is anything.
 bool tell_impossible(const Settings& settings) {
     if (!settings.enable || !settings.spawn || Host::can_prepend()) {
         return false;
@@ -59,14 +59,14 @@ bool set_variable(std::string_view name, const std::string& value) {
 
 void call_off(std::optional<ExchangeServer>& server) {
     server.reset();
-    // Emptied, not removed: srun has copied its environment for the step by now, and lays over that copy what is set.
+    // Emptied, not removed: srun has already copied its environment, and later sets these variables in the copy.
     const std::string name(endpoint_variable);
     if (::getenv(name.c_str()) != nullptr) {
         (void)::setenv(name.c_str(), "", 1);
     }
 }
 
-/// `srun A : B` inside of one job, of whose other components nothing shows here but the colon.
+/// Returns true for `srun A : B` inside one job. Only the colon shows its other components here.
 bool has_components() {
     constexpr std::size_t longest = std::size_t{1} << 20;
     const auto root = Root::open("/");
@@ -78,7 +78,7 @@ bool has_components() {
     return std::find(parts.begin(), parts.end(), ":") != parts.end();
 }
 
-/// What the exchange has to know of the step; asks Slurm.
+/// Returns the facts about the step that the exchange needs. Asks Slurm.
 ExchangeStep know_step(const Settings& settings, std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job,
                        std::uint32_t node_count) {
     ExchangeStep step;
@@ -93,19 +93,19 @@ ExchangeStep know_step(const Settings& settings, std::uint32_t job_id, std::uint
     return step;
 }
 
-/// srun itself has a handful of descriptors for each node, and of the exchange one is added. (It has raised its own
-/// limit to the hard one by now: _set_rlimit_env(), srun_job.c.)
+/// Returns true if srun may open enough files. srun has a handful of descriptors per node, and the exchange adds one.
+/// (srun has already raised its own limit to the hard one: _set_rlimit_env(), srun_job.c.)
 bool has_descriptors_for(std::uint32_t nodes) {
     constexpr rlim_t others = 256;
     rlimit limit{};
     return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= rlim_t{2} * nodes + others;
 }
 
-/// False when the nodes have to do without: there is one only, or it cannot start.
+/// Returns false if the nodes must do without: there is only one, or the exchange cannot start.
 bool start_exchange(std::optional<ExchangeServer>& server, const Settings& settings, const Host& host,
                     bool heterogeneous_job) {
     const auto node_count = host.node_count().value_or(0);
-    const bool daemons = classify_program(host.program()).kind == ProgramKind::RuntimeDaemon; // nodes leave them alone
+    const bool daemons = classify_program(host.program()).kind == ProgramKind::RuntimeDaemon; // nodes skip these
     const bool alone = node_count == 1 && !heterogeneous_job && !has_components();
     if (!server || daemons || alone) {
         call_off(server);
@@ -131,10 +131,10 @@ bool start_exchange(std::optional<ExchangeServer>& server, const Settings& setti
     return true;
 }
 
-/// How long srun's end may wait for what the nodes say at theirs.
+/// How long srun waits at its end for the nodes' last reports.
 constexpr std::chrono::milliseconds patience_with_nodes = patience_with_settling + std::chrono::milliseconds(500);
 
-/// A site that has the plugin on for every step has steps that need no RDMA: they hear nothing of it.
+/// Returns false for steps that need no RDMA: if the site enables the plugin for every step, these get no message.
 bool is_worth_a_word(const std::vector<NodeEvidence>& nodes, const Settings& settings) {
     return asked_by_user(settings) || std::any_of(nodes.begin(), nodes.end(), [](const NodeEvidence& node) {
                return node.gpus > 0 || node.log || node.qps.most_own > 0 || node.traffic.rdma.most() >= noise;
@@ -150,7 +150,7 @@ void keep_status(int status, void* /*argument*/) {
     kept_status() = status;
 }
 
-/// A handler in a library that has been unloaded would be a jump to nowhere.
+/// A handler in an unloaded library would crash the process.
 void stay_loaded() {
     Dl_info self{};
     if (::dladdr(reinterpret_cast<const void*>(&keep_status), &self) != 0) {
@@ -166,7 +166,7 @@ int client_option(Configuration& configuration, const char* argument) {
         const std::string help = settings_help();
         (void)std::fwrite(help.data(), 1, help.size(), stdout);
         (void)std::fflush(stdout);
-        std::_Exit(EXIT_SUCCESS); // as --help of srun itself: nothing was asked to run
+        std::_Exit(EXIT_SUCCESS); // like srun's own --help: nothing was asked to run
     }
     const auto outcome = configuration.resolve(own_environment(), std::nullopt);
     return tell_errors(outcome) || tell_impossible(outcome.settings) ? -1 : 0;
@@ -174,20 +174,20 @@ int client_option(Configuration& configuration, const char* argument) {
 
 int client_check(const Configuration& configuration) {
     if (configuration.option()) {
-        return 0; // the callback has told
+        return 0; // the callback has reported the errors
     }
     const auto outcome = configuration.resolve(own_environment(), std::nullopt);
     if (!outcome.settings.enable || (!tell_errors(outcome) && !tell_impossible(outcome.settings))) {
         return 0;
     }
-    // An optional plugin's return value is dropped (plugstack.c, _do_call_stack), and a step with settings that cannot
-    // be meant must not be queued.
+    // Slurm ignores an optional plugin's return value (plugstack.c, _do_call_stack), but a step with invalid settings
+    // must not be queued.
     std::exit(EXIT_FAILURE);
 }
 
 void client_open_exchange(const Configuration& configuration, std::optional<ExchangeServer>& server) {
     const Settings settings = configuration.resolve(own_environment(), std::nullopt).settings;
-    for (const auto name : {endpoint_variable, step_key_variable}) { // of a step around this one
+    for (const auto name : {endpoint_variable, step_key_variable}) { // set by a step around this one
         (void)::unsetenv(std::string(name).c_str());
     }
     if (!settings.enable) {
@@ -229,7 +229,7 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
     const unsigned tasks = host.task_count().value_or(0);
     const unsigned nodes = host.node_count().value_or(0);
     const bool refused = outcome.settings.spawn && nodes > 0 && tasks > nodes;
-    if (refused) { // the nodes still get their note: they must not have to ask Slurm
+    if (refused) { // the nodes still get their note, so that they need not ask Slurm
         tell_user(too_many_tasks_to_spawn(tasks, nodes));
     }
     if (outcome.settings.verbose > 0) {
@@ -246,7 +246,7 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
             tell_user("srun could not pass on what it knows of the step: each node works it out alone");
         }
     };
-    // Before the exchange starts: its thread reads the environment, which must not change then.
+    // Set before the exchange starts: its thread reads the environment, which must not change then.
     leave_note({*job_id, *step_id, "", "", 0, "", false});
     if (!start_exchange(server, outcome.settings, host, heterogeneous_job)) {
         auto note = make_note(*job_id, *step_id, load_step_layout(*job_id, *step_id, heterogeneous_job));
@@ -292,7 +292,7 @@ bool client_end_step(const ClientStep& step, ExchangeServer& server) {
 
 void watch_exit_status() {
     stay_loaded();
-    (void)::on_exit(keep_status, nullptr); // glibc's, as atexit(3) tells no status
+    (void)::on_exit(keep_status, nullptr); // a glibc function; atexit(3) does not pass the status
 }
 
 std::optional<int> exit_status() {

@@ -35,7 +35,7 @@ Pairs from_note(std::string_view text) {
     return pairs;
 }
 
-/// The site file's text; a missing one is no fault, an unreadable one is said.
+/// Reads the site file. A missing file is no error; an unreadable one adds a warning.
 std::optional<std::string> read_site_file(const std::string& path, std::vector<std::string>& warnings) {
     const auto root = Root::open("/");
     if (!root) {
@@ -52,7 +52,7 @@ std::optional<std::string> read_site_file(const std::string& path, std::vector<s
     return std::nullopt;
 }
 
-/// What `srun -Q` asks for: srun exports its log level, 3 for information (srun_job.c, _set_umask_env).
+/// Follows `srun -Q`: srun exports its log level, 3 for information (srun_job.c, _set_umask_env).
 void heed_quiet(Settings& settings, const Environment& environment) {
     constexpr int information = 3;
     if (parse_number<int>(environment.get("SRUN_DEBUG").value_or("")).value_or(information) < information) {

@@ -14,25 +14,25 @@ namespace rdma_nccl {
 
 class Configuration {
 public:
-    /// plugstack.conf's words behind the plugin's path; `conf=FILE` names the site file, the rest are settings.
+    /// Takes the words after the plugin's path in plugstack.conf: `conf=FILE` for the site file, and settings.
     void take_arguments(int count, char* const* arguments);
-    /// The option's argument as a callback got it: a bare option arrives as NULL, "" or "(null)" (NVIDIA/pyxis#55,
+    /// Takes the option's argument from a callback. A bare option arrives as NULL, "" or "(null)" (NVIDIA/pyxis#55,
     /// Slurm 22.05).
     void take_option(const char* argument);
 
     [[nodiscard]] const std::optional<std::string>& option() const { return option_; }
 
-    /// Reads the site file and resolves everything. `environment` is the user's; a note from srun replaces its
-    /// RDMA_NCCL_*, because --export may have kept them from reaching the node.
+    /// Reads the site file and resolves everything. `environment` is the user's. A note from srun adds the RDMA_NCCL_*
+    /// of srun's environment, which --export may have kept from the node; the node's own take precedence.
     [[nodiscard]] SettingsOutcome resolve(const Environment& environment, const std::optional<StepNote>& note) const;
 
 private:
-    std::string site_path_; ///< empty: where the build put it
+    std::string site_path_; ///< empty: the build's default
     std::vector<std::string> plugstack_;
     std::optional<std::string> option_;
 };
 
-/// The environment's settings as text for StepNote::settings, "RDMA_NCCL_GID=3,RDMA_NCCL_NET=eth0".
+/// Returns the environment's settings as text for StepNote::settings, "RDMA_NCCL_GID=3,RDMA_NCCL_NET=eth0".
 std::string settings_for_note(const Environment& environment);
 
 } // namespace rdma_nccl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The symbols that Slurm looks up: each callback goes to the part for its context, and no exception leaves this file.
+// The symbols that Slurm looks up. Each callback calls the part for its context, and no exception leaves this file.
 // Order and contexts of the callbacks: spank(8), slurm/spank.h.
 
 #include "plugin/client.h"
@@ -14,7 +14,7 @@
 #include <optional>
 
 extern "C" {
-// SPANK_PLUGIN defines constants, which have internal linkage in C++ unless they are declared extern before.
+// SPANK_PLUGIN defines constants, which have internal linkage in C++ unless they are first declared extern.
 extern const char plugin_name[];
 extern const char plugin_type[];
 extern const unsigned int plugin_version;
@@ -33,8 +33,8 @@ struct PluginState {
     std::optional<NodeState> node;        ///< in slurmstepd
 };
 
-/// One per process. Made at first use, emptied by slurm_spank_exit, never destroyed: a static destructor would run when
-/// Slurm unloads the plugin, whatever its threads do then.
+/// The state of this process. Created at first use, emptied by slurm_spank_exit, never destroyed: a static destructor
+/// would run when Slurm unloads the plugin, whatever its threads do then.
 PluginState& state() {
     union Holder {
         PluginState value;
@@ -47,7 +47,7 @@ PluginState& state() {
     return holder.value;
 }
 
-/// Runs a callback's work. Our own faults are told and forgotten: the step goes on.
+/// Runs a callback's work. Logs our own exceptions and lets the step go on.
 template<typename Work>
 int guarded(const char* where, Work work) noexcept {
     try {
@@ -70,7 +70,7 @@ int option_callback(int /*value*/, const char* argument, int remote) {
         if (remote == 0 && is_client()) {
             return client_option(state().configuration, argument);
         }
-        state().configuration.take_option(argument); // as root: kept, parsed by user_init as the user
+        state().configuration.take_option(argument); // as root: only store it; user_init parses it as the user
         return 0;
     });
 }
@@ -158,8 +158,8 @@ int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
         return state().node ? node_start_task(*state().node, host) : 0;
     });
     if (result != 0) {
-        // This is the forked task, just before its exec. An optional plugin's return value is dropped, so strict ends
-        // the task as Slurm itself does for a required one.
+        // This is the forked task, just before its exec. Slurm ignores an optional plugin's return value, so strict
+        // ends the task as Slurm itself does for a required plugin.
         std::_Exit(EXIT_FAILURE);
     }
     return result;
@@ -180,10 +180,10 @@ int slurm_spank_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
         if (state().node) {
             node_end(*state().node);
         }
-        if (!good && exit_status() == EXIT_SUCCESS) { // a step that failed has its own status
+        if (!good && exit_status() == EXIT_SUCCESS) { // a failed step keeps its own status
             exit_instead(EXIT_FAILURE);
         }
-        std::destroy_at(&state()); // an assignment would keep buffers, which are lost when Slurm unloads the plugin
+        std::destroy_at(&state()); // an assignment would keep buffers, which leak when Slurm unloads the plugin
         std::construct_at(&state());
         return 0;
     });

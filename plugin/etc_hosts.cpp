@@ -27,7 +27,7 @@ tl::unexpected<Error> failed(std::string_view what) {
     return fail(format_text("{}: {}", what, std::strerror(code)), code);
 }
 
-/// The file, whole: a task finds it as it is to be, or not at all.
+/// Makes the file atomically: a task finds it complete or not at all.
 Result<void> make_file(const MountedHosts& hosts) {
     if (::access(hosts.path.c_str(), F_OK) == 0) {
         return {};
@@ -38,7 +38,7 @@ Result<void> make_file(const MountedHosts& hosts) {
         return failed(draft);
     }
     const bool ready = write_all(file.get(), hosts.text) && ::fchmod(file.get(), 0644) == 0 &&
-                       (::link(draft.c_str(), hosts.path.c_str()) == 0 || errno == EEXIST); // by another task
+                       (::link(draft.c_str(), hosts.path.c_str()) == 0 || errno == EEXIST); // another task made it
     auto result = ready ? Result<void>() : Result<void>(failed(hosts.path));
     (void)::unlink(draft.c_str());
     return result;
@@ -66,7 +66,7 @@ Result<void> mount_etc_hosts(const MountedHosts& hosts) {
     if (::unshare(CLONE_NEWNS) != 0) {
         return failed("unshare");
     }
-    // From now on what is mounted here stays here, while mounts of the node still come in.
+    // From now on mounts made here stay here, while mounts of the node still appear here.
     if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
         return failed("mount namespace");
     }

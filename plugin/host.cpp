@@ -7,7 +7,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// One item of an integer type; spank_get_item's variable arguments stay in this file.
+/// Returns an item of an integer type. Keeps spank_get_item's variable arguments in this file.
 template<typename T, typename... Arguments>
 std::optional<std::uint32_t> item(spank_t spank, spank_item_t which, Arguments... arguments) {
     T value{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam in front of spank_*: what Slurm tells about a step, as plain values; absent where Slurm does not say.
+// Wraps spank_*: the facts that Slurm gives about a step, as plain values; absent if Slurm does not say.
 #pragma once
 
 #include "lib/environment.h"
@@ -16,7 +16,7 @@ namespace rdma_nccl {
 
 enum class Context { Srun, Allocator, Slurmd, JobScript, Slurmstepd, Unknown };
 
-/// A spank_t for the length of one callback.
+/// A spank_t, valid for one callback.
 class Host {
 public:
     explicit Host(spank_t spank) : spank_(spank) {}
@@ -25,33 +25,33 @@ public:
 
     [[nodiscard]] std::optional<std::uint32_t> job_id() const;
     [[nodiscard]] std::optional<std::uint32_t> step_id() const;
-    /// Of the step, or of this component of a heterogeneous one.
+    /// Returns the number of the step's nodes, or of this component's if the step is heterogeneous.
     [[nodiscard]] std::optional<std::uint32_t> node_count() const;
-    /// Of the step, or of this component of a heterogeneous one.
+    /// Returns the number of the step's tasks, or of this component's if the step is heterogeneous.
     [[nodiscard]] std::optional<std::uint32_t> task_count() const;
     [[nodiscard]] std::optional<std::uint32_t> local_task_count() const;
     [[nodiscard]] std::optional<std::uint32_t> node_id() const;
-    /// Global id of a local task, without the offset of a heterogeneous step.
+    /// Returns the global id of a local task, without the offset of a heterogeneous step.
     [[nodiscard]] std::optional<std::uint32_t> global_id(std::uint32_t local_id) const;
-    /// Of the task that the callback is for.
+    /// For the task of the current callback.
     [[nodiscard]] std::optional<std::uint32_t> task_global_id() const;
     [[nodiscard]] std::optional<std::uint32_t> task_local_id() const;
     [[nodiscard]] std::optional<pid_t> task_pid() const;
-    /// The cores of this node that the step was given, by the numbers of slurmctld: socket by socket, "0-3,8"; empty
-    /// where Slurm does not say.
+    /// Returns the cores of this node that the step was given, in slurmctld's numbering (socket by socket): "0-3,8".
+    /// Empty if Slurm does not say.
     [[nodiscard]] std::string step_cores() const;
 
-    /// A copy: Slurm replaces its own array between callbacks.
+    /// Returns a copy: Slurm replaces its own array between callbacks.
     [[nodiscard]] Environment environment() const;
     [[nodiscard]] std::vector<std::string> program() const;
 
-    /// False when Slurm refused.
+    /// Returns false if Slurm refused.
     bool set_variable(const std::string& name, const std::string& value);
     bool unset_variable(const std::string& name);
 
-    /// Whether this Slurm can put words in front of a task's command (23.11 and newer).
+    /// Returns true if this Slurm can put words in front of a task's command (23.11 and newer).
     [[nodiscard]] static bool can_prepend();
-    /// In task_init; false when Slurm refused.
+    /// Call in task_init. Returns false if Slurm refused.
     bool prepend(const std::vector<std::string>& words);
 
     /// Registers --rdma-nccl[=...] with this callback.
@@ -61,9 +61,9 @@ private:
     spank_t spank_;
 };
 
-/// To the user's stderr, one call per line, each starting with "rdma-nccl: ".
+/// Writes to the user's stderr, one call per line, each starting with "rdma-nccl: ".
 void tell_user(std::string_view text);
-/// To slurmd's or srun's log at debug level.
+/// Writes to slurmd's or srun's log at debug level.
 void tell_log(std::string_view text);
 
 } // namespace rdma_nccl

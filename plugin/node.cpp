@@ -29,9 +29,9 @@
 
 namespace rdma_nccl {
 
-/// What came of writing the hosts files, where the user's directory may be one that hangs.
+/// The result of writing the hosts files. It is a message because a child writes them: the user's directory may hang.
 struct WrittenHosts {
-    std::string directory; ///< empty: none
+    std::string directory; ///< empty: no files
     std::string problem;
 };
 
@@ -50,12 +50,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = ExchangeClient::Clock;
 
-/// For all of user_init. Slurm cannot end a step in it, and drains a node on which a step cannot be ended for
-/// UnkillableStepTimeout, 60 s by default.
+/// The limit for all of user_init. Slurm cannot end a step during it, and drains a node on which a step cannot be ended
+/// for UnkillableStepTimeout, 60 s by default.
 constexpr seconds time_to_start(45);
-/// Of them, what follows the exchange may take: Slurm and the name service are asked when it has failed.
+/// The part of it reserved for what follows the exchange: if that failed, Slurm and the name service are asked.
 constexpr seconds time_behind_exchange(5);
-constexpr seconds time_for_slurmctld(3); // at least, of those
+constexpr seconds time_for_slurmctld(3); // at least, of the reserved part
 constexpr milliseconds patience_with_files(5000);
 constexpr milliseconds timeout_of_slurmctld(5000);
 
@@ -63,8 +63,8 @@ void tell(const NodeState& state, std::string_view text) {
     tell_user(format_text("{}: {}", state.facts.host_name, text));
 }
 
-/// Applies `variables` only where `now` differs: Slurm clears 256 KiB for each variable that it sets
-/// (src/common/env.c, setenvpf). False when it refused one.
+/// Applies `variables` only where `now` differs: Slurm clears 256 KiB for each variable that it sets (src/common/env.c,
+/// setenvpf). Returns false if Slurm refused one.
 bool apply_variables(Host& host, const Environment& now, const std::vector<Variable>& variables) {
     bool good = true;
     for (const auto& variable : variables) {
@@ -78,7 +78,7 @@ bool apply_variables(Host& host, const Environment& now, const std::vector<Varia
     return good;
 }
 
-/// Those of the plan, which may be printed, and the one that may not.
+/// Returns the plan's variables, which may be printed, and the tasks' key, which must not be.
 std::vector<Variable> variables_of(const NodeState& state) {
     auto variables = state.plan.variables;
     if (!state.tasks_key.empty()) {
@@ -92,7 +92,7 @@ void mark(Host& host, const NodeState& state, const std::vector<Variable>& varia
     (void)host.set_variable(std::string(marker_variable), marker_value(state.facts.step.name(), variables));
 }
 
-/// A task 0; of a heterogeneous step every component has one.
+/// Returns true if a task 0 is here. In a heterogeneous step every component has one.
 bool has_task_zero(const Host& host) {
     const std::uint32_t tasks = host.local_task_count().value_or(0);
     for (std::uint32_t local = 0; local < tasks; ++local) {
@@ -103,8 +103,8 @@ bool has_task_zero(const Host& host) {
     return false;
 }
 
-/// Whether task 0 of the step is on this node. In a heterogeneous step every component has a task 0 of its own here, so
-/// the name from the step layout decides, where node names are host names.
+/// Returns true if task 0 of the step is on this node. In a heterogeneous step every component has its own task 0, so
+/// the name in the step layout decides if node names are host names.
 bool hosts_rank_zero(const Host& host, const NodeFacts& facts) {
     const auto& nodes = facts.step.nodes;
     const bool named = std::find(nodes.begin(), nodes.end(), facts.host_name) != nodes.end();
@@ -114,7 +114,7 @@ bool hosts_rank_zero(const Host& host, const NodeFacts& facts) {
     return has_task_zero(host);
 }
 
-/// One line in the normal case, from the head node; a node with a problem of its own says so in one line too.
+/// Normally prints one line, from the head node. A node with a problem of its own also prints one line.
 void report(const NodeState& state) {
     const unsigned verbose = state.settings.verbose;
     if (verbose == 0) {
@@ -128,7 +128,7 @@ void report(const NodeState& state) {
     } else if (state.has_rank_zero && !state.told_by_srun) {
         tell(state, plan_summary(state.plan, state.facts.step));
     }
-    std::vector<std::string> own_warnings; // srun has told the others, of all nodes together
+    std::vector<std::string> own_warnings; // srun has reported the others, for all nodes together
     std::copy_if(state.warnings.begin(), state.warnings.end(), std::back_inserter(own_warnings),
                  [&told = state.told_warnings](const std::string& warning) {
                      return std::find(told.begin(), told.end(), warning) == told.end();
@@ -147,7 +147,7 @@ void report(const NodeState& state) {
     }
 }
 
-/// A site that has the plugin on for every step has steps that need no RDMA: they hear nothing of it unless they ask.
+/// Returns false for steps that need no RDMA: if the site enables the plugin for every step, these get no warnings.
 bool is_worth_a_warning(const NodeState& state) {
     return asked_by_user(state.settings) || state.settings.strict || !state.facts.fabric.hcas.empty();
 }
@@ -160,11 +160,11 @@ TaskFacts task_facts(const NodeState& state, const Host& host, const Environment
     return task_facts(now, state.facts.step, ids, count_allowed_cpus(), state.facts.allowed_cpus);
 }
 
-/// Rank 0's own node is the one that can tell whether MASTER_ADDR is right.
+/// Only rank 0's own node can tell whether MASTER_ADDR is right.
 std::optional<std::string> verify_rank_zero(const NodeState& state) {
     const auto address = IpAddress::parse(state.plan.master_address());
     if (!address) {
-        return std::nullopt; // none, or a name that the user gave: the resolver's business
+        return std::nullopt; // none, or a name that the user gave: up to the resolver
     }
     return verify_head(*address, state.facts.host_name, state.facts.fabric.netdevs);
 }
@@ -180,7 +180,7 @@ void tell_task_details(const NodeState& state, const TaskFacts& task, const std:
     tell(state, format_text("task {}:{}", task.rank, text));
 }
 
-/// What concerns all tasks alike, once: from task 0. Who asked for details of all nodes gets each task's place, too.
+/// Reports what concerns all tasks alike once, from task 0. With verbose=3 also reports each task's place.
 void tell_placement(const NodeState& state, const TaskFacts& task, const Environment& now,
                     const std::optional<NodePlacement>& placed) {
     if (task.rank == 0 && state.settings.verbose >= 1 && is_worth_a_warning(state)) {
@@ -206,20 +206,20 @@ void tell_placement(const NodeState& state, const TaskFacts& task, const Environ
     }
 }
 
-/// For one thing that may hang.
+/// Returns the time limit for one operation that may hang.
 milliseconds left_of(Clock::time_point deadline) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     return std::clamp(left, milliseconds(1), usual_patience);
 }
 
-/// Many nodes whose exchange failed must not ask slurmctld at the same moment: each has its millisecond.
+/// Nodes whose exchange failed must not all ask slurmctld at once: each waits its node id in milliseconds.
 void take_turn(const Host& host, Clock::time_point deadline) {
     constexpr milliseconds longest(10'000);
     const auto turn = std::min(milliseconds(host.node_id().value_or(0)), longest);
     std::this_thread::sleep_until(std::min(Clock::now() + turn, deadline - time_for_slurmctld));
 }
 
-/// Empty where Slurm does not say.
+/// Returns an empty result if Slurm does not say.
 SlurmsStep ask_about(const Step& step, Clock::time_point deadline) {
     constexpr seconds longest(15); // slurmctld's own limit, MessageTimeout, is 10
     return ask_slurm(step.job_id, step.step_id, step.heterogeneous)
@@ -227,8 +227,8 @@ SlurmsStep ask_about(const Step& step, Clock::time_point deadline) {
         .value_or(SlurmsStep());
 }
 
-/// srun's note reaches the nodes of one component of a heterogeneous step only (srun.c, _launch_one_app). A node
-/// without it asks Slurm as srun did; other steps never come here.
+/// srun's note reaches the nodes of only one component of a heterogeneous step (srun.c, _launch_one_app). A node
+/// without it asks Slurm as srun did. Other steps never need this.
 void add_missing_note(Environment& environment, const Step& step, Clock::time_point deadline) {
     if (step.note) {
         return;
@@ -239,8 +239,8 @@ void add_missing_note(Environment& environment, const Step& step, Clock::time_po
     }
 }
 
-/// On the node where rank 0 may be: takes the ports, and makes them those of the plan. What could not be held is the
-/// head's matter only, so it is kept apart until it is known who that is.
+/// On a node that may have rank 0: holds the ports and puts them into the plan. Ports that cannot be held matter only
+/// on the head, so these warnings are kept apart until the head is known.
 void hold_ports_of_step(NodeState& state, const Host& host, BlockChoice choice) {
     if (!state.settings.hold || !has_task_zero(host) || state.facts.step.job_id == 0) {
         return;
@@ -263,7 +263,7 @@ void release_ports(NodeState& state) {
     state.port_warnings.clear();
 }
 
-/// The node with task 0 knows its own name; the others cannot tell which it is before the nodes have agreed.
+/// The node with task 0 knows its own name. The others do not know which node that is before the nodes agree.
 void name_own_head(NodeState& state, const Host& host) {
     if (has_task_zero(host) && !state.settings.head.suffix.empty()) {
         state.facts.head_node = {node_name(host, state.facts), "has task 0", true};
@@ -272,7 +272,7 @@ void name_own_head(NodeState& state, const Host& host) {
     }
 }
 
-/// Where srun waits for the step's nodes, and by what they know each other.
+/// Returns where srun waits for the step's nodes, and the key by which they know each other.
 std::optional<ExchangeOffer> find_offer(const Settings& settings, const Environment& environment,
                                         const std::optional<Key>& key) {
     const auto endpoint = read_endpoint(environment.get(endpoint_variable).value_or(""));
@@ -284,7 +284,7 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
     const auto& step = state.facts.step;
     if (!offer) {
         ExchangeResult result;
-        if (step.node_count > 1 && state.settings.exchange && !noted) { // else srun had its reasons, and told them
+        if (step.node_count > 1 && state.settings.exchange && !noted) { // else srun had its reasons and reported them
             result.failure = "the step's srun has no rdma-nccl plugin";
         }
         return result;
@@ -314,7 +314,7 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
     return result;
 }
 
-/// Without agreement the head is as srun or Slurm tell it.
+/// Without an agreement, takes the head from srun or Slurm.
 void plan_head_alone(NodeState& state, const Host& host, const ExchangeResult& exchanged, Clock::time_point deadline) {
     auto& facts = state.facts;
     facts.head_is_to_be_agreed = false;
@@ -334,7 +334,7 @@ void plan_head_alone(NodeState& state, const Host& host, const ExchangeResult& e
     resolve_head(facts, state.settings, left_of(deadline));
 }
 
-/// Those that rank 0 may listen at; none on other nodes.
+/// Returns the ports that rank 0 may listen at; none on other nodes.
 std::vector<std::uint16_t> ports_of_rank_zero(const NodeState& state) {
     std::vector<std::uint16_t> ports;
     const auto& block = state.plan.port;
@@ -352,7 +352,7 @@ std::vector<std::uint16_t> ports_of_rank_zero(const NodeState& state) {
     return ports;
 }
 
-/// Where the ports could not be held, another user may listen there before the ranks do.
+/// If the ports could not be held, another user may listen there before the ranks do.
 void judge_listeners(NodeState& state) {
     const auto ports = ports_of_rank_zero(state);
     if (ports.empty()) {
@@ -371,14 +371,14 @@ void judge_listeners(NodeState& state) {
     }
 }
 
-/// The plan as it is after the exchange, or without one; who has rank 0, and what there is to warn of.
+/// Makes the final plan after the exchange, or without one. Decides who has rank 0 and what to warn about.
 void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged, bool was_offered,
             Clock::time_point deadline) {
     const auto note = state.facts.step.note;
     state.facts.agreement = exchanged.agreement;
     state.facts.unequal_gpus = exchanged.unequal_gpus || (note && note->unequal_gpus);
     if (was_offered && !exchanged.agreement) {
-        // The others take the ports that every node can work out, so this one may not have moved on.
+        // The other nodes use the ports that every node can derive, so this one must not have moved to others.
         release_ports(state);
         plan_head_alone(state, host, exchanged, deadline);
         state.plan = make_plan(state.facts, state.settings);
@@ -411,9 +411,9 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged,
     }
 }
 
-/// hosts=mount: asks for the step's nodes before they agree, as long as the step runs on all of them:
-/// slurmctld forgets a component of a heterogeneous step that has ended. We trust only the ids from Slurm, not the
-/// step's environment: it is the user's.
+/// hosts=mount: asks Slurm for the step's nodes before these agree, while the step still runs on all of them: slurmctld
+/// forgets a component of a heterogeneous step that has ended. Trusts only the ids from Slurm, not the step's
+/// environment, which the user controls.
 std::optional<ChildValue<SlurmsStep>> ask_for_nodes(const Settings& settings, const Host& host, bool heterogeneous) {
     if (settings.hosts != HostsChoice::Mount || !settings.hosts_mount_allowed) {
         return std::nullopt;
@@ -435,7 +435,7 @@ void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts, 
     }
 }
 
-/// hosts=file and hosts=mount.
+/// Writes the files of hosts=file and hosts=mount.
 void write_hosts(NodeState& state, const Host& host, HostsTable hosts, std::optional<ChildValue<SlurmsStep>>& asked,
                  Clock::time_point deadline) {
     if (state.settings.hosts == HostsChoice::Off) {
@@ -475,7 +475,7 @@ void write_hosts(NodeState& state, const Host& host, HostsTable hosts, std::opti
     add(hostfile_variable, state.hosts_files->hostfile());
 }
 
-/// verify=full: NCCL's logs, which are read at the end.
+/// verify=full: makes NCCL write logs, which are read at the end.
 void add_logs(NodeState& state) {
     if (state.settings.verify != VerifyChoice::Full || !state.sockets.srun) {
         return;
@@ -494,7 +494,7 @@ void add_logs(NodeState& state) {
     override_variables(state.plan.variables, variables.take());
 }
 
-/// NCCL's logs taken back.
+/// Returns the variables that undo add_logs().
 std::vector<Variable> without_logs(const NodeState& state) {
     std::vector<Variable> variables;
     for (const auto name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
@@ -507,7 +507,7 @@ std::vector<Variable> without_logs(const NodeState& state) {
     return variables;
 }
 
-/// Once, before the first task runs.
+/// Starts the evidence process once, before the first task runs.
 void start_evidence(NodeState& state) {
     const bool watches_ports = state.settings.strict && state.has_rank_zero;
     const bool wanted =
@@ -525,7 +525,7 @@ void start_evidence(NodeState& state) {
     }
 }
 
-/// As the user, for good: what lies there may be changed by the user at any time.
+/// Runs `work` in a child as the user, for good: the user may change these files at any time.
 void as_user(const StepUser& user, const std::function<void()>& work) {
     (void)run_in_child(patience_with_files, [&] {
         if (become(user.uid, user.gid)) {
@@ -540,7 +540,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     const auto deadline = Clock::now() + time_to_start;
     Environment environment = host.environment();
     for (const auto name : {note_variable, endpoint_variable, step_key_variable}) {
-        (void)host.unset_variable(std::string(name)); // for us, not for the program, a shell or a step inside
+        (void)host.unset_variable(std::string(name)); // only for us, not for the program, a shell or a step inside
     }
     const auto step_id = host.step_id();
     if (!step_id || *step_id >= first_special_step) {
@@ -576,7 +576,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         tell_log(state.plan.leave_alone_why);
         return std::nullopt;
     }
-    auto asked = ask_for_nodes(state.settings, host, state.facts.step.heterogeneous); // while the nodes agree
+    auto asked = ask_for_nodes(state.settings, host, state.facts.step.heterogeneous); // runs while the nodes agree
     const bool movable = offer || state.facts.step.node_count == 1;
     hold_ports_of_step(state, host, movable ? BlockChoice::Movable : BlockChoice::Fixed);
     if (offer) {
@@ -586,7 +586,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     settle(state, host, exchanged, offer.has_value(), deadline);
     prepare_placement(state, host);
     if (state.settings.memlock == MemlockChoice::Raise) {
-        // After task_init, Slurm puts the limit of the shell that submitted over the one that we raise (ulimits.c).
+        // After task_init, Slurm replaces the limit that we raise by that of the shell that submitted (ulimits.c).
         (void)host.unset_variable("SLURM_RLIMIT_MEMLOCK");
     }
     write_hosts(state, host, exchanged.hosts, asked, deadline);
@@ -645,15 +645,14 @@ int node_start_task(const NodeState& state, Host& host) {
     auto all = variables_of(state);
     override_variables(all, variables);
     if (!state.log_directory.empty() && ::access(state.log_directory.c_str(), W_OK) != 0) {
-        // A /tmp of the job's own (job_container/tmpfs, a container): NCCL would write to standard output instead.
+        // The job has its own /tmp (job_container/tmpfs, a container): NCCL would write to standard output instead.
         override_variables(all, without_logs(state));
         if (task.local_rank == 0) {
             tell(state, format_text("warning: verify=full: the tasks do not see {}: without NCCL's logs",
                                     state.log_directory));
         }
     }
-    // Once more for all: a container plugin may have put its image's variables over ours meanwhile
-    // (facts/launchers.md 4.5).
+    // Once more for all: by now a container plugin may have replaced our values by its image's.
     (void)apply_variables(host, now, all);
     mark(host, state, all);
     tell_task_details(state, task, variables);
@@ -674,8 +673,7 @@ int node_start_task(const NodeState& state, Host& host) {
     if (!state.settings.strict || !fault) {
         return 0;
     }
-    if (task.local_rank == 0 &&
-        (!state.told_by_srun || state.has_rank_zero)) { // else the reason is known, from all nodes
+    if (task.local_rank == 0 && (!state.told_by_srun || state.has_rank_zero)) { // else srun has reported the reason
         tell(state, format_text("strict: the step is ended: {}", *fault));
     }
     return -1;

@@ -12,8 +12,8 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Slurm numbers cores socket by socket, as the tree does. A node that is configured with other cores than it has
-/// cannot be understood so.
+/// Slurm numbers cores socket by socket, as the tree does. Returns an empty set if the step has a core that the tree
+/// lacks: the node is configured with other cores than it has.
 CpuSet cpus_of_cores(const std::string& list, const Topology& topology) {
     CpuSet cpus;
     const auto numbers = CpuSet::parse_list(list);
@@ -26,8 +26,8 @@ CpuSet cpus_of_cores(const std::string& list, const Topology& topology) {
     return cpus;
 }
 
-/// What Slurm lets the tasks use. Without cpusets and task/affinity a mask is more than the step was given, other jobs'
-/// cores too: then the cores of the step stand in its place.
+/// Returns the CPUs that Slurm lets each task use. Without cpusets and task/affinity a mask has more than the step was
+/// given, even other jobs' cores: then uses the step's cores instead.
 std::vector<CpuSet> allowed_masks(const NodeState& state) {
     auto masks = state.masks->all();
     for (auto& mask : masks) {
@@ -64,7 +64,7 @@ std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts&
     if (task.local_rank >= masks.size()) {
         return std::nullopt;
     }
-    // Another plugin may have bound the task since Slurm did: then that is what somebody wants.
+    // Another plugin may have bound the task after Slurm: keep that choice.
     const bool as_slurm_left_it = state.masks->all()[task.local_rank] == read_affinity();
     return place_ranks(state.facts, state.plan, as_slurm_left_it ? state.settings.bind : BindChoice::Off,
                        state.topology.value_or(Topology()), std::move(masks),
@@ -74,7 +74,7 @@ std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts&
 void bind_task(const NodeState& state, const TaskFacts& task, const NodePlacement& placed) {
     const auto bound = bind_self(binding_of(placed, placed.own));
     const unsigned verbose = state.settings.verbose;
-    if (!bound && (verbose >= 3 || (verbose >= 1 && task.local_rank == 0))) { // the others have the same trouble
+    if (!bound && (verbose >= 3 || (verbose >= 1 && task.local_rank == 0))) { // the other tasks have the same problem
         tell_user(format_text("{}: warning: rank {} {}", state.facts.host_name, task.rank, bound.error().message));
     }
 }

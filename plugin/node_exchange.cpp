@@ -18,9 +18,9 @@ namespace {
 using Clock = ExchangeClient::Clock;
 using std::chrono::seconds;
 
-/// srun listens before it launches the step: whoever does not reach it by now has a firewall in between.
+/// srun listens before it launches the step: a node that cannot connect by then is behind a firewall.
 constexpr seconds most_to_connect(10);
-/// srun's own limit is told to all; the nodes' comes after it.
+/// srun reports the end of its own limit to all; the nodes' limit ends this much later.
 constexpr seconds margin(8);
 
 } // namespace
@@ -71,7 +71,7 @@ ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport repor
                                     const Settings& settings, Clock::time_point deadline, StepSockets& sockets) {
     ExchangeResult result;
     const auto start = Clock::now();
-    // srun's wish is of the step's environment, where a user may write anything: it can only shorten the wait.
+    // srun's limit comes from the step's environment, which the user controls: it can only shorten the wait.
     const auto limit = start + seconds(std::min(offer.endpoint.seconds, settings.exchange_seconds));
     std::optional<ReachListener> listener;
     if (with_task_zero && report.block) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What slurmstepd keeps of a step while it runs: the ports it holds, the connection to srun, the files it wrote.
+// A node's exchange with srun, and the sockets that slurmstepd keeps while the step runs.
 #pragma once
 
 #include "lib/exchange_client.h"
@@ -15,16 +15,16 @@
 
 namespace rdma_nccl {
 
-/// Sockets of this process. Where user_init runs in a process of its own (SlurmdParameters=contain_spank, Slurm 24.05:
-/// clone(2) with the memory, but not the files, of slurmstepd), their numbers mean nothing afterwards: then all of it
-/// ends with that process, and this forgets them.
+/// Sockets of this process. If user_init runs in a process of its own (SlurmdParameters=contain_spank, Slurm 24.05:
+/// clone(2) with the memory, but not the files, of slurmstepd), the descriptors are invalid afterwards. The sockets
+/// then end with that process, and this object forgets them.
 class StepSockets {
 public:
     StepSockets();
     StepSockets(StepSockets&& other) noexcept;
     ~StepSockets();
 
-    /// Whether they are of the process that asks.
+    /// Returns true if the sockets belong to the calling process.
     [[nodiscard]] bool ours() const;
 
     std::vector<UniqueFd> held_ports;
@@ -35,31 +35,31 @@ private:
     int process_;
 };
 
-/// How an exchange went.
+/// The result of an exchange.
 struct ExchangeResult {
     std::optional<Agreement> agreement;
     HostsTable hosts;
-    std::optional<std::string> failure; ///< why there is no agreement; absent also where none was wanted
-    bool srun_is_gone = false;          ///< then the step ends, and nothing is asked of Slurm for it
-    bool told_by_srun = false;          ///< the failure
+    std::optional<std::string> failure; ///< why there is no agreement; also absent if none was wanted
+    bool srun_is_gone = false;          ///< the step is about to end: do not ask Slurm about it
+    bool told_by_srun = false;          ///< srun has reported the failure
     bool unequal_gpus = false;
-    std::string head_node; ///< without agreement: what srun knows from Slurm
+    std::string head_node; ///< without agreement: the head as srun knows it from Slurm
     std::optional<IpAddress> head;
 };
 
-/// What an exchange needs to begin.
+/// The input of an exchange.
 struct ExchangeOffer {
     ExchangeEndpoint endpoint;
-    Key key; ///< the step's
+    Key key; ///< the step's key
 };
 
-/// Reports this node and waits for the answer, until `deadline` at the latest. `with_task_zero`: it also answers the
-/// others' connection tests.
+/// Reports this node and waits for the answer, until `deadline` at the latest. With `with_task_zero`, also answers the
+/// other nodes' connection tests.
 ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport report, bool with_task_zero,
                                     const Settings& settings, ExchangeClient::Clock::time_point deadline,
                                     StepSockets& sockets);
 
-/// Slurm's name of this node.
+/// Returns Slurm's name of this node.
 std::string node_name(const Host& host, const NodeFacts& facts);
 
 } // namespace rdma_nccl

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slurm's headers, and everything that differs between its releases. The only file that knows a Slurm version.
+// Slurm's headers, and everything that differs between its releases. No other file depends on Slurm's version.
 #pragma once
 
 extern "C" {
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-// These exist in libslurm, which srun has loaded; a host without them (another SPANK implementation) leaves them
+// libslurm, which srun has loaded, has these functions. In a host without them (another SPANK implementation) they are
 // null.
 // NOLINTBEGIN(readability-redundant-declaration): they add the attribute
 extern decltype(slurm_job_step_layout_get) slurm_job_step_layout_get __attribute__((weak));
@@ -17,12 +17,12 @@ extern decltype(slurm_load_job) slurm_load_job __attribute__((weak));
 extern decltype(slurm_free_job_info_msg) slurm_free_job_info_msg __attribute__((weak));
 // NOLINTEND(readability-redundant-declaration)
 
-// SrunPortRange as slurm.conf has it, first and last port, or null; in libslurm, but in no public header (20.11
-// to 26.05: slurm_protocol_api.c). To ask slurmctld for all of slurm.conf would cost each step a millisecond or more.
+// Returns SrunPortRange of slurm.conf (first and last port) or null. In libslurm, but in no public header (20.11 to
+// 26.05: slurm_protocol_api.c). Asking slurmctld for all of slurm.conf would cost each step a millisecond or more.
 extern uint16_t* slurm_get_srun_port_range() __attribute__((weak));
 
-// In spank.h since 23.11; only from task_init_privileged and task_init (src/common/spank.c). Declared here, so that a
-// plugin that was built for an older release has it under a newer one.
+// In spank.h since 23.11; callable only in task_init_privileged and task_init (src/common/spank.c). Declared here so
+// that a plugin built for an older release can use it under a newer one.
 extern spank_err_t spank_prepend_task_argv(spank_t spank, int argc, const char* argv[]) __attribute__((weak));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spawn=on: `rdma-nccl run` in front of the user's program.
+// spawn=on: puts `rdma-nccl run` in front of the user's program.
 #pragma once
 
 #include "lib/environment.h"
@@ -18,9 +18,9 @@ inline constexpr std::string_view spawn_needs_newer_slurm =
 
 std::string too_many_tasks_to_spawn(unsigned tasks, unsigned nodes);
 
-/// task_init: puts `rdma-nccl run` in front. Returns why the task must not run; it would be one rank where there ought
-/// to be one per GPU. The command is the one that was installed with the plugin, else the first along PATH of the task,
-/// which sees its container's files here.
+/// task_init: puts `rdma-nccl run` in front of the program. On failure returns why the task must not run: it would be
+/// one rank instead of one per GPU. Uses the command that was installed with the plugin, else the first one in the
+/// task's PATH; the task sees its container's files here.
 std::optional<std::string> spawn_ranks(const TaskFacts& task, const Environment& now, Host& host);
 
 } // namespace rdma_nccl

@@ -33,21 +33,21 @@ constexpr char has_begun = 'b';
 constexpr char settles = 's';
 constexpr milliseconds patience_with_beginning(250); // a driver may hang; the tasks wait no longer than this
 
-/// A signal for the step's tasks may reach this process, too, where Slurm finds them by their parents.
+/// A signal for the step's tasks may also reach this process if Slurm finds them by their parents.
 void ignore_signals() {
     sigset_t all{};
     (void)::sigfillset(&all);
     (void)::sigprocmask(SIG_SETMASK, &all, nullptr);
 }
 
-/// slurmstepd, and its thread that starts the tasks.
+/// slurmstepd, and the thread in it that starts the tasks.
 struct Parent {
     pid_t process = 0;
     pid_t thread = 0;
 };
 
-/// Whether that thread has a child but this process: where a launch fails midway, nobody says that the step has ended.
-/// True where the kernel does not tell (CONFIG_PROC_CHILDREN).
+/// Returns true if that thread has a child other than this process: if a launch fails midway, nothing else shows that
+/// the step has ended. Also true if the kernel does not list children (CONFIG_PROC_CHILDREN).
 bool has_tasks(const Parent& slurmstepd) {
     const auto root = Root::open("/");
     const auto text =
@@ -55,7 +55,7 @@ bool has_tasks(const Parent& slurmstepd) {
     return !text || split_words(*text).size() > 1;
 }
 
-/// Tells srun of each stranger at the step's ports, once.
+/// Reports each stranger at the step's ports to srun, once.
 class PortWatch {
 public:
     PortWatch(const EvidenceTask& task, ExchangeClient& srun) : task_(task), srun_(srun) {}
@@ -63,7 +63,7 @@ public:
     void look() {
         const auto listeners = task_.ports.empty() ? std::vector<PortListener>()
                                                    : find_listeners(task_.ports).value_or(std::vector<PortListener>());
-        constexpr std::size_t most_alarms = 8; // of one who opens sockets for ever
+        constexpr std::size_t most_alarms = 8; // a user may open any number of sockets
         for (const auto& stranger : strangers(listeners, task_.uid)) {
             if (told_.size() < most_alarms && told_.insert(stranger.inode).second) {
                 (void)srun_.send_alarm(stranger_text(stranger));
@@ -74,11 +74,11 @@ public:
 private:
     const EvidenceTask& task_;
     ExchangeClient& srun_;
-    std::set<std::uint32_t> told_; ///< sockets
+    std::set<std::uint32_t> told_; ///< inodes of reported sockets
 };
 
-/// False when the step is not to be reported: slurmstepd has closed its end, is gone, or has had no tasks for two
-/// looks.
+/// Returns false if the step must not be reported: slurmstepd has closed its end or is gone, or the step had no tasks
+/// for two looks.
 bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstepd, int control) {
     unsigned empty_looks = 0;
     for (;;) {
@@ -106,7 +106,7 @@ void watch_as_user(const EvidenceTask& task, const Parent& slurmstepd, int contr
     if (!become(task.uid, task.gid)) {
         return;
     }
-    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL); // behind setuid(2), which takes it back
+    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL); // after setuid(2), which resets it
     const auto root = Root::open(task.root);
     if (!root || ::getppid() != slurmstepd.process) {
         return;
@@ -138,7 +138,7 @@ std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, 
     }
     UniqueFd control(ends[0]);
     const UniqueFd other(ends[1]);
-    // No gettid() before glibc 2.30. The callback comes in the thread that has forked the task.
+    // No gettid() before glibc 2.30. Slurm calls us in the thread that forked the task.
     const Parent slurmstepd{::getpid(), static_cast<pid_t>(::syscall(SYS_gettid))};
     auto child = Child::start([&] { watch_as_user(task, slurmstepd, other.get(), srun); },
                               std::array{srun.descriptor(), other.get()});
@@ -151,12 +151,12 @@ std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, 
 }
 
 void EvidenceProcess::end_step() {
-    (void)::send(control_.get(), &end_of_step, 1, MSG_NOSIGNAL); // it may have been killed
+    (void)::send(control_.get(), &end_of_step, 1, MSG_NOSIGNAL); // the child may have been killed
     pollfd event{control_.get(), POLLIN, 0};
     const auto start = Clock::now();
     char byte = 0;
     milliseconds patience = patience_with_evidence;
-    // What it says first is that it had begun, where nobody has read that.
+    // The first byte is has_begun, which nobody has read yet.
     while (::poll(&event, 1, static_cast<int>(patience.count())) > 0 && ::read(control_.get(), &byte, 1) == 1) {
         patience = byte == settles ? patience_with_settling : patience;
     }

@@ -29,7 +29,7 @@ Layout load_component(std::uint32_t job_id, std::uint32_t step_id, std::uint32_t
     return {slurm_job_step_layout_get(&id), slurm_job_step_layout_free};
 }
 
-/// Adds the nodes of one component, whose ranks follow those of the ones before. False when the layout makes no sense.
+/// Adds the nodes of one component. Its ranks follow those of earlier ones. Returns false if the layout is invalid.
 bool add_component(StepLayout& step, const slurm_step_layout_t& layout, unsigned component, std::uint32_t& next_rank) {
     const auto names = expand_hostlist(layout.node_list == nullptr ? "" : layout.node_list);
     if (!names || names->size() != layout.node_cnt || layout.tids == nullptr || layout.tasks == nullptr) {
@@ -52,7 +52,7 @@ bool add_component(StepLayout& step, const slurm_step_layout_t& layout, unsigned
 
 using Jobs = std::unique_ptr<job_info_msg_t, decltype(&slurm_free_job_info_msg)>;
 
-/// One job, or the components of a heterogeneous one; nullptr where Slurm does not say.
+/// Returns one job, or the components of a heterogeneous one; nullptr if Slurm does not say.
 Jobs load_job(std::uint32_t job_id, std::uint16_t flags) {
     job_info_msg_t* message = nullptr;
     const bool can_ask = slurm_load_job != nullptr && slurm_free_job_info_msg != nullptr;
@@ -65,10 +65,10 @@ std::span<const job_info_t> jobs_of(const Jobs& message) {
                    : std::span<const job_info_t>();
 }
 
-/// The jobs of a heterogeneous one; `job_id` alone where Slurm does not say.
+/// Returns the jobs of a heterogeneous job, or only `job_id` if Slurm does not say.
 std::vector<std::uint32_t> load_component_jobs(std::uint32_t job_id) {
     const auto message = load_job(job_id, SHOW_ALL);
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> by_offset; // and for one component only that one comes
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> by_offset; // for one component only that one comes
     std::uint32_t leader = 0;
     for (const auto& record : jobs_of(message)) {
         leader = record.het_job_id;
@@ -84,7 +84,7 @@ std::vector<std::uint32_t> load_component_jobs(std::uint32_t job_id) {
     return jobs.empty() ? std::vector{job_id} : jobs;
 }
 
-/// A step over the components of a heterogeneous job: each has a layout of its own, under its own job.
+/// Loads a step over the components of a heterogeneous job. Each component has its own layout under its own job.
 StepLayout load_job_components(std::uint32_t job_id, std::uint32_t step_id) {
     StepLayout step;
     std::uint32_t next_rank = 0;
@@ -101,13 +101,13 @@ StepLayout load_job_components(std::uint32_t job_id, std::uint32_t step_id) {
     return step;
 }
 
-/// Asked for no component, slurmctld merges the layouts of all (slurm_step_layout_merge), and each has a task 0.
+/// Without a component number, slurmctld merges all layouts (slurm_step_layout_merge), and each of them has a task 0.
 bool is_merged(const StepLayout& step) {
     return std::count_if(step.nodes.begin(), step.nodes.end(),
                          [](const ExpectedNode& node) { return node.first_task == 0; }) > 1;
 }
 
-/// A step of one job: of one layout, or of several components, numbered from 0 on.
+/// Loads a step of one job: one layout, or several components numbered from 0.
 StepLayout load_step_components(std::uint32_t job_id, std::uint32_t step_id) {
     constexpr unsigned most_components = 128; // MAX_HET_JOB_COMPS
     StepLayout step;
@@ -150,7 +150,7 @@ std::string address_of(std::string& node) {
     return {};
 }
 
-/// Of a node's "gpu:a100:4(IDX:0-3),nic:2(IDX:0-1)".
+/// Counts the GPUs in a node's text like "gpu:a100:4(IDX:0-3),nic:2(IDX:0-1)".
 unsigned count_gpus(std::string_view text) {
     unsigned count = 0;
     while (!text.empty()) {
@@ -170,7 +170,7 @@ bool host_has_libslurm() {
            slurm_load_node_single != nullptr && slurm_free_node_info_msg != nullptr;
 }
 
-/// All but the head's address; without nodes when Slurm does not say.
+/// Loads all but the head's address. Returns no nodes if Slurm does not say.
 StepLayout load_nodes(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
     if (!host_has_libslurm()) {
         return {};
@@ -192,7 +192,7 @@ ChildValue<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bo
         }
         return step;
     };
-    // A log file of Slurm's, closed, would make room for a connection to slurmctld, and the log's lines would go there.
+    // If Slurm's log file were closed, a connection to slurmctld would reuse its number, and log lines would go there.
     return ChildValue<SlurmsStep>::start(ask, {}, Inherit::All);
 }
 

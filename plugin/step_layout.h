@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What slurmctld knows of a step, by a few RPCs in srun, whose number does not grow with the nodes; with hosts=mount
-// also by one on each node.
+// Asks slurmctld about a step with a few RPCs in srun, whose number does not grow with the nodes; with hosts=mount also
+// with one on each node.
 #pragma once
 
 #include "lib/child_value.h"
@@ -16,24 +16,24 @@
 
 namespace rdma_nccl {
 
-/// Exact also for arbitrary, heterogeneous and topology-aware layouts.
+/// The layout of a step. Exact also for arbitrary, heterogeneous and topology-aware layouts.
 struct StepLayout {
     std::vector<ExpectedNode> nodes; ///< of all components, in the order of their first ranks
-    unsigned component = 0;          ///< the one that was asked about
+    unsigned component = 0;          ///< the component that was asked about
     std::string head_address;        ///< NodeAddr of rank 0's node, a name or a numeric address
 
     [[nodiscard]] const ExpectedNode& head() const { return nodes.front(); }
 };
 
-/// nullopt when Slurm does not say. `heterogeneous_job`: other components have jobs of their own, which are asked, too;
-/// whether they are part of the step is not certain then.
+/// Returns nullopt if Slurm does not say. `heterogeneous_job`: the other components have jobs of their own, which are
+/// asked too; it is then uncertain whether they are part of the step.
 std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
 
-/// What a node has to know of its step's layout.
+/// The part of its step's layout that a node needs.
 struct SlurmsStep {
     std::vector<std::string> nodes; ///< in the order of their ranks
     std::string head_node;
-    std::string head_address; ///< numeric; empty: not known
+    std::string head_address; ///< numeric; empty: unknown
 };
 
 template<>
@@ -46,20 +46,21 @@ void fields(auto& f, Is<SlurmsStep> auto& m) {
     f("head_address", m.head_address);
 }
 
-/// load_step_layout() in a child of slurmstepd: slurmctld may be busy, and the name service may hang. finish()
+/// Runs load_step_layout() in a child of slurmstepd: slurmctld may be busy, and the name service may hang. finish()
 /// returns no nodes if Slurm does not answer.
 ChildValue<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
 
-/// A note that says so, with a numeric address that other nodes can use, if the node's resolves to one.
+/// Returns a note with the head node of the layout and, if its address resolves to one, a numeric address that other
+/// nodes can use.
 StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optional<StepLayout>& layout);
 
-/// Whether the job is cancelled or has ended otherwise; false when Slurm does not say.
+/// Returns true if the job is cancelled or has ended otherwise; false if Slurm does not say.
 bool is_job_over(std::uint32_t job_id);
 
-/// Whether Slurm gave the nodes of this job different numbers of GPUs; false when it does not say.
+/// Returns true if Slurm gave the nodes of this job different numbers of GPUs; false if it does not say.
 bool load_gpus_differ(std::uint32_t job_id);
 
-/// SrunPortRange of slurm.conf; nullopt when it has none, or does not say.
+/// Returns SrunPortRange of slurm.conf, or nullopt if it has none or cannot be read.
 std::optional<PortRange> srun_port_range();
 
 } // namespace rdma_nccl

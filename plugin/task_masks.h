@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPUs that Slurm gave each task of the node. Slurm binds the tasks from slurmstepd, one after the other, before
-// any of them goes on; memory that they share brings what slurmstepd saw to all of them.
+// The CPUs that Slurm gave each task of the node. slurmstepd binds the tasks one after the other, before any of them
+// goes on. Shared memory makes the masks that it saw available to all tasks.
 #pragma once
 
 #include "lib/cpu_set.h"
@@ -16,7 +16,7 @@ namespace rdma_nccl {
 
 class TaskMasks {
 public:
-    /// Before the tasks are forked. nullopt when there is no memory for it.
+    /// Call before the tasks are forked. Returns nullopt if there is no memory or no task.
     static std::optional<TaskMasks> create(std::size_t tasks);
 
     TaskMasks(TaskMasks&& other) noexcept
@@ -30,9 +30,9 @@ public:
     TaskMasks& operator=(const TaskMasks&) = delete;
     ~TaskMasks();
 
-    /// In slurmstepd, once the task is bound.
+    /// Call in slurmstepd, once the task is bound.
     void record(std::size_t local_id, pid_t pid);
-    /// In a task: by local id; empty where nothing was recorded.
+    /// Call in a task. Returns the masks by local id; a mask that was not recorded is empty.
     [[nodiscard]] std::vector<CpuSet> all() const;
 
 private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TCP connection with its session. Nothing here blocks.
+// A TCP connection with its session. No function blocks.
 #pragma once
 
 #include "lib/net/session.h"
@@ -12,25 +12,25 @@ namespace rdma_nccl {
 
 class Connection {
 public:
-    /// `socket` is non-blocking.
+    /// `socket` must be non-blocking.
     Connection(UniqueFd socket, Session session) : socket_(std::move(socket)), session_(std::move(session)) {}
 
-    /// Reads what has come, up to a limit, so that one who sends fast does not keep all others waiting. False when the
-    /// connection is over; messages that came before can still be had.
+    /// Reads what has arrived, up to a limit, so that a fast sender does not delay all others. Returns false when the
+    /// connection is over; messages received before that remain available.
     bool read();
-    /// Writes what the socket takes now. False when the connection is over.
+    /// Writes what the socket accepts now. Returns false when the connection is over.
     bool write();
-    /// Why it is over, in words.
+    /// Returns the reason why the connection is over.
     [[nodiscard]] const std::string& why_over() const { return why_over_; }
 
     void send(SharedBody body) { session_.send(std::move(body)); }
     std::optional<std::string> next_message() { return session_.next_message(); }
     [[nodiscard]] bool is_proven() const { return session_.is_proven(); }
-    /// Whether write() has something to do once the socket takes more.
+    /// Returns true if write() has data to send once the socket accepts more.
     [[nodiscard]] bool wants_to_write() { return !session_.output().empty(); }
     [[nodiscard]] std::size_t unsent() const { return session_.unsent(); }
     [[nodiscard]] int fd() const { return socket_.get(); }
-    /// Without closing it: for a process that does not own the descriptor's number.
+    /// Gives up the socket without closing it: for a process that does not own the descriptor's number.
     void forget() { (void)socket_.release(); }
     UniqueFd take_socket() { return std::move(socket_); }
 

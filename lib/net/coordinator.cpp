@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int listener_id = 0; // in epoll's data; those of connections come after
+constexpr int listener_id = 0; // in epoll's data; connections have higher numbers
 constexpr std::chrono::seconds time_to_prove(5);
 constexpr milliseconds accept_pause(50);
 
@@ -90,7 +90,7 @@ std::vector<CoordinatorEvent> Coordinator::work() {
 }
 
 void Coordinator::accept_some() {
-    constexpr int most_at_a_time = 256; // then others get their turn
+    constexpr int most_at_a_time = 256; // then the connections get their turn
     for (int i = 0; i < most_at_a_time; ++i) {
         if (strangers_.size() >= rules_.expected_workers + rules_.most_strangers) {
             close(*strangers_.begin());
@@ -116,7 +116,7 @@ void Coordinator::accept_some() {
     }
 }
 
-/// Descriptors have run out: the oldest that is not known yet has to go, and the rest waits in the kernel's queue.
+/// Descriptors have run out: closes the oldest unproven connection, and leaves new ones in the kernel's queue.
 void Coordinator::pause_accepting(int error) {
     accept_error_ = error;
     if (!strangers_.empty()) {
@@ -137,7 +137,7 @@ void Coordinator::drop_strangers() {
 void Coordinator::serve(int id, unsigned events) {
     const auto found = connections_.find(id);
     if (found == connections_.end()) {
-        return; // closed by an event before this one
+        return; // an earlier event in this batch closed it
     }
     Peer& peer = found->second;
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
@@ -193,7 +193,7 @@ void Coordinator::send(int worker, SharedBody body) {
     }
     auto& peer = found->second;
     peer.connection.send(std::move(body));
-    if (!peer.watches_output) { // else the socket takes nothing now
+    if (!peer.watches_output) { // otherwise the socket accepts nothing now
         flush(worker, peer);
     } else if (peer.connection.unsent() > rules_.most_unsent) {
         lose(worker, "it takes no messages");
@@ -204,7 +204,7 @@ void Coordinator::close(int worker) {
     strangers_.erase(worker);
     const auto found = connections_.find(worker);
     if (found != connections_.end()) {
-        // A child may have a copy of the socket, which epoll(7) would go on to watch.
+        // A child process may have a copy of the socket, which epoll(7) would keep watching.
         (void)watch(found->second.connection.fd(), EPOLL_CTL_DEL, worker, 0);
         connections_.erase(found);
     }

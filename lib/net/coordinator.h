@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side that listens: one event loop (epoll) for any number of workers. It never waits by itself: its owner polls
-// fd() and calls work(). What comes over the network costs little and ends nothing: a connection that does not prove
-// within five seconds that it has the key is closed without a word, and of those the oldest make room for new ones.
+// The listening side: one event loop (epoll) for any number of workers. It never waits: its owner polls fd() and calls
+// work(). Input from strangers costs little and stops nothing: a connection that does not prove within five seconds
+// that it has the key is closed without an answer, and the oldest of these make room for new ones.
 #pragma once
 
 #include "lib/net/connection.h"
@@ -21,52 +21,52 @@ namespace rdma_nccl {
 struct CoordinatorEvent {
     enum class Kind {
         Joined,  ///< a worker has proved that it has the key
-        Message, ///< `body`
-        Lost,    ///< a worker that had joined is gone; `why`. Comes once, and nothing of it comes afterwards.
+        Message, ///< `body` has arrived
+        Lost,    ///< a joined worker is gone; `why` says why. Its last event.
     };
     Kind kind = Kind::Joined;
-    int worker = 0; ///< a number that is never used twice
+    int worker = 0; ///< never reused
     std::string body;
     std::string why;
 };
 
 struct CoordinatorRules {
     Key key;
-    std::string context;             ///< workers give the same one
-    bool adds_local_address = false; ///< to the context, as text: the one that the worker has to have dialled
-    bool ends_with_reset = false;    ///< connections leave no TIME_WAIT, in which the listening port could not be bound
-    std::size_t longest_message = 0; ///< from a worker
-    std::size_t most_unsent = SIZE_MAX; ///< for a worker that takes nothing: beyond, it is lost
-    std::size_t expected_workers = 0;   ///< so many may connect at the same time before one has proved anything,
-    std::size_t most_strangers = 1024;  ///< and so many more; then the oldest make room
+    std::string context;                ///< must be the same as the workers'
+    bool adds_local_address = false;    ///< to the context, as text: workers must have dialled it
+    bool ends_with_reset = false;       ///< no connection leaves a TIME_WAIT that keeps the port from being bound
+    std::size_t longest_message = 0;    ///< from a worker
+    std::size_t most_unsent = SIZE_MAX; ///< bytes; a worker that falls behind by more is lost
+    std::size_t expected_workers = 0;   ///< this many connections may be unproven at the same time,
+    std::size_t most_strangers = 1024;  ///< plus this many; then the oldest make room
 };
 
 class Coordinator {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// `listener` listens, and is non-blocking.
+    /// `listener` must be listening and non-blocking.
     static Result<Coordinator> make(UniqueFd listener, CoordinatorRules rules);
 
-    /// Readable when work() has something to do.
+    /// Returns the descriptor to poll: readable when work() has something to do.
     [[nodiscard]] int fd() const { return events_.get(); }
-    /// When work() has to be called at the latest; absent: only when fd() is readable.
+    /// Returns the latest time for the next call of work(); nullopt: not before fd() is readable.
     [[nodiscard]] std::optional<Clock::time_point> deadline() const;
-    /// Does what can be done now.
+    /// Does what can be done without waiting and returns what has happened.
     std::vector<CoordinatorEvent> work();
 
-    /// Never waits. Does nothing for a worker that is gone.
+    /// Never waits. Does nothing if the worker is gone.
     void send(int worker, SharedBody body);
     void send(int worker, std::string body) { send(worker, std::make_shared<const std::string>(std::move(body))); }
-    /// Ends its connection; no event tells of it.
+    /// Ends the worker's connection, without an event.
     void close(int worker);
     [[nodiscard]] bool has(int worker) const;
-    /// Of those who have not proved anything yet too.
+    /// Returns the number of connections, including unproven ones.
     [[nodiscard]] std::size_t connections() const { return connections_.size(); }
     [[nodiscard]] std::uint16_t port() const;
-    /// The descriptor that listens; -1 of one that was moved.
+    /// Returns the listening descriptor, or -1 if this object was moved from.
     [[nodiscard]] int listener() const { return listener_.get(); }
-    /// What the last accept(2) failed with for want of descriptors or memory; 0: it did not.
+    /// Returns the errno of the last accept(2) that failed for lack of descriptors or memory; 0 if none did.
     [[nodiscard]] int accept_error() const { return accept_error_; }
 
 private:
@@ -90,11 +90,11 @@ private:
     UniqueFd listener_;
     UniqueFd events_;
     CoordinatorRules rules_;
-    std::unordered_map<int, Peer> connections_; ///< by number
-    std::set<int> strangers_;                   ///< those who have proved nothing yet, the oldest first
+    std::unordered_map<int, Peer> connections_; ///< by worker number
+    std::set<int> strangers_;                   ///< workers without a proof, the oldest first
     std::vector<CoordinatorEvent> happened_;
     int next_id_;
-    std::optional<Clock::time_point> accepts_again_; ///< descriptors have run out: the listener rests until then
+    std::optional<Clock::time_point> accepts_again_; ///< descriptors have run out: accepts nothing until then
     int accept_error_ = 0;
 };
 

@@ -20,7 +20,7 @@ using Clock = Dialer::Clock;
 
 constexpr milliseconds stagger(250);
 constexpr milliseconds retry_after(200);
-constexpr unsigned most_failures = 3; // of an address that takes connections, and closes them
+constexpr unsigned most_failures = 3; // for an address that accepts connections and closes them
 
 bool has(const std::vector<IpAddress>& list, const IpAddress& address) {
     return std::find(list.begin(), list.end(), address) != list.end();
@@ -50,7 +50,7 @@ void DialAttempt::go_on() {
     } else if (!connection_->read()) {
         error_ = EPROTO;
     }
-    // Behind the proof this writes ours.
+    // This also sends our proof after the coordinator's.
     if (error_ == 0 && !connection_->write()) {
         error_ = EPROTO;
     }
@@ -104,7 +104,7 @@ void Dialer::note_failure(Try& one) {
                                  : std::strerror(code); // NOLINT(concurrency-mt-unsafe): glibc's is safe
     one.attempt.reset();
     one.next = Clock::now() + retry_after;
-    next_start_ = Clock::now(); // the others need not wait for this one
+    next_start_ = Clock::now(); // the other addresses need not wait after this failure
 }
 
 std::optional<Connection> Dialer::work() {
@@ -114,8 +114,7 @@ std::optional<Connection> Dialer::work() {
     for (int n = 0; n < count; ++n) {
         const auto i = static_cast<std::size_t>(ready.at(static_cast<std::size_t>(n)).data.u64);
         auto& one = tries_[i];
-        watch(i,
-              EPOLL_CTL_DEL); // go_on() may close it, and a child may have a copy, which epoll(7) would go on to watch
+        watch(i, EPOLL_CTL_DEL); // go_on() may close it, and epoll(7) would keep watching a child's copy
         one.attempt->go_on();
         if (one.attempt->error() != 0) {
             note_failure(one);

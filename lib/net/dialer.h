@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side that connects: tries the addresses of a coordinator until one proves that it has the key. It never waits by
-// itself; dial() does for those who have nothing else to do.
+// The connecting side: tries the addresses of a coordinator until one proves that it has the key. It never waits;
+// dial() does, for callers with nothing else to do.
 #pragma once
 
 #include "lib/ip.h"
@@ -16,22 +16,22 @@
 
 namespace rdma_nccl {
 
-/// One connection in the making, from connect(2) to the proof.
+/// One connection attempt, from connect(2) to the proof.
 class DialAttempt {
 public:
     DialAttempt(const IpAddress& address, std::uint16_t port, Session session);
 
-    /// To be polled for events(): output until the connection stands, then input. -1 when it has failed.
+    /// Returns the descriptor to poll for events(): output until TCP is connected, then input. -1 after a failure.
     [[nodiscard]] int fd() const { return connection_ ? connection_->fd() : -1; }
-    [[nodiscard]] short events() const; ///< of poll(2), and of epoll(7), which has the same ones
-    /// Something has happened at fd().
+    [[nodiscard]] short events() const; ///< flags of poll(2); epoll(7) has the same values
+    /// Call this when fd() is ready.
     void go_on();
     [[nodiscard]] bool is_proven() const { return connection_ && connection_->is_proven(); }
-    /// Whether TCP's connection stands, or stood.
+    /// Returns true if TCP is, or was, connected.
     [[nodiscard]] bool is_connected() const { return connected_; }
-    /// What it failed with: 0, an errno, or EPROTO for something else that answers there.
+    /// Returns 0, the errno of the failure, or EPROTO if something else answers at the address.
     [[nodiscard]] int error() const { return error_; }
-    /// After the proof.
+    /// Hands over the connection; only after the proof.
     Connection take() { return std::move(*connection_); }
 
 private:
@@ -41,12 +41,12 @@ private:
 };
 
 struct DialTarget {
-    std::vector<IpAddress> addresses; ///< in the order to try them
+    std::vector<IpAddress> addresses; ///< in the order in which to try them
     std::uint16_t port = 0;
     Key key;
     std::string context;
     std::size_t longest_message = 0; ///< from the coordinator
-    bool waits_for_listener = false; ///< an address that refuses is tried again, until the end
+    bool waits_for_listener = false; ///< retry an address that refuses, until the deadline
 };
 
 class Dialer {
@@ -55,25 +55,25 @@ public:
 
     explicit Dialer(DialTarget target);
 
-    /// Readable when work() has something to do.
+    /// Returns the descriptor to poll: readable when work() has something to do.
     [[nodiscard]] int fd() const { return events_.get(); }
-    /// When work() has to be called at the latest.
+    /// Returns the latest time for the next call of work().
     [[nodiscard]] Clock::time_point deadline() const;
-    /// Does what can be done now: the next addresses are tried while those before have not answered, a quarter of a
-    /// second later each. One that closes the connection before the proof is tried again: it may have been crowded
-    /// out. The connection, once one is proven.
+    /// Does what can be done without waiting. Starts the next address each quarter of a second while the earlier ones
+    /// have not answered. Retries an address that closes the connection before the proof, because a full coordinator
+    /// may have dropped it. Returns the connection once one is proven.
     std::optional<Connection> work();
-    /// Whether any address has taken a connection, and has not closed it.
+    /// Returns true if any address has accepted a connection and has not closed it.
     [[nodiscard]] bool is_connected() const;
-    /// Whether all have failed for good.
+    /// Returns true if all addresses have failed for good.
     [[nodiscard]] bool is_hopeless() const;
-    /// What every address failed with last: "10.0.0.1 port 7: Connection refused; ...".
+    /// Returns the last failure of each address: "10.0.0.1 port 7: Connection refused; ...".
     [[nodiscard]] std::string problem() const;
 
 private:
     struct Try {
         std::optional<DialAttempt> attempt;
-        Clock::time_point next; ///< not to be tried before
+        Clock::time_point next; ///< do not try earlier
         unsigned failures = 0;
         std::string problem;
     };
@@ -88,12 +88,12 @@ private:
     Clock::time_point next_start_;
 };
 
-/// Until one is proven. A connection has to stand before `connected`, and to be proven before `deadline`: who listens
-/// may be busy at first. Fails with what every address said.
+/// Waits until one connection is proven. TCP must connect before `connected`, and the proof must arrive before
+/// `deadline`: a listener may be busy at first. Fails with the problem of each address.
 Result<Connection> dial(DialTarget target, Dialer::Clock::time_point connected, Dialer::Clock::time_point deadline);
 
-/// Addresses of `all` that are worth a try here. An address that this host has, too, is the other's only where the
-/// other runs here, that is, where this host has all of them: container bridges are the same everywhere.
+/// Returns the addresses of `all` that are worth trying from this host. An address that this host also has belongs to
+/// the other host only if that is this host, which then has all of them: container bridges are the same everywhere.
 std::vector<IpAddress> without_own(std::vector<IpAddress> all, const std::vector<IpAddress>& own);
 
 } // namespace rdma_nccl

@@ -19,7 +19,7 @@ bool operator==(const Key& a, const Key& b) {
 
 void start_sodium() {
     static const int started = sodium_init();
-    (void)started; // -1 only without any source of random bytes: then random_key() has failed before
+    (void)started; // -1 only without any source of random bytes, and then random_key() has failed before
 }
 
 std::optional<Key> random_key() {
@@ -34,7 +34,7 @@ Key derive_key(const Key& key, KeyPurpose purpose) {
     static_assert(crypto_kdf_KEYBYTES == Key::size);
     start_sodium();
     Key derived;
-    constexpr const char* context = "rdmanccl"; // of crypto_kdf_CONTEXTBYTES
+    constexpr const char* context = "rdmanccl"; // of size crypto_kdf_CONTEXTBYTES
     (void)crypto_kdf_derive_from_key(derived.data(), Key::size, static_cast<std::uint64_t>(purpose), context,
                                      key.data());
     return derived;

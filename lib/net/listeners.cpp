@@ -18,7 +18,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-// After the C library's: they share names.
+// After the C library's headers: they define the same names.
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -30,10 +30,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds timeout(1);
-// /proc of a large node has tens of thousands of entries, and slurmstepd has a step to start.
+// /proc of a large node has tens of thousands of entries, and the start of the step waits for this.
 constexpr std::size_t most_processes = 8192;
 constexpr std::size_t most_descriptors = 65536;
-constexpr std::size_t most_listeners = 64; // of one who opens sockets for ever
+constexpr std::size_t most_listeners = 64; // a user may open any number of sockets
 constexpr int most_errno = 4095;           // MAX_ERRNO, Linux include/linux/err.h
 
 template<typename T>
@@ -69,7 +69,7 @@ std::optional<PortListener> read_listener(std::span<const std::byte> message) {
     return listener;
 }
 
-/// What follows the header of NLMSG_ERROR and NLMSG_DONE: 0, or an errno below it.
+/// Returns the error after the header of NLMSG_ERROR or NLMSG_DONE: 0 or an errno. EPROTO if it is out of range.
 int error_in(std::span<const std::byte> message) {
     const int code = message.size() < sizeof(int) ? 0 : value_at<int>(message);
     return code >= 0 ? 0 : code < -most_errno ? EPROTO : -code;
@@ -98,7 +98,7 @@ std::optional<Error> add_listeners(int socket, int family, std::span<const std::
         return failed(errno).value();
     }
     const auto deadline = Clock::now() + timeout;
-    std::vector<std::byte> buffer(32768); // what the kernel fills at a time (af_netlink.c, netlink_dump)
+    std::vector<std::byte> buffer(32768); // the kernel fills at most this at a time (af_netlink.c, netlink_dump)
     while (Clock::now() < deadline) {
         const ssize_t count = ::recv(socket, buffer.data(), buffer.size(), 0);
         if (count < 0 && errno == EINTR) {
@@ -121,7 +121,7 @@ std::optional<Error> add_listeners(int socket, int family, std::span<const std::
     return failed(EAGAIN).value();
 }
 
-/// The inode of "socket:[123]".
+/// Returns the inode in "socket:[123]".
 std::optional<std::uint32_t> socket_inode(std::string_view link) {
     constexpr std::string_view before = "socket:[";
     if (link.substr(0, before.size()) != before || link.back() != ']') {
@@ -130,12 +130,12 @@ std::optional<std::uint32_t> socket_inode(std::string_view link) {
     return parse_number<std::uint32_t>(link.substr(before.size(), link.size() - before.size() - 1));
 }
 
-/// Notes the program of the listeners whose sockets process `pid` has.
+/// Fills in the program of each listener whose socket process `pid` has open.
 void note_program(const Root& root, pid_t pid, std::vector<PortListener>& listeners, std::size_t& descriptors) {
     const auto folder = format_text("/proc/{}/fd", pid);
     const auto names = root.list(folder);
     if (!names) {
-        return; // another user's, or it has ended
+        return; // another user's process, or it has ended
     }
     for (const auto& name : *names) {
         if (++descriptors > most_descriptors) {
@@ -161,7 +161,7 @@ void find_programs(std::vector<PortListener>& listeners) {
     }
     std::size_t processes = 0;
     std::size_t descriptors = 0;
-    std::reverse(names->begin(), names->end()); // the kernel's own threads have the smallest numbers
+    std::reverse(names->begin(), names->end()); // kernel threads have the smallest numbers
     for (const auto& name : *names) {
         const auto pid = parse_number<pid_t>(name);
         if (!pid || *pid <= 0) {
@@ -175,7 +175,7 @@ void find_programs(std::vector<PortListener>& listeners) {
     }
 }
 
-/// "uid 1002 (python3, pid 4711)", or the number alone.
+/// Returns "uid 1002 (python3, pid 4711)", or only the uid if the program is unknown.
 std::string who(const PortListener& listener) {
     return listener.program
                ? format_text("uid {} ({}, pid {})", listener.uid, listener.program->name, listener.program->pid)
@@ -189,7 +189,7 @@ DiagAnswer read_diag_answer(std::span<const std::byte> answer) {
     while (answer.size() >= NLMSG_HDRLEN && !result.complete && result.error == 0) {
         const auto header = value_at<nlmsghdr>(answer);
         if (header.nlmsg_len < NLMSG_HDRLEN || header.nlmsg_len > answer.size()) {
-            break; // there is no next one to find
+            break; // the next one cannot be found
         }
         const auto body = answer.subspan(NLMSG_HDRLEN, header.nlmsg_len - NLMSG_HDRLEN);
         if (header.nlmsg_type == NLMSG_DONE || header.nlmsg_type == NLMSG_ERROR) {
@@ -241,7 +241,8 @@ std::string listening_text(std::uint16_t port) {
     const auto found = find_listeners(std::span(&port, 1));
     std::vector<std::string> all;
     for (const auto& listener : found ? *found : std::vector<PortListener>()) {
-        if (auto one = who(listener); std::find(all.begin(), all.end(), one) == all.end()) { // IPv4 and IPv6 of one
+        if (auto one = who(listener); std::find(all.begin(), all.end(), one) == all.end()) { // a program's IPv4 and
+                                                                                             // IPv6
             all.push_back(std::move(one));
         }
     }

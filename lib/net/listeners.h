@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who listens at TCP ports of this node: sock_diag(7), and /proc as far as it shows the program. A port that a step
-// holds is open to any user with SO_REUSEADDR (lib/port.h), so it matters who came.
+// Finds the listeners at TCP ports of this node with sock_diag(7), and their programs in /proc where it shows them. Any
+// user can also bind a port that a step holds, with SO_REUSEADDR (lib/port.h), so we check who did.
 #pragma once
 
 #include "lib/ip.h"
@@ -17,7 +17,7 @@
 namespace rdma_nccl {
 
 struct ListenerProgram {
-    std::string name; ///< the command's name, fit for a terminal
+    std::string name; ///< the command's name, safe for a terminal
     pid_t pid = 0;
 
     friend bool operator==(const ListenerProgram&, const ListenerProgram&) = default;
@@ -26,33 +26,34 @@ struct ListenerProgram {
 struct PortListener {
     std::uint16_t port = 0;
     IpAddress address; ///< unspecified: all addresses
-    uid_t uid = 0;     ///< who made the socket
+    uid_t uid = 0;     ///< the socket's owner
     std::uint32_t inode = 0;
-    std::optional<ListenerProgram> program; ///< only where /proc shows it: one's own processes, root's look at all
+    std::optional<ListenerProgram> program; ///< only where /proc shows it: own processes; root sees all
 
     friend bool operator==(const PortListener&, const PortListener&) = default;
 };
 
-/// Those of this network namespace, IPv4 and IPv6, by port. A socket that is bound and does not listen is none. Only
-/// asks the kernel, never a name service. Fails where the kernel has no sock_diag, and after a second without an
-/// answer. Looking for programs ends after some thousand processes; those of the listeners that are left have none.
+/// Returns the listeners at `ports` in this network namespace, IPv4 and IPv6, sorted by port. A socket that is bound
+/// but does not listen does not count. Asks only the kernel, never a name service. Fails if the kernel has no
+/// sock_diag, and after one second without an answer. The search for programs stops after some thousand processes; the
+/// remaining listeners have no program.
 Result<std::vector<PortListener>> find_listeners(std::span<const std::uint16_t> ports);
 
-/// Neither of `uid`, the step's user, nor of root.
+/// Returns the listeners that belong neither to `uid`, the step's user, nor to root.
 std::vector<PortListener> strangers(std::span<const PortListener> listeners, uid_t uid);
 
-/// "port 23456 of this step is listened on by uid 1002, python3 (pid 4711): ranks may connect to it; ..."
+/// Returns "port 23456 of this step is listened on by uid 1002, python3 (pid 4711): ranks may connect to it; ..."
 std::string stranger_text(const PortListener& stranger);
 
-/// "uid 1002 (python3, pid 4711) listens there", for who could not listen at `port`; empty: nobody does, or the kernel
-/// does not say.
+/// Returns "uid 1002 (python3, pid 4711) listens there", for a caller that could not listen at `port`. Empty if nobody
+/// listens or the kernel does not say.
 std::string listening_text(std::uint16_t port);
 
-/// What one read from a sock_diag socket says. Total: any bytes may come in, what cannot be read is left out.
+/// The content of one read from a sock_diag socket. Any bytes are accepted; unreadable parts are left out.
 struct DiagAnswer {
     std::vector<PortListener> listeners;
     bool complete = false; ///< the list ends here
-    int error = 0;         ///< an errno: the kernel refuses
+    int error = 0;         ///< the errno with which the kernel refuses
 };
 DiagAnswer read_diag_answer(std::span<const std::byte> answer);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only codec for messages between nodes: JSON. A message names its fields once,
-// in a function that serves both directions:
+// The only codec for messages between nodes: JSON. A message names its fields once, in one function for both
+// directions:
 //
 //     template<> inline constexpr std::string_view message_name<Ended> = "ended";
 //     void fields(auto& f, Is<Ended> auto& m) { f("attempt", m.attempt); f("clean", m.clean); }
 //
-// and goes over the wire as {"ended": {"attempt": 0, "clean": true}}. A field that is missing keeps its default, one
-// that is unknown is passed over, so that versions may differ; one of another kind, out of range or too long makes the
-// message bad. Whatever comes in is checked as input from a stranger.
+// On the wire it is {"ended": {"attempt": 0, "clean": true}}. So that versions may differ, a missing field keeps its
+// default and an unknown field is skipped. A field of the wrong kind, out of range or too long makes the message bad.
+// All input is checked as coming from a stranger.
 #pragma once
 
 #include "lib/ip.h"
@@ -27,11 +27,11 @@
 
 namespace rdma_nccl {
 
-inline constexpr std::size_t longest_text = 400; ///< bytes of a text without a limit of its own
-inline constexpr std::size_t most_items = 64;    ///< of a list without a limit of its own
-inline constexpr double greatest_real = 1e9;     ///< reals are from 0 up to this
+inline constexpr std::size_t longest_text = 400; ///< default limit of a text, in bytes
+inline constexpr std::size_t most_items = 64;    ///< default limit of a list
+inline constexpr double greatest_real = 1e9;     ///< reals are from 0 to this
 
-/// T, or const T.
+/// T or const T.
 template<typename M, typename T>
 concept Is = std::same_as<std::remove_const_t<M>, T>;
 
@@ -41,11 +41,11 @@ concept Number = std::integral<T> && !std::same_as<T, bool>;
 template<typename T>
 concept Enumeration = std::is_enum_v<T>;
 
-/// What T is called on the wire.
+/// The name of T on the wire.
 template<typename T>
 inline constexpr std::string_view message_name;
 
-/// Any bytes, e.g. another format or a program's own words: on its way in it is not made safe to print.
+/// Any bytes, e.g. another format or a program's own output: the reader does not make them safe to print.
 struct RawText {
     std::string& text;
 };
@@ -71,14 +71,14 @@ inline ConstRawTexts raw(const std::vector<std::string>& texts) {
     return {texts};
 }
 
-/// Writes the fields of a message. What is beyond a limit is left out, so that the reader takes all that is written.
+/// Writes the fields of a message. Cuts texts, lists and reals to their limits, so that the reader accepts all of it.
 class FieldWriter {
 public:
     explicit FieldWriter(Json& object) : object_(object) {}
-    /// FieldReader's, for functions that serve both.
+    /// Does nothing: FieldReader has a check(), and one function serves both.
     static void check(bool /*good*/) {}
 
-    /// `limits`: of a text its bytes, of a list its items, of a number or enumeration the greatest.
+    /// `limits`: the most bytes of a text, the most items of a list, or the greatest number or enumerator.
     template<typename T, typename... Limits>
     void operator()(const char* name, const T& value, Limits... limits) {
         put(object_[name], value, limits...);
@@ -124,7 +124,7 @@ private:
     Json& object_;
 };
 
-/// Reads the fields of a message; remembers whether all were good.
+/// Reads the fields of a message and remembers whether all of them were good.
 class FieldReader {
 public:
     explicit FieldReader(const Json& object) : object_(object) {}
@@ -142,7 +142,7 @@ public:
         }
     }
 
-    /// For what a message checks itself.
+    /// For checks that a message makes itself.
     void check(bool good) { good_ = good_ && good; }
     [[nodiscard]] bool good() const { return good_; }
 
@@ -192,13 +192,13 @@ private:
     bool good_ = true;
 };
 
-/// {"name": {...}}
+/// The message {"name": {...}}.
 struct NamedFields {
     std::string name;
     Json object;
 };
 
-/// On one line; bytes that are no UTF-8 are left out, so that no text grows beyond its limit.
+/// Returns the message on one line. Leaves out bytes that are not UTF-8, so that no text grows beyond its limit.
 std::string message_text(NamedFields message);
 Result<NamedFields> parse_message(std::string_view text);
 tl::unexpected<Error> unknown_message(std::string_view name);
@@ -236,7 +236,7 @@ std::optional<Variant> alternative_named(std::string_view name) {
 
 } // namespace detail
 
-/// One of a variant's messages, by its name.
+/// Reads the message of a variant that the text names. Fails if the name is unknown or a field is bad.
 template<typename Variant>
 Result<Variant> read_message(std::string_view text) {
     const auto parsed = parse_message(text);

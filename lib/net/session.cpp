@@ -65,7 +65,7 @@ std::optional<std::string> Session::gather(std::string_view& bytes, std::size_t 
     if (partial_.size() < count) {
         return std::nullopt;
     }
-    return std::exchange(partial_, {}); // gives its memory back: a coordinator has thousands of these
+    return std::exchange(partial_, {}); // frees the memory: a coordinator has thousands of sessions
 }
 
 bool Session::take_hello(std::string_view& bytes) {
@@ -85,7 +85,7 @@ bool Session::take_hello(std::string_view& bytes) {
     return true;
 }
 
-/// The other side's stream header; of a coordinator its nonce comes first.
+/// Takes the other side's stream header. A coordinator sends its nonce before it.
 bool Session::take_stream(std::string_view& bytes) {
     const std::size_t skipped = role_ == Role::Worker ? nonce_size : 0;
     const auto text = gather(bytes, skipped + header_size);
@@ -102,7 +102,7 @@ bool Session::take_stream(std::string_view& bytes) {
 }
 
 bool Session::take_frame(std::string_view& bytes) {
-    std::size_t size = overhead; // of a proof; the bytes of another are not waited for
+    std::size_t size = overhead; // until the length has arrived: the smallest frame, which is a proof
     if (partial_.size() >= length_size || partial_.size() + bytes.size() >= length_size) {
         const auto at = [&](std::size_t i) {
             return static_cast<unsigned char>(i < partial_.size() ? partial_[i] : bytes[i - partial_.size()]);
@@ -165,7 +165,7 @@ void Session::derive_keys(const Nonce& worker, const Nonce& coordinator) {
         (void)crypto_generichash_update(&hash, bytes_of(part), part.size());
     }
     (void)crypto_generichash_final(&hash, keys.data(), keys.size());
-    const bool sends_first = role_ == Role::Worker; // the first half is for what workers send
+    const bool sends_first = role_ == Role::Worker; // workers send with the first half
     std::memcpy(send_key_.data(), keys.data() + (sends_first ? 0 : Key::size), Key::size);
     std::memcpy(key_.data(), keys.data() + (sends_first ? Key::size : 0), Key::size);
     sodium_memzero(keys.data(), keys.size());
@@ -189,7 +189,7 @@ std::string_view Session::output() {
     if (output_begin_ == output_.size()) {
         output_ = std::string();
         output_begin_ = 0;
-        // A coordinator's stream begins before its peer has proved anything: only the proof may go out until then.
+        // A coordinator's stream begins before the worker's proof: until then only our own proof may go out.
         if (may_send_ && is_proven()) {
             encrypt_some();
         }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection's protection, without its socket: bytes in, messages out, and the other way. A worker connects, a
-// coordinator listens; both prove that they have the key before anything else is said, and every frame is encrypted,
-// authenticated, and bound to its purpose (the key), its direction and its number. So what a stranger hears can be
-// neither read nor repeated, relayed to another purpose, or reordered.
+// The protection of one connection, without its socket: turns received bytes into messages and messages into bytes to
+// send. A worker connects, a coordinator listens. Both prove that they have the key before they send anything else.
+// Every frame is encrypted, authenticated, and bound to its purpose (the key), its direction and its number. An
+// eavesdropper therefore cannot read frames, replay or reorder them, or relay them to another purpose.
 //
 //   worker       magic (8 bytes), random nonce (32)
 //   coordinator  random nonce (32), stream header (24), frames; the first is empty and proves the key
 //   worker       stream header (24), frames; the first is empty and proves the key
 //
-// A frame is its length in two bytes, the higher first, and an element of libsodium's secretstream (XChaCha20-Poly1305)
-// of at most 16 KiB. A message is one or several of them; the last has the tag PUSH. Each direction has its own key:
-// BLAKE2b of the magic, both nonces and the context, under the shared key.
+// A frame is its length in two bytes (big-endian) and an element of libsodium's secretstream (XChaCha20-Poly1305) of at
+// most 16 KiB. A message is one or more frames; the last one has the tag PUSH. Each direction has its own key: BLAKE2b
+// of the magic, both nonces and the context, keyed with the shared key.
 #pragma once
 
 #include "lib/net/key.h"
@@ -31,25 +31,25 @@ class Session {
 public:
     enum class Role { Worker, Coordinator };
 
-    /// Both sides give the same key and context, e.g. the address that was dialled. No message that comes in may be
-    /// longer than `longest_message` bytes.
+    /// Both sides must give the same key and context, e.g. the address that was dialled. `longest_message`: limit of an
+    /// incoming message, in bytes.
     Session(Role role, const Key& key, std::string_view context, std::size_t longest_message);
 
-    /// Takes what has come over the wire. False: the other side does not have the key, or breaks the rules; the
-    /// connection is to be closed, and nothing more is to be asked of this.
+    /// Takes bytes from the wire. Returns false if the other side does not have the key or breaks the protocol: close
+    /// the connection then, and do not call this object again.
     [[nodiscard]] bool receive(std::string_view bytes);
-    /// Whether the other side has proved that it has the key.
+    /// Returns true if the other side has proved that it has the key.
     [[nodiscard]] bool is_proven() const { return stage_ == Stage::Open; }
-    /// The next whole message, in their order.
+    /// Returns the next whole message, in order of arrival.
     std::optional<std::string> next_message();
 
-    /// Messages wait until the other side is proven. Bodies may be shared by many sessions: they are encrypted piece by
-    /// piece as the socket takes them.
+    /// Messages wait until the other side is proven. Many sessions may share a body: it is encrypted piece by piece as
+    /// the socket accepts data.
     void send(SharedBody body);
-    /// What is to be written next; empty: nothing. Valid until the next call.
+    /// Returns the bytes to write next, empty if there are none. Valid until the next call.
     [[nodiscard]] std::string_view output();
     void written(std::size_t count) { output_begin_ += count; }
-    /// Bytes of messages that are not yet encrypted, and of those that are and wait.
+    /// Returns the bytes that wait to be written, encrypted or not.
     [[nodiscard]] std::size_t unsent() const { return queued_ + output_.size() - output_begin_; }
 
 private:
@@ -61,7 +61,7 @@ private:
     bool take_stream(std::string_view& bytes);
     bool take_frame(std::string_view& bytes);
     bool take_chunk(std::string_view chunk, unsigned char tag);
-    /// The next `count` bytes once they are all there; what is missing is kept for the next time.
+    /// Returns the next `count` bytes once they have all arrived. Until then keeps the partial input.
     std::optional<std::string> gather(std::string_view& bytes, std::size_t count);
     void derive_keys(const Nonce& worker, const Nonce& coordinator);
     void start_output();
@@ -69,7 +69,7 @@ private:
     void encrypt_some();
 
     Role role_;
-    Key key_; ///< the shared one, then that of what comes in
+    Key key_; ///< the shared key, later the key of the incoming stream
     Key send_key_;
     std::string context_;
     std::size_t longest_;
@@ -77,13 +77,13 @@ private:
     Nonce nonce_{};
     Stream in_{};
     Stream out_{};
-    bool may_send_ = false; ///< the output's stream has begun
-    std::string partial_;   ///< of what gather() waits for
-    std::string message_;   ///< chunks of one that is not whole yet
+    bool may_send_ = false; ///< the outgoing stream has begun
+    std::string partial_;   ///< input that gather() waits to complete
+    std::string message_;   ///< chunks of an incomplete message
     std::deque<std::string> messages_;
     std::deque<SharedBody> queue_;
-    std::size_t queued_ = 0;      ///< bytes of queue_ behind queue_begin_
-    std::size_t queue_begin_ = 0; ///< of the first in queue_
+    std::size_t queued_ = 0;      ///< bytes of queue_ after queue_begin_
+    std::size_t queue_begin_ = 0; ///< position in the first body of queue_
     std::string output_;
     std::size_t output_begin_ = 0;
 };
