@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's two neighbours in a ring, and the memory that it sends from and receives in.
+// The links from a rank to its two neighbours in a ring, and the buffers that it sends from and receives into.
 #pragma once
 
 #include "lib/ip.h"
@@ -15,14 +15,15 @@
 
 namespace rdma_nccl {
 
-/// Each rank sends to the next and receives from the previous one, at the same time.
+/// One step of a ring: each rank sends to the next rank and receives from the previous one at the same time.
 struct RingStep {
     std::span<const float> out;
-    std::size_t in_count = 0; ///< values that come
-    /// Where `out` belongs in the next rank's buffer, and what comes in the own one; absent: what comes is to be added,
-    /// and passes through memory of the link's.
+    std::size_t in_count = 0; ///< number of values to receive
+    /// Index in the next rank's receive buffer where `out` goes, and index in this rank's receive buffer where the
+    /// received values go. Absent: the received values are to be added, and pass through memory of the link.
     std::optional<std::size_t> out_place, in_place;
-    /// Of what is to be added: parts, in order; `first`: number of the first value of this one.
+    /// Called with received values that are to be added, part by part and in order. `first`: index of the first value
+    /// of this part within the step.
     std::function<void(std::span<const float> values, std::size_t first)> arrived;
 };
 
@@ -33,28 +34,29 @@ public:
     RingLink& operator=(const RingLink&) = delete;
     virtual ~RingLink() = default;
 
-    /// What the neighbours have to know.
+    /// Returns what the neighbours must know to connect.
     [[nodiscard]] virtual Json offer() const = 0;
     virtual Result<void> connect(const Json& next, const Json& previous) = 0;
 
     [[nodiscard]] virtual std::span<float> send_buffer() = 0;
     [[nodiscard]] virtual std::span<float> receive_buffer() = 0;
 
-    /// `out` lies in one of the buffers. Fails in words when nothing moves any more.
+    /// Sends and receives one step. `step.out` must lie in one of the two buffers. Fails when nothing moves for too
+    /// long.
     virtual Result<void> exchange(const RingStep& step) = 0;
 };
 
-/// `most_values`: of a buffer. `most_part`: of a step.
+/// `most_values`: the size of each buffer. `most_part`: the most values that one step transfers.
 struct RingSize {
     std::size_t most_values = 0, most_part = 0;
 };
 
-// --- All-reduce around a ring: every rank has a part of the sum after ranks - 1 steps (reduce-scatter), and all parts
-// after as many again (all-gather). So 2 (n - 1) / n of the size leave each rank. ---
+// --- All-reduce around a ring. After ranks - 1 steps (reduce-scatter) every rank has the sum of one part, and after
+// ranks - 1 more (all-gather) every rank has all parts. So each rank sends 2 (n - 1) / n of the size. ---
 
 using RingExchange = std::function<Result<void>(const RingStep&)>;
 
-/// Values of part `index` of `count`: parts are as equal as they can be.
+/// A range of values, as ring_part() returns it.
 struct RingPart {
     std::size_t first = 0, count = 0;
 
@@ -62,14 +64,14 @@ struct RingPart {
 };
 RingPart ring_part(std::size_t count, unsigned ranks, unsigned index);
 
-/// The sums of all ranks' `send` are in `receive` then, which is as long.
+/// Adds up `send` of all ranks; `receive`, which must be as long as `send`, holds the sums afterwards.
 Result<void> ring_all_reduce(const RingExchange& exchange, unsigned rank, unsigned ranks, std::span<const float> send,
                              std::span<float> receive);
 
-/// RC queue pairs, RDMA WRITE.
+/// Opens a ring link over RC queue pairs with RDMA WRITE.
 Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail& rail, const RingSize& size);
 
-/// One TCP connection to each neighbour, from this address of the host.
+/// Opens a ring link with one TCP connection to each neighbour, from the local address `address`.
 Result<std::unique_ptr<RingLink>> open_tcp_ring(const IpAddress& address, const RingSize& size);
 
 } // namespace rdma_nccl

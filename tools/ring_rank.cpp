@@ -30,8 +30,8 @@ constexpr int exit_failed = 1;
 struct RingOrder {
     unsigned rank = 0, ranks = 1, rings = 1;
     bool verbs = true;
-    std::vector<PairRail> rails; ///< a ring on each of the first ones
-    std::string address;         ///< for TCP where a rail has none
+    std::vector<PairRail> rails; ///< ring i uses rail i
+    std::string address;         ///< for TCP, if a rail has no address
     BenchWork work;
 };
 
@@ -100,7 +100,7 @@ public:
         return {};
     }
 
-    /// `values` of each ring.
+    /// `values`: the number of values per ring.
     Result<void> all_reduce(std::size_t values, unsigned times) {
         return for_all([&](unsigned ring) -> Result<void> {
             for (unsigned i = 0; i < times; ++i) {
@@ -112,7 +112,8 @@ public:
         });
     }
 
-    /// Over all ranks; none goes on before all have come here.
+    /// Returns the sum of `value` over all ranks. It is also a barrier: no rank continues before all ranks have called
+    /// it.
     Result<double> sum(double value) {
         std::ranges::fill(links_.front()->send_buffer().first(order_.ranks), static_cast<float>(value));
         if (auto done = go_around(0, order_.ranks); !done) {
@@ -121,7 +122,7 @@ public:
         return static_cast<double>(links_.front()->receive_buffer().front());
     }
 
-    /// Values that are wrong in this rank, after one all-reduce.
+    /// Does one all-reduce of known values and returns the number of wrong values in this rank.
     Result<std::uint64_t> check(std::size_t values, std::uint64_t seed) {
         const TileSettings settings{"float", "sum", order_.ranks, seed};
         const auto sent = sent_tile(settings, order_.rank);
@@ -161,7 +162,7 @@ private:
                                link.send_buffer().first(values), link.receive_buffer().first(values));
     }
 
-    /// At the same time, each on the CPUs next to its HCA. The first failure.
+    /// Runs `work` for all rings at the same time, each on the CPUs next to its HCA. Returns the first failure.
     Result<void> for_all(const std::function<Result<void>(unsigned)>& work) {
         std::vector<Result<void>> results(links_.size());
         const auto run = [&](unsigned ring) {
@@ -170,7 +171,7 @@ private:
                 results[ring] = work(ring);
             } catch (const std::bad_alloc&) {
                 results[ring] = fail("no memory for the buffers of this size; smaller sizes: -e");
-            } catch (const std::exception& fault) { // would end the process without a word
+            } catch (const std::exception& fault) { // an uncaught exception would end the process without a message
                 results[ring] = fail(fault.what());
             }
         };
@@ -193,7 +194,7 @@ private:
 
 class RingBench {
 public:
-    /// `at`: told what is being done, as long as it goes on.
+    /// `at` is called with a description of the current work, repeatedly while it lasts.
     RingBench(const RingOrder& order, Rings& rings, std::function<void(std::string_view)> at)
         : order_(order), rings_(rings), news_(std::move(at)) {}
 
@@ -275,7 +276,7 @@ Result<void> run_rank(BenchChannel& channel) {
     channel.say({{"done",
                   {{"library", format_text("{} ring{}, {}", order->rings, order->rings == 1 ? "" : "s",
                                            order->verbs ? "RDMA WRITE" : "a TCP connection each")}}}});
-    // The neighbours' last bytes may still be on their way: queue pairs stay until all ranks have said as much.
+    // The neighbours' last bytes may still be in flight. So the queue pairs stay until all ranks have reported "done".
     channel.at("ending");
     (void)channel.hear("leave");
     return {};

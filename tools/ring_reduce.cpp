@@ -30,7 +30,7 @@ Result<void> ring_all_reduce(const RingExchange& exchange, unsigned rank, unsign
         }
     }
     for (unsigned step = 0; step + 1 < ranks; ++step) {
-        const auto out = part(step + ranks - 1); // that is part rank + 1 - step
+        const auto out = part(step + ranks - 1); // which is part rank + 1 - step
         const auto in = part(step);
         RingStep now;
         now.out = std::span<const float>(receive).subspan(out.first, out.count);

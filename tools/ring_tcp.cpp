@@ -24,10 +24,10 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds connect_limit(10000);
 constexpr milliseconds silence_limit(30000);
-/// Whoever connects says the listener's token within it, or is a stranger.
+/// Time within which a new connection must send the listener's token; otherwise it is closed.
 constexpr milliseconds token_limit(2000);
 constexpr std::size_t token_size = 16;
-/// What comes is added in parts of so many values, as long as it is in the CPU's cache.
+/// Received values are added in blocks of this size, while they are still in the CPU's cache.
 constexpr std::size_t values_at_once = 65536;
 
 class TcpRing final : public RingLink {
@@ -40,7 +40,7 @@ public:
         return {{"address", address_.text()}, {"port", local_port(listener_.get())}, {"token", token_}};
     }
 
-    /// The previous rank's connection waits at the listener until it is taken.
+    /// The connection from the previous rank waits in the listener's backlog until it is accepted.
     Result<void> connect(const Json& next, const Json& /*previous*/) override {
         const auto address = IpAddress::parse(next.value("address", std::string()));
         if (!address) {
@@ -87,7 +87,7 @@ public:
                                       : std::span(staging_).first(step.in_count);
         const auto bytes = std::as_writable_bytes(in);
         std::size_t received = 0;
-        std::size_t added = 0; // values
+        std::size_t added = 0; // number of values
         while (!out.empty() || received < bytes.size()) {
             if (auto moved = wait_for_any(!out.empty(), received < bytes.size()); !moved) {
                 return moved;
@@ -201,7 +201,7 @@ Result<std::unique_ptr<RingLink>> open_tcp_ring(const IpAddress& address, const 
     if (!key) {
         return fail("no random numbers: getrandom(2) fails");
     }
-    const auto token = key_text(*key).substr(0, token_size); // hexadecimal: it goes through JSON
+    const auto token = key_text(*key).substr(0, token_size); // hexadecimal, because it is sent as JSON
     return std::make_unique<TcpRing>(std::move(*listener), token, address, size);
 }
 

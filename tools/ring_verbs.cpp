@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values go by RDMA WRITE straight to where they belong, slice by slice. Behind each slice goes a small write with the
-// number of slices so far: writes of one queue pair arrive in order, so who sees the number has the slice.
+// Values are written by RDMA WRITE directly to their destination, slice by slice. After each slice a small write sends
+// the number of slices so far. Writes of one queue pair arrive in order, so a rank that sees the number has the slice.
 #include "lib/json.h"
 #include "tools/ring_link.h"
 
@@ -26,26 +26,27 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned depth = 64;                                   // writes at a time
+constexpr unsigned depth = 64;                                   // most writes in flight per queue pair
 constexpr std::size_t slice_values = (std::size_t{1} << 20) / 4; // 1 MiB
 constexpr std::size_t mailbox_bytes = 4096;
-constexpr std::size_t outgoing_bytes = 2 * sizeof(std::uint64_t) * depth; // behind it: where numbers are sent from
-constexpr std::size_t arrivals_at = 0;                                    // of slices, written by the previous rank
-constexpr std::size_t consumed_at = 256;                                  // of steps, written by the next rank
+constexpr std::size_t outgoing_bytes = 2 * sizeof(std::uint64_t) * depth; // behind the mailbox: source of the numbers
+constexpr std::size_t arrivals_at = 0;   // number of slices, written by the previous rank
+constexpr std::size_t consumed_at = 256; // number of steps, written by the next rank
 constexpr std::chrono::seconds silence_limit(30);
-/// A rank may be ready seconds before its neighbour: 8 times 1 s, instead of 67 ms.
+/// A rank may be ready seconds before its neighbour, so the ACK timeout is 1 s instead of 67 ms, and it is tried 8
+/// times.
 constexpr VerbsService service{.timeout = 18};
-constexpr unsigned spins = 1024; // between looks at the clock
+constexpr unsigned spins = 1024; // idle rounds between looks at the clock
 constexpr std::chrono::microseconds nap_time(20);
 
-/// One neighbour.
+/// The connection to one neighbour.
 struct Side {
     VerbsQueues queues;
     VerbsAddress own, peer;
     VerbsLink link;
     unsigned in_flight = 0;
-    bool worked = false;     ///< a write was complete
-    std::size_t numbers = 0; ///< sent
+    bool worked = false;     ///< at least one write has completed
+    std::size_t numbers = 0; ///< numbers sent so far
 };
 
 class VerbsRing final : public RingLink {
@@ -99,13 +100,13 @@ public:
         const auto in_slices = slices_of(step.in_count);
         auto last_news = Clock::now();
         unsigned idle = 0;
-        // The next rank must have taken what this memory held two steps ago.
+        // A slice may be written only when the next rank has read the staging memory that was used two steps ago.
         while (posted < step.out.size() || next_->in_flight > 0 || arrived < in_slices) {
             bool news = false;
             if (posted < step.out.size() && next_->in_flight + 2 <= depth && number_at(consumed_at) + 2 > steps_) {
                 const auto count = std::min(slice_values, step.out.size() - posted);
-                const std::size_t place =
-                    step.out_place ? *step.out_place : next_values_ + staging; // behind its receive buffer
+                // The next rank's staging memory lies behind its receive buffer.
+                const std::size_t place = step.out_place ? *step.out_place : next_values_ + staging;
                 if (auto done = post_slice(step.out.subspan(posted, count), place + posted); !done) {
                     return done;
                 }
@@ -143,7 +144,8 @@ private:
 
     static std::size_t slices_of(std::size_t count) { return (count + slice_values - 1) / slice_values; }
 
-    /// What neighbours may write: the receive buffer, and behind it the memory for what is to be added.
+    /// Returns the address of the memory that neighbours may write: the receive buffer, and behind it the staging
+    /// memory for values to be added.
     [[nodiscard]] VerbsAddress address_of(const VerbsQueues& queues) const {
         VerbsAddress address;
         address.gid = port_->gid.bytes();
@@ -197,20 +199,20 @@ private:
         return polled ? Result<unsigned>(*polled) : tl::unexpected(failed(side, polled.error()));
     }
 
-    /// Memory that no write under way is sent from: there are not more of them at a time.
+    /// Returns a slot that no write in flight reads from: there are as many slots as writes in flight.
     std::uint64_t* outgoing(Side& side) {
         const std::size_t index = (&side == &*next_ ? 0 : depth) + side.numbers++ % depth;
         return reinterpret_cast<std::uint64_t*>(mailbox_->host() + mailbox_bytes) + index; // NOLINT: aligned to pages
     }
 
-    /// A number for a neighbour's mailbox. `in_front`: a write that goes before it; may be null.
+    /// Posts the write of a number into a neighbour's mailbox. `in_front`: a write to post before it, or nullptr.
     Result<void> post_number(Side& side, std::uint64_t number, std::size_t offset, ibv_send_wr* in_front) {
         const bool in_line = side.queues.inlines();
         auto* const from = in_line ? &number : outgoing(side);
         *from = number;
         ibv_sge source{reinterpret_cast<std::uintptr_t>(from), sizeof number, in_line ? 0 : mailbox_->local_key()};
         ibv_send_wr write{};
-        write.wr_id = in_front == nullptr ? 1 : 2; // writes that are complete with it
+        write.wr_id = in_front == nullptr ? 1 : 2; // number of writes that complete with it
         write.opcode = IBV_WR_RDMA_WRITE;
         write.sg_list = &source;
         write.num_sge = 1;
@@ -239,14 +241,14 @@ private:
 
     void take_slice(const RingStep& step, std::size_t staging, std::size_t slice) const {
         if (step.in_place) {
-            return; // it is where it belongs
+            return; // the write has put it in its final place
         }
         const std::size_t first = slice * slice_values;
         const float* const from = values(2 * size_.most_values + staging + first);
         step.arrived({from, std::min(slice_values, step.in_count - first)}, first);
     }
 
-    /// All of this step is taken: its memory may be written again.
+    /// Tells the previous rank that this step is complete: it may overwrite the staging memory.
     Result<void> tell_consumed() {
         if (const auto polled = poll(*previous_); !polled) {
             return tl::unexpected(polled.error());
@@ -256,7 +258,7 @@ private:
 
     Result<void> wait(unsigned idle, Clock::time_point last_news) {
         if (rail_.software) {
-            std::this_thread::sleep_for(nap_time); // the CPU that waits is the one that brings it
+            std::this_thread::sleep_for(nap_time); // a software device needs this CPU to receive the data
         } else if (idle % 16 == 0) {
             ::sched_yield();
         }
@@ -278,7 +280,7 @@ private:
     std::optional<VerbsPort> port_;
     std::optional<VerbsMemory> memory_, mailbox_;
     std::optional<Side> next_, previous_;
-    std::size_t next_values_ = 0; ///< of the next rank's receive buffer
+    std::size_t next_values_ = 0; ///< number of values in the next rank's receive buffer
     std::uint64_t steps_ = 0, slices_ = 0, sent_slices_ = 0;
 };
 

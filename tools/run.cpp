@@ -37,9 +37,9 @@ namespace rdma_nccl {
 namespace {
 
 constexpr int exit_usage = 2;
-constexpr int exit_not_ready = 1; ///< of the launcher's own, as all its trouble
+constexpr int exit_not_ready = 1; ///< as for all failures of the launcher itself
 
-/// What plan_world() asks of this machine; keeps the port that it gave away.
+/// Answers plan_world()'s questions about this machine. It holds the port that it returned.
 class MachineInquiry {
 public:
     MachineInquiry(const Root& root, const Environment& environment) : root_(root), environment_(environment) {}
@@ -65,7 +65,7 @@ public:
     }
 
 private:
-    /// Node ranks are Slurm's node ids here, so rank 0 is on the first node of the list, whatever node has task 0.
+    /// Node ranks are Slurm's node ids here. So rank 0 is on the first node of the list, whichever node has task 0.
     static Result<std::string> head_address(const Step& step) {
         if (step.nodes.empty()) {
             return fail("SLURM_STEP_NODELIST names no node");
@@ -91,7 +91,8 @@ int complain(const Error& error, int code) {
     return code;
 }
 
-/// A descriptor of ours must not take the place of a closed stdin, stdout or stderr, and be written to as such.
+/// Opens /dev/null on each of stdin, stdout and stderr that is closed. Otherwise a descriptor of the launcher could get
+/// that number, and be written to as if it were a standard stream.
 void fill_standard_descriptors() {
     while (true) {
         const int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -99,7 +100,7 @@ void fill_standard_descriptors() {
             ::close(fd);
             return;
         }
-        ::fcntl(fd, F_SETFD, 0); // the ranks inherit it, as they would have what is missing
+        ::fcntl(fd, F_SETFD, 0); // the ranks inherit it in place of the missing one
     }
 }
 
@@ -135,7 +136,8 @@ int print_dry_run(const RunOptions& options, const DryRunFacts& facts) {
     return finish_output() ? 0 : 1;
 }
 
-/// "": no files are wanted. Where no directory is named it lies where torchrun has it, below TMPDIR.
+/// Creates the log directory and returns its path, or "" if no file is wanted. Without --log-dir it lies below TMPDIR,
+/// as torchrun's does.
 Result<std::string> log_directory(const RunOptions& options, const Environment& environment, const WorldPlan& plan) {
     bool wanted = !options.output.log_dir.empty();
     for (unsigned rank = 0; rank < plan.ranks_per_node.value && !wanted; ++rank) {
@@ -182,16 +184,16 @@ int run_ranks(const RunOptions& options, const Root& root, const Environment& en
         RestartPorts ports(environment, plan.master_port.value, range);
         const auto control = start_control(options, environment, plan, job.node, range, ports);
         const int code = run_job(job, *control, signals, guard_fd);
-        directory.reset(); // also when there is no guard any more to do it
+        directory.reset(); // also if the guard process no longer exists to remove it
         return code;
     });
 }
 
-/// The device files of the ranks' GPUs.
+/// Returns the device files of the ranks' GPUs.
 std::vector<std::string> gpu_files(const Root& root, const Environment& environment, unsigned ranks) {
     Notes notes;
     if (read_gpus(root, notes).empty()) {
-        return {}; // the usual case of no GPU need not read the HCAs
+        return {}; // usual; the HCAs need not be read
     }
     std::vector<std::string> files;
     for (const auto& device : find_devices(root, environment, ranks)) {
@@ -202,7 +204,7 @@ std::vector<std::string> gpu_files(const Root& root, const Environment& environm
     return files;
 }
 
-/// False where a job must not start on a node like this one.
+/// Returns false if a job must not start on this node: preflight found a problem, and `strict` is set.
 bool pass_preflight(const Root& root, const Environment& environment, const WorldPlan& plan, bool strict) {
     const unsigned ranks = plan.ranks_per_node.value;
     const auto warnings = preflight(
@@ -213,7 +215,7 @@ bool pass_preflight(const Root& root, const Environment& environment, const Worl
     return warnings.empty() || !strict;
 }
 
-/// As all subcommands have them, `--bind` before RDMA_NCCL_BIND and the site file.
+/// Reads the settings as all subcommands do; `--bind` overrides RDMA_NCCL_BIND and the site file.
 Result<Settings> settings_of(const RunOptions& options) {
     SettingsOptions wanted;
     wanted.root = options.root;
@@ -230,7 +232,7 @@ std::optional<NodePlacement> find_places(const Root& root, const Environment& en
     if (!problem.empty()) {
         print_error("warning: ranks are not bound: " + problem);
     }
-    if (placed && environment.marked_step().empty()) { // else the plugin has said it, for the whole step
+    if (placed && environment.marked_step().empty()) { // in a marked step the plugin has warned for the whole step
         if (const auto scarce = judge_cpus(environment, plan.ranks_per_node.value, count_allowed_cpus())) {
             print_error("warning: " + *scarce);
         }
@@ -259,7 +261,7 @@ int run_command(const std::vector<std::string>& arguments) {
     if (!settings && options.bind) {
         return complain(settings.error(), exit_usage);
     }
-    if (!settings) { // of srun's settings only the binding matters here
+    if (!settings) { // the run needs only the binding of these settings, so it continues
         print_error("warning: " + settings.error().message);
         settings = Settings();
         settings->root = options.root.empty() ? "/" : options.root;
@@ -273,7 +275,7 @@ int run_command(const std::vector<std::string>& arguments) {
     if (!plan) {
         return complain(plan.error(), exit_usage);
     }
-    if (plan->node_rank.value == 0) { // once in the world
+    if (plan->node_rank.value == 0) { // print them once per world
         for (const auto* const notes : {&options.notes, &plan->notes}) {
             for (const auto& note : *notes) {
                 print_error("note: " + note);

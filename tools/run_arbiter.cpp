@@ -25,7 +25,7 @@ void Arbiter::on_failure(unsigned node, RankFailure failure, Time when) {
     const auto key = std::pair(failure.attempt, failure.rank);
     const auto why = name_of_rank(failure);
     if (const auto known = failures_.find(key); known != failures_.end()) {
-        known->second.failure = std::move(failure); // its time is that of the first notice
+        known->second.failure = std::move(failure); // keep the time of the first notice
         return;
     }
     failures_.emplace(key, Known{std::move(failure), when});
@@ -48,7 +48,7 @@ void Arbiter::on_signal(unsigned node, const SignalCount& got) {
     if (rules_.end_signals.contains(got.signal)) {
         stopped_ = true;
         if (!ending_) {
-            ending_ = EndRanks{attempt_, {}}; // by the signal itself
+            ending_ = EndRanks{attempt_, {}}; // empty reason: the signal itself ends the ranks
             code_ = 128 + got.signal;
         }
     }
@@ -103,7 +103,7 @@ std::vector<RankFailure> Arbiter::failures() const {
     for (const auto& [key, one] : failures_) {
         by_time.push_back(&one);
     }
-    // Attempts one after the other; within one by time, at the same time by rank.
+    // By attempt, then by time; failures at the same time are in the order of ranks.
     std::stable_sort(by_time.begin(), by_time.end(), [](const Known* a, const Known* b) {
         return std::pair(a->failure.attempt, a->when) < std::pair(b->failure.attempt, b->when);
     });
@@ -125,7 +125,7 @@ void Arbiter::end(int code, const std::string& why) {
 }
 
 bool Arbiter::may_restart() const {
-    const bool by_rank = ending_ && code_ == 0; // no signal, no lost node
+    const bool by_rank = ending_ && code_ == 0; // not by a signal or a lost node
     const bool all_there =
         std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.ended && !node.lost; });
     const bool wanted = std::none_of(failures_.begin(), failures_.end(), [this](const auto& entry) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides for all nodes of a world: which failure was the first, when all ranks must end, whether they start again, and
-// with which code all launchers exit. Decisions only; the launcher of node rank 0 has one, with what nodes tell it.
+// the exit code of all launchers. It only decides: the launcher of node rank 0 owns it and passes on what the nodes
+// report.
 #pragma once
 
 #include "tools/run_control_message.h"
@@ -16,15 +17,16 @@
 
 namespace rdma_nccl {
 
-/// What every launcher of the world has to do.
+/// An order to every launcher of the world.
 using Order = std::variant<EndRanks, SignalCount, Restart, Finish, ShowStacks>;
 
 struct ArbiterRules {
     unsigned nodes = 1;
     unsigned max_restarts = 0;
     int no_restart_code = -1;
-    std::set<int> end_signals; ///< those that end the job
-    /// A port on node 0 for the rendezvous of the new attempt; nullopt: there is none, so no restart.
+    std::set<int> end_signals; ///< signals that end the job
+    /// Returns a port on node 0 for the rendezvous of the new attempt, or nullopt if there is none; then there is no
+    /// restart.
     std::function<std::optional<std::uint16_t>(unsigned attempt)> new_port;
 };
 
@@ -34,30 +36,32 @@ public:
 
     explicit Arbiter(ArbiterRules rules) : rules_(std::move(rules)), nodes_(rules_.nodes) {}
 
-    /// `when`: it failed. The same rank may be told again, with more details. Of another attempt than this one:
-    /// ignored.
+    /// `when`: the time of the failure. The same rank may be reported again, with more details. A failure of another
+    /// attempt than the current one is ignored.
     void on_failure(unsigned node, RankFailure failure, Time when);
     void on_ended(unsigned node, const Ended& ended);
-    /// A node's launcher has got this signal `count` times. One that all nodes got, as scancel sends it, counts once.
+    /// The launcher of a node has received this signal `count` times. A signal that all nodes receive, as scancel sends
+    /// it, counts once.
     void on_signal(unsigned node, const SignalCount& got);
-    /// A node's launcher is gone. It is not waited for any longer, and the ranks do not start again without it.
+    /// The launcher of a node is lost: it is no longer waited for, and the ranks do not restart without it.
     void on_lost(unsigned node, const std::string& why);
-    /// A node's launcher has not come so far: it is not waited for, but its ranks may be running. Or it has come now.
+    /// The launcher of a node has not connected so far (`absent`), or has connected now. An absent node is not waited
+    /// for, but its ranks may be running.
     void on_absent(unsigned node, bool absent = true);
-    /// The job hangs and shall not go on.
+    /// The job hangs. All nodes show stacks; if `end` is true, the job ends.
     void on_hang(const std::string& why, bool end);
 
-    /// In their order, each once.
+    /// Returns the new orders, in order, each once.
     std::vector<Order> take_orders() { return std::exchange(orders_, {}); }
-    /// What a launcher must hear that comes only now.
+    /// Returns the orders that a launcher needs if it connects only now.
     [[nodiscard]] std::vector<Order> standing_orders() const;
 
-    /// A signal has ended the job, or will have.
+    /// Returns true if a signal has ended the job or is about to.
     [[nodiscard]] bool stopped() const { return stopped_; }
     [[nodiscard]] bool finished() const { return finished_.has_value(); }
-    /// By time, the first one first; of all attempts.
+    /// Returns the failures of all attempts in the order of time.
     [[nodiscard]] std::vector<RankFailure> failures() const;
-    /// Nodes that were lost, and whatever else ended the job, in words.
+    /// Returns a message for each lost node and for each hang that ended the job.
     [[nodiscard]] const std::vector<std::string>& losses() const { return losses_; }
 
 private:
@@ -83,10 +87,10 @@ private:
     std::vector<std::string> losses_;
     std::vector<Order> orders_;
     unsigned attempt_ = 0;
-    std::optional<EndRanks> ending_; ///< of this attempt
-    int code_ = 0;                   ///< of what ended it, when that was no rank
+    std::optional<EndRanks> ending_; ///< of the current attempt
+    int code_ = 0;                   ///< exit code if a signal, a lost node or a hang ended the job
     bool clean_ = true;
-    bool stopped_ = false; ///< by a signal: nothing starts again
+    bool stopped_ = false; ///< by a signal: no restart
     std::optional<Finish> finished_;
 };
 

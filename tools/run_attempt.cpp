@@ -20,7 +20,8 @@ RankName rank_name(const Job& job, unsigned local_rank) {
     return {job.node, job.plan.node_rank.value, job.plan.first_rank() + local_rank, local_rank, job.options.role};
 }
 
-/// DIR/attempt_N below the log directory, else below the private one; "" where there is neither.
+/// Creates DIR/attempt_N below the log directory, or else below the private directory, and returns its path; "" if
+/// there is neither.
 Result<std::string> directory_of(const Job& job, unsigned number) {
     const auto& parent = job.log_directory.empty() ? job.error_directory : job.log_directory;
     return parent.empty() ? Result<std::string>() : make_attempt_directory(parent, number);
@@ -93,8 +94,8 @@ void Attempt::note_exit(const RankExit& rank_exit) {
 }
 
 const std::vector<RankFailure>& Attempt::complete_failures(const std::function<NearDevices(unsigned)>& device_of) {
-    // Of the first one only: the others follow from it, and 8,000 ranks with a traceback each are too much for the
-    // head.
+    // Only the first failure gets details: the others follow from it, and a traceback from each of 8,000 ranks would be
+    // too much for the coordinator.
     for (auto& failure : std::span(failures_).first(std::min<std::size_t>(failures_.size(), 1))) {
         const auto device = device_of(failure.local_rank);
         failure.gpu_pci = device.gpu_pci;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of this node between one start and their end: processes, output, files, and what failed.
+// The ranks of this node from one start to their end: processes, output, files and failures.
 #pragma once
 
 #include "tools/run_events.h"
@@ -15,19 +15,20 @@ namespace rdma_nccl {
 
 class Attempt {
 public:
-    /// Prepares output and directories; `number` 0 is the first start. `events` may be nullptr.
+    /// Prepares the output and the directories. `number` is 0 for the first start. `events` may be nullptr.
     static Result<Attempt> prepare(const Job& job, unsigned number, EventLog* events);
 
-    /// Starts the node's rank `local_rank`; those before it have been started.
+    /// Starts rank `local_rank` of this node. Ranks are started in order.
     Result<pid_t> start(ProcessSet& processes, const WorldPlan& plan, unsigned local_rank);
-    /// No more ranks are started.
+    /// To be called when no more ranks will be started.
     void all_started() { output_.close_ends(); }
 
-    /// To the log of events and, with --announce, to the console.
+    /// Reports the exit to the event log and, with --announce, on the console.
     void note_exit(const RankExit& rank_exit);
     void add(RankFailure failure) { failures_.push_back(std::move(failure)); }
 
-    /// All processes have ended: with what error.json, the output and `device_of` a local rank tell.
+    /// To be called when all processes have ended. Adds details to the first failure, from its error.json, its output
+    /// and `device_of` its local rank, and returns all failures.
     const std::vector<RankFailure>& complete_failures(const std::function<NearDevices(unsigned)>& device_of);
 
     [[nodiscard]] unsigned number() const { return number_; }
@@ -42,7 +43,7 @@ private:
     const Job* job_;
     unsigned number_;
     EventLog* events_;
-    std::string directory_; ///< of this attempt: files of error.json; empty: none
+    std::string directory_; ///< of this attempt, with the error.json files; empty: none
     RankOutput output_;
     std::vector<RankFailure> failures_;
 };

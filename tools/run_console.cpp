@@ -36,8 +36,8 @@ Console::Console(int fd) : fd_(fd) {
     }
 }
 
-/// To a pipe as many whole lines as it takes in one piece (PIPE_BUF, pipe(7)): they stay whole beside other processes
-/// that write to it too.
+/// Returns the next bytes to write. For a pipe these are as many whole lines as fit into one atomic write (PIPE_BUF,
+/// pipe(7)), so that lines stay whole if other processes also write to the pipe.
 std::string_view Console::next_block() const {
     const auto rest = std::string_view(lines_).substr(written_);
     if (kind_ == Kind::File || kind_ == Kind::Socket || rest.size() <= PIPE_BUF) {
@@ -60,7 +60,7 @@ ssize_t Console::write_block(std::string_view block) const {
 
 std::optional<int> Console::write_pending() {
     if (torn_ && pending()) {
-        lines_.insert(lines_.begin(), '\n'); // nothing of it is written yet
+        lines_.insert(lines_.begin(), '\n'); // nothing of lines_ has been written yet
         torn_ = false;
     }
     while (pending()) {

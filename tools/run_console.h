@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher's stdout or stderr as the ranks' lines go there. Writing never blocks, and never changes the file's
-// flags: the user's shell and others have the same open file.
+// The launcher's stdout or stderr, to which it writes the ranks' lines. Writing never blocks, and never changes the
+// flags of the open file, because the user's shell and other processes share it.
 #pragma once
 
 #include "lib/unique_fd.h"
@@ -15,27 +15,28 @@ namespace rdma_nccl {
 
 class Console {
 public:
-    /// `fd` is used as long as this lives, and not closed.
+    /// `fd` must stay open as long as this object exists; it is not closed.
     explicit Console(int fd);
 
-    /// To be appended to: whole lines.
+    /// Returns the pending text; append whole lines to it.
     std::string& lines() { return lines_; }
     [[nodiscard]] bool pending() const { return written_ < lines_.size(); }
-    /// So much waits to be written that its readers' writers should wait too.
+    /// Returns true if so much text is pending that no more rank output should be read.
     [[nodiscard]] bool full() const { return lines_.size() - written_ >= most_pending; }
-    /// To be polled for POLLOUT while something is pending.
+    /// Returns the descriptor to poll for POLLOUT while text is pending.
     [[nodiscard]] int fd() const { return fd_; }
 
-    /// Writes what the reader takes now. Returns the error where that is another one than "not now"; what was pending
-    /// is dropped then, and the next try begins a new line.
+    /// Writes as much as the reader accepts now. Returns the error if a write fails with anything but EAGAIN; then the
+    /// pending text is dropped, and the next write begins a new line.
     std::optional<int> write_pending();
 
 private:
     enum class Kind {
-        File,        ///< takes all at once: a regular file, /dev/null
-        NonBlocking, ///< a pipe or terminal, opened again: flags of its own
-        Socket,      ///< send(2) has a flag that is for one call
-        Polled,      ///< a pipe or terminal that cannot be opened again: takes PIPE_BUF bytes when poll(2) says so
+        File,        ///< a regular file or /dev/null: accepts everything at once
+        NonBlocking, ///< a pipe or terminal, opened again with flags of its own
+        Socket,      ///< written with MSG_DONTWAIT, which applies to one call of send(2)
+        Polled,      ///< a pipe or terminal that cannot be opened again: accepts PIPE_BUF bytes when poll(2) says it is
+                     ///< ready
     };
     static constexpr std::size_t most_pending = 1 << 20;
 
@@ -45,14 +46,14 @@ private:
 
     Kind kind_ = Kind::File;
     int fd_;
-    UniqueFd own_; ///< fd_ where it was opened again
+    UniqueFd own_; ///< the descriptor in fd_ if the file was opened again
     std::string lines_;
     std::size_t written_ = 0;  ///< bytes of lines_
-    bool within_line_ = false; ///< the last byte that was taken is no newline
+    bool within_line_ = false; ///< the last byte written was not a newline
     bool torn_ = false;        ///< the rest of that line was dropped
 };
 
-/// Whether what is written to both ends up in one place ("2>&1", a terminal).
+/// Returns true if text written to both ends up in the same place ("2>&1", or a terminal).
 bool same_file(int a, int b);
 
 } // namespace rdma_nccl

@@ -19,10 +19,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds stop_time(5);
-/// For one worker: more than a world of launchers says in the time that a connection may be silent.
+/// Limit of unsent bytes per worker: more than the launchers of a world send in the time that a connection may be
+/// silent.
 constexpr std::size_t most_unsent = std::size_t{16} << 20;
 
-/// A launcher that has said who it is.
+/// A launcher that has sent its hello.
 struct Peer {
     unsigned node = 0;
     std::string host;
@@ -38,7 +39,7 @@ public:
         }
     }
 
-    /// For several nodes.
+    /// To be called only in a world of several nodes.
     void listen() {
         if (auto coordinator = make_coordinator()) {
             coordinator_.emplace(std::move(*coordinator));
@@ -109,7 +110,7 @@ private:
         return Coordinator::make(std::move(*listener), std::move(rules));
     }
 
-    /// Who was stopped itself (Ctrl-Z, scontrol suspend) knows nothing about the others.
+    /// If this process was stopped itself (Ctrl-Z, scontrol suspend), it cannot know whether the others were silent.
     void forgive_own_pause(Time now) {
         if (now - last_work_ > settings_.node_timeout / 2 && now - last_work_ > 3 * beat()) {
             for (auto& [worker, peer] : peers_) {
@@ -138,7 +139,7 @@ private:
 
     void greet(int worker, const Hello* hello, Time now) {
         if (!coordinator_->has(worker)) {
-            return; // gone since
+            return; // closed in the meantime
         }
         if (hello == nullptr || hello->node_rank == 0 || hello->node_rank >= nodes_) {
             coordinator_->close(worker);
@@ -166,7 +167,7 @@ private:
     void take(unsigned node, const ControlMessage& message, Time now) {
         if (const auto* const notice = std::get_if<FailureNotice>(&message)) {
             auto failure = notice->failure;
-            failure.node_rank = node; // of its own ranks only
+            failure.node_rank = node; // a node may report only its own ranks
             arbiter_.on_failure(node, std::move(failure), now - std::chrono::microseconds(notice->age_us));
         } else if (const auto* const end = std::get_if<Ended>(&message)) {
             arbiter_.on_ended(node, *end);
@@ -202,7 +203,8 @@ private:
         if (arbiter_.stopped() && !stopped_since_) {
             stopped_since_ = now;
         }
-        // Slurm gives a job that it ends KillWait seconds, 30 by default: no time to wait for who has not come.
+        // Slurm gives a job that it ends KillWait seconds, 30 by default: too short to wait for launchers that have not
+        // connected.
         const bool hurry = stopped_since_ && now - *stopped_since_ > stop_time;
         if (!absent_told_ && (hurry || now - start_ > settings_.patience)) {
             absent_told_ = true;
@@ -249,10 +251,10 @@ private:
     Arbiter arbiter_;
     std::optional<HangRules> hang_;
     std::optional<HangJudge> judge_;
-    std::optional<Coordinator> coordinator_; ///< absent: this node is alone
+    std::optional<Coordinator> coordinator_; ///< absent: this node is not connected to others
     std::unordered_map<int, Peer> peers_;    ///< by worker
-    std::map<unsigned, int> workers_;        ///< by node: the last one that has come, which may be lost
-    std::set<unsigned> told_twice_;          ///< nodes of which two launchers have come
+    std::map<unsigned, int> workers_;        ///< by node: the last one that connected; it may be lost
+    std::set<unsigned> told_twice_;          ///< nodes for which two launchers have connected
     std::vector<std::string> warnings_;
     Time start_ = Clock::now();
     Time last_work_ = start_;

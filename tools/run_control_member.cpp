@@ -64,24 +64,25 @@ public:
     void looked(bool moved) override { moved_ = moved_ || moved; }
     void gave_up(const std::string& why) override { arbiter_.on_lost(0, why); }
     std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
-    /// The head decided all, where it came to an end.
+    /// Returns this node's own arbiter if there is no head, or if the head was lost before it restarted or finished the
+    /// job. Otherwise the head decided.
     [[nodiscard]] const Arbiter* arbiter() const override {
         return is_over() && attempt_ == 0 && !finished_ ? &arbiter_ : nullptr;
     }
 
     std::vector<Order> work(Time now) override {
         advance(now);
-        // Alone, this node's own arbiter decides; else the head does.
+        // Without a head, this node's own arbiter decides.
         return state_ == State::Alone ? arbiter_.take_orders() : std::exchange(orders_, {});
     }
 
 private:
     enum class State {
         Apart,    ///< no connection yet
-        Greeting, ///< said hello
+        Greeting, ///< has sent Hello
         Member,
-        Alone, ///< for good: there never was a head
-        Lost,  ///< it is gone
+        Alone, ///< there never was a head; final
+        Lost,  ///< the head is lost; final
     };
 
     [[nodiscard]] milliseconds beat() const {
@@ -97,7 +98,7 @@ private:
             return;
         }
         if (now - last_work_ > settings_.node_timeout / 2 && now - last_work_ > 3 * beat()) {
-            heard_ = now; // this process was stopped: it knows nothing about the head
+            heard_ = now; // this process was stopped, so it does not know whether the head was silent
         }
         last_work_ = now;
         if (connection_) {
@@ -107,7 +108,7 @@ private:
         }
         if (state_ == State::Member) {
             keep_alive(now);
-        } else if (!is_over() && now >= out_of_patience()) { // a head that is busy answers late
+        } else if (!is_over() && now >= out_of_patience()) { // the head may answer late if it is busy
             go_alone(no_connection());
         }
     }
@@ -160,7 +161,7 @@ private:
     }
 
     void flush() {
-        connection_->write(); // read() finds out where it fails, behind the last words of the head
+        connection_->write(); // if it fails, read() finds out, after the last messages of the head
         watch(connection_->fd(), EPOLL_CTL_MOD, connection_->wants_to_write() ? EPOLLIN | EPOLLOUT : EPOLLIN);
     }
 
@@ -188,7 +189,7 @@ private:
         }
     }
 
-    /// All that happened before there was a connection.
+    /// Sends the head everything that happened before the connection.
     void join(Time now) {
         state_ = State::Member;
         last_beat_ = now;
@@ -214,7 +215,7 @@ private:
         }
     }
 
-    /// That of a rank that failed here before.
+    /// Returns the exit code of a rank that failed here in this attempt, or 1.
     [[nodiscard]] int code_without_head() const {
         for (const auto& [key, known] : failures_) {
             if (key.first == attempt_) {
@@ -224,7 +225,7 @@ private:
         return 1;
     }
 
-    /// The connection is no more.
+    /// Handles the end of the connection.
     void part(Time now, const std::string& why) {
         const bool was_member = state_ == State::Member;
         watch(connection_->fd(), EPOLL_CTL_DEL);
@@ -235,7 +236,7 @@ private:
             return;
         }
         state_ = State::Lost;
-        if (!finished_) { // the head has rank 0: without it there is no job
+        if (!finished_) { // the head has rank 0, so the job cannot continue without it
             warnings_.push_back(format_text("the head node, which has rank 0, is lost: {}", why));
             orders_.emplace_back(EndRanks{attempt_, why});
             orders_.emplace_back(Finish{code_without_head()});
@@ -275,8 +276,8 @@ private:
     }
 
     ControlSettings settings_;
-    UniqueFd events_; ///< epoll, of the dialer or the connection
-    Arbiter arbiter_; ///< decides for this node alone
+    UniqueFd events_; ///< epoll instance with the dialer or the connection
+    Arbiter arbiter_; ///< decides for this node if there is no head
     std::optional<Dialer> dialer_;
     std::optional<Connection> connection_;
     State state_ = State::Apart;
@@ -300,7 +301,7 @@ private:
 
 std::unique_ptr<Control> control_member(ControlSettings settings, ArbiterRules own) {
     own.nodes = 1;
-    own.max_restarts = 0; // the others would not start again
+    own.max_restarts = 0; // because the other nodes would not restart
     return std::make_unique<MemberControl>(std::move(settings), std::move(own));
 }
 

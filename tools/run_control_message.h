@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launchers of a world tell each other (lib/net/message.h).
+// The messages between the launchers of a world (lib/net/message.h).
 #pragma once
 
 #include "lib/net/message.h"
@@ -13,9 +13,9 @@
 
 namespace rdma_nccl {
 
-/// Of one that is shortened().
+/// The fields of a failure that is shortened().
 void fields(auto& f, Is<RankFailure> auto& m) {
-    constexpr std::size_t longest_words = 3 * most_failure_text; // a byte that is no UTF-8 comes as three
+    constexpr std::size_t longest_words = 3 * most_failure_text; // an invalid UTF-8 byte is sent as three bytes
     constexpr unsigned most = 1U << 30U;
     constexpr std::int64_t latest = std::int64_t{4102444800} * 1000000; // the year 2100
     f("host", m.host);
@@ -44,7 +44,7 @@ void fields(auto& f, Is<RankFailure> auto& m) {
 
 inline constexpr unsigned most_attempts = 1U << 20U;
 
-// From a launcher to that of node rank 0, the coordinator:
+// Messages from a launcher to the coordinator, which is the launcher of node rank 0:
 
 struct Hello {
     unsigned node_rank = 0;
@@ -57,10 +57,10 @@ void fields(auto& f, Is<Hello> auto& m) {
     f("host", m.host);
 }
 
-/// A rank failed; said at once, and once more with all that is known when the node's ranks have ended.
+/// A rank failed. Sent at once, and again with all details when the node's ranks have ended.
 struct FailureNotice {
     RankFailure failure;
-    std::uint64_t age_us = 0; ///< since the failure: so that no clocks need to agree
+    std::uint64_t age_us = 0; ///< time since the failure, so that clocks need not agree
 };
 template<>
 inline constexpr std::string_view message_name<FailureNotice> = "failure";
@@ -72,7 +72,7 @@ void fields(auto& f, Is<FailureNotice> auto& m) {
 /// All processes of the node's ranks have ended.
 struct Ended {
     unsigned attempt = 0;
-    bool clean = true; ///< nothing hangs in the kernel
+    bool clean = true; ///< no process hangs in the kernel
 };
 template<>
 inline constexpr std::string_view message_name<Ended> = "ended";
@@ -81,11 +81,11 @@ void fields(auto& f, Is<Ended> auto& m) {
     f("clean", m.clean);
 }
 
-/// How often a node's launcher got a signal; its numbers only grow.
+/// How often a node's launcher has received a signal. The counts only grow.
 struct SignalCount {
     int signal = 0;
     unsigned count = 0;
-    bool old = false; ///< it was before the one who hears this came
+    bool old = false; ///< the signal came before the receiver of this message connected
 
     friend bool operator==(const SignalCount&, const SignalCount&) = default;
 };
@@ -98,9 +98,9 @@ void fields(auto& f, Is<SignalCount> auto& m) {
     f.check(m.signal > 0);
 }
 
-/// Sent regularly, in both directions.
+/// Sent regularly in both directions.
 struct Alive {
-    bool moved = false; ///< anything on this node since the last one: see ActivityProbe
+    bool moved = false; ///< something on this node moved since the last message; see ActivityProbe
 };
 template<>
 inline constexpr std::string_view message_name<Alive> = "alive";
@@ -108,18 +108,18 @@ void fields(auto& f, Is<Alive> auto& m) {
     f("moved", m.moved);
 }
 
-// From the coordinator to the others:
+// Messages from the coordinator to the others:
 
-/// The first: it takes this launcher as that of its node rank.
+/// The first message: the coordinator accepts this launcher for its node rank.
 struct Welcome {};
 template<>
 inline constexpr std::string_view message_name<Welcome> = "welcome";
 void fields(auto& /*f*/, Is<Welcome> auto& /*m*/) {}
 
-/// A rank of this attempt failed, or a node is lost: end yours.
+/// A rank of this attempt failed, or a node is lost: the receiver must end its ranks.
 struct EndRanks {
     unsigned attempt = 0;
-    std::string why; ///< for people, without a newline
+    std::string why; ///< for users, without a newline
 
     friend bool operator==(const EndRanks&, const EndRanks&) = default;
 };
@@ -131,7 +131,7 @@ void fields(auto& f, Is<EndRanks> auto& m) {
 }
 
 struct Restart {
-    unsigned attempt = 0; ///< the new one
+    unsigned attempt = 0; ///< number of the new attempt
     std::uint16_t port = 0;
 
     friend bool operator==(const Restart&, const Restart&) = default;
@@ -143,9 +143,9 @@ void fields(auto& f, Is<Restart> auto& m) {
     f("port", m.port);
 }
 
-/// All is over.
+/// The job is over on all nodes.
 struct Finish {
-    int code = 0; ///< to exit with
+    int code = 0; ///< exit code of the launcher
 
     friend bool operator==(const Finish&, const Finish&) = default;
 };
@@ -156,7 +156,7 @@ void fields(auto& f, Is<Finish> auto& m) {
     f.check(m.code >= 0);
 }
 
-/// The job hangs: say where the ranks are.
+/// The job hangs: the receiver must print the stacks of its ranks.
 struct ShowStacks {
     friend bool operator==(const ShowStacks&, const ShowStacks&) = default;
 };
@@ -167,7 +167,7 @@ void fields(auto& /*f*/, Is<ShowStacks> auto& /*m*/) {}
 using ControlMessage =
     std::variant<Hello, FailureNotice, Ended, SignalCount, Alive, Welcome, EndRanks, Restart, Finish, ShowStacks>;
 
-/// No message is longer: JSON takes six bytes for one at most, and a failure's texts are shortened().
+/// No message is longer: JSON encodes a byte in at most six bytes, and the texts of a failure are shortened().
 inline constexpr std::size_t most_control_line = std::size_t{256} << 10;
 
 } // namespace rdma_nccl

@@ -22,14 +22,15 @@ std::uint16_t at(std::uint16_t first, unsigned offset) {
     return static_cast<std::uint16_t>(port <= greatest_port ? port : first - offset);
 }
 
-/// The first port of a block that is this step's alone.
+/// Returns the first port of a block that only this step uses.
 std::uint16_t block_of(const Environment& environment, std::uint16_t master_port, const PortRange& range) {
     const auto step = read_step(environment, {});
     const bool reserved = !step.reserved_ports.empty() && step.reserved_ports.front() == master_port;
     return reserved ? derive_port(step.job_id, step.step_id, range) : master_port;
 }
 
-/// Nobody listens there. (Whoever holds it for this step, without listening, does not count.)
+/// Returns true if nobody listens on the port. A process of this step that has bound it without listening does not
+/// count.
 bool is_free(std::uint16_t port) {
     return port != 0 && listen_on(port, PortSharing::Reuse).has_value();
 }
@@ -66,7 +67,7 @@ std::unique_ptr<Control> start_control(const RunOptions& options, const Environm
     ArbiterRules rules{plan.nodes.value, options.max_restarts, options.no_restart_code, options.end_signals,
                        [&ports](unsigned attempt) { return ports.next(attempt); }};
     for (const auto& [from, to] : options.on_signal) {
-        rules.end_signals.erase(from); // it becomes another
+        rules.end_signals.erase(from); // the ranks get another signal instead
     }
     std::optional<HangRules> hang;
     if (options.hang_after) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the launchers of this world meet, and with which port its ranks start again.
+// The ports on which the launchers of this world connect, and on which its ranks restart.
 #pragma once
 
 #include "lib/environment.h"
@@ -16,24 +16,26 @@
 
 namespace rdma_nccl {
 
-/// A port kept from all others: bound but not listening. With SO_REUSEADDR, as rendezvous servers set it, a rank can
-/// still bind it and listen; the kernel gives it to nobody else (measured on Linux 6.18).
+/// A port that is bound but not listening, so that no other process gets it. A rank can still bind it with
+/// SO_REUSEADDR, as rendezvous servers do, and listen; the kernel gives it to nobody else (measured on Linux 6.18).
 struct HeldPort {
     UniqueFd socket;
     std::uint16_t port = 0;
 };
 
-/// Any port that is free on this node.
+/// Binds any free port of this node. Fails if there is none.
 Result<HeldPort> hold_free_port();
 
-/// The last port of the block that begins with MASTER_PORT (design section 5). Slurm reserves single ports, of which
-/// the first two are for rank 0: there it is the last of three or more, else the last of the block that job and step
-/// give (`range`: where such blocks are).
+/// Returns the port on which the head listens: the last one of the block that begins with MASTER_PORT. If MASTER_PORT
+/// is a port that Slurm reserved, the block does not exist, and the first two reserved ports are for rank 0: then it is
+/// the last of three or more reserved ports, or else the last port of the block derived from job and step (`range`: the
+/// range of such blocks).
 std::uint16_t control_port(const Environment& environment, std::uint16_t master_port, const PortRange& range);
 
-/// For attempts behind the first: MASTER_PORT and the third port of its block by turns, as the last listener's
-/// connections may linger; another free one of node 0 where both are taken. Where Slurm reserved MASTER_PORT, the port
-/// behind it may be another step's: there it is the third of the block that job and step give.
+/// Chooses the master port of each attempt after the first. It alternates between MASTER_PORT and the third port of its
+/// block, because connections of the last listener may linger, and takes another free port of node 0 if both are in
+/// use. If Slurm reserved MASTER_PORT, the ports after it may belong to another step: then the third port is that of
+/// the block derived from job and step.
 class RestartPorts {
 public:
     RestartPorts(const Environment& environment, std::uint16_t master_port, const PortRange& range);
@@ -45,7 +47,7 @@ private:
     HeldPort held_;
 };
 
-/// For this node's launcher. `node`: its name. `ports` lives as long.
+/// Creates the control of this node's launcher. `node`: its name. `ports` must live as long as the control.
 std::unique_ptr<Control> start_control(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
                                        const std::string& node, const PortRange& range, RestartPorts& ports);
 

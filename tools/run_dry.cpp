@@ -19,7 +19,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::size_t longest_word = 4096;
 
-/// Safe on a terminal, and for a POSIX shell the same word where all its bytes are printable.
+/// Returns the word quoted so that it is safe on a terminal. For a POSIX shell it is the same word if all its bytes are
+/// printable.
 std::string shell_word(std::string_view word) {
     constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
     if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) {
@@ -32,7 +33,7 @@ std::string shell_word(std::string_view word) {
     return text + "'";
 }
 
-/// The file that is executed, then the arguments.
+/// Returns the file to execute, followed by the arguments.
 std::vector<std::string> words_of(const Command& command) {
     std::vector<std::string> words{command.file};
     words.insert(words.end(), std::min(command.arguments.begin() + 1, command.arguments.end()),
@@ -80,7 +81,7 @@ bool has(const Variables& variables, const std::pair<std::string, std::string>& 
     return std::find(variables.begin(), variables.end(), variable) != variables.end();
 }
 
-/// Takes those out of the ranks' lists that all have with the same value.
+/// Removes the variables that all ranks have with the same value from the ranks' lists, and returns them.
 Variables take_common(std::vector<DryRank>& ranks) {
     Variables common;
     if (ranks.empty()) {
@@ -150,7 +151,7 @@ std::string variables_text(const Variables& variables, std::string_view indent) 
     return text;
 }
 
-/// One column for each variable that differs.
+/// Returns a table with one column per variable that differs between ranks.
 std::string own_variables_text(const std::vector<DryRank>& ranks) {
     std::vector<std::string> names;
     for (const auto& rank : ranks) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `rdma-nccl run --dry-run` prints: all that would be started on this node, as a pure function of the plan.
+// The output of `rdma-nccl run --dry-run`: everything that would be started on this node, as a pure function of the
+// plan.
 #pragma once
 
 #include "lib/environment.h"
@@ -22,14 +23,15 @@ struct DryRunFacts {
     std::string host;
 };
 
-/// A table of the ranks (CPUs and memory node only where they are bound), then the variables that they get beyond the
-/// launcher's: first those that all have, then by rank. Commands are quoted for a shell.
+/// Returns a table of the ranks (CPUs and memory node only if they are bound), then the variables that they get in
+/// addition to the launcher's: first those that all ranks have, then those of each rank. Commands are quoted for a
+/// shell.
 std::string dry_run_text(const DryRunFacts& facts);
 
-/// The same, {"schema": 1, ...}.
+/// Returns the same as JSON, {"schema": 1, ...}.
 std::string dry_run_json(const DryRunFacts& facts);
 
-/// File and arguments, quoted for a shell.
+/// Returns the file and the arguments, quoted for a shell.
 std::string command_text(const Command& command);
 
 } // namespace rdma_nccl

@@ -19,7 +19,7 @@ namespace rdma_nccl {
 namespace {
 
 const char* name_of(JobEvent::Kind kind) {
-    constexpr std::array names = {"start", "first_output", "exit", "signal", "restart", "end"}; // as Kind has them
+    constexpr std::array names = {"start", "first_output", "exit", "signal", "restart", "end"}; // in the order of Kind
     return names.at(static_cast<std::size_t>(kind));
 }
 
@@ -46,7 +46,7 @@ EventLog::EventLog(UniqueFd fd, std::string path, std::string host)
     : mutex_(std::make_unique<std::mutex>()), fd_(std::move(fd)), path_(std::move(path)), host_(std::move(host)) {}
 
 Result<EventLog> EventLog::open(const std::string& path, std::string host) {
-    // Not blocking: a FIFO whose reader is gone or slow must not hold up the job.
+    // Non-blocking, so that a FIFO without a reader or with a slow one cannot delay the job.
     UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
     if (!fd) {
         return fail(format_text("cannot open {} for events: {}; name another file with --events", printable(path, 4096),
@@ -103,7 +103,7 @@ void EventLog::write(const JobEvent& event) {
     if (written == static_cast<ssize_t>(line.size())) {
         return;
     }
-    // A line that was cut would spoil the next one too: nothing more is written.
+    // A truncated line would also spoil the next one, so nothing more is written.
     failed_ = true;
     problem_ = format_text("{}: cannot write events to {}: {}; the job goes on without them", host_,
                            printable(path_, 4096), ::strerror(written < 0 ? errno : ENOSPC));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to the ranks and when: as JSON lines for programs, and as lines for people.
+// The events of the ranks with their times: as JSON lines for programs, and as text lines for users.
 #pragma once
 
 #include "lib/result.h"
@@ -20,47 +20,47 @@ namespace rdma_nccl {
 struct JobEvent {
     enum class Kind {
         Start,       ///< a rank was started
-        FirstOutput, ///< it wrote its first byte
-        Exit,        ///< it ended; code: as a shell has it, 128 + n for signal n
-        Signal,      ///< the launcher got one; code: its number
-        Restart,     ///< all ranks start again; code: the number of this attempt, from 1
-        End,         ///< all is over; code: of the launcher
+        FirstOutput, ///< a rank wrote its first byte
+        Exit,        ///< a rank ended; code: exit code as in a shell, 128 + n for signal n
+        Signal,      ///< the launcher received a signal; code: its number
+        Restart,     ///< all ranks start again; code: the number of the new attempt, from 1
+        End,         ///< the job is over; code: exit code of the launcher
     };
 
     Kind kind = Kind::Start;
     std::int64_t time_us = 0; ///< wall clock, microseconds since 1970
     std::string host;
-    std::optional<unsigned> rank; ///< and local_rank, pid: absent where the event is about none
+    std::optional<unsigned> rank; ///< like local_rank and pid, absent if the event is not about a rank
     std::optional<unsigned> local_rank;
     std::optional<pid_t> pid;
     std::optional<int> code;
 };
 
-/// {"event": "exit", "time": "2026-11-22T10:00:00.123456+00:00", "time_us": ..., "host": ..., "rank": ...,
-/// "local_rank": ..., "pid": ..., "code": ...}, null where absent, on one line with a newline.
+/// Returns {"event": "exit", "time": "2026-11-22T10:00:00.123456+00:00", "time_us": ..., "host": ..., "rank": ...,
+/// "local_rank": ..., "pid": ..., "code": ...} on one line with a newline. Absent values are null.
 std::string event_line(const JobEvent& event);
 
-/// The file of events. May be called from several threads.
+/// The event file. Its functions may be called from several threads.
 class EventLog {
 public:
-    /// Lines are added to what the file holds. `host`: of all events.
+    /// Lines are appended to the file. `host`: the host in all events.
     static Result<EventLog> open(const std::string& path, std::string host);
 
     void started(const RankName& rank, pid_t pid);
-    /// May come before started(): it is written behind it. For one that never started it is not written.
+    /// If called before started(), the event is written after the start, or not at all if the rank never starts.
     void first_output(unsigned local_rank);
     void exited(const RankName& rank, pid_t pid, int code);
-    /// About the whole job.
+    /// Writes an event of the whole job.
     void job(JobEvent::Kind kind, std::optional<int> code);
 
-    /// What went wrong, told once: "n01: cannot write events to FILE: ..."; the job goes on.
+    /// Returns the error of a failed write, once: "n01: cannot write events to FILE: ...". The job continues.
     [[nodiscard]] std::optional<std::string> take_problem();
 
 private:
     struct Rank {
-        std::optional<unsigned> rank; ///< of a started one
+        std::optional<unsigned> rank; ///< set once the rank has started
         pid_t pid = 0;
-        std::optional<std::int64_t> first_output; ///< came before the start
+        std::optional<std::int64_t> first_output; ///< time of output seen before started()
     };
 
     EventLog(UniqueFd fd, std::string path, std::string host);
@@ -76,10 +76,10 @@ private:
     bool failed_ = false;
 };
 
-/// "START rank 3 (local 3) on n01, pid 1234, 2026-11-22T10:00:00.123+00:00"
+/// Returns "START rank 3 (local 3) on n01, pid 1234, 2026-11-22T10:00:00.123+00:00".
 std::string start_line(const RankName& rank, pid_t pid, std::int64_t time_us);
-/// "END   rank 3 (local 3) on n01, pid 1234, 2026-11-22T10:00:00.123+00:00: exit code 0", or what signal ended it:
-/// "...: signal 9 (Killed)".
+/// Returns "END   rank 3 (local 3) on n01, pid 1234, 2026-11-22T10:00:00.123+00:00: exit code 0", or with the signal
+/// that ended it: "...: signal 9 (Killed)".
 std::string end_line(const RankName& rank, pid_t pid, std::int64_t time_us, int code, std::optional<int> signal);
 
 } // namespace rdma_nccl

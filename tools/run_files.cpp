@@ -17,7 +17,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::size_t longest_name = 64; // run id and host together stay far below NAME_MAX
+constexpr std::size_t longest_name = 64; // so that run id and host together stay far below NAME_MAX
 
 bool is_safe(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
@@ -30,7 +30,7 @@ tl::unexpected<Error> cannot_create(const std::string& path, int os_error) {
                 os_error);
 }
 
-/// An existing directory will do.
+/// Creates a directory; an existing one is accepted.
 Result<std::string> make_directory(std::string path) {
     if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
         return cannot_create(path, errno);
@@ -47,7 +47,7 @@ std::string safe_file_name(std::string_view text) {
     if (name.empty()) {
         return "none";
     }
-    if (name.front() == '.' || name.front() == '-') { // hidden, "..", or an option to the next program
+    if (name.front() == '.' || name.front() == '-') { // would be hidden, "..", or an option
         name.front() = '_';
     }
     return name;
@@ -90,7 +90,8 @@ PrivateDirectory::~PrivateDirectory() {
 }
 
 Result<LogFile> LogFile::create(std::string path) {
-    // Readable too: the end of a file that a rank writes itself is read through it. O_APPEND: a user may cut it short.
+    // Readable, because the end of a file that a rank writes itself is read through this descriptor. O_APPEND, because
+    // a user may truncate the file.
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
     if (!fd) {
         return fail(format_text("cannot create {}: {}", printable(path, 4096), ::strerror(errno)), errno);

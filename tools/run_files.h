@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the ranks' files are: torchrun's layout (torch, distributed/elastic), in a directory that is new each time.
+// The directories and files of the ranks, in torchrun's layout (torch, distributed/elastic), below a directory that is
+// new for each job.
 #pragma once
 
 #include "lib/result.h"
@@ -14,24 +15,24 @@
 
 namespace rdma_nccl {
 
-/// Any text as one component of a path: bytes other than letters, digits, '.', '_' and '-' become '_', as a leading '.'
-/// or '-' does; 64 bytes at most; "none" for an empty one.
+/// Returns `text` as one component of a path: bytes other than letters, digits, '.', '_' and '-' become '_', and so
+/// does a leading '.' or '-'; at most 64 bytes; "none" for an empty text.
 std::string safe_file_name(std::string_view text);
 
-/// Makes PARENT/RUN_ID_HOST_XXXXXX, the X being what no other has, and PARENT itself when it is absent; only this user
-/// may read it. Returns its path.
+/// Creates PARENT/RUN_ID_HOST_XXXXXX with a unique XXXXXX, and PARENT if it is absent. Only this user may read it.
+/// Returns its path.
 Result<std::string> make_log_directory(const std::string& parent, std::string_view run_id, std::string_view host);
 
-/// Makes LOG_DIRECTORY/attempt_N; 0 is the first start. Returns its path.
+/// Creates LOG_DIRECTORY/attempt_N; 0 is the first start. Returns its path.
 Result<std::string> make_attempt_directory(const std::string& log_directory, unsigned attempt);
 
-/// Makes ATTEMPT_DIRECTORY/LOCAL_RANK, or takes the one there is. Returns its path.
+/// Creates ATTEMPT_DIRECTORY/LOCAL_RANK, or uses an existing one. Returns its path.
 Result<std::string> make_rank_directory(const std::string& attempt_directory, unsigned local_rank);
 
-/// A directory of this user's alone, removed with all that is in it.
+/// A directory that only this user can access. The destructor removes it with its content.
 class PrivateDirectory {
 public:
-    /// Below `parent`.
+    /// Creates it below `parent`.
     static Result<PrivateDirectory> create(const std::string& parent);
     PrivateDirectory(PrivateDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
     PrivateDirectory(const PrivateDirectory&) = delete;
@@ -49,10 +50,10 @@ private:
 /// A rank's stdout.log or stderr.log.
 class LogFile {
 public:
-    /// Makes it; fails when there is one.
+    /// Creates the file; fails if it exists.
     static Result<LogFile> create(std::string path);
 
-    /// Appends all bytes. Returns the error when it does not take them; the next try may succeed.
+    /// Appends all bytes. Returns the error if a write fails; a later call may succeed.
     [[nodiscard]] std::optional<int> write(std::string_view bytes) const;
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] const std::string& path() const { return path_; }
@@ -63,9 +64,9 @@ private:
     std::string path_;
 };
 
-/// The last bytes of an open file, at most `count`.
+/// Returns the last bytes of an open file, at most `count`.
 std::string read_end(int fd, std::size_t count);
-/// Its bytes; 0 where that cannot be told.
+/// Returns the size of an open file in bytes; 0 if it cannot be read.
 std::uint64_t file_size(int fd);
 
 } // namespace rdma_nccl

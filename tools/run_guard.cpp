@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Ctrl-Z: the ranks were told by the child; now the guard stops too, so that the shell comes back.
+/// Handles Ctrl-Z: the child has passed it on to the ranks; now the guard stops too, so that the shell gets control.
 void stop_self() {
     sigset_t stop;
     ::sigemptyset(&stop);
@@ -42,7 +42,7 @@ class Guard {
 public:
     Guard(pid_t child, const SignalReader& reader) : child_(child), reader_(reader) {}
 
-    /// Until the child has ended: its status.
+    /// Waits until the child has ended. Returns its status.
     int watch() {
         while (!ended_) {
             wait_for_signal(-1);
@@ -51,7 +51,7 @@ public:
         return status_;
     }
 
-    /// Ends everything that the child left behind. Bounded in time: see kill_patience.
+    /// Kills all processes that the child left behind. Waits at most kill_patience.
     void kill_rest() {
         ChildSweep sweep;
         const auto end = Clock::now() + kill_patience;
@@ -123,11 +123,12 @@ int run_guarded(const BlockedSignals& signals, const std::function<int(int guard
         return fail_to_start("cannot start a process");
     }
     if (child == 0) {
-        write_end.reset(); // the guard's is the only one left: its end is the guard's end
-        ::setsid(); // what is sent to the guard's process group (Ctrl-C, kill -9 %1) comes through the guard alone
-        // Not by return: threads may hang in drivers or on the console, and must not meet destructors.
+        write_end.reset(); // now only the guard has the write end: it closes when the guard ends
+        // Signals to the guard's process group (Ctrl-C, kill -9 %1) must reach this process only through the guard.
+        ::setsid();
+        // Not by return: threads may hang in drivers or on the console, so destructors must not run.
         const int code = work(read_end.get());
-        static_cast<void>(std::fflush(nullptr)); // a console that takes nothing is nobody's failure
+        static_cast<void>(std::fflush(nullptr)); // a console that accepts no output is not an error
         ::_exit(code);
     }
     Guard guard(child, *reader);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A launcher in two processes that watch each other, so that nothing outlives a SIGKILL of either. PR_SET_PDEATHSIG
-// ends the ranks of a dead launcher, but not what they forked: a daemon would be adopted by init and live on.
+// A launcher of two processes that watch each other, so that nothing survives a SIGKILL of either. PR_SET_PDEATHSIG
+// ends the ranks of a dead launcher, but not what they forked: init would adopt a daemon, and it would keep running.
 #pragma once
 
 #include "tools/run_signals.h"
@@ -11,9 +11,9 @@
 namespace rdma_nccl {
 
 /// Forks. The child calls `work` with a descriptor that becomes readable when the calling process, the guard, is gone.
-/// The guard hands its signals on to the child and adopts what the child leaves when it dies of a signal, and kills
-/// that. Returns in the guard only, when the child has ended, with the code to exit with: what `work` returned in the
-/// child, or 128 + the signal that killed it.
+/// The guard passes its signals on to the child. When the child has ended, the guard adopts the processes that it left
+/// behind and kills them. Returns in the guard only, with the exit code: the result of `work` in the child, or 128 +
+/// the signal that killed the child.
 int run_guarded(const BlockedSignals& signals, const std::function<int(int guard_fd)>& work);
 
 } // namespace rdma_nccl

@@ -24,8 +24,8 @@ struct ActivityProbe::State {
     std::mutex mutex;
     std::condition_variable wake;
     bool ended = false;
-    std::uint64_t changes = 0;              ///< looks that saw something move
-    std::vector<std::string> watched_ports; ///< of which the counters can be read
+    std::uint64_t changes = 0;              ///< number of looks that saw something move
+    std::vector<std::string> watched_ports; ///< those with readable counters
     std::size_t watched_gpus = 0;
 
     void look_until_ended();
@@ -34,10 +34,11 @@ struct ActivityProbe::State {
 
 namespace {
 
-/// Of intervals: a node may be late once or twice, in between others are heard.
+/// A gap of more than this many intervals means that a process was stopped. One node may be late once or twice; other
+/// nodes report in between.
 constexpr int most_late = 4;
 
-/// Of ports as "mlx5_1:1". Only their own files are looked at: another HCA may hang.
+/// Returns the sources of ports like "mlx5_1:1". Reads only the files of these ports, because another HCA may hang.
 TrafficSources sources_of(const Root& root, const std::vector<std::string>& ports) {
     Fabric fabric;
     for (const auto& port : ports) {
@@ -51,7 +52,7 @@ TrafficSources sources_of(const Root& root, const std::vector<std::string>& port
     return sources;
 }
 
-/// What goes over a port in a look though no job works: pings of a file system, ARP. In bytes.
+/// Bytes that pass a port between two looks without a job: keep-alives of a file system, ARP.
 constexpr std::uint64_t background = 64 << 10;
 
 bool have_moved(const Traffic& traffic) {
@@ -96,9 +97,9 @@ ActivityProbe::ActivityProbe(const Root& root, std::vector<std::string> ports, s
                              std::chrono::milliseconds period, const std::string& nvml)
     : state_(new State{root.path(), std::move(ports), std::move(gpus), period, nvml, {}, {}, false, 0, {}, 0}) {
     if (!state_->ports.empty() || !state_->gpus.empty()) {
-        // Without a thread output alone is watched.
+        // If no thread can be started, only output is watched.
         if (auto thread = thread_without_signals([state = state_] { state->look_until_ended(); })) {
-            thread->detach(); // it may hang in a driver, where nobody can wait for it
+            thread->detach(); // it may hang in a driver, so nobody can wait for it
         }
     }
 }
@@ -157,7 +158,7 @@ bool HangJudge::on_look(std::size_t node, bool moved, Time now) {
     auto& teller = nodes_[node];
     const bool was_away = now - teller.looked > most_late * interval_;
     teller.looked = now;
-    if (moved || was_away) { // stopped, with its ranks, or cut off: nobody knows what moved there
+    if (moved || was_away) { // a node that was stopped or cut off: whether anything moved there is unknown
         teller.moved = now;
         told_ = false;
     }

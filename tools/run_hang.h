@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a job hangs: nothing written, no work on the GPUs and no byte over RDMA for a while.
+// Detects that a job hangs: no output, no work on the GPUs and no bytes over RDMA for a while.
 #pragma once
 
 #include "lib/root.h"
@@ -12,12 +12,12 @@
 
 namespace rdma_nccl {
 
-/// What moves on this node. RDMA counters and GPUs are looked at by a thread, once in `period`: a driver that hangs
-/// holds up the thread, and so counts as nothing that moves, but never the launcher.
+/// Watches the activity on this node. A thread reads RDMA counters and GPUs once per `period`. If a driver hangs, it
+/// blocks the thread but not the launcher, and nothing counts as moving.
 class ActivityProbe {
 public:
-    /// `ports`: as NCCL_IB_HCA and UCX_NET_DEVICES name them ("mlx5_1:1"); `gpus`: UUIDs ("GPU-...") or PCI addresses
-    /// of the ranks'. `nvml`: NVIDIA's library, opened by the thread; without it GPUs are not looked at.
+    /// `ports`: named as in NCCL_IB_HCA and UCX_NET_DEVICES ("mlx5_1:1"). `gpus`: UUIDs ("GPU-...") or PCI addresses of
+    /// the ranks' GPUs. `nvml`: NVIDIA's library, which the thread opens; without it GPUs are not watched.
     ActivityProbe(const Root& root, std::vector<std::string> ports, std::vector<std::string> gpus,
                   std::chrono::milliseconds period = std::chrono::seconds(1),
                   const std::string& nvml = "libnvidia-ml.so.1");
@@ -25,35 +25,36 @@ public:
     ActivityProbe(const ActivityProbe&) = delete;
     ActivityProbe& operator=(const ActivityProbe&) = delete;
 
-    /// Whether anything moved since the last call; `output_bytes`: written by all ranks so far. A NCCL kernel that
-    /// waits for a peer keeps a GPU 100 % busy but its memory idle: what counts is the memory's use.
+    /// Returns true if anything moved since the last call. `output_bytes`: bytes written by all ranks so far. For a
+    /// GPU, the use of its memory counts: a NCCL kernel that waits for a peer keeps the GPU 100 % busy but its memory
+    /// idle.
     bool moved(std::uint64_t output_bytes);
-    /// What is looked at, for the report: "output, RDMA bytes of mlx5_0:1, memory use of 8 GPUs".
+    /// Returns what is watched, for the report: "output, RDMA bytes of mlx5_0:1, memory use of 8 GPUs".
     [[nodiscard]] std::string watched() const;
 
 private:
     struct State;
-    std::shared_ptr<State> state_; ///< also the thread's
+    std::shared_ptr<State> state_; ///< shared with the thread
     std::uint64_t output_bytes_ = 0;
     std::uint64_t changes_ = 0;
 };
 
-/// Decides from what all nodes tell. A job hangs when no node has seen anything move for the whole of `patience`; one
-/// that does not tell may be anything, and is the business of who watches connections.
+/// Decides from the reports of all nodes. A job hangs if no node has seen anything move for `patience`. It is not
+/// judged while a node does not report: lost nodes are detected by the connections' owner.
 class HangJudge {
 public:
     using Time = std::chrono::steady_clock::time_point;
 
-    /// `interval`: between two looks of a node.
+    /// `interval`: the time between two reports of a node.
     HangJudge(std::size_t nodes, std::chrono::milliseconds patience, std::chrono::milliseconds interval, Time now)
         : patience_(patience), interval_(interval), last_call_(now), nodes_(nodes, Node{now, now}) {}
 
-    /// Node `node` has looked. Returns true when the job hangs, once, until something moves again. A gap between calls
-    /// that is much longer than the interval means that this process was stopped, as the ranks may have been: the time
-    /// counts from anew.
+    /// Takes a report of node `node`. Returns true once when the job hangs, and not again until something moves. A gap
+    /// between calls that is much longer than the interval means that this process was stopped, and perhaps the ranks
+    /// too: then the time starts anew.
     bool on_look(std::size_t node, bool moved, Time now);
 
-    /// How long nothing has moved anywhere.
+    /// Returns how long nothing has moved on any node.
     [[nodiscard]] std::chrono::milliseconds quiet(Time now) const;
 
 private:

@@ -28,8 +28,8 @@ UniqueFd open_directory(int parent, const char* name) {
     return UniqueFd(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
 }
 
-/// The names in a directory until `visit` says that it is enough. getdents64(2) itself: there are thousands of small
-/// directories, and opendir(3) allocates 32 KiB for each.
+/// Calls `visit` with each name in a directory until it returns false. Uses getdents64(2), because there are thousands
+/// of small directories, and opendir(3) allocates 32 KiB for each.
 template<typename Visit>
 void for_each_name(const UniqueFd& directory, Visit visit) {
     struct Entry { // linux_dirent64
@@ -37,9 +37,9 @@ void for_each_name(const UniqueFd& directory, Visit visit) {
         std::int64_t offset;
         std::uint16_t length;
         std::uint8_t type;
-        char name[]; // NOLINT: the kernel's
+        char name[]; // NOLINT: layout of the kernel
     };
-    alignas(Entry) std::array<char, 8192> buffer; // NOLINT(*-member-init): filled first
+    alignas(Entry) std::array<char, 8192> buffer; // NOLINT(*-member-init): filled before it is read
     for (;;) {
         const auto size = directory ? ::syscall(SYS_getdents64, directory.get(), buffer.data(), buffer.size()) : -1;
         if (size <= 0) {
@@ -62,7 +62,7 @@ std::set<pid_t> self_and_ancestors(const Root& root) {
     return found;
 }
 
-/// Calls with each pid, and its open directory of descriptors where it may be read.
+/// Calls `visit` with each pid and its open descriptor directory, which is empty if it may not be read.
 template<typename Visit>
 void for_each_process_of_user(const Root& root, Visit visit) {
     const auto proc = open_directory(root.descriptor(), "proc");
@@ -77,17 +77,18 @@ void for_each_process_of_user(const Root& root, Visit visit) {
     });
 }
 
-/// What descriptors are links to, until `visit` says that it is enough.
+/// Calls `visit` with the target of each descriptor's link until it returns false.
 template<typename Visit>
 void for_each_open_file(const UniqueFd& descriptors, Visit visit) {
     for_each_name(descriptors, [&](const char* name) {
-        std::array<char, 256> target; // NOLINT(*-member-init): filled first
+        std::array<char, 256> target; // NOLINT(*-member-init): filled before it is read
         const auto size = ::readlinkat(descriptors.get(), name, target.data(), target.size());
         return size <= 0 || visit(std::string_view(target.data(), static_cast<std::size_t>(size)));
     });
 }
 
-/// The names of the segments in a process's map of memory; lines end in the path, which "(deleted)" may follow.
+/// Erases the names of the segments that the process has mapped. Lines of the map end in the path, which "(deleted)"
+/// may follow.
 void erase_mapped(const Root& root, pid_t pid, std::set<std::string, std::less<>>& names) {
     constexpr std::size_t most = 16 << 20;
     const auto maps = root.read(format_text("/proc/{}/maps", pid), most).value_or("");
@@ -148,7 +149,7 @@ std::vector<pid_t> holders_of(const Root& root, std::span<const std::string> dev
 }
 
 LeftSegments find_left_segments(const Root& root) {
-    constexpr std::time_t new_seconds = 60; ///< who makes one maps it a moment later
+    constexpr std::time_t new_seconds = 60; ///< a new segment may not be mapped yet
     const auto directory = open_directory(root.descriptor(), "dev/shm");
     const auto size_of = [&directory](const char* name, std::time_t before) -> std::optional<std::uint64_t> {
         struct stat status {};

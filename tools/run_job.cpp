@@ -32,9 +32,9 @@ using Phase = EndPolicy::Phase;
 using Time = EndPolicy::Time;
 using std::chrono::milliseconds;
 
-constexpr milliseconds gpu_memory_patience(10000); ///< for drivers to take back what dead processes had
+constexpr milliseconds gpu_memory_patience(10000); ///< for drivers to free the memory of dead processes
 constexpr milliseconds gpu_memory_interval(50);
-constexpr milliseconds output_patience(5000); ///< for a console that takes nothing, once the job was ended
+constexpr milliseconds output_patience(5000); ///< for a console that accepts nothing, once the job was ended
 constexpr milliseconds look_interval(1000);   ///< of the hang watch
 constexpr milliseconds stack_patience(10000);
 constexpr milliseconds stack_interval(100);
@@ -60,14 +60,15 @@ bool is_readable(int fd) {
     return ::poll(&waited, 1, 0) > 0;
 }
 
-/// Slurm ends a step through its slurmstepd. When somebody kills that, nobody would end what runs below it.
+/// The slurmstepd of this step. Slurm ends a step through it; if it is killed, nobody else would end the processes
+/// below it.
 struct StepDaemon {
-    pid_t pid = -1; ///< -1: there is none
+    pid_t pid = -1; ///< -1: none
     UniqueFd end;   ///< readable once it has ended; empty: not watched
 };
 
 StepDaemon find_step_daemon() {
-    const auto root = Root::open("/"); // this machine's processes, whatever is emulated
+    const auto root = Root::open("/"); // this machine's processes, even if another root is emulated
     const auto pid = root ? step_daemon_above(*root, ::getpid()) : std::nullopt;
     return pid ? StepDaemon{*pid, open_pidfd(*pid)} : StepDaemon();
 }
@@ -109,7 +110,7 @@ public:
         }
         tell_problems();
         if (const auto* const arbiter = control_.arbiter()) {
-            // By the output's thread: a console that takes nothing must not hold up the end.
+            // Through the output's thread: a console that accepts nothing must not delay the end.
             for (const auto& text :
                  report_end({*exit_code_, arbiter->failures(), arbiter->losses()}, job_.options.report_file)) {
                 say(text);
@@ -132,7 +133,7 @@ private:
         return local_rank < devices().size() ? devices()[local_rank] : NearDevices();
     }
 
-    /// What `name` gives for each of them, without empty ones, each once.
+    /// Returns the values that `name` inserts for each device, without empty ones and duplicates.
     template<typename Name>
     std::vector<std::string> of_devices(Name name) {
         std::set<std::string> names;
@@ -212,7 +213,7 @@ private:
         }
     }
 
-    /// Trouble of the launcher's own with a rank, or with all from `local_rank` on.
+    /// Handles an error of the launcher itself with one rank, or with all from `local_rank` on.
     void fail_to_start(unsigned number, unsigned local_rank, const Error& error) {
         say(format_text("rank {} (local {}) on {}: {}; ending the other {}", plan_.first_rank() + local_rank,
                         local_rank, job_.node, error.message, count_of(processes_.running(), "rank", "ranks")));
@@ -227,14 +228,14 @@ private:
 
     void handle(const Events& events) {
         const auto time = now();
-        // Signals before exits, also those of which half has come: a rank that fails because of a signal to the whole
-        // step is not the cause.
+        // Signals are handled before exits, and exits wait for a signal whose other copy has not come yet: a rank that
+        // fails because of a signal to the whole step is not the cause.
         for (const auto& received : events.signals) {
             if (received.sender == guard_) {
                 signals_.from_guard(received.number, time);
             } else {
                 const bool ends = job_.options.end_signals.contains(received.number);
-                // The guard's copy may have been lost: a signal that is pending already is not queued again.
+                // The guard's copy may have been lost: a pending signal is not queued again.
                 const bool by_slurm = received.sender == step_daemon_.pid;
                 signals_.direct(received.number, time, by_slurm,
                                 by_slurm || (ends && policy_.phase() == Phase::Running));
@@ -245,7 +246,7 @@ private:
             kill_all("its launcher was killed", time);
         }
         if (step_daemon_.end && is_readable(step_daemon_.end.get())) {
-            step_daemon_.end.reset(); // once only: it stays readable
+            step_daemon_.end.reset(); // only once, because it stays readable
             kill_all("its slurmstepd was killed", time);
         }
         exits_.insert(exits_.end(), events.exits.begin(), events.exits.end());
@@ -262,7 +263,7 @@ private:
         take_orders();
     }
 
-    /// Nobody is left to whom this job belongs: no grace, and no waiting for other nodes.
+    /// The guard or slurmstepd is gone, so nobody controls this job: no grace, and no waiting for other nodes.
     void kill_all(std::string_view why, Time time) {
         control_.gave_up(format_text("node {} is lost: {}", job_.node, why));
         send(policy_.on_guard_gone(time));
@@ -316,7 +317,7 @@ private:
         }
     }
 
-    /// No rank runs: ends what is left, and tells the others once nothing is.
+    /// Called when no rank runs: ends the leftover processes, and reports to the others when there are none.
     void end_attempt() {
         if (ended_told_) {
             return;
@@ -334,7 +335,7 @@ private:
         ended_told_ = true;
         gpu_deadline_.reset();
         output_deadline_.reset();
-        if (exit_code_now_) { // for the others this node is lost, not at its end
+        if (exit_code_now_) { // for the other nodes, this node is lost
             exit_code_ = exit_code_now_;
             return;
         }
@@ -349,10 +350,10 @@ private:
         }
     }
 
-    /// A rank that failed after all was over elsewhere still counts.
+    /// A rank that failed after the other nodes finished still counts.
     [[nodiscard]] int final_code() const { return *finish_ == 0 ? own_code_ : *finish_; }
 
-    /// Nothing is lost on a slow console, but a job that was ended does not wait for one that takes nothing.
+    /// Output is never dropped because a console is slow. But a job that was ended waits only a limited time for it.
     bool waits_for_output() {
         if (!attempt_ || is_readable(attempt_->output().done_fd())) {
             return false;
@@ -363,7 +364,7 @@ private:
         return !output_deadline_ || now() < *output_deadline_;
     }
 
-    /// Before a restart the memory of the GPUs must be free: the driver takes it back after the last holder's end.
+    /// Before a restart the memory of the GPUs must be free: the driver frees it after its last holder has ended.
     bool waits_for_gpus() {
         const bool may_restart =
             number_ < job_.options.max_restarts && policy_.phase() != Phase::Running && !ended_by_signal_;
@@ -395,7 +396,7 @@ private:
         }
     }
 
-    /// `pass_on`: the ranks have not got it already.
+    /// `pass_on`: the ranks have not received the signal already.
     void deliver(int signal_number, bool pass_on, bool got_here) {
         if (const auto mapped = job_.options.on_signal.find(signal_number); mapped != job_.options.on_signal.end()) {
             processes_.signal_ranks(mapped->second);
@@ -403,7 +404,7 @@ private:
         }
         const bool ends = job_.options.end_signals.contains(signal_number);
         const bool begins = ends && policy_.phase() == Phase::Running;
-        if (ends && ended_told_) { // it waits for other nodes, which a second signal ends
+        if (ends && ended_told_) { // this node waits for others; a second signal ends that
             if (++impatience_ > 1) {
                 exit_code_ = 128 + signal_number;
             }
@@ -418,7 +419,7 @@ private:
             action.to_ranks = 0;
         }
         send(action);
-        if (begins && got_here && plan_.node_rank.value == 0) { // scancel signals all nodes: once is enough
+        if (begins && got_here && plan_.node_rank.value == 0) { // scancel signals all nodes; one message is enough
             say(format_text("{}: got {}; ending {}, SIGKILL after {}", job_.node, signal_text(signal_number),
                             count_of(processes_.running(), "rank", "ranks"), seconds(job_.options.shutdown_timeout)));
         }
@@ -428,7 +429,7 @@ private:
         if (action.to_groups != 0) {
             processes_.signal_groups(action.to_groups);
             if (job_.options.end_signals.contains(action.to_groups)) {
-                processes_.signal_groups(SIGCONT); // a stopped process acts on the signal only when it runs again
+                processes_.signal_groups(SIGCONT); // a stopped process handles the signal only when it continues
             }
         }
         if (action.to_ranks != 0) {
@@ -439,7 +440,7 @@ private:
     // --- The other nodes
 
     void take_orders() {
-        // An order may be answered at once, and that by another one.
+        // An order may be answered at once, and the answer may cause another order.
         for (auto orders = control_.work(now()); !orders.empty() && !exit_code_; orders = control_.work(now())) {
             for (const auto& order : orders) {
                 std::visit([this](const auto& one) { obey(one); }, order);
@@ -454,7 +455,7 @@ private:
         if (order.attempt != number_ || ended_told_) {
             return;
         }
-        if (stacks_.valid()) { // first where the ranks are, then their end
+        if (stacks_.valid()) { // wait for the stacks before the ranks are ended
             end_after_stacks_ = true;
             return;
         }
@@ -462,7 +463,7 @@ private:
     }
     void obey(const SignalCount& order) {
         if (order.old && !job_.options.end_signals.contains(order.signal)) {
-            signals_.outstanding(order.signal, order.count); // meant for ranks that ran before those here
+            signals_.outstanding(order.signal, order.count); // it was for ranks of an earlier attempt
         } else {
             signals_.from_node(order.signal, order.count, now());
         }
@@ -482,7 +483,7 @@ private:
         finish_ = order.code;
         if (ended_told_) {
             exit_code_ = final_code();
-        } else { // the others gave this node up, or were through before it came: nothing may outlive the launcher
+        } else { // the others gave this node up, or finished before it connected: nothing may outlive the launcher
             send(policy_.on_failure(now()));
         }
     }
@@ -569,7 +570,7 @@ private:
     EndPolicy policy_;
     ChildSweep leftovers_;
     SignalCounts signals_;
-    std::vector<RankExit> exits_; ///< not yet looked at
+    std::vector<RankExit> exits_; ///< not handled yet
     OutOfMemoryWatch memory_;
     std::optional<EventLog> events_;
     std::optional<Attempt> attempt_; ///< uses events_
@@ -577,18 +578,18 @@ private:
     std::optional<std::vector<NearDevices>> devices_;
     Time next_look_;
     pid_t guard_ = ::getppid();
-    unsigned number_ = 0;                           ///< of this attempt
+    unsigned number_ = 0;                           ///< number of the current attempt
     std::vector<pid_t> pids_;                       ///< by local rank
-    std::future<std::vector<ProcessStack>> stacks_; ///< on the way
+    std::future<std::vector<ProcessStack>> stacks_; ///< being read
     bool end_after_stacks_ = false;
-    int own_code_ = 0;             ///< of the last failure here
-    bool ended_told_ = false;      ///< of this attempt
-    bool ended_by_signal_ = false; ///< ranks that fail now do so because of it
+    int own_code_ = 0;             ///< code of the last failure on this node
+    bool ended_told_ = false;      ///< the end of this attempt was reported
+    bool ended_by_signal_ = false; ///< ranks that fail now do so because of the signal
     unsigned impatience_ = 0;
     std::optional<Time> gpu_deadline_;
     std::optional<Time> output_deadline_;
-    std::optional<int> exit_code_now_; ///< without asking anybody, once the ranks are gone
-    std::optional<int> finish_;        ///< what all launchers are told to exit with
+    std::optional<int> exit_code_now_; ///< exit with this code once the ranks are gone, without asking the other nodes
+    std::optional<int> finish_;        ///< exit code that the coordinator ordered for all launchers
     std::optional<int> exit_code_;
 };
 

@@ -20,7 +20,7 @@ bool ends_line(char c) {
 } // namespace
 
 void LineSplitter::take(std::string_view bytes, std::string_view prefix, std::string& out) {
-    std::size_t next_return = std::min(bytes.find('\r'), bytes.size()); // looked for once a block, not once a line
+    std::size_t next_return = std::min(bytes.find('\r'), bytes.size()); // searched once per block, not once per line
     std::size_t begin = 0;
     while (begin < bytes.size()) {
         if (return_pending_) {
@@ -34,7 +34,7 @@ void LineSplitter::take(std::string_view bytes, std::string_view prefix, std::st
         const auto text = bytes.substr(begin, end - begin);
         begin = end + 1;
         if (end == newline && end < bytes.size() && held_.empty() && text.size() <= longest_) {
-            emit(text, "\n", prefix, out); // nearly every line: it is copied once
+            emit(text, "\n", prefix, out); // fast path for nearly all lines: copied only once
             continue;
         }
         add(text, prefix, out);
@@ -61,7 +61,8 @@ void LineSplitter::end(std::string_view prefix, std::string& out) {
     }
 }
 
-/// To the line held back. A piece goes out only when more text follows it, so that no empty line comes behind the last.
+/// Adds text to the held line. A full piece is emitted only when more text follows, so that no empty line follows the
+/// last piece.
 void LineSplitter::add(std::string_view text, std::string_view prefix, std::string& out) {
     while (held_.size() + text.size() > longest_) {
         const auto room = longest_ - held_.size();
@@ -84,7 +85,7 @@ void LineSplitter::decide_return(bool is_line_end, std::string_view prefix, std:
 }
 
 void StreamTail::take(std::string_view bytes) {
-    // One more than `size` tells whether the first line kept is whole.
+    // One byte more than `size` shows whether the first kept line is complete.
     constexpr auto most = size + 1;
     bytes.remove_prefix(bytes.size() - std::min(bytes.size(), most));
     const auto kept = std::min(bytes_.size(), most - bytes.size());
@@ -101,7 +102,7 @@ std::vector<std::string> StreamTail::lines(std::size_t count) const {
         while (begin != first && !ends_line(*(begin - 1))) {
             --begin;
         }
-        // The beginning of a line that is longer than what is kept is lost: shown only when there is nothing else.
+        // If a line is longer than the kept bytes, its beginning is lost. It is returned only if there is nothing else.
         const bool cut = begin == first && first != bytes_.begin() && !ends_line(bytes_.front());
         if (begin != end && (!cut || result.empty())) {
             result.emplace_back(begin, end);

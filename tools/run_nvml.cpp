@@ -9,12 +9,12 @@ namespace rdma_nccl {
 
 namespace {
 
-// nvml.h of CUDA 12: nvmlReturn_t is an enumeration with NVML_SUCCESS 0, nvmlDevice_t a pointer, nvmlUtilization_t two
-// percentages.
+// From nvml.h of CUDA 12: nvmlReturn_t is an enumeration with NVML_SUCCESS 0, nvmlDevice_t is a pointer, and
+// nvmlUtilization_t has two percentages.
 using Device = struct nvmlDevice_st*;
 struct Utilization {
-    unsigned gpu;    ///< of the time in which a kernel ran
-    unsigned memory; ///< of the time in which memory was read or written
+    unsigned gpu;    ///< percentage of time in which a kernel ran
+    unsigned memory; ///< percentage of time in which memory was read or written
 };
 using Init = int (*)();
 using FindDevice = int (*)(const char*, Device*);
@@ -30,7 +30,7 @@ struct Nvml::Library {
     Library() = default;
     Library(const Library&) = delete;
     Library& operator=(const Library&) = delete;
-    /// The library stays: it may have threads.
+    /// Does not unload the library, because it may have threads.
     ~Library() {
         if (shutdown != nullptr) {
             shutdown();

@@ -8,17 +8,17 @@
 
 namespace rdma_nccl {
 
-/// NVIDIA's management library, opened at run time. Any call may hang where a GPU does.
+/// NVIDIA's management library, opened at run time. Any call may hang if a GPU hangs.
 class Nvml {
 public:
-    /// Absent where there is no library, no driver, or none of the GPUs (UUIDs, "GPU-..." or "MIG-...", or PCI
-    /// addresses) is known to it.
+    /// Returns nullopt if there is no library or no driver, or if it knows none of the GPUs (UUIDs "GPU-..." or
+    /// "MIG-...", or PCI addresses).
     static std::optional<Nvml> open(const std::string& name, const std::vector<std::string>& gpus);
 
-    /// How many GPUs can tell the use of their memory (parts of a GPU, MIG, cannot).
+    /// Returns the number of GPUs that report the use of their memory (MIG instances do not).
     [[nodiscard]] std::size_t gpus() const;
-    /// Whether any of them read or wrote its memory lately (over the last sixth of a second to second, as
-    /// nvmlUtilization_t has it).
+    /// Returns true if any of them accessed its memory recently (in the last 1/6 to 1 second, as described for
+    /// nvmlUtilization_t).
     [[nodiscard]] bool memory_used() const;
 
 private:

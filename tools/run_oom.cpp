@@ -11,7 +11,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// A version of cgroups: where its memory controller is mounted, and which file has the count.
+/// A version of cgroups: where its memory controller is mounted, and which file contains the count.
 struct Hierarchy {
     std::string_view controllers; ///< second field of /proc/self/cgroup
     std::vector<std::string_view> mounts;
@@ -31,8 +31,9 @@ bool names_memory(std::string_view controllers, const Hierarchy& hierarchy) {
     return std::find(names.begin(), names.end(), hierarchy.controllers) != names.end();
 }
 
-/// From this cgroup up to Slurm's step, which holds all of the ranks however they were distributed; above it are other
-/// people's. Without a step only the cgroup itself, or the nearest above that has the memory controller.
+/// Adds the files from this cgroup up to Slurm's step, which contains all ranks however they are distributed; the
+/// cgroups above belong to others. Without a step, adds only the file of the cgroup itself, or of its nearest ancestor
+/// that has the memory controller.
 void add_files(const Root& root, const Hierarchy& hierarchy, std::string_view mount, std::string_view cgroup,
                std::vector<std::string>& files) {
     const bool in_step = cgroup.find("/step_") != std::string_view::npos;
@@ -49,7 +50,7 @@ void add_files(const Root& root, const Hierarchy& hierarchy, std::string_view mo
     }
 }
 
-/// A path that leads out of a cgroup namespace names nothing that could be read here.
+/// Returns the path, or "" if it is the root or leads out of a cgroup namespace and so cannot be read here.
 std::string_view usable(std::string_view cgroup) {
     const bool plain = cgroup.starts_with('/') && cgroup != "/" && cgroup.find("/..") == std::string_view::npos;
     return plain ? cgroup : std::string_view();
@@ -58,7 +59,7 @@ std::string_view usable(std::string_view cgroup) {
 std::vector<std::string> find_files(const Root& root) {
     std::vector<std::string> files;
     const auto text = root.read("/proc/self/cgroup", 64 << 10).value_or("");
-    for (const auto line : split(text, '\n')) { // ID:CONTROLLERS:PATH, cgroups(7)
+    for (const auto line : split(text, '\n')) { // ID:CONTROLLERS:PATH, see cgroups(7)
         const auto rest = split_once(line, ':').value.value_or("");
         const auto [controllers, cgroup] = split_once(rest, ':');
         for (const auto& hierarchy : hierarchies()) {
@@ -94,7 +95,7 @@ OutOfMemoryWatch::OutOfMemoryWatch(std::string root) : root_(std::move(root)) {
     last_ = count();
 }
 
-/// The same kill may be counted in several files: only whether the sum grows says something.
+/// One kill may be counted in several files, so only a growth of the sum has a meaning.
 std::uint64_t OutOfMemoryWatch::count() const {
     std::uint64_t sum = 0;
     if (const auto root = Root::open(root_)) {

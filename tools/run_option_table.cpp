@@ -70,7 +70,7 @@ Result<decltype(most)> parse_count(std::string_view text) {
     return *number;
 }
 
-/// Flags of the command line are 1; in PET_* torchrun takes 0 and 1.
+/// The text is "1" for a flag on the command line; in PET_*, torchrun accepts 0 and 1.
 template<auto member, bool meaning = true>
 Result<void> set_flag(OptionTarget& target, const GivenOption& given) {
     if (given.text != "0" && given.text != "1") {
@@ -95,7 +95,7 @@ Result<void> store_backend(OptionTarget& target, const GivenOption& given) {
 }
 
 Result<void> store_endpoint(OptionTarget& target, const GivenOption& given) {
-    if (given.text.empty()) { // torchrun's default
+    if (given.text.empty()) { // the default of torchrun
         return {};
     }
     auto endpoint = parse_endpoint(given.text);
@@ -171,7 +171,7 @@ Result<void> store_dry_run(OptionTarget& target, const GivenOption& given) {
 }
 
 Result<void> store_ranks(OptionTarget& target, const GivenOption& given) {
-    target.options.programs.resize(1); // the others of a command line stand behind the first
+    target.options.programs.resize(1); // the command line's other programs follow the first
     return keep(target.options.programs.front().ranks, parse_rank_ranges(given.text), given);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of `rdma-nccl run`, one entry each: torchrun's (torch/distributed/run.py, get_args_parser, 1.13 to 2.13)
-// and those that it lacks.
+// The options of `rdma-nccl run`, one entry each: those of torchrun (torch/distributed/run.py, get_args_parser, 1.13 to
+// 2.13) and those that torchrun lacks.
 #pragma once
 
 #include "lib/result.h"
@@ -13,28 +13,28 @@
 
 namespace rdma_nccl {
 
-/// An option as it was given.
+/// An option as given by the user.
 struct GivenOption {
-    std::string name; ///< "--tee", or "PET_TEE"
-    std::string text; ///< of a flag: "1", or what the variable holds
+    std::string name; ///< the variable's name for an option from PET_*, like "PET_TEE", else like "--tee"
+    std::string text; ///< the value; of a flag: "1", or the variable's value
 };
 
-/// What the options are stored to.
+/// The destination of the options.
 struct OptionTarget {
     RunOptions& options;
-    std::vector<std::string> meaningless; ///< names of options that a fixed world has no use for
+    std::vector<std::string> meaningless; ///< names of options without a meaning in a fixed world
 };
 
 struct OptionEntry {
     enum class Of { Us, Torchrun };
 
     std::string_view name;    ///< without the dashes
-    std::string_view letters; ///< "r": also -r
-    std::string_view type;    ///< of the value; empty: it is a flag, "[...]": it has one only as --name=VALUE
-    std::string_view group;   ///< heading in the help; empty: not shown
+    std::string_view letters; ///< "r": -r is the same option
+    std::string_view type;    ///< of the value; empty: a flag; "[...]": an optional value, only as --name=VALUE
+    std::string_view group;   ///< heading in the help; empty: not in the help
     std::string_view help;
     Of of = Of::Us;
-    bool reads_pet = false; ///< here; of some, plan_world() weighs PET_* against other variables
+    bool reads_pet = false; ///< PET_* is read here; plan_world() reads it for some others
     Result<void> (*store)(OptionTarget& target, const GivenOption& given) = nullptr;
 
     [[nodiscard]] std::string pet_variable() const;

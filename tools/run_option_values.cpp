@@ -20,7 +20,7 @@ namespace {
 
 constexpr double longest_time_s = 1e6;
 constexpr unsigned most_local_ranks = 65536;
-constexpr auto highest_rank = static_cast<unsigned>(std::numeric_limits<int>::max() - 1); // torch counts in a C int
+constexpr auto highest_rank = static_cast<unsigned>(std::numeric_limits<int>::max() - 1); // torch has a C int for ranks
 
 using SignalName = std::pair<std::string_view, int>;
 constexpr std::array signal_names = {
@@ -49,7 +49,7 @@ std::optional<unsigned> local_rank_of(std::string_view text) {
     return rank && *rank < most_local_ranks ? rank : std::nullopt;
 }
 
-/// "4" or "4-7"
+/// Parses "4" or "4-7". Returns nullopt if it is neither, or above highest_rank.
 std::optional<RankRange> range_of(std::string_view text) {
     const auto [first_text, last_text] = split_once(text, '-');
     const auto first = parse_number<unsigned>(first_text);
@@ -195,7 +195,7 @@ Result<RdzvEndpoint> parse_endpoint(std::string_view text) {
         if (!rest.empty() && rest.front() != ':') {
             host = "";
         }
-    } else if (!IpAddress::parse(text)) { // one with colons is an address without a port
+    } else if (!IpAddress::parse(text)) { // an IPv6 address without brackets has no port
         const auto parts = split_once(text, ':');
         host = parts.key;
         port = parts.value;
@@ -223,7 +223,7 @@ Result<void> check_pairs(std::string_view text) {
 namespace {
 
 using NamePair = std::pair<std::string_view, std::string_view>;
-/// torchrun's name, ours.
+/// Names of placeholders: torchrun's (empty if it has none) and ours.
 constexpr std::array prefix_names = {NamePair{"hostname", "host"},         NamePair{"rank", "rank"},
                                      NamePair{"local_rank", "local_rank"}, NamePair{"", "node_rank"},
                                      NamePair{"role_name", "role"},        NamePair{"", "time"}};

@@ -18,8 +18,8 @@ namespace {
 
 using Words = std::span<const std::string>;
 
-/// CLI11 writes the help only. It cannot be trusted with words that it does not know: it takes those apart that look
-/// like lists ("[1,2]") or like a subcommand.
+/// Returns the help. CLI11 only writes the help: it must not parse the command line, because it splits unknown words
+/// that look like lists ("[1,2]") or like a subcommand.
 std::string help_text() {
     const CommandLine line(
         "Starts one rank per GPU on this node and ends them together.\n"
@@ -53,7 +53,7 @@ bool is_option(std::string_view word) {
     return word.size() > 1 && word.front() == '-';
 }
 
-/// A word as the option that it names: "--log_dir=x" gives "--log-dir" and "x", "-r3" gives "-r" and "3".
+/// A word that names an option: "--log_dir=x" gives "--log-dir" and "x", "-r3" gives "-r" and "3".
 struct OptionWord {
     std::string name;
     std::optional<std::string_view> value;
@@ -73,7 +73,8 @@ OptionWord read_word(std::string_view word) {
     return read;
 }
 
-/// By its name or letter, or by the start of a name that no other of torchrun's options has (argparse, allow_abbrev).
+/// Finds an option by its name, its letter, or a prefix that is unique among torchrun's options (argparse,
+/// allow_abbrev).
 const OptionEntry* find_entry(std::string_view name) {
     const auto table = option_table();
     const std::string_view plain = name.substr(name.starts_with("--") ? 2 : 1);
@@ -100,9 +101,9 @@ std::string unknown_option(const std::string& name) {
                        nearest ? format_text(" (did you mean {}?)", *nearest) : "");
 }
 
-/// The launcher's own words, and those behind them.
+/// The launcher's own options, and the words after them.
 struct GivenLine {
-    std::map<const OptionEntry*, GivenOption> given; ///< the last of each, as scripts add to a command line's end
+    std::map<const OptionEntry*, GivenOption> given; ///< the last value of each: scripts append to a command line
     bool help = false;
     Words rest;
 };
@@ -136,7 +137,7 @@ Result<GivenLine> read_command_line(Words words) {
     return line;
 }
 
-/// What torchrun, too, takes from elsewhere than its own command line and PET_*.
+/// Adds the values of variables other than PET_* that torchrun also reads.
 Result<void> add_torchruns_variables(RunOptions& options, const GivenLine& line, const Environment& environment) {
     const auto has = [&line](std::string_view name) { return line.given.contains(find_entry(name)); };
     if (const auto timeout = environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
@@ -173,7 +174,7 @@ Result<void> store_options(RunOptions& options, const GivenLine& line, const Env
         if (auto stored = entry.store(target, given); !stored) {
             return stored;
         }
-        if (environment.ours().contains(given.name)) { // the plugin's, for torchrun: the user has not asked for it
+        if (environment.ours().contains(given.name)) { // the plugin set it for torchrun, so the user did not ask for it
             std::erase(target.meaningless, given.name);
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of `rdma-nccl run`: torchrun's names for torchrun's things.
+// The command line of `rdma-nccl run`, with torchrun's names for options that torchrun has.
 #pragma once
 
 #include "lib/environment.h"
@@ -17,7 +17,7 @@
 
 namespace rdma_nccl {
 
-/// Which of a rank's streams something is about; torchrun's --redirects and --tee.
+/// A selection of a rank's streams, for torchrun's --redirects and --tee.
 struct Streams {
     bool out = false;
     bool err = false;
@@ -25,7 +25,7 @@ struct Streams {
     friend bool operator==(const Streams&, const Streams&) = default;
 };
 
-/// The same for all local ranks, or other ones for some ("0:1,1:3").
+/// A selection for all local ranks, or different ones for some ("0:1,1:3").
 struct RankStreams {
     Streams all;
     std::map<unsigned, Streams> of_rank;
@@ -36,28 +36,28 @@ struct RankStreams {
     }
 };
 
-/// What becomes of the ranks' output.
+/// What to do with the ranks' output.
 struct OutputOptions {
-    bool raw = false;                        ///< the ranks write to the launcher's own stdout and stderr, byte by byte
+    bool raw = false;                        ///< ranks write directly to the launcher's stdout and stderr
     std::string prefix = "[{host} {rank}] "; ///< see run_prefix.h; empty: none
-    std::string log_dir;                     ///< empty: below TMPDIR, where `redirects` or `tee` want files
+    std::string log_dir;                     ///< empty: below TMPDIR, if `redirects` or `tee` need files
     RankStreams redirects;                   ///< to files instead of the console
     RankStreams tee;                         ///< to files and the console
     std::optional<std::set<unsigned>> only;  ///< local ranks that the console shows; absent: all
-    bool announce = false;                   ///< lines about each rank's START and END, with the time
-    std::string events;                      ///< file for the stream of events as JSON lines; empty: none
+    bool announce = false;                   ///< print a line when a rank starts or ends, with the time
+    std::string events;                      ///< file for the events as JSON lines; empty: none
 };
 
-/// Global ranks, first to last.
+/// First and last global rank.
 using RankRange = std::pair<unsigned, unsigned>;
 
-/// One program of several in a world (`--rank 0-7 ./a : ./b`), or the only one.
+/// One of the programs in a world (`--rank 0-7 ./a : ./b`), or the only one.
 struct RankProgram {
-    std::vector<RankRange> ranks;     ///< empty: those that no other program has
+    std::vector<RankRange> ranks;     ///< empty: all ranks that no other program has
     std::vector<std::string> program; ///< with its arguments; never empty
 };
 
-/// torchrun's --rdzv-endpoint: where the launchers would meet.
+/// torchrun's --rdzv-endpoint: where the launchers would connect.
 struct RdzvEndpoint {
     std::string host; ///< without the brackets of an IPv6 address
     std::optional<std::uint16_t> port;
@@ -66,8 +66,8 @@ struct RdzvEndpoint {
 
 enum class DryRun { Off, Text, Json };
 
-/// Those values are kept as typed whose meaning depends on the step: plan_world() decides it, and what holds where one
-/// is absent.
+/// The options. Values whose meaning depends on the step are kept as typed: plan_world() interprets them, and chooses
+/// the default of absent ones.
 struct RunOptions {
     std::optional<std::string> nproc_per_node;
     std::optional<std::string> nnodes;
@@ -77,7 +77,7 @@ struct RunOptions {
     std::string rdzv_backend = "static";
     std::optional<RdzvEndpoint> rdzv_endpoint;
     std::optional<std::string> rdzv_id;
-    bool standalone = false; ///< this node is a world of its own, whatever the step is
+    bool standalone = false; ///< this node is a world of its own, regardless of the step
 
     bool module = false;               ///< the programs are Python modules
     bool no_python = false;            ///< execute the programs as they are, even a *.py
@@ -86,38 +86,38 @@ struct RunOptions {
     std::string role = "default";
     bool virtual_local_rank = false; ///< every rank sees its one GPU as the first
     bool torchelastic_environment = true;
-    std::optional<std::string> bind; ///< as typed; absent: as the settings say
-    std::string root;                ///< empty: the site's, else "/"
+    std::optional<std::string> bind; ///< as typed; absent: from the settings
+    std::string root;                ///< empty: from the site file, else "/"
     OutputOptions output;
 
-    std::set<int> end_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT}; ///< as torchrun has them
-    std::map<int, int> on_signal; ///< instead of ending the job or being passed on, a signal becomes another
+    std::set<int> end_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT}; ///< torchrun's defaults
+    std::map<int, int> on_signal; ///< signals that reach the ranks as others, and do not end the job
     std::chrono::milliseconds shutdown_timeout{30000}; ///< between the end signal and SIGKILL
     unsigned max_restarts = 0;
-    int no_restart_code = 93;                       ///< a rank that ends with this is not started again
-    std::chrono::seconds node_timeout{15};          ///< silence after which a node counts as lost
+    int no_restart_code = 93;                       ///< no restart after a rank ended with this code
+    std::chrono::seconds node_timeout{15};          ///< a node that is silent for longer counts as lost
     std::chrono::seconds join_timeout{60};          ///< how long launchers wait for each other, from the start
     std::optional<std::chrono::seconds> hang_after; ///< absent: no hang watch
-    bool hang_kill = false;                         ///< end the job that hangs, not just tell
+    bool hang_kill = false;                         ///< end a job that hangs, instead of only reporting it
     std::string report_file;                        ///< for the failure report as JSON; empty: none
     bool preflight = true;
     DryRun dry_run = DryRun::Off;
-    std::vector<std::string> notes; ///< about options that mean nothing here, or not quite what they say; a line each
+    std::vector<std::string> notes; ///< about options that have no meaning here, or another one; one line each
 };
 
 struct ParsedRunOptions {
     RunOptions options;
-    std::optional<std::string> help; ///< --help was given: this text is all there is to do
+    std::optional<std::string> help; ///< set by --help: the text to print instead of running
 };
 
-/// `arguments` are those behind the word "run". Options end at "--" or at the first word that is none: that is PROGRAM,
-/// and everything behind it is the program's, however it looks; but where --rank is given, a word ":" ends a program's
-/// arguments, the next program follows ([--rank RANGES] [--] PROGRAM [ARGS...]), and an argument of two or more colons
-/// stands for itself with one colon less.
+/// Parses `arguments`, the words after "run". Options end at "--" or at the first word that is not an option. PROGRAM
+/// follows, and all words after it belong to the program. But with --rank, a word ":" ends a program's
+/// arguments, and the next program follows ([--rank RANGES] [--] PROGRAM [ARGS...]); an argument of two or more colons
+/// loses one colon.
 ///
-/// As in torchrun, a long option may be cut short where that is no other of torchrun's, and one that is not on the
-/// command line is taken from PET_<OPTION> in `environment`, where that is set and not empty. Fails with a message that
-/// names the option or variable, its value and what is valid.
+/// As in torchrun, a long option may be abbreviated if the prefix is unique among torchrun's options, and an option
+/// that is not on the command line is read from PET_<OPTION> in `environment` if that is set and not empty. Fails with
+/// a message that names the option or variable, its value and the valid values.
 Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& arguments, const Environment& environment);
 
 } // namespace rdma_nccl

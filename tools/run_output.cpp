@@ -19,8 +19,9 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Greater than the default of 64 KiB: fewer changes between rank and launcher. Sixteen of them stay far below what a
-/// user may have (/proc/sys/fs/pipe-user-pages-soft, 64 MiB); where it is refused the default does.
+/// Greater than the default of 64 KiB, for fewer context switches between rank and launcher. Sixteen such pipes stay
+/// far below the limit of a user (/proc/sys/fs/pipe-user-pages-soft, 64 MiB); if the kernel refuses it, the default is
+/// used.
 constexpr int pipe_size = 256 * 1024;
 
 struct Pipe {
@@ -34,7 +35,7 @@ Result<Pipe> open_pipe() {
         return fail(format_text("cannot open a pipe for a rank's output: {} (limit: ulimit -n)", ::strerror(errno)),
                     errno);
     }
-    // The reading end alone: the rank must not find its stdout non-blocking.
+    // Only the read end: the rank must not get a non-blocking stdout.
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     ::fcntl(ends[0], F_SETPIPE_SZ, pipe_size);
     return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
@@ -45,10 +46,10 @@ PrefixValues prefix_values(const RankName& name, bool error) {
             name.role, error ? "stderr" : "stdout"};
 }
 
-/// One of a rank's two streams as the launcher keeps it.
+/// The launcher's data of one of a rank's two streams.
 struct RankStream {
-    UniqueFd end;                     ///< the rank's, until all have started; none: it inherits the launcher's
-    std::optional<LogFile> rank_file; ///< written by the rank itself
+    UniqueFd end; ///< the rank's end, until all ranks have started; empty: the rank inherits the launcher's
+    std::optional<LogFile> rank_file; ///< the file that the rank writes itself
 };
 
 bool has(const RankStreams& streams, unsigned local_rank, bool error) {
@@ -64,7 +65,7 @@ Result<LogFile> make_file(const std::string& directory, unsigned local_rank, boo
     return LogFile::create(*folder + (error ? "/stderr.log" : "/stdout.log"));
 }
 
-/// Makes the pipe or file of one stream; what the loop will carry of it comes back.
+/// Creates the pipe or file of one stream. Returns the stream that the loop must handle, or nullopt if there is none.
 Result<std::optional<OutputStream>> prepare_stream(const OutputOptions& options, const std::string& directory,
                                                    const RankName& name, bool error, RankStream& kept) {
     const auto plan = plan_stream(options, name.local_rank, error);
@@ -116,7 +117,7 @@ struct RankOutput::State {
     State& operator=(const State&) = delete;
     ~State();
 
-    /// ranks.size() where there is none.
+    /// Returns ranks.size() if there is none.
     [[nodiscard]] std::size_t position(unsigned local_rank) const {
         const auto found =
             std::find_if(ranks.begin(), ranks.end(), [&](const auto& name) { return name.local_rank == local_rank; });
@@ -130,8 +131,8 @@ RankOutput::State::~State() {
     }
     shared->stop = true;
     notify(shared->wake);
-    // Far more than the loop takes. One that hangs in a write, to a network file system or to a terminal that could not
-    // be opened again, is left alone: it owns all that it uses.
+    // Far more than the loop needs. If it hangs in a write, to a network file system or to a terminal that could not be
+    // opened again, it is detached: it owns everything that it uses.
     constexpr int patience = 2000; // milliseconds
     pollfd ended{shared->ended.get(), POLLIN, 0};
     if (::poll(&ended, 1, patience) > 0) {

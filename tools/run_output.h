@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks' output, from their pipes to console and files: whole lines, each with its prefix. A thread of its own
-// carries it, so that a reader that is slow holds up the ranks, as it would without a launcher, but not the launcher.
+// Passes the ranks' output from their pipes to the console and to files, as whole lines, each with its prefix. A thread
+// of its own does this, so that a slow reader delays the ranks, as without a launcher, but not the launcher.
 #pragma once
 
 #include "lib/result.h"
@@ -17,9 +17,9 @@ namespace rdma_nccl {
 
 struct StreamPlan {
     enum class Way {
-        Inherit, ///< the rank writes to the launcher's own
-        File,    ///< it writes straight to its file
-        Pipe,    ///< the launcher passes it on
+        Inherit, ///< the rank writes to the launcher's stream
+        File,    ///< the rank writes directly to its file
+        Pipe,    ///< the launcher passes the output on
     };
 
     Way way = Way::Pipe;
@@ -29,10 +29,11 @@ struct StreamPlan {
     friend bool operator==(const StreamPlan&, const StreamPlan&) = default;
 };
 
-/// `error`: of stderr, else of stdout. A stream that is both redirected and teed is teed, as in torchrun.
+/// Plans a stream: stderr if `error` is true, else stdout. A stream that is both redirected and teed is teed, as in
+/// torchrun.
 StreamPlan plan_stream(const OutputOptions& options, unsigned local_rank, bool error);
 
-/// A rank as its lines and files name it.
+/// The values that identify a rank in its lines and files.
 struct RankName {
     std::string host;
     unsigned node_rank = 0;
@@ -44,40 +45,42 @@ struct RankName {
 class RankOutput {
 public:
     struct Ends {
-        int out = 1; ///< becomes the rank's stdout
+        int out = 1; ///< descriptor for the rank's stdout
         int err = 2;
     };
 
-    /// `directory`: of this attempt, DIR/LOCAL_RANK/{stdout,stderr}.log are made there; empty where `options` want no
-    /// files. `first_output`: called by the thread with the local rank of each that writes for the first time, but not
-    /// for files that a rank writes itself (redirected and not teed). Fails when the prefix is wrong, when there are
-    /// too few descriptors, or when a file cannot be made. The caller has blocked the signals that it handles and
-    /// ignores SIGPIPE.
+    /// Starts the thread and creates pipes and files. `directory`: the directory of this attempt, in which
+    /// LOCAL_RANK/{stdout,stderr}.log are created; empty if `options` need no files. `first_output`: called by the
+    /// thread with the local rank of each rank that writes for the first time, but not for files that a rank writes
+    /// itself (redirected and not teed). Fails if the prefix is invalid, if there are too few descriptors, or if a file
+    /// cannot be created. The caller must have blocked the signals that it handles, and must ignore SIGPIPE.
     static Result<RankOutput> start(const OutputOptions& options, const std::vector<RankName>& ranks,
                                     const std::string& directory,
                                     std::function<void(unsigned local_rank)> first_output = {});
     RankOutput(RankOutput&& other) noexcept;
     RankOutput& operator=(RankOutput&& other) noexcept;
-    /// Passes on what is there already, and does not wait for a console that takes nothing.
+    /// Passes on the output that has arrived, but does not wait for a console that accepts nothing.
     ~RankOutput();
 
-    /// To be given to the rank by dup2(2); close-on-exec.
+    /// Returns the descriptors to give to the rank by dup2(2); they are close-on-exec.
     [[nodiscard]] Ends ends_of(unsigned local_rank) const;
-    /// All ranks run: closes the launcher's copies of their ends, so that the end of the last writer is seen.
+    /// To be called when all ranks run: closes the launcher's copies of their ends, so that the end of the last writer
+    /// is detected.
     void close_ends();
 
-    /// Readable once close_ends() was called and everything that the ranks and their children wrote has been passed on.
+    /// Returns a descriptor that is readable once close_ends() was called and everything that the ranks and their
+    /// children wrote has been passed on.
     [[nodiscard]] int done_fd() const;
 
-    /// A line of the launcher's own on the console's stderr, never inside a line of a rank.
+    /// Prints a line of the launcher itself on the console's stderr, never inside a line of a rank.
     void say(const std::string& line);
 
-    /// The last lines (at most `count`, of at most 4 KiB in all) that the rank wrote to stderr, oldest first; an
-    /// unfinished one at the end counts. None with `raw` alone.
+    /// Returns the last lines (at most `count`, and at most 4 KiB in all) that the rank wrote to stderr, oldest first.
+    /// An unfinished line at the end counts. Empty if `raw` is set without a file.
     [[nodiscard]] std::vector<std::string> last_errors(unsigned local_rank, std::size_t count) const;
-    /// Bytes that came from all ranks so far: whether anything moves.
+    /// Returns the number of bytes from all ranks so far, which shows whether they make progress.
     [[nodiscard]] std::uint64_t bytes() const;
-    /// What went wrong on the way, each once: "n01: cannot write /logs/.../stdout.log: No space left on device; ...".
+    /// Returns the problems so far, each once: "n01: cannot write /logs/.../stdout.log: No space left on device; ...".
     [[nodiscard]] std::vector<std::string> take_problems();
 
 private:

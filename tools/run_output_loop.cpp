@@ -56,7 +56,7 @@ void OutputLoop::run() {
         list_polled();
         const int ready = ::poll(polled_.data(), polled_.size(), poll_timeout(deadline));
         if (ready < 0 && errno != EINTR) {
-            break; // no memory in the kernel: nothing of it can be passed on
+            break; // the kernel is out of memory: nothing can be passed on
         }
         if (ready > 0) {
             handle_polled();
@@ -78,7 +78,7 @@ void OutputLoop::run() {
     notify(shared_->ended);
 }
 
-/// A stream waits while the console that it goes to is full: the rank waits then as it would without a launcher.
+/// A stream is not read while its console is full: then the rank waits, as it would without a launcher.
 bool OutputLoop::wants_bytes(const OutputStream& stream) {
     return stream.pipe && !(stream.console && target(stream.error).console.full());
 }
@@ -167,7 +167,7 @@ void OutputLoop::take(OutputStream& stream, std::string_view bytes) {
 void OutputLoop::note_first_output(const OutputStream& stream) {
     if (!has_written_[stream.rank]) {
         has_written_[stream.rank] = true;
-        // Once it is told to stop, what the function needs may be gone.
+        // After a stop request, the objects that the function uses may not exist any more.
         if (settings_.first_output && !shared_->stop) {
             settings_.first_output(stream.local_rank);
         }
@@ -197,8 +197,8 @@ void OutputLoop::write_consoles() {
     }
 }
 
-/// Without its reader a stream that goes nowhere else is closed too: the rank gets SIGPIPE at its next write, as it
-/// would without a launcher.
+/// If the console's reader is gone, streams without a file are closed too: the rank gets SIGPIPE at its next write, as
+/// it would without a launcher.
 void OutputLoop::on_console_error(Target& failed, int os_error) {
     failed.gone = os_error == EPIPE || os_error == ECONNRESET || os_error == EBADF;
     if (!std::exchange(failed.problem, true)) {

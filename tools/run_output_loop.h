@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the thread of RankOutput does.
+// The work of RankOutput's thread.
 #pragma once
 
 #include "lib/result.h"
@@ -23,19 +23,20 @@
 
 namespace rdma_nccl {
 
-/// What the launcher's own thread and the loop's have in common.
+/// Data that the launcher's thread and the loop share.
 struct OutputShared {
-    std::mutex mutex;                  ///< of the three below
-    std::vector<std::string> said;     ///< lines of the launcher's own, not taken by the loop yet
-    std::vector<std::string> problems; ///< not told yet
+    std::mutex mutex;                  ///< protects the three members below
+    std::vector<std::string> said;     ///< the launcher's own lines that the loop has not taken yet
+    std::vector<std::string> problems; ///< not reported yet
     std::vector<StreamTail> errors;    ///< by position of the rank
 
     std::atomic<std::uint64_t> bytes = 0;
-    std::atomic<bool> all_started = false; ///< no rank will be given a pipe any more
+    std::atomic<bool> all_started = false; ///< no rank will get a pipe from now on
     std::atomic<bool> stop = false;
 
-    UniqueFd wake;  ///< eventfds: the launcher has set something of the above
-    UniqueFd done;  ///< all has been passed on
+    // Eventfds:
+    UniqueFd wake;  ///< the launcher has changed something of the above
+    UniqueFd done;  ///< everything has been passed on
     UniqueFd ended; ///< the loop has ended
 
     /// Fails when there are too few descriptors.
@@ -45,20 +46,20 @@ struct OutputShared {
 /// Makes an eventfd readable.
 void notify(const UniqueFd& eventfd);
 
-/// One pipe and where its bytes go.
+/// One pipe and the destinations of its bytes.
 struct OutputStream {
     std::size_t rank = 0; ///< position
     unsigned local_rank = 0;
     bool error = false; ///< stderr
-    bool raw = false;   ///< to the console byte by byte
-    UniqueFd pipe;      ///< read end, not blocking; none: ended
+    bool raw = false;   ///< unchanged bytes instead of lines
+    UniqueFd pipe;      ///< read end, non-blocking; empty: ended
     bool console = false;
     std::optional<LogFile> file;
     PrefixValues names;
 
     LineSplitter lines;
-    std::string prefix;        ///< rendered, where it does not change
-    bool file_problem = false; ///< told
+    std::string prefix;        ///< the rendered prefix, unless it contains the time
+    bool file_problem = false; ///< a problem was reported
 };
 
 struct OutputLoopSettings {
@@ -73,7 +74,8 @@ struct OutputLoopSettings {
 class OutputLoop {
 public:
     OutputLoop(std::shared_ptr<OutputShared> shared, OutputLoopSettings settings, std::vector<OutputStream> streams);
-    /// Until it is told to stop; then what is there already is passed on, as far as that takes no waiting.
+    /// Runs until it is told to stop, and then passes on the output that has arrived, as far as possible without
+    /// waiting.
     void run();
 
 private:
@@ -82,8 +84,8 @@ private:
     struct Target {
         Console console;
         std::string name;
-        bool gone = false;    ///< nobody will read it
-        bool problem = false; ///< told
+        bool gone = false;    ///< no process reads it any more
+        bool problem = false; ///< reported
     };
 
     [[nodiscard]] Target& target(bool error) { return targets_.at(error ? targets_.size() - 1 : 0); }
@@ -106,10 +108,10 @@ private:
     std::shared_ptr<OutputShared> shared_;
     OutputLoopSettings settings_;
     std::vector<OutputStream> streams_;
-    std::vector<Target> targets_;               ///< stdout and stderr; one, where both are the same file
+    std::vector<Target> targets_;               ///< stdout and stderr; only one if both are the same file
     std::vector<bool> has_written_;             ///< by position of the rank
-    std::vector<pollfd> polled_;                ///< wake first, then consoles and streams that are worth a look
-    std::vector<OutputStream*> polled_streams_; ///< of the last entries of polled_
+    std::vector<pollfd> polled_;                ///< wake, then consoles and streams that are worth polling
+    std::vector<OutputStream*> polled_streams_; ///< the streams of the last entries of polled_
     std::vector<char> buffer_;
     bool done_ = false;
 };

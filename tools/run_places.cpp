@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view ports_variable = "UCX_NET_DEVICES";
 
-/// The plugin's "mlx5_1:1,mlx5_2:1" as used ports of HCAs of which only the place is known.
+/// Adds the plugin's list ("mlx5_1:1,mlx5_2:1") as used ports. Of their HCAs only the place is read.
 void add_ports(const Root& root, const Environment& environment, NodeFacts& facts, Plan& plan) {
     if (!environment.ours().contains(ports_variable)) {
         return;
@@ -36,7 +36,7 @@ void add_ports(const Root& root, const Environment& environment, NodeFacts& fact
     }
 }
 
-/// Facts and plan for place_ranks(), but for the ports.
+/// Facts and plan for place_ranks(), without the ports.
 struct NodeInquiry {
     NodeFacts facts;
     Plan plan;
@@ -97,7 +97,7 @@ std::vector<NearDevices> find_devices(const Root& root, const Environment& envir
     if (node.plan.fabric.ports.empty()) {
         node.plan.fabric = choose_fabric(node.facts.fabric, Settings());
     }
-    // Without hwloc, what hangs beside what is still told by PCI.
+    // Without hwloc, PCI addresses still tell which devices are near each other.
     const auto topology = read_topology(root).value_or(Topology());
     const auto placed =
         place_ranks(node.facts, node.plan, BindChoice::Off, topology, std::vector<CpuSet>(ranks, read_affinity()));

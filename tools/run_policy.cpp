@@ -25,7 +25,7 @@ EndPolicy::Action EndPolicy::on_signal(int signal_number, Time now) {
     if (phase_ == Phase::Ending && signal_number == SIGINT) {
         return kill(now);
     }
-    // Another one while the job ends: ranks that did not heed the first may heed this.
+    // Another signal while the job ends: ranks that ignored the first may react to this one.
     return phase_ == Phase::Ending ? Action{.to_groups = signal_number} : Action{};
 }
 

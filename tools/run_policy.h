@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When and how a job's ranks are ended: decisions only, so that they can be tested without processes.
+// Decides when and how a job's ranks are ended. It only decides, so that it can be tested without processes.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace rdma_nccl {
 
-/// After SIGKILL a process is gone at once, or hangs in a driver or file system for who knows how long.
+/// Time to wait after SIGKILL. A process ends at once, or hangs in a driver or file system for an unknown time.
 inline constexpr std::chrono::seconds kill_patience{10};
 
 class EndPolicy {
@@ -17,12 +17,12 @@ public:
 
     enum class Phase {
         Running,
-        Ending,  ///< the end signal was sent; at the deadline comes SIGKILL
-        Killing, ///< SIGKILL was sent; at the deadline the launcher waits no longer
-        GivenUp, ///< what still runs hangs in the kernel
+        Ending,  ///< the end signal was sent; SIGKILL follows at the deadline
+        Killing, ///< SIGKILL was sent; the launcher stops waiting at the deadline
+        GivenUp, ///< the remaining processes hang in the kernel
     };
 
-    /// What is to be sent; 0: nothing.
+    /// The signals to send; 0: none.
     struct Action {
         int to_groups = 0; ///< to all processes of all ranks
         int to_ranks = 0;  ///< to the ranks' own processes
@@ -30,28 +30,29 @@ public:
         friend bool operator==(const Action&, const Action&) = default;
     };
 
-    /// `grace`: between the end signal and SIGKILL. `end_signals`: those that end the job.
+    /// `grace`: the time between the end signal and SIGKILL. `end_signals`: the signals that end the job.
     EndPolicy(std::chrono::milliseconds grace, std::set<int> end_signals)
         : grace_(grace), end_signals_(std::move(end_signals)) {}
 
-    /// A rank failed, or could not be started. The first one ends the others.
+    /// A rank failed, or could not be started. The first failure ends the others.
     Action on_failure(Time now);
-    /// End signals end the job; INT while it is being ended kills at once. The others are passed on: TSTP
-    /// and CONT to the groups, as a stopped rank whose helpers run on would be half stopped; USR1, USR2, WINCH to the
-    /// ranks alone, as Slurm does it: they would kill helpers, which have no handler.
+    /// A signal arrived. End signals end the job; while it ends, SIGINT kills at once. Other signals are passed on:
+    /// SIGTSTP and SIGCONT to the groups, because a stopped rank with running helpers would be only half stopped;
+    /// SIGUSR1, SIGUSR2 and SIGWINCH only to the ranks, as Slurm does, because they would kill helpers without a
+    /// handler.
     Action on_signal(int signal_number, Time now);
-    /// The process that guards this one was killed: whoever did it wants no grace.
+    /// The guard process was killed: no grace.
     Action on_guard_gone(Time now);
-    /// All ranks ended, but processes that they left behind run.
+    /// All ranks have ended, but processes that they left behind still run.
     void on_leftovers(Time now);
-    /// To be called when the deadline may have come.
+    /// To be called at the deadline; earlier calls do nothing.
     Action on_time(Time now);
-    /// What still runs cannot be reached: do not wait for it.
+    /// The remaining processes cannot be reached: the launcher must not wait for them.
     void give_up();
 
     [[nodiscard]] Phase phase() const { return phase_; }
     [[nodiscard]] std::optional<Time> deadline() const { return deadline_; }
-    /// What leftovers get in this phase: the end signal or SIGKILL.
+    /// Returns the signal for leftover processes in this phase: SIGTERM or SIGKILL.
     [[nodiscard]] int leftover_signal() const;
 
 private:

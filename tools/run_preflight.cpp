@@ -82,8 +82,9 @@ std::optional<std::string> first_set(const Environment& environment, std::span<c
     return std::nullopt;
 }
 
-/// gRPC: doc/environment_variables.md (grpc_proxy, https_proxy, http_proxy; no_grpc_proxy before no_proxy); the names
-/// in capitals are what curl, Python and Go read, too. torch's own store uses none of them.
+/// Checks the proxy variables. Those of gRPC are in doc/environment_variables.md (grpc_proxy, https_proxy, http_proxy;
+/// no_grpc_proxy before no_proxy); curl, Python and Go also read the names in capitals. torch's own store uses none of
+/// them.
 void check_proxies(const PreflightQuestion& question, Warnings& warnings) {
     constexpr std::array<std::string_view, 7> proxies = {"grpc_proxy",  "https_proxy", "http_proxy", "all_proxy",
                                                          "HTTPS_PROXY", "HTTP_PROXY",  "ALL_PROXY"};
@@ -103,7 +104,7 @@ void check_proxies(const PreflightQuestion& question, Warnings& warnings) {
                                    *proxy, head, head));
 }
 
-/// One that a list names: "mlx5_1" or "mlx5_1:1".
+/// An entry of a device list: "mlx5_1" or "mlx5_1:1".
 struct NamedDevice {
     std::string name;
     std::optional<unsigned> port;
@@ -113,7 +114,8 @@ struct NamedDevice {
                             const NamedDevice&) = default; // NOLINT(modernize-use-nullptr): clang-tidy 14
 };
 
-/// Lists that leave devices out name none that must work, nor do UCX's words for all.
+/// Adds the devices that a list names. Skips lists that exclude devices, because those devices need not work, and UCX's
+/// words for all devices.
 void add_named(const Environment& environment, std::string_view variable, std::vector<NamedDevice>& named) {
     const auto text = environment.get(variable).value_or("");
     if (text.starts_with('^')) {
@@ -139,7 +141,7 @@ std::vector<NamedDevice> named_devices(const Environment& environment) {
     return named;
 }
 
-/// What is wrong with it; empty when it, or without a port one of its ports, is ACTIVE.
+/// Returns the problem of a device; empty if its port, or one of its ports if none is named, is ACTIVE.
 std::string problem_of(const Root& root, const NamedDevice& device) {
     const auto ports = root.list(format_text("{}/{}/ports", devices, device.name));
     if (!ports) {
@@ -160,7 +162,8 @@ std::string problem_of(const Root& root, const NamedDevice& device) {
     return problem;
 }
 
-/// NCCL takes the names as prefixes, UCX also names of interfaces: only of what looks like an HCA is absence a fault.
+/// Returns true if the absence of a device is no fault: NCCL treats the names as prefixes, and UCX also accepts names
+/// of interfaces.
 bool may_be_absent(const Root& root, const std::vector<std::string>& present, const NamedDevice& device) {
     const bool prefix =
         std::any_of(present.begin(), present.end(), [&](const auto& name) { return name.starts_with(device.name); });
@@ -175,7 +178,7 @@ void check_hcas(const PreflightQuestion& question, Warnings& warnings) {
     }
     const auto present = question.root.list(devices).value_or(std::vector<std::string>());
     const auto silent = find_silent_hcas(question.root, usual_patience).value_or(SilentHcas());
-    std::map<std::string, std::vector<std::string>> found; // by variable and problem: one line for all that have it
+    std::map<std::string, std::vector<std::string>> found; // by variable and problem, for one line each
     for (const auto& device : named) {
         if (may_be_absent(question.root, present, device)) {
             continue;

@@ -23,7 +23,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Keys of the epoll entries; ranks have their index + first_rank_key, other descriptors their number + this.
+/// Keys of the epoll entries. A rank has its index + first_rank_key, another descriptor its number + first_other_key.
 constexpr std::size_t first_other_key = std::size_t{1} << 32U;
 constexpr std::size_t signal_key = 0;
 constexpr std::size_t guard_key = 1;
@@ -37,7 +37,7 @@ int milliseconds_until(std::optional<ProcessSet::Time> until) {
     return static_cast<int>(std::clamp<decltype(left)>(left, 0, std::numeric_limits<int>::max()));
 }
 
-/// Written to the pipe of reports by a child that could not execute its program.
+/// A child that could not execute its program writes this to the report pipe.
 struct ExecFailure {
     std::size_t index = 0;
     int os_error = 0;
@@ -59,7 +59,7 @@ void FileLimit::restore() const {
 }
 
 UniqueFd open_pidfd(pid_t pid) {
-    return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); // glibc has a function for it since 2.36
+    return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); // glibc 2.36 and later have a function for it
 }
 
 Result<ProcessSet> ProcessSet::create(const BlockedSignals& signals, int guard_fd, bool use_pidfds) {
@@ -82,7 +82,7 @@ Result<void> ProcessSet::open_descriptors(int guard_fd) {
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
     null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (pipe_result != 0 || !epoll_ || !null_ || !watch(reader_.fd(), signal_key, EPOLLIN) ||
-        // Once only: a closed pipe stays ready for ever.
+        // Only once, because a closed pipe stays ready.
         (guard_fd >= 0 && !watch(guard_fd, guard_key, EPOLLIN | EPOLLONESHOT))) {
         return fail(format_text("cannot set up the event loop: {}", ::strerror(errno)), errno);
     }
@@ -125,7 +125,7 @@ Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::s
     }
     Rank rank{*pid, use_pidfds_ ? open_pidfd(*pid) : UniqueFd()};
     if (rank.pidfd && !watch(rank.pidfd.get(), first_rank_key + index, EPOLLIN)) {
-        rank.pidfd.reset(); // SIGCHLD tells as well
+        rank.pidfd.reset(); // SIGCHLD also reports the end
     }
     ranks_.push_back(std::move(rank));
     ++running_;
@@ -143,7 +143,8 @@ void ProcessSet::clear() {
 }
 
 Result<Events> ProcessSet::wait(std::optional<Time> until) {
-    // Pidfds become ready in the order of the deaths, and epoll keeps that order: so the first failure is the first.
+    // Pidfds become ready in the order in which the processes end, and epoll keeps that order, so the first failure
+    // comes first.
     constexpr std::size_t most_others = 8;
     std::vector<epoll_event> ready(first_rank_key + most_others + ranks_.size());
     const int count =
@@ -207,7 +208,7 @@ void ProcessSet::note_exit(Rank& rank, int status, Events& events) {
 }
 
 void ProcessSet::add_exec_failures(Events& events) {
-    // A child writes before it exits, so the words about these exits are in the pipe, if not read with earlier ones.
+    // A child writes before it exits, so the reports of these exits are in the pipe or were read earlier.
     ExecFailure failure;
     while (!events.exits.empty() &&
            ::read(report_read_.get(), &failure, sizeof(failure)) == static_cast<ssize_t>(sizeof(failure))) {
@@ -241,8 +242,8 @@ void ProcessSet::signal_ranks(int signal_number) const {
 }
 
 Result<std::vector<pid_t>> list_children() {
-    // proc(5): may miss some while children die meanwhile. Each of those deaths is one more SIGCHLD, and so one more
-    // look here.
+    // proc(5): some children may be missing if children end during the read. Each such end is one more SIGCHLD, and so
+    // causes one more call.
     std::ifstream file("/proc/thread-self/children");
     if (!file) {
         return fail("cannot read /proc/thread-self/children");
@@ -266,7 +267,7 @@ Result<std::size_t> ChildSweep::signal_new(int signal_number) {
     for (const pid_t pid : *children) {
         if (done_.emplace(pid, signal_number).second) {
             ::kill(pid, signal_number);
-            ::kill(pid, SIGCONT); // a stopped process acts on the signal only when it runs again
+            ::kill(pid, SIGCONT); // a stopped process handles the signal only when it continues
             ++count;
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of the ranks, those that they left behind, and the one place where the launcher waits: for their ends,
-// for signals, and for the end of the process that guards it. The set decides nothing; it says what happened.
+// The processes of the ranks, the processes that they left behind, and the only place where the launcher waits: for
+// their ends, for signals, and for the end of the guard process. The set decides nothing; it reports what happened.
 #pragma once
 
 #include "lib/binding.h"
@@ -21,14 +21,15 @@
 
 namespace rdma_nccl {
 
-/// Becomes readable when the process ends, pidfd_open(2). Empty where there is no such process, or no pidfd.
+/// Returns a descriptor that is readable when the process has ended, pidfd_open(2). Empty if there is no such process,
+/// or if the kernel has no pidfds.
 UniqueFd open_pidfd(pid_t pid);
 
-/// Raises the soft limit of open files to the hard one: the launcher keeps a descriptor per rank.
+/// Raises the soft limit of open files to the hard limit, because the launcher keeps a descriptor per rank.
 class FileLimit {
 public:
     FileLimit();
-    /// The limit as it was: for a child about to execute a rank, whose program may use select(2).
+    /// Restores the old limit, for a child that is about to execute a rank: its program may use select(2).
     void restore() const;
 
 private:
@@ -37,50 +38,52 @@ private:
 };
 
 struct RankExit {
-    std::size_t index = 0; ///< of start(), from 0
+    std::size_t index = 0; ///< number of the start(), from 0
     pid_t pid = 0;
-    int status = 0;                ///< of waitpid(2)
-    std::optional<int> exec_error; ///< the program was not executed: errno
+    int status = 0;                ///< from waitpid(2)
+    std::optional<int> exec_error; ///< set if the program was not executed: errno
 };
 
 struct Events {
     std::vector<ReceivedSignal> signals; ///< without SIGCHLD
-    std::vector<RankExit> exits; ///< first to end first (in the order of their starts where the kernel has no pidfd)
-    bool guard_gone = false;     ///< the watched descriptor was closed at its other end
+    std::vector<RankExit> exits;         ///< in the order of their ends (of their starts if the kernel has no pidfds)
+    bool guard_gone = false;             ///< the other end of the watched descriptor was closed
 };
 
 class ProcessSet {
 public:
     using Time = std::chrono::steady_clock::time_point;
 
-    /// `guard_fd`: a pipe's read end to watch, or -1. Without pidfds (Linux before 5.3, or forbidden by seccomp) ends
-    /// are known by SIGCHLD alone; `use_pidfds` false is for tests of that.
+    /// `guard_fd`: the read end of a pipe to watch, or -1. Without pidfds (Linux before 5.3, or forbidden by seccomp)
+    /// only SIGCHLD reports ends; tests of that set `use_pidfds` to false.
     static Result<ProcessSet> create(const BlockedSignals& signals, int guard_fd, bool use_pidfds = true);
 
-    /// The first rank started gets the launcher's stdin, the others /dev/null. `out_fd` and `err_fd` become its stdout
-    /// and stderr. What cannot be done of `binding` is said, and the rank runs. It leads a process group of its own,
-    /// and gets SIGKILL when the calling thread ends: that must be one that lives as long as the process.
+    /// Starts a rank. The first rank gets the launcher's stdin, the others /dev/null. `out_fd` and `err_fd` become its
+    /// stdout and stderr. If `binding` fails, a warning is printed and the rank runs without it. The rank leads a
+    /// process group of its own. It gets SIGKILL when the calling thread ends, so that thread must live as long as the
+    /// process.
     Result<pid_t> start(const Command& command, const std::vector<std::string>& environment,
                         const Binding& binding = {}, int out_fd = STDOUT_FILENO, int err_fd = STDERR_FILENO);
 
-    /// wait() returns when it can be read, too, until its close; `once`: the first time only, for one that stays so.
-    /// False: the kernel does not want it.
+    /// Makes wait() also return when `fd` is readable, until it is closed; with `once` only the first time, for a
+    /// descriptor that stays readable. Returns false if the kernel refuses.
     [[nodiscard]] bool also_watch(int fd, bool once = false) const;
 
-    /// Forgets all ranks, of which none may run: the next one started has the index 0 again.
+    /// Forgets all ranks, none of which may be running. The index of the next one is 0.
     void clear();
 
-    /// Waits until something happened or the time has come. Reaps all children that ended, those too that are no ranks.
+    /// Waits for an event, at most until the given time. Reaps all children that have ended, including those that are
+    /// not ranks.
     Result<Events> wait(std::optional<Time> until);
 
     [[nodiscard]] std::size_t running() const { return running_; }
-    /// Any child, known after wait(): a rank, or a process that a rank left behind.
+    /// Returns true if there was any child at the last wait(): a rank, or a process that a rank left behind.
     [[nodiscard]] bool has_children() const { return has_children_; }
     [[nodiscard]] std::vector<pid_t> running_pids() const;
 
-    /// To the process groups of all ranks that run.
+    /// Sends the signal to the process groups of all running ranks.
     void signal_groups(int signal_number) const;
-    /// To the ranks themselves only.
+    /// Sends the signal only to the running ranks themselves.
     void signal_ranks(int signal_number) const;
 
 private:
@@ -105,7 +108,7 @@ private:
     SignalReader reader_;
     FileLimit files_;
     UniqueFd epoll_;
-    UniqueFd null_; ///< as a rank that has as many descriptors as it may can open none
+    UniqueFd null_; ///< kept open, because a rank that has reached its limit of descriptors cannot open it
     UniqueFd report_read_;
     UniqueFd report_write_;
     std::vector<Rank> ranks_;
@@ -114,15 +117,15 @@ private:
     bool use_pidfds_ = true;
 };
 
-/// The children of the calling thread, which is the one that forks. Fails where /proc does not tell.
+/// Returns the children of the calling thread, which must be the one that forks. Fails if /proc does not list them.
 Result<std::vector<pid_t>> list_children();
 
-/// Signals children, each of them once with each signal: those that the ranks left behind. A launcher is their
-/// subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): whatever loses its parent below it, a daemon that forked twice too,
-/// becomes its child.
+/// Signals the processes that the ranks left behind, each once per signal. The launcher is their subreaper
+/// (PR_SET_CHILD_SUBREAPER, prctl(2)): every descendant that loses its parent becomes its child, even a daemon that
+/// forked twice.
 class ChildSweep {
 public:
-    /// The children to which `signal_number` was not sent before get it now; returns how many these were.
+    /// Sends `signal_number` to all children that have not got it yet. Returns their number.
     Result<std::size_t> signal_new(int signal_number);
 
 private:

@@ -15,10 +15,10 @@ namespace rdma_nccl {
 
 namespace {
 
-/// What confstr(_CS_PATH) and shells take when PATH is unset.
+/// The path that confstr(_CS_PATH) and shells use if PATH is unset.
 constexpr std::string_view default_path = "/usr/local/bin:/usr/bin:/bin";
 
-/// 0, or why the file cannot be opened in this way.
+/// Returns 0, or the errno if the file cannot be opened in this mode.
 int access_error(const std::string& path, int mode) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) {
@@ -34,7 +34,7 @@ bool is_missing(int os_error) {
     return os_error == ENOENT || os_error == ENOTDIR;
 }
 
-/// As execvp(3): a name with a slash is a path, any other is looked for along PATH.
+/// Finds a program as execvp(3) does: a name with a slash is a path, any other is searched along PATH.
 Result<std::string> find_executable(const std::string& name, const Environment& environment) {
     int problem = ENOENT;
     const std::string path = environment.get("PATH").value_or(std::string(default_path));
@@ -43,7 +43,7 @@ Result<std::string> find_executable(const std::string& name, const Environment& 
         std::string file = directory.empty() ? name : format_text("{}/{}", directory, name);
         const int error = name.empty() ? ENOENT : access_error(file, X_OK);
         if (error == 0) {
-            // An empty entry of PATH means the current directory.
+            // An empty entry of PATH stands for the current directory.
             return file.find('/') == std::string::npos ? "./" + file : file;
         }
         if (!is_missing(error)) {
@@ -92,7 +92,7 @@ Result<Command> find_program(const RankProgram& program, const RunOptions& optio
     if (!python) {
         return tl::unexpected(python.error());
     }
-    Command command{*python, {*python, "-u"}}; // unbuffered: the last words of a rank that is killed are not lost
+    Command command{*python, {*python, "-u"}}; // unbuffered, so that the last output of a killed rank is not lost
     if (options.module) {
         command.arguments.emplace_back("-m");
     }
@@ -109,7 +109,7 @@ Result<RankCommands> find_commands(const RunOptions& options, const Environment&
     std::vector<Command> commands(options.programs.size());
     for (std::size_t i = 0; i < commands.size(); ++i) {
         if (std::find(assigned->begin(), assigned->end(), i) == assigned->end()) {
-            continue; // for other nodes, and perhaps only there
+            continue; // this program runs on other nodes, and may exist only there
         }
         auto command = find_program(options.programs[i], options, environment);
         if (!command) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the words of the command line to the file that is executed.
+// Finds the file to execute from the words of the command line.
 #pragma once
 
 #include "lib/environment.h"
@@ -15,20 +15,20 @@ namespace rdma_nccl {
 
 struct Command {
     std::string file;                   ///< path for execve(2)
-    std::vector<std::string> arguments; ///< with argv[0]
+    std::vector<std::string> arguments; ///< including argv[0]
 };
 
-/// Python files (*.py, or any with --run-path) and modules run with `${PYTHON_EXEC} -u`, else python3 or python from
-/// PATH; anything else as it is. The error's `os_error` is ENOENT when the program is not there, EACCES when it cannot
-/// be executed.
+/// Returns the command of a program. Python files (*.py, or any file with --run-path) and modules run with
+/// `${PYTHON_EXEC} -u`, or else with python3 or python from PATH; anything else is executed directly. The error's
+/// `os_error` is ENOENT if the program does not exist, and EACCES if it cannot be executed.
 Result<Command> find_program(const RankProgram& program, const RunOptions& options, const Environment& environment);
 
-/// What the ranks of one node execute.
+/// The commands of the ranks of one node.
 class RankCommands {
 public:
-    /// All the same.
+    /// All ranks have the same command.
     explicit RankCommands(Command command) : commands_{std::move(command)} {}
-    /// `assigned`: by local rank, the position in `commands`.
+    /// `assigned`: index into `commands` by local rank.
     RankCommands(std::vector<Command> commands, std::vector<std::size_t> assigned)
         : commands_(std::move(commands)), assigned_(std::move(assigned)) {}
 
@@ -41,12 +41,13 @@ private:
     std::vector<std::size_t> assigned_;
 };
 
-/// Those of `ranks` ranks from `first_rank` on, of `world_size` in the world. Only programs that run here need to be
-/// here. Errors as those of find_program() and assign_programs(), the latter without `os_error`.
+/// Returns the commands of the `ranks` ranks from `first_rank` on, in a world of `world_size` ranks. Only programs that
+/// run on this node must exist on it. Fails like find_program() and assign_programs(); errors of the latter have no
+/// `os_error`.
 Result<RankCommands> find_commands(const RunOptions& options, const Environment& environment, unsigned world_size,
                                    unsigned first_rank, unsigned ranks);
 
-/// What a shell would return for a program that cannot be executed: 127 when it is not there, else 126.
+/// Returns the exit code of a shell for a program that cannot be executed: 127 if it does not exist, else 126.
 int exit_code_for_exec_error(int os_error);
 
 } // namespace rdma_nccl

@@ -21,7 +21,7 @@ bool is_colons(std::string_view word) {
     return !word.empty() && word.find_first_not_of(':') == std::string_view::npos;
 }
 
-/// The words of one program without the colon that protects colons.
+/// Returns the words of one program. Words of colons lose the colon that escapes them.
 std::vector<std::string> arguments_of(Words words) {
     std::vector<std::string> arguments(words.begin(), words.end());
     for (auto& argument : arguments) {
@@ -32,7 +32,7 @@ std::vector<std::string> arguments_of(Words words) {
     return arguments;
 }
 
-/// "[--rank RANGES] [--] PROGRAM ARGS"
+/// Parses "[--rank RANGES] [--] PROGRAM ARGS".
 Result<RankProgram> read_part(Words words) {
     RankProgram part;
     std::optional<std::string_view> ranks;
@@ -78,7 +78,7 @@ std::string program_name(const RankProgram& program) {
     return printable(program.program.front());
 }
 
-/// The ranks that `owned` (in order) leaves over.
+/// Returns the ranks that are not in `owned`, which must be sorted.
 std::vector<RankRange> left_over(const std::vector<Owned>& owned, unsigned world_size) {
     std::vector<RankRange> gaps;
     unsigned next = 0;
@@ -94,7 +94,7 @@ std::vector<RankRange> left_over(const std::vector<Owned>& owned, unsigned world
     return gaps;
 }
 
-/// All named ranges in order; none twice, none outside of the world.
+/// Returns all named ranges in order. Fails if a rank is named twice or is outside of the world.
 Result<std::vector<Owned>> named_ranks(const std::vector<RankProgram>& programs, unsigned world_size) {
     std::vector<Owned> owned;
     for (std::size_t i = 0; i < programs.size(); ++i) {

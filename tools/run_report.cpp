@@ -26,7 +26,7 @@ std::string name_of(const RankFailure& failure) {
     return format_text("rank {} (local {}) on {}", failure.rank, failure.local_rank, printable(failure.host));
 }
 
-/// Python indents with blanks, other programs with tabs.
+/// Returns the line with tabs as spaces: Python indents with spaces, other programs with tabs.
 std::string shown(std::string_view line) {
     std::string text;
     for (const char c : line) {
@@ -49,7 +49,7 @@ std::vector<std::string> lines_of(std::string_view text) {
     return lines;
 }
 
-/// @record tells the exception, which Python then writes to stderr again: once is enough.
+/// Removes the traceback from the lines. @record reports the exception, and Python writes it to stderr again.
 std::vector<std::string> without_traceback(std::vector<std::string> lines, const std::vector<std::string>& traceback) {
     const auto last = traceback.empty() ? lines.end() : std::find(lines.begin(), lines.end(), traceback.back());
     if (last != lines.end()) {
@@ -69,8 +69,7 @@ public:
         }
     }
 
-    /// The last of the lines; what comes from elsewhere stands behind a bar, so that nobody takes it for a line of
-    /// ours.
+    /// Adds the last of the lines. Each quoted line follows a bar, so that nobody takes it for a line of ours.
     void quote(std::string_view name, std::span<const std::string> lines) {
         if (lines.empty()) {
             return;
@@ -123,7 +122,7 @@ void add_error(Block& block, const RankFailure& failure) {
     }
 }
 
-/// The clocks of two nodes may differ by more than the times do.
+/// The difference may be negative, because the clocks of two nodes may differ.
 std::string delay_text(std::int64_t microseconds) {
     const double seconds = static_cast<double>(std::llabs(microseconds)) / 1e6;
     return microseconds >= 0 ? format_text("{:.1f} s later", seconds)
@@ -195,7 +194,7 @@ std::string_view advice_for_exec_error(int error) {
     }
 }
 
-/// Codes of a shell (POSIX, 2.8.2): the rank was one, or passed such a code on.
+/// Returns advice for exit codes of a shell (POSIX, 2.8.2): the rank was a shell, or passed such a code on.
 std::string advice_for_code(int code) {
     if (code == 126) {
         return "a shell found a command that it could not execute (chmod +x)";

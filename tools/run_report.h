@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known about a rank that failed, as a value that travels between nodes, and its words.
+// The facts about a failed rank, as a value that is sent between nodes, and as text.
 #pragma once
 
 #include <cstddef>
@@ -23,72 +23,74 @@ struct RankFailure {
     unsigned most_attempts = 1; ///< 1 + --max-restarts
     pid_t pid = 0;
     std::string program;
-    int code = 0;              ///< as a shell has it: 128 + n for signal n
-    std::optional<int> signal; ///< that ended it
+    int code = 0;              ///< as in a shell: 128 + n for signal n
+    std::optional<int> signal; ///< signal that ended it
     bool core_dumped = false;
-    std::optional<int> exec_error; ///< it was never executed: errno
-    bool out_of_memory = false;    ///< the kernel killed for want of memory in its cgroup (OutOfMemoryWatch)
+    std::optional<int> exec_error; ///< set if it was never executed: errno
+    bool out_of_memory = false;    ///< the kernel's OOM killer acted in its cgroup (OutOfMemoryWatch)
     std::string gpu_pci;
     std::string gpu_uuid;
     std::vector<std::string> hcas;       ///< nearest first
-    std::string error;                   ///< message of error.json
-    std::string traceback;               ///< of error.json (py_callstack)
-    std::vector<std::string> last_lines; ///< of its stderr
-    std::int64_t time_us = 0;            ///< wall clock of its node, microseconds since 1970
+    std::string error;                   ///< message from error.json
+    std::string traceback;               ///< from error.json (py_callstack)
+    std::vector<std::string> last_lines; ///< from its stderr
+    std::int64_t time_us = 0;            ///< time of the failure by its node's wall clock, microseconds since 1970
 
     friend bool operator==(const RankFailure&, const RankFailure&) = default;
 };
 
-/// How it ended, in words: "killed by signal 9 (Killed), out of memory in its cgroup".
+/// Describes how the rank ended: "killed by signal 9 (Killed), out of memory in its cgroup".
 std::string describe_end(const RankFailure& failure);
-/// What to do where the kind of end tells it; else empty.
+/// Returns advice for this kind of end; empty if there is none.
 std::string advice_for(const RankFailure& failure);
 
-/// The first failure with all that is known, then a line for each of the others, by time; more than 16 are counted.
-/// Ends with a newline; the first line is to stand behind "rdma-nccl: ". Nothing in it can steer a terminal.
+/// Returns the first failure with all details, then a line for each of the others, ordered by time; after 16 lines,
+/// only the number of the rest. Ends with a newline; the first line is to be printed after "rdma-nccl: ". The text
+/// contains no control characters that could affect a terminal.
 std::string report_text(const RankFailure& first, std::span<const RankFailure> others);
 
-/// How a whole job ended.
+/// The end of a whole job.
 struct JobEnd {
     int code = 0;
-    std::vector<RankFailure> failures; ///< the first one first
-    std::vector<std::string> losses;   ///< nodes that were lost and whatever else ended it, in words
+    std::vector<RankFailure> failures; ///< the failure that ended the job comes first
+    std::vector<std::string> losses;   ///< messages about lost nodes and other reasons for the end
 };
 
-/// {"schema": ..., "code": ..., "first": {...} or null, "others": [...], "lost": [...]}: what --json writes.
+/// Returns {"schema": ..., "code": ..., "first": {...} or null, "others": [...], "lost": [...]}, the content of the
+/// file of --json.
 std::string job_report_json(const JobEnd& end);
-/// JSON Schema of it.
+/// Returns the JSON Schema of job_report_json().
 Json job_report_schema();
 
-/// What is known of a job that failed, to be said on stderr. Where `report_file` is not empty, how the job ended is
-/// written into it as JSON, also when it ended well.
+/// Returns the texts to print on stderr about a failed job. Unless `report_file` is empty, writes the end of the job to
+/// it as JSON, also after a success.
 std::vector<std::string> report_end(JobEnd end, const std::string& report_file);
 
-/// Fit for a message: the end of its traceback and its last lines stay.
+/// Shortens the texts for a message; the end of the traceback and the last lines are kept.
 RankFailure shortened(RankFailure failure);
-/// Bytes of a text in it.
+/// Maximum size of a text in it, in bytes.
 inline constexpr std::size_t most_failure_text = std::size_t{16} << 10;
 
-/// What @record (torch.distributed.elastic.multiprocessing.errors) left in TORCHELASTIC_ERROR_FILE; message and
-/// callstack stay empty where the file is absent, empty, too large (1 MiB) or no such JSON. "message" is an object in
-/// torch, a string in older ones and in NVRx.
+/// Reads the file that @record (torch.distributed.elastic.multiprocessing.errors) left at TORCHELASTIC_ERROR_FILE.
+/// Message and traceback stay empty if the file is absent, empty, larger than 1 MiB or not such JSON. "message" is an
+/// object in current torch, and a string in older versions and in NVRx.
 void read_error_file(const std::string& path, RankFailure& failure);
 
-/// Counts the kernel's kills for want of memory in the cgroup of this process and what lies below it, up to Slurm's
-/// step: oom_kill of memory.events (cgroup v2, Documentation/admin-guide/cgroup-v2.rst; counts all that lies below) or
-/// of memory.oom_control (v1, cgroup-v1/memory.rst, from Linux 4.13 on). The kernel counts before it sends SIGKILL, so
-/// who has seen a process die sees its count.
+/// Counts the processes that the kernel killed because of lack of memory in the cgroup of this process and below it, up
+/// to Slurm's step. Reads oom_kill in memory.events (cgroup v2, Documentation/admin-guide/cgroup-v2.rst; includes all
+/// cgroups below) or in memory.oom_control (v1, cgroup-v1/memory.rst, since Linux 4.13). The kernel counts before it
+/// sends SIGKILL, so the count includes a process that is known to be dead.
 class OutOfMemoryWatch {
 public:
-    /// Files are read below `root`.
+    /// Reads the files below `root`.
     explicit OutOfMemoryWatch(std::string root = "/");
-    /// Whether the kernel has killed since the last call, or since the beginning.
+    /// Returns true if the kernel has killed a process since the last call, or since the construction.
     bool happened();
 
 private:
     [[nodiscard]] std::uint64_t count() const;
     std::string root_;
-    std::vector<std::string> files_; ///< those that are there
+    std::vector<std::string> files_; ///< files that exist
     std::uint64_t last_ = 0;
 };
 

@@ -30,8 +30,8 @@ std::string end_of(const std::string& text, std::size_t most) {
 
 constexpr std::size_t most_of_file = 1 << 20;
 
-/// The whole of a regular file; empty where there is none, or more than we want. A rank chose what lies there: a FIFO
-/// must not hold us up.
+/// Returns the content of a regular file; empty if there is none, or if it is too large. The rank controls what lies at
+/// the path: opening a FIFO must not block.
 std::string read_whole(const std::string& path) {
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat status {};
@@ -59,7 +59,7 @@ std::string text_at(const Json& object, const char* key) {
     return found && found->is_string() ? found->text() : std::string();
 }
 
-/// The failures of the last attempt first: those of earlier ones did not end the job.
+/// Moves the failures of the last attempt to the front: those of earlier attempts did not end the job.
 void last_attempt_first(std::vector<RankFailure>& failures) {
     unsigned last = 0;
     for (const auto& failure : failures) {
@@ -92,7 +92,7 @@ static void fields(auto& f, Row<RankFailure> /*row*/) {
     f("traceback", "of its error file; empty: none", &RankFailure::traceback);
     f("last_lines", "of its stderr", &RankFailure::last_lines);
     f("time_us", "when it ended by its node's clock, microseconds since 1970", &RankFailure::time_us);
-    // For people who read the file, or programs that only pass it on.
+    // For users who read the file, and for programs that only pass it on.
     f("time", "the same, ISO 8601 in UTC", [](const RankFailure& r) { return utc_time_text(r.time_us); });
     f("what", "how it ended, in words", describe_end);
     f("advice", "what to do about it; empty: nothing in particular", advice_for);
@@ -109,7 +109,7 @@ static void fields(auto& f, Row<JobEnd> /*row*/) {
 }
 
 std::string job_report_json(const JobEnd& end) {
-    // In ASCII; bytes that are no UTF-8 become U+FFFD.
+    // The JSON is ASCII; bytes that are not UTF-8 become U+FFFD.
     return report_json(end).dump(2) + "\n";
 }
 
@@ -133,9 +133,10 @@ RankFailure shortened(RankFailure failure) {
     return failure;
 }
 
-/// ErrorHandler.record_exception() of torch.distributed.elastic.multiprocessing.errors.error_handler, torch 1.13 to
-/// 2.x: {"message": {"message": TEXT, "extraInfo": {"py_callstack": TEXT, "timestamp": SECONDS}}}. A message that is
-/// itself a text is what ChildFailedError makes of other files (errors/__init__.py, _format_failure).
+/// The format is that of ErrorHandler.record_exception() in
+/// torch.distributed.elastic.multiprocessing.errors.error_handler, torch 1.13 to 2.x: {"message": {"message": TEXT,
+/// "extraInfo": {"py_callstack": TEXT, "timestamp": SECONDS}}}. ChildFailedError (errors/__init__.py, _format_failure)
+/// also accepts a message that is a string.
 void read_error_file(const std::string& path, RankFailure& failure) {
     const auto file = Json::parse(read_whole(path));
     const auto* const found = file ? file->find("message") : nullptr;
@@ -160,12 +161,12 @@ std::vector<std::string> report_end(JobEnd end, const std::string& report_file) 
         texts = end.losses;
         if (!end.failures.empty()) {
             auto text = report_text(end.failures.front(), std::span(end.failures).subspan(1));
-            text.pop_back(); // whoever says it gives the newline
+            text.pop_back(); // the caller adds the newline
             texts.push_back(std::move(text));
         }
     }
     if (!report_file.empty()) {
-        // Over what is there: it is the report of the last run under this name.
+        // An existing file is overwritten: it is the report of the last run with this name.
         if (const int error = overwrite_file(report_file, job_report_json(end)); error != 0) {
             texts.push_back(format_text("warning: cannot write the report to {}: {}", report_file, ::strerror(error)));
         }

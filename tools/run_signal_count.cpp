@@ -7,14 +7,14 @@ namespace rdma_nccl {
 
 namespace {
 
-/// slurmstepd signals all processes of a step in one loop of kill(2).
+/// Time to wait for the other copy of a signal: slurmstepd signals all processes of a step in one loop of kill(2).
 constexpr std::chrono::milliseconds other_half(20);
 
-/// slurmctld signals all nodes at once, in a tree of messages: a launcher may tell another what slurmstepd there is
-/// about to do.
+/// Time to wait for this node's own copy of a signal: slurmctld signals all nodes at once, in a tree of messages, so
+/// another launcher may report a signal that slurmstepd here is about to send.
 constexpr std::chrono::milliseconds own_copy(200);
 
-/// Later than that, the guard's signal is another one.
+/// After this time, a signal from the guard is a new one.
 constexpr std::chrono::seconds longest_debt(5);
 
 } // namespace

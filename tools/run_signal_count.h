@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals that come by several ways and are acted on once: by the guard to this launcher; to this launcher directly,
-// and perhaps to its ranks; and from launchers of other nodes, of which each may have got the same one from scancel.
+// Counts signals that arrive in several ways, so that each is handled once. They come from the guard to this launcher;
+// to this launcher directly, and perhaps to its ranks; and from launchers of other nodes, each of which may have
+// received the same signal from scancel.
 #pragma once
 
 #include <chrono>
@@ -16,28 +17,29 @@ public:
 
     struct Due {
         int signal = 0;
-        unsigned count = 0;         ///< how often this node has got it
-        bool ranks_have_it = false; ///< from Slurm itself
-        bool here = true;           ///< this node got it; else others have
+        unsigned count = 0;         ///< how often this node has received it
+        bool ranks_have_it = false; ///< Slurm has sent it to the ranks
+        bool here = true;           ///< this node received it; false: other nodes did
     };
 
-    /// The guard has handed a signal on.
+    /// The guard has passed a signal on.
     void from_guard(int signal, Time now);
 
-    /// The launcher got it directly. `by_slurm`: from slurmstepd, which then signals every process of the step
-    /// (SignalChildrenProcesses in cgroup.conf(5)), this launcher and its ranks among them. The guard's copy of it
-    /// comes too; `counts_alone`: act on it also if that does not come.
+    /// The launcher received a signal directly. `by_slurm`: from slurmstepd, which signals every process of the step
+    /// (SignalChildrenProcesses in cgroup.conf(5)), including this launcher and its ranks. The guard's copy usually
+    /// follows; `counts_alone`: handle the signal even if it does not.
     void direct(int signal, Time now, bool by_slurm, bool counts_alone);
 
-    /// Some node has got it `count` times. Waits for this node's own copy of the last, which ranks may have got too.
+    /// A node has received the signal `count` times. Waits for this node's own copy of the last one, which its ranks
+    /// may also have received.
     void from_node(int signal, unsigned count, Time now);
 
-    /// Those that have waited long enough for their other half.
+    /// Returns the signals that are complete or have waited long enough for their other copy.
     std::vector<Due> take_due(Time now);
-    /// Of what take_due() will give; nullopt: nothing waits.
+    /// Returns the time of the next signal from take_due(); nullopt if none is waiting.
     [[nodiscard]] std::optional<Time> deadline() const;
 
-    /// Of `count` times that some node has got it: how often it remains to be acted on here. Counts as done then.
+    /// Returns how many of `count` signals have not been handled here, and counts them as handled.
     unsigned outstanding(int signal, unsigned count);
 
 private:
@@ -54,7 +56,7 @@ private:
         Time due;
         unsigned count = 0;
     };
-    std::map<int, Time> guard_owes_; ///< acted on then, while the guard's copy has not come yet
+    std::map<int, Time> guard_owes_; ///< when a signal was handled before the guard's copy arrived
     std::map<int, Elsewhere> elsewhere_;
     std::map<int, unsigned> got_;
     std::map<int, unsigned> acted_;

@@ -26,7 +26,7 @@ void add_unless_ignored(sigset_t& set, std::span<const int> signals) {
     }
 }
 
-/// Returns the action there was.
+/// Returns the previous action.
 struct sigaction replace_action(int signal_number, void (*handler)(int)) {
     struct sigaction action {};
     struct sigaction old {};
@@ -43,14 +43,14 @@ BlockedSignals::BlockedSignals(const std::set<int>& more) {
     add_unless_ignored(handled_, std::vector<int>(more.begin(), more.end()));
     ::sigaddset(&handled_, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &handled_, &old_mask_);
-    // An ignored SIGCHLD would let the kernel reap the ranks, and their exit codes be lost (waitpid(2)).
+    // If SIGCHLD were ignored, the kernel would reap the ranks, and their exit codes would be lost (waitpid(2)).
     old_child_action_ = replace_action(SIGCHLD, SIG_DFL);
-    // A reader of our stderr that went away must not end the job.
+    // The job must not end because a reader of our stderr is gone.
     old_pipe_action_ = replace_action(SIGPIPE, SIG_IGN);
 }
 
 BlockedSignals::~BlockedSignals() {
-    // What came after the end of the job has nothing more to end, and must not change its exit code.
+    // Signals that arrived after the end of the job must not change its exit code.
     const timespec at_once{};
     while (::sigtimedwait(&handled_, nullptr, &at_once) > 0) {
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals as data: blocked, and read from a descriptor (signalfd(2)) by the event loop.
+// Signals as data: they are blocked, and the event loop reads them from a descriptor (signalfd(2)).
 #pragma once
 
 #include "lib/result.h"
@@ -15,19 +15,20 @@
 
 namespace rdma_nccl {
 
-/// Blocks the signals that a launcher handles, as long as it lives. A signal that was ignored when the launcher started
-/// (by nohup, or by a shell for its background jobs) stays ignored, here and in the ranks.
+/// Blocks the signals that a launcher handles, as long as the object lives. A signal that was ignored when the launcher
+/// started (by nohup, or by a shell for its background jobs) stays ignored, in the launcher and in the ranks.
 class BlockedSignals {
 public:
-    /// `more`: beside the usual ones.
+    /// `more`: signals in addition to the usual ones.
     explicit BlockedSignals(const std::set<int>& more = {});
     BlockedSignals(const BlockedSignals&) = delete;
     BlockedSignals& operator=(const BlockedSignals&) = delete;
     ~BlockedSignals();
 
-    /// To be read by a SignalReader: INT, TERM, HUP, QUIT, USR1, USR2, CONT, WINCH, TSTP, CHLD and more.
+    /// Returns the signals that a SignalReader reads: INT, TERM, HUP, QUIT, USR1, USR2, CONT, WINCH, TSTP, CHLD and
+    /// `more`.
     [[nodiscard]] const sigset_t& handled() const { return handled_; }
-    /// Gives mask and dispositions back as they were before: for a child about to execute another program.
+    /// Restores the signal mask and the dispositions, for a child that is about to execute another program.
     void restore() const;
 
 private:
@@ -39,7 +40,7 @@ private:
 
 struct ReceivedSignal {
     int number = 0;
-    pid_t sender = 0; ///< 0: the kernel, or a process that is not visible here
+    pid_t sender = 0; ///< 0: the kernel, or a process outside of our pid namespace
 };
 
 /// Reads the signals sent to the process that opened it.
@@ -47,7 +48,7 @@ class SignalReader {
 public:
     static Result<SignalReader> open(const BlockedSignals& blocked);
     [[nodiscard]] int fd() const { return fd_.get(); }
-    /// The next signal; nullopt when none is there now.
+    /// Returns the next signal; nullopt if there is none now.
     [[nodiscard]] std::optional<ReceivedSignal> next() const;
 
 private:
@@ -55,13 +56,13 @@ private:
     UniqueFd fd_;
 };
 
-/// A thread that gets no signals: they are for the one that calls. Fails when there can be no more.
+/// Starts a thread that gets no signals, which go to the calling thread. Fails if no thread can be started.
 template<typename Work>
 Result<std::thread> thread_without_signals(Work work) {
     sigset_t all{};
     sigset_t before{};
     ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before); // a thread begins with the mask of the one that starts it
+    ::pthread_sigmask(SIG_SETMASK, &all, &before); // a new thread inherits the mask
     Result<std::thread> thread;
     try {
         thread = std::thread(std::move(work));

@@ -15,7 +15,7 @@ namespace rdma_nccl {
 namespace {
 
 bool is_python(const Root& root, pid_t pid) {
-    // The name of the program, as a script that a #! line starts has its own in comm.
+    // The name of the executable, because comm is the script's name if a #! line started it.
     std::array<char, 4096> target{};
     const auto link = format_text("{}/proc/{}/exe", root.path() == "/" ? "" : root.path(), pid);
     const auto size = ::readlink(link.c_str(), target.data(), target.size());
@@ -37,7 +37,7 @@ Result<CapturedProcess> start(std::vector<std::string> command, const Environmen
     return CapturedProcess::start(std::move(start), true);
 }
 
-/// How it ended, where that is worth a word.
+/// Describes how the reader ended; empty if it succeeded.
 std::string finish(CapturedProcess& reader, std::chrono::milliseconds limit) {
     const auto status = reader.finish();
     if (!status) {
@@ -102,7 +102,7 @@ std::string kernel_state(const Root& root, pid_t pid) {
         text += ", system call " + printable(split(call, ' ').front());
     }
     std::string frames;
-    const auto stack = read("stack"); // for root alone
+    const auto stack = read("stack"); // only root may read it
     for (const auto line : split(stack, '\n')) {
         const auto words = split_words(line);
         frames += words.empty() ? "" : (frames.empty() ? "" : " < ") + printable(words.back());
@@ -114,7 +114,7 @@ std::vector<ProcessStack> read_stacks(const Root& root, std::span<const pid_t> p
                                       std::chrono::milliseconds limit) {
     const auto deadline = std::chrono::steady_clock::now() + limit;
     std::vector<ProcessStack> stacks;
-    std::vector<std::size_t> told; // by a reader: the positions of its stacks
+    std::vector<std::size_t> told; // by reader: index of its stack
     std::vector<CapturedProcess> readers;
     for (const pid_t pid : pids) {
         auto& stack = stacks.emplace_back(ProcessStack{pid, kernel_state(root, pid), "", "", ""});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where processes are: for the report of a job that hangs.
+// Finds out where processes are, for the report of a job that hangs.
 #pragma once
 
 #include "lib/environment.h"
@@ -14,29 +14,30 @@
 
 namespace rdma_nccl {
 
-/// A program that shows the stacks of a process: py-spy for Python where it is installed, else gdb; absent without
-/// both. Both attach by ptrace(2), which Yama (/proc/sys/kernel/yama/ptrace_scope 1) allows to the launcher's children
-/// where the rank has called prctl(PR_SET_PTRACER, LAUNCHER).
+/// Returns a command that shows the stacks of a process: py-spy for Python if it is installed, else gdb; nullopt if
+/// there is neither. Both attach by ptrace(2). Yama (/proc/sys/kernel/yama/ptrace_scope 1) allows that to the
+/// launcher's children if the rank has called prctl(PR_SET_PTRACER, LAUNCHER).
 std::optional<std::vector<std::string>> stack_command(const Root& root, pid_t pid, const Environment& environment);
 
 struct ProcessStack {
     pid_t pid = 0;
-    std::string kernel;  ///< "state D (disk sleep), waits in nvidia_ioctl": always there, needs no program
-    std::string command; ///< that told the stacks, "gdb"; empty: there is none
-    std::string text;    ///< its output, at most 64 KiB of it
+    std::string kernel;  ///< "state D (disk sleep), waits in nvidia_ioctl": always set, needs no program
+    std::string command; ///< program that showed the stacks, "gdb"; empty: none
+    std::string text;    ///< its output, at most 64 KiB
     std::string problem; ///< "did not end within 20 s", "ended with code 1"; else empty
 };
 
-/// What the kernel tells of a process: /proc/PID/status, wchan, and where it may be read syscall and stack.
+/// Returns what the kernel reports about a process: /proc/PID/status and wchan, and syscall and stack if they are
+/// readable.
 std::string kernel_state(const Root& root, pid_t pid);
 
-/// The stacks of these processes, one after the other in `pids`' order, their programs all at the same time. Takes at
-/// most `limit`, and then kills those programs. May be called in a thread of its own, also where another one waits for
-/// all children.
+/// Reads the stacks of these processes, all at the same time, and returns them in the order of `pids`. Takes at most
+/// `limit`, and then kills the programs that read them. May be called in a thread of its own, even if another thread
+/// waits for all children.
 std::vector<ProcessStack> read_stacks(const Root& root, std::span<const pid_t> pids, const Environment& environment,
                                       std::chrono::milliseconds limit);
 
-/// For the launcher's stderr, with what came from programs behind a bar. Ends with a newline.
+/// Returns the text for the launcher's stderr, with the programs' output after a bar. Ends with a newline.
 std::string stack_text(const ProcessStack& stack, const std::string& rank);
 
 } // namespace rdma_nccl

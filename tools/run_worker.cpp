@@ -12,14 +12,15 @@ namespace {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// PET_* are torchrun's options in variables, and name this world. torchrun hands them down; then a torchrun that a
-/// rank starts for something of its own takes itself for one more agent of this world, and hangs or breaks it.
-/// TORCHELASTIC_* are set anew, or left out altogether, not inherited from a launcher around this one.
+/// Returns true for variables that ranks do not inherit. PET_* are torchrun's options as variables, and describe this
+/// world. If they were passed on, as torchrun does, a torchrun that a rank starts for its own purpose would act as
+/// another agent of this world, and hang or break it. TORCHELASTIC_* are set again or omitted, but not inherited from a
+/// launcher around this one.
 bool is_dropped(std::string_view name) {
     return name.starts_with("PET_") || name.starts_with("TORCHELASTIC_");
 }
 
-/// The number by which the rank finds its GPU among those that it sees.
+/// Returns the index of the rank's GPU among those that it sees.
 std::string visible_number(unsigned local_rank, const WorkerSettings& settings) {
     return std::to_string(settings.virtual_local_rank ? 0 : local_rank);
 }
@@ -49,7 +50,7 @@ void add_torchelastic(Variables& variables, const WorldPlan& plan, unsigned loca
     variables.insert(variables.end(), {{"TORCHELASTIC_RESTART_COUNT", std::to_string(settings.attempt)},
                                        {"TORCHELASTIC_MAX_RESTARTS", std::to_string(settings.max_restarts)},
                                        {"TORCHELASTIC_RUN_ID", plan.run_id},
-                                       // "True" would promise a store of the launcher's at MASTER_ADDR:MASTER_PORT, and
+                                       // "True" would promise a store of the launcher at MASTER_ADDR:MASTER_PORT, and
                                        // rank 0 would wait for it instead of opening its own.
                                        {"TORCHELASTIC_USE_AGENT_STORE", "False"}});
     if (!settings.error_directory.empty()) {
@@ -58,14 +59,15 @@ void add_torchelastic(Variables& variables, const WorldPlan& plan, unsigned loca
     }
 }
 
-/// As torchrun: the n-th of the list, or GPU n where there is none; that there is an n-th, plan_world() has checked.
+/// Adds the rank's GPU as torchrun does: the n-th of the list, or GPU n without a list. plan_world() has checked that
+/// there is an n-th.
 void add_only_gpu(Variables& variables, unsigned local_rank, const Environment& base) {
     const auto list = base.get("CUDA_VISIBLE_DEVICES");
     variables.emplace_back("CUDA_VISIBLE_DEVICES",
                            list ? std::string(trim(split(*list, ',').at(local_rank))) : std::to_string(local_rank));
 }
 
-/// The plugin's list of ports is for the whole node; each rank has its own nearest first.
+/// The plugin's list of ports is for the whole node; each rank gets a list with its nearest ports first.
 void add_place(Variables& variables, const NodePlacement& placed, unsigned local_rank, const Environment& base) {
     const auto& rank = placed.placement.ranks.at(local_rank);
     for (const char* name : {"UCX_NET_DEVICES", "NVSHMEM_HCA_LIST"}) {
@@ -75,8 +77,8 @@ void add_place(Variables& variables, const NodePlacement& placed, unsigned local
     }
 }
 
-/// Slurm's numbers are those of its tasks, here of launchers. Who reads them for want of TORCHELASTIC_RUN_ID
-/// (Lightning's SLURMEnvironment, JAX) takes them for those of the ranks.
+/// Slurm's numbers are those of its tasks, which are launchers here. Programs that read them when TORCHELASTIC_RUN_ID
+/// is absent (Lightning's SLURMEnvironment, JAX) expect those of the ranks.
 void add_slurm(Variables& variables, const WorldPlan& plan, unsigned local_rank) {
     const auto world_size = std::to_string(plan.world_size());
     variables.insert(variables.end(), {{"SLURM_PROCID", std::to_string(plan.first_rank() + local_rank)},
@@ -100,7 +102,7 @@ Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const Wor
     if (settings.virtual_local_rank) {
         add_only_gpu(variables, local_rank, base);
     }
-    // get_users(): the plugin's values are for the task that this launcher is, not for each of its ranks.
+    // get_users() is used because the plugin's values are for the task, which is this launcher, and not for each rank.
     const auto set_default = [&](const char* name, std::string value) {
         if (!base.get_users(name)) {
             variables.emplace_back(name, std::move(value));

@@ -15,25 +15,25 @@ namespace {
 
 constexpr unsigned most_ranks_per_node = 65536;
 constexpr std::uint16_t torchrun_port = 29500;
-constexpr std::uint16_t torchrun_rendezvous_port = 29400; // of every backend but static
+constexpr std::uint16_t torchrun_rendezvous_port = 29400; // default for all backends but static
 
-/// Who said a value, strongest first.
+/// The source of a value, strongest first.
 enum class Level { Option, Pet, Variable, Step };
 
-/// A value as found, not yet understood.
+/// A value as found, not parsed yet.
 struct Found {
     std::string text;
     std::string name; ///< of the option or variable
     Level level = Level::Option;
 };
 
-/// Where one value may be found.
+/// The places where one value may be found.
 struct Places {
     const std::optional<std::string>& option;
     std::string_view option_name;
     std::string_view pet;
     std::string_view variable;
-    std::string_view step = {}; ///< the step's variable, or empty: the step does not tell by a variable
+    std::string_view step = {}; ///< the step's variable; empty: none
 };
 
 std::string quoted(const Found& found) {
@@ -60,7 +60,8 @@ public:
     }
 
 private:
-    /// The strongest place that has the value and is not weaker than `weakest_`. An empty variable counts as unset.
+    /// Returns the value from the strongest place that has it and is not weaker than `weakest_`. An empty variable
+    /// counts as unset.
     [[nodiscard]] std::optional<Found> find(const Places& places) const {
         if (places.option) {
             return Found{*places.option, std::string(places.option_name), Level::Option};
@@ -78,8 +79,8 @@ private:
         return std::nullopt;
     }
 
-    /// One launcher per node: a second one would start the same ranks again. All nodes of the step must come to the
-    /// same verdict, or those that go on wait for the others.
+    /// Fails if the step has several launchers per node: a second one would start the same ranks again. All nodes of
+    /// the step must come to the same result, or those that continue would wait for the others.
     Result<void> check_tasks() {
         const auto local_task = parse_number<unsigned>(environment_.get("SLURM_LOCALID").value_or(""));
         const unsigned tasks = std::max(local_task.value_or(0) + 1, step_.most_tasks_per_node());
@@ -95,7 +96,7 @@ private:
         const auto found =
             find({options_.nproc_per_node, "--nproc-per-node", "PET_NPROC_PER_NODE", std::string_view{}});
         const std::string word = found ? found->text : "gpu";
-        // The plugin's own number is the node's GPUs, too.
+        // The plugin's own number is also that of the node's GPUs.
         by_gpus_ = !found || word == "gpu" || (found->level == Level::Pet && environment_.ours().contains(found->name));
         if (word == "gpu" || word == "auto") {
             return plan_ranks_by_gpus(word == "auto");
@@ -116,7 +117,7 @@ private:
         return {};
     }
 
-    /// By the environment alone: who gives a number may not want the node's GPUs.
+    /// Judges by the environment alone, because a user who gives a number may not want the node's GPUs.
     void warn_of_shared_gpus() {
         const auto gpus = find_visible_gpus(environment_, [] { return std::size_t{0}; });
         const auto ranks = plan_.ranks_per_node.value;
@@ -159,7 +160,7 @@ private:
             warn_of_unused_nodes();
             return {};
         }
-        // torchrun writes a fixed number also as MIN:MAX.
+        // torchrun also writes a fixed number as MIN:MAX.
         const auto [least, most] = split_once(found->text, ':');
         const auto count = parse_number<unsigned>(least);
         if (most && least != *most) {
@@ -175,13 +176,13 @@ private:
         }
         plan_.nodes = {*count, found->name};
         if (*count == 1) {
-            // What weaker places say is about another world: `--nnodes 1` in a step of several nodes.
+            // Values from weaker places belong to another world: `--nnodes 1` in a step of several nodes.
             weakest_ = found->level;
         }
         return {};
     }
 
-    /// All that names another world counts as unset.
+    /// All values that describe another world count as unset.
     Result<void> plan_standalone() {
         weakest_ = Level::Option;
         plan_.nodes = {1, "--standalone"};
@@ -192,7 +193,7 @@ private:
         return {};
     }
 
-    /// torch counts ranks in a C int.
+    /// torch stores ranks in a C int.
     static unsigned most_ranks() { return static_cast<unsigned>(std::numeric_limits<int>::max()); }
 
     void warn_of_unused_nodes() {
@@ -204,7 +205,7 @@ private:
         }
     }
 
-    /// Nodes may have different numbers of GPUs: then only all of them together know which ranks are whose.
+    /// Nodes may have different numbers of GPUs: then a node needs the agreement of all nodes to know its ranks.
     Result<void> plan_agreed_ranks() {
         const auto text = environment_.get(ranks_variable);
         if (!text || !by_gpus_ || !in_step_ || plan_.nodes.value != step_.node_count || plan_.nodes.value == 1) {
@@ -256,7 +257,7 @@ private:
         if (found) {
             std::string_view address = found->text;
             if (address.starts_with('[') && address.ends_with(']')) {
-                address = address.substr(1, address.size() - 2); // torchrun's way to write IPv6
+                address = address.substr(1, address.size() - 2); // torchrun's notation of IPv6
             }
             if (address.empty() || address.find_first_of(" \t\r\n[]/") != std::string_view::npos) {
                 return fail(format_text("{}: the name or address of a host is wanted", quoted(*found)));
@@ -279,10 +280,10 @@ private:
         return {};
     }
 
-    /// Whether head and port follow from the Slurm step.
+    /// Returns true if head and port follow from the Slurm step.
     [[nodiscard]] bool step_tells() const { return plan_.nodes.value > 1 && in_step_; }
 
-    /// Where --rdzv-endpoint tells the port: that; 0 and none are any free one where this node is alone.
+    /// Returns the port from --rdzv-endpoint. If it gives 0 or no port, a world of this node alone uses any free port.
     [[nodiscard]] std::optional<Sourced<std::uint16_t>> endpoint_port() const {
         const auto& endpoint = options_.rdzv_endpoint;
         if (!endpoint || step_tells() || options_.standalone) {
@@ -313,7 +314,7 @@ private:
         }
     }
 
-    /// torchrun, too, takes the n-th of CUDA_VISIBLE_DEVICES, and refuses where there is none.
+    /// Like torchrun, which takes the n-th entry of CUDA_VISIBLE_DEVICES, and fails if there is none.
     Result<void> check_virtual_ranks() {
         const auto list = environment_.get("CUDA_VISIBLE_DEVICES");
         const auto gpus = list ? split(*list, ',').size() : 0;
@@ -353,14 +354,14 @@ private:
     }
 
     void plan_run_id() {
-        if (options_.standalone) { // torchrun, too, makes one up
+        if (options_.standalone) { // torchrun also generates one
             plan_.run_id = inquiry_.random_id();
         } else if (options_.rdzv_id && !options_.rdzv_id->empty()) {
             plan_.run_id = *options_.rdzv_id;
         } else if (in_step_) {
             plan_.run_id = format_text("{}.{}", step_.job_id, step_.step_id);
         } else {
-            plan_.run_id = plan_.nodes.value == 1 ? inquiry_.random_id() : "none"; // the latter as torchrun
+            plan_.run_id = plan_.nodes.value == 1 ? inquiry_.random_id() : "none"; // "none" is torchrun's default
         }
     }
 
@@ -369,8 +370,8 @@ private:
     const WorldInquiry& inquiry_;
     Step step_;
     bool in_step_;
-    bool by_gpus_ = false;        ///< the number of ranks is that of the GPUs
-    Level weakest_ = Level::Step; ///< places weaker than this one are not asked
+    bool by_gpus_ = false;        ///< the number of ranks is the number of GPUs
+    Level weakest_ = Level::Step; ///< weaker places are ignored
     WorldPlan plan_;
 };
 

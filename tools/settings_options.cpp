@@ -26,7 +26,8 @@ void add_settings_options(const Subcommand& command, SettingsOptions& options) {
 
 namespace {
 
-/// The site file's text; nullopt when there is none, and nobody named it.
+/// Returns the site file's text; nullopt if there is no file and the user did not name one. Fails if the user named a
+/// file that cannot be read.
 Result<std::optional<std::string>> read_site_file(const SettingsOptions& options) {
     const auto root = Root::open("/");
     auto text = root ? root->read(options.site_file, std::size_t{1} << 20) : tl::unexpected(root.error());
@@ -54,7 +55,7 @@ Result<Settings> settings_from(const SettingsOptions& options) {
     sources.site_text = std::move(*site_text);
     const auto environment = Environment::from(environ);
     for (const auto& [name, value] : environment.all()) {
-        sources.environment.emplace_back(name, value); // resolve_settings() takes RDMA_NCCL_* only
+        sources.environment.emplace_back(name, value); // resolve_settings() uses only RDMA_NCCL_*
     }
     sources.option = options.set;
     sources.option_name = "--set";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a subcommand: the same places and words as srun's, `--set key=value,...` in place of --rdma-nccl.
+// The settings of a subcommand, from the same sources and in the same syntax as srun's, with `--set key=value,...`
+// instead of --rdma-nccl.
 #pragma once
 
 #include "lib/result.h"
@@ -21,7 +22,8 @@ struct SettingsOptions {
 /// Adds --set, --conf and --root.
 void add_settings_options(const Subcommand& command, SettingsOptions& options);
 
-/// Resolves them with the site file and this process's environment; site warnings go to stderr.
+/// Resolves the options with the site file and this process's environment. Prints warnings about the site file on
+/// stderr.
 Result<Settings> settings_from(const SettingsOptions& options);
 
 } // namespace rdma_nccl

@@ -6,9 +6,9 @@
 
 namespace rdma_nccl {
 
-/// The rate of something that goes on for a time, without its first and its last tenth: what fills up and what runs
-/// empty is no rate. What was through at both edges lies on a line between the samples around them, so that a stall
-/// counts wherever it lies.
+/// Measures the rate of a transfer of known duration without its first and last tenth, in which pipelines fill and
+/// drain. The number of bytes at both edges is interpolated between the neighbouring samples, so a stall counts
+/// wherever it is.
 class SteadyRate {
 public:
     using Clock = std::chrono::steady_clock;
@@ -16,7 +16,8 @@ public:
     SteadyRate(Clock::time_point begin, Clock::duration time)
         : from_(begin + time / 10), until_(begin + time - time / 10), begin_{begin, 0} {}
 
-    /// So many bytes were through at this time; neither goes back. Also behind the end, until all is through.
+    /// Adds a sample: `bytes` had been transferred at `time`. Neither may decrease. Samples after the end are also
+    /// needed, until the transfer is complete.
     void add(Clock::time_point time, std::uint64_t bytes) {
         const Sample sample{time, static_cast<double>(bytes)};
         cross(from_, sample, at_from_);
@@ -24,14 +25,15 @@ public:
         last_ = sample;
     }
 
-    /// It was ended before its time: nothing more was meant to come.
+    /// The transfer was ended early at `time`: no more bytes will come.
     void cut(Clock::time_point time) {
         if (!at_until_.known && time < until_) {
             until_ = time;
         }
     }
 
-    /// In 1e9 bit/s; over all of it when it was cut before its steady part; 0 when nothing came.
+    /// Returns the rate in 1e9 bit/s; the rate of the whole transfer if it was cut before its steady part; 0 if nothing
+    /// was transferred.
     [[nodiscard]] double gbps() const {
         if (until_ <= from_) {
             return rate(begin_, last_);
@@ -45,8 +47,8 @@ private:
         Clock::time_point time;
         double bytes = 0;
     };
-    /// What was through at an edge of the steady part, once that is known. (g++ 12 takes an optional's value for
-    /// unset.)
+    /// The bytes at an edge of the steady part, once they are known. (Not an optional: g++ 12 would treat its value as
+    /// uninitialized.)
     struct Edge {
         bool known = false;
         double bytes = 0;

@@ -12,10 +12,10 @@ namespace {
 
 struct Colour {
     std::string_view fill;
-    std::string_view ink; ///< contrast on it of 4.5 or more
+    std::string_view ink; ///< contrast to `fill` of 4.5 or more
 };
 
-/// Neighbours differ in hue and in lightness, so that they can be told apart without colours as well.
+/// Neighbours differ in hue and in lightness, so that they can be distinguished without colours.
 constexpr std::array<Colour, svg_colours> colours = {{{"#2563eb", "#fff"},
                                                       {"#f59e0b", "#111"},
                                                       {"#15803d", "#fff"},
@@ -129,7 +129,7 @@ std::string svg_group(std::string_view hint, std::string_view content) {
 }
 
 std::string svg_head(int width, int height, std::string_view title) {
-    // In a narrow window the picture is scrolled before its smallest texts cannot be read any more.
+    // In a narrow window the picture is scrolled before its smallest texts become unreadable.
     return format_text("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
                        "height=\"{1}\" role=\"img\">\n<title>{2}</title>\n<style>\n"
                        "svg{{color-scheme:light dark;background:#f4f6f9;display:block;margin:0 auto;width:100%;"

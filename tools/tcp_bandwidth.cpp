@@ -22,9 +22,9 @@ using Clock = SteadyRate::Clock;
 using Stop = std::function<bool()>;
 
 constexpr std::size_t chunk = std::size_t{1} << 20;
-constexpr milliseconds look{50};       // at the clock and at `stop`, when nothing happens
-constexpr milliseconds meeting{5000};  // until all connections stand
-constexpr milliseconds emptying{3000}; // after the time: what is still under way
+constexpr milliseconds look{50};       // between checks of the clock and of `stop`
+constexpr milliseconds meeting{5000};  // until all connections are established
+constexpr milliseconds emptying{3000}; // after the time, for data in flight
 
 tl::unexpected<Error> failed(std::string_view what, const IpAddress& address, int code) {
     return fail(format_text("TCP: {} {}: {}", what, address.text(), std::strerror(code)), code);
@@ -39,8 +39,7 @@ Result<UniqueFd> bound_socket(const IpAddress& address) {
     return socket;
 }
 
-/// Calls `ready(index)` for sockets on which something happens, until that is false, the time is over or `stop` says
-/// so.
+/// Calls `ready(index)` for sockets with events, until it returns false, the time is over or `stop` returns true.
 template<typename Ready>
 void attend(std::vector<pollfd>& sockets, Clock::time_point end, const Stop& stop, Ready&& ready) {
     auto asked = Clock::now();
@@ -112,7 +111,7 @@ Result<std::vector<UniqueFd>> connect_all(const IpAddress& from, const IpAddress
     return sockets;
 }
 
-/// What is sent need not be seen by anybody.
+/// Closes the socket; unsent data need not arrive.
 void discard(UniqueFd socket) {
     close_without_trace(std::move(socket));
 }

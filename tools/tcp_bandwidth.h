@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What TCP makes of the same way: some connections in parallel, as fast as they go. The receiver listens and tells its
-// port; both ends have a limit and end early when asked to.
+// Measures the bandwidth of TCP on the same path: parallel connections at full speed. The receiver listens and reports
+// its port. Both ends have a time limit, and end early when `stop` returns true.
 #pragma once
 
 #include "lib/ip.h"
@@ -16,17 +16,17 @@ namespace rdma_nccl {
 inline constexpr unsigned tcp_connections = 4;
 
 struct TcpBandwidth {
-    double gbps = 0;         ///< of the steady part: without the first and the last tenth
-    std::uint64_t bytes = 0; ///< of payload, in all
+    double gbps = 0;         ///< of the steady part, without the first and the last tenth
+    std::uint64_t bytes = 0; ///< payload in all
 };
 
 class TcpReceiver {
 public:
-    /// On this address of the host, on a port of the kernel's choice.
+    /// Listens on this address of the host, on a port that the kernel chooses.
     static Result<TcpReceiver> listen(const IpAddress& address);
     [[nodiscard]] std::uint16_t port() const;
-    /// Takes what `connections` senders send in `time`, until they have closed; at most a few seconds longer. Fails
-    /// when not all of them come.
+    /// Receives from `connections` senders that send for `time`, until they have closed, or for at most a few seconds
+    /// longer. Fails if not all of them connect.
     Result<TcpBandwidth> receive(std::chrono::milliseconds time, unsigned connections,
                                  const std::function<bool()>& stop);
 
@@ -35,8 +35,8 @@ private:
     UniqueFd socket_;
 };
 
-/// Sends for so long, from one of this host's addresses. The bytes are those that the kernel took; the receiver's rate
-/// is the better one.
+/// Sends for `time`, from one of this host's addresses. The result counts bytes that the kernel accepted; the
+/// receiver's rate is more accurate.
 Result<TcpBandwidth> send_tcp(const IpAddress& from, const IpAddress& to, std::uint16_t port, unsigned connections,
                               std::chrono::milliseconds time, const std::function<bool()>& stop);
 

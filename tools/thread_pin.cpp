@@ -17,7 +17,7 @@ ThreadPin::ThreadPin(std::string_view cpu_list) {
 
 ThreadPin::~ThreadPin() {
     if (before_) {
-        static_cast<void>(bind_self({.cpus = *before_, .memory_node = {}})); // nobody could do better
+        static_cast<void>(bind_self({.cpus = *before_, .memory_node = {}})); // if it fails, there is no remedy
     }
 }
 

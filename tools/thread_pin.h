@@ -8,13 +8,13 @@
 
 namespace rdma_nccl {
 
-/// Keeps the calling thread on some of the CPUs that it may use, and gives it back the others in the end. Nothing
-/// happens when none of the wanted ones is allowed, or the list is empty or none.
+/// Binds the calling thread to those of the wanted CPUs that it may use, and restores its affinity at the end. Does
+/// nothing if none of the wanted CPUs is allowed, or if the list is empty or invalid.
 class ThreadPin {
 public:
     explicit ThreadPin(std::string_view cpu_list);
     ~ThreadPin();
-    /// Some CPUs were wanted, and none of them is allowed.
+    /// Returns true if CPUs were wanted and none of them is allowed.
     [[nodiscard]] bool is_distant() const { return distant_; }
     ThreadPin(const ThreadPin&) = delete;
     ThreadPin& operator=(const ThreadPin&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl top: what goes over RDMA and over sockets, live.
+// rdma-nccl top: live rates of RDMA and of sockets.
 #include "lib/format.h"
 #include "tools/commands.h"
 #include "tools/exit_codes.h"
@@ -27,14 +27,14 @@ namespace rdma_nccl {
 namespace {
 
 enum class TopForm {
-    Live,  ///< a screen that is drawn anew on a terminal, else plain lines
-    Table, ///< the table, once
+    Live,  ///< redraws the screen on a terminal, else prints lines
+    Table, ///< prints the table once
     Json,
 };
 
 struct TopLoopOptions {
     std::chrono::milliseconds interval{1000};
-    std::uint64_t count = 0; ///< 0: until it is ended
+    std::uint64_t count = 0; ///< 0: until the user ends it
     TopForm form = TopForm::Live;
 };
 
@@ -70,13 +70,13 @@ public:
         return exit_code_;
     }
 
-    /// The signal that ended it, to be raised again; 0: none.
+    /// Returns the signal that ended it, which is to be raised again; 0: none.
     [[nodiscard]] int ended_by() const { return ended_by_; }
 
 private:
     [[nodiscard]] bool reached_count() const { return options_.count > 0 && shown_ >= options_.count; }
 
-    /// At equal distances, also when one took long. One that cannot be written yet is not taken.
+    /// Takes samples at equal intervals, even if one took long. Skips a sample while the previous output is pending.
     void take_sample() {
         if (!console_.pending()) {
             sample_ = sampler_.next();
@@ -119,7 +119,7 @@ private:
 
     void fail_output(int error) {
         done_ = true;
-        if (error != EPIPE && error != EIO) { // a reader or a terminal that has gone has seen enough
+        if (error != EPIPE && error != EIO) { // if the reader or terminal is gone, this is no error
             screen_.reset();
             print_error(format_text("cannot write the output: {}", std::strerror(error)));
             exit_code_ = exit_cannot_tell;
@@ -129,7 +129,7 @@ private:
     void wait() {
         std::array<pollfd, 3> entries{{
             {signals_.fd(), POLLIN, 0},
-            {console_.fd(), static_cast<short>(console_.pending() ? POLLOUT : 0), 0}, // POLLERR: its reader has gone
+            {console_.fd(), static_cast<short>(console_.pending() ? POLLOUT : 0), 0}, // POLLERR: its reader is gone
             {reads_keys_ ? STDIN_FILENO : -1, POLLIN, 0},
         }};
         const auto left = std::chrono::ceil<milliseconds>(next_ - Clock::now()).count();
@@ -165,7 +165,7 @@ private:
             done_ = true;
             ended_by_ = number;
             break;
-        default: // CONT after somebody's STOP: the screen may have been written on
+        default: // SIGCONT after a SIGSTOP: others may have written on the screen
             redraw();
         }
     }
@@ -191,14 +191,14 @@ private:
         std::array<char, 64> keys{};
         const auto count = ::read(STDIN_FILENO, keys.data(), keys.size());
         if (count <= 0) {
-            done_ = true; // the terminal has gone
+            done_ = true; // the terminal is gone
             return;
         }
         const auto end = keys.begin() + count;
         done_ = done_ || std::find_if(keys.begin(), end, [](char key) { return key == 'q' || key == 'Q'; }) != end;
     }
 
-    /// What a counted number of samples showed last stays to be read.
+    /// Leaves the screen. After a given number of samples, the last table stays visible.
     void end_screen() {
         if (!screen_) {
             return;
@@ -225,9 +225,9 @@ private:
     int exit_code_ = 0;
 };
 
-/// Samples and shows until the user has enough (q, ^C) or the count is reached. Returns the exit code: 0, also where
-/// the reader of a pipe has gone; 3, after an error was said, when the output cannot be written. TERM and HUP end the
-/// process as they do others, with the terminal as it was.
+/// Takes and shows samples until the user ends it (q, ^C) or the count is reached. Returns the exit code: 0, also if
+/// the reader of a pipe is gone; 3 after an error message if the output cannot be written. SIGTERM, SIGHUP and SIGQUIT
+/// end the process with their default action, after the terminal is restored.
 int top_loop(TopSampler& sampler, const TopLoopOptions& options) {
     int exit_code = exit_cannot_tell;
     int signal = 0;
@@ -243,7 +243,7 @@ int top_loop(TopSampler& sampler, const TopLoopOptions& options) {
         signal = loop.ended_by();
     }
     if (signal != 0) {
-        (void)::raise(signal); // as it does to others
+        (void)::raise(signal); // with its default action
     }
     return exit_code;
 }

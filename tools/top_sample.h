@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `rdma-nccl top` shows, as plain values.
+// The data that `rdma-nccl top` shows, as plain values.
 #pragma once
 
 #include "lib/traffic.h"
@@ -11,9 +11,9 @@
 
 namespace rdma_nccl {
 
-/// Who has queue pairs open on a port.
+/// A process with queue pairs on a port.
 struct TopProcess {
-    pid_t pid = 0;    ///< 0: the kernel, or a process that is not visible
+    pid_t pid = 0;    ///< 0: the kernel, or a process outside of our pid namespace
     std::string name; ///< command, or the kernel's user: "python3", "nvme_rdma"
     std::string step; ///< "job 12 step 0", empty outside of Slurm
     unsigned queue_pairs = 0;
@@ -29,34 +29,34 @@ struct TopPort {
 
 struct TopNetdev {
     NetdevTraffic traffic;
-    std::string port; ///< that it has to do with: see NetdevSource
+    std::string port; ///< related port: see NetdevSource
     double rate_gbps = 0;
 };
 
-/// What moved in an interval.
+/// The traffic in an interval.
 struct TopSample {
     std::string host;
-    std::int64_t time_us = 0; ///< its end, since 1970
-    double seconds = 0;       ///< its length; 0: there was no reading before
+    std::int64_t time_us = 0; ///< end of the interval, since 1970
+    double seconds = 0;       ///< length of the interval; 0: no earlier reading
     std::vector<TopPort> ports;
     std::vector<TopNetdev> netdevs;
     Bytes rdma, sockets;
-    bool estimate = false;             ///< of `rdma`
-    bool processes_known = false;      ///< the queue pairs' owners could be read
-    std::string processes_problem;     ///< else why not; empty for another machine's files
-    std::vector<std::string> problems; ///< of the node as a whole
+    bool estimate = false;             ///< `rdma` is an estimate
+    bool processes_known = false;      ///< the owners of the queue pairs could be read
+    std::string processes_problem;     ///< reason if not; empty for files of another machine
+    std::vector<std::string> problems; ///< of the whole node
 
-    /// In Gb/s.
+    /// Returns a rate in Gb/s.
     [[nodiscard]] double gbps(std::uint64_t bytes) const {
         return seconds > 0 ? static_cast<double>(bytes) * 8 / 1e9 / seconds : 0;
     }
-    /// A part of all that moved, both directions together; 0 when nothing did.
+    /// Returns the part of the total traffic, both directions together; 0 if there was none.
     [[nodiscard]] double share(const Bytes& bytes) const {
         const auto both = [](const Bytes& b) { return static_cast<double>(b.tx) + static_cast<double>(b.rx); };
         const double all = both(rdma) + both(sockets);
         return all > 0 ? both(bytes) / all : 0;
     }
-    /// The busier direction as a part of the link's rate; 0 when that is not known.
+    /// Returns the rate of the busier direction relative to the link's rate; 0 if that is unknown.
     [[nodiscard]] double utilization(const Bytes& bytes, double rate_gbps) const {
         return rate_gbps > 0 ? gbps(bytes.most()) / rate_gbps : 0;
     }

@@ -32,7 +32,7 @@ struct OwnerWatch::State {
 
 void OwnerWatch::State::look_until_ended(std::chrono::milliseconds period) {
     using Clock = std::chrono::steady_clock;
-    constexpr int rest = 100; // times as long as a look takes
+    constexpr int rest = 100; // the pause is this many times the duration of a read
     for (;;) {
         const auto began = Clock::now();
         auto owners = read_qp_owners();
@@ -46,7 +46,7 @@ void OwnerWatch::State::look_until_ended(std::chrono::milliseconds period) {
 }
 
 OwnerWatch::OwnerWatch(std::chrono::milliseconds period) : state_(std::make_shared<State>()) {
-    sigset_t all; // signals are for the main thread
+    sigset_t all; // so that signals go to the main thread
     sigset_t before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -71,7 +71,8 @@ Result<std::vector<QpOwner>> OwnerWatch::latest() const {
 
 namespace {
 
-/// Where its GIDs are, which on a bond is the bond; else the first on its PCI function.
+/// Returns the interface of the port's GIDs, which is the bond if there is one; otherwise the first on its PCI
+/// function.
 std::string netdev_of(const Hca& hca, const Port& port) {
     for (const auto& gid : port.gids) {
         if (!gid.netdev.empty()) {
@@ -95,7 +96,7 @@ std::vector<std::string> TopSampler::device_names() const {
     for (const auto* directory : {"/sys/class/infiniband", "/sys/class/net"}) {
         auto list = root_.list(directory).value_or(std::vector<std::string>{});
         std::move(list.begin(), list.end(), std::back_inserter(names));
-        names.emplace_back("/"); // between the two
+        names.emplace_back("/"); // separates the two lists
     }
     return names;
 }
@@ -158,7 +159,7 @@ void TopSampler::add_netdevs(TopSample& sample, const Traffic& traffic) const {
 }
 
 void TopSampler::add_owners(TopSample& sample) const {
-    if (!owners_) { // another machine's files: its processes are not here
+    if (!owners_) { // files of another machine, whose processes are not here
         return;
     }
     const auto owners = owners_->latest();

@@ -15,31 +15,31 @@
 
 namespace rdma_nccl {
 
-/// Who has queue pairs, read by a thread: the kernel asks the driver for each of them, and a driver may hang. The more
-/// there are the less often it asks, so that it takes a hundredth of a core at most.
+/// Reads the owners of queue pairs in a thread, because the kernel asks the driver for each queue pair, and a driver
+/// may hang. The pause between reads grows with their duration, so that they use at most 1 % of a core.
 class OwnerWatch {
 public:
-    /// `period`: between two looks, at least.
+    /// `period`: the shortest time between two reads.
     explicit OwnerWatch(std::chrono::milliseconds period);
     ~OwnerWatch(); ///< does not wait for a driver
     OwnerWatch(const OwnerWatch&) = delete;
     OwnerWatch& operator=(const OwnerWatch&) = delete;
 
-    /// What was seen last. Fails, with why, where it could not be read, and before the first look has ended.
+    /// Returns the last result. Fails with the reason if it could not be read, and before the first read has ended.
     [[nodiscard]] Result<std::vector<QpOwner>> latest() const;
 
 private:
     struct State;
-    std::shared_ptr<State> state_; ///< also the thread's
+    std::shared_ptr<State> state_; ///< shared with the thread
 };
 
-/// Reads the node again and again. Devices that come and go are noticed.
+/// Samples the node repeatedly. Detects devices that are added or removed.
 class TopSampler {
 public:
-    /// `settings` decide which ports NCCL is expected to use; `period`: between two samples.
+    /// `settings` decide which ports NCCL is expected to use. `period`: the time between two samples.
     TopSampler(Root root, Settings settings, std::chrono::milliseconds period);
 
-    /// What moved since the last call; of the first call nothing.
+    /// Returns the traffic since the last call; none at the first call.
     TopSample next();
 
 private:
@@ -52,11 +52,11 @@ private:
 
     Root root_;
     Settings settings_;
-    std::vector<std::string> names_; ///< of the devices that were looked for
+    std::vector<std::string> names_; ///< of the devices found last
     NodeFacts facts_;                ///< what comes from files, and the environment
     std::vector<std::string> problems_;
     std::optional<TrafficMeter> meter_;
-    std::optional<OwnerWatch> owners_; ///< of this machine alone
+    std::optional<OwnerWatch> owners_; ///< only for this machine
 };
 
 } // namespace rdma_nccl

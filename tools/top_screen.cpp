@@ -11,14 +11,14 @@ namespace rdma_nccl {
 
 namespace {
 
-// xterm's control sequences, which terminals of today share; one that does not know a mode ignores it.
+// Control sequences of xterm, which current terminals share. A terminal ignores modes that it does not know.
 constexpr std::string_view second_screen = "\x1b[?1049h\x1b[?25l";
 constexpr std::string_view first_screen = "\x1b[?25h\x1b[?1049l";
-constexpr std::string_view begin_frame = "\x1b[?2026h\x1b[H"; // shown as a whole, from the upper left
-constexpr std::string_view end_frame = "\x1b[J\x1b[?2026l";   // nothing below
+constexpr std::string_view begin_frame = "\x1b[?2026h\x1b[H"; // draw the frame at once, from the upper left
+constexpr std::string_view end_frame = "\x1b[J\x1b[?2026l";   // clear everything below
 constexpr std::string_view empty_line = "\x1b[2K";
 
-/// A terminal that takes nothing (^S) does not hold us up for long.
+/// Writes to the terminal. If it accepts nothing (^S), gives up after a short time.
 void write_to(int fd, std::string_view text) {
     constexpr int patience_ms = 300;
     pollfd entry{fd, POLLOUT, 0};
@@ -29,7 +29,7 @@ void write_to(int fd, std::string_view text) {
 
 } // namespace
 
-/// Without echo and line editing, as long as it lives; ^C and ^Z stay signals.
+/// Turns echo and line editing off; ^C and ^Z still send signals.
 struct TopScreen::Keyboard {
     explicit Keyboard(const termios& now) : before(now) {}
     void plain() const { ::tcsetattr(STDIN_FILENO, TCSANOW, &before); }

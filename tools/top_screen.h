@@ -9,28 +9,28 @@
 
 namespace rdma_nccl {
 
-/// A terminal's second screen (xterm's 1049), without cursor and echo. What was there before comes back at the end.
+/// A terminal's alternate screen (xterm's 1049), without cursor and echo. The previous content returns at the end.
 class TopScreen {
 public:
-    /// `output`: a terminal. Keys are read from stdin, where that is one too.
+    /// `output`: a terminal. Keys are read from stdin if it is also a terminal.
     explicit TopScreen(int output);
     ~TopScreen();
     TopScreen(const TopScreen&) = delete;
     TopScreen& operator=(const TopScreen&) = delete;
 
-    /// What the user sees now; 80 x 24 where the terminal does not tell.
+    /// Returns the current size; 80 x 24 if the terminal does not report it.
     [[nodiscard]] ViewSize size() const;
-    /// To be written to the terminal: these lines, and nothing else on the screen.
+    /// Returns the text to write to the terminal so that the screen shows only these lines.
     [[nodiscard]] static std::string frame(const std::vector<std::string>& lines);
 
-    /// Back to the first screen (for ^Z), and to the second again.
+    /// Returns to the first screen (for ^Z), and enters the alternate screen again.
     void leave();
     void enter();
 
 private:
     struct Keyboard;
     int output_;
-    std::unique_ptr<Keyboard> keyboard_; ///< absent where stdin is no terminal
+    std::unique_ptr<Keyboard> keyboard_; ///< absent if stdin is no terminal
     bool entered_ = false;
 };
 

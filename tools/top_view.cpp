@@ -14,10 +14,10 @@ namespace rdma_nccl {
 
 namespace {
 
-/// The cells of a row, the same in the table and in plain lines.
+/// The cells of a row, used for the table and for plain lines.
 struct TopCells {
     std::string name, netdev, link, sent, received, use, share, notes;
-    /// Nothing moves: 1 where something is expected to, 2 elsewhere.
+    /// 0: traffic; otherwise idle: 1 if traffic is expected, 2 if not
     unsigned idle = 0;
 };
 
@@ -25,7 +25,7 @@ std::string percent_text(double part) {
     return part <= 0 ? "0 %" : part < 0.001 ? "<0.1 %" : format_text("{:.1f} %", part * 100);
 }
 
-/// "98.7 %", "-" when nothing moved at all.
+/// Returns the share of a row like "98.7 %", or "-" if there was no traffic at all.
 std::string share_text(const Bytes& bytes, const TopSample& sample) {
     return sample.rdma.most() + sample.sockets.most() > 0 ? percent_text(sample.share(bytes)) : "-";
 }
@@ -47,7 +47,7 @@ void add_note(std::string& notes, const std::string& note) {
     notes += (notes.empty() || note.empty() ? "" : "; ") + note;
 }
 
-/// `counted`: there are numbers to be shown.
+/// Fills in the cells of a row whose bytes are counted.
 void fill_numbers(TopCells& cells, const Bytes& bytes, double rate_gbps, const TopSample& sample) {
     const std::string mark = bytes.at_least ? ">" : "";
     cells.sent = mark + gbps_text(sample.gbps(bytes.tx));
@@ -85,7 +85,7 @@ TopCells cells_of(const TopNetdev& netdev, const TopSample& sample) {
     cells.link = link_text(netdev.rate_gbps);
     fill_numbers(cells, traffic.bytes, netdev.rate_gbps, sample);
     if (traffic.role == NetdevRole::IncludesRdma) {
-        cells.share = "-"; // it would be counted twice
+        cells.share = "-"; // its bytes would be counted twice
         cells.notes = "includes " + printable(netdev.port);
     } else if (traffic.role == NetdevRole::Ipoib) {
         cells.notes = netdev.port.empty() ? "IPoIB" : "IPoIB on " + printable(netdev.port);
@@ -95,7 +95,7 @@ TopCells cells_of(const TopNetdev& netdev, const TopSample& sample) {
     return cells;
 }
 
-/// What has to be known of the node as a whole.
+/// Returns notes about the whole node.
 std::vector<std::string> notes_of(const TopSample& sample) {
     std::vector<std::string> notes;
     for (const auto& problem : sample.problems) {
@@ -113,9 +113,9 @@ std::vector<std::string> notes_of(const TopSample& sample) {
 struct Column {
     std::string_view heading;
     std::string TopCells::*cell;
-    bool right;     ///< aligned so
-    unsigned least; ///< wide: columns stay in place while numbers change
-    unsigned order; ///< the greater, the earlier it is left out
+    bool right;     ///< right-aligned
+    unsigned least; ///< least width, so that columns stay in place while numbers change
+    unsigned order; ///< columns with the greatest order are left out first; 0: never
 };
 
 constexpr std::array<Column, 8> columns{{
@@ -129,7 +129,7 @@ constexpr std::array<Column, 8> columns{{
     {"PROCESSES, NOTES", &TopCells::notes, false, 0, 2},
 }};
 constexpr std::size_t notes_column = columns.size() - 1;
-constexpr std::size_t least_notes = 16; // characters worth a column
+constexpr std::size_t least_notes = 16; // least width of the column
 
 using Widths = std::array<std::size_t, columns.size()>;
 
@@ -159,7 +159,7 @@ Widths widths_of(const std::vector<Row>& rows) {
     return widths;
 }
 
-/// Sets the widths of columns that are left out to 0.
+/// Sets the width of each column that is left out to 0.
 void fit(Widths& widths, std::size_t available) {
     if (available == 0) {
         return;
@@ -209,7 +209,7 @@ std::string row_line(const Widths& widths, const TopCells& row) {
     return line_of(widths, cells);
 }
 
-/// As long as it may be; `width` 0: as long as it is.
+/// Returns the longest of three forms that fits into `width`; 0: the longest.
 std::string sum_line(std::string_view name, const Bytes& bytes, bool estimate, const TopSample& sample,
                      std::size_t width) {
     const std::string mark = std::string(estimate ? "~" : "") + (bytes.at_least ? ">" : "");
@@ -237,7 +237,7 @@ std::vector<Row> rows_of(const TopSample& sample) {
 }
 
 std::vector<std::string> head_of(const TopSample& sample, std::size_t width) {
-    // "2026-11-22T10:00:05.123+00:00": the seconds are enough
+    // "2026-11-22T10:00:05.123+00:00": only up to the seconds
     std::string time = wall_time_text(sample.time_us).substr(0, 19);
     std::replace(time.begin(), time.end(), 'T', ' ');
     std::vector<std::string> lines{format_text("{}  {}  *: NCCL would use it", printable(sample.host), time),
@@ -252,8 +252,8 @@ std::vector<std::string> head_of(const TopSample& sample, std::size_t width) {
     return lines;
 }
 
-/// Of the least important first: interfaces in which nothing moves, then such ports, at last those where something is
-/// expected. Returns how many.
+/// Removes idle rows until `room` are left, the least important first: idle interfaces, then idle ports, then idle
+/// ports with expected traffic. Returns the number of removed rows.
 std::size_t leave_out_idle(std::vector<Row>& rows, std::size_t room) {
     struct Kind {
         bool is_port;
@@ -299,7 +299,7 @@ std::string gbps_text(double gbps) {
 std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size) {
     auto lines = head_of(sample, size.columns);
     auto rows = rows_of(sample);
-    constexpr std::size_t headings = 4; // with the blank lines above them
+    constexpr std::size_t headings = 4; // including the blank lines above them
     std::size_t hidden = 0;
     if (size.lines > 0 && lines.size() + headings + rows.size() > size.lines) {
         const std::size_t taken = lines.size() + headings + 1;

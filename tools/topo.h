@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl topo: GPUs, HCAs and CPUs of this node, how far they are from each other, and where its ranks belong
-// (design section 8).
+// rdma-nccl topo: GPUs, HCAs and CPUs of this node, their distances, and the places of its ranks.
 #pragma once
 
 #include "lib/format.h"
@@ -12,10 +11,10 @@
 
 namespace rdma_nccl {
 
-/// For people: NUMA nodes, GPUs with their nearest HCAs, distances, ranks, warnings. ASCII.
+/// Returns the report for users in ASCII: NUMA nodes, GPUs with their nearest HCAs, distances, ranks, warnings.
 std::string topo_text(const NodePlan& node, const std::string& host);
 
-/// "512 GiB", "1.5 GiB".
+/// Returns a size like "512 GiB" or "1.5 GiB".
 std::string memory_text(std::uint64_t mib);
 
 template<typename T>
@@ -23,36 +22,36 @@ std::string number_text(const std::optional<T>& number) {
     return number ? format_text("{}", *number) : "-";
 }
 
-/// A line for each, "TITLE: TEXT".
+/// Returns a line "TITLE: TEXT" for each text.
 std::string titled_lines(std::string_view title, const std::vector<std::string>& texts);
 
-/// The GPU that ranks see at this place; nullptr: its PCI function is not known.
+/// Returns the GPU that ranks see at this index; nullptr if its PCI function is unknown.
 const Gpu* gpu_at(const NodePlan& node, std::size_t i);
 
-/// The HCAs of a row of distances that are equally near, and nearest.
+/// Returns the indices of the nearest HCAs in a row of distances; there are several if they are equally near.
 std::vector<std::size_t> nearest_hcas(const std::vector<Distance>& row);
 
-/// Those of `names` at these places.
+/// Returns those of `names` at these indices.
 std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& places);
 
-/// The ranks alone, as a table; also in `explain`.
+/// Returns only the table of the ranks; also used by `explain`.
 std::string ranks_table(const NodePlan& node, std::string_view indent);
 
-/// For programs, schema 1:
+/// Returns the report for programs, schema 1:
 /// {"schema","host","source","problem","packages","cores","cpus","numa_nodes":[{"number","cpus",
 /// "memory_mib","package","special"}],"gpus":[{"id","pci","vendor","numa_node","cpus","nearest_hcas","distance"}],
 /// "hcas":[{"port","pci","numa_node","cpus"}],"distances":[[...]],"tells_nearness","ranks":[{"local_rank","gpus",
 /// "mask","cpus","cores","threads","source","memory_node","gpu_to_cpus","hcas","to_hca"}],"gpu_order","binds_cpus",
 /// "binds_memory","why","warnings","notes"}. Distances are distance_name()s; distances[i][j] is from GPU i to HCA j.
 Json topo_json(const NodePlan& node, const std::string& host);
-/// JSON Schema of it.
+/// Returns the JSON Schema of topo_json().
 Json topo_schema();
 
-/// The ranks alone, also in `explain`: {"source","why","ranks","gpu_order","warnings"}.
+/// Returns the report on the ranks only, also used by `explain`: {"source","why","ranks","gpu_order","warnings"}.
 Json places_json(const NodePlan& node);
 
-/// A picture: packages, NUMA nodes with their cores, PCIe switches, GPUs, HCAs, and the ranks' places in colours; for a
-/// browser, light and dark, without anything from elsewhere.
+/// Returns a picture for a browser, in light and dark, that needs no other files: packages, NUMA nodes with their
+/// cores, PCIe switches, GPUs, HCAs, and the ranks' places in colours.
 std::string topo_svg(const NodePlan& node, const std::string& host);
 
 } // namespace rdma_nccl

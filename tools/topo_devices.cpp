@@ -13,7 +13,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// A GPU or an HCA, and what stands above it.
+/// A GPU or an HCA, and the PCI devices above it.
 struct Device {
     std::string path;
     std::vector<std::string_view> above; ///< parts of `path`
@@ -29,7 +29,7 @@ std::string near_text(const CpuSet& cpus) {
     return cpus.empty() ? "near CPUs not known" : "near CPUs " + printable(cpus.list());
 }
 
-/// Lines "one PCIe switch: mlx5_1:1, mlx5_2:1", near ones first.
+/// Returns lines like "one PCIe switch: mlx5_1:1, mlx5_2:1", the nearest first.
 std::string distance_lines(const std::map<Distance, std::string>& names) {
     std::string text;
     for (const auto& [distance, list] : names) {
@@ -44,7 +44,7 @@ void add_name(std::map<Distance, std::string>& names, Distance distance, const s
     list += (list.empty() ? "" : ", ") + name;
 }
 
-/// "GPU 3"; ids that say themselves what they are (GPU-..., MIG-...) stay.
+/// Returns "GPU 3"; ids that begin with GPU- or MIG- are returned unchanged.
 std::string gpu_name(const std::string& id) {
     return id.starts_with("GPU") || id.starts_with("MIG") ? id : "GPU " + id;
 }
@@ -58,7 +58,7 @@ std::string distances_of_gpu(const NodePlacement& placed, std::size_t gpu) {
     return distance_lines(names);
 }
 
-/// A GPU that ranks can see, by its position among them.
+/// Returns the part of a GPU that ranks can see, by its index among them.
 Part visible_gpu(const NodePlan& node, std::size_t number) {
     const auto& placed = node.places.placed;
     Part part = make_part(PartKind::Gpu, gpu_name(placed.gpu_ids.at(number)));
@@ -76,7 +76,7 @@ Part visible_gpu(const NodePlan& node, std::size_t number) {
     return part;
 }
 
-/// Positions among the used ports.
+/// Returns the indices of the HCA's ports among the used ports.
 std::vector<std::size_t> ports_of(const NodePlacement& placed, const std::string& hca) {
     std::vector<std::size_t> ports;
     for (std::size_t i = 0; i < placed.ports.size(); ++i) {
@@ -119,7 +119,7 @@ Part hca_part(const NodePlan& node, const Hca& hca) {
 Device device(const Place& place, const Topology& topology, Part part) {
     Device made{place.pci_path, {}, place.cpus, std::move(part)};
     if (!topology.cores.empty()) {
-        made.cpus &= topology.cpus(); // the kernel counts those that are offline as well
+        made.cpus &= topology.cpus(); // the kernel also counts CPUs that are offline
     }
     return made;
 }
@@ -149,7 +149,7 @@ std::vector<Device> find_devices(const NodePlan& node) {
     }
     std::stable_sort(devices.begin(), devices.end(), [](const Device& a, const Device& b) { return a.path < b.path; });
     for (auto& each : devices) {
-        each.above = pci_ancestors(each.path); // only now: a moved text may lie elsewhere
+        each.above = pci_ancestors(each.path); // only now, because moving a text may change its address
     }
     return devices;
 }
@@ -163,8 +163,8 @@ Part bridge_part(std::size_t depth, std::string_view name) {
                : make_part(PartKind::Switch, format_text("switch {}", name), "", format_text("PCIe switch {}", name));
 }
 
-/// All that hangs below one port or bridge. Depth 0 is the host bridge, 1 the root port, 2 the upstream port of a
-/// switch, 3 one of its downstream ports, and so on: even ones are things, odd ones links.
+/// Returns everything below a port or bridge. Depth 0 is the host bridge, 1 the root port, 2 the upstream port of a
+/// switch, 3 one of its downstream ports, and so on: even depths are devices, odd depths are links.
 std::vector<Part> parts_below(std::span<const Device> devices, std::size_t depth) {
     std::vector<Part> parts;
     while (!devices.empty()) {

@@ -26,7 +26,7 @@ namespace {
 struct GpuRow {
     const NodePlan& node;
     const std::string& id;
-    const Gpu* gpu; ///< nullptr: its PCI function is not known
+    const Gpu* gpu; ///< nullptr: its PCI function is unknown
     const std::vector<Distance>& to_hcas;
     std::vector<std::size_t> nearest;
 };
@@ -60,7 +60,7 @@ std::vector<GpuRow> gpu_rows(const NodePlan& node) {
 
 struct HcaRow {
     const PortChoice& port;
-    const Hca* hca; ///< nullptr: not known
+    const Hca* hca; ///< nullptr: unknown
     const Topology& topology;
 };
 

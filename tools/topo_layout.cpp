@@ -10,7 +10,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Room within a box: at its edges, between its parts, and above them for its label.
+/// Space inside a box: at its edges, between its parts, and above them for its label.
 struct Spacing {
     int edge;
     int gap;
@@ -48,12 +48,12 @@ bool is_device(PartKind kind) {
     return kind == PartKind::Gpu || kind == PartKind::Hca;
 }
 
-/// Side by side with the same size: 0 for what flows.
+/// Least width of parts that are placed side by side with equal size; 0 for parts that flow in rows.
 int least_width(PartKind kind) {
     return kind == PartKind::Package ? 632 : kind == PartKind::Numa ? 299 : 0;
 }
 
-/// All devices are equally wide, as the longest name needs.
+/// All devices have the same width, which the longest name determines.
 int device_width(const Part& part) {
     int width = is_device(part.kind) ? std::max(bold_width(shown_label(part), 13) + 8, 88) : 0;
     for (const auto& each : part.parts) {
@@ -93,12 +93,12 @@ void size_leaf(Part& part, int device) {
     }
 }
 
-/// Lays out one box after the other; the sizes of all boxes come from below.
+/// Places one box after the other. Sizes are computed from the innermost boxes outwards.
 class Flow {
 public:
     explicit Flow(int device) : device_(device) {}
 
-    /// Sizes `part`, and places its parts relative to it.
+    /// Computes the size of `part`, and the positions of its parts relative to it.
     void box(Part& part, int width) {
         if (is_leaf(part.kind)) {
             size_leaf(part, device_);
@@ -127,7 +127,7 @@ public:
     }
 
 private:
-    /// Equal boxes side by side.
+    /// Places boxes of equal width side by side.
     Area columns(std::span<Part> members, int width, int gap) {
         const int least = least_width(members.front().kind);
         const int number = static_cast<int>(members.size());
@@ -144,7 +144,7 @@ private:
         return place(members, widest * in_row + gap * (in_row - 1), gap);
     }
 
-    /// One behind the other; rows of equal things are equally long.
+    /// Places boxes one after the other; rows of equal parts have the same length.
     Area rows(std::span<Part> members, int width, int gap) {
         for (auto& member : members) {
             box(member, width);
@@ -163,7 +163,7 @@ private:
         return place(members, width, gap);
     }
 
-    /// Rows of at most `width`; boxes of one row are equally high.
+    /// Places boxes in rows of at most `width`; the boxes of a row have the same height.
     static Area place(std::span<Part> members, int width, int gap) {
         Area all;
         for (std::size_t begin = 0; begin < members.size();) {
@@ -191,7 +191,7 @@ private:
     int device_;
 };
 
-/// What stands in columns, or fills the picture as the devices without a place do.
+/// Returns true for parts that stand in columns or, like the devices without a known place, fill the width.
 bool grows(PartKind kind) {
     return least_width(kind) > 0 || kind == PartKind::Elsewhere;
 }

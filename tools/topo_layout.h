@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each part of the picture lies: pure arithmetic, no drawing.
+// Computes the position of each part of the picture: pure arithmetic, no drawing.
 #pragma once
 
 #include "tools/topo_parts.h"
@@ -8,30 +8,31 @@
 
 namespace rdma_nccl {
 
-/// Squares with the number of a rank.
+/// Squares with a rank's number.
 inline constexpr int badge_width = 20;
 inline constexpr int badge_height = 16;
 inline constexpr int badge_step = badge_width + 3;
-/// More ranks than these are not shown one by one.
+/// Most badges on a part; more ranks are not shown individually.
 inline constexpr std::size_t most_badges = 8;
 
-/// Wide enough for all usual fonts: what is drawn in it is at most that wide.
+/// Returns an upper bound of the width in pixels that the text has in all usual fonts.
 int text_width(std::string_view text, int font_size);
 int bold_width(std::string_view text, int font_size);
 
-/// The texts of a part as they are shown: of printable characters, cut where they are too long.
+/// Return the texts of a part as shown: printable characters, cut if they are too long.
 std::string shown_label(const Part& part);
 std::string shown_detail(const Part& part);
 
-/// How many badges stand side by side on a part, and how many there are in all; the last one may be a "+9".
+/// Return how many badges stand side by side on a part, and how many there are in all; the last one may be a "+9".
 std::size_t badge_columns(const Part& part);
 std::size_t badge_count(const Part& part);
 
-/// Gives all parts their sizes, and their places within the parts around them; at most `width` wide where that can be.
+/// Sets the sizes of all parts, and their positions within the parts around them. The result is at most `width` wide if
+/// possible.
 void lay_out(Part& machine, int width);
-/// Packages and NUMA nodes grow in width until they fill the picture.
+/// Widens packages and NUMA nodes until they fill the picture.
 void widen(Part& part, int width);
-/// From places within the parts around to places in the picture.
+/// Converts positions within the surrounding parts to positions in the picture.
 void move_by(Part& part, int x, int y);
 
 } // namespace rdma_nccl

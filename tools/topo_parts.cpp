@@ -34,7 +34,7 @@ Part core_part(const NodePlan& node, const Core& core) {
     return part;
 }
 
-/// By last-level cache; where nearly each core has its own, all in one.
+/// Groups cores by last-level cache, or all in one group if nearly every core has its own.
 std::vector<Part> cache_parts(const NodePlan& node, const std::vector<const Core*>& cores) {
     const auto differ = [](const Core& a, const Core& b) { return a.package != b.package || a.l3 != b.l3; };
     std::size_t caches = 1;
@@ -52,7 +52,7 @@ std::vector<Part> cache_parts(const NodePlan& node, const std::vector<const Core
     return parts;
 }
 
-/// One part for all ranks with the same CPUs there.
+/// Adds one part for all ranks that have the same CPUs there.
 void add_shares(const NodePlacement& placed, const CpuSet& there, std::vector<Part>& parts) {
     const auto begin = static_cast<std::ptrdiff_t>(parts.size());
     for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
@@ -69,7 +69,7 @@ void add_shares(const NodePlacement& placed, const CpuSet& there, std::vector<Pa
     }
 }
 
-/// Takes the trees out of `trees` that are near to some of `cpus` and to no others.
+/// Moves the trees that are near to `cpus`, and to no other CPUs, from `trees` to `parts`.
 void take_near(std::vector<DeviceTree>& trees, const CpuSet& cpus, std::vector<Part>& parts) {
     const auto near = [&](const DeviceTree& tree) { return !tree.cpus.empty() && cpus.contains(tree.cpus); };
     for (auto& tree : trees) {
@@ -84,7 +84,7 @@ bool has_ranks(const Part& part) {
     return !part.ranks.empty() || std::any_of(part.parts.begin(), part.parts.end(), has_ranks);
 }
 
-/// By kind; host bridges that no rank has to do with stand last.
+/// Sorts by kind; host bridges without ranks come last.
 void sort_by_kind(std::vector<Part>& parts) {
     const auto before = [](const Part& a, const Part& b) {
         return a.kind != b.kind ? a.kind < b.kind : a.kind == PartKind::HostBridge && has_ranks(a) && !has_ranks(b);
@@ -116,8 +116,8 @@ Part numa_part(const NodePlan& node, const NumaNumber& number, const std::vector
     return part;
 }
 
-/// The packages that belong together: a NUMA node of several packages is drawn once. Each with the least number of its
-/// group.
+/// Groups the packages that share a NUMA node, so that the node is drawn once. Returns for each package the lowest
+/// number of its group.
 std::vector<unsigned> group_packages(const Topology& topology) {
     std::vector<unsigned> group;
     for (const auto& core : topology.cores) {

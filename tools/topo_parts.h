@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the picture of a machine shows, as parts within parts: packages, NUMA nodes, cores, PCIe switches, GPUs, HCAs.
-// Texts are as the machine tells them; who draws them escapes them.
+// The content of the picture of a machine, as nested parts: packages, NUMA nodes, cores, PCIe switches, GPUs, HCAs.
+// Texts are unescaped; the drawing code must escape them.
 #pragma once
 
 #include "tools/node_plan.h"
@@ -11,7 +11,7 @@
 
 namespace rdma_nccl {
 
-/// Where a part lies, in pixels.
+/// Position and size of a part in pixels.
 struct Area {
     int x = 0;
     int y = 0;
@@ -19,29 +19,29 @@ struct Area {
     int height = 0;
 };
 
-/// In the order in which they stand within a part.
+/// In the order of their position within a part.
 enum class PartKind {
     Machine,
     Package,
     Numa,
-    Cache, ///< cores with a last-level cache in common
+    Cache, ///< cores with a common last-level cache
     Core,
-    Share,  ///< the CPUs that ranks have of a NUMA node
+    Share,  ///< a set of CPUs of a NUMA node that ranks have
     Memory, ///< a NUMA node without cores
     Gpu,
     Hca,
     Card,   ///< functions on one link
     Switch, ///< of PCIe
     HostBridge,
-    Elsewhere, ///< devices of which the machine does not tell where they are
+    Elsewhere, ///< devices whose place the machine does not report
 };
 
 struct Part {
     PartKind kind = PartKind::Machine;
     std::string label;
     std::string detail;
-    std::string hint;               ///< for who points at it
-    std::vector<std::size_t> ranks; ///< local ranks that have it
+    std::string hint;               ///< shown when the pointer is on the part
+    std::vector<std::size_t> ranks; ///< local ranks that use it
     bool used = true;
     std::vector<Part> parts;
     Area area; ///< set by lay_out()
@@ -49,19 +49,20 @@ struct Part {
 
 Part make_part(PartKind kind, std::string label, std::string detail = "", std::string hint = "");
 
-/// The whole machine; without areas.
+/// Returns the whole machine, without areas.
 Part machine_parts(const NodePlan& node);
 
-/// A tree of PCI, or a device without one, and the CPUs near to it.
+/// A PCI tree, or a device without one, and the CPUs near to it.
 struct DeviceTree {
     Part part;
     CpuSet cpus; ///< empty when unknown
 };
 
-/// Host bridges with what is below them. A switch with one thing below it decides nothing and is left out.
+/// Returns the host bridges with the devices below them. A switch with one device below it makes no difference to
+/// distances and is left out.
 std::vector<DeviceTree> device_trees(const NodePlan& node);
 
-/// "0,1,5"
+/// Returns text like "0,1,5".
 std::string number_list(const std::vector<std::size_t>& numbers);
 
 } // namespace rdma_nccl

@@ -31,7 +31,7 @@ std::string badge(int x, int y, std::size_t rank) {
                     (rank < 100 ? "badge " : "number ") + coloured('i', rank), format_text("{}", rank), Anchor::Middle);
 }
 
-/// All ranks of a part; of very many the first, and how many more.
+/// Returns the badges of a part's ranks. If there are very many, only the first and the number of the rest.
 std::string badges(const Part& part, int x, int y) {
     std::string text;
     const std::size_t shown = badge_count(part);
@@ -167,10 +167,10 @@ Cells rank_cells(const NodePlacement& placed, const RankPlacement& rank) {
             rank.hcas.empty() ? "-" : std::string(distance_text(rank.to_hca))};
 }
 
-/// The ranks' places once more, in words.
+/// The ranks' places as text.
 struct RankTable {
     std::vector<Cells> rows;
-    std::array<int, column_count + 1> columns{}; ///< where they begin, and the end
+    std::array<int, column_count + 1> columns{}; ///< left edges, and the right end
 };
 
 RankTable rank_table(const NodePlacement& placed) {
@@ -189,7 +189,7 @@ RankTable rank_table(const NodePlacement& placed) {
     return table;
 }
 
-/// To the width of the picture, the room shared out between the columns.
+/// Widens the table to the width of the picture, with equal extra space for each column.
 void widen(RankTable& table, int width) {
     const int room = (width - table.columns.back()) / static_cast<int>(column_count);
     for (std::size_t column = 0; column <= column_count; ++column) {
@@ -220,7 +220,7 @@ struct Line {
     std::string text;
 };
 
-/// In lines of `width` pixels, broken at blanks.
+/// Adds the text as lines of at most `width` pixels, broken at spaces.
 void add_wrapped(std::vector<Line>& lines, const std::string& style, const std::string& text, int width) {
     const auto safe = printable(text, 1000);
     std::string line;

@@ -27,7 +27,7 @@ std::string numa_table(const Topology& topology) {
     std::vector<TableRow> rows = {{"NUMA NODE", "PACKAGE", "CPUS", "MEMORY"}};
     for (const auto& node : topology.numa_nodes) {
         if (node.special && node.memory_mib == 0) {
-            continue; // kept by a driver for memory that may come
+            continue; // a driver keeps it for memory that may be added
         }
         rows.push_back({format_text("{}", node.number), node.special ? "-" : format_text("{}", node.package),
                         node.special ? "none of its own" : or_dash(node.cpus.list()), memory_text(node.memory_mib)});

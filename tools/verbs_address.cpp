@@ -13,7 +13,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::size_t most_queue_pairs = 1024;       // of one connection; more than any HCA gains from
+constexpr std::size_t most_queue_pairs = 1024;       // per connection; more than any HCA benefits from
 constexpr std::uint32_t largest_number = 0xff'ff'ff; // of queue pairs and packets: 24 bits (InfiniBand 9.2)
 
 bool are_numbers(const std::vector<std::uint32_t>& numbers) {
@@ -24,7 +24,7 @@ bool is_mtu(unsigned bytes) {
     return bytes == 256 || bytes == 512 || bytes == 1024 || bytes == 2048 || bytes == 4096;
 }
 
-/// Reads fields, of which all must be there, and keeps the name of the first that is not as it must be.
+/// Reads fields, all of which must be present, and stores the name of the first invalid one.
 class StrictReader {
 public:
     explicit StrictReader(const Json& json) : json_(json) {}

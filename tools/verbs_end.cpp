@@ -28,13 +28,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds reach_limit{2000};
 constexpr std::uint32_t small_bytes = 8;
-// 0.27 s: Soft-RoCE acknowledges when its CPU has time; what is sent again too soon takes yet more of that.
+// 0.27 s: Soft-RoCE acknowledges when its CPU has time, and early retransmissions would take more of that time.
 constexpr unsigned software_timeout = 16;
 constexpr std::size_t mailbox_bytes = 4096;                                        // a page of its own
 constexpr std::size_t outgoing_offset = mailbox_bytes / 2 / sizeof(std::uint64_t); // its second half
 constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 
-/// The first half of the memory is what is written from, the second what the peer writes to: both may happen at once.
+/// The first half of the memory is the source of own writes, the second half the destination of the peer's. Both may be
+/// in use at once.
 class RcEnd final : public VerbsEnd {
 public:
     explicit RcEnd(const VerbsSettings& settings) : settings_(settings), pin_(settings.rail.local_cpus) {}
@@ -132,7 +133,7 @@ Result<void> RcEnd::make() {
     return {};
 }
 
-/// What is wrong with neither of them alone; empty: nothing.
+/// Returns why the two ends do not match, although each is valid alone; empty if they match.
 std::string RcEnd::mismatch(const VerbsAddress& peer, unsigned mtu) const {
     const auto name = IpAddress(peer.gid).text();
     if (peer.ethernet != address_.ethernet) {
@@ -148,7 +149,7 @@ std::string RcEnd::mismatch(const VerbsAddress& peer, unsigned mtu) const {
     return "";
 }
 
-/// RoCE v2 goes over IPv4 or IPv6, as its GIDs say: the two never meet.
+/// RoCE v2 uses IPv4 or IPv6, depending on the GID; the two cannot connect.
 bool families_differ(const VerbsAddress& a, const VerbsAddress& b) {
     return a.ethernet && IpAddress(a.gid).is_ipv4() != IpAddress(b.gid).is_ipv4();
 }
@@ -181,9 +182,9 @@ Result<void> RcEnd::connect(const VerbsAddress& peer, unsigned mtu) {
     if (const auto done = queues_->connect(*port_, peer, mtu, service); !done) {
         return failed(diagnose(done.error(), link_), done.error().os_error);
     }
-    // The HCA alone writes the mailbox, at its start: pages are aligned to anything.
+    // Only the HCA writes the mailbox, which is at the start of a page and so aligned.
     auto* const mailbox = reinterpret_cast<std::uint64_t*>(mailbox_->host()); // NOLINT
-    // On one CPU the other end of a loopback answers when this one lets it.
+    // With only one CPU, the other end of a loopback can answer only when this one yields.
     const bool yields = settings_.rail.software || (settings_.loopback && read_affinity().size() == 1);
     ping_.emplace(*queues_,
                   Mailboxes{mailbox, peer.mailbox, peer.mailbox_key, mailbox + outgoing_offset, mailbox_->local_key()},
@@ -191,7 +192,7 @@ Result<void> RcEnd::connect(const VerbsAddress& peer, unsigned mtu) {
     return {};
 }
 
-/// One of each queue pair, one behind the other; the first bytes of each.
+/// Returns one slot per queue pair, one after the other, each for the first `bytes` of its message.
 std::vector<WriteSlot> RcEnd::slots(std::uint32_t bytes) const {
     std::vector<WriteSlot> slots;
     for (unsigned i = 0; i < settings_.queue_pairs; ++i) {
@@ -233,7 +234,7 @@ Result<void> RcEnd::write_pattern(std::uint64_t seed, milliseconds limit) {
     return {};
 }
 
-/// When that does not pass, nothing does; when larger ones then do not, it is because they are.
+/// Writes a few bytes. If that fails, nothing passes; if only larger writes fail later, their size is the reason.
 Result<void> RcEnd::write_small(milliseconds limit) {
     WriteFlow small(*queues_, slots(small_bytes), depth(), settings_.rail.software);
     if (const auto done = small.write_once(std::min(limit, verbs_patience)); !done) {

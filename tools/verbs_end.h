@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of RC queue pairs between two HCA ports, and what is measured with it. libibverbs is loaded when it is
-// needed. Everything has a limit of time, and ends early when `stop` says so.
+// One end of RC queue pairs between two HCA ports, and its measurements. libibverbs is loaded when needed. Everything
+// has a time limit, and ends early when `stop` returns true.
 #pragma once
 
 #include "lib/result.h"
@@ -18,62 +18,63 @@ namespace rdma_nccl {
 
 struct VerbsSettings {
     PairRail rail;
-    std::uint64_t message_size = std::uint64_t{1} << 20; ///< bytes of one write
+    std::uint64_t message_size = std::uint64_t{1} << 20; ///< bytes per write
     unsigned queue_pairs = 4;
-    unsigned depth = 64; ///< writes in flight, on each queue pair
+    unsigned depth = 64; ///< writes in flight per queue pair
     unsigned traffic_class = 0, service_level = 0, pkey_index = 0;
-    unsigned timeout = 14, retries = 7; ///< as in ibv_qp_attr; the network's answer to a lost packet
+    unsigned timeout = 14, retries = 7; ///< as in ibv_qp_attr, for lost packets
     bool loopback = false;              ///< the other end is in another thread of this process, on the same CPUs
-    std::optional<unsigned> gpu;        ///< memory of this GPU, by CUDA's number; absent: of the host, near the HCA
+    std::optional<unsigned> gpu;        ///< use memory of this GPU (CUDA's number); absent: host memory near the HCA
 };
 
-/// The measurements look here from time to time: true ends them.
+/// The measurements call it from time to time; if it returns true, they end.
 using StopAsked = std::function<bool()>;
 
 struct VerbsBandwidth {
-    double gbps = 0;         ///< over the steady part: without the first and the last tenth
-    std::uint64_t bytes = 0; ///< all that completed
+    double gbps = 0;         ///< of the steady part, without the first and the last tenth
+    std::uint64_t bytes = 0; ///< all completed bytes
 };
 
-/// Errors of all functions say what it means: "n01 mlx5_0:1: no answer from 10.77.1.2 (RETRY_EXC_ERR), although IP
-/// reaches it: ...". Error::os_error is that of the verbs call, where there is one. After an error of a transfer the
-/// queue pairs are of no use any more; cause() then tells what ails the link. A peer that is silent is given up after
-/// six seconds, at most, and what is in flight takes on the slowest link (slowest_transfer()), beside the time that
-/// a function may take.
+/// One end of a connection. Errors of all functions describe the cause: "no answer from 10.77.1.2 (RETRY_EXC_ERR),
+/// although IP reaches it: ...". Error::os_error is the errno of the verbs call, if any. After a failed transfer the
+/// queue pairs are unusable, and cause() returns the cause. A silent peer is given up after at most six seconds plus
+/// the time of the bytes in flight on the slowest link (slowest_transfer()), in addition to the time that a function
+/// may take.
 ///
-/// Errors do not say which port it is: who asks knows.
+/// Errors do not name the port, because the caller knows it.
 ///
-/// From open() to its end the calling thread runs near the HCA, on the CPUs of PairRail::local_cpus that it may use.
-/// One thread uses an object; of several in one thread the last one opened goes first. Two ends of one HCA (loopback)
-/// need two threads for their ping-pong.
+/// From open() until its destruction the calling thread runs near the HCA, on those CPUs of PairRail::local_cpus that
+/// it may use. An object must be used by one thread. If a thread has several, the last one opened must be destroyed
+/// first. Two ends on one HCA (loopback) need two threads for their ping-pong.
 class VerbsEnd {
 public:
-    /// Opens the device, registers memory, makes the queue pairs (INIT).
+    /// Opens the device, registers memory and creates the queue pairs (INIT).
     static Result<std::unique_ptr<VerbsEnd>> open(const VerbsSettings& settings);
     VerbsEnd(const VerbsEnd&) = delete;
     VerbsEnd& operator=(const VerbsEnd&) = delete;
     virtual ~VerbsEnd() = default;
 
     [[nodiscard]] virtual const VerbsAddress& address() const = 0;
-    /// None of the CPUs near the HCA may be used: another one drives it.
+    /// Returns true if the thread may use none of the CPUs near the HCA, and so runs on others.
     [[nodiscard]] virtual bool is_distant() const = 0;
-    /// Of the last error of connect() or a transfer.
+    /// Returns the cause of the last error of connect() or a transfer.
     [[nodiscard]] virtual VerbsCause cause() const = 0;
-    /// To RTS, with an MTU (bytes) that both ends have. Both ends must have the same message size and queue pairs.
+    /// Moves the queue pairs to RTS, with an MTU in bytes that both ends support. Both ends must have the same message
+    /// size and number of queue pairs.
     virtual Result<void> connect(const VerbsAddress& peer, unsigned mtu) = 0;
 
-    /// Writes a pattern that `seed` makes into all memory that the peer has for it: first a few bytes, so that what is
-    /// lost because of its size is told from what is lost altogether.
+    /// Writes a pattern, which depends on `seed`, to all of the peer's memory. Writes a few bytes first, to distinguish
+    /// losses because of the size from complete loss.
     virtual Result<void> write_pattern(std::uint64_t seed, std::chrono::milliseconds limit) = 0;
-    /// Whether the peer's pattern has arrived, after its write_pattern() has returned. What is written otherwise (by
-    /// write_for) is the writer's last pattern again.
+    /// Returns true if the peer's pattern has arrived; to be called after the peer's write_pattern() has returned.
+    /// Other writes (write_for) repeat the writer's last pattern.
     virtual Result<bool> check_pattern(std::uint64_t seed) = 0;
 
-    /// Writes as fast as it goes for so long, and waits until all of it is there. The peer needs to do nothing.
+    /// Writes as fast as possible for `time`, and waits until all bytes have arrived. The peer need not do anything.
     virtual Result<VerbsBandwidth> write_for(std::chrono::milliseconds time, const StopAsked& stop) = 0;
-    /// Ping-pong of 8 bytes by writes and polled memory, at most so many round trips and so long; both ends call it,
-    /// one with `first`. It decides when it is over. The latencies are those that this end saw. The bytes are in host
-    /// memory also with a GPU.
+    /// Does a ping-pong of 8 bytes by writes and polled memory, with at most `round_trips` round trips within `limit`.
+    /// Both ends must call it, one of them with `first`, which decides when it ends. Returns the latencies that this
+    /// end measured. The bytes are in host memory, also for a GPU.
     virtual Result<PairLatency> ping_pong(bool first, std::uint64_t round_trips, std::chrono::milliseconds limit,
                                           const StopAsked& stop) = 0;
 

@@ -12,7 +12,7 @@ namespace rdma_nccl {
 
 namespace {
 
-// IPv4, UDP, BTH, RETH, ICRC: what a full RoCE v2 packet of a write has beside its payload; IPv6 has 20 more.
+// Headers of a full RoCE v2 packet of a write: IPv4, UDP, BTH, RETH, ICRC. IPv6 has 20 bytes more.
 constexpr unsigned roce_headers = 20 + 8 + 12 + 16 + 4;
 
 constexpr std::pair<int, std::string_view> status_names[] = {
@@ -42,7 +42,7 @@ std::string status_text(const TransferFailure& failure) {
                : format_text("{}, vendor error 0x{:x}", wc_name(failure.status), failure.vendor_error);
 }
 
-/// The peer's HCA has sent nothing back.
+/// Returns true if the peer's HCA has sent nothing back.
 bool no_answer(int status) {
     return status == wc_success || status == wc_retry_exc || status == wc_resp_timeout || status == wc_flushed;
 }

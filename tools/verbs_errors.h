@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a failed connection or transfer means, told from what the verbs say and from what is known beside it. Pure.
+// Finds the probable cause of a failed connection or transfer from the verbs status and other known facts. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,72 +9,72 @@
 
 namespace rdma_nccl {
 
-/// What ails a link, most often.
+/// The most probable cause of a failure.
 enum class VerbsCause {
-    NoRoute,     ///< the kernel has no way to the peer's GID: address, route, ARP
-    WrongGid,    ///< a GID entry that is not what it was, or does not suit the peer's
+    NoRoute,     ///< the kernel has no path to the peer's GID: address, route, ARP
+    WrongGid,    ///< the GID entry has changed, or does not match the peer's
     Namespace,   ///< the GID's network interface is gone, or in another network namespace
     Unreachable, ///< neither RDMA nor IP arrives: VLAN, cable, switch, peer down
     Filtered,    ///< IP arrives, RDMA does not: UDP port 4791 dropped (RoCE v2), VLAN or GID of another network
-    Mtu,         ///< small packets arrive, full ones do not: mostly the MTU, else heavy loss
-    PeerGone,    ///< it worked, and then there was no answer any more
-    Refused,     ///< the peer's HCA answers, and refuses
-    Mismatch,    ///< the ends do not suit each other: RoCE and InfiniBand, MTU, settings
-    Local,       ///< this side's own doing: memory, limits, a fault of ours or of the HCA
+    Mtu,         ///< small packets arrive, full ones do not: usually the MTU, or heavy loss
+    PeerGone,    ///< it worked, and then the peer stopped answering
+    Refused,     ///< the peer's HCA answers with an error
+    Mismatch,    ///< the ends do not match: RoCE and InfiniBand, MTU, settings
+    Local,       ///< caused on this side: memory, limits, a fault of rdma-nccl or of the HCA
 };
 
-/// "no-route", "wrong-gid", ...
+/// Returns a name like "no-route" or "wrong-gid".
 std::string_view name_of(VerbsCause cause);
 
-/// What IP says of the peer's address.
+/// The result of a test of the peer's address over IP.
 enum class IpReach {
-    Answers, ///< also by refusing a connection
+    Answers, ///< even if it refused a connection
     NoRoute, ///< no route, or no answer to ARP
-    Silent,  ///< nothing came back
+    Silent,  ///< no response
 };
 
-/// Numbers of ibv_wc_status that are told apart.
+/// The values of ibv_wc_status that are distinguished.
 inline constexpr int wc_success = 0, wc_loc_len = 1, wc_loc_qp_op = 2, wc_loc_prot = 4, wc_flushed = 5, wc_bad_resp = 7,
                      wc_loc_access = 8, wc_rem_inv_req = 9, wc_rem_access = 10, wc_rem_op = 11, wc_retry_exc = 12,
                      wc_rnr_retry_exc = 13, wc_rem_abort = 16, wc_fatal = 19, wc_resp_timeout = 20, wc_general = 21;
 
-/// "RETRY_EXC_ERR"; "status 99" for what has no name here.
+/// Returns a name like "RETRY_EXC_ERR", or "status 99" for a status without a name.
 std::string wc_name(int status);
 
-/// What is known of the two ends of a connection.
+/// Known facts about the two ends of a connection.
 struct VerbsLink {
     bool ethernet = true;
     unsigned gid_index = 0;
     std::string gid, peer_gid;
     std::string netdev;
     unsigned netdev_mtu = 0; ///< 0: unknown
-    unsigned path_mtu = 0;   ///< as agreed
+    unsigned path_mtu = 0;   ///< as agreed with the peer
 };
 
-/// ibv_modify_qp to RTR or RTS failed with this errno.
+/// ibv_modify_qp() to RTR or RTS failed with this errno.
 struct ConnectFailure {
     int os_error = 0;
 };
 
-/// A transfer failed.
+/// A failed transfer.
 struct TransferFailure {
-    int status = wc_success; ///< ibv_wc_status; success: nothing has failed, and nothing completed or came for too long
+    int status = wc_success; ///< ibv_wc_status; success: no error, but nothing completed or arrived for too long
     std::uint32_t vendor_error = 0;
-    bool large = false;                          ///< a write of more than the path MTU
-    bool small_passed = false;                   ///< before that, on this connection: a write of a few bytes
-    bool large_passed = false;                   ///< such a write
-    std::optional<IpReach> reach = std::nullopt; ///< absent: not asked
+    bool large = false;                          ///< the failed write was larger than the path MTU
+    bool small_passed = false;                   ///< a write of a few bytes succeeded before on this connection
+    bool large_passed = false;                   ///< so did a write larger than the path MTU
+    std::optional<IpReach> reach = std::nullopt; ///< absent: not tested
 };
 
 struct VerbsDiagnosis {
     VerbsCause cause = VerbsCause::Local;
-    std::string text; ///< what it is, and what to look at
+    std::string text; ///< the cause, and what to check
 };
 
 VerbsDiagnosis diagnose(const ConnectFailure& failure, const VerbsLink& link);
 VerbsDiagnosis diagnose(const TransferFailure& failure, const VerbsLink& link);
 
-/// Whether diagnose() wants to know what IP says: it costs a second or two.
+/// Returns true if diagnose() needs `reach`, whose test takes a second or two.
 bool wants_reach(const TransferFailure& failure, const VerbsLink& link);
 
 } // namespace rdma_nccl

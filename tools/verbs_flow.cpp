@@ -15,14 +15,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What is in flight at the end has to be waited for: no more than takes so long.
+// The bytes in flight at the end must be waited for, so limit them to what takes this long.
 constexpr milliseconds most_in_flight{50};
 constexpr unsigned fewest_in_flight = 2;
 constexpr milliseconds stop_interval{20};
 constexpr unsigned idle_polls = 64;                // between looks at the clock
-constexpr std::chrono::microseconds nap_time{100}; // little of what is in flight
+constexpr std::chrono::microseconds nap_time{100}; // short compared with the bytes in flight
 
-constexpr unsigned count_shift = 32; // wr_id: pair, and the number of writes that it stands for
+constexpr unsigned count_shift = 32; // wr_id contains the index of the pair and, from this bit on, the number of writes
 
 } // namespace
 
@@ -55,7 +55,7 @@ int WriteFlow::post(std::size_t index, unsigned writes) {
     return 0;
 }
 
-/// Round after round, so that a narrow window uses several queue pairs.
+/// Fills the window, divided equally, so that even a narrow one uses several queue pairs.
 int WriteFlow::fill() {
     const auto pairs = static_cast<unsigned>(pairs_.size());
     const unsigned share = std::clamp(window_ / pairs, 1U, depth_);
@@ -85,13 +85,13 @@ void WriteFlow::nap() const {
     }
 }
 
-/// That some got through tells whether the way was good before.
+/// Completed writes show that the path worked before.
 tl::unexpected<TransferFailure> WriteFlow::failed(TransferFailure failure) const {
     failure.large_passed = completed_ > 0;
     return tl::unexpected(failure);
 }
 
-/// As much as has come through, again, as long as that does not take too long.
+/// Sets the window to the number of completed writes, limited by most_in_flight.
 void WriteFlow::widen(Clock::duration since_begin) {
     const auto most = static_cast<std::uint64_t>(depth_) * pairs_.size();
     const double ticks = static_cast<double>(std::max<Clock::rep>(since_begin.count(), 1));

@@ -14,31 +14,31 @@
 
 namespace rdma_nccl {
 
-/// When nothing completes for so long, and what bytes in flight need, there is no answer any more: more than all
-/// retries of an HCA take with timeout 14 (8 times up to 4 x 67 ms), and Soft-RoCE can try for ever.
+/// Time after which a peer counts as silent if nothing completes, in addition to the time of the bytes in flight. It is
+/// longer than all retries of an HCA with timeout 14 (8 times up to 4 x 67 ms). Soft-RoCE can retry forever.
 inline constexpr std::chrono::milliseconds verbs_patience{4000};
 
-/// Where a queue pair's writes come from and go to.
+/// Source and destination of a queue pair's writes.
 struct WriteSlot {
     std::uint64_t local = 0, remote = 0;
     std::uint32_t local_key = 0, remote_key = 0;
     std::uint32_t bytes = 0;
 };
 
-/// Posts writes in chains of up to 16, of which the last one is signalled: one call of the library, one doorbell and
-/// one completion for all.
+/// Posts writes in chains of up to 16. Only the last write of a chain is signalled, so a chain needs one library call,
+/// one doorbell and one completion.
 class WriteFlow {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// A slot for each queue pair; `depth`: writes at a time on each. `naps`: while it waits, for devices that are
-    /// software: the CPU that would look for completions is the one that brings them.
+    /// `slots`: one for each queue pair. `depth`: writes in flight per queue pair. `naps`: sleep while waiting, for
+    /// software devices, which need the CPU that would poll to make progress.
     WriteFlow(VerbsQueues& queues, const std::vector<WriteSlot>& slots, unsigned depth, bool naps);
-    WriteFlow(const WriteFlow&) = delete; // points to itself
+    WriteFlow(const WriteFlow&) = delete; // contains pointers to itself
     WriteFlow& operator=(const WriteFlow&) = delete;
     ~WriteFlow() = default;
 
-    /// One write on each queue pair, complete.
+    /// Does one write on each queue pair, and waits for its completion.
     tl::expected<void, TransferFailure> write_once(std::chrono::milliseconds limit);
 
     tl::expected<VerbsBandwidth, TransferFailure> write_for(std::chrono::milliseconds time, const StopAsked& stop);
@@ -62,10 +62,10 @@ private:
     std::vector<Pair> pairs_;
     unsigned depth_;
     bool naps_;
-    std::uint32_t bytes_;         ///< of one write
-    unsigned window_ = 1;         ///< writes at a time, on all queue pairs
-    unsigned in_flight_ = 0;      ///< of these
-    std::uint64_t completed_ = 0; ///< writes
+    std::uint32_t bytes_;         ///< bytes per write
+    unsigned window_ = 1;         ///< most writes in flight on all queue pairs
+    unsigned in_flight_ = 0;      ///< writes in flight
+    std::uint64_t completed_ = 0; ///< completed writes
 };
 
 } // namespace rdma_nccl

@@ -11,7 +11,7 @@ namespace rdma_nccl {
 
 namespace {
 
-// CUDA driver API (cuda.h): CUresult, CUdevice, CUcontext, CUdeviceptr, CUmemRangeHandleType.
+// From the CUDA driver API (cuda.h): CUresult, CUdevice, CUcontext, CUdeviceptr, CUmemRangeHandleType.
 using Status = int;
 using Device = int;
 using Context = void*;
@@ -30,15 +30,15 @@ struct CudaDriver {
     Status (*free)(Pointer);
     Status (*copy_in)(Pointer, const void*, std::size_t);
     Status (*copy_out)(void*, Pointer, std::size_t);
-    Status (*range_handle)(void* handle, Pointer, std::size_t, int type, unsigned long long flags); ///< CUDA 11.7
+    Status (*range_handle)(void* handle, Pointer, std::size_t, int type, unsigned long long flags); ///< since CUDA 11.7
 
     static Result<CudaDriver> load();
-    /// "cuInit: CUDA_ERROR_NO_DEVICE"
+    /// Returns text like "cuInit: CUDA_ERROR_NO_DEVICE".
     [[nodiscard]] std::string text(const char* call, Status status) const;
 };
 
 Result<CudaDriver> CudaDriver::load() {
-    void* const handle = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); // never closed: it has threads
+    void* const handle = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); // never closed, because it has threads
     if (handle == nullptr) {
         return fail(format_text("no GPU: the NVIDIA driver's libcuda.so.1 cannot be loaded ({})", ::dlerror()));
     }
@@ -139,7 +139,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<GpuMemory>> GpuMemory::allocate(unsigned gpu, std::size_t bytes) {
-    // dma-buf wants whole pages of the GPU.
+    // DMA-BUF requires whole GPU pages.
     constexpr std::size_t page = std::size_t{64} << 10;
     const auto driver = CudaDriver::load();
     if (!driver) {

@@ -11,7 +11,7 @@
 namespace rdma_nccl {
 
 Result<VerbsLibrary> VerbsLibrary::load() {
-    // Never closed: the devices' own libraries, which it loads, do not expect it.
+    // Never closed: the device libraries that it loads do not expect to be unloaded.
     void* const handle = ::dlopen(IBVERBS_SONAME, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
         return fail(format_text("{} cannot be loaded: install libibverbs and the library of the HCAs "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libibverbs, loaded when it is needed: the command must start where there is none. Only files that need its types
-// include this one; built without its headers there are none. Posting and polling go through the device's context
-// (inline functions of verbs.h), the rest through here.
+// libibverbs, loaded when needed, because the command must also start without it. Only files that need its types
+// include this one; without its headers at build time there are no such files. Posting and polling use the device's
+// context (inline functions of verbs.h); all other calls use this struct.
 #pragma once
 
 #include "config.h"
@@ -14,7 +14,7 @@
 
 namespace rdma_nccl {
 
-/// The functions of libibverbs that are used here, in the versions of the library's present interface. The macros of
+/// The functions of libibverbs that are used, with the signatures of the library's current interface. The macros of
 /// verbs.h with the same names do not apply.
 struct VerbsLibrary {
     decltype(&::ibv_get_device_list) get_device_list;
@@ -23,7 +23,7 @@ struct VerbsLibrary {
     decltype(&::ibv_open_device) open_device;
     decltype(&::ibv_close_device) close_device;
     decltype(&::ibv_query_device) query_device;
-    decltype(&::ibv_query_port) query_port; ///< fills the struct up to `link_layer`, not further
+    decltype(&::ibv_query_port) query_port; ///< fills the struct only up to `link_layer`
     decltype(&::ibv_query_gid) query_gid;
     decltype(&::ibv_alloc_pd) alloc_pd;
     decltype(&::ibv_dealloc_pd) dealloc_pd;
@@ -38,11 +38,11 @@ struct VerbsLibrary {
     decltype(&::ibv_reg_mr_iova2) reg_mr_iova2;   ///< nullptr before rdma-core 28
     decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr; ///< nullptr before rdma-core 34
 
-    /// Fails when the library is not there.
+    /// Fails if the library is not installed.
     static Result<VerbsLibrary> load();
 };
 
-/// Gives back what the library gave, by one of its functions.
+/// Deleter that releases an object with a function of the library.
 template<typename Function>
 struct VerbsRelease {
     Function release = nullptr;

@@ -28,7 +28,7 @@ tl::unexpected<Error> not_registered(std::size_t bytes, int code) {
 ibv_mr* register_host(const VerbsPort& port, std::byte* pages, std::size_t bytes, VerbsMemory::Order order) {
     const auto& library = port.library;
     if (order == VerbsMemory::Order::Relaxed && library.reg_mr_iova2 != nullptr) {
-        // The library takes off what the device does not know of the optional rights.
+        // The library removes optional rights that the device does not support.
         const auto address = reinterpret_cast<std::uintptr_t>(pages);
         return library.reg_mr_iova2(port.domain.get(), pages, bytes, address,
                                     access_rights | IBV_ACCESS_RELAXED_ORDERING);

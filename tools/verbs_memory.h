@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registered memory: of the host, or of a GPU.
+// Registered memory of the host or of a GPU.
 #pragma once
 
 #include "tools/verbs_port.h"
@@ -16,7 +16,7 @@
 
 namespace rdma_nccl {
 
-/// Pages of their own, zeroed; the first touch puts them on the NUMA node of the calling thread.
+/// Whole pages, zeroed. Clearing them is the first touch, which places them on the NUMA node of the calling thread.
 class HostPages {
     struct Unmap {
         std::size_t bytes;
@@ -36,7 +36,7 @@ class VerbsMemory {
 public:
     enum class Order {
         Strict,
-        Relaxed, ///< PCIe may reorder writes: faster on some hosts, not for memory that is polled
+        Relaxed, ///< PCIe may reorder writes: faster on some hosts, but not for polled memory
     };
     static Result<VerbsMemory> of_host(const VerbsPort& port, std::size_t bytes, Order order);
     static Result<VerbsMemory> of_gpu(const VerbsPort& port, std::size_t bytes, unsigned gpu);
@@ -44,7 +44,7 @@ public:
     [[nodiscard]] std::uint64_t address() const { return address_; }
     [[nodiscard]] std::uint32_t local_key() const { return region_->lkey; }
     [[nodiscard]] std::uint32_t remote_key() const { return region_->rkey; }
-    /// nullptr: of a GPU.
+    /// Returns nullptr for GPU memory.
     [[nodiscard]] std::byte* host() const { return pages_.data(); }
 
     Result<void> copy_in(std::size_t offset, std::span<const std::byte> bytes);
@@ -54,7 +54,7 @@ private:
     std::uint64_t address_ = 0;
     HostPages pages_;
     std::unique_ptr<GpuMemory> gpu_;
-    VerbsRegion region_; ///< goes first
+    VerbsRegion region_; ///< last, so that it is destroyed first
 };
 
 } // namespace rdma_nccl

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t word = sizeof(std::uint64_t);
 
-/// A permutation of 64-bit numbers (the finalizer of splitmix64): words of one seed differ, as their numbers do.
+/// A permutation of 64-bit numbers (the finalizer of splitmix64), so the words of one seed are all different.
 std::uint64_t mix(std::uint64_t value) {
     value = (value ^ (value >> 30)) * 0xbf58'476d'1ce4'e5b9;
     value = (value ^ (value >> 27)) * 0x94d0'49bb'1331'11eb;

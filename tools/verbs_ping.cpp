@@ -16,8 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr unsigned signal_interval = 16;
-constexpr std::uint64_t last_mark = std::uint64_t{1} << 63; // beside the number: who sends it sends no more
-constexpr std::uint64_t warm_up = 100;                      // round trips, at most a tenth of them and of the time
+constexpr std::uint64_t last_mark = std::uint64_t{1} << 63; // set with the number in the sender's last message
+constexpr std::uint64_t warm_up = 100;                      // round trips, but at most a tenth of them and of the time
 constexpr std::uint64_t most_samples = 4'000'000;
 constexpr unsigned spins = 4096; // between looks at the clock
 constexpr unsigned yields_between_looks = 16;
@@ -50,11 +50,11 @@ bool VerbsPing::look_at_completions() {
 }
 
 bool VerbsPing::send(bool last) {
-    // What was sent before has been answered: nobody reads it any more.
+    // The previous message has been answered, so this memory is no longer read.
     *outgoing_ = number_ | (last ? last_mark : 0);
     write_.send_flags = queues_.inlines() ? IBV_SEND_INLINE : 0;
     if (last || ++unsignalled_ == signal_interval) {
-        // What was signalled before is complete: there was an answer to it. Seldom is one left that was not polled.
+        // The last signalled write has been answered, so it is complete; its completion may not have been polled yet.
         if (signalled_ > 0 && !look_at_completions()) {
             return false;
         }
@@ -69,7 +69,7 @@ bool VerbsPing::send(bool last) {
     return true;
 }
 
-/// Until the peer's number of this round is in the own mailbox.
+/// Waits until the peer's number of this round is in this end's mailbox.
 VerbsPing::Wait VerbsPing::await_number(const StopAsked& stop) {
     const std::atomic_ref<std::uint64_t> mailbox(*mailboxes_.own);
     const unsigned between_looks = yields_ ? yields_between_looks : spins;
@@ -104,7 +104,7 @@ VerbsPing::Wait VerbsPing::await_number(const StopAsked& stop) {
     }
 }
 
-/// The last write may still be under way, and its retries with it.
+/// Waits for the last write, which may still be in flight and be retried.
 bool VerbsPing::drain() {
     const auto deadline = Clock::now() + verbs_patience;
     while (signalled_ > 0) {
@@ -122,7 +122,7 @@ bool VerbsPing::drain() {
     return true;
 }
 
-/// That there was an answer before tells whether the way was good.
+/// An earlier answer shows that the path worked before.
 tl::unexpected<TransferFailure> VerbsPing::failed() const {
     auto failure = failure_;
     failure.small_passed = number_ > 1;
@@ -132,7 +132,7 @@ tl::unexpected<TransferFailure> VerbsPing::failed() const {
 tl::expected<std::vector<float>, TransferFailure> VerbsPing::play(bool first, std::uint64_t round_trips,
                                                                   milliseconds limit, const StopAsked& stop) {
     const auto begin = Clock::now();
-    // The first one of who does not begin holds the time until the other began.
+    // At the end that does not begin, the first sample includes the time until the other end began.
     const auto skipped = 1 + std::min(warm_up, round_trips / 10);
     const auto wanted = std::min(round_trips, most_samples) + skipped;
     std::vector<float> samples;

@@ -47,7 +47,7 @@ Result<void> open_device(VerbsPort& port) {
 
 Result<void> query(VerbsPort& port) {
     const auto& rail = port.rail;
-    // The library's function fills what it was made for, which the struct begins with; behind that there are zeros.
+    // The library's function fills an older struct, with which this one begins; the rest stays zero.
     auto* const attributes = reinterpret_cast<_compat_ibv_port_attr*>(&port.attributes);
     const auto number = static_cast<std::uint8_t>(rail.port);
     if (const int code = port.library.query_port(port.context.get(), number, attributes); code != 0) {
@@ -68,7 +68,7 @@ Result<void> query(VerbsPort& port) {
     return {};
 }
 
-/// The table may have changed since it was read for the plan: addresses come and go.
+/// Checks that the GID is still the one in the plan: the table changes when addresses are added or removed.
 Result<void> check_gid(const VerbsPort& port) {
     const auto& rail = port.rail;
     if (!rail.ethernet) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An opened HCA port. Errors do not say which it is, nor those of what is made on it: who asks knows, and puts the
-// node's name in front, too.
+// An opened HCA port. Errors from it and from objects made on it do not name the port: the caller knows it, and adds it
+// with the node's name.
 #pragma once
 
 #include "tools/pairs_values.h"
@@ -12,20 +12,20 @@
 
 namespace rdma_nccl {
 
-/// Members are given back in the reverse order of their making.
+/// The members are released in reverse order of their creation.
 struct VerbsPort {
     VerbsLibrary library{};
     PairRail rail;
     VerbsContext context;
     VerbsDomain domain;
     ibv_port_attr attributes{};
-    IpAddress gid; ///< of the rail's index
+    IpAddress gid; ///< of the rail's GID index
 
-    /// Fails when the device, port or GID is not as the rail has it.
+    /// Fails if the device, port or GID does not match the rail.
     static Result<VerbsPort> open(const PairRail& rail);
 };
 
-/// "n01 mlx5_0:1" by the kernel's name of this machine, for those who do not know the node's.
+/// Returns "n01 mlx5_0:1" with the kernel's host name, for callers that do not know the node's name.
 std::string port_here(const PairRail& rail);
 
 } // namespace rdma_nccl

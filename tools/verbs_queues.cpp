@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::uint32_t packet_number_mask = 0xff'ff'ff;
 constexpr std::uint8_t most_hops = 64;   // routed RoCE v2 fails with 1
-constexpr std::uint8_t rnr_timer = 12;   // 0.64 ms; writes need no receive request, so none is ever missing
-constexpr std::uint8_t rnr_for_ever = 7; // as above
+constexpr std::uint8_t rnr_timer = 12;   // 0.64 ms; never used, because writes need no receive request
+constexpr std::uint8_t rnr_for_ever = 7; // never used either
 
 static_assert(wc_retry_exc == IBV_WC_RETRY_EXC_ERR && wc_rem_access == IBV_WC_REM_ACCESS_ERR &&
               wc_flushed == IBV_WC_WR_FLUSH_ERR && wc_general == IBV_WC_GENERAL_ERR && wc_fatal == IBV_WC_FATAL_ERR &&
@@ -25,7 +25,7 @@ static_assert(wc_retry_exc == IBV_WC_RETRY_EXC_ERR && wc_rem_access == IBV_WC_RE
               wc_rem_abort == IBV_WC_REM_ABORT_ERR && wc_resp_timeout == IBV_WC_RESP_TIMEOUT_ERR &&
               wc_loc_prot == IBV_WC_LOC_PROT_ERR && wc_rem_inv_req == IBV_WC_REM_INV_REQ_ERR);
 
-constexpr unsigned fewest_writes = 32; // a ping-pong has up to 16 under way that are not signalled
+constexpr unsigned fewest_writes = 32; // a ping-pong has up to 16 unsignalled writes in flight
 
 VerbsQueuePair create_pair(const VerbsPort& port, ibv_cq* completions, unsigned depth, unsigned inline_data) {
     ibv_qp_init_attr wanted{};
@@ -40,7 +40,7 @@ VerbsQueuePair create_pair(const VerbsPort& port, ibv_cq* completions, unsigned 
     return {port.library.create_qp(port.domain.get(), &wanted), {port.library.destroy_qp}};
 }
 
-/// `inlines` is cleared where the device has no inline data.
+/// Clears `inlines` if the device does not support inline data.
 Result<VerbsQueuePair> make_pair(const VerbsPort& port, ibv_cq* completions, unsigned depth, bool& inlines) {
     if (inlines) {
         if (auto pair = create_pair(port, completions, depth, VerbsQueues::inline_bytes)) {
@@ -72,7 +72,8 @@ Result<void> to_init(const VerbsPort& port, ibv_qp* pair, unsigned pkey_index) {
     return {};
 }
 
-/// On InfiniBand a global header is needed between subnets, and where ports have no LID, only.
+/// Returns true if the path needs a global header. On InfiniBand that is only between subnets, and for ports without a
+/// LID.
 bool needs_global(const VerbsPort& port, const VerbsAddress& peer) {
     return port.rail.ethernet || peer.lid == 0 ||
            !std::equal(peer.gid.begin(), peer.gid.begin() + 8, port.gid.bytes().begin());

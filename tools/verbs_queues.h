@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue pairs of one end, with one completion queue for all.
+// The queue pairs of one end, with a common completion queue.
 #pragma once
 
 #include "tools/verbs_address.h"
@@ -16,42 +16,42 @@
 
 namespace rdma_nccl {
 
-/// How queue pairs behave in the network; as in ibv_qp_attr.
+/// Service parameters of queue pairs, as in ibv_qp_attr.
 struct VerbsService {
     unsigned traffic_class = 0, service_level = 0, timeout = 14, retries = 7;
 };
 
-/// What a look at the completion queue brought: the `wr_id`s of writes that are complete, or the first failure.
+/// The number of completed writes of a poll, or the first failure.
 using Completions = tl::expected<unsigned, TransferFailure>;
 
 class VerbsQueues {
 public:
     static constexpr unsigned most_polled = 16;
-    static constexpr unsigned inline_bytes = 16; ///< a write of so few bytes may be IBV_SEND_INLINE, where inlines()
+    static constexpr unsigned inline_bytes = 16; ///< most bytes of a write with IBV_SEND_INLINE, if inlines()
 
-    /// Queue pairs in INIT, each for `wanted` writes at a time, or as many as the device can.
+    /// Creates queue pairs in INIT, each for `wanted` writes in flight, or for as many as the device supports.
     static Result<VerbsQueues> make(const VerbsPort& port, unsigned count, unsigned wanted, unsigned pkey_index = 0);
 
-    /// Writes at a time on each.
+    /// Returns the number of writes in flight per queue pair.
     [[nodiscard]] unsigned depth() const { return depth_; }
-    /// Whether the device takes data along with the write; else it comes from registered memory.
+    /// Returns true if the device supports inline data; otherwise data comes from registered memory.
     [[nodiscard]] bool inlines() const { return inlines_; }
 
     [[nodiscard]] std::vector<std::uint32_t> numbers() const;
     [[nodiscard]] const std::vector<std::uint32_t>& packet_numbers() const { return packet_numbers_; }
     [[nodiscard]] std::size_t count() const { return pairs_.size(); }
 
-    /// To RTS. The error is an errno; `mtu` in bytes.
+    /// Moves the queue pairs to RTS. `mtu` is in bytes. The error is an errno.
     tl::expected<void, ConnectFailure> connect(const VerbsPort& port, const VerbsAddress& peer, unsigned mtu,
                                                const VerbsService& service);
 
-    /// A chain of writes; the kernel's or the library's errno, 0 when good.
+    /// Posts a chain of writes. Returns 0 or an errno of the kernel or the library.
     int post(std::size_t pair, ibv_send_wr* writes) {
         ibv_send_wr* bad = nullptr;
         return ::ibv_post_send(pairs_[pair].get(), writes, &bad);
     }
 
-    /// Calls `done(wr_id)` for each; how many there were.
+    /// Polls completions, and calls `done(wr_id)` for each. Returns their number.
     template<typename Done>
     Completions poll(Done&& done) {
         const int found = ::ibv_poll_cq(completions_.get(), most_polled, polled_);
@@ -77,11 +77,11 @@ private:
     ibv_wc polled_[most_polled]{};
 };
 
-/// Writes at a time on each of so many queue pairs with one completion queue; 0: the device cannot do that. A limit of
-/// 0 or less says nothing.
+/// Returns the number of writes in flight for each of `count` queue pairs with one completion queue; 0 if the device
+/// does not support so many queue pairs. A device limit of 0 or less is ignored.
 unsigned affordable_depth(const ibv_device_attr& device, unsigned count, unsigned wanted);
 
-/// 1024 to IBV_MTU_1024, and back; nullopt for what is none.
+/// Converts between an MTU in bytes and ibv_mtu (1024 is IBV_MTU_1024); nullopt for other sizes.
 std::optional<ibv_mtu> mtu_of(unsigned bytes);
 unsigned bytes_of(ibv_mtu mtu);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread with one end of RDMA in it: an end stays in one thread, and a process that measures its own HCA has two.
+// A thread that owns one end of RDMA. An end must stay in one thread, and a process that measures its own HCA has two.
 #pragma once
 
 #include "tools/verbs_end.h"
@@ -19,7 +19,7 @@ namespace rdma_nccl {
 class VerbsThread {
 public:
     VerbsThread() : thread_([this] { serve(); }) {}
-    /// Waits for what runs in it.
+    /// Waits for the tasks in the thread.
     ~VerbsThread() {
         add({});
         thread_.join();
@@ -27,7 +27,8 @@ public:
     VerbsThread(const VerbsThread&) = delete;
     VerbsThread& operator=(const VerbsThread&) = delete;
 
-    /// `work` is called with the thread's end, which it may make or drop. What it refers to must live until it is done.
+    /// Calls `work` in the thread with the thread's end, which it may create or destroy. Objects that `work` refers to
+    /// must live until it is done.
     template<typename Work>
     auto run(Work work) {
         using Value = std::invoke_result_t<Work, std::unique_ptr<VerbsEnd>&>;
@@ -40,7 +41,7 @@ public:
 private:
     using Task = std::function<void(std::unique_ptr<VerbsEnd>&)>;
 
-    /// An empty one ends the thread.
+    /// An empty task ends the thread.
     void add(Task task) {
         const std::lock_guard<std::mutex> lock(mutex_);
         tasks_.push_back(std::move(task));
@@ -65,7 +66,7 @@ private:
     std::mutex mutex_;
     std::condition_variable ready_;
     std::deque<Task> tasks_;
-    std::thread thread_; ///< the last: it uses the others
+    std::thread thread_; ///< last, because it uses the others
 };
 
 } // namespace rdma_nccl

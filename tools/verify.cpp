@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl verify: was RDMA really used? Judged by the logs of NCCL, or by what nodes moved.
+// rdma-nccl verify: checks whether RDMA was really used, by NCCL's logs or by the traffic of nodes.
 #include "tools/commands.h"
 #include "tools/exit_codes.h"
 #include "tools/print.h"
@@ -59,7 +59,7 @@ void add_verify_command(const Subcommand& app, int& exit_code) {
     command.option("--step", line->node.step, "watch this step on all its nodes (srun --overlap)")
         .type_name("JOB.STEP");
     command.option("--seconds", line->node.seconds, "how long a step is watched").range(0.1, 86400.0).shows_default();
-    command.flag("--on-this-node", line->node.on_this_node, "").hidden(); // what --step starts on each node
+    command.flag("--on-this-node", line->node.on_this_node, "").hidden(); // the command that --step starts on each node
     command.flag("--full", line->node.full, "of a program: let NCCL write logs, and read them");
     command.flag("--json", line->json, "print JSON");
     command.option("--output", line->node.output, "of a program or step: write the verdict to FILE").type_name("FILE");

@@ -82,7 +82,7 @@ Error error_of(const std::string& name, int number) {
     return {format_text("{}: {}{}", printable(name), std::strerror(number), hint), number};
 }
 
-/// The magic bytes of gzip (RFC 1952), zstd (RFC 8878) and xz.
+/// Returns true for the magic bytes of gzip (RFC 1952), zstd (RFC 8878) or xz.
 bool is_compressed(std::string_view bytes) {
     return bytes.starts_with("\x1f\x8b") || bytes.starts_with("\x28\xb5\x2f\xfd") ||
            bytes.starts_with(std::string_view("\xfd"
@@ -127,7 +127,7 @@ JudgedLog judge(NcclLog log, bool all_read) {
     if (!all_read && judged.log.lines == 0) {
         verdict.why = {"no log could be read"};
     } else if (!all_read) {
-        // What the rest says may be the opposite; only MIXED stays true whatever it is.
+        // The unread rest may show the opposite; only MIXED is true in any case.
         verdict.verdict = verdict.verdict == Verdict::Mixed ? Verdict::Mixed : Verdict::Unknown;
         verdict.why.emplace_back("not all of the logs could be read");
     }

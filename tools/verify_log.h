@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl verify --log: judges logs alone.
+// rdma-nccl verify --log: judges by logs only.
 #pragma once
 
 #include "lib/json.h"
@@ -13,23 +13,23 @@ namespace rdma_nccl {
 
 struct VerifyLogOptions {
     std::vector<std::string> files; ///< "-": standard input
-    bool all = false;               ///< a line for each process
+    bool all = false;               ///< one line per process
     bool json = false;
 };
 
-/// Prints what the logs say, the verdict and the causes. Returns 0 USED or IDLE, 1 MIXED, 2 NOT USED, 3 UNKNOWN, also
-/// when a file could not be read.
+/// Prints the evidence in the logs, the verdict and the causes. Returns the exit code of the verdict, which is that of
+/// UNKNOWN or MIXED if a file could not be read.
 int verify_log(const VerifyLogOptions& options);
 
-/// 0 USED or IDLE, 1 MIXED, 2 NOT USED, 3 UNKNOWN.
+/// Returns 0 for USED or IDLE, 1 for MIXED, 2 for NOT USED, 3 for UNKNOWN.
 int exit_code_of(Verdict verdict);
 
-/// What the logs say, and what follows from it.
+/// The content of the logs, and the verdict.
 struct JudgedLog {
     NcclLog log;
     LogEvidence evidence;
     LogVerdict verdict;
-    bool all_read = true; ///< all files that were named
+    bool all_read = true; ///< all named files were read
 };
 
 std::string verify_log_text(const JudgedLog& judged, bool all);

@@ -15,7 +15,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::size_t most_rows = 16; // of single processes; more are shown by kinds
+constexpr std::size_t most_rows = 16; // most rows of single processes; more are grouped by kind
 constexpr std::size_t longest_hosts = 60;
 
 std::string list_of(const NcclNames& names) {
@@ -30,7 +30,7 @@ std::string count_or_dash(std::uint64_t number) {
     return number == 0 ? "-" : format_text("{}", number);
 }
 
-using Counts = std::array<std::uint64_t, 6>; // as the columns behind NETWORK
+using Counts = std::array<std::uint64_t, 6>; // in the order of the columns after NETWORK
 
 Counts counts_of(const NcclProcess& process) {
     return {of(process, NcclTransport::Rdma),
@@ -41,9 +41,9 @@ Counts counts_of(const NcclProcess& process) {
             of(process, NcclTransport::PeerToPeer) + of(process, NcclTransport::SharedMemory)};
 }
 
-using Some = std::array<bool, std::tuple_size_v<Counts>>; // which are more than none
+using Some = std::array<bool, std::tuple_size_v<Counts>>; // which counts are not 0
 
-/// Processes that differ in numbers alone.
+/// Processes that differ only in numbers.
 struct Kind {
     std::string network;
     std::string hcas;
@@ -82,7 +82,7 @@ std::vector<Kind> kinds_of(const std::vector<NcclProcess>& processes) {
 const std::array<const char*, std::tuple_size_v<Counts>> count_names = {"RDMA",  "RDMA+GDR", "SOCKETS",
                                                                         "OTHER", "NVLINK",   "LOCAL"};
 
-/// Sockets and RDMA always have a column, the rest where there is something to show.
+/// Sockets and RDMA always have a column, the others only if a count is not 0.
 Some columns_of(const std::vector<NcclProcess>& processes) {
     Some columns = {true, true, true};
     for (const auto& process : processes) {
@@ -147,7 +147,7 @@ std::string many(std::uint64_t number, const char* one, const char* several) {
     return format_text("{} {}", number, number == 1 ? one : several);
 }
 
-/// "NCCL 2.28.9, 16 processes on 2 hosts"
+/// Returns a line like "NCCL 2.28.9, 16 processes on 2 hosts".
 std::string heading(const NcclLog& log) {
     if (log.processes.empty()) {
         return "";
@@ -160,7 +160,7 @@ std::string heading(const NcclLog& log) {
                        many(log.processes.size(), "process", "processes"), many(hosts.size(), "host", "hosts"));
 }
 
-/// "RDMA USED: 96 connections over RDMA, GPUDirect on (evidence D: NCCL's logs alone)"
+/// Returns a line like "RDMA USED: 96 connections over RDMA, GPUDirect on (evidence D: NCCL's logs alone)".
 std::string verdict_text(const JudgedLog& judged) {
     const auto& verdict = judged.verdict;
     auto text = format_text("RDMA {}", name_of(verdict.verdict));

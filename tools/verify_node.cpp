@@ -26,10 +26,10 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr int exit_not_executable = 126; // as of a shell
+constexpr int exit_not_executable = 126; // as in a shell
 constexpr int exit_not_found = 127;
 
-/// Waits until the watch stands, then becomes the program.
+/// Starts a process that waits until the watch is ready, and then executes the program.
 Result<pid_t> start_program(const std::vector<std::string>& program, const BlockedSignals& blocked, int gate,
                             UniqueFd& opener) {
     ProcessStart start{.words = program, .ends_with_parent = false};
@@ -37,7 +37,7 @@ Result<pid_t> start_program(const std::vector<std::string>& program, const Block
         opener.reset();
         char byte = 0;
         if (::read(gate, &byte, 1) != 1) {
-            ::_exit(exit_cannot_tell); // who was to watch is gone
+            ::_exit(exit_cannot_tell); // the watching process is gone
         }
         blocked.restore();
     };
@@ -48,7 +48,7 @@ Result<pid_t> start_program(const std::vector<std::string>& program, const Block
     return start_process(start);
 }
 
-/// What comes from the terminal has reached the program, too.
+/// Passes a signal on, unless it came from the terminal: then the program has received it too.
 void pass_on(const ReceivedSignal& signal, pid_t program) {
     static const std::set<int> for_all = {SIGINT, SIGQUIT, SIGTSTP, SIGWINCH};
     if (signal.number != SIGCHLD && !(signal.sender == 0 && for_all.contains(signal.number))) {
@@ -56,7 +56,7 @@ void pass_on(const ReceivedSignal& signal, pid_t program) {
     }
 }
 
-/// The program's status; looks at the node meanwhile.
+/// Watches the node until the program has ended. Returns the program's wait status.
 int watch_program(StepWatch& watch, const SignalReader& signals, pid_t program) {
     for (;;) {
         if (!wait_for_look(watch, signals.fd(), StepWatch::Clock::time_point::max())) {
@@ -73,12 +73,12 @@ int watch_program(StepWatch& watch, const SignalReader& signals, pid_t program) 
     }
 }
 
-/// The step that this process is part of, if any: then other processes of it count, too.
+/// Returns the program and the step of this process, if any, whose other processes count too.
 StepProcesses processes_of(const NodeFacts& facts, pid_t program) {
     return {facts.step.job_id, facts.step.step_id, program};
 }
 
-/// A directory of NCCL's logs, removed in the end.
+/// A directory for NCCL's logs, which is removed at the end.
 class LogDirectory {
 public:
     LogDirectory() = default;
@@ -90,7 +90,7 @@ public:
         }
     }
 
-    /// Makes it, and sets this process's NCCL variables for it.
+    /// Creates the directory, and sets NCCL's variables in this process to use it.
     void open(const NodeFacts& facts) {
         path_ = make_log_directory(facts.step.job_id, facts.step.step_id);
         if (path_.empty()) {
@@ -132,7 +132,7 @@ int print_verdict(const StepVerdict& verdict, const VerifyNodeOptions& options, 
             return exit_cannot_tell;
         }
     } else if (!options.program.empty()) {
-        (void)std::fwrite(text.data(), 1, text.size(), stderr); // standard output is the program's
+        (void)std::fwrite(text.data(), 1, text.size(), stderr); // standard output belongs to the program
     } else {
         print_out(text);
     }

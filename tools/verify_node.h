@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl verify -- PROGRAM: runs it, and judges what this node moved meanwhile. rdma-nccl verify --step JOB.STEP:
-// watches a step that runs, on each of its nodes.
+// rdma-nccl verify -- PROGRAM: runs a program and judges the traffic of this node meanwhile. rdma-nccl verify --step
+// JOB.STEP: watches a running step on each of its nodes.
 #pragma once
 
 #include "lib/verdict.h"
@@ -14,22 +14,23 @@ namespace rdma_nccl {
 
 struct VerifyNodeOptions {
     SettingsOptions settings;
-    std::vector<std::string> program; ///< to be run; or
-    std::string step;                 ///< JOB.STEP to be watched
-    double seconds = 10;              ///< how long a step is watched
-    bool on_this_node = false;        ///< a step: on this node alone; what was seen is written for who asked
-    bool full = false;                ///< NCCL writes logs, which are read
+    std::vector<std::string> program; ///< to run; or
+    std::string step;                 ///< JOB.STEP to watch
+    double seconds = 10;              ///< how long to watch a step
+    bool on_this_node = false;        ///< watch a step on this node only, and print the evidence for the caller
+    bool full = false;                ///< let NCCL write logs, and read them
     bool json = false;
-    std::string output; ///< where the verdict goes; empty: standard error beside a program, else standard output
+    std::string output; ///< file for the verdict; empty: standard error if there is a program, else standard output
 };
 
-/// The program's own exit code when it is not 0; else 0 USED or IDLE, 1 MIXED, 2 NOT USED, 3 UNKNOWN or no verdict.
+/// Returns the program's exit code if it is not 0; otherwise 0 for USED or IDLE, 1 for MIXED, 2 for NOT USED, 3 for
+/// UNKNOWN or no verdict.
 int verify_program(const VerifyNodeOptions& options);
 
-/// The verdict's exit code.
+/// Returns the verdict's exit code.
 int verify_step(const VerifyNodeOptions& options);
 
-/// Prints a verdict as the options say; gives back its exit code.
+/// Prints a verdict as the options specify. Returns its exit code.
 int print_verdict(const StepVerdict& verdict, const VerifyNodeOptions& options, std::uint32_t job_id,
                   std::uint32_t step_id);
 

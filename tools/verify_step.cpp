@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// verify --step: a process of its own on each node of the job, started by srun --overlap, watches and tells; who asked
-// judges all of it together.
+// verify --step: srun --overlap starts a process on each node of the job, which watches the node and prints the
+// evidence. The calling process judges all evidence together.
 #include "lib/exchange_message.h"
 #include "lib/format.h"
 #include "lib/hostlist.h"
@@ -30,7 +30,7 @@ namespace {
 using Clock = StepWatch::Clock;
 
 constexpr std::string_view mark = "rdma-nccl-evidence ";
-constexpr char more_pieces = '+'; // behind the mark
+constexpr char more_pieces = '+'; // after the mark
 constexpr char last_piece = '.';
 constexpr std::size_t most_output = std::size_t{64} << 20;
 
@@ -49,7 +49,7 @@ std::optional<StepId> parse_step(std::string_view text) {
 
 // --- On each node ---
 
-/// In lines, as those of several nodes come together at srun, which breaks one of a KiB or more in two.
+/// Prints the evidence as short lines: srun merges the lines of several nodes, and splits lines of 1 KiB or more.
 void tell(const NodeEvidence& evidence) {
     constexpr std::size_t longest_line = 512;
     const std::string text = write_evidence(evidence);
@@ -62,7 +62,7 @@ void tell(const NodeEvidence& evidence) {
     (void)std::fflush(stdout);
 }
 
-/// Until the time is over, the step is, or this is ended.
+/// Watches until the time is over, the step has ended, or a signal arrives.
 int watch_here(const VerifyNodeOptions& options, const StepId& id) {
     const auto live = Root::open("/");
     const auto task = live ? environment_of_step(*live, id.job, id.step) : std::nullopt;
@@ -74,7 +74,7 @@ int watch_here(const VerifyNodeOptions& options, const StepId& id) {
         return exit_cannot_tell;
     }
     if (!step_on_node(*live, id.job, id.step)) {
-        return 0; // of the job's nodes, this one has no part in it
+        return 0; // this node of the job is not part of the step
     }
     auto watch = node->watch({id.job, id.step, 0});
     const auto end = Clock::now() + std::chrono::milliseconds(std::lround(options.seconds * 1000));
@@ -93,7 +93,7 @@ int watch_here(const VerifyNodeOptions& options, const StepId& id) {
     return 0;
 }
 
-// --- Who asked ---
+// --- In the calling process ---
 
 std::vector<std::string> command_for(const VerifyNodeOptions& options, const StepId& id, const std::string& nodes,
                                      std::size_t node_count) {
@@ -122,10 +122,10 @@ std::vector<std::string> command_for(const VerifyNodeOptions& options, const Ste
     return command;
 }
 
-/// What a program says, at most `most_output` of it; fails when it cannot be started.
+/// Returns the output of a program, at most `most_output` bytes. Fails if it cannot be started.
 Result<std::string> output_of(const std::vector<std::string>& command) {
     ProcessStart start{.words = command, .ends_with_parent = false};
-    start.prepare = [] { (void)::setenv("RDMA_NCCL_ENABLE", "off", 1); }; // the plugin has nothing to do for this step
+    start.prepare = [] { (void)::setenv("RDMA_NCCL_ENABLE", "off", 1); }; // the plugin must ignore this step
     start.on_failure = [&command](int error) {
         print_error(format_text("verify: {}: {}", command.front(), std::strerror(error)));
         return exit_cannot_tell;
@@ -162,7 +162,8 @@ std::vector<NodeEvidence> evidence_in(std::string_view output) {
     return nodes;
 }
 
-/// By names where nodes are missing; a node may call itself otherwise than Slurm does.
+/// Returns the missing nodes by name. A node's own name may differ from Slurm's, so no node is missing if enough have
+/// reported.
 std::vector<std::string> silent_of(const std::vector<std::string>& names, const std::vector<NodeEvidence>& heard) {
     std::vector<std::string> silent;
     for (const auto& name : names) {

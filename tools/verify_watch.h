@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both ways of watching a node share: its plan, the watch, and the evidence in the end.
+// Common parts of the two ways to watch a node: its plan, the watch, and the evidence at the end.
 #pragma once
 
 #include "lib/evidence.h"
@@ -19,14 +19,14 @@ struct WatchedNode {
     static Result<WatchedNode> inspect(const SettingsOptions& options,
                                        const Environment& environment = Environment::from(environ));
 
-    /// Takes the first reading. `this` must outlive it.
+    /// Takes the first reading. `this` must outlive the watch.
     [[nodiscard]] StepWatch watch(StepProcesses processes) const;
 
-    /// After the last look: waits for counters that lag behind where that could change the verdict.
+    /// Returns the evidence after the last look. If delayed counters could change the verdict, waits for them.
     [[nodiscard]] NodeEvidence evidence(StepWatch& watch, const std::string& log_directory) const;
 };
 
-/// Until the next look is due, at most until `end`; true when `fd` has something to read before.
+/// Waits until the next look is due, or until `end`. Returns true if `fd` becomes readable before.
 bool wait_for_look(const StepWatch& watch, int fd, StepWatch::Clock::time_point end);
 
 } // namespace rdma_nccl

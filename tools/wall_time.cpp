@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t million = 1'000'000;
 
-/// Without a zone.
+/// Returns the time without a zone.
 std::string calendar_text(const std::tm& time, std::int64_t time_us, bool microseconds) {
     const auto fraction = time_us % million;
     return format_text("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{}", time.tm_year + 1900, time.tm_mon + 1, time.tm_mday,
