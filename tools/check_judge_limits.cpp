@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits of what a step may lock, open and share. What counts is what a step gets: inside one, its own; outside, what
-// slurmd passes on at most.
+// Judges limits on what a step may lock, open and share. Inside a step its own limits count; outside, the most that
+// slurmd passes on.
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/check_judge.h"
@@ -12,9 +12,10 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t enough_memlock = std::uint64_t{64} << 20; ///< as lib/limits.cpp: below, one connection fails
+constexpr std::uint64_t enough_memlock = std::uint64_t{64}
+                                         << 20; ///< as in lib/limits.cpp: with less, even one connection fails
 constexpr std::uint64_t enough_files = 1024;
-constexpr std::uint64_t enough_shm_mib = 256; ///< as lib/limits.cpp
+constexpr std::uint64_t enough_shm_mib = 256; ///< as in lib/limits.cpp
 
 std::string size_text(std::uint64_t bytes) {
     if (bytes == unlimited) {
@@ -24,7 +25,7 @@ std::string size_text(std::uint64_t bytes) {
     return bytes >= kib * kib ? format_text("{} MiB", bytes / (kib * kib)) : format_text("{} KiB", bytes / kib);
 }
 
-/// A step's soft limit may be raised to slurmd's hard one by whoever submits.
+/// Returns the limit that counts. The user who submits a step may raise its soft limit up to slurmd's hard limit.
 std::uint64_t decisive(const LimitFacts& limits, const ProcessLimit& limit) {
     return (limits.of_step ? limit.soft : limit.hard).value_or(unlimited);
 }
