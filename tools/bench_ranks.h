@@ -24,8 +24,7 @@ struct BenchRankStart {
 
 /// A message of a rank, or its end.
 struct BenchRankEvent {
-    int run =
-        0; ///< needed because a process that is stuck in a driver cannot be killed at once and may outlast its run
+    int run = 0; ///< needed because a process stuck in a driver cannot be killed at once and may outlast its run
     unsigned rank = 0;
     Json says; ///< an object; null if the rank has ended
     bool ended_well = false;

@@ -21,8 +21,7 @@ std::uint16_t to_half(double value) {
     int exponent = 0;
     const double mantissa = std::frexp(value, &exponent); // 0.5 to 1
     const auto bits = static_cast<std::uint16_t>(std::lround((mantissa * 2 - 1) * 1024));
-    return static_cast<std::uint16_t>(((exponent - 1 + 15) << 10) +
-                                      bits); // a mantissa that rounds up carries into the exponent
+    return static_cast<std::uint16_t>(((exponent - 1 + 15) << 10) + bits); // rounding up may carry into the exponent
 }
 
 double from_half(std::uint16_t bits) {

@@ -20,8 +20,7 @@ struct TileSettings {
     std::string_view type = "float"; ///< nccl-tests' names
     std::string_view redop = "sum";  ///< "none": values are only moved
     unsigned ranks = 1;
-    std::uint64_t seed =
-        0; ///< another seed gives other values, so that leftovers of the repeat before are no right answers
+    std::uint64_t seed = 0; ///< another seed gives other values, so that leftovers of the repeat before are wrong
 };
 
 /// Returns the tile of the values that `rank` sends, starting with element 0.

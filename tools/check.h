@@ -31,8 +31,7 @@ struct CheckOptions {
     CheckForm form = CheckForm::Text;
     bool all = false;
     bool dry_run = false;
-    unsigned after =
-        2; ///< consecutive critical checks before the node is drained, so that one bad reading does not drain it
+    unsigned after = 2;    ///< critical checks in a row before the node is drained; one bad reading is not enough
     unsigned limit_s = 20; ///< for the whole check; slurmd kills a HealthCheckProgram after 60 s
     std::string node;      ///< Slurm's name of this node; empty: SLURMD_NODENAME, or the host name
 };
