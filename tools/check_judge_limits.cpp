@@ -12,8 +12,7 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t enough_memlock = std::uint64_t{64}
-                                         << 20; ///< as in lib/limits.cpp: below it, no connection works
+constexpr std::uint64_t enough_memlock = std::uint64_t{64} << 20; ///< lib/limits.cpp: with less, one connection fails
 constexpr std::uint64_t enough_files = 1024;
 constexpr std::uint64_t enough_shm_mib = 256; ///< as in lib/limits.cpp
 
