@@ -64,11 +64,10 @@ struct PairLatency {
 
 /// In one direction, or the sum of both at once.
 struct PairBandwidth {
-    double gbps = 0;         ///< 1e9 bit/s of payload, over the steady part
-    std::uint64_t bytes = 0; ///< sent in total
-    std::optional<double>
-        counted_share;              ///< bytes sent as the port's counters saw it, over `bytes`; absent: no counters
-    std::optional<double> tcp_gbps; ///< of TCP between the same ports, if requested
+    double gbps = 0;                     ///< 1e9 bit/s of payload, over the steady part
+    std::uint64_t bytes = 0;             ///< sent in total
+    std::optional<double> counted_share; ///< bytes that the port's counters saw, over `bytes`; absent: no counters
+    std::optional<double> tcp_gbps;      ///< of TCP between the same ports, if requested
 
     friend bool operator==(const PairBandwidth&, const PairBandwidth&) = default;
 };
