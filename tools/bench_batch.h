@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of calls as ranks measure them, on GPUs and in host memory: as many calls as there is time for, the same
-// number in all ranks, and signs of life meanwhile.
+// Batches of calls that ranks measure, on GPUs and in host memory. Each batch has as many calls as there is time for,
+// the same number on all ranks. Ranks report progress meanwhile.
 #pragma once
 
 #include "lib/result.h"
@@ -15,8 +15,8 @@
 
 namespace rdma_nccl {
 
-/// Tells what is being done, as long as it goes on: a run without RDMA may be a hundred times as slow as one with it,
-/// and is no hang.
+/// Reports the current activity while it makes progress. A run without RDMA may be a hundred times slower than one with
+/// RDMA, and must not count as a hang.
 class BenchNews {
 public:
     explicit BenchNews(std::function<void(std::string_view)> at) : at_(std::move(at)) {}
@@ -26,7 +26,7 @@ public:
         last_ = Clock::now();
         at_(what_);
     }
-    /// It goes on.
+    /// Repeats the current activity if the last report is at least 500 ms old.
     void live() {
         constexpr std::chrono::milliseconds pause(500);
         if (const auto now = Clock::now(); now - last_ >= pause) {
@@ -43,21 +43,21 @@ private:
     Clock::time_point last_;
 };
 
-/// Of one operation at one size. `Failure`: what calls fail with.
+/// Measures one operation at one size. `Failure` is the error type of the calls.
 template<typename Failure>
 class BenchBatches {
 public:
     template<typename T>
     using Outcome = tl::expected<T, Failure>;
-    /// Carries out `count` calls of a batch, from call `first` on.
+    /// Carries out `count` calls of a batch, starting with call `first`.
     using Calls = std::function<Outcome<void>(unsigned first, unsigned count)>;
-    /// Over all ranks; none goes on before all have come there.
+    /// Sums `value` over all ranks. No rank returns before all have called it.
     using Sum = std::function<Outcome<double>(double value)>;
 
     BenchBatches(const BenchWork& work, unsigned ranks, Sum sum, BenchNews& news)
         : work_(work), ranks_(ranks), sum_(std::move(sum)), news_(news) {}
 
-    /// Seconds of one call, averaged over calls and ranks.
+    /// Returns the seconds per call, averaged over calls and ranks.
     Outcome<double> time(const Calls& calls, unsigned count) {
         if (auto together = sum_(0); !together) {
             return together;
@@ -71,8 +71,8 @@ public:
         return sum.map([this](double all) { return all / ranks_; });
     }
 
-    /// Gives back how many iterations a batch has: the time of a warm call tells. The first call, which may connect,
-    /// is the slowest; it tells how many more there is time for.
+    /// Returns the number of iterations of a batch, from the time of a warm call. The first call may connect and is the
+    /// slowest; its time limits the number of further warm-up calls.
     Outcome<unsigned> warm_up(const Calls& calls) {
         auto first = fitting_calls(calls);
         if (!first) {
@@ -85,7 +85,7 @@ public:
     }
 
 private:
-    /// So many calls that they take about a second are waited for at once: small ones all.
+    /// Waits once for each group of calls that takes about a second; small calls are all in one group.
     Outcome<void> carry_out(const Calls& calls, unsigned count) {
         constexpr double seconds_of_silence = 1;
         const double fit = call_seconds_ > 0 ? std::ceil(seconds_of_silence / call_seconds_) : count;
@@ -99,7 +99,7 @@ private:
         return {};
     }
 
-    /// One call that is timed: all ranks come to the same time, and to how many such calls fit into a batch.
+    /// Times one call. Returns how many such calls fit into a batch; all ranks get the same time and number.
     Outcome<unsigned> fitting_calls(const Calls& calls) {
         const auto one = time(calls, 1);
         if (!one) {
@@ -114,7 +114,7 @@ private:
     unsigned ranks_;
     Sum sum_;
     BenchNews& news_;
-    double call_seconds_ = 0; ///< the same for all ranks; 0: not yet known
+    double call_seconds_ = 0; ///< same on all ranks; 0: not yet known
 };
 
 } // namespace rdma_nccl

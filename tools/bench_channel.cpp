@@ -18,7 +18,7 @@ BenchChannel::BenchChannel(int fd) : fd_(fd) {
 }
 
 void BenchChannel::say(const Json& message) const {
-    // Texts of libraries may hold any bytes.
+    // Texts of libraries may hold any bytes; dump() replaces those that are not UTF-8.
     const auto line = message.dump() + "\n";
     std::string_view rest = line;
     while (!rest.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's end of the connection to the process that started it: JSON objects, one a line, on a descriptor of their
-// own, as NCCL prints its logs to standard output.
+// A rank's end of the connection to the process that started it. It carries JSON objects, one per line, on a descriptor
+// of its own, because NCCL prints its logs to standard output.
 #pragma once
 
 #include "lib/json.h"
@@ -11,21 +11,22 @@
 
 namespace rdma_nccl {
 
-/// The descriptor in a rank.
+/// The channel's descriptor in a rank.
 inline constexpr int bench_channel_fd = 3;
 
-/// What a rank says: {"offer": ...} once, {"at": "..."} what it does now, {"row": ...}, {"failed": "...", "remote":
-/// bool} before it ends with 1, {"done": ...}. What it hears: {"order": ...}, then, behind its offer, {"go": ...}.
+/// A rank sends {"offer": ...} once, {"at": "..."} with its current activity, {"row": ...}, {"failed": "...", "remote":
+/// bool} before it exits with 1, and {"done": ...}. It receives {"order": ...}; then, after its offer, {"go": ...}; and
+/// with --host, when all ranks are done, {"leave": true}.
 class BenchChannel {
 public:
-    /// No program that the rank starts has the descriptor, too: its end is the rank's.
+    /// Sets close-on-exec on `fd`: the channel must close when the rank ends, even if the rank started other programs.
     explicit BenchChannel(int fd);
 
-    /// Nothing happens when nobody hears it: then this process is about to be ended.
+    /// Sends `message`. Ignores errors: if the other side is gone, this process is about to be killed.
     void say(const Json& message) const;
-    /// What it does now.
+    /// Reports the current activity.
     void at(std::string_view what) const { say({{"at", what}}); }
-    /// Waits for the next line that has this key, and gives back its value. Fails when the other side is gone.
+    /// Waits for the next line with this key and returns its value. Fails when the other side is gone.
     Result<Json> hear(const char* key);
 
 private:

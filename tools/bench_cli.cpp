@@ -12,7 +12,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// As the line has it; options_of() makes sense of it.
+/// The options as given on the command line; options_of() interprets them.
 struct BenchLineOptions {
     BenchOptions options;
     std::vector<std::string> operations = {"all_reduce"};
@@ -29,7 +29,7 @@ std::string check_size(const std::string& text) {
     return parse_bench_size(text) ? "" : "a size is bytes, or has K, M, G or T behind it (powers of 1024), up to 1T";
 }
 
-/// Makes it the operation's own name.
+/// Replaces `text` by the operation's canonical name. Returns an error message, or an empty string.
 std::string take_operation(std::string& text) {
     if (const auto operation = parse_collective(text)) {
         text = name_of(*operation);
@@ -95,7 +95,7 @@ void add_runs(const Subcommand& command, BenchLineOptions& line) {
         .not_empty()
         .excludes(host);
     command.option("--ranks-per-gpu", options.ranks_per_gpu, "").hidden().range(1U, 8U);
-    command.flag("--ring-rank", line.ring_rank, "").hidden(); // what --host starts
+    command.flag("--ring-rank", line.ring_rank, "").hidden(); // --host starts ranks with this
 }
 
 void add_measure(const Subcommand& command, BenchLineOptions& line) {

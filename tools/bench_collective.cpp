@@ -24,7 +24,7 @@ constexpr std::array<CollectiveName, 6> names = {{
     {Collective::SendRecv, "sendrecv", "send_recv"},
 }};
 
-constexpr unsigned part_alignment = 16; // bytes, as nccl-tests do
+constexpr unsigned part_alignment = 16; // bytes, as in nccl-tests
 
 } // namespace
 

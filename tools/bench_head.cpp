@@ -42,9 +42,9 @@ public:
     }
 
 private:
-    // --- Who is there ---
+    // --- Members ---
 
-    /// False when it is to end before anything is measured.
+    /// Waits for the members. Returns false if the measurement ends before it starts.
     bool gather() {
         const auto everybody = [this] { return joined_.size() >= world_.members; };
         report_.ended_early =
@@ -67,7 +67,7 @@ private:
         return true;
     }
 
-    /// Each GPU to one member.
+    /// Assigns each GPU to one member.
     void share() {
         std::vector<BenchSight> sights;
         for (const auto& [member, peer] : peers_) {
@@ -152,7 +152,8 @@ private:
         return offers;
     }
 
-    /// NCCL refuses to connect ranks of different versions, in words that name none.
+    /// Names the nodes with different NCCL versions. NCCL refuses to connect their ranks, but its message does not name
+    /// them.
     [[nodiscard]] std::string words_of_versions() const {
         std::map<int, const BenchNode*> versions;
         std::map<int, std::string> names;
@@ -198,7 +199,7 @@ private:
         return false;
     }
 
-    // --- The runs ---
+    // --- Runs ---
 
     struct Planned {
         unsigned ranks = 0;
@@ -221,7 +222,7 @@ private:
         return planned;
     }
 
-    /// As many as all nodes have HCAs for; 0: one has none.
+    /// Returns the number of rings: as many as every node has HCAs for; 0 if a node has none.
     [[nodiscard]] unsigned rings_of(const std::vector<BenchPlace>& places) const {
         unsigned rings = options_.rings.value_or(UINT_MAX);
         for (const auto& place : places) {
@@ -231,7 +232,7 @@ private:
         return rings;
     }
 
-    /// As long as the runs so far took, each.
+    /// Estimates the time left from the average time of the runs so far.
     [[nodiscard]] std::string time_left(std::size_t done, std::size_t all) const {
         if (done == 0) {
             return "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of the page of `rdma-nccl bench`; tools/pages/bench.js draws it.
+// The data for the page of `rdma-nccl bench`; tools/pages/bench.js draws it.
 #include "lib/json.h"
 #include "tools/bench_output.h"
 
@@ -18,7 +18,7 @@ Json times_json(const BenchTimes& times) {
                         times.wrong ? Json(*times.wrong) : Json(nullptr)});
 }
 
-/// The spread of the repeats as bandwidths: the longest time has the least.
+/// Converts a time of the repeats to a bandwidth, to show the spread: the longest time gives the lowest bandwidth.
 Json busbw_after(const BenchTimes& times, double us) {
     return us > 0 && times.time_us > 0 ? page_number(times.busbw * times.time_us / us) : Json(nullptr);
 }
@@ -50,7 +50,7 @@ std::uint64_t wrong_values_of(const BenchRun& run) {
     return wrong;
 }
 
-/// Inside one node there is no RDMA to be used, and no run without it.
+/// Returns whether the run needed no network: it is inside one node, and has no counterpart without RDMA.
 bool is_inside_node(const BenchReport& report, const BenchRun& run) {
     return !report.host && run.nodes == 1 &&
            std::none_of(report.runs.begin(), report.runs.end(),
@@ -103,7 +103,7 @@ std::string_view grade_of(BenchState state) {
     return state == BenchState::Good ? "good" : state == BenchState::Critical ? "bad" : "warn";
 }
 
-/// What the terminal shows: the same figures, the same verdicts.
+/// The same figures and verdicts as on the terminal.
 Json table_json(const BenchSummary& summary) {
     Json table = Json::array();
     for (const BenchLine& line : summary.lines) {

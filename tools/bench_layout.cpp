@@ -11,7 +11,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Ranks of one node are neighbours: members by their nodes, nodes by their first member.
+/// Groups the members by node, so that ranks of one node are neighbours. Nodes are in the order of their first member.
 std::vector<BenchOffer> by_nodes(const std::vector<BenchOffer>& offers) {
     std::vector<BenchOffer> sorted;
     std::set<std::string> done;
@@ -24,7 +24,7 @@ std::vector<BenchOffer> by_nodes(const std::vector<BenchOffer>& offers) {
     return sorted;
 }
 
-/// The first GPU of each of the first two nodes; fewer where there are fewer.
+/// Returns the first GPU of each of the first two nodes; fewer if there are fewer nodes.
 std::vector<BenchPlace> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
     std::vector<BenchPlace> places;
     std::set<std::string> nodes;
@@ -68,7 +68,7 @@ std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<Be
 
 std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sights) {
     std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> seen_by; // node and GPU
-    std::vector<std::pair<std::string, std::string>> gpus;                           // in the order of CUDA's numbers
+    std::vector<std::pair<std::string, std::string>> gpus;                           // in CUDA's order
     for (std::size_t i = 0; i < sights.size(); ++i) {
         for (std::size_t gpu = 0; gpu < sights[i].gpus.size(); ++gpu) {
             const auto& pci = sights[i].gpus[gpu];
@@ -85,7 +85,7 @@ std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sig
     }
     std::vector<std::vector<unsigned>> shares(sights.size());
     for (const auto& gpu : gpus) {
-        // Who has least so far; of those, who has least choice.
+        // Give it to the process with the fewest GPUs so far; among those, to the one that sees the fewest.
         const auto& all = seen_by.at(gpu);
         const auto who = *std::min_element(all.begin(), all.end(), [&](std::size_t a, std::size_t b) {
             return std::tuple(shares[a].size(), sights[a].gpus.size(), sights[a].local) <

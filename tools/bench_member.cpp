@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds ending_pause(20);
 
-/// By which this node reaches the head, and others reach it: for TCP where a rail has no address.
+/// Returns this node's address towards the head, which others can reach too. TCP uses it when a rail has no address.
 std::string address_to_head(int socket) {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
@@ -50,7 +50,7 @@ public:
         : world_(world), options_(options), head_(std::move(head)), node_(std::move(node)),
           watched_(std::move(watched)) {}
 
-    /// Until the head says so, or is gone.
+    /// Serves until the head sends "end" or is gone.
     void run() {
         while (take_orders() && send_answers()) {
             wait();
@@ -59,7 +59,7 @@ public:
     }
 
 private:
-    /// False at the end.
+    /// Carries out the orders received so far. Returns false after "end" or when the head is gone.
     bool take_orders() {
         for (;;) {
             const auto order = head_.receive(MeasureClock::now());
@@ -78,7 +78,7 @@ private:
         if (what == "start") {
             start(order);
         } else if (order.value("run", -1) != run_) {
-            return; // of a run that is over
+            return; // for an earlier run
         } else if (what == "go") {
             ranks_.tell(run_, order.value("rank", 0U), {{"go", order.value("go", Json::object())}});
         } else if (what == "leave") {
@@ -92,7 +92,7 @@ private:
 
     void start(const Json& order) {
         run_ = order.value("run", -1);
-        ranks_.kill(); // what is left of the run before
+        ranks_.kill(); // ranks left over from the run before
         at_.clear();
         watch_.reset();
         const auto start = read_start(order, node_.places);
@@ -117,11 +117,11 @@ private:
         start.run = run_;
         if (!options_.host) {
             start.variables = variables_of(order.kind);
-            // A call that returns before it is done has other results than those that a rank expects.
+            // Nonblocking calls return results that a rank does not expect.
             start.variables.emplace_back("NCCL_COMM_BLOCKING", "1");
         }
         if (options_.ranks_per_gpu > 1) {
-            // NCCL refuses two ranks on a GPU, unless they seem to be on two hosts; then they talk over the network.
+            // NCCL refuses two ranks on one GPU unless they seem to be on two hosts; then they use the network.
             start.variables.emplace_back("NCCL_HOSTID", format_text("{}-{}", world_.node, place.rank));
         }
         start.order = {{"rank", place.rank},       {"ranks", order.count},          {"gpu", place.gpu},
@@ -129,7 +129,7 @@ private:
         return start;
     }
 
-    /// What a ring needs to know of this node.
+    /// What a ring needs to know about this node.
     [[nodiscard]] Json host_of(const BenchStart& order) const {
         PairNode node;
         node.rails = node_.rails;
@@ -149,11 +149,11 @@ private:
 
     void answer(const Json& message) { alive_ = alive_ && head_.send(message); }
 
-    /// False when the head is gone.
+    /// Forwards the ranks' messages and ends. Returns false if the head is gone.
     bool send_answers() {
         for (const auto& event : ranks_.take()) {
             if (event.run != run_) {
-                continue; // the head has done with it
+                continue; // an earlier run, which the head has finished
             }
             if (event.says.is_null()) {
                 answer({{"run", run_},
@@ -165,7 +165,7 @@ private:
             if (event.says.contains("at") && event.says["at"].is_string()) {
                 at_[event.rank] = event.says["at"].text();
             }
-            // Of a thousand ranks one is enough to see that it goes on.
+            // Forward the activity of rank 0 only: one of a thousand ranks is enough to show progress.
             if (!event.says.contains("at") || event.rank == 0) {
                 answer({{"run", run_}, {"rank", event.rank}, {"says", event.says}});
             }
@@ -200,9 +200,9 @@ private:
     MeasureMember head_;
     BenchNode node_;
     std::optional<WatchedNode> watched_;
-    std::optional<StepWatch> watch_; ///< of the run
+    std::optional<StepWatch> watch_; ///< of the current run
     BenchRanks ranks_;
-    std::map<unsigned, std::string> at_; ///< what each does
+    std::map<unsigned, std::string> at_; ///< current activity by rank
     int run_ = -1;
     bool alive_ = true;
 };
@@ -225,7 +225,7 @@ int take_part_in_bench(const MeasureWorld& world, const BenchOptions& options) {
         Member(world, options, std::move(*head), std::move(node),
                watched ? std::optional(std::move(*watched)) : std::nullopt)
             .run();
-    } catch (const JsonError& fault) { // a head of another version
+    } catch (const JsonError& fault) { // e.g. a head of another version
         print_error(format_text("the head's order cannot be read: {}", printable(fault.what(), 200)));
         return exit_cannot_tell;
     }

@@ -12,7 +12,7 @@ namespace rdma_nccl {
 namespace {
 
 constexpr unsigned most_ranks = 1'000'000;
-constexpr unsigned most_gpus = 1024; // of a node
+constexpr unsigned most_gpus = 1024; // of one node
 constexpr unsigned most_rings = 64;
 
 } // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a member of `rdma-nccl bench` says of itself, and the order to start ranks. What is started, and with which
-// variables, is not the head's to say: it names the kind of the run alone.
+// What a member of `rdma-nccl bench` reports about itself, and the order to start ranks. The head names only the kind
+// of the run; the member decides which program and variables that means.
 #pragma once
 
 #include "lib/json.h"
@@ -18,28 +18,30 @@ struct BenchOptions;
 struct MeasureWorld;
 struct NodePlan;
 
-inline constexpr unsigned most_bench_places = 4096; ///< for ranks, on one node
+inline constexpr unsigned most_bench_places = 4096; ///< ranks on one node
 
 struct BenchNode {
     std::string name;
-    unsigned local = 0;               ///< the member's number among those of its node
-    std::vector<std::string> command; ///< of a rank
-    std::string library;              ///< NCCL's file, or the name that the loader knows
+    unsigned local = 0;               ///< the member's index among those of its node
+    std::vector<std::string> command; ///< starts a rank
+    std::string library;              ///< NCCL's file, or the name that the dynamic loader searches for
     std::string library_text;         ///< "NCCL 2.28.9 (/usr/lib/libnccl.so.2)"
-    int version = 0;                  ///< of NCCL: all nodes need the same
-    unsigned places = 0;              ///< for ranks: GPUs that it sees, which other members may see, too
-    std::vector<std::string> gpus;    ///< models of all GPUs that it sees
-    std::vector<std::string> pci;     ///< addresses of the same
-    std::vector<PairRail> rails;      ///< of `host`
-    std::string problem;              ///< why there are no places; empty also for one whose node has another member
+    int version = 0;                  ///< of NCCL; must be the same on all nodes
+    unsigned places = 0; ///< slots for ranks: GPUs that it sees (times ranks_per_gpu), which other members may see too;
+                         ///< with `host` 1 or 0
+    std::vector<std::string> gpus; ///< models of all GPUs that it sees
+    std::vector<std::string> pci;  ///< PCI addresses of these GPUs
+    std::vector<PairRail> rails;   ///< with `host`
+    std::string problem;           ///< why there are no places; also empty if another member of the node has its place
 };
 
-/// Starts a rank to look, as drivers may hang: within 20 s. `plan`: of this node; may be null.
+/// Inspects this node. Starts a rank that looks for GPUs, because drivers may hang, and waits for it for 20 s. `plan`:
+/// the plan of this node; may be null.
 BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan);
 
-/// What the head needs of it.
+/// Writes what the head needs to know; omits the command and the library's path, which stay with the member.
 Json bench_node_json(const BenchNode& node);
-/// Fails on what no member of ours says. Without the command and the library, which stay the member's own.
+/// Fails on anything that bench_node_json() does not write.
 Result<BenchNode> read_bench_node(const Json& json);
 
 struct BenchRankPlace {
@@ -50,21 +52,21 @@ struct BenchRankPlace {
 };
 
 struct BenchStart {
-    int run = 0; ///< its number
+    int run = 0; ///< number of the run
     BenchKind kind = BenchKind::AsItIs;
-    unsigned count = 0;                ///< ranks of the run
-    std::vector<BenchRankPlace> ranks; ///< those of the member
+    unsigned count = 0;                ///< ranks of the whole run
+    std::vector<BenchRankPlace> ranks; ///< ranks of this member
     BenchWork work;
-    unsigned rings = 0; ///< in the hosts' memory
-    bool watch = false; ///< the member looks at its node's counters
+    unsigned rings = 0; ///< rings in host memory
+    bool watch = false; ///< this member watches its node's counters
 
     friend bool operator==(const BenchStart&, const BenchStart&) = default;
 };
 
-/// {"do": "start", ...}
+/// Returns {"do": "start", ...}.
 Json start_json(const BenchStart& start);
-/// Refuses as a whole what start_json() does not write, e.g. with variables for the ranks, and more ranks than
-/// `places`.
+/// Refuses the whole order if it holds anything that start_json() does not write, e.g. variables for the ranks, or more
+/// ranks than `places`.
 Result<BenchStart> read_start(const Json& order, unsigned places);
 
 } // namespace rdma_nccl

@@ -9,26 +9,26 @@
 
 namespace rdma_nccl {
 
-/// nccl-tests' columns of each run, then one table of all.
+/// Returns nccl-tests' columns for each run, then one summary table.
 std::string bench_text(const BenchReport& report, const BenchSummary& summary);
 
-/// "schema": 1.
+/// Returns the report as JSON, with "schema": 1.
 Json bench_json(const BenchReport& report, const BenchSummary& summary);
-/// JSON Schema of it.
+/// Returns the JSON Schema of bench_json().
 Json bench_schema();
 
-/// A line for each size of each run, below a line of names (RFC 4180).
+/// Returns a line for each size of each run, after a header line (RFC 4180).
 std::string bench_csv(const BenchReport& report);
 
-/// What a run's own evidence says against it: "did not use RDMA", "used RDMA all the same", ...; empty: it is what it
-/// claims to be.
+/// What a run's own counters say against it: "did not use RDMA", "used RDMA all the same", ... Empty if the run is what
+/// it claims to be.
 struct BenchDoubt {
     std::string text;
-    bool bad = false; ///< false: not proven only
+    bool bad = false; ///< false: only not proven
 };
 BenchDoubt doubt_of(const BenchRun& run);
 
-/// One page that needs nothing else. Its table is that of the terminal (bench_summary.h).
+/// Returns one self-contained page. Its table is the same as on the terminal (bench_summary.h).
 std::string bench_html(const BenchReport& report);
 
 } // namespace rdma_nccl

@@ -37,7 +37,7 @@ std::string own_file() {
     return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : "rdma-nccl";
 }
 
-/// Beside this command, where `make` and `make install` put it.
+/// Returns the path of rdma-nccl-bench beside this command, where `make` and `make install` put it.
 Result<std::string> rank_program() {
     const auto self = own_file();
     auto program = self.substr(0, self.rfind('/') + 1) + "rdma-nccl-bench";
@@ -51,7 +51,7 @@ Result<std::string> rank_program() {
 
 constexpr const char* library_name = "libnccl.so.2";
 
-/// lib/python3.11, ... of an environment; the newest first.
+/// Returns lib/python3.11, ... of a Python environment, newest first.
 std::vector<fs::path> python_directories(const fs::path& environment) {
     std::vector<fs::path> found;
     std::error_code error;
@@ -83,9 +83,10 @@ std::optional<std::string> library_in(const fs::path& directory) {
     return std::nullopt;
 }
 
-/// The NCCL that ranks load. `given`: a file; or a directory that holds it, itself, in lib, or as a Python environment
-/// does (lib/python*/site-packages/nvidia/nccl/lib); fails when nothing is there. Empty: that of the active Python
-/// environment (VIRTUAL_ENV, CONDA_PREFIX) where it has one, else the name that the loader knows, "libnccl.so.2".
+/// Finds the NCCL that ranks load. `given` is a file, or a directory that holds it directly, in lib, or as a Python
+/// environment does (lib/python*/site-packages/nvidia/nccl/lib); fails if it is not there. If `given` is empty, takes
+/// the NCCL of the active Python environment (VIRTUAL_ENV, CONDA_PREFIX) if it has one, else the name that the dynamic
+/// loader searches for, "libnccl.so.2".
 Result<std::string> find_nccl(const std::string& given, const Environment& environment) {
     if (!given.empty()) {
         std::error_code error;
@@ -108,7 +109,7 @@ Result<std::string> find_nccl(const std::string& given, const Environment& envir
     return library_name;
 }
 
-/// What a rank says of this node's CUDA and NCCL.
+/// Starts a rank to report this node's CUDA and NCCL. Fails after 20 s without an answer.
 Result<Json> probe(const std::vector<std::string>& command, const std::string& library) {
     BenchRanks ranks;
     if (const auto started = ranks.start(0, {command, 0, {}, {{"probe", true}, {"library", library}}}); !started) {

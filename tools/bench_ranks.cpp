@@ -24,7 +24,7 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::size_t longest_line = std::size_t{1} << 20;
-constexpr int most_reads = 16; ///< in one call: whoever sends fast must not keep all others waiting
+constexpr int most_reads = 16; ///< in one call, so that a fast sender does not starve the others
 constexpr int exit_not_started = 127;
 
 std::string words_of_status(int status) {
@@ -32,7 +32,7 @@ std::string words_of_status(int status) {
                                : format_text("ended with exit code {}", WEXITSTATUS(status));
 }
 
-/// In the child: it keeps the standard streams and its channel.
+/// Runs in the child. Leaves only the standard streams and the channel open, and sets the run's variables.
 void keep_channel(const BenchRankStart& start, int channel) {
     if (channel != bench_channel_fd) {
         (void)::dup2(channel, bench_channel_fd);
@@ -54,7 +54,7 @@ Result<void> BenchRanks::start(unsigned rank, const BenchRankStart& start) {
     }
     UniqueFd own(ends[0]);
     const UniqueFd theirs(ends[1]);
-    // A member that is killed leaves no rank behind (ends_with_parent): a GPU would stay in use.
+    // A killed member leaves no rank behind (ends_with_parent), which would keep its GPU in use.
     ProcessStart process{.words = start.command, .file = start.command.front(), .input = -1, .output = STDERR_FILENO};
     process.prepare = [&] { keep_channel(start, theirs.get()); };
     process.on_failure = [&](int error) {
@@ -76,7 +76,7 @@ void BenchRanks::Process::send(const Json& message) {
     flush();
 }
 
-/// What it takes now; the rest waits. That it is gone is seen by receive().
+/// Sends what the socket accepts now and keeps the rest. Ignores errors: receive() notices a closed socket.
 void BenchRanks::Process::flush() {
     ssize_t count = 0;
     do {
@@ -137,7 +137,7 @@ bool BenchRanks::some_are_ending() const {
 std::vector<BenchRankEvent> BenchRanks::take() {
     std::vector<BenchRankEvent> events;
     for (auto process = ranks_.begin(); process != ranks_.end();) {
-        // Its end is looked for before its words: nothing that it said is lost.
+        // Check for its end before reading, so that nothing it sent is lost.
         int status = 0;
         const bool ended = ::waitpid(process->pid, &status, WNOHANG) == process->pid;
         for (auto& says : process->receive()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a member: processes of their own, started anew for each run, as NCCL reads its environment once.
+// The ranks of a member. Each run starts new processes, because NCCL reads its environment only once.
 #pragma once
 
 #include "lib/json.h"
@@ -17,18 +17,18 @@ namespace rdma_nccl {
 
 struct BenchRankStart {
     std::vector<std::string> command;
-    int run = 0;              ///< that it belongs to
-    BenchVariables variables; ///< beside the environment of this process
-    Json order;               ///< the first that it hears
+    int run = 0;              ///< run that it belongs to
+    BenchVariables variables; ///< added to this process's environment
+    Json order;               ///< first message to the rank
 };
 
-/// What a rank said, or how it ended.
+/// A message of a rank, or its end.
 struct BenchRankEvent {
-    int run = 0; ///< a process that cannot be killed at once, as it is in a driver, may outlast its run
+    int run = 0; ///< needed because a process stuck in a driver cannot be killed at once and may outlast its run
     unsigned rank = 0;
-    Json says; ///< an object; null when it has ended
+    Json says; ///< an object; null if the rank has ended
     bool ended_well = false;
-    std::string end; ///< "killed by signal 9 (Killed)"; of one that has ended
+    std::string end; ///< how it ended: "killed by signal 9 (Killed)"
 };
 
 class BenchRanks {
@@ -36,22 +36,22 @@ public:
     BenchRanks() = default;
     BenchRanks(const BenchRanks&) = delete;
     BenchRanks& operator=(const BenchRanks&) = delete;
-    ~BenchRanks() { kill(); } ///< none outlives it
+    ~BenchRanks() { kill(); } ///< no rank outlives this object
 
-    /// Its standard output goes where this process's errors go. Signals that are blocked here are so in the rank, too:
-    /// it is ended by kill() alone.
+    /// Starts a rank. Its standard output goes to this process's standard error. It inherits the blocked signals, so
+    /// only kill() ends it.
     Result<void> start(unsigned rank, const BenchRankStart& start);
-    /// To one of them; one that has ended hears nothing.
+    /// Sends to one rank; does nothing if it has ended.
     void tell(int run, unsigned rank, const Json& message);
-    /// All that run.
+    /// Kills all ranks.
     void kill();
 
     [[nodiscard]] bool empty() const { return ranks_.empty(); }
-    /// Descriptors that have something to read when something has happened.
+    /// Returns the descriptors to poll for input.
     [[nodiscard]] std::vector<int> fds() const;
-    /// Whether one has closed its descriptor, and its end is yet to be seen: look again soon.
+    /// Returns whether a rank has closed its descriptor but not yet ended: call take() again soon.
     [[nodiscard]] bool some_are_ending() const;
-    /// What has happened since the last call; never waits.
+    /// Returns the events since the last call; never waits.
     std::vector<BenchRankEvent> take();
 
 private:
@@ -66,7 +66,7 @@ private:
 
         void send(const Json& message);
         void flush();
-        /// The objects that have come since the last call.
+        /// Returns the objects received since the last call.
         std::vector<Json> receive();
     };
     std::list<Process> ranks_;

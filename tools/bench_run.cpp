@@ -16,12 +16,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// After the first failure others are waited for: the first to be heard of need not be the cause.
+/// Wait this long for other failures after the first one, which need not be the cause.
 constexpr milliseconds more_failures(500);
 constexpr seconds to_be_ended(10);
-/// Counters may lag behind for a second or two; a driver may hang.
+/// Counters may lag by a second or two; a driver may hang.
 constexpr seconds evidence_limit(10);
-/// Bytes that a rank may tell the others; two of them have to fit into a message.
+/// Limit for a rank's offer in bytes; two of them must fit into a message.
 constexpr std::size_t most_offer = std::size_t{1} << 20;
 
 } // namespace
@@ -66,7 +66,7 @@ RunEnd BenchRunLead::carry_out(std::optional<Time> deadline, const std::function
             stop_at = now;
         }
         if (!stop_at && now >= last_news_ + options_.limit) {
-            hang_ = "?"; // the ranks' last words come with their ends
+            hang_ = "?"; // filled in later: each rank's last activity arrives with its end
             stop_at = now;
         }
         if (stop_at && now >= *stop_at && !stopped_) {
@@ -94,7 +94,7 @@ void BenchRunLead::start() {
     }
     const auto watching = watchers();
     for (const unsigned member : watching) {
-        (void)of_members[member]; // also one that starts no rank
+        (void)of_members[member]; // even if it starts no rank
     }
     for (const auto& [member, ranks] : of_members) {
         crew_.head.send(member, start_json({number_, run_.kind, static_cast<unsigned>(ranks_.size()), ranks,
@@ -102,7 +102,7 @@ void BenchRunLead::start() {
     }
 }
 
-/// One member of each node that has ranks: the first.
+/// Returns the first member of each node that has ranks.
 std::set<unsigned> BenchRunLead::watchers() const {
     std::set<std::string> nodes;
     for (const auto& rank : ranks_) {
@@ -110,7 +110,7 @@ std::set<unsigned> BenchRunLead::watchers() const {
             nodes.insert(peer->second.offer.node);
         }
     }
-    std::map<std::string, unsigned> first; // of a node, with its least local number
+    std::map<std::string, unsigned> first; // by node: the member with the lowest local number
     for (const auto& [member, peer] : crew_.peers) {
         const auto& node = peer.offer.node;
         if (nodes.contains(node) && (!first.contains(node) || peer.local < crew_.peers.at(first.at(node)).local)) {
@@ -164,7 +164,7 @@ void BenchRunLead::take_event(const MeasureEvent& event, const std::function<voi
         }
         const auto rank = message.at("rank").get<std::size_t>();
         if (rank >= ranks_.size() || ranks_[rank].place.member != event.member) {
-            return; // a rank of somebody else
+            return; // another member's rank
         }
         last_news_ = MeasureClock::now();
         if (message.contains("ended")) {
@@ -210,7 +210,7 @@ void BenchRunLead::take_done(unsigned rank, const Json& done) {
     }
 }
 
-/// All ranks come to the same figures: the first one tells them.
+/// Takes the rows of rank 0 only: all ranks get the same figures.
 void BenchRunLead::take_row(unsigned rank, const Json& text, const std::function<void(const BenchRow&)>& row) {
     if (rank != 0) {
         return;
@@ -286,7 +286,7 @@ std::string BenchRunLead::name_of(unsigned rank) const {
 }
 
 std::string BenchRunLead::words_of_hang() const {
-    // Those that do something else than most are where to look.
+    // Ranks whose activity differs from the majority's are where to look.
     std::map<std::string, std::vector<unsigned>> by_place;
     for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
         by_place[ranks_[rank].at].push_back(rank);
@@ -344,7 +344,7 @@ bool BenchRunLead::gather_evidence(bool interrupted) {
         const auto event = crew_.head.next(until);
         if (event.kind == MeasureEvent::Kind::Interrupted) {
             if (interrupted) {
-                break; // a second time: now
+                break; // a second interrupt: stop now
             }
             interrupted = true;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run, seen from the head: all its ranks from their start to their end, and the evidence of their nodes.
+// One run as the head sees it: all its ranks from start to end, and the counters of their nodes.
 #pragma once
 
 #include "lib/json.h"
@@ -21,16 +21,16 @@ namespace rdma_nccl {
 struct BenchPeer {
     BenchOffer offer;
     unsigned local = 0;
-    std::vector<unsigned> gpus; ///< that its ranks use, by CUDA's numbers in its process; none of `host`
+    std::vector<unsigned> gpus; ///< GPUs that its ranks use, by CUDA's numbers in its process; empty with `host`
     unsigned rails = 0;         ///< HCA ports that rings in host memory can use
 };
 
 enum class RunEnd { Done, Interrupted, TimeLimit };
 
-/// Who leads all runs.
+/// What all runs share.
 struct BenchCrew {
     MeasureHead& head;
-    std::map<unsigned, BenchPeer>& peers; ///< those that are lost leave it
+    std::map<unsigned, BenchPeer>& peers; ///< lost members are removed
     std::vector<std::string>& losses;     ///< "n02 is gone: its process has ended"
 };
 
@@ -41,7 +41,7 @@ public:
     BenchRunLead(BenchCrew crew, const BenchOptions& options, std::vector<BenchPlace> places, BenchRun run, int number,
                  unsigned rings);
 
-    /// Until all ranks have ended and their nodes have told what they moved. `row`: each that comes.
+    /// Returns when all ranks have ended and their nodes have sent their counters. Calls `row` for each result.
     RunEnd carry_out(std::optional<Time> deadline, const std::function<void(const BenchRow&)>& row);
     [[nodiscard]] BenchRun take() { return std::move(run_); }
 
@@ -50,14 +50,14 @@ private:
         BenchPlace place;
         unsigned gpu = 0; ///< CUDA's number
         bool ended = false;
-        bool done = false; ///< it has measured all, and waits for the others
+        bool done = false; ///< it has measured everything and waits for the others
         std::optional<Json> offer;
         std::string at;
     };
     struct Failure {
         unsigned rank = 0;
         std::string words;
-        bool consequence = false; ///< of another rank's
+        bool consequence = false; ///< caused by another rank's failure
     };
 
     void start();
@@ -72,7 +72,7 @@ private:
     void end_all_of(unsigned member, const std::string& words);
     void send_go();
     void fail_rank(unsigned rank, std::string words, bool consequence);
-    /// `interrupted`: before. False if it is so, or has been while it gathered.
+    /// `interrupted`: an interrupt came before. Returns false if one came before or while gathering.
     bool gather_evidence(bool interrupted);
     [[nodiscard]] unsigned gpu_of(const BenchPlace& place) const;
     [[nodiscard]] std::string name_of_member(unsigned member) const;
@@ -86,7 +86,7 @@ private:
     std::vector<Rank> ranks_;
     BenchRun run_;
     int number_;
-    unsigned rings_; ///< of `host`
+    unsigned rings_; ///< with `host`
     std::vector<Failure> failures_;
     std::map<unsigned, NodeEvidence> evidence_; ///< by member
     Time last_news_;
@@ -94,7 +94,7 @@ private:
     std::string hang_;
 };
 
-/// What a rank has to know of the others, behind their offers. Of NCCL: the id of rank 0. Of a ring in host memory: its
+/// Returns what a rank must know of the others, from their offers. NCCL: the id from rank 0. A ring in host memory: its
 /// neighbours.
 Json go_of(bool host, const std::vector<Json>& offers, std::size_t rank);
 

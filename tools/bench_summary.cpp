@@ -13,10 +13,10 @@ namespace rdma_nccl {
 namespace {
 
 constexpr double gigabits = 8;
-/// A and A' differ by more of their mean: what lies between them is no difference of the network.
+/// If A and A' differ by more than this share of their mean, the difference is not one of the network.
 constexpr double greatest_drift = 0.10;
 
-/// The runs of one number of ranks.
+/// The runs with one number of ranks.
 struct Group {
     unsigned ranks = 0;
     std::vector<const BenchRun*> runs;
@@ -38,7 +38,7 @@ std::vector<Group> groups_of(const BenchReport& report) {
     return groups;
 }
 
-/// It was ended before it had a result, by the user or a time limit: that is no failure.
+/// Returns whether the user or a time limit ended the runs before they had a result. That is no failure.
 bool was_cut_off(const BenchReport& report, const Group& group) {
     return !report.ended_early.empty() &&
            std::all_of(group.runs.begin(), group.runs.end(), [](const auto* run) { return run->problem.empty(); });
@@ -56,7 +56,7 @@ std::vector<std::string> operations_of(const Group& group) {
     return names;
 }
 
-/// The greatest size of A, or of what there is.
+/// Returns the largest size of the first run that measured the operation; that is A if A has results.
 std::uint64_t greatest_size(const Group& group, const std::string& operation) {
     for (const auto* run : group.runs) {
         std::uint64_t bytes = 0;
@@ -142,7 +142,7 @@ private:
         }
     }
 
-    /// The mean of A and A'; of one of them where the other did not use RDMA, or was not measured.
+    /// Returns the mean of A and A'. If only one of them was measured, or only one used RDMA, returns that one.
     [[nodiscard]] std::optional<BenchBandwidth> figure_with_rdma(std::optional<BenchBandwidth> first,
                                                                  std::optional<BenchBandwidth> second) const {
         const bool good = first && has_verdict(a_, Verdict::Used);
@@ -159,7 +159,7 @@ private:
         return run != nullptr && run->verdict && run->verdict->verdict == verdict;
     }
 
-    /// Whether the figure is one of RDMA, as the counters of both, A and A', say.
+    /// Returns whether the figure is one of RDMA: the counters of A and A' must confirm it.
     bool judge_rdma() {
         bool good = false;
         bool bad = false;
@@ -202,7 +202,7 @@ private:
         return good && !bad;
     }
 
-    /// Whether B's figure is one without RDMA.
+    /// Returns whether B's figure is one without RDMA.
     bool judge_without() {
         if (b_ == nullptr || b_->rows.empty()) {
             return false;
@@ -249,7 +249,7 @@ std::string BenchLine::verdict() const {
 BenchSummary summarize(const BenchReport& report) {
     BenchSummary summary;
     bool failed = false;
-    std::vector<std::string> operations; // as they were asked for
+    std::vector<std::string> operations; // in the order of the command line
     for (const auto& group : groups_of(report)) {
         const auto measured = operations_of(group);
         failed = failed || (measured.empty() && !was_cut_off(report, group));
@@ -278,7 +278,7 @@ BenchSummary summarize(const BenchReport& report) {
     if (failed) {
         summary.state = BenchState::Critical;
     } else if (!report.ended_early.empty() && summary.state < BenchState::CannotTell) {
-        summary.state = BenchState::CannotTell; // the rest is not known
+        summary.state = BenchState::CannotTell; // the rest is unknown
     }
     constexpr std::array exit_codes{0, 3, 1, 2};
     summary.exit_code = exit_codes.at(static_cast<std::size_t>(summary.state));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runs come to: for each number of ranks the figure with RDMA and without, and whether it is one.
+// The result of the runs: for each number of ranks the figures with and without RDMA, and whether the counters confirm
+// them.
 #pragma once
 
 #include "tools/bench_values.h"
@@ -11,7 +12,7 @@
 
 namespace rdma_nccl {
 
-/// The later the worse.
+/// Ordered from best to worst.
 enum class BenchState { Good, CannotTell, Warning, Critical };
 
 struct BenchBandwidth {
@@ -20,29 +21,29 @@ struct BenchBandwidth {
     friend bool operator==(const BenchBandwidth&, const BenchBandwidth&) = default;
 };
 
-/// An operation over so many ranks, at the greatest size that was measured.
+/// One operation with one number of ranks, at the largest size measured.
 struct BenchLine {
     std::string operation;
     unsigned ranks = 0, nodes = 0;
     std::uint64_t bytes = 0;
-    std::optional<BenchBandwidth> with_rdma;     ///< mean of those of A and A' that used RDMA; of both, if none did
+    std::optional<BenchBandwidth> with_rdma; ///< mean of A and A'; of one, if only that one used RDMA or was measured
     std::optional<BenchBandwidth> without_rdma;  ///< B
     std::optional<BenchBandwidth> no_gpu_direct; ///< C
     std::optional<double> ratio; ///< busbw with RDMA over without; absent unless the counters prove both
     BenchState state = BenchState::Good;
-    std::vector<std::string> notes; ///< the verdict, in words; what is worst first
+    std::vector<std::string> notes; ///< the verdict in words, the worst first
 
-    /// On one line.
+    /// Returns the notes on one line.
     [[nodiscard]] std::string verdict() const;
 };
 
 struct BenchSummary {
     std::vector<BenchLine> lines;
-    BenchState state = BenchState::Good; ///< of the worst line; CannotTell without any
+    BenchState state = BenchState::Good; ///< of the worst line; CannotTell if there is no line
     int exit_code = 0;                   ///< 0 good, 1 warning, 2 critical, 3 cannot tell
 };
 
-/// A figure of a run is only "with RDMA" when the run's own counters say so.
+/// Calls a run's figure "with RDMA" only if that run's own counters confirm it.
 BenchSummary summarize(const BenchReport& report);
 
 } // namespace rdma_nccl

@@ -10,7 +10,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// As nccl-tests print numbers into few columns: two digits behind the point, as long as there is room.
+/// Formats a number for a narrow column as nccl-tests do: two decimals, as long as there is room.
 std::string narrow(double value, std::size_t width) {
     for (const int digits : {2, 1, 0}) {
         auto text = format_text("{:.{}f}", value, digits);
@@ -26,13 +26,13 @@ std::string times_text(const BenchTimes& times) {
                        narrow(times.busbw, 6), times.wrong ? format_text("{}", *times.wrong) : "N/A");
 }
 
-/// Half of what lies between the fastest and the slowest of the repeats, in percent of the median.
+/// Returns half the difference between the slowest and the fastest repeat, in percent of the median.
 std::string spread_text(const BenchTimes& times) {
     constexpr double percent = 100;
     return times.time_us > 0 ? narrow((times.max_us - times.min_us) / 2 / times.time_us * percent, 5) : "-";
 }
 
-/// The spread comes last: the columns before it are where programs that read nccl-tests look for them.
+/// The spread comes last, so that the columns before it stay where programs that read nccl-tests' output expect them.
 std::string row_text(const BenchRow& row) {
     constexpr std::size_t width_of_times = 33;
     return format_text("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}{}{}  {:>5}\n", row.bytes, row.count, row.type, row.redop,
@@ -41,7 +41,7 @@ std::string row_text(const BenchRow& row) {
                        spread_text(row.out_of_place));
 }
 
-/// The last lines of nccl-tests, for one operation.
+/// Returns nccl-tests' last lines for one operation.
 std::string footer_text(const BenchRun& run, const std::string& operation) {
     std::uint64_t wrong = 0;
     bool checked = false;
@@ -104,7 +104,6 @@ std::string figure(const std::optional<BenchBandwidth>& bandwidth, double BenchB
     return bandwidth ? format_text("{:.1f}", (*bandwidth).*which) : "-";
 }
 
-/// Numbers to the right.
 std::string summary_text(const BenchReport& report, const std::vector<BenchLine>& lines) {
     const bool with_c = std::any_of(lines.begin(), lines.end(), [](const auto& line) { return line.no_gpu_direct; });
     std::vector<TableRow> rows = {

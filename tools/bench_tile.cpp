@@ -12,8 +12,8 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Sign, exponent and mantissa of IEEE 754's 16 bits (5, 10) and of bfloat16 (8, 7), for numbers that both hold
-/// exactly, or nearly.
+/// Rounds to IEEE 754's 16 bits (5 bits exponent, 10 mantissa). This and to_bfloat16() (8, 7) only get values that both
+/// types hold exactly, or nearly.
 std::uint16_t to_half(double value) {
     if (value == 0) {
         return 0;
@@ -21,7 +21,7 @@ std::uint16_t to_half(double value) {
     int exponent = 0;
     const double mantissa = std::frexp(value, &exponent); // 0.5 to 1
     const auto bits = static_cast<std::uint16_t>(std::lround((mantissa * 2 - 1) * 1024));
-    return static_cast<std::uint16_t>(((exponent - 1 + 15) << 10) + bits); // a mantissa that rounds up carries over
+    return static_cast<std::uint16_t>(((exponent - 1 + 15) << 10) + bits); // rounding up may carry into the exponent
 }
 
 double from_half(std::uint16_t bits) {
@@ -65,7 +65,7 @@ void encode(std::string_view type, std::span<std::byte> place, double value) {
     } else if (type == "bfloat16") {
         put(place, to_bfloat16(value));
     } else if (place.size() == 1) {
-        put(place, static_cast<std::uint8_t>(value)); // signed or not: they are 0 to 127
+        put(place, static_cast<std::uint8_t>(value)); // signed or not: all values are 0 to 127
     } else if (place.size() == 4) {
         put(place, static_cast<std::uint32_t>(value));
     } else {
@@ -87,18 +87,19 @@ bool is_floating(std::string_view type) {
     return type == "float" || type == "double" || type == "half" || type == "bfloat16";
 }
 
-/// Mantissas of 7, 10, 23 and 52 bits; an average is a product and sums, each of them rounded.
+/// Mantissas have 7, 10, 23 and 52 bits. An average is a product and sums, each of them rounded.
 double tolerance_of(std::string_view type) {
     return type == "bfloat16" ? 0.02 : type == "half" ? 0.004 : 1e-5;
 }
 
-/// What tells elements and ranks from each other, within what all types hold exactly.
+/// A value that differs between elements and between ranks, and that all types hold exactly.
 double distinct_value(unsigned rank, std::uint64_t h) {
     return static_cast<double>((h * 7 + std::uint64_t{rank} * 13) % 101);
 }
 
-/// NCCL divides the sum of whole numbers and drops the rest: what two ranks hold would come to 0 among many. So they
-/// hold as much more as the type has room for in a sum, 9 times this.
+/// NCCL averages integers by dividing their sum and dropping the remainder. With many ranks, the sum of two ranks'
+/// values would give 0. So values are scaled up by this factor, as far as the type has room: the sum is at most 9 times
+/// it.
 double scale_of(const TileSettings& settings) {
     if (settings.redop != "avg" || is_floating(settings.type)) {
         return 1;
@@ -108,9 +109,9 @@ double scale_of(const TileSettings& settings) {
     return small ? std::min(settings.ranks, most_in_8_bits) : settings.ranks;
 }
 
-/// Element h of rank r. What is only moved is never 0, which memory may hold anyway. Of a sum or product two ranks hold
-/// what counts, the others the neutral value: no sum grows with the number of ranks, and each rank is needed for some
-/// element.
+/// Returns element h of a rank. Values that are only moved are never 0, which memory may hold anyway. For a sum or
+/// product, two ranks hold values that matter, and all others the neutral value: so sums do not grow with the number of
+/// ranks, and each rank is needed for some element.
 double value_of(const TileSettings& settings, unsigned rank, std::uint64_t h) {
     if (settings.redop == "max" || settings.redop == "min") {
         return distinct_value(rank, h);
@@ -177,7 +178,7 @@ std::uint64_t count_far(std::string_view type, std::span<const std::byte> expect
     for (std::size_t at = 0; at < values.size(); at += size) {
         const double want = decode(type, expected.subspan(at, size));
         const double have = decode(type, values.subspan(at, size));
-        wrong += std::abs(have - want) <= tolerance_of(type) * want ? 0U : 1U; // not a number is wrong, too
+        wrong += std::abs(have - want) <= tolerance_of(type) * want ? 0U : 1U; // NaN counts as wrong, too
     }
     return wrong;
 }

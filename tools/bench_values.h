@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `rdma-nccl bench` measures, as plain values: collectives over the same ranks with RDMA and without.
+// What `rdma-nccl bench` measures, as plain values: collectives over the same ranks with and without RDMA.
 #pragma once
 
 #include "lib/verdict.h"
@@ -13,12 +13,12 @@
 
 namespace rdma_nccl {
 
-/// One size of one operation: columns as nccl-tests has them (out of place and in place).
+/// One size of one operation, with nccl-tests' columns (either out of place or in place).
 struct BenchTimes {
     double time_us = 0; ///< median of the repeats
     double min_us = 0, max_us = 0;
     double algbw = 0, busbw = 0;        ///< 1e9 bytes/s, of the median; factors as in nccl-tests' PERFORMANCE.md
-    std::optional<std::uint64_t> wrong; ///< values; absent: not checked
+    std::optional<std::uint64_t> wrong; ///< number of wrong values; absent: not checked
 
     friend bool operator==(const BenchTimes&, const BenchTimes&) = default;
 };
@@ -36,34 +36,34 @@ struct BenchRow {
     friend bool operator==(const BenchRow&, const BenchRow&) = default;
 };
 
-/// Runs of one number of ranks. As it is, without RDMA, and as it is again, which shows a drift; where no network is
-/// needed, only the first.
+/// The runs with one number of ranks: as it is; without RDMA; and as it is again, to show drift. If the ranks need no
+/// network, only the first.
 enum class BenchKind { AsItIs, NoRdma, NoGpuDirect, AsItIsAgain };
 
 /// One start of all ranks with one set of variables.
 struct BenchRun {
     std::string name; ///< "A", "B", "C", "A'"
-    std::string what; ///< "as it is", "without RDMA", "RDMA without GPUDirect", "host memory, verbs", ...
+    std::string what; ///< "as it is", "without RDMA", "without GPUDirect", "host memory, verbs", ...
     BenchKind kind = BenchKind::AsItIs;
-    bool rdma_meant = true;                                     ///< RDMA is meant to be used
-    unsigned ranks = 0;                                         ///< GPUs; of --host, nodes x rings
-    std::vector<std::pair<std::string, std::string>> variables; ///< beside those that all runs have
+    bool rdma_meant = true;                                     ///< RDMA should be used
+    unsigned ranks = 0;                                         ///< GPUs; with --host, nodes x rings
+    std::vector<std::pair<std::string, std::string>> variables; ///< in addition to those of all runs
     std::string library;                                        ///< "NCCL 2.28.9 (/usr/lib/...)"
     std::vector<BenchRow> rows;
-    std::optional<StepVerdict> verdict; ///< what the counters say of this very run
+    std::optional<StepVerdict> verdict; ///< from the counters during this run
     std::string problem;                ///< why it has no rows, or not all
-    unsigned nodes = 0;                 ///< that its ranks are on
+    unsigned nodes = 0;                 ///< number of nodes with ranks
 };
 
 struct BenchReport {
-    bool host = false;     ///< without GPUs
-    bool software = false; ///< software RDMA: a functional test only
+    bool host = false;     ///< host memory, without GPUs
+    bool software = false; ///< software RDMA: only a functional test
     std::string started;   ///< ISO 8601
     double seconds = 0;
     std::vector<std::string> nodes;
-    std::vector<std::string> gpus; ///< names of their models, each once
-    std::vector<BenchRun> runs;    ///< in the order of time
-    std::string ended_early;       ///< "interrupted", "time limit"; empty: it was not
+    std::vector<std::string> gpus; ///< model names, each once
+    std::vector<BenchRun> runs;    ///< in chronological order
+    std::string ended_early;       ///< "interrupted", "time limit", or why nothing was measured; empty: not ended early
 };
 
 } // namespace rdma_nccl

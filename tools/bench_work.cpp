@@ -49,7 +49,7 @@ Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint6
     for (std::uint64_t size = first; size <= last && sizes.size() < most_bench_sizes; size *= factor) {
         sizes.push_back(size);
         if (size > last / factor) {
-            break; // the next may be beyond what 64 bits hold
+            break; // the next size may not fit into 64 bits
         }
     }
     return sizes;
@@ -110,7 +110,7 @@ Result<BenchWork> read_work(const Json& json) {
     return std::move(*work);
 }
 
-/// What is not there is null: readers of the output look for it.
+/// Writes null for absent values, because readers of the output expect the keys.
 Json row_json(const BenchRow& row) {
     auto json = written(row);
     (void)json["in_place"];

@@ -23,35 +23,37 @@ struct BenchWork {
     std::string type = "float";       ///< nccl-tests' names
     std::string redop = "sum";
     int root = 0;
-    unsigned iterations = 20; ///< of one batch, whose time is divided by them
-    unsigned warm_up = 5;     ///< for each size
-    unsigned repeats = 3;     ///< batches for each row: the median counts
-    double batch_seconds = 5; ///< a batch that would take longer has fewer iterations
-    bool check = true;        ///< values
+    unsigned iterations = 20; ///< calls in one batch; its time is divided by them
+    unsigned warm_up = 5;     ///< calls before measuring, for each size
+    unsigned repeats = 3;     ///< batches for each row, whose median counts
+    double batch_seconds = 5; ///< seconds; a batch that would take longer has fewer iterations
+    bool check = true;        ///< compare values
     bool out_of_place_only = false;
 
     friend bool operator==(const BenchWork&, const BenchWork&) = default;
 };
 
-/// "8", "512K", "32M", "1G": powers of 1024, as of nccl-tests; nullopt for others, 0, and more than 1024G.
+/// Parses "8", "512K", "32M", "1G": powers of 1024, as in nccl-tests. Returns nullopt for others, 0, and more than
+/// 1024G.
 std::optional<std::uint64_t> parse_bench_size(std::string_view text);
 
-/// From `first` on, each `factor` times the one before, up to `last`. Fails in words when there is none.
+/// Returns the sizes from `first` to `last`, each `factor` times the one before. Fails if `first` > `last` or `factor`
+/// < 2.
 Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint64_t last, unsigned factor);
 
-/// Bytes of a type of nccl-tests' names; nullopt for others.
+/// Returns the bytes of a type by nccl-tests' name; nullopt for others.
 std::optional<unsigned> size_of_type(std::string_view type);
 std::vector<std::string_view> bench_types();
 std::vector<std::string_view> bench_reductions();
 
-/// Median, least and greatest of batches that took so many seconds for each iteration; not empty.
+/// Computes median, minimum and maximum from the batches' seconds per iteration. `seconds` is not empty.
 BenchTimes times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor);
 
-/// As far as an order may ask for it: within the limits of the command line.
+/// Returns whether an order may ask for this work, by the limits of the command line.
 bool can_be_done(const BenchWork& work);
 
 Json work_json(const BenchWork& work);
-/// Fails on what no head of ours sends.
+/// Fails on anything that no head of this version sends.
 Result<BenchWork> read_work(const Json& json);
 
 Json row_json(const BenchRow& row);

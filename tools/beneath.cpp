@@ -87,7 +87,7 @@ Result<UniqueFd> Beneath::open_parent(std::string_view path) const {
 }
 
 Result<bool> Beneath::make_directory(std::string_view path) const {
-    const auto parent = open_parent(std::string(path) + "/name"); // all of `path` is above that
+    const auto parent = open_parent(std::string(path) + "/name"); // creates all of `path`
     if (!parent) {
         return tl::unexpected(parent.error());
     }

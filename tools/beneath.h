@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing a tree below a directory of our own, whatever names and links come: nothing outside can be reached, nothing
-// that is there is followed or overwritten (openat2(2): RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS; Linux 5.6).
+// Writes a tree below one directory, whatever names and links come. Nothing outside can be reached, and no existing
+// link is followed (openat2(2): RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS; Linux 5.6).
 #pragma once
 
 #include "lib/result.h"
@@ -13,20 +13,22 @@ namespace rdma_nccl {
 
 class Beneath {
 public:
-    /// Makes the directory, for its owner alone, or takes an empty one that is this user's. Fails otherwise.
+    /// Creates the directory, accessible only to its owner, or takes an empty one that belongs to this user. Fails
+    /// otherwise.
     static Result<Beneath> create(const std::string& directory);
 
-    /// These take paths from the directory on, "sys/class/net"; what is above is made. Fail with the system's reason.
+    /// These functions take paths relative to the directory, e.g. "sys/class/net", and create missing parents. They
+    /// fail with the system's reason.
     [[nodiscard]] Result<bool> make_directory(std::string_view path) const;
-    /// A file that was there is replaced, not written to; a directory that is empty, too.
+    /// Replaces an existing file or empty directory by a new file; does not write into the old file.
     [[nodiscard]] Result<bool> write_file(std::string_view path, std::string_view content) const;
-    /// A file gives way to an empty directory.
+    /// Creates an empty directory; removes a file of that name first.
     [[nodiscard]] Result<bool> replace_by_directory(std::string_view path) const;
-    /// Nothing happens where there is something already.
+    /// Does nothing if the name exists.
     [[nodiscard]] Result<bool> make_link(std::string_view path, const std::string& target) const;
     [[nodiscard]] bool exists(std::string_view path) const;
 
-    /// Removes what was written, and the directory, if create() made it.
+    /// Removes everything written, and the directory itself if create() made it.
     void remove() const;
 
 private:

@@ -22,9 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t largest_file = std::size_t{1} << 20;
-constexpr unsigned most_links = 40; // as the kernel, path_resolution(7)
+constexpr unsigned most_links = 40; // the kernel's limit, path_resolution(7)
 
-/// Configuration that is not ours may hold what is nobody's business.
+/// Keeps only NCCL's lines: configuration of other software may hold private data.
 std::string only_nccl_lines(std::string_view text) {
     std::string kept;
     for (const auto line : split(text, '\n')) {
@@ -39,12 +39,12 @@ class Copier {
 public:
     Copier(const Root& root, const Beneath& target) : root_(root), source_(root.path()), target_(target) {}
 
-    /// Everything on the way to `path`, and what it names.
+    /// Copies `path`, and the directories and links on the way to it.
     [[nodiscard]] Result<bool> copy(const fs::path& path) {
         if (!path.is_absolute() || path.lexically_normal() != path) {
-            return true; // "..": no path of ours
+            return true; // has "..": this program reads no such path
         }
-        if (source_ == "/" && path.string().starts_with("/proc/")) { // links there are of this process
+        if (source_ == "/" && path.string().starts_with("/proc/")) { // its links belong to this process
             return copy_leaf(path);
         }
         const auto real = copy_way(path.relative_path(), "/", most_links);
@@ -56,12 +56,12 @@ public:
     [[nodiscard]] std::size_t files() const { return files_; }
 
 private:
-    using Way = std::optional<fs::path>; ///< nullopt: it leads nowhere
+    using Way = std::optional<fs::path>; ///< nullopt: the path leads nowhere
 
     static std::string at(const fs::path& path) { return path.relative_path().string(); }
     [[nodiscard]] fs::path from(const fs::path& path) const { return source_ / path.relative_path(); }
 
-    /// Walks `rest` from the real directory `real`; links are made again and followed inside the root.
+    /// Walks `rest` from the real directory `real`. Recreates links and follows them inside the root.
     Result<Way> copy_way(const fs::path& rest, fs::path real, unsigned links) {
         for (auto part = rest.begin(); part != rest.end(); ++part) {
             if (*part == "..") {
@@ -107,7 +107,7 @@ private:
         return true;
     }
 
-    /// A directory that was listed: what reads the copy must find the same names in it.
+    /// Copies the names in a directory that was listed: readers of the copy must find the same ones.
     Result<bool> copy_names(const fs::path& path) {
         auto done = target_.make_directory(at(path));
         std::error_code error;
@@ -134,7 +134,7 @@ private:
     Result<bool> copy_file(const fs::path& path) {
         const auto text = root_.read(path.string(), largest_file);
         if (!text) {
-            // In its place a directory, which cannot be read either.
+            // Put a directory in its place, which cannot be read either.
             auto done = target_.write_file(at(path), "");
             return done ? target_.replace_by_directory(at(path)) : done;
         }
@@ -173,7 +173,7 @@ were there. Of NCCL's configuration files only lines of NCCL_ variables are kept
 hardware addresses in it, and the values of the variables named in explain.txt.
 )";
 
-/// No file of the kernel tells which interface has which IPv4 address.
+/// Lists the IPv4 addresses of each interface, because no kernel file does.
 std::string addresses_text(const Fabric& fabric) {
     std::vector<const Netdev*> netdevs;
     std::transform(fabric.netdevs.begin(), fabric.netdevs.end(), std::back_inserter(netdevs),
@@ -189,7 +189,7 @@ std::string addresses_text(const Fabric& fabric) {
     return text;
 }
 
-/// What is ours in the bundle; written last, in place of whatever a copied tree has there.
+/// Writes the bundle's own files. They are written last and replace files of that name from the copied tree.
 Result<bool> write_own_files(const Beneath& target, const NodePlan& node, const std::string& site_file,
                              const std::string& host) {
     const auto root = Root::open("/");
@@ -203,7 +203,7 @@ Result<bool> write_own_files(const Beneath& target, const NodePlan& node, const 
     }
     const auto machine = Root::open(node.settings.root);
     const auto topology = machine ? export_topology(*machine) : tl::unexpected(machine.error());
-    if (done && topology) { // without hwloc, the copy has no places either
+    if (done && topology) { // without hwloc, the copy has no topology either
         done = target.write_file(topology_file.substr(1), *topology);
     }
     return done;
@@ -229,7 +229,7 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
     auto files = copy_accessed(*root, AccessLog(*log), *target);
     const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());
     if (!own) {
-        target->remove(); // half a machine would be taken for a whole one
+        target->remove(); // a partial copy would be taken for a complete one
         return fail(format_text("{}: {}", printable(directory), own.error().message));
     }
     return files;

@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr unsigned public_file = 0644;
 
-/// The file of expectations, where there is one.
+/// Reads the file of expectations, if there is one.
 Expectations read_expectations(const CheckOptions& options, std::string_view host, CheckResults& results) {
     constexpr std::size_t largest = std::size_t{1} << 20;
     const auto root = Root::open("/");
@@ -60,8 +60,8 @@ Expectations read_expectations(const CheckOptions& options, std::string_view hos
     return std::move(outcome.expectations);
 }
 
-/// What the last check saw, and whether that can be kept at all. A broken file is moved out of the way, so that the
-/// next check finds a good one.
+/// Compares with the state that the last check wrote, and determines whether this check can write its own. Renames a
+/// broken file, so that the next check finds a good one.
 void compare_with_last(const CheckOptions& options, CheckFacts& facts, CheckResults& results) {
     if (options.state.empty()) {
         return;
@@ -77,7 +77,7 @@ void compare_with_last(const CheckOptions& options, CheckFacts& facts, CheckResu
         state = std::nullopt;
     }
     facts.has_state_file = state.has_value();
-    if (!state) { // what cannot be read or moved stays as it is
+    if (!state) { // leave a file that cannot be read or renamed as it is
         results.push_back({.id = "check",
                            .item = "state",
                            .status = CheckStatus::Error,
@@ -88,7 +88,7 @@ void compare_with_last(const CheckOptions& options, CheckFacts& facts, CheckResu
     }
     if (*state) {
         facts.now.drain = (*state)->drain;
-        if ((*state)->boot_id == facts.now.boot_id) { // else counters started anew
+        if ((*state)->boot_id == facts.now.boot_id) { // after a reboot, counters started again
             facts.before = std::move(*state);
         }
     }
@@ -115,7 +115,7 @@ void keep_state(const CheckOptions& options, CheckFacts& facts, NodeStatus statu
     (void)write_state(options, facts);
 }
 
-/// Whether there is no such file, an empty one, or one that starts with `mark`.
+/// Returns whether the file does not exist, is empty, or starts with `mark`.
 bool is_ours(const std::string& path, std::string_view mark) {
     const auto root = Root::open("/");
     const auto start = root ? root->read(path, mark.size()) : tl::unexpected(root.error());
@@ -166,7 +166,7 @@ std::string slurm_name(const CheckOptions& options, const std::string& host) {
     return name.empty() ? host.substr(0, host.find('.')) : name;
 }
 
-/// How long scontrol may take now: what is left of the limit, less a little to say what came of it.
+/// Returns how long scontrol may take now: the rest of the time limit, less a little to report the result.
 std::chrono::milliseconds left_for_slurm(const CheckOptions& options, Clock::time_point start) {
     constexpr std::chrono::milliseconds most(10000);
     constexpr std::chrono::milliseconds to_say_it(250);
@@ -174,7 +174,7 @@ std::chrono::milliseconds left_for_slurm(const CheckOptions& options, Clock::tim
     return std::min(most, std::chrono::floor<std::chrono::milliseconds>(end - Clock::now()));
 }
 
-/// scontrol and one node, in what is left of the time.
+/// Runs scontrol for one node, in the time left.
 struct Slurm {
     const CheckOptions& options;
     Clock::time_point start;
@@ -194,7 +194,7 @@ struct Slurm {
     }
 };
 
-/// Looks once more, as Slurm has no update that compares first, and then tells Slurm.
+/// Runs `command`, but first checks that the node's state is unchanged, because Slurm has no compare-and-update.
 Result<void> tell_slurm(const Slurm& slurm, const SlurmNode& seen, const std::vector<std::string>& command) {
     const auto again = slurm.show();
     if (!again) {
@@ -210,7 +210,7 @@ Result<void> tell_slurm(const Slurm& slurm, const SlurmNode& seen, const std::ve
     return done ? Result<void>() : tl::unexpected(done.error());
 }
 
-/// Keeps what Slurm shows of the drain just made, by which the next check knows it again.
+/// Saves the reason that Slurm shows for the new drain. The next check recognizes the drain by it.
 void keep_drain(const Slurm& slurm, CheckFacts& facts, const std::string& reason) {
     facts.now.drain.clear();
     const auto now = slurm.show();
@@ -230,10 +230,10 @@ void keep_drain(const Slurm& slurm, CheckFacts& facts, const std::string& reason
     }
 }
 
-/// Asks Slurm, decides, and tells it. 0: done, or nothing to do.
+/// Gets the node's state from Slurm, decides, and updates Slurm. Returns 0 on success or if there was nothing to do.
 int act_as_health_check(const CheckOptions& options, const CheckReport& report, CheckFacts& facts, const Slurm& slurm) {
     constexpr std::size_t longest_reason = 180;
-    (void)::setenv("SLURM_TIME_FORMAT", "standard", 1); // the time of a drain always looks the same
+    (void)::setenv("SLURM_TIME_FORMAT", "standard", 1); // so that the time of a drain always has the same format
     const auto status = overall(report.results);
     const auto& node = slurm.node;
     const auto seen = slurm.show();
@@ -273,14 +273,14 @@ int act_as_health_check(const CheckOptions& options, const CheckReport& report, 
     }
     const bool good = status == NodeStatus::Ok || status == NodeStatus::Warning;
     if (good && decision.action == DrainAction::None && !seen->drained) {
-        return 0; // nobody reads each five minutes that all is well
+        return 0; // print nothing: this runs every five minutes
     }
     print_out(format_text("{}: {}: {}: {}{}{}\n", node, name_of(status), word, decision.why, worst.empty() ? "" : "; ",
                           worst));
     return 0;
 }
 
-/// Says it, and gives the exit code of the form.
+/// Prints the report in the chosen form. Returns that form's exit code.
 int print_report(const CheckOptions& options, const CheckReport& report) {
     const auto status = overall(report.results);
     constexpr std::size_t log_line = 400;
@@ -306,7 +306,7 @@ int print_report(const CheckOptions& options, const CheckReport& report) {
     return static_cast<int>(status);
 }
 
-/// All of it, where it may hang.
+/// Does the whole check. May hang.
 int check_here(const CheckOptions& options, const Settings& settings, Clock::time_point start, const StageLog& stage) {
     const auto root = Root::open(settings.root);
     if (!root) {
@@ -341,13 +341,13 @@ int check_here(const CheckOptions& options, const Settings& settings, Clock::tim
     return options.form == CheckForm::Quiet && !written ? exit_cannot_tell : code;
 }
 
-/// What parent and child share: where the child is, and how it ended.
+/// Shared between parent and child: the child's current stage and its exit code.
 struct Shared {
     std::atomic<int> exit_code{-1};
     std::array<char, 64> stage{};
 };
 
-/// The check did not come back: that is what is known of the node.
+/// Reports that the check hangs, and in which stage.
 int report_hang(const CheckOptions& options, const Shared& shared, double seconds) {
     CheckReport report;
     report.host = own_host_name();
@@ -381,7 +381,7 @@ int check_command(const CheckOptions& options) {
     if (page == MAP_FAILED) {
         return check_here(options, *settings, start, [](std::string_view) {});
     }
-    auto* const shared = new (page) Shared(); // lives in the page, which lives as long as this process
+    auto* const shared = new (page) Shared(); // constructed in the page, which lives as long as this process
     const pid_t parent = ::getpid();
     auto child = Child::start([&] {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);

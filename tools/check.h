@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `rdma-nccl check`: is this node ready for RDMA. Inspects, judges, prints; where asked, acts on what came out.
+// `rdma-nccl check`: is this node ready for RDMA? Inspects, judges and prints; on request it also acts on the result.
 #pragma once
 
 #include "lib/settings.h"
@@ -15,9 +15,10 @@ enum class CheckForm {
     Text,
     Json,
     Nagios,
-    Prolog, ///< one line when critical, and exit 1 then; else nothing, and 0; only what is expected makes it critical
-    Health, ///< as HealthCheckProgram: drains and undrains; as of Prolog
-    Quiet,  ///< nothing on stdout: only files are written
+    Prolog, ///< prints a line and exits with 1 if critical, else prints nothing and exits with 0; only what the site
+            ///< expects is critical
+    Health, ///< HealthCheckProgram: drains and undrains; judges like Prolog
+    Quiet,  ///< prints nothing, only writes files
 };
 
 struct CheckOptions {
@@ -30,13 +31,13 @@ struct CheckOptions {
     CheckForm form = CheckForm::Text;
     bool all = false;
     bool dry_run = false;
-    unsigned after = 2;    ///< critical checks in a row until the node is drained: one bad look is none
-    unsigned limit_s = 20; ///< for all of it; slurmd kills a HealthCheckProgram after 60 s
-    std::string node;      ///< Slurm's name of this node; empty: SLURMD_NODENAME, or the host's
+    unsigned after = 2;    ///< critical checks in a row before the node is drained; one bad reading is not enough
+    unsigned limit_s = 20; ///< for the whole check; slurmd kills a HealthCheckProgram after 60 s
+    std::string node;      ///< Slurm's name of this node; empty: SLURMD_NODENAME, or the host name
 };
 
-/// 0 good, 1 warnings, 2 critical, 3 cannot tell; of Prolog 0 and 1; of Health 0, 3 when Slurm could not be asked or
-/// told; of Quiet 0, 3 when a file could not be written.
+/// Returns the exit code: 0 good, 1 warnings, 2 critical, 3 cannot tell. Prolog: 0 or 1. Health: 0, or 3 if Slurm could
+/// not be asked or updated. Quiet: 0, or 3 if a file could not be written.
 int check_command(const CheckOptions& options);
 
 } // namespace rdma_nccl

@@ -17,7 +17,7 @@ struct CheckLine {
     bool health = false;
 };
 
-constexpr const char* health_state = "/var/lib/rdma-nccl/health.json"; // a drained node is rebooted
+constexpr const char* health_state = "/var/lib/rdma-nccl/health.json"; // survives the reboot of a drained node
 
 CheckOptions options_of(CheckLine& line) {
     auto& options = line.options;

@@ -10,15 +10,15 @@ namespace rdma_nccl {
 
 namespace {
 
-/// "State=IDLE+DRAIN+DYNAMIC_NORM".
+/// `states`: e.g. "IDLE+DRAIN+DYNAMIC_NORM".
 bool has_state(std::string_view states, std::string_view wanted) {
     const auto parts = split(states, '+');
     return std::any_of(parts.begin(), parts.end(), [wanted](std::string_view part) {
-        return part.substr(0, part.find_first_of("*~#!%$@^-")) == wanted; // marks of scontrol(1), "NODE STATE CODES"
+        return part.substr(0, part.find_first_of("*~#!%$@^-")) == wanted; // flags of scontrol(1), "NODE STATE CODES"
     });
 }
 
-/// Without the fields that follow a reason: "... [root@2026-11-22T05:55:00] Comment=...".
+/// Cuts off the fields after a reason: "... [root@2026-11-22T05:55:00] Comment=...".
 std::string_view only_reason(std::string_view text) {
     for (auto end = text.find("] "); end != std::string_view::npos; end = text.find("] ", end + 1)) {
         const auto word = text.find_first_of(" =", end + 2);
@@ -99,10 +99,10 @@ std::string undrain_advice(std::string_view node) {
 std::string drain_reason(std::string_view worst) {
     constexpr std::size_t most = 200;
     auto text = std::string(drain_prefix) + printable(worst, most);
-    // Slurm's reason ends at nothing, but its own files are lines of words; brackets hold who and when.
+    // Slurm accepts any reason, but its own files consist of lines of words, and brackets hold the user and time.
     std::replace_if(
         text.begin(), text.end(), [](char c) { return c == '"' || c == '\'' || c == '[' || c == ']'; }, ' ');
-    return std::string(trim(text)); // as Slurm's is read
+    return std::string(trim(text)); // as when reading it back
 }
 
 std::vector<std::string> show_command(const std::string& scontrol, const std::string& node) {

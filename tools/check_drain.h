@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// As Slurm's HealthCheckProgram, whose exit code nobody reads: the program drains the node itself. Only what is ours is
-// undone: a drain whose reason, with who gave it and when, is the one that the state file keeps.
+// Drains the node when run as Slurm's HealthCheckProgram, because Slurm ignores its exit code. It undoes only its own
+// drains: the reason, with user and time, must be the one in the state file.
 #pragma once
 
 #include "lib/result.h"
@@ -14,20 +14,20 @@
 
 namespace rdma_nccl {
 
-inline constexpr std::string_view drain_prefix = "rdma-nccl-7c1e: "; ///< nobody types that
+inline constexpr std::string_view drain_prefix = "rdma-nccl-7c1e: "; ///< a prefix that nobody types
 
-/// What Slurm says of the node.
+/// A node's state as Slurm shows it.
 struct SlurmNode {
     std::string name;
-    bool drained = false; ///< DRAIN is among its states, or its next ones
+    bool drained = false; ///< DRAIN is among its current or next states
     bool down = false;
-    std::string reason; ///< without who and when
-    std::string shown;  ///< with both, "... [root@2026-11-22T05:55:00]"; empty: Slurm does not tell them
+    std::string reason; ///< without user and time
+    std::string shown;  ///< with user and time, "... [root@2026-11-22T05:55:00]"; empty: Slurm does not show them
 
     bool operator==(const SlurmNode&) const = default;
 };
 
-/// A line of `scontrol --oneliner show node`; nullopt: it is none.
+/// Parses a line of `scontrol --oneliner show node`. Returns nullopt for other text.
 std::optional<SlurmNode> parse_slurm_node(std::string_view text);
 
 enum class DrainAction { None, Drain, Undrain };
@@ -37,22 +37,22 @@ struct DrainDecision {
     std::string why; ///< "it is drained by others (reason: ...)"
 };
 
-/// `own`: the drain that the state file keeps, as `shown`, or empty; `critical_in_a_row`: with this one; `after`: how
-/// many it takes to drain.
+/// `own`: the drain in the state file, in the form of `shown`, or empty. `critical_in_a_row` includes this check.
+/// `after`: how many of them drain the node.
 DrainDecision decide_drain(NodeStatus status, const SlurmNode& node, std::string_view own, unsigned critical_in_a_row,
                            unsigned after);
 
-/// "scontrol update NodeName=n01 State=UNDRAIN", for a person.
+/// Returns "scontrol update NodeName=n01 State=UNDRAIN", as advice to the user.
 std::string undrain_advice(std::string_view node);
 
-/// A reason that fits on Slurm's line: one line, no quotes, `drain_prefix` first.
+/// Returns a reason for Slurm: one line, no quotes, starts with `drain_prefix`.
 std::string drain_reason(std::string_view worst);
 
-/// Starts `command` (no shell; the first word an absolute path or looked up in PATH and Slurm's usual places), waits at
-/// most `limit`, and gives back what it wrote. Fails when it cannot be started, ends badly, or does not end.
+/// Runs `command` without a shell and returns its output. The first word is an absolute path, or is searched for in
+/// PATH and Slurm's usual directories. Fails if it cannot be started, exits with an error, or runs longer than `limit`.
 Result<std::string> run_scontrol(const std::vector<std::string>& command, std::chrono::milliseconds limit);
 
-/// The words to ask and to act with; `scontrol` empty: found by PATH.
+/// The commands to query and to update the node. An empty `scontrol` is searched for in PATH.
 std::vector<std::string> show_command(const std::string& scontrol, const std::string& node);
 std::vector<std::string> update_command(const std::string& scontrol, const std::string& node, DrainAction action,
                                         const std::string& reason);

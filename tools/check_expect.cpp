@@ -28,7 +28,7 @@ Problem set_number(std::optional<Number>& target, std::string_view text, Number 
     return std::nullopt;
 }
 
-/// "32" or "2.5".
+/// Parses "32" or "2.5".
 std::optional<double> parse_decimal(std::string_view text) {
     double value = 0;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
@@ -151,7 +151,7 @@ Problem assign(Expectations& expectations, std::string_view line) {
     return std::nullopt;
 }
 
-/// "[gpu[01-04],login]"; nullopt: no list of nodes.
+/// Matches `host` against a header such as "[gpu[01-04],login]". Returns nullopt if it is not a list of nodes.
 std::optional<bool> names_host(std::string_view head, std::string_view host) {
     const auto inner = trim(head.substr(1, head.size() - 2));
     if (inner == "*") {
@@ -208,7 +208,7 @@ ExpectationsOutcome parse_expectations(std::string_view text, std::string_view p
             problem = named ? Problem() : Problem("expected a list of nodes, as [gpu[01-64],login]");
             here = named.value_or(false);
         } else if (!line.empty()) {
-            Expectations elsewhere; // a faulty line is said on all nodes
+            Expectations elsewhere; // report a faulty line on all nodes
             problem = assign(here ? outcome.expectations : elsewhere, line);
         }
         if (problem && outcome.faults.size() < most_faults) {

@@ -24,7 +24,8 @@ std::optional<Number> read_value(const Root& root, const std::string& path) {
     return text ? parse_number<Number>(*text) : std::nullopt;
 }
 
-/// "flags : fpu ... hypervisor ..." of the first CPU; Arm's kernels say nothing there, its firmware does.
+/// Looks for the flag "hypervisor" of the first CPU ("flags : fpu ... hypervisor ..."). Arm kernels do not show it, but
+/// their firmware names the hypervisor.
 bool is_virtual_machine(const Root& root) {
     constexpr std::size_t first_cpu = 8192;
     const auto text = root.read("/proc/cpuinfo", first_cpu).value_or("");
@@ -66,7 +67,7 @@ void inspect_kernel(const Root& root, CheckFacts& facts) {
             kernel.modules.insert(name);
         }
     }
-    // One that is built in need not be there.
+    // A built-in module may be missing in /sys/module.
     if (root.exists("/sys/class/infiniband_verbs/abi_version")) {
         kernel.modules.insert("ib_uverbs");
     }
@@ -99,8 +100,8 @@ std::optional<unsigned> parse_link_width(std::string_view text) {
 
 namespace {
 
-constexpr std::size_t header_size = 64;  ///< of a PCI function's configuration space, that users see
-constexpr std::size_t legacy_size = 256; ///< and root; PCI Express has more behind it
+constexpr std::size_t header_size = 64;  ///< of a PCI function's configuration space; all that users can read
+constexpr std::size_t legacy_size = 256; ///< root can read this much; PCI Express has more after it
 
 unsigned byte_at(std::string_view bytes, std::size_t offset) {
     return offset < bytes.size() ? static_cast<unsigned char>(bytes[offset]) : 0;
@@ -110,11 +111,11 @@ unsigned word_at(std::string_view bytes, std::size_t offset) {
     return byte_at(bytes, offset) | byte_at(bytes, offset + 1) << 8U;
 }
 
-/// Where the PCI Express capability is; 0: nowhere.
+/// Returns the offset of the PCI Express capability, or 0.
 std::size_t express_capability(std::string_view bytes) {
     constexpr unsigned pci_express = 0x10;
     constexpr std::size_t pointer = 0x34;
-    constexpr int most = 48; // four bytes each: a list that is longer runs in a circle
+    constexpr int most = 48; // four bytes each; a longer list is circular
     std::size_t offset = byte_at(bytes, pointer) & 0xfcU;
     for (int i = 0; i < most && offset >= header_size && offset + 4 <= bytes.size(); ++i) {
         if (byte_at(bytes, offset) == pci_express) {
@@ -125,7 +126,7 @@ std::size_t express_capability(std::string_view bytes) {
     return 0;
 }
 
-/// Where an extended capability is; 0: nowhere.
+/// Returns the offset of an extended capability, or 0.
 std::size_t extended_capability(std::string_view bytes, unsigned wanted) {
     constexpr int most = (4096 - 256) / 8;
     std::size_t offset = legacy_size;
@@ -169,7 +170,7 @@ PciFunction read_function(const Root& root, const std::string& path) {
     function.max_speed = parse_link_speed(read("max_link_speed"));
     function.iommu_type = read("iommu_group/type");
     auto config = root.read(path + "/config", whole_config).value_or("");
-    // read() takes white space from the end, which here may be registers: what counts is how much a user gets.
+    // read() strips trailing white space, which here may be registers. Restore the size that this user can read.
     config.resize(config.size() > legacy_size   ? whole_config
                   : config.size() > header_size ? legacy_size
                                                 : config.size());
@@ -185,7 +186,7 @@ void add_with_bridges(const Root& root, const std::string& path, CheckFacts& fac
     while (is_pci_address(base_name(way))) {
         const std::string address(base_name(way));
         if (facts.pci.contains(address)) {
-            return; // and what is above
+            return; // so are the bridges above it
         }
         facts.pci.emplace(address, read_function(root, std::string(way)));
         way = way.substr(0, way.rfind('/'));
@@ -205,14 +206,14 @@ void inspect_pci(const Root& root, CheckFacts& facts) {
 
 namespace {
 
-/// Of `all` and the interface the greater.
+/// Returns the greater value of `all` and the interface.
 std::optional<unsigned> read_sysctl(const Root& root, const std::string& netdev, const char* name) {
     const auto own = read_value(root, format_text("/proc/sys/net/ipv4/conf/{}/{}", netdev, name));
     const auto all = read_value(root, format_text("/proc/sys/net/ipv4/conf/all/{}", name));
     return own && all ? std::optional(std::max(*own, *all)) : own;
 }
 
-/// OFED: /sys/class/net/IF/ecn/roce_np/enable/0 ... 7, and roce_rp.
+/// Reads OFED's /sys/class/net/IF/ecn/roce_np/enable/0 ... 7, and roce_rp.
 std::optional<bool> read_ecn(const Root& root, const std::string& netdev) {
     constexpr unsigned priorities = 8;
     std::optional<bool> on;
@@ -228,7 +229,7 @@ std::optional<bool> read_ecn(const Root& root, const std::string& netdev) {
     return on;
 }
 
-/// OFED: "Global tclass=106".
+/// Reads OFED's "Global tclass=106".
 std::optional<unsigned> read_traffic_class(const Root& root, const JudgedPort& port) {
     const auto text = root.read(
         format_text("/sys/class/infiniband/{}/tc/{}/traffic_class", port.hca.name, port.port.number), short_file);
@@ -265,7 +266,7 @@ constexpr std::array port_counters = {
     "counters/symbol_error",
     "counters/link_error_recovery",
     "counters/link_downed",
-    "hw_counters/link_downed", // rxe's, which has no counters/
+    "hw_counters/link_downed", // of rxe, which has no counters/
     "counters/port_rcv_errors",
     "counters/local_link_integrity_errors",
     "counters/excessive_buffer_overrun_errors",
@@ -275,7 +276,7 @@ constexpr std::array port_counters = {
     "hw_counters/out_of_sequence",
 };
 
-/// Words of four bytes on every link layer (kernel Documentation/ABI/stable/sysfs-class-infiniband).
+/// The counters are in words of four bytes on all link layers (kernel Documentation/ABI/stable/sysfs-class-infiniband).
 void read_bytes(const Root& root, const JudgedPort& port, Counts& counts) {
     constexpr std::uint64_t word = 4;
     for (const auto& [file, name] :
@@ -287,7 +288,7 @@ void read_bytes(const Root& root, const JudgedPort& port, Counts& counts) {
 }
 
 void read_pkeys(const Root& root, const std::string& directory, std::vector<unsigned>& keys) {
-    constexpr std::size_t most = 128; // tables have that many slots at most
+    constexpr std::size_t most = 128; // the most slots that a table has
     const auto names = root.list(directory).value_or(std::vector<std::string>{});
     for (std::size_t i = 0; i < names.size() && i < most; ++i) {
         const auto text = root.read(format_text("{}/{}", directory, names[i]), short_file).value_or("");
@@ -304,7 +305,7 @@ void read_pkeys(const Root& root, const std::string& directory, std::vector<unsi
 void inspect_counts(const Root& root, CheckFacts& facts) {
     facts.now.boot_id = root.read("/proc/sys/kernel/random/boot_id", short_file).value_or("");
     for (const auto& port :
-         ports_of(facts)) { // those that are down, too: their counters tell it when they are up again
+         ports_of(facts)) { // include ports that are down: their counters show it after they are up again
         if (!port.hca.answers) {
             continue;
         }
@@ -332,8 +333,8 @@ void inspect_counts(const Root& root, CheckFacts& facts) {
 
 namespace {
 
-/// Two looks, as one that answers at the second was busy (a reset, new firmware) and does not hang. Where not even the
-/// first came to its end, there is no time for a second.
+/// Asks silent HCAs a second time: one that answers then was only busy (a reset, new firmware) and does not hang. If
+/// the first round did not finish, there is no time for a second.
 HcaAnswers ask_twice(const Root& root) {
     constexpr std::chrono::milliseconds patience(2000);
     auto first = ask_hcas(root, patience).value_or(HcaAnswers());

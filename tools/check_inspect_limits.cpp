@@ -29,8 +29,9 @@ namespace {
 
 constexpr std::size_t limits_size = 8192;
 
-/// By its real user, the first of "Uid:  0  0  0  0" (proc_pid_status(5)). A user may start a set-user-ID program under
-/// any name; its effective user is 0, and root owns its files in /proc.
+/// Checks the real user, the first number of "Uid:  0  0  0  0" (proc_pid_status(5)). The effective user does not
+/// suffice: a user may start a set-user-ID program under any name; its effective user is 0, and root owns its files in
+/// /proc.
 bool is_started_by_root(const Root& root, std::string_view process) {
     const auto text = root.read(format_text("/proc/{}/status", process)).value_or("");
     for (const auto line : split(text, '\n')) {
@@ -79,7 +80,7 @@ struct Shm {
     std::uint64_t mib = 0;
 };
 
-/// In a child: a file system that hangs must not take us with it.
+/// Runs statvfs() in a child, because the file system may hang.
 void inspect_shm(LimitFacts& facts) {
     constexpr std::chrono::milliseconds limit(1000);
     void* const shared = ::mmap(nullptr, sizeof(Shm), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

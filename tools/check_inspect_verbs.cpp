@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libibverbs as a program in this place would find it, its container included: loaded, asked for its devices, and one
-// of them whether it takes DMA-BUF. ibv_get_device_list() loads the providers and opens no device. All of it in a child
-// with a limit: providers run code of their own, and drivers may hang.
+// Inspects libibverbs as another program here, in the same container, would find it: loads it, lists its devices, and
+// tests whether one of them supports DMA-BUF. ibv_get_device_list() loads the providers but opens no device. All of it
+// runs in a child with a time limit, because providers run their own code and drivers may hang.
 #include "lib/child.h"
 #include "lib/format.h"
 #include "lib/text.h"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t most_output = 64 << 10;
 
-// Of libibverbs' interface (verbs.h), opaque here.
+// Types of libibverbs (verbs.h), opaque here.
 struct Device;
 struct Context;
 struct Domain;
@@ -32,7 +32,7 @@ struct Region;
 template<typename Function>
 Function symbol(void* library, const char* name) {
     Function function = nullptr;
-    // POSIX's own way to a function pointer (dlsym, RATIONALE).
+    // POSIX defines this way to get a function pointer (dlsym, RATIONALE).
     *reinterpret_cast<void**>(&function) =
         ::dlsym(library, name); // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
     return function;
@@ -43,8 +43,8 @@ void say(int output, std::string_view word, std::string_view text) {
     [[maybe_unused]] const auto written = ::write(output, line.data(), line.size());
 }
 
-/// As NCCL asks (wrap_direct_ibv_reg_dmabuf_mr, net_ib.cc): a file that is none is refused as such by who knows
-/// DMA-BUF.
+/// Tests for DMA-BUF as NCCL does (wrap_direct_ibv_reg_dmabuf_mr, net_ib.cc): a driver that supports it reports an
+/// invalid file descriptor instead of "not supported".
 void ask_dmabuf(void* library, Device* device, const std::string& name, int output) {
     auto* const open = symbol<Context* (*)(Device*)>(library, "ibv_open_device");
     auto* const allocate = symbol<Domain* (*)(Context*)>(library, "ibv_alloc_pd");
@@ -59,15 +59,15 @@ void ask_dmabuf(void* library, Device* device, const std::string& name, int outp
         return;
     }
     say(output, "dmabuf-device", name);
-    errno = EOPNOTSUPP; // a library before 1.12 has no such function
+    errno = EOPNOTSUPP; // for libraries before 1.12, which lack the function
     if (reg != nullptr) {
         (void)reg(domain, 0, 0, 0, -1, 0);
     }
     say(output, "dmabuf", errno != EOPNOTSUPP && errno != EPROTONOSUPPORT ? "yes" : "no");
-    // Nothing is closed: the child ends, and the kernel does it.
+    // Nothing is closed: the kernel does it when the child ends.
 }
 
-/// The child's work. `wanted`: the HCA to ask for DMA-BUF.
+/// Runs in the child. `wanted`: the HCA to test for DMA-BUF.
 void ask(const std::string& wanted, int output) {
     void* const library = ::dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
@@ -102,7 +102,7 @@ struct Pipe {
     UniqueFd reader, writer;
 };
 
-/// Large enough for all that the child says, so that it never waits for us.
+/// Holds all that the child writes, so that the child never blocks on the parent.
 std::optional<Pipe> make_pipe() {
     std::array<int, 2> ends{-1, -1};
     if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
@@ -139,7 +139,7 @@ void take(std::string_view answers, VerbsFacts& verbs) {
     }
 }
 
-/// The lines that name a provider that could not be loaded, of those that libibverbs writes.
+/// Keeps libibverbs' warnings, which name providers that could not be loaded.
 std::string only_warnings(std::string_view text) {
     std::string kept;
     for (const auto line : split(text, '\n')) {
@@ -156,7 +156,7 @@ void inspect_verbs(CheckFacts& facts) {
     constexpr std::chrono::milliseconds limit(1500);
     auto& verbs = facts.verbs;
     verbs.asked = true;
-    std::string wanted; // only where somebody wants to know: GPUDirect
+    std::string wanted; // set only on nodes with GPUs, which use it for GPUDirect
     for (const auto* const hca : used_hcas_of(facts)) {
         if (wanted.empty() && !facts.fabric.gpus.empty() && hca->device_access == DeviceAccess::Open) {
             wanted = hca->name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judgements: pure functions of what was read and what is expected, a file for each group of checks.
+// The judgements: pure functions of the facts and expectations, with a file for each group of checks.
 #pragma once
 
 #include "tools/check_expect.h"
@@ -19,35 +19,36 @@ CheckResults judge_gpus(const CheckFacts& facts, const Expectations& expected); 
 CheckResults judge_pcie(const CheckFacts& facts, const Expectations& expected);     ///< pcie.*
 CheckResults judge_isolation(const CheckFacts& facts);                              ///< pci.acs, iommu
 
-/// All of them, without those that the site ignores.
+/// Does all checks except those that the site ignores.
 CheckResults judge_node(const CheckFacts& facts, const Expectations& expected);
 
-/// For whoever takes the node from its users (drains): what fails without an expectation of the site warns. A node
-/// whose jobs bring all libraries along in containers lacks them rightly, and an HCA may be there that nobody uses.
+/// Turns each failure without an expectation of the site into a warning. Used where a failure takes the node from its
+/// users (drains it): a node may lack libraries because its jobs bring them in containers, and it may have an HCA that
+/// nobody uses.
 void warn_of_the_unexpected(CheckResults& results, const Expectations& expected);
 
-/// A number of things against `expected`. Fewer fail, with what to do about `missing`; `key` is that of the
-/// expectation.
+/// Compares a number of things with `expected`. If there are fewer, the check fails, and `missing` says what to do.
+/// `key` is the key of the expectation.
 void judge_number(CheckResult& result, std::size_t found, unsigned expected, std::string_view key, std::string missing);
 
-/// Whether the node has GPUs that would use RDMA.
+/// Returns whether the node has GPUs, which would use RDMA.
 bool is_gpu_node(const CheckFacts& facts);
 
-/// A port of the fabric, with what was decided on it.
+/// A port of the fabric, with the decision about it.
 struct JudgedPort {
     const Hca& hca;
     const Port& port;
     const PortChoice& choice;
     [[nodiscard]] std::string name() const { return port_name(hca.name, port.number); }
-    /// Of the port, in sysfs.
+    /// Returns the path of a file of the port in sysfs.
     [[nodiscard]] std::string file(std::string_view file_name) const;
     [[nodiscard]] bool is_roce() const { return port.link_layer == LinkLayer::Ethernet; }
 };
 std::vector<JudgedPort> ports_of(const CheckFacts& facts);
 std::vector<JudgedPort> used_ports_of(const CheckFacts& facts);
-/// Their HCAs, each once.
+/// Returns the HCAs of the used ports, each once.
 std::vector<const Hca*> used_hcas_of(const CheckFacts& facts);
-/// The interface of a port's GID in use; nullptr when there is none.
+/// Returns the interface of the GID that the port uses; nullptr if there is none.
 const Netdev* netdev_of(const CheckFacts& facts, const JudgedPort& port);
 
 } // namespace rdma_nccl

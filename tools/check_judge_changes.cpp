@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened since the last check. Counters are never judged by themselves: they start at no known time.
+// Judges changes since the last check. Absolute counters are never judged, because it is unknown when they started.
 #include "lib/format.h"
 #include "tools/check_judge.h"
 
@@ -11,8 +11,8 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Damaged on the wire or at the port, whatever the load (InfiniBand Architecture Specification, PortCounters; of RoCE:
-/// packets whose checksum is wrong).
+/// Damage on the wire or at the port, whatever the load (InfiniBand Architecture Specification, PortCounters; on RoCE,
+/// packets with a wrong checksum).
 constexpr std::array<std::string_view, 6> link_errors = {"symbol_error",
                                                          "link_error_recovery",
                                                          "port_rcv_errors",
@@ -26,7 +26,8 @@ struct Change {
     bool known = false;
 };
 
-/// The greatest growth among `names` of an item. A counter that went back was reset: nothing can be said.
+/// Returns the largest increase among the counters `names` of an item. A counter that decreased was reset and does not
+/// count.
 Change growth(const CheckFacts& facts, const std::string& item, std::span<const std::string_view> names) {
     Change change;
     for (const std::string_view name : names) {
@@ -120,7 +121,7 @@ CheckResults judge_changes(const CheckFacts& facts, const Expectations& expected
             const auto carrier = growth(facts, netdev->name, "carrier_changes");
             down = carrier.count > 0 ? carrier : down;
         }
-        if (port.choice.used() || down.count > 0) { // one that has just gone down is not used
+        if (port.choice.used() || down.count > 0) { // a port that has just gone down is not used
             results.push_back(judge(facts, flaps, port.name(), down, 0, evidence));
         }
         if (!port.choice.used()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is all there that a program needs to open an HCA: devices, drivers, modules, device files, libraries.
+// Judges whether all is there that a program needs to open an HCA: devices, drivers, modules, device files, libraries.
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/check_judge.h"
@@ -29,7 +29,7 @@ CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
     return result;
 }
 
-/// A directory that exists and cannot be read is no node without RDMA.
+/// Reports a class directory that exists but cannot be read, so that the node does not pass as one without RDMA.
 void add_unreadable(const CheckFacts& facts, CheckResults& results) {
     for (const auto& problem : facts.fabric.problems) {
         if (problem.starts_with(class_directory)) {
@@ -86,7 +86,7 @@ void add_firmware(const CheckFacts& facts, CheckResults& results) {
     }
 }
 
-/// ib_uverbs makes the device files that NCCL opens; rdma_ucm serves programs that connect by addresses.
+/// ib_uverbs creates the device files that NCCL opens; rdma_ucm serves programs that connect by address.
 void add_modules(const CheckFacts& facts, CheckResults& results) {
     struct Module {
         const char* name;
@@ -112,7 +112,7 @@ void add_modules(const CheckFacts& facts, CheckResults& results) {
     }
 }
 
-/// A container may be given some of the HCAs; none at all is no way to work.
+/// A container may have only some of the HCAs, but needs at least one.
 bool has_an_open_hca(const CheckFacts& facts) {
     return std::any_of(facts.fabric.hcas.begin(), facts.fabric.hcas.end(),
                        [](const Hca& hca) { return hca.device_access == DeviceAccess::Open; });
@@ -145,7 +145,6 @@ CheckResult judge_device_file(const CheckFacts& facts, const Hca& hca) {
     return result;
 }
 
-/// Whoever has no HCA needs nothing of all this.
 bool has_hcas(const CheckFacts& facts) {
     return !facts.fabric.hcas.empty();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What RoCE needs of its interfaces: MTU, ECN and traffic class, and IP settings where several share a network.
+// Judges what RoCE needs of its interfaces: MTU, ECN, traffic class, and IP settings if several share a network.
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/check_judge.h"
@@ -13,7 +13,7 @@ namespace {
 
 using NetdevsByName = std::map<std::string, std::pair<const Netdev*, std::string>>; ///< with the port that uses it
 
-/// Of the used RoCE ports that are hardware.
+/// Returns the interfaces of the used RoCE ports.
 NetdevsByName roce_netdevs(const CheckFacts& facts) {
     NetdevsByName netdevs;
     for (const auto& port : used_ports_of(facts)) {
@@ -25,9 +25,9 @@ NetdevsByName roce_netdevs(const CheckFacts& facts) {
     return netdevs;
 }
 
-/// The RDMA MTU is the greatest of 256 ... 4096 that fits with the headers (iboe_get_mtu, rdma/ib_addr.h).
+/// Returns the RDMA MTU: the largest of 256 ... 4096 that fits with the headers (iboe_get_mtu, rdma/ib_addr.h).
 unsigned rdma_mtu(unsigned mtu) {
-    constexpr unsigned headers = 40 + 8 + 12 + 4 + 28 + 4; // GRH, UDP, BTH, XRC, AtomicETH, ICRC: as there
+    constexpr unsigned headers = 40 + 8 + 12 + 4 + 28 + 4; // GRH, UDP, BTH, XRC, AtomicETH, ICRC, as in iboe_get_mtu
     unsigned fit = 0;
     for (unsigned size = 256; size <= 4096; size *= 2) {
         fit = mtu >= size + headers ? size : fit;
@@ -82,7 +82,7 @@ void add_quality(const CheckFacts& facts, const Expectations& expected, CheckRes
         static const RoceQuality none;
         const auto found = facts.quality.find(entry.second);
         const auto& quality = found == facts.quality.end() ? none : found->second;
-        if (quality.ecn) { // reported, not judged: it is the network that needs it, or not
+        if (quality.ecn) { // reported, but not judged: whether it is needed depends on the network
             results.push_back({.id = "roce.ecn",
                                .item = name,
                                .message = *quality.ecn ? "is on" : "is off for some or all priorities",
@@ -112,7 +112,7 @@ void add_quality(const CheckFacts& facts, const Expectations& expected, CheckRes
     }
 }
 
-/// The used interfaces that have an address in one network with another of them.
+/// Returns the used interfaces that share an IPv4 network with another used one.
 std::vector<std::string> sharing_a_network(const CheckFacts& facts) {
     std::map<std::string, std::set<std::string>> networks;
     for (const auto& [name, entry] : roce_netdevs(facts)) {
@@ -133,8 +133,8 @@ std::vector<std::string> sharing_a_network(const CheckFacts& facts) {
     return {names.begin(), names.end()};
 }
 
-/// With several interfaces in one network, a host answers for any address on any of them, unless it is told otherwise:
-/// peers then send to the wrong port (kernel Documentation/networking/ip-sysctl.rst, arp_ignore, arp_announce).
+/// By default, a host with several interfaces in one network answers for any of its addresses on any of them. Peers
+/// then send to the wrong port (kernel Documentation/networking/ip-sysctl.rst, arp_ignore, arp_announce).
 CheckResult judge_arp(const std::string& name, const NetdevSysctls& sysctls) {
     CheckResult result{
         .id = "arp", .item = name, .evidence = format_text("/proc/sys/net/ipv4/conf/{}/arp_ignore", name)};
@@ -153,8 +153,8 @@ CheckResult judge_arp(const std::string& name, const NetdevSysctls& sysctls) {
     return result;
 }
 
-/// Strict (1): a packet that came in where the answer would not go out is dropped; with one network on two interfaces
-/// that is each second one.
+/// Strict mode (1) drops a packet if the answer would go out of another interface. With two interfaces in one network,
+/// that is every second packet.
 CheckResult judge_rp_filter(const std::string& name, const NetdevSysctls& sysctls) {
     CheckResult result{
         .id = "rp_filter", .item = name, .evidence = format_text("/proc/sys/net/ipv4/conf/{}/rp_filter", name)};

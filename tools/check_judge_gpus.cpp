@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPUs, and what GPUDirect RDMA needs.
+// Judges GPUs, and what GPUDirect RDMA needs.
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/check_judge.h"
@@ -70,7 +70,7 @@ bool at_least(std::string_view version, unsigned major, unsigned minor) {
     return number(0) > major || (number(0) == major && number(1) >= minor);
 }
 
-/// What DMA-BUF lacks; empty: nothing. NCCL wants CUDA 11.7 too, which is the program's own.
+/// Returns what is missing for DMA-BUF, or an empty text. NCCL also needs CUDA 11.7, which comes with the program.
 std::string dmabuf_lacks(const CheckFacts& facts) {
     const auto& kernel = facts.kernel;
     if (!at_least(kernel.release, 5, 12)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits of what a step may lock, open and share. What counts is what a step gets: inside one, its own; outside, what
-// slurmd passes on at most.
+// Judges limits on what a step may lock, open and share. Inside a step its own limits count; outside, the most that
+// slurmd passes on.
 #include "lib/format.h"
 #include "lib/limits.h"
 #include "lib/text.h"
@@ -25,7 +25,7 @@ std::string size_text(std::uint64_t bytes) {
     return bytes >= kib * kib ? format_text("{} MiB", bytes / (kib * kib)) : format_text("{} KiB", bytes / kib);
 }
 
-/// A step's soft limit may be raised to slurmd's hard one by whoever submits.
+/// Returns the limit that counts. The user who submits a step may raise its soft limit up to slurmd's hard limit.
 std::uint64_t decisive(const LimitFacts& limits, const ProcessLimit& limit) {
     return (limits.of_step ? limit.soft : limit.hard).value_or(unlimited);
 }

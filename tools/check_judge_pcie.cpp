@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PCIe: are the links as wide and fast as both ends can, is it enough for the ports, and does nothing stand between
-// GPUs and HCAs. Virtual machines show no links, or wrong ones: what is not there is left out.
+// Judges PCIe: do links have the width and speed that both ends support, do they suffice for the ports, and do ACS or
+// an IOMMU stand between GPUs and HCAs? Virtual machines show no links, or wrong ones; what is missing is skipped.
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
 #include "lib/text.h"
@@ -19,19 +19,19 @@ const PciFunction* find(const CheckFacts& facts, std::string_view address) {
     return found == facts.pci.end() ? nullptr : &found->second;
 }
 
-/// One link: what both ends say.
+/// One link, with what both ends show.
 struct Link {
     std::string lower; ///< address of the end away from the CPU
     const PciFunction* below = nullptr;
-    const PciFunction* above = nullptr; ///< root port or downstream port; nullptr: not in sight
+    const PciFunction* above = nullptr; ///< root port or downstream port; nullptr: not visible
 };
 
-/// The links from a function up to its root port. Host bridge, root port, then pairs of upstream and downstream port:
-/// there is no link between the two of a switch.
+/// Returns the links from a function up to its root port. The path is: host bridge, root port, then pairs of upstream
+/// and downstream ports. The two ports of one switch have no link between them.
 std::vector<Link> links_above(const CheckFacts& facts, const std::string& path) {
     std::vector<std::string_view> way = pci_ancestors(path);
     if (!way.empty()) {
-        way.erase(way.begin()); // the host bridge, which is no function
+        way.erase(way.begin()); // the host bridge, which is not a PCI function
     }
     way.push_back(base_name(path));
     std::vector<Link> links;
@@ -44,7 +44,7 @@ std::vector<Link> links_above(const CheckFacts& facts, const std::string& path) 
     return links;
 }
 
-/// What both ends could; nullopt: unknown.
+/// Returns the most that both ends support; only the lower end counts if the upper one is unknown.
 template<typename Number>
 std::optional<Number> possible(const Link& link, std::optional<Number> PciFunction::*most) {
     const auto below = link.below->*most;
@@ -52,7 +52,7 @@ std::optional<Number> possible(const Link& link, std::optional<Number> PciFuncti
     return below && above ? std::optional(std::min(*below, *above)) : below;
 }
 
-/// Lanes or speed of a link, in words as "x16" or "32 GT/s"; `most`: what both ends can.
+/// Judges the lanes or the speed of a link, shown as "x16" or "32 GT/s". `most`: what both ends support.
 template<typename Number>
 CheckResult judge_link_number(CheckResult result, std::optional<Number> now, std::optional<Number> most,
                               std::optional<Number> expected, std::string_view before, std::string_view behind,
@@ -88,7 +88,8 @@ CheckResult judge_speed(const Link& link, std::optional<double> expected) {
         "corrected errors (AER)");
 }
 
-/// Gb/s that a link carries: 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s on (64 GT/s: with FEC, about the same).
+/// Returns the Gb/s that a link carries: 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s (64 GT/s: with FEC, about the
+/// same).
 double link_gbps(double speed, unsigned width) {
     constexpr double generation_3 = 8;
     return speed * width * (speed < generation_3 ? 8.0 / 10 : 128.0 / 130);
@@ -112,7 +113,7 @@ CheckResult judge_bandwidth(const CheckFacts& facts, const Hca& hca, std::span<c
     if (!least || ports <= 0) {
         return result.set(CheckStatus::Skip, "the rate of its link or ports is not known");
     }
-    constexpr double enough = 0.95; // a port's rate, too, is more than what it carries
+    constexpr double enough = 0.95; // a port also carries less than its rate
     result.value = format_text("{:.0f}", *least);
     result.expected = format_text("{:g}", ports);
     result.message = format_text("{:.0f} Gb/s of PCIe for {:g} Gb/s of ports", *least, ports);
@@ -148,7 +149,7 @@ CheckResults judge_pcie(const CheckFacts& facts, const Expectations& expected) {
     for (const auto* const hca : used_hcas_of(facts)) {
         const auto* const function = find(facts, hca->pci);
         if (function == nullptr || !hca->physical_function.empty()) {
-            continue; // software, or a VF: the link is the PF's
+            continue; // software, or a VF, whose link is that of its PF
         }
         const auto links = links_above(facts, hca->pci_path);
         for (const auto& link : links) {
@@ -169,7 +170,7 @@ CheckResults judge_pcie(const CheckFacts& facts, const Expectations& expected) {
         results.push_back(judge_width(link, {}));
         results.push_back(judge_speed(link, {}));
     }
-    for (const auto& gpu : facts.fabric.gpus) { // not the speed: idle ones lower it
+    for (const auto& gpu : facts.fabric.gpus) { // not the speed, which idle GPUs lower
         const auto links = links_above(facts, gpu.pci_path);
         if (!links.empty() && links.front().lower == gpu.pci) {
             results.push_back(judge_width(links.front(), {}));
@@ -180,8 +181,8 @@ CheckResults judge_pcie(const CheckFacts& facts, const Expectations& expected) {
 
 namespace {
 
-/// The ports of PCIe switches above a GPU or a used HCA. What goes from root port to root port crosses the root complex
-/// with ACS and without.
+/// Returns the ports of the PCIe switches above a GPU or a used HCA. Root ports are left out: traffic between them
+/// crosses the root complex with or without ACS.
 std::map<std::string, const PciFunction*> switch_ports(const CheckFacts& facts) {
     std::vector<std::string_view> paths;
     for (const auto& gpu : facts.fabric.gpus) {
@@ -245,7 +246,7 @@ CheckResult judge_iommu(const CheckFacts& facts, const std::string& item, const 
 CheckResults judge_isolation(const CheckFacts& facts) {
     CheckResults results;
     if (!is_gpu_node(facts) || used_hcas_of(facts).empty()) {
-        return results; // both matter to traffic between GPUs and HCAs
+        return results; // ACS and IOMMU only matter to traffic between GPUs and HCAs
     }
     for (const auto& [address, port] : switch_ports(facts)) {
         results.push_back(judge_acs(facts, address, *port));

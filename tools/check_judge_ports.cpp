@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ports and their GIDs. Which ports NCCL shall use is decided elsewhere (lib/fabric_choice.h); here is judged whether
-// that is what the node should have.
+// Judges ports and their GIDs. lib/fabric_choice.h decides which ports NCCL uses; this file judges whether the node has
+// the ports that it should have.
 #include "lib/fabric_pci.h"
 #include "lib/format.h"
 #include "lib/text.h"
@@ -12,7 +12,8 @@ namespace rdma_nccl {
 
 namespace {
 
-/// EFA is no RoCE: NCCL reaches it through a plugin of its own, and nothing here knows whether that is installed.
+/// Counts active EFA ports. EFA is not RoCE: NCCL reaches it through a plugin, and nothing here knows whether that is
+/// installed.
 std::size_t count_efa(const CheckFacts& facts) {
     const auto ports = ports_of(facts);
     return static_cast<std::size_t>(std::count_if(ports.begin(), ports.end(), [](const JudgedPort& port) {
@@ -39,8 +40,8 @@ CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
     return result;
 }
 
-/// A port beside a GPU as the used ones are, on a card of which none is used. Others (storage, the second port of a
-/// card) are nobody's loss, as far as can be told without an expectation.
+/// Returns whether the port, like a used one, is next to a GPU, and no port of its card is used. Whether other ports
+/// (storage, the second port of a card) are needed is unknown without an expectation.
 bool is_rail(const CheckFacts& facts, const JudgedPort& port) {
     const auto used = used_ports_of(facts);
     const bool card_is_used = std::any_of(used.begin(), used.end(), [&port](const JudgedPort& other) {
@@ -56,7 +57,7 @@ bool is_rail(const CheckFacts& facts, const JudgedPort& port) {
     return !card_is_used && used_are && beside_gpu(port.hca);
 }
 
-/// A port that is not used, and should be.
+/// Returns whether an unused port should be used.
 bool is_missed(const CheckFacts& facts, const JudgedPort& port, const Expectations& expected) {
     const auto used = used_ports_of(facts).size();
     return expected.ports ? used < *expected.ports : used == 0 || is_rail(facts, port);
@@ -94,12 +95,12 @@ CheckResult judge_state(const CheckFacts& facts, const JudgedPort& port, const E
                               (expected.ports ? ", and is not needed" : ", and is not like the ports that are used"));
     }
     const bool unreadable = port.port.state.empty();
-    result.status = unreadable ? CheckStatus::Error : CheckStatus::Warn; // port.count fails where there are too few
+    result.status = unreadable ? CheckStatus::Error : CheckStatus::Warn; // port.count fails if there are too few
     result.hint = unreadable ? "see why the file cannot be read; dmesg, if its driver gave up" : state_hint(port);
     return result;
 }
 
-/// The best rate that a used port of the node has.
+/// Returns the highest rate of the node's used ports.
 double best_rate(const CheckFacts& facts) {
     double best = 0;
     for (const auto& port : used_ports_of(facts)) {
@@ -125,7 +126,7 @@ CheckResult judge_rate(const CheckFacts& facts, const JudgedPort& port, const Ex
     }
     const double wanted = expected.rate_gbps.value_or(best_rate(facts));
     result.expected = expected.rate_gbps ? format_text("{:g}", wanted) : "";
-    constexpr double rounding = 0.99; // 400 Gb/s of Ethernet, 425 of the link
+    constexpr double rounding = 0.99; // 400 Gb/s of Ethernet, 425 on the link
     if (rate < wanted * rounding) {
         result.set(expected.rate_gbps ? CheckStatus::Fail : CheckStatus::Warn,
                    result.message + (expected.rate_gbps ? format_text(", {:g} expected", wanted)
@@ -136,7 +137,7 @@ CheckResult judge_rate(const CheckFacts& facts, const JudgedPort& port, const Ex
     return result;
 }
 
-/// Partition membership: bit 15 of a P_Key says full; two limited members cannot talk to each other (InfiniBand
+/// Judges partition membership. Bit 15 of a P_Key means full member; two limited members cannot communicate (InfiniBand
 /// Architecture Specification, volume 1, 10.9.1.1).
 CheckResult judge_pkeys(const CheckFacts& facts, const JudgedPort& port) {
     CheckResult result{.id = "port.pkey", .item = port.name(), .evidence = port.file("pkeys")};

@@ -41,7 +41,7 @@ std::string coloured(std::string text, CheckStatus status, bool colours) {
     return format_text("\033[{}m{}\033[0m", codes.at(static_cast<std::size_t>(status)), text);
 }
 
-/// Long lists of items get an end; programs have --json.
+/// Shortens a long list of items; --json has all of them.
 std::string short_items(const std::string& items) {
     constexpr std::size_t most = 60;
     if (items.size() <= most) {
@@ -103,7 +103,7 @@ std::string worst_in_short(const CheckReport& report, std::size_t most) {
 std::string check_nagios(const CheckReport& report) {
     constexpr std::size_t most = 300;
     auto worst = worst_in_short(report, most);
-    std::replace(worst.begin(), worst.end(), '|', '/'); // what follows one is performance data
+    std::replace(worst.begin(), worst.end(), '|', '/'); // text after a '|' is performance data
     std::string text = format_text("RDMA {} - {}", name_of(overall(report.results)),
                                    worst.empty() ? counts_text(report.results) : worst);
     text +=
@@ -119,7 +119,7 @@ std::string check_nagios(const CheckReport& report) {
 
 namespace {
 
-/// Numbers as numbers, what is empty as null.
+/// Converts numbers to JSON numbers, and empty text to null.
 Json value_json(const std::string& text) {
     if (text.empty()) {
         return {};
@@ -168,10 +168,10 @@ Json check_schema() {
 
 namespace {
 
-// The text format of Prometheus: github.com/prometheus/docs, exposition_formats.md. Names and base units: its
-// naming.md.
+// Prometheus' text format is defined in github.com/prometheus/docs, exposition_formats.md; metric names and base units
+// in its naming.md.
 
-/// One metric: HELP and TYPE stand once, before all of its samples.
+/// One metric. HELP and TYPE appear once, before its samples.
 class Metric {
 public:
     Metric(std::string_view name, std::string_view type, std::string_view help)
@@ -186,7 +186,7 @@ public:
         }
         samples_ += format_text("{}{} {}\n", name_, text.empty() ? "" : "{" + text + "}", value);
     }
-    /// Nothing without samples.
+    /// Returns an empty text if there are no samples.
     [[nodiscard]] std::string text() const { return samples_.empty() ? "" : text_ + samples_; }
 
 private:
@@ -201,11 +201,11 @@ private:
 };
 
 std::string number_of(CheckStatus status) {
-    constexpr std::array numbers = {"0", "1", "2", "-1", "3"}; // Skip is before Error
+    constexpr std::array numbers = {"0", "1", "2", "-1", "3"}; // by CheckStatus; Skip comes before Error
     return numbers.at(static_cast<std::size_t>(status));
 }
 
-/// Of the node as a whole: one sample.
+/// Returns a metric of the whole node, with one sample.
 std::string single(std::string_view name, std::string_view help, const std::string& value,
                    const Metric::Labels& labels = {}) {
     Metric metric(name, "gauge", help);
@@ -240,7 +240,7 @@ std::string about_ports(const CheckFacts& facts) {
     Metric active("rdma_nccl_port_active", "gauge", "1: the port is ACTIVE.");
     Metric rate("rdma_nccl_port_rate_bytes_per_second", "gauge", "Rate of the port's link.");
     for (const auto& port : ports_of(facts)) {
-        constexpr double bytes = 1e9 / 8; // of a gigabit
+        constexpr double bytes = 1e9 / 8; // per gigabit
         used.add(labels_of(port), port.choice.used() ? "1" : "0");
         active.add(labels_of(port), port.port.state == "ACTIVE" ? "1" : "0");
         if (port.port.believable_rate_gbps() > 0) {

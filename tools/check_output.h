@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms of a check's answer. Pure functions of the results.
+// Formats a check's report. Pure functions of the results.
 #pragma once
 
 #include "lib/json.h"
@@ -11,33 +11,34 @@
 
 namespace rdma_nccl {
 
-/// All that a form shows.
+/// The content of all formats.
 struct CheckReport {
     std::string host;
     std::int64_t time_us = 0;
-    double seconds = 0; ///< that the check took
+    double seconds = 0; ///< duration of the check
     CheckResults results;
-    const CheckFacts* facts = nullptr; ///< nullptr: it did not get that far
+    const CheckFacts* facts = nullptr; ///< nullptr: the check did not get that far
 };
 
-/// For people: a line on the node, then what is not good, with what to do; `all`: the rest too.
+/// Returns text for users: a line about the node, then the problems with hints. With `all`, also the other results.
 std::string check_text(const CheckReport& report, bool all, bool colours);
 
-/// Facts of section "JSON" in rdma-nccl-check(1).
+/// Returns JSON with the keys of rdma-nccl-check(1), section "JSON".
 Json check_json(const CheckReport& report);
-/// JSON Schema of it.
+/// Returns the JSON Schema of check_json().
 Json check_schema();
 
-/// One line, "RDMA CRITICAL - ... | fail=1 ...", as Nagios' plugins (monitoring-plugins.org, development guidelines).
+/// Returns one line, "RDMA CRITICAL - ... | fail=1 ...", like Nagios plugins (monitoring-plugins.org, development
+/// guidelines).
 std::string check_nagios(const CheckReport& report);
 
-/// The worst findings in one line of at most `most` bytes: "port.count: 7 ports for NCCL, 8 expected; ...".
+/// Returns the worst findings on one line of at most `most` bytes: "port.count: 7 ports for NCCL, 8 expected; ...".
 std::string worst_in_short(const CheckReport& report, std::size_t most);
 
-/// How such a file starts.
+/// A file of check_prometheus() starts with this.
 inline constexpr std::string_view metrics_mark = "# HELP rdma_nccl_";
 
-/// For the text file collector of Prometheus' node_exporter.
+/// Returns text for the textfile collector of Prometheus' node_exporter.
 std::string check_prometheus(const CheckReport& report);
 
 } // namespace rdma_nccl

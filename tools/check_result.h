@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one check says of one thing of the node. Judgements make these, outputs print them.
+// The result of one check of one item of the node. Judgements create these; outputs print them.
 #pragma once
 
 #include <span>
@@ -11,13 +11,13 @@ namespace rdma_nccl {
 
 enum class CheckStatus {
     Pass,
-    Warn,  ///< jobs run, but perhaps slower than they could, or something changed
-    Fail,  ///< jobs that need RDMA fail here, or do without it; or an expectation is not met
-    Skip,  ///< does not apply, or cannot be seen by this user: `message` says why
-    Error, ///< could not be read although it should be there
+    Warn,  ///< jobs run, but may be slower than possible, or something changed
+    Fail,  ///< jobs that need RDMA fail here or run without it, or an expectation is not met
+    Skip,  ///< does not apply, or this user cannot see it; `message` says why
+    Error, ///< could not be read, but should be there
 };
 
-/// "PASS", ...
+/// Returns "PASS", ...
 std::string_view name_of(CheckStatus status);
 
 struct CheckResult {
@@ -28,10 +28,10 @@ struct CheckResult {
     std::string value = {};    ///< the bare value, for programs
     std::string unit = {};     ///< of value and expected: "Gb/s"; empty: none
     std::string expected = {}; ///< empty: nothing in particular
-    std::string hint = {};     ///< what to do about it; of Warn, Fail and Error
-    std::string evidence = {}; ///< a path, seen from the root
+    std::string hint = {};     ///< what to do about it; for Warn, Fail and Error
+    std::string evidence = {}; ///< a path below the root
 
-    /// Another outcome than the one so far.
+    /// Replaces status, message and hint.
     CheckResult& set(CheckStatus new_status, std::string new_message, std::string new_hint = {});
 
     friend bool operator==(const CheckResult&, const CheckResult&) = default;
@@ -39,25 +39,25 @@ struct CheckResult {
 
 using CheckResults = std::vector<CheckResult>;
 
-/// What the node is as a whole; the numbers are Nagios' and the exit codes.
+/// The state of the whole node. The numbers are those of Nagios, and the exit codes.
 enum class NodeStatus { Ok = 0, Warning = 1, Critical = 2, Unknown = 3 };
 
-/// "OK", "WARNING", "CRITICAL", "UNKNOWN".
+/// Returns "OK", "WARNING", "CRITICAL", "UNKNOWN".
 std::string_view name_of(NodeStatus status);
 
-/// Critical when anything fails; else Unknown when anything could not be read; else Warning; else Ok.
+/// Returns Critical if any result failed; else Unknown if any could not be read; else Warning; else Ok.
 NodeStatus overall(std::span<const CheckResult> results);
 
 std::size_t count(std::span<const CheckResult> results, CheckStatus status);
 
-/// Every check there is, with what it looks at: for the manual, for `ignore =`, and for programs.
+/// A check and what it inspects; for the manual, for `ignore =`, and for programs.
 struct CheckName {
     std::string_view id;
     std::string_view meaning;
 };
 std::span<const CheckName> check_names();
 
-/// Results of one check that say the same of several items, as one: "mlx5_1:1, mlx5_2:1". Order is kept.
+/// Merges results of one check with the same outcome for several items: "mlx5_1:1, mlx5_2:1". Keeps the order.
 CheckResults grouped(std::span<const CheckResult> results);
 
 } // namespace rdma_nccl

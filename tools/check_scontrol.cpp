@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting scontrol: slurmd gives its programs next to no environment, and a controller that is away must not hold us
-// up.
+// Runs scontrol. slurmd gives its programs almost no environment, and a controller that does not answer must not block
+// the check.
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/check_drain.h"

@@ -60,7 +60,7 @@ std::optional<CheckState> parse_state(std::string_view text) {
         state.critical_in_a_row = json->at("critical_in_a_row").get<unsigned>();
         state.drain = json->value("drain", std::string());
         return state;
-    } catch (const JsonError&) { // a member is missing, or of another kind
+    } catch (const JsonError&) { // a key is missing or has the wrong type
         return std::nullopt;
     }
 }
@@ -113,7 +113,7 @@ Result<void> replace_file(const std::string& path, std::string_view text, unsign
     const auto slash = path.rfind('/');
     const auto directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     const UniqueFd parent(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!parent || (::fsync(parent.get()) != 0 && errno != EINVAL)) { // EINVAL: a file system that knows no such thing
+    if (!parent || (::fsync(parent.get()) != 0 && errno != EINVAL)) { // EINVAL: the file system does not support it
         return fail_errno(directory);
     }
     return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file that keeps what one check saw, for the next one.
+// The file that keeps the state of one check for the next one.
 #pragma once
 
 #include "lib/result.h"
@@ -12,14 +12,14 @@
 namespace rdma_nccl {
 
 std::string state_text(const CheckState& state);
-/// nullopt: no such text. Any bytes may come in.
+/// Parses state_text(). Returns nullopt for other text; accepts any bytes.
 std::optional<CheckState> parse_state(std::string_view text);
 
-/// What was kept, of this boot or an earlier one; nullopt: nothing. Fails when the file cannot be read, or, with
-/// os_error 0, when that is a regular file that holds no state.
+/// Reads the state, which may be from before a reboot. Returns nullopt if there is no file. Fails if the file cannot be
+/// read, or, with os_error 0, if it is a regular file that holds no state.
 Result<std::optional<CheckState>> read_state(const std::string& path);
 
-/// Writes a file as a whole or not at all, also when the power fails: a new one in the same directory takes its place.
+/// Writes the whole file or nothing, even if the power fails: writes a new file in the same directory and renames it.
 /// `mode`: of the new file.
 Result<void> replace_file(const std::string& path, std::string_view text, unsigned mode);
 

@@ -140,7 +140,7 @@ std::string CommandLine::help(const std::string& name) const {
 
 void CommandLine::add_version(const std::string& version) {
     app_->set_version_flag("--version", version);
-    app_->set_help_all_flag("--help-all", "help of all subcommands"); // before there are any: they inherit it
+    app_->set_help_all_flag("--help-all", "help of all subcommands"); // before adding subcommands, which inherit it
 }
 
 int CommandLine::run(int argc, char** argv) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands and their options. CLI11 reads the line and writes the help, in command_line.cpp alone: its header takes
-// longer to compile than most files that would include it.
+// Commands and their options. CLI11 parses the command line and writes the help. Only command_line.cpp includes its
+// header, which takes longer to compile than most files that would include it.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ class Option;
 
 namespace rdma_nccl {
 
-/// An option of a command, while it is described; valid as long as the program's line.
+/// Describes an option of a command. Valid as long as the CommandLine.
 class CommandOption {
 public:
     explicit CommandOption(CLI::Option* option) : option_(option) {}
 
     // NOLINTBEGIN(modernize-use-nodiscard): each describes more of the option, and gives it back for the next
-    /// What the help calls its value.
+    /// Sets the name of the value in the help.
     CommandOption type_name(const char* name) const;
-    CommandOption not_empty() const; ///< a script's unset variable is refused
+    CommandOption not_empty() const; ///< e.g. refuses an unset variable of a script
     CommandOption one_of(const std::vector<std::string>& words) const;
-    /// Number: an arithmetic type that Subcommand::option() accepts.
+    /// `Number` is an arithmetic type that Subcommand::option() accepts.
     template<typename Number>
     CommandOption range(Number least, Number most) const;
-    /// Gives the problem, or "".
+    /// `problem` returns an error message, or "".
     CommandOption check(std::function<std::string(const std::string& text)> problem) const;
-    /// Likewise; may change the text.
+    /// Like check(), but may change the text.
     CommandOption transform(std::function<std::string(std::string& text)> problem) const;
-    CommandOption shows_default() const;                          ///< the help has the variable's value
-    CommandOption optional_value(const std::string& value) const; ///< what it is where none is given
+    CommandOption shows_default() const;                          ///< the help shows the variable's value
+    CommandOption optional_value(const std::string& value) const; ///< the value if the option is given without one
     CommandOption many_values() const;
     CommandOption values_with_commas() const;
     CommandOption excludes(const CommandOption& other) const;
@@ -51,17 +51,18 @@ private:
     CLI::Option* option_;
 };
 
-/// A command, while it is described; valid as long as the program's line.
+/// Describes a command. Valid as long as the CommandLine.
 class Subcommand {
 public:
     explicit Subcommand(CLI::App* app) : app_(app) {}
 
-    /// `names`: "-n,--count"; without dashes: a positional argument. T: std::string, double, int, unsigned,
-    /// std::uint64_t, an optional of string or unsigned, a vector of string or unsigned. `value` outlives the line.
+    /// Adds an option. `names`: "-n,--count"; a name without dashes is a positional argument. T: std::string, double,
+    /// int, unsigned, std::uint64_t, an optional of string or unsigned, a vector of string or unsigned. `value` must
+    /// outlive the CommandLine.
     template<typename T>
     CommandOption option(const std::string& names, T& value, const std::string& help) const;
     CommandOption flag(const std::string& names, bool& value, const std::string& help) const;
-    /// A number; help shows its default.
+    /// Adds a number whose default is shown in the help.
     template<typename T>
     CommandOption number(const std::string& names, T& value, const char* help, T least, T most,
                          const char* type = "N") const {
@@ -69,11 +70,11 @@ public:
     }
 
     [[nodiscard]] Subcommand subcommand(const char* name, const char* help) const;
-    /// Options of which one may be given.
+    /// A group of options of which only one may be given.
     [[nodiscard]] Subcommand alternatives(const char* heading, const char* help) const;
-    /// From here on, new options may be given repeatedly (the last counts) or only once.
+    /// Options added after this may be given repeatedly (the last one counts) or only once.
     void let_last_count(bool last) const;
-    /// Leaves what follows this command's name unparsed.
+    /// Leaves the arguments after this command's name unparsed.
     void leave_the_rest() const;
     void on_run(std::function<void()> action) const;
 
@@ -81,7 +82,7 @@ private:
     CLI::App* app_;
 };
 
-/// A program's command line.
+/// The command line of a program.
 class CommandLine {
 public:
     explicit CommandLine(const std::string& help);
@@ -92,15 +93,15 @@ public:
     [[nodiscard]] Subcommand command() const;
     [[nodiscard]] std::string help(const std::string& name) const;
     void add_version(const std::string& version);
-    /// Runs the subcommand that the line names. 0, also for --help and --version; 2: bad line, reported. Throws
-    /// what the subcommand throws.
+    /// Runs the subcommand named on the command line. Returns 0, also for --help and --version; 2 for a bad command
+    /// line, after reporting it. Throws what the subcommand throws.
     int run(int argc, char** argv);
 
 private:
     std::unique_ptr<CLI::App> app_;
 };
 
-/// For commands: makes CommandLine::run() report a bad line.
+/// Called by commands; makes CommandLine::run() report a bad command line.
 [[noreturn]] void refuse_option(const std::string& name, const std::string& problem);
 
 } // namespace rdma_nccl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl env: the variables for this node, for interactive shells.
+// rdma-nccl env: prints the variables for this node, for interactive shells.
 #include "lib/format.h"
 #include "lib/json.h"
 #include "tools/commands.h"
@@ -18,7 +18,7 @@ struct EnvOptions {
     bool json = false;
 };
 
-/// In single quotes for a POSIX shell; nothing inside is special but the quote itself.
+/// Quotes for a POSIX shell with single quotes, in which only the quote itself is special.
 std::string shell_quoted(std::string_view text) {
     std::string quoted = "'";
     for (const char c : text) {

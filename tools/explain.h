@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl explain: the whole plan of this node with reasons, without running anything (design section 8).
+// rdma-nccl explain: prints the whole plan of this node with reasons, without running anything.
 #pragma once
 
 #include "lib/json.h"
@@ -23,22 +23,23 @@ struct Decision {
     std::vector<Rejected> rejected;
 };
 
-/// What the decision on a port's GID begins with.
+/// Decision::what of a port's GID starts with this.
 inline constexpr std::string_view gid_of = "GID of ";
 
-/// In the order in which they are made; none when the step is left alone but that one.
+/// Returns the decisions in the order they are made. If the step is left alone, returns only that decision.
 std::vector<Decision> decisions_of(const NodePlan& node);
 
-/// What could not be read: of the whole, of each HCA and of each port.
+/// Returns what could not be read of the node, of each HCA and of each port.
 std::vector<std::string> notes_of(const NodePlan& node);
 
-/// For people: settings with their source, step, what the node has, every decision with its reason and what was
-/// rejected, variables, warnings; a heading and indented lines each. ASCII.
+/// Returns text for users: settings with their source, the step, the node's hardware, every decision with its reason
+/// and what was rejected, variables, warnings. Each section is a heading and indented lines. ASCII.
 std::string explain_text(const NodePlan& node, const std::string& host);
 
-/// The same for programs, schema 1: {"schema","host","settings":[{"key","value","source"}],"step","fabric":{"hcas",
-/// "netdevs","gpus"},"decisions":[{"what","decision","why","rejected":[{"what","rule","why"}]}],"places","variables":[{"name",
-/// "action","value","source","why"}],"warnings":[],"notes":[]}. All strings are ASCII.
+/// Returns the same for programs, schema 1; all strings are ASCII:
+/// {"schema","host","settings":[{"key","value","source"}],"step","fabric":{"hcas","netdevs","gpus"},
+/// "decisions":[{"what","decision","why","rejected":[{"what","rule","why"}]}],"places",
+/// "variables":[{"name","action","value","source","why"}],"warnings":[],"notes":[]}
 Json explain_json(const NodePlan& node, const std::string& host);
 
 } // namespace rdma_nccl

@@ -45,7 +45,7 @@ Decision ports_decision(const NodePlan& node) {
     return decision;
 }
 
-/// What NCCL 2.21 and newer would do with the port, told nothing and told what we tell it.
+/// Returns the GID index that NCCL 2.21 and newer would use for the port by itself, and with our settings.
 std::string nccl_text(const PortChoice& choice) {
     if (!choice.nccl_alone || !choice.nccl_told) {
         return {};
@@ -105,7 +105,7 @@ std::vector<Decision> decisions_of(const NodePlan& node) {
         return {{"step", "left alone", plan.leave_alone_why, {}}};
     }
     std::vector<Decision> decisions = {{"layout", std::string(layout_name(plan.layout.layout)), plan.layout.why, {}}};
-    if (node.facts.step.job_id != 0) { // elsewhere nobody has to be met
+    if (node.facts.step.job_id != 0) { // outside a job there are no other nodes to meet
         decisions.push_back({"head node", plan.head_node.name, plan.head_node.why, {}});
         decisions.push_back(head_address_decision(plan));
         decisions.push_back({"MASTER_PORT", format_text("{}", plan.port.first), plan.port.why, {}});

@@ -62,7 +62,7 @@ std::string hcas_text(const Fabric& fabric) {
     return aligned_table(rows, indent);
 }
 
-/// The HCAs that share a PCIe switch with the GPU.
+/// Returns the HCAs that share a PCIe switch with the GPU.
 std::string near_text(const Fabric& fabric, const Gpu& gpu) {
     std::vector<std::string> names;
     for (const auto& hca : fabric.hcas) {
@@ -118,7 +118,7 @@ std::string netdevs_text(const Fabric& fabric) {
     return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
 }
 
-/// "0 wrong-version, 1 less-preferred": rejected GIDs are many and much alike; `gids --all` has the sentences.
+/// Returns "0 wrong-version, 1 less-preferred". There are many similar rejected GIDs; `gids --all` has full sentences.
 std::string short_rejects(const PortChoice& choice) {
     std::string text;
     for (const auto& verdict : choice.gids) {
@@ -129,7 +129,8 @@ std::string short_rejects(const PortChoice& choice) {
     return or_dash(std::move(text));
 }
 
-/// What is used of each port's GID table, and what NCCL 2.21 or newer would take when told nothing, and as told.
+/// Returns the used entries of each port's GID table, with what NCCL 2.21 or newer would use by itself and with our
+/// settings.
 std::string gids_text(const NodePlan& node) {
     std::vector<TableRow> rows = {{"PORT", "GID", "ADDRESS", "WHY", "NCCL ALONE", "AS TOLD", "REJECTED"}};
     std::size_t position = 0; // one PortChoice per port, in the order of the fabric
@@ -162,7 +163,7 @@ std::string decision_text(const Decision& decision) {
     return text;
 }
 
-/// Of each port's GID, the table of all of them is easier to read.
+/// Shows GID decisions as one table, which is easier to read than a paragraph for each port.
 std::string decisions_text(const NodePlan& node) {
     std::string text;
     for (const auto& decision : decisions_of(node)) {
@@ -195,7 +196,7 @@ std::string variables_text(const std::vector<Variable>& variables) {
     return text.empty() ? "  none\n" : text;
 }
 
-/// Where the ranks of this node belong; the machine itself is `topo`'s.
+/// Returns the places of this node's ranks; `topo` shows the machine itself.
 std::string places_text(const NodePlan& node) {
     if (node.plan.leave_alone) {
         return "";

@@ -19,7 +19,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Why there is no device: the first thing about it that could not be read, or that there is none.
+/// Returns why there is no device: the first related file that could not be read, or that none is there.
 std::string no_device_text(const Root& root, const Fabric& fabric) {
     const auto about_hcas = [](const std::string& text) { return text.find("/sys/class/infiniband") == 0; };
     const auto found = std::find_if(fabric.problems.begin(), fabric.problems.end(), about_hcas);
@@ -46,7 +46,7 @@ std::string text_of(const GidsView& view, GidsForm form, const Root& root) {
     return gids_table(view);
 }
 
-/// A program gets the form that it asked for on a node without RDMA too; people need no table of nothing.
+/// Without RDMA devices, programs still get the format they asked for; users get no empty table.
 bool is_for_programs(GidsForm form) {
     return form == GidsForm::Json || form == GidsForm::ShowGids;
 }

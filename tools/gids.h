@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `rdma-nccl gids`: the GID tables of this node, which entries are used and why the others are not. Printing only:
-// facts and decisions come from lib/fabric.h and lib/fabric_choice.h.
+// `rdma-nccl gids` shows the GID tables of this node, which entries are used, and why the others are not. It only
+// prints; facts and decisions come from lib/fabric.h and lib/fabric_choice.h.
 #pragma once
 
 #include "lib/settings.h"
@@ -11,9 +11,9 @@
 namespace rdma_nccl {
 
 enum class GidsForm {
-    Table,     ///< the entries in use, and what is left out
-    FullTable, ///< every entry
-    ShowGids,  ///< as the tool show_gids
+    Table,     ///< the used entries, and what is left out
+    FullTable, ///< all entries
+    ShowGids,  ///< like the tool show_gids
     Json,
 };
 
@@ -24,8 +24,8 @@ struct GidsOptions {
     Settings settings;
 };
 
-/// Prints to stdout, warnings to stderr. 0: good; 1: usable, with warnings; 2: there are HCAs but none is usable; 3:
-/// cannot tell: no RDMA device, no such device or port, or the root cannot be read.
+/// Prints to stdout, and warnings to stderr. Returns the exit code. 0: good; 1: usable, with warnings; 2: there are
+/// HCAs but none is usable; 3: cannot tell (no RDMA device, no such device or port, or the root cannot be read).
 int gids_command(const GidsOptions& options);
 
 } // namespace rdma_nccl

@@ -50,14 +50,14 @@ std::string gid_remark(const PortView& view, const GidVerdict& verdict) {
     return verdict.rule == GidRule::InfiniBand ? verdict.reason : "not used: " + verdict.reason;
 }
 
-/// A line on the port as a whole.
+/// Returns a row about the whole port.
 TableRow port_row(const Fabric& fabric, const PortView& view) {
     return {
         view.hca.name,    format_text("{}", view.port.number), "-", "-", "-", "-", or_dash(interface_of(fabric, view)),
         port_remark(view)};
 }
 
-/// A line on an HCA without any port.
+/// Returns a row about an HCA without ports.
 TableRow hca_row(const GidsView& view, const Hca& hca) {
     return {hca.name,
             "-",
@@ -69,7 +69,8 @@ TableRow hca_row(const GidsView& view, const Hca& hca) {
             view.choice.reason_for(hca.name)};
 }
 
-/// The entry in use; of InfiniBand, where NCCL needs no index, the port's own GID. None when a filter hides it.
+/// Adds the used entry. On InfiniBand, where NCCL needs no index, adds the port's own GID (index 0). Adds nothing if a
+/// filter hides the entry.
 void add_used_row(const Fabric& fabric, const PortView& view, Rows& rows) {
     const auto is_it = [index = view.choice.gid_index.value_or(0)](const Gid& gid) { return gid.index == index; };
     const auto found =
@@ -145,10 +146,10 @@ constexpr std::string_view show_rulers = "---\t----\t-----\t---\t\t\t\t\t-------
 
 bool is_shown(const Gid& gid) {
     static const IpAddress bare_prefix = IpAddress::parse("fe80::").value();
-    return gid.value != bare_prefix; // of empty slots the Fabric has none
+    return gid.value != bare_prefix; // the Fabric has no empty slots
 }
 
-/// What show_gids takes for an IPv4 address: the last four bytes whenever the first two are zero.
+/// show_gids takes the last four bytes for an IPv4 address whenever the first two are zero.
 std::string ipv4_columns(const IpAddress& gid) {
     const auto& bytes = gid.bytes();
     if (bytes[0] != 0 || bytes[1] != 0) {
@@ -161,10 +162,10 @@ std::string version_text(const Gid& gid) {
     if (!gid.type) {
         return {};
     }
-    return *gid.type == GidType::RoceV2 ? "v2" : "v1"; // an InfiniBand port's "IB/RoCE v1" too
+    return *gid.type == GidType::RoceV2 ? "v2" : "v1"; // also for "IB/RoCE v1" of an InfiniBand port
 }
 
-/// Device, port, index and the rest of a line. Directories come as `ls` lists them: 10 before 2.
+/// Device, port, index and the rest of a line. Sorted as text, like directories in `ls`: 10 before 2.
 using Line = std::tuple<std::string, std::string, std::string, std::string>;
 
 Line line_of(const PortView& view, const Gid& gid) {

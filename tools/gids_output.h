@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms of what `rdma-nccl gids` shows. Pure functions of the view.
+// Formats the output of `rdma-nccl gids`. Pure functions of the view.
 #pragma once
 
 #include "lib/json.h"
@@ -9,22 +9,22 @@
 
 namespace rdma_nccl {
 
-/// For people: aligned columns DEV PORT INDEX GID IPv4 VER NETDEV USED/REASON. The entries in use come first, then a
-/// line for each port and each HCA that is left out.
+/// Returns text for users: aligned columns DEV PORT INDEX GID IPv4 VER NETDEV USED/REASON. Used entries come first,
+/// then a line for each port and each HCA that is left out.
 std::string gids_table(const GidsView& view);
 
-/// The same columns for every entry, by device, port and index. A port that uses no entry has a line of its own before
-/// its entries. At the end, notes on files that could not be read.
+/// Returns the same columns for every entry, by device, port and index. A port without a used entry has a line of its
+/// own before its entries. Notes on unreadable files come last.
 std::string gids_full_table(const GidsView& view);
 
-/// For scripts that parse the output of show_gids (mlnx-tools): its columns, its blanks, its order, its last line. No
-/// decision is in it. Left out are, as there, empty slots and the bare prefix fe80::.
+/// Returns text for scripts that parse the output of show_gids (mlnx-tools): the same columns, blanks, order and last
+/// line. It shows no decisions. Like show_gids, it omits empty slots and the bare prefix fe80::.
 std::string show_gids_text(const GidsView& view);
 
-/// For programs, schema 1, always with every entry that is not filtered out; rdma-nccl-gids(1) lists the keys. A text
-/// that is not known is "", a rate 0, any other number null. All strings are ASCII.
+/// Returns JSON for programs, schema 1, with all entries that pass the filters; rdma-nccl-gids(1) lists the keys. An
+/// unknown text is "", an unknown rate 0, any other unknown number null. All strings are ASCII.
 Json gids_json(const std::string& host, const GidsView& view);
-/// JSON Schema of it.
+/// Returns the JSON Schema of gids_json().
 Json gids_schema();
 
 } // namespace rdma_nccl

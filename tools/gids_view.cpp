@@ -41,7 +41,7 @@ bool is_part_of_name(char c) {
            c == '.';
 }
 
-/// Where "mlx5_1 port 1" stands in `text`, as a whole: not in "mlx5_1 port 12".
+/// Returns the position of "mlx5_1 port 1" in `text`, but not within "mlx5_1 port 12".
 std::size_t find_port(std::string_view text, const Hca& hca, unsigned port) {
     const std::string name = format_text("{} port {}", hca.name, port);
     std::size_t found = text.find(name);
@@ -56,8 +56,8 @@ std::size_t find_port(std::string_view text, const Hca& hca, unsigned port) {
     return found;
 }
 
-/// A warning on ports starts with one: "mlx5_1 port 1 is DOWN ...", and may name others: "... (likewise mlx5_2 port 1,
-/// mlx5_3 port 1 and 2 more)". It is shown when one of them is, or may be.
+/// A warning about ports starts with one, "mlx5_1 port 1 is DOWN ...", and may name others: "... (likewise mlx5_2 port
+/// 1, mlx5_3 port 1 and 2 more)". It is shown if it names, or may include, a port that is shown.
 bool is_shown(std::string_view warning, const Fabric& fabric, const GidsFilter& filter) {
     bool starts_with_port = false;
     for (const auto& hca : fabric.hcas) {

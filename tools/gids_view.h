@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `rdma-nccl gids` shows, whatever the form: the ports and GIDs that pass its filters, each with what was decided.
+// The content of `rdma-nccl gids` for all formats: the ports and GIDs that pass the filters, with the decision about
+// each.
 #pragma once
 
 #include "lib/fabric.h"
@@ -12,11 +13,11 @@
 
 namespace rdma_nccl {
 
-/// What to show; everything by default. The filters only hide: what is decided does not depend on them.
+/// What to show; by default everything. Filters only hide entries and do not change decisions.
 struct GidsFilter {
     std::string device = {}; ///< empty: all
     std::optional<unsigned> port = {};
-    std::optional<RoceVersion> version = {}; ///< no entry of an InfiniBand port has one
+    std::optional<RoceVersion> version = {}; ///< entries of InfiniBand ports have no version
     FamilyChoice family = FamilyChoice::Auto;
 };
 
@@ -40,21 +41,21 @@ struct HcaView {
 struct GidsView {
     const Fabric& fabric;
     const FabricChoice& choice;
-    std::vector<HcaView> hcas; ///< in the order of the fabric; one without any port is there unless a port is asked for
-    std::vector<std::string> warnings; ///< those on ports that are shown, and the general ones
+    std::vector<HcaView> hcas;         ///< in the fabric's order; HCAs without ports too, unless a port is asked for
+    std::vector<std::string> warnings; ///< about shown ports, and general ones
 };
 
-/// Refers into `fabric` and `choice`, which is the choice on that fabric.
+/// Returns a view that refers to `fabric` and to `choice`, which must be the choice for that fabric.
 GidsView view_gids(const Fabric& fabric, const FabricChoice& choice, const GidsFilter& filter = {});
 
-/// Why a filter cannot be right: it names a device or port that is not there. Empty when it can.
+/// Returns an error message if the filter names a device or port that does not exist; else an empty text.
 std::string filter_fault(const Fabric& fabric, const GidsFilter& filter);
 
-/// "RoCE v2", "RoCE v1", "IB" (where the kernel's file says "IB/RoCE v1") or "unknown".
+/// Returns "RoCE v2", "RoCE v1", "IB" (for which the kernel's file says "IB/RoCE v1") or "unknown".
 std::string gid_type_text(const Port& port, const Gid& gid);
 
-/// The interface of a port: that of the entry it would use, else of its first address, else of its PCI function; empty
-/// when there is none. A bond comes before its slaves in this way.
+/// Returns the interface of a port: that of the entry it would use, else that of its first GID with one, else that of
+/// its PCI function; empty if there is none. So a bond comes before its slaves.
 std::string interface_of(const Fabric& fabric, const PortView& view);
 
 } // namespace rdma_nccl

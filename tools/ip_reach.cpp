@@ -17,7 +17,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::uint16_t discard_port = 9; // RFC 863: nothing comes of it where somebody listens
+constexpr std::uint16_t discard_port = 9; // RFC 863: a listener ignores what it receives
 
 IpReach reach_of(int error) {
     switch (error) {
@@ -40,7 +40,7 @@ SocketAddress with_scope(const IpAddress& address, std::uint16_t port, const std
     return full;
 }
 
-/// The first ICMP error in the queue.
+/// Reads the first ICMP error from the queue.
 std::optional<IcmpError> next_icmp_error(int socket) {
     alignas(cmsghdr) std::array<char, 512> control{};
     std::array<char, 64> bytes{};
@@ -68,7 +68,8 @@ std::optional<IcmpError> next_icmp_error(int socket) {
     return std::nullopt;
 }
 
-/// TCP does not tell who said that there is no way, and why (before Linux 5.9 not at all): UDP does.
+/// Tests for a prohibiting ICMP error with UDP, because TCP does not show its sender and code (before Linux 5.9 not at
+/// all).
 bool prohibits(const SocketAddress& source, const SocketAddress& target, const IpAddress& to,
                std::chrono::milliseconds limit) {
     const UniqueFd socket(::socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -80,7 +81,7 @@ bool prohibits(const SocketAddress& source, const SocketAddress& target, const I
         ::connect(socket.get(), target.get(), target.length) != 0 || ::send(socket.get(), "", 0, MSG_NOSIGNAL) < 0) {
         return false;
     }
-    pollfd waiting{socket.get(), 0, 0}; // POLLERR comes unasked
+    pollfd waiting{socket.get(), 0, 0}; // POLLERR is always reported
     if (::poll(&waiting, 1, static_cast<int>(limit.count())) <= 0) {
         return false;
     }

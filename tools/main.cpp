@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl SUBCOMMAND [options]: each subcommand is a file of its own and registers itself here.
+// rdma-nccl SUBCOMMAND [options]. Each subcommand has a file of its own and is registered here.
 
 #include "config.h"
 #include "tools/bench.h"
@@ -17,7 +17,7 @@
 namespace {
 
 int run_subcommand(int argc, char** argv) {
-    if (argc > 1 && std::string_view(argv[1]) == "run") { // parses its own line: what follows PROGRAM is the program's
+    if (argc > 1 && std::string_view(argv[1]) == "run") { // parses its own line: arguments after PROGRAM belong to it
         return rdma_nccl::run_command({argv + 2, argv + argc});
     }
     rdma_nccl::CommandLine line(

@@ -34,15 +34,16 @@ std::string absolute(const std::string& path) {
     return ::getcwd(here.data(), here.size()) != nullptr ? format_text("{}/{}", here.c_str(), path) : path;
 }
 
-/// Ours start with one of these: the headers of pairs_csv() and bench_csv(); tools/pages/page.html says who made it.
+/// Recognizes our files by their start: the headers of pairs_csv() and bench_csv(), or the generator in
+/// tools/pages/page.html.
 bool is_ours(std::string_view start) {
     const bool page = start.starts_with("<!doctype html>");
     return start.empty() || start.starts_with("round,retest,from,") || start.starts_with("run,ranks,nodes,") ||
            (page && start.find(R"(<meta name="generator" content="rdma-nccl">)") != std::string_view::npos);
 }
 
-/// What of --json, --csv and --html does not go together; empty: all does. All members of a measurement find the same,
-/// and end without waiting for each other.
+/// Returns why --json, --csv and --html conflict; empty if they do not. All members of a measurement find the same
+/// conflict and end without waiting for each other.
 std::string conflict_of_outputs(bool json, const std::string& csv, const std::string& html) {
     if (json && csv == "-") {
         return "--json and --csv - both want stdout; give one of them a file, as --csv FILE";
@@ -51,8 +52,8 @@ std::string conflict_of_outputs(bool json, const std::string& csv, const std::st
                                       : format_text("--csv and --html both name {}; give each a file of its own", csv);
 }
 
-/// Whether write_result() would do, as far as can be told before: the directory is there and may be written, and the
-/// file is not there, empty, or an earlier result of `rdma-nccl pairs` or `bench`.
+/// Checks what can be known in advance about write_result(): the directory exists and is writable, and the file does
+/// not exist, is empty, or is an earlier result of `rdma-nccl pairs` or `bench`.
 Result<void> check_result_file(const std::string& path) {
     constexpr std::size_t enough = 1024;
     const auto whole = absolute(path);
@@ -80,7 +81,7 @@ Result<void> check_result_file(const std::string& path) {
     return {};
 }
 
-/// What is wrong with these paths is printed before hours of measuring, not after. Empty ones and "-" are no files.
+/// Checks the paths before hours of measuring, and prints what is wrong. Empty paths and "-" are not files.
 bool can_write_results(const std::string& csv, const std::string& html) {
     return std::ranges::all_of(std::array{csv, html}, [](const std::string& path) {
         const auto good = path.empty() || path == "-" ? Result<void>() : check_result_file(path);
@@ -91,9 +92,9 @@ bool can_write_results(const std::string& csv, const std::string& html) {
     });
 }
 
-/// All of it or nothing.
+/// Writes the whole file or nothing.
 Result<void> write_result(const std::string& path, std::string_view text) {
-    if (auto good = check_result_file(path); !good) { // much may have happened since the start
+    if (auto good = check_result_file(path); !good) { // much may have changed since the start
         return good;
     }
     if (const auto written = replace_file(path, text, public_file); !written) {
@@ -111,7 +112,8 @@ int lead_command(const MeasureCommand& command, const MeasureOptions& options, M
         print_error(head.error().message);
         return exit_cannot_tell;
     }
-    // Members wait for who listens: what is wrong here ends them at once, and is told by this one alone.
+    // Members wait for a head that listens. So after an error here, the head tells them to end, and only the head
+    // reports it.
     const auto dismiss = [&] {
         constexpr std::chrono::seconds to_join(15);
         dismiss_members(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
@@ -121,7 +123,7 @@ int lead_command(const MeasureCommand& command, const MeasureOptions& options, M
         return exit_bad_line;
     }
     world.port = (*head)->port();
-    // Verbs may hang in a driver, and end with the process: the head stays out of it.
+    // Verbs may hang in a driver and block the end of their process, so a child process does that part.
     auto member = Child::start([&] { (void)command.take_part(world, settings); });
     if (!member) {
         print_error(format_text("no process for {} of this node is to be had; is the limit of processes reached?",
@@ -132,7 +134,7 @@ int lead_command(const MeasureCommand& command, const MeasureOptions& options, M
     const auto tell = command.lead(**head, world, progress);
     constexpr std::chrono::seconds to_end(2);
     (void)member->finish(to_end);
-    head->reset(); // from now on a signal ends this process at once
+    head->reset(); // from here on a signal ends this process at once
     return tell();
 }
 

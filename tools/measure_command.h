@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subcommand that measures with all processes of a step: who leads and who takes part, the wait for all of them, and
-// where the results go: never half of a file, and never over what is not ours.
+// A subcommand that measures with all processes of a step: starts the head and the members, waits for all of them, and
+// writes the results. It never leaves a partial file, and never overwrites other programs' files.
 #pragma once
 
 #include "lib/json.h"
@@ -15,31 +15,31 @@
 
 namespace rdma_nccl {
 
-/// Tells what was measured, and returns the exit code.
+/// Prints the results and returns the exit code.
 using MeasureTell = std::function<int()>;
 
 struct MeasureCommand {
     std::string_view name; ///< of the subcommand
     KeyPurpose purpose;
-    std::string_view own_part; ///< "the ranks": what the head starts a process for
-    /// Whether this world can do what the line asks for; says why not.
+    std::string_view own_part; ///< "the ranks": the part that the head starts a process for
+    /// Returns whether this world can do what the command line asks for; reports why not.
     std::function<bool(const MeasureWorld& world)> suits;
     std::function<int(const MeasureWorld& world, const Settings& settings)> take_part;
     std::function<MeasureTell(MeasureHead& head, const MeasureWorld& world, PairsProgress& progress)> lead;
 };
 
-/// As one of the members of the step, or alone. Returns the exit code.
+/// Runs as a member of the step, or alone. Returns the exit code.
 int run_measure_command(const MeasureCommand& command, const MeasureOptions& options);
 
-/// A report in its forms.
+/// Functions that format a report.
 struct MeasureForms {
     std::function<std::string()> text, json, csv, html;
 };
 
-/// Prints the report and writes its files. False when one could not be written.
+/// Prints the report and writes its files. Returns false if a file could not be written.
 bool tell_in_forms(const MeasureForms& forms, const MeasureOptions& options);
 
-/// How long a head measures, from its beginning on.
+/// The time limits of a head, which start when this object is created.
 struct MeasureTime {
     explicit MeasureTime(const MeasureOptions& options);
     [[nodiscard]] double seconds() const;
@@ -48,7 +48,7 @@ struct MeasureTime {
     std::optional<MeasureClock::time_point> deadline;
 };
 
-/// What a head does with members while it waits for them.
+/// The head's callbacks while it waits for members.
 struct MeasureArrivals {
     std::function<bool()> complete;
     std::function<std::string()> missing;
@@ -56,7 +56,8 @@ struct MeasureArrivals {
     std::function<void(unsigned member, const std::string& why)> lose;
 };
 
-/// Until all are there, or are waited for no longer. Why it is to end before anything is measured; empty: it is not.
+/// Waits for all members, until the time for that is over. Returns why the measurement must end before it starts, or an
+/// empty text.
 std::string await_members(MeasureHead& head, const MeasureTime& time, PairsProgress& progress,
                           const MeasureArrivals& arrivals);
 

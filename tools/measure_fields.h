@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a measurement in JSON by lib/net's codec: what a message may hold is said once, in fields().
+// Converts values of a measurement to JSON with lib/net's codec: fields() defines once what a message may hold.
 #pragma once
 
 #include "lib/json.h"
@@ -18,7 +18,8 @@ Json written(const T& value) {
     return object;
 }
 
-/// What written() makes, and nothing else: no field is missing, unknown, of another kind or beyond its limits.
+/// Reads exactly what written() writes. Returns nullopt if a field is missing, unknown, of another type or out of
+/// range.
 template<typename T>
 std::optional<T> read_exactly(const Json& json) {
     if (!json.is_object()) {

@@ -24,10 +24,11 @@ namespace rdma_nccl {
 
 namespace {
 
-/// What may wait for a member that takes nothing, in bytes.
+/// Limit in bytes of unsent messages for a member that does not read.
 constexpr std::size_t most_unsent = std::size_t{16} << 20;
 
-/// Every member keeps its connection to the end: 1,000 nodes of 8 tasks need 8,000, and the soft limit is often 1,024.
+/// Each member stays connected to the end. 1,000 nodes with 8 tasks need 8,000 descriptors, but the soft limit is often
+/// 1,024.
 void raise_descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -36,7 +37,7 @@ void raise_descriptor_limit() {
     }
 }
 
-/// INT, TERM and HUP blocked, and read from a descriptor.
+/// Blocks INT, TERM and HUP and reads them from a descriptor.
 class EndSignals {
 public:
     EndSignals() {
@@ -52,7 +53,7 @@ public:
     EndSignals& operator=(const EndSignals&) = delete;
 
     [[nodiscard]] int fd() const { return fd_.get(); }
-    /// "SIGINT"; nullopt when none has come.
+    /// Returns "SIGINT", or nullopt if no signal has come.
     [[nodiscard]] std::optional<std::string> next() const {
         signalfd_siginfo info{};
         if (::read(fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) {
@@ -118,12 +119,12 @@ private:
 
     void take(CoordinatorEvent& event) {
         if (event.kind == CoordinatorEvent::Kind::Joined) {
-            members_[event.worker]; // says its number first
+            members_[event.worker]; // its first message will hold its number
             return;
         }
         const auto found = members_.find(event.worker);
         if (found == members_.end()) {
-            return; // one whose words were refused
+            return; // its hello was refused
         }
         auto& member = found->second;
         if (event.kind == CoordinatorEvent::Kind::Lost) {
@@ -146,7 +147,8 @@ private:
         members_.erase(worker);
     }
 
-    /// False for a number that the world does not have, or that somebody has had: who is lost does not come back.
+    /// Returns false for a number that the world does not have, or that is already taken: a lost member does not come
+    /// back.
     bool greet(int worker, std::optional<unsigned>& member, Json& message) {
         const auto number = message.value("member", Json()).integer<unsigned>();
         if (!number || *number >= workers_.size() || !message.value("hello", Json()).is_object()) {
@@ -175,9 +177,9 @@ private:
     MeasureWorld world_;
     EndSignals signals_;
     Coordinator coordinator_;
-    std::vector<int> workers_;                                 ///< of the coordinator, for each member
-    std::unordered_map<int, std::optional<unsigned>> members_; ///< by worker; absent until it has said its number
-    bool told_ = false;                                        ///< that descriptors have run out
+    std::vector<int> workers_;                                 ///< the coordinator's worker of each member
+    std::unordered_map<int, std::optional<unsigned>> members_; ///< by worker; absent until it has sent its number
+    bool told_ = false;                                        ///< whether it has reported that descriptors ran out
     std::deque<MeasureEvent> events_;
 };
 
@@ -185,7 +187,7 @@ private:
 
 Result<std::unique_ptr<MeasureHead>> MeasureHead::listen(const MeasureWorld& world) {
     raise_descriptor_limit();
-    // A port that the step holds without listening is shared (lib/port.h).
+    // The step holds this port without listening, so it is shared (lib/port.h).
     auto listener = listen_on(world.port, PortSharing::Reuse);
     if (!listener) {
         const auto who = listening_text(world.port);

@@ -16,10 +16,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long the head may take no byte of an answer.
+/// The longest time that the head may accept no byte of an answer.
 constexpr std::chrono::seconds send_time(10);
 
-/// False when nothing of `events` happens until then.
+/// Waits for `events`. Returns false if none happens before the deadline.
 bool wait_for(int fd, short events, MeasureClock::time_point deadline) {
     pollfd item{fd, events, 0};
     for (;;) {
@@ -77,7 +77,7 @@ Result<std::optional<Json>> MeasureMember::receive(MeasureClock::time_point dead
         if (!wait_for(fd(), POLLIN, deadline)) {
             return std::optional<Json>();
         }
-        (void)connection_.read(); // why_over() tells
+        (void)connection_.read(); // why_over() reports errors
         waiting_ = connection_.next_message();
     }
     auto order = read_measure_text(*std::exchange(waiting_, connection_.next_message()));

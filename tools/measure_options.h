@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command lines of `rdma-nccl pairs` and `rdma-nccl bench` have in common.
+// The common command-line options of `rdma-nccl pairs` and `rdma-nccl bench`.
 #pragma once
 
 #include "tools/settings_options.h"
@@ -14,13 +14,13 @@ namespace rdma_nccl {
 struct MeasureOptions {
     SettingsOptions settings;
     std::optional<std::chrono::milliseconds> time_limit;
-    std::chrono::milliseconds join_time{60000}; ///< how long members are waited for
+    std::chrono::milliseconds join_time{60000}; ///< how long to wait for members
     bool json = false;
-    bool quiet = false;    ///< no progress
+    bool quiet = false;    ///< show no progress
     std::string csv, html; ///< files; "-": stdout; empty: none
 };
 
-/// As the line has them.
+/// The limits as given on the command line.
 struct MeasureLimits {
     double time_limit_s = 0; ///< 0: none
     double join_s = 60;
@@ -34,7 +34,7 @@ std::chrono::milliseconds time_of_seconds(double seconds);
 
 void add_limit_options(const Subcommand& command, MeasureLimits& limits);
 
-/// `csv`, `html`: what these files hold.
+/// `csv`, `html`: help texts that describe these files.
 void add_form_options(const Subcommand& command, MeasureOptions& options, const char* csv, const char* html);
 
 } // namespace rdma_nccl

@@ -20,7 +20,7 @@ struct Place {
     unsigned member = 0, members = 1;
 };
 
-/// From a pair of variables; nullopt where one is missing or they cannot be.
+/// Reads a pair of variables. Returns nullopt if one is missing or they are inconsistent.
 std::optional<Place> place_from(const Environment& environment, std::string_view mine, std::string_view all) {
     const auto member = number(environment, mine);
     const auto members = number(environment, all);
@@ -30,7 +30,8 @@ std::optional<Place> place_from(const Environment& environment, std::string_view
     return Place{*member, *members};
 }
 
-/// Several tasks on a node whose layout counts nodes: then Slurm's numbers are the tasks'.
+/// Finds this member's number. If a node whose layout counts nodes has several tasks, Slurm's numbers of the tasks
+/// count.
 std::optional<Place> find_place(const Environment& environment) {
     auto place = place_from(environment, "RANK", "WORLD_SIZE");
     if (!place) {
@@ -56,7 +57,7 @@ Result<IpAddress> head_address(const std::string& name) {
 
 Result<MeasureWorld> measure_world(const Environment& environment, std::string node, std::string_view subcommand,
                                    KeyPurpose purpose) {
-    const auto own = random_key(); // for who is alone, and its child
+    const auto own = random_key(); // for a process that is alone, and its child
     if (!own) {
         return fail("no random numbers: getrandom(2) fails");
     }

@@ -13,8 +13,8 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Inside a step that the plugin has set up, where the ranks meet is known: srun's note is gone, but what came of it is
-/// not.
+/// Restores srun's note inside a step that the plugin has set up. The note is gone, but the variables made from it show
+/// where the ranks meet.
 void restore_note(Environment& environment) {
     const Step step = read_step(environment, {});
     if (set_up_by_plugin(environment, step) && environment.ours().contains("MASTER_ADDR")) {
@@ -25,7 +25,7 @@ void restore_note(Environment& environment) {
     }
 }
 
-/// There, the plugin's values are the step's, whatever settings it had: all ranks have them.
+/// Inside such a step the plugin's values count, whatever settings it had, because all ranks have them.
 void take_plugins_values(std::vector<Variable>& variables, const NodeFacts& facts) {
     const Environment& environment = facts.environment;
     if (!set_up_by_plugin(environment, facts.step)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of the node and task that a subcommand runs in: what `env` prints and `explain` explains.
+// The plan of this node and task: `env` prints it, and `explain` explains it.
 #pragma once
 
 #include "lib/environment.h"
@@ -18,27 +18,27 @@ struct NodePlan {
     Settings settings;
     NodeFacts facts;
     Plan plan;
-    std::vector<Variable> variables; ///< of the plan, and of the task where this is one
+    std::vector<Variable> variables; ///< of the plan, and of the task if this process is one
     Places places;
 
-    /// 0: good; 1: with warnings; 2: there are HCAs but none is usable; 3: there is none.
+    /// Returns 0: good; 1: with warnings; 2: there are HCAs but none is usable; 3: no HCA.
     [[nodiscard]] int exit_code() const;
 };
 
 /// The task whose environment `facts` have, as far as Slurm's variables tell; nullopt outside of a step.
 std::optional<TaskFacts> current_task(const NodeFacts& facts);
 
-/// Reads the node and plans. Inside a step that the plugin has set up, the plugin's values stand, unless `options` has
-/// settings, because the user then wants to see their effect. `timeout` as in inspect_node().
+/// Reads the node and makes the plan. Inside a step that the plugin has set up, the plugin's values count, unless
+/// `options` has settings: then the user wants to see their effect. `timeout` is as in inspect_node().
 Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& settings,
                            std::chrono::milliseconds timeout = std::chrono::milliseconds(0),
                            const RanksWanted& ranks = {}, GidTables tables = GidTables::Expected,
                            Environment environment = Environment::from(environ));
 
-/// The host name as the root says: of a copied machine, that machine's.
+/// Returns the host name from the root; for a copied tree, the name of the machine it was copied from.
 std::string host_name_of(const Root& root);
 
-/// Slurm's name of this node, by which its users know it; else the host's.
+/// Returns Slurm's name of this node, which its users know; else the host name.
 std::string node_name_of(const Environment& environment, const Settings& settings);
 
 } // namespace rdma_nccl

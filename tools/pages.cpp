@@ -26,7 +26,7 @@ constexpr std::string_view bench_script =
 #include "build/pages/bench.js.inc"
     ;
 
-/// JSON that may stand inside a <script>: without '<' no text in it can end that element or begin a comment there.
+/// Returns JSON for a <script> element. Without '<' no text in it can end the element or begin a comment.
 std::string json_for_script(const Json& data) {
     const std::string json = data.dump();
     std::string safe;
@@ -46,7 +46,7 @@ std::string json_for_script(const Json& data) {
 std::string page_html(Page page, std::string_view title, const Json& data) {
     std::string html;
     std::string_view left = frame;
-    // What was put in is not looked at again: data may well hold "@title@".
+    // Do not scan inserted text again: the data may contain "@title@".
     while (true) {
         const auto begin = left.find('@');
         const auto end = begin == std::string_view::npos ? begin : left.find('@', begin + 1);
@@ -75,7 +75,7 @@ Json page_number(double value) {
     if (value == 0) {
         return 0;
     }
-    const double digits = std::pow(10, 4 - std::floor(std::log10(std::abs(value)))); // five of them
+    const double digits = std::pow(10, 4 - std::floor(std::log10(std::abs(value)))); // for five significant digits
     const double rounded = std::round(value * digits) / digits;
     return std::isfinite(rounded) ? rounded : value;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages for browsers: one file that needs nothing else, and no network. They are written in tools/pages/, which the
-// build turns into literals.
+// Self-contained pages for browsers, which need no network. Their sources are in tools/pages/; the build turns them
+// into literals.
 #pragma once
 
 #include "lib/json.h"
@@ -12,10 +12,11 @@ namespace rdma_nccl {
 
 enum class Page { Pairs, Bench };
 
-/// The page with its data, which may hold any text: what the page's script gets are the values, never markup.
+/// Returns the page with its data, which may hold any text: the page's script gets it as values, never as markup.
 std::string page_html(Page page, std::string_view title, const Json& data);
 
-/// To so many digits that matter: pages hold many numbers. What is no number is null, as are absent ones.
+/// Rounds to five significant digits, because pages hold many numbers. Values that are not finite become null, like
+/// absent ones.
 Json page_number(double value);
 
 } // namespace rdma_nccl

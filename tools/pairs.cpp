@@ -38,10 +38,10 @@ PairsTextOptions text_options(const Environment& environment) {
     return options;
 }
 
-/// Returns the exit code.
+/// Prints the report and returns the exit code.
 int tell(const PairsReport& report, const PairsOptions& options) {
     auto verdict = judge_pairs(report, options.rules);
-    if (report.results.empty()) { // whatever kept the nodes from it
+    if (report.results.empty()) { // for whatever reason
         verdict.exit_code = exit_cannot_tell;
     }
     const MeasureForms forms{

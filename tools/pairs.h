@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `rdma-nccl pairs`: RDMA between all nodes of a step, pair by pair. Member 0 leads: waits for the others, plans,
-// measures, and has the report at the end. A member says what its node has, and carries out what the head orders.
+// `rdma-nccl pairs` measures RDMA between all nodes of a step, pair by pair. Member 0 is the head: it waits for the
+// others, plans, measures, and makes the report. A member reports what its node has and carries out the head's orders.
 #pragma once
 
 #include "tools/measure_options.h"
@@ -21,36 +21,36 @@ class PairsProgress;
 struct MeasureWorld;
 struct Step;
 
-/// What the command line of `rdma-nccl pairs` says; the same on all members.
+/// The command line of `rdma-nccl pairs`. All members have the same one.
 struct PairsOptions : MeasureOptions {
     std::string schedule;      ///< "all", "quick", "ring", "bisection", "loopback"; empty: not given
-    unsigned quick_rounds = 3; ///< of "quick"
+    unsigned quick_rounds = 3; ///< for "quick"
     RailPairing rails = RailPairing::Same;
-    std::optional<unsigned> only_rail; ///< this one alone
+    std::optional<unsigned> only_rail; ///< measure only this rail
     PairsMeasure measure;
-    std::optional<bool> retest; ///< absent: with "quick"
+    std::optional<bool> retest; ///< absent: only with "quick"
     std::uint64_t seed = 1;
     JudgeRules rules;
 };
 
 void add_pairs_command(const Subcommand& app, int& exit_code);
 
-/// As one of the members of the step, or alone. Returns the exit code.
+/// Runs as a member of the step, or alone. Returns the exit code.
 int run_pairs(const PairsOptions& options);
 
-/// Never takes longer than the limits of `options`. Sends {"do": "end"} to all members at the end.
+/// Runs on the head, within the time limits of `options`. Sends {"do": "end"} to all members at the end.
 PairsReport lead_pairs(MeasureHead& head, const MeasureWorld& world, const Step& step, const PairsOptions& options,
                        PairsProgress& progress);
 
-/// The rounds of a schedule over these nodes.
+/// Returns the rounds of a schedule for these nodes.
 std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& schedule,
                                const std::vector<PairNode>& nodes);
 
-/// "4 nodes, 2 rails, all pairs: 6 rounds, 12 pairings, about 40 s".
+/// Returns "4 nodes, 2 rails, all pairs: 6 rounds, 12 pairings, about 40 s".
 std::string announce(const std::string& schedule, const std::vector<PairNode>& nodes, const std::vector<Round>& rounds,
                      const PairsMeasure& measure);
 
-/// Returns the exit code: 0, or 3 when the head cannot be reached, or is gone before it has ended. Says why on stderr.
+/// Returns the exit code: 0, or 3 if the head cannot be reached, or is gone before it sent "end". Prints why to stderr.
 int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, const Settings& settings);
 
 } // namespace rdma_nccl

@@ -9,10 +9,10 @@ namespace rdma_nccl {
 namespace {
 
 struct Count {
-    unsigned all = 0, bad = 0; ///< not explained
+    unsigned all = 0, bad = 0; ///< of the observations that are not yet explained
 };
 
-/// Observations by end: those of end e are indices[starts[e]] to indices[starts[e + 1]].
+/// Observations by end: those of end e are indices[starts[e]] to indices[starts[e + 1]], exclusive.
 class ByEnd {
 public:
     ByEnd(const std::vector<Observation>& observations, unsigned ends) : starts(ends + 1) {
@@ -98,7 +98,7 @@ private:
         return count.bad > 0 && count.bad >= rules.share * count.all;
     }
 
-    /// The greater part of bad ones, then the greater number.
+    /// Compares the share of bad observations, then their number.
     static bool worse(const Count& one, const Count& other) {
         const std::uint64_t left = std::uint64_t{one.bad} * other.all;
         const std::uint64_t right = std::uint64_t{other.bad} * one.all;

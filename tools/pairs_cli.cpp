@@ -15,7 +15,7 @@ namespace {
 constexpr unsigned most_traffic_class = 255;
 constexpr unsigned most_service_level = 15;
 
-/// As the line has it; options_of() makes sense of it.
+/// The options as given on the command line; options_of() interprets them.
 struct PairsLine {
     PairsOptions options;
     std::string rails = "same";
@@ -26,8 +26,8 @@ struct PairsLine {
     bool retest = false, no_retest = false;
 };
 
-/// What NCCL of this job has where the line says nothing; values that are no number, or too great, are NCCL's own
-/// affair.
+/// Takes the value of the job's NCCL variable if the option is not given. Ignores values that are not numbers or are
+/// out of range; those are NCCL's business.
 void follow_job(const CommandOption& option, const char* name, unsigned most, unsigned& value) {
     const char* const text = std::getenv(name);
     if (text == nullptr || option.is_given()) {
@@ -68,7 +68,7 @@ PairsOptions options_of(const PairsLine& line) {
     return options;
 }
 
-/// As tools/verbs_end.cpp wants it, in bytes.
+/// Converts a size to bytes, as tools/verbs_end.cpp needs it. Returns an error message, or an empty text.
 std::string take_message_size(std::string& text) {
     constexpr std::uint64_t largest = std::uint64_t{1} << 30;
     const auto bytes = parse_size(text).value_or(0);
@@ -144,7 +144,7 @@ void add_pairs_command(const Subcommand& app, int& exit_code) {
     const auto command =
         app.subcommand("pairs", "RDMA bandwidth and latency between all nodes of a step, pair by pair: "
                                 "srun --rdma-nccl rdma-nccl pairs");
-    // A script's own options and then the user's: his win.
+    // A script's options may be followed by the user's, which then count.
     command.let_last_count(true);
     add_schedule(command, *line);
     add_measure(command, *line);

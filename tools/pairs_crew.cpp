@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned most_silences = 2;
 
-/// The node of each task, where tasks are numbered node by node; empty where that is not known.
+/// Returns the node of each task if tasks are numbered node by node; else an empty list.
 std::vector<std::string> nodes_of_tasks(const Step& step, unsigned members) {
     std::vector<std::string> names;
     const bool block = step.distribution.empty() || step.distribution.starts_with("block");
@@ -26,7 +26,7 @@ std::vector<std::string> nodes_of_tasks(const Step& step, unsigned members) {
     return one_each ? step.nodes : block && names.size() == members ? names : std::vector<std::string>();
 }
 
-/// Nodes that say the same name are told apart.
+/// Adds a number to nodes that report the same name.
 void make_unique(std::vector<PairNode>& nodes) {
     std::map<std::string, unsigned> seen;
     for (auto& node : nodes) {
@@ -39,7 +39,7 @@ void make_unique(std::vector<PairNode>& nodes) {
 
 } // namespace
 
-// With 8,000 members what is asked at each event must not look at all of them.
+// There may be 8,000 members, so work done for each event must not iterate over all of them.
 PairsCrew::PairsCrew(const MeasureWorld& world, const Step& step) : names_(nodes_of_tasks(step, world.members)) {
     for (unsigned member = 0; member < world.members; ++member) {
         absent_.insert(absent_.end(), member);

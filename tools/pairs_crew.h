@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The members as the head knows them: which node each works for, who is gone, who does not answer.
+// The members as the head knows them: the node that each works for, who is gone, and who does not answer.
 #pragma once
 
 #include "lib/json.h"
@@ -20,25 +20,26 @@ class PairsCrew {
 public:
     PairsCrew(const MeasureWorld& world, const Step& step);
 
-    /// What a member says of itself: {"local": 0, "node": ...}. The first of each node works for it.
+    /// Adds a member by its hello: {"local": 0, "node": ...}. The member with local number 0 works for its node.
     void join(unsigned member, const Json& hello);
     void lose(unsigned member, const std::string& why);
-    /// Whether all that are left have joined.
+    /// Returns whether all members have joined, except those that are gone.
     [[nodiscard]] bool complete() const;
-    /// "n03, n07", for progress; at most so many names.
+    /// Returns "n03, n07" to show progress, with at most `most` names.
     [[nodiscard]] std::string missing(std::size_t most = 8) const;
 
-    /// From now on nodes have their numbers: in the order of their members, those that have not come behind, with the
-    /// problem; without one they do not count.
+    /// Assigns numbers to the nodes, in the order of their members. Nodes that have not joined come last, with
+    /// `problem`; if that is empty, they are left out.
     void close(const std::string& problem);
 
     [[nodiscard]] const std::vector<PairNode>& nodes() const { return nodes_; }
     [[nodiscard]] unsigned member_of(unsigned node) const { return members_.at(node); }
-    /// nullopt: works for none.
+    /// Returns nullopt for a member that works for no node.
     [[nodiscard]] std::optional<unsigned> node_of(unsigned member) const;
-    /// Why nothing can be measured with that node any more: "n07 is gone: its process has ended".
+    /// Returns why nothing can be measured with that node any more: "n07 is gone: its process has ended".
     [[nodiscard]] std::optional<std::string> useless(unsigned node) const;
-    /// It has let a limit pass; after the second time it is not asked again, until it is heard of.
+    /// Records that the node exceeded a time limit. After the second time it is not asked again until it sends
+    /// something.
     void note_silence(unsigned node);
     void note_answer(unsigned member);
     [[nodiscard]] bool was_silent(unsigned node) const { return silences_.contains(node); }
@@ -46,9 +47,9 @@ public:
 private:
     [[nodiscard]] std::string name_of(unsigned member) const;
 
-    std::vector<std::string> names_; ///< of the nodes of all tasks; empty: unknown
+    std::vector<std::string> names_; ///< node of each task; empty: unknown
     std::set<unsigned> absent_;      ///< members that have not joined
-    unsigned gone_before_ = 0;       ///< of them those that will not
+    unsigned gone_before_ = 0;       ///< number of absent members that are gone
     struct Joined {
         unsigned local = 0;
         PairNode node;

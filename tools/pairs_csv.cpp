@@ -27,7 +27,7 @@ std::string port_of(const PairsReport& report, unsigned node, unsigned rail) {
     return rail_name(report.nodes.at(node).rails.at(rail));
 }
 
-/// A figure of what may not have been measured.
+/// Returns a figure, or nullopt if it was not measured.
 template<typename T, typename Figure>
 std::optional<Figure> figure_of(const std::optional<T>& measured, Figure T::*figure) {
     return measured ? std::optional<Figure>((*measured).*figure) : std::nullopt;

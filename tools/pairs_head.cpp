@@ -35,7 +35,7 @@ std::size_t count_pairings(const std::vector<Round>& rounds) {
     return count;
 }
 
-/// All rounds for all rails, of the options' rails those that are wanted; none that is empty.
+/// Returns the rounds for all rails, or only for `only_rail`. Leaves out empty rounds.
 std::vector<Round> over_rails(const PairsOptions& options, const NodeRounds& node_rounds,
                               const std::vector<PairNode>& nodes) {
     auto rounds = with_rails(node_rounds, rail_counts(nodes), options.rails);
@@ -50,7 +50,7 @@ std::vector<Round> over_rails(const PairsOptions& options, const NodeRounds& nod
     return rounds;
 }
 
-/// Who was slow or failed, each with one that is good.
+/// Plans rounds in which each suspect is measured again with a good node.
 std::vector<Round> plan_retest(const PairsOptions& options, const PairsReport& report) {
     const auto nodes = retest_nodes(report, judge_pairs(report, options.rules));
     return over_rails(options, retest_pairs(nodes.suspects, nodes.good), report.nodes);
@@ -88,7 +88,8 @@ public:
     }
 
 private:
-    /// Who is not let go in time has an order of before to end first, or hangs: its connection breaks then.
+    /// A member that does not leave in time must first finish an earlier order, or hangs; its connection is then
+    /// closed.
     void dismiss() {
         constexpr std::chrono::seconds patience(2);
         dismiss_members(head_, world_.members, patience, false);

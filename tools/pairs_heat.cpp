@@ -21,7 +21,7 @@ enum class Form { Numbers, Percents, Blocks };
 
 struct Labels {
     std::vector<std::string> rows;
-    std::vector<std::string> columns; ///< what of the names is not the same in all
+    std::vector<std::string> columns; ///< the names, or the parts in which they differ
     std::size_t row_width = 0, column_width = 0;
 };
 
@@ -42,13 +42,13 @@ std::size_t widest(const std::vector<std::string>& texts) {
     return width;
 }
 
-/// Where short names fit above the columns they stay whole; else the part in which they differ.
+/// Keeps names that fit above the columns; shortens others to the part in which they differ.
 Labels labels_of(std::vector<std::string> names, std::size_t cell) {
     Labels labels{names, names, widest(names), 0};
     if (widest(names) >= cell && names.size() > 1) {
         auto start = common_start(names);
         while (start > 0 && std::isdigit(static_cast<unsigned char>(names.front()[start - 1])) != 0) {
-            --start; // a number stays whole
+            --start; // do not split a number
         }
         for (auto& name : labels.columns) {
             name.erase(0, start);
@@ -58,7 +58,7 @@ Labels labels_of(std::vector<std::string> names, std::size_t cell) {
     return labels;
 }
 
-/// For tables too narrow for names: rows and columns by number.
+/// Returns labels with numbers for rows and columns, for tables too narrow for names.
 Labels numbered(const std::vector<std::string>& names) {
     Labels labels;
     const auto digits = format_text("{}", names.size()).size();
@@ -85,7 +85,7 @@ std::string_view colour_of(const HeatCell& cell, double median) {
     return *cell.gbps < good_share * median ? "33" : "32";
 }
 
-/// Eighths of the median, as high as the value; what is good looks alike.
+/// Shows a value in eighths of the median as a block of that height. All good values look alike.
 std::string block(const HeatCell& cell, double median, bool utf8) {
     constexpr std::array<std::string_view, 8> blocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     constexpr std::string_view digits = "0123456789";
@@ -139,7 +139,7 @@ std::string table_of_cells(const HeatMap& map, const Labels& labels, double medi
     return text;
 }
 
-/// Numbers of columns, each above its own, every tenth.
+/// Returns a line with every tenth column number above its column.
 std::string ruler(std::size_t indent, std::size_t count) {
     std::string line(indent, ' ');
     for (std::size_t i = 1; i <= count; ++i) {
@@ -179,7 +179,7 @@ std::string legend(double median, bool utf8) {
                 : format_text("# 90 % of the median {} Gb/s or more, 5 half of it, x failed\n", short_gbps(median));
 }
 
-/// Names of groups: "n[01-16]", cut where that is long.
+/// Returns names of groups: "n[01-16]", cut if too long.
 std::vector<std::string> group_names(const std::vector<std::string>& names, std::size_t by) {
     constexpr std::size_t longest = 24;
     std::vector<std::string> groups;

@@ -11,18 +11,17 @@
 
 namespace rdma_nccl {
 
-/// From one node to another: the slowest of its rails.
+/// The result from one node to another, on the slowest of its rails.
 struct HeatCell {
     std::optional<double> gbps;
     bool failed = false;
 
     [[nodiscard]] bool empty() const { return !gbps && !failed; }
-    /// Keeps the worse of both.
+    /// Keeps the worse of the two values.
     void add(const HeatCell& other);
 };
 
-/// Row sends, column receives. Nodes that were measured again have the new values beside the old ones: the worse
-/// counts.
+/// Rows send, columns receive. If nodes were measured again, the worse of old and new values counts.
 class HeatMap {
 public:
     explicit HeatMap(std::size_t nodes) : nodes_(nodes), cells_(nodes * nodes) {}
@@ -30,7 +29,7 @@ public:
     [[nodiscard]] std::size_t nodes() const { return nodes_; }
     [[nodiscard]] const HeatCell& at(std::size_t from, std::size_t to) const { return cells_.at(from * nodes_ + to); }
     HeatCell& at(std::size_t from, std::size_t to) { return cells_.at(from * nodes_ + to); }
-    /// Each cell for `by` x `by` of this one's, with the worst of them.
+    /// Returns a map in which each cell is the worst of `by` x `by` cells of this one.
     [[nodiscard]] HeatMap folded(std::size_t by) const;
 
 private:
@@ -40,8 +39,8 @@ private:
 
 HeatMap heat_map(const PairsReport& report);
 
-/// In Gb/s where the columns are wide enough, else in % of the median, else a block a cell, else a block for several
-/// nodes. With a title and, where it needs one, a legend.
+/// Shows Gb/s if the columns are wide enough, else % of the median, else one block per cell, else one block for several
+/// nodes. Includes a title and, if needed, a legend.
 std::string heat_table(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options);
 
 } // namespace rdma_nccl

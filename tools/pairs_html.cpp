@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of the page of `rdma-nccl pairs`; tools/pages/pairs.js draws it.
+// The data for the page of `rdma-nccl pairs`; tools/pages/pairs.js draws it.
 #include "lib/format.h"
 #include "lib/json.h"
 #include "tools/pages.h"
@@ -20,7 +20,7 @@ Json number_or_null(const std::optional<double>& value) {
     return value ? page_number(*value) : Json(nullptr);
 }
 
-/// As a heading of the table of faults.
+/// Returns a heading for the table of faults.
 std::string heading_of(PairsFaultKind kind) {
     const bool what_is_slow =
         kind == PairsFaultKind::Node || kind == PairsFaultKind::Rail || kind == PairsFaultKind::Link;
@@ -56,7 +56,7 @@ bool has_nodes(const PairsReport& report, const PairResult& result) {
     return result.pairing.a < report.nodes.size() && result.pairing.b < report.nodes.size();
 }
 
-/// By column: a cluster has hundred thousands of results, each with the same keys.
+/// Stores results by column: a cluster has hundreds of thousands of them, each with the same keys.
 class Columns {
 public:
     void add(const PairResult& result, PairState state) {
@@ -90,7 +90,7 @@ public:
         ++count;
     }
 
-    /// Each column is there; what nothing was measured of is empty.
+    /// Returns all columns. A column without any value is an empty array.
     Json json() && {
         Json all = Json::object();
         for (std::size_t i = 0; i < names.size(); ++i) {
@@ -129,7 +129,7 @@ Json faults_json(const PairsVerdict& verdict) {
     return faults;
 }
 
-/// Of the first rail, unless its rate is unknown or it has no floor.
+/// Returns the floor of the first rail; null if its rate is unknown or it has no floor (software RDMA).
 Json floor_json(const PairsReport& report) {
     const double rate = usual_rate(report, 0);
     const bool software =

@@ -15,7 +15,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// With fewer nodes every pair of a slow node is half of what its partner was measured with, too.
+/// With fewer nodes, a pair with a slow node is at least half of its partner's pairs.
 constexpr std::size_t fewest_to_blame = 4;
 
 std::size_t nodes_measured(const PairsReport& report, const std::vector<std::uint32_t>& results) {
@@ -27,7 +27,8 @@ std::size_t nodes_measured(const PairsReport& report, const std::vector<std::uin
     return nodes.size();
 }
 
-/// Soft-RoCE runs on CPUs that others use: a link that is really slow is slow by factors, the rest is noise.
+/// Relaxes the rules for Soft-RoCE, which uses CPUs that others use too: a link that is really slow is slow by factors,
+/// and the rest is noise.
 JudgeRules rules_for(const PairSamples& samples, JudgeRules rules) {
     if (samples.software) {
         rules.share_of_median = std::min(rules.share_of_median, 0.5);
@@ -61,7 +62,7 @@ bool measured(const PairResult& result) {
     return result.forward || result.backward || result.both || result.latency;
 }
 
-/// The parts have marked what is slow or failed. What was measured again later stays unknown.
+/// Marks results that no part has marked slow or failed as good. Results that were measured again stay unknown.
 void set_good_results(PairsJudging& judging) {
     for (const std::uint32_t index : judging.results) {
         PairState& state = judging.verdict.results[index];
@@ -105,7 +106,7 @@ bool is_of_a_node(PairsFaultKind kind, std::size_t nodes) {
     return nodes == 1 && kind != PairsFaultKind::AllSlow;
 }
 
-/// A node that is not accused is good, where somebody could be; else only one without bad pairs is.
+/// A node that is not accused is good if nodes can be blamed; else only a node without bad pairs is.
 void set_node_states(PairsJudging& judging) {
     auto& verdict = judging.verdict;
     for (NodeScore& score : verdict.nodes) {
@@ -170,7 +171,7 @@ void note_measured(PairsJudging& judging, std::size_t nodes) {
     }
 }
 
-/// Ways whose port's counters saw another share of the bytes than they should.
+/// Directions whose port counters saw an unexpected share of the bytes.
 struct Miscounted {
     unsigned ways = 0;
     std::string example;
@@ -194,7 +195,7 @@ Miscounted miscounted(const PairsJudging& judging, const Wrong& is_wrong) {
     return found;
 }
 
-/// The port's counters are the proof that the bytes went over it (facts: 0.98 to 1.10 of what was sent).
+/// The port's counters prove that the bytes went through it (measured: 0.98 to 1.10 of the bytes sent).
 void note_uncounted(PairsJudging& judging) {
     constexpr double least = 0.9;
     const auto [ways, example] = miscounted(judging, [](double share, auto&, auto&) { return share < least; });
@@ -206,14 +207,14 @@ void note_uncounted(PairsJudging& judging) {
     }
 }
 
-/// What a port may count of so many bytes: headers (about 80 bytes of a packet) and a few that were sent again.
+/// Returns the highest share that a port may count: headers (about 80 bytes per packet) and a few retransmits.
 double most_counted(unsigned path_mtu) {
     constexpr double usual = 1.1;
     return path_mtu == 0 ? usual : std::max(usual, 1.02 + 80.0 / path_mtu);
 }
 
-/// More than was sent is somebody else's traffic, or was sent again. Soft-RoCE counts packets of any size: it tells
-/// nothing.
+/// Counting more than was sent means other traffic, or many retransmits. Soft-RoCE counts packets of any size, so its
+/// counters show nothing.
 void note_overcounted(PairsJudging& judging) {
     const auto is_over = [&](double share, const PairSample& sample, const PairResult& result) {
         const bool exact = !judging.report.nodes[sample.from].rails[sample.from_rail].software;
@@ -248,7 +249,7 @@ void PairsJudging::add(PairsFault fault, double share) {
 
 PairsVerdict judge_pairs(const PairsReport& report, const JudgeRules& rules) {
     auto results = results_that_count(report);
-    // Far below normal is what is a tenth more below it than what is slow.
+    // A value counts as far below normal if it is a tenth further below than a slow one.
     const auto samples_at = [&](double share) { return pair_samples(report, results, std::max(share - 0.1, 0.1)); };
     PairSamples samples = samples_at(rules.share_of_median);
     const JudgeRules own_rules = rules_for(samples, rules);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ways at once: ports that are good one way after the other may halve when they send and receive together.
+// Judges both ways at once: ports that are good one way at a time may drop to half when they send and receive together.
 #include "tools/pairs_judge_parts.h"
 #include "tools/pairs_words.h"
 
@@ -11,12 +11,12 @@ namespace rdma_nccl {
 
 namespace {
 
-/// A result of both ways at once whose ways alone are nobody's fault.
+/// A result of both ways at once, whose single directions are not at fault.
 struct DuplexSample {
     std::uint32_t result = 0;
     std::uint32_t kind = 0;
     double gbps = 0;
-    double alone_gbps = 0; ///< the sum of both ways, one after the other
+    double alone_gbps = 0; ///< the sum of both directions, measured one after the other
     double normal_gbps = 0;
 };
 
@@ -28,7 +28,7 @@ std::vector<DuplexSample> duplex_samples(const PairsJudging& judging) {
     std::vector<DuplexSample> samples;
     for (const auto& [index, both] : ways) {
         const auto& measured = judging.report.results[index].both;
-        const bool loopback = both[0]->from == both[0]->to; // there each way is both already
+        const bool loopback = both[0]->from == both[0]->to; // each direction of a loopback is both already
         if (both.size() == 2 && !loopback && measured && std::isfinite(measured->gbps) && measured->gbps >= 0 &&
             judging.verdict.results[index] == PairState::Unknown) {
             samples.push_back({.result = index,
@@ -60,14 +60,14 @@ public:
     }
 
 private:
-    /// Slow is who stays behind the others and behind its own ways alone: a port of 97 % of the usual speed has 97 % of
-    /// the usual sum, too.
+    /// A pair is slow only if it is below the others and below its own single directions: a port with 97 % of the usual
+    /// speed also has 97 % of the usual sum.
     [[nodiscard]] static double share_of(const DuplexSample& sample) {
         const double least = std::min(sample.normal_gbps, sample.alone_gbps);
         return least > 0 ? sample.gbps / least : 1;
     }
 
-    /// Normal is the median of what is not far below the upper quartile, as with one way.
+    /// Sets normal to the median of the values not far below the upper quartile, as for one way.
     void set_normals() {
         std::vector<std::vector<double>> values(judging.samples.kinds.size());
         for (const DuplexSample& sample : samples) {
@@ -85,7 +85,7 @@ private:
         }
     }
 
-    /// Where all halve nothing stands out.
+    /// Reports it if all are at half speed, because then nothing stands out.
     void judge_all(double both_ways, double alone) {
         if (judging.rules.floor_share > 0 && both_ways > 0 && both_ways < line * alone) {
             judging.add({PairsFaultKind::Duplex, {}, {}, duplex_text("everything", words(both_ways, alone, {}))},
@@ -124,7 +124,7 @@ private:
             facts.share);
     }
 
-    /// What no port explains.
+    /// Accuses a pair that no port explains.
     void accuse_pair(std::uint32_t index, bool with_rails) {
         const auto sample = std::ranges::find(samples, index, &DuplexSample::result);
         const PairResult& result = judging.report.results[index];
@@ -137,14 +137,14 @@ private:
 
     PairsJudging& judging;
     std::vector<DuplexSample> samples;
-    double line;              ///< share of what is normal below which a sample is bad
-    ObservedResults observed; ///< as the samples
+    double line;              ///< a sample below this share of normal is bad
+    ObservedResults observed; ///< in the order of the samples
 };
 
 } // namespace
 
 void judge_duplex(PairsJudging& judging) {
-    if (!judging.samples.software) { // there both ways share the CPUs
+    if (!judging.samples.software) { // with software RDMA both ways share the CPUs
         Duplex(judging).judge();
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairs that failed, nodes that take no part, and data that arrived wrong.
+// Judges pairs that failed, nodes that take no part, and data that arrived wrong.
 #include "lib/format.h"
 #include "lib/text.h"
 #include "tools/pairs_judge_parts.h"
@@ -14,7 +14,7 @@ namespace {
 
 using Results = std::set<std::uint32_t>;
 
-/// Words for bad results of one node, rail or pair: where, how many of how many, what the first one says.
+/// Describes bad results of one node, rail or pair: where, how many of how many, and the first one's problem.
 using Words = std::string (*)(const PairsReport& report, const std::string& where, std::size_t bad, std::size_t all,
                               const PairResult& first);
 
@@ -60,7 +60,7 @@ void add_part(PairsJudging& judging, PairsFaultKind kind, Words words, const Res
                 -static_cast<double>(part.bad.size()));
 }
 
-/// Bad results: where several of one port or node are bad, it is to blame; else the pair.
+/// Blames a port or node if several of its results are bad, else the pair.
 void accuse(PairsJudging& judging, PairsFaultKind kind, Words words, const Results& bad, const Results& leave_out) {
     ObservedResults observed(judging);
     for (const std::uint32_t index : judging.results) {
@@ -99,7 +99,7 @@ void judge_failures(PairsJudging& judging) {
     std::map<unsigned, Results> of_node;
     for (const std::uint32_t index : judging.results) {
         const PairResult& result = report.results[index];
-        // What was under way when all was ended has not failed.
+        // A result that was interrupted by the end has not failed.
         if (result.problem.empty() || result.problem == report.ended_early) {
             continue;
         }

@@ -9,7 +9,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Results that are nobody's fault so far.
+/// Returns results that are not yet at fault.
 std::vector<std::uint32_t> good_with_latency(const PairsJudging& judging) {
     std::vector<std::uint32_t> results;
     for (const std::uint32_t index : judging.results) {
@@ -37,7 +37,7 @@ void judge_latency(PairsJudging& judging) {
     for (const std::uint32_t index : results) {
         values.push_back(judging.report.results[index].latency->median_us);
     }
-    // Of two values the lower one is normal.
+    // Of two values, the lower one is normal.
     const double normal = values.size() == 2 ? *quantile(values, 0) : quantile(values, 0.5).value_or(0);
     ObservedResults observed(judging);
     bool any = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of judge_pairs(): each adds its faults and marks the results that they are about.
+// The parts of judge_pairs(). Each adds its faults and marks the results that they concern.
 #pragma once
 
 #include "tools/pairs_blame.h"
@@ -14,20 +14,20 @@
 
 namespace rdma_nccl {
 
-/// What the parts work on.
+/// The state that the parts share.
 struct PairsJudging {
     const PairsReport& report;
     JudgeRules rules;
-    std::vector<std::uint32_t> results; ///< that count
+    std::vector<std::uint32_t> results; ///< indices of the results that count
     PairSamples samples;
     bool can_blame = false; ///< four nodes or more
     PairsVerdict verdict;
-    std::vector<double> badness; ///< for each fault, to sort those of a kind: the smaller the worse
+    std::vector<double> badness; ///< of each fault, to sort faults of the same kind; lower is worse
 
     void add(PairsFault fault, double share);
 };
 
-/// The ports of all nodes by number.
+/// Numbers the ports of all nodes.
 class PairPorts {
 public:
     explicit PairPorts(const PairsReport& report);
@@ -38,23 +38,24 @@ public:
     [[nodiscard]] unsigned rail(unsigned number) const { return number - first[node(number)]; }
 
 private:
-    std::vector<unsigned> first; ///< port of each node; behind the last: how many there are
+    std::vector<unsigned> first; ///< first port of each node, then the number of all ports
 };
 
-/// Whether a rail of that node does; `rail` absent: any.
+/// Returns whether that rail of the node takes part; absent `rail`: any rail.
 bool takes_part(const Pairing& pairing, unsigned node, std::optional<unsigned> rail);
 
-/// For a node all of whose measured rails are to blame (then without a rail), or for one of its rails.
+/// Called for a node if all its measured rails are to blame (without a rail), else for each rail to blame.
 using AccuseEnd = std::function<void(unsigned node, std::optional<unsigned> rail)>;
-/// Ports to blame, by node. `seen`: the ports that were measured.
+/// Calls `accuse` for the ports to blame, by node. `seen`: the ports that were measured.
 void accuse_ends(const PairPorts& ports, const std::set<unsigned>& blamed, const std::set<unsigned>& seen,
                  const AccuseEnd& accuse);
 
-/// For a pair of nodes all of whose results that count are bad, and more than one; else for one result, of its rails.
+/// Called for a pair of nodes with more than one bad result and no good one that counts; else for each bad result, with
+/// its rails.
 using AccusePair = std::function<void(const std::vector<std::uint32_t>& results, bool with_rails)>;
-/// Bad results by pair of nodes.
+/// Calls `accuse` for the bad results, by pair of nodes.
 void accuse_pairs(const PairsJudging& judging, const std::set<std::uint32_t>& bad, const AccusePair& accuse);
-/// Of such a pair, or of one node with itself.
+/// Returns the fault of such a pair, or of a node with itself.
 PairsFault pair_fault(PairsFaultKind kind, const Pairing& pairing, bool with_rails, std::string text);
 
 /// Results that are good or bad as a whole.
@@ -63,9 +64,9 @@ public:
     explicit ObservedResults(PairsJudging& judging) : judging_(judging), ports_(judging.report) {}
 
     void add(std::uint32_t result, bool bad);
-    /// Of the one that was added as number i.
+    /// Returns whether the result added as number i is bad.
     [[nodiscard]] bool is_bad(std::size_t i) const { return observations_[i].bad; }
-    /// Where several of one port or node are bad, it is to blame; else the pair.
+    /// Blames a port or node if several of its results are bad, else the pair.
     void accuse(const AccuseEnd& end, const AccusePair& pair);
 
 private:
@@ -79,9 +80,9 @@ private:
 void judge_failures(PairsJudging& judging);
 void judge_data(PairsJudging& judging);
 void judge_speed(PairsJudging& judging);
-/// After judge_speed(): only of what is good one way after the other.
+/// Runs after judge_speed(): only for pairs that are good one way at a time.
 void judge_duplex(PairsJudging& judging);
-/// After the others: who is accused already is not accused again for the latency.
+/// Runs last: does not accuse pairs again that are already accused.
 void judge_latency(PairsJudging& judging);
 
 } // namespace rdma_nccl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slow nodes, rails, directions and pairs. A direction of a pair has two ends: the sending rail of one node, the
-// receiving rail of the other. What ends explain is theirs; a node is slow when all its ends are.
+// Judges slow nodes, rails, directions and pairs. A direction of a pair has two ends: the sending rail of one node and
+// the receiving rail of the other. Ends are blamed for the slow directions that they explain; a node is slow if all its
+// ends are.
 #include "tools/pairs_judge_parts.h"
 #include "tools/pairs_words.h"
 
@@ -12,16 +13,16 @@ namespace rdma_nccl {
 
 namespace {
 
-/// With so many partners the part of an end's samples that is bad is more than chance.
+/// With this many partners, the share of an end's bad samples is more than chance.
 constexpr unsigned many_partners = 10;
 
-/// Samples below these shares of what is normal are bad.
+/// Samples below these shares of normal are bad.
 struct Lines {
-    /// Of single pairs, and of ends with few. Chance alone puts the worst of 10,000 measurements 4 deviations below
-    /// the median, so that a noisy network must be further off; but half of what is slow otherwise is slow anywhere.
+    /// For single pairs, and for ends with few partners. It is lower in a noisy network, because chance alone puts the
+    /// worst of 10,000 measurements 4 deviations below the median, but never below half the usual share.
     double few = 0;
-    /// Of ends with many partners. In a quiet network less than the usual share tells, too; but nobody changes a node
-    /// for less than 5 %, and rails differ by 3 % in good clusters.
+    /// For ends with many partners. It is higher in a quiet network, but at most halfway from the usual share to
+    /// normal: nobody changes a node for less than 5 %, and rails differ by 3 % in good clusters.
     double many = 0;
 };
 
@@ -32,7 +33,7 @@ Lines lines_of(const PairsJudging& judging) {
     return {.few = std::max(slow / 2, std::min(slow, 1 - 2 * off)), .many = std::max(slow, std::min(near, 1 - off))};
 }
 
-/// The sending end of a port is 2 n, the receiving 2 n + 1.
+/// The sending end of port n is 2 n, the receiving end 2 n + 1.
 class Speed {
 public:
     explicit Speed(PairsJudging& of) : judging(of), ports(of.report), lines(lines_of(of)) {
@@ -77,14 +78,14 @@ private:
         };
         const double share = judging.rules.share_of_pairs;
         blame_with({.share = share});
-        // A port that is to blame for one direction needs less evidence for the other: one partner will do.
+        // If a port is to blame for one direction, one partner is enough evidence for the other.
         const auto others = other_ends(sending, receiving);
         if (!others.empty()) {
             blame_with({.share = share, .fewest_partners = 1, .only = others});
         }
         set_bad(lines.many);
         blame_with({.share = share, .fewest_partners = many_partners});
-        if (loopback) { // to itself a port sends and receives in one: the first end explains both
+        if (loopback) { // a port sends to itself, so its sending end explains both directions
             receiving = sending;
         }
         mark_slow_of_blamed();
@@ -206,7 +207,7 @@ private:
         return notes;
     }
 
-    /// What no end explains lies between two nodes.
+    /// Accuses the pairs of nodes whose bad samples no end explains.
     void accuse_pairs() {
         std::map<std::uint32_t, std::vector<std::size_t>> bad_samples;
         std::set<std::uint32_t> bad;
@@ -229,7 +230,7 @@ private:
         });
     }
 
-    /// Whom a node met.
+    /// The nodes that a node was measured with.
     struct Partners {
         std::optional<unsigned> first;
         bool several = false;
@@ -248,7 +249,7 @@ private:
         std::vector<NodePartners> partners(judging.report.nodes.size());
         for (const Observation& one : observations) {
             const auto add = [&](unsigned node, unsigned partner) {
-                if (!one.bad || !one.explained) { // what another node explains says nothing of this one
+                if (!one.bad || !one.explained) { // samples that another node explains say nothing about this one
                     (one.bad ? partners[node].bad : partners[node].good).add(partner);
                 }
             };
@@ -258,7 +259,7 @@ private:
         return partners;
     }
 
-    /// The bad samples of one pair.
+    /// Accuses one pair, by its bad samples.
     void accuse_pair(const std::vector<std::size_t>& bad, bool with_rails, const std::vector<NodePartners>& partners) {
         const Pairing& pairing = judging.report.results[samples()[bad[0]].result].pairing;
         const auto is_forward = [&](std::size_t i) { return samples()[i].from == pairing.a; };
@@ -277,7 +278,7 @@ private:
                     facts.share);
     }
 
-    /// Where all are equally slow nothing stands out.
+    /// Reports it if all are equally slow, because then nothing stands out.
     void judge_floor() {
         for (const PairKind& kind : judging.samples.kinds) {
             if (kind.rate_gbps > 0 && kind.normal_gbps < judging.rules.floor_share * kind.rate_gbps) {
@@ -293,9 +294,9 @@ private:
     PairsJudging& judging;
     PairPorts ports;
     Lines lines;
-    std::vector<Observation> observations; ///< as the samples
+    std::vector<Observation> observations; ///< in the order of the samples
     std::set<unsigned> seen;               ///< ports
-    bool loopback = false;                 ///< the schedule; it has no other pairs
+    bool loopback = false;                 ///< the schedule is loopback, which has no other pairs
 };
 
 } // namespace

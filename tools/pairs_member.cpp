@@ -18,12 +18,12 @@ namespace rdma_nccl {
 
 namespace {
 
-/// A device whose driver does not answer for so long is left alone.
+/// A device whose driver does not answer for this long is left alone.
 constexpr std::chrono::seconds patience(5);
-/// A head that has no order for so long hangs.
+/// A head that sends no order for this long hangs.
 constexpr std::chrono::hours longest_silence(24);
 
-/// Why no HCA can be used from this process; empty: one may be.
+/// Returns why this process can use no HCA; empty if it may be able to.
 std::string verbs_problem() {
 #ifdef HAVE_IBVERBS
     const auto library = VerbsLibrary::load();
@@ -57,7 +57,7 @@ PairsSite look_at_node(const MeasureWorld& world, const PairsOptions& options, c
     return site;
 }
 
-/// Until the head ends; the first member of a node works.
+/// Carries out orders until the head sends "end". Only the first member of a node has work.
 Result<void> serve(MeasureMember& member, PairsWork* work) {
     const StopAsked stop = [&member] { return member.has_input(); };
     for (;;) {

@@ -13,7 +13,8 @@ namespace rdma_nccl {
 
 namespace {
 
-/// On InfiniBand the interface is IPoIB's, on the same PCI function and port.
+/// Returns the interface of the GID, or of the port. On InfiniBand that is the IPoIB interface of the same PCI function
+/// and port.
 std::string netdev_of(const Fabric& fabric, const Hca& hca, const Port& port, const Gid* gid) {
     if (gid != nullptr && !gid->netdev.empty()) {
         return gid->netdev;
@@ -25,7 +26,7 @@ std::string netdev_of(const Fabric& fabric, const Hca& hca, const Port& port, co
     return found == hca.netdevs.end() ? "" : *found;
 }
 
-/// The address that the GID was made from, else the first that other nodes can reach.
+/// Returns the address that the GID was made from, else the first that other nodes can reach.
 std::string address_of(const Netdev& netdev, const Gid* gid) {
     const InterfaceAddress* best = nullptr;
     for (const auto& entry : netdev.addresses) {

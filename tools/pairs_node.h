@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node takes part with in `rdma-nccl pairs`: the ports of its plan, each with the plan's GID.
+// A node's part in `rdma-nccl pairs`: the ports of its plan, each with the plan's GID.
 #pragma once
 
 #include "lib/json.h"
@@ -13,17 +13,17 @@
 
 namespace rdma_nccl {
 
-/// The node's used ports, in the order of its HCAs; without any, `problem` says why. `name`: of the node.
+/// Returns the node's used ports, in the order of its HCAs. If there are none, `problem` says why. `name`: of the node.
 PairNode pair_node(const Fabric& fabric, const FabricChoice& choice, std::string name);
 
-/// For each rail the GPU, by CUDA's number, that lies nearest to it: one whose nearest port it is, else they are dealt
-/// out. Absent: the node has no GPU.
+/// Returns for each rail the nearest GPU, by CUDA's number: a GPU for which the rail is the nearest port; if there is
+/// none, GPUs are assigned in turn. Absent if the node has no GPU.
 std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, const PairNode& node);
 
-inline constexpr std::size_t longest_cpu_list = 8192; ///< of the kernel: every other CPU of a large machine
+inline constexpr std::size_t longest_cpu_list = 8192; ///< of the kernel's list, with every other CPU of a large machine
 
 Json node_json(const PairNode& node);
-/// Fails on what no member writes.
+/// Fails on anything that node_json() does not write.
 Result<PairNode> read_pair_node(const Json& json);
 
 void fields(auto& f, Is<PairRail> auto& rail) {
@@ -47,7 +47,7 @@ void fields(auto& f, Is<PairNode> auto& node) {
     f("problem", node.problem);
 }
 
-/// "mlx5_1:1"
+/// Returns "mlx5_1:1".
 std::string rail_name(const PairRail& rail);
 
 } // namespace rdma_nccl

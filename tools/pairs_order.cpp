@@ -32,7 +32,7 @@ Result<std::vector<VerbsAddress>> read_addresses(const Json& json, const char* n
 
 } // namespace
 
-/// As far as the command line goes.
+/// The limits are those of the command line.
 void fields(auto& f, Is<PairsOrder> auto& order) {
     auto& measure = order.measure;
     auto time = measure.time.count();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the head of `rdma-nccl pairs` orders, and what members answer, as values that are within their limits.
+// The orders of the head of `rdma-nccl pairs`, and the members' answers, as values within their limits.
 #pragma once
 
 #include "lib/ip.h"
@@ -15,7 +15,7 @@
 
 namespace rdma_nccl {
 
-/// Of each kind of order other values count.
+/// Each kind of order uses only some of these values.
 struct PairsOrder {
     std::string what;
     unsigned rail = 0, ends = 1;
@@ -28,10 +28,10 @@ struct PairsOrder {
     std::uint16_t port = 0;
 };
 
-/// Fails on what no head of ours says.
+/// Fails on anything that no head of this version sends.
 Result<PairsOrder> read_pairs_order(const Json& json);
 
-/// Of each step other values are there.
+/// Each step uses only some of these values.
 struct PairsAnswer {
     std::optional<std::string> error;
     bool own = false; ///< the error is this node's fault
@@ -44,7 +44,7 @@ struct PairsAnswer {
     std::vector<std::string> notes;
 };
 
-/// Fails on what no member of ours says.
+/// Fails on anything that no member of this version sends.
 Result<PairsAnswer> read_pairs_answer(const Json& json);
 
 } // namespace rdma_nccl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report of `rdma-nccl pairs` in its forms. Each is a pure function; the callers print.
+// Formats a report of `rdma-nccl pairs`. The functions are pure; callers print.
 #pragma once
 
 #include "lib/json.h"
@@ -13,19 +13,20 @@ namespace rdma_nccl {
 struct PairsTextOptions {
     unsigned columns = 80; ///< of the terminal
     bool colours = false;
-    bool utf8 = true; ///< blocks for many nodes; else digits
+    bool utf8 = true; ///< use block characters for many nodes, else digits
     unsigned most_worst = 10;
 };
 
-/// Heat table node x node (row sends, column receives), the worst pairs, faults, the suspects' host list.
+/// Returns the node x node heat table (rows send, columns receive), the worst pairs, faults, and the suspects' host
+/// list.
 std::string pairs_text(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options);
-/// {"schema": 1, ...}
+/// Returns {"schema": 1, ...}.
 Json pairs_json(const PairsReport& report, const PairsVerdict& verdict);
-/// JSON Schema of it.
+/// Returns the JSON Schema of pairs_json().
 Json pairs_schema();
-/// One line a direction, with a header (RFC 4180).
+/// Returns one line per direction, after a header line (RFC 4180).
 std::string pairs_csv(const PairsReport& report, const PairsVerdict& verdict);
-/// One page that needs nothing else: heat map, distribution, rails; light and dark.
+/// Returns one self-contained page: heat map, distribution, rails; light and dark.
 std::string pairs_html(const PairsReport& report, const PairsVerdict& verdict);
 
 } // namespace rdma_nccl

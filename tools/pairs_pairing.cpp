@@ -15,9 +15,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Beyond what a step itself takes: members that are busy, and a network that is.
+/// Time beyond that of a step itself, for busy members and a busy network.
 constexpr milliseconds grace(10000);
-/// To load libraries, wake a GPU and register memory.
+/// Time to load libraries, wake a GPU and register memory.
 constexpr milliseconds opening_time(30000);
 
 std::vector<PairStep> steps_of(const PairingJob& job) {
@@ -40,7 +40,7 @@ std::vector<PairStep> steps_of(const PairingJob& job) {
     return steps;
 }
 
-/// In words, for messages: "n02 has not answered ... while ...".
+/// Returns words for messages: "n02 has not answered ... while ...".
 std::string_view doing(PairStep step) {
     using enum PairStep;
     switch (step) {
@@ -70,7 +70,7 @@ std::string_view doing(PairStep step) {
     return "reading its counters";
 }
 
-/// What fails there says nothing of RDMA: the pairing goes on.
+/// Returns whether the pairing continues after a failure of this step, because it says nothing about RDMA.
 bool may_fail(PairStep step) {
     return step >= PairStep::ListenForward;
 }
@@ -79,7 +79,7 @@ bool is_tcp(PairStep step) {
     return may_fail(step) && step != PairStep::Finish;
 }
 
-/// Different in each direction and pairing: what was there before must not pass for it.
+/// Returns a seed that differs for each direction and pairing, so that old data cannot pass for new.
 std::uint64_t seed_of(const PairingJob& job, bool backward) {
     return job.number * 2 + (backward ? 1 : 0) + 1;
 }
@@ -102,7 +102,7 @@ milliseconds limit_of(PairStep step, const PairsMeasure& measure) {
         return latency_time + grace;
     case Forward:
     case Backward:
-    case Both: // at the end a few writes are under way
+    case Both: // a few writes are still in flight at the end
         return measure.time + grace + slowest_transfer(2 * measure.message_size);
     case TcpForward:
     case TcpBackward:
@@ -215,7 +215,7 @@ PairOrders PairingRun::orders() const {
         auto orders = to_both("connect");
         for (auto& each : orders) {
             each.what["mtu"] = result_.path_mtu;
-            // Of both ends of a loopback, each has the other for its peer.
+            // Each end of a loopback has the other as its peer.
             each.what["peers"] = loopback ? Json::array({address_json(addresses_[1]), address_json(addresses_[0])})
                                           : Json::array({address_json(addresses_[1 - each.side])});
         }
@@ -297,7 +297,7 @@ PairOrders PairingRun::take(unsigned side, const Json& answer, Time now) {
     return begin(now);
 }
 
-/// The one that cannot even open its HCA is at fault; who gets no answer may have a partner that is.
+/// A side that fails to open its HCA is at fault. A side that gets no answer is not: its partner may be the cause.
 PairOrders PairingRun::fail_step(unsigned side, const PairsAnswer& answer, Time now) {
     const auto& error = *answer.error;
     const PairStep step = steps_[step_];
@@ -305,7 +305,7 @@ PairOrders PairingRun::fail_step(unsigned side, const PairsAnswer& answer, Time 
         if (is_tcp(step)) {
             result_.notes.push_back(format_text("TCP was not measured: {}", error));
         }
-        step_ = steps_.size() - (is_tcp(step) ? 1 : 0); // to Finish, or behind it
+        step_ = steps_.size() - (is_tcp(step) ? 1 : 0); // to Finish, or past it
         return begin(now);
     }
     const bool own = step == PairStep::Prepare || answer.own;
@@ -345,7 +345,7 @@ PairOrders PairingRun::expire() {
     }
     const PairStep step = steps_[step_];
     const auto seconds = std::chrono::duration<double>(limit()).count();
-    if (step == PairStep::Finish) { // all is measured
+    if (step == PairStep::Finish) { // everything has been measured
         step_ = steps_.size();
         return {};
     }
@@ -407,7 +407,7 @@ std::optional<std::string> PairingRun::evaluate() {
     return std::nullopt;
 }
 
-/// Both ends must have the path MTU; the wire needs the smaller.
+/// Sets the path MTU to the smaller one of the two ends, because both must use the same.
 std::optional<std::string> PairingRun::take_addresses() {
     addresses_.clear();
     for (const auto& answer : answers_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pairing while it is measured, step by step: takes what its two members answer, says what they shall do next. No
-// I/O and no clock of its own.
+// One pairing while it is measured, step by step: takes the answers of its two members and returns the next orders for
+// them. It does no I/O and reads no clock.
 #pragma once
 
 #include "lib/json.h"
@@ -18,7 +18,7 @@
 
 namespace rdma_nccl {
 
-/// What is to be measured, between whom.
+/// What to measure, and between which nodes.
 struct PairingJob {
     Pairing pairing;
     unsigned round = 0;
@@ -26,23 +26,23 @@ struct PairingJob {
     std::array<std::string, 2> names; ///< of the nodes
     std::array<PairRail, 2> rails;
     PairsMeasure measure;
-    std::uint64_t number = 0; ///< no other pairing has it: by this late answers are known
-    bool was_silent = false;  ///< one of them let the last limit pass: it gets less time to answer at all
+    std::uint64_t number = 0; ///< unique to the pairing, to recognize late answers
+    bool was_silent = false;  ///< one side exceeded the last limit, so it gets less time for its first answer
 
     [[nodiscard]] bool loopback() const { return pairing.a == pairing.b; }
-    /// Members that take part.
+    /// The number of members that take part.
     [[nodiscard]] unsigned sides() const { return loopback() ? 1 : 2; }
     [[nodiscard]] unsigned node(unsigned side) const { return side == 0 ? pairing.a : pairing.b; }
-    /// "n01 mlx5_1:1"
+    /// Returns "n01 mlx5_1:1".
     [[nodiscard]] std::string end_name(unsigned side) const;
 };
 
-/// In this order; not all in each pairing.
+/// The steps in their order. Not every pairing has all of them.
 enum class PairStep {
-    Prepare,       ///< open the HCA, tell the address
+    Prepare,       ///< open the HCA, report the address
     Connect,       ///< to the other's address
-    WriteForward,  ///< a pattern, from a to b
-    CheckForward,  ///< it, by b
+    WriteForward,  ///< write a pattern from a to b
+    CheckForward,  ///< b checks it
     WriteBackward, ///< from b to a
     CheckBackward,
     Latency,
@@ -53,10 +53,10 @@ enum class PairStep {
     TcpForward,
     ListenBackward,
     TcpBackward,
-    Finish, ///< tell what the counters saw, and let all go
+    Finish, ///< report the counters and release everything
 };
 
-/// For one side; `what` has "pairing", "step" and "do" beside what the step needs.
+/// An order for one side. `what` has "pairing", "step" and "do" besides the values for the step.
 struct PairOrder {
     unsigned side = 0;
     Json what;
@@ -70,22 +70,22 @@ public:
     explicit PairingRun(PairingJob job);
 
     PairOrders start(Time now);
-    /// Of one side; an answer to another step or pairing is passed over.
+    /// Takes the answer of one side. Ignores answers to other steps or pairings.
     PairOrders take(unsigned side, const Json& answer, Time now);
-    /// That member is gone.
+    /// The side's member is gone.
     PairOrders lose(unsigned side, const std::string& why);
     /// The deadline has passed.
     PairOrders expire();
-    /// Ends it as it is, without a problem: what has been measured stays.
+    /// Ends the pairing without a problem; keeps what has been measured.
     PairOrders stop();
 
     [[nodiscard]] bool done() const { return step_ == steps_.size(); }
     [[nodiscard]] Time deadline() const { return deadline_; }
-    /// The sides that have not answered this step.
+    /// Returns the sides that have not answered this step.
     [[nodiscard]] std::vector<unsigned> awaited() const;
     [[nodiscard]] const PairingJob& job() const { return job_; }
     [[nodiscard]] const PairResult& result() const { return result_; }
-    /// Whether anything was measured that is worth telling.
+    /// Returns whether anything worth reporting was measured.
     [[nodiscard]] bool has_values() const { return result_.forward.has_value(); }
 
 private:
@@ -98,8 +98,8 @@ private:
     [[nodiscard]] PairOrders tcp_orders(unsigned from) const;
     PairOrders give_up(std::string problem, std::optional<unsigned> fault_of);
     PairOrders fail_step(unsigned side, const PairsAnswer& answer, Time now);
-    std::optional<std::string> understand(); ///< why not
-    std::optional<std::string> evaluate();   ///< throws where a value is missing
+    std::optional<std::string> understand(); ///< returns why not
+    std::optional<std::string> evaluate();   ///< throws if a value is missing
     std::optional<std::string> take_addresses();
     void take_notes();
     void take_bandwidth();
@@ -109,7 +109,7 @@ private:
 
     PairingJob job_;
     std::vector<PairStep> steps_;
-    std::size_t step_ = 0; ///< of steps_
+    std::size_t step_ = 0; ///< index into steps_
     std::array<std::optional<PairsAnswer>, 2> answers_;
     std::vector<VerbsAddress> addresses_; ///< of both ends
     std::array<std::uint16_t, 2> tcp_ports_{};
@@ -117,16 +117,16 @@ private:
     PairResult result_;
 };
 
-/// How long a step may take before its members count as silent.
+/// Returns how long a step may take before its members count as silent.
 std::chrono::milliseconds limit_of(PairStep step, const PairsMeasure& measure);
 
-/// How long a pairing takes when all goes well, roughly.
+/// Returns roughly how long a pairing takes without problems.
 std::chrono::milliseconds expected_time(const PairsMeasure& measure, bool loopback);
 
-/// The most round trips of a measurement of latency, and the longest that it takes.
+/// Limits of a latency measurement: number of round trips, and time.
 inline constexpr std::uint64_t latency_round_trips = 20000;
 inline constexpr std::chrono::milliseconds latency_time{1000};
-/// What members wait for at most when a pattern is written.
+/// The longest time that members wait while a pattern is written.
 inline constexpr std::chrono::milliseconds pattern_time{10000};
 
 } // namespace rdma_nccl

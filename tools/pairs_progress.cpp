@@ -33,7 +33,7 @@ std::string duration_text(std::chrono::milliseconds time) {
 PairsProgress::PairsProgress(int fd, bool quiet) : fd_(fd), quiet_(quiet), terminal_(::isatty(fd) == 1) {}
 
 void PairsProgress::write(std::string_view text) const {
-    // Who has closed stderr does not want to know.
+    // Ignore errors: stderr may be closed on purpose.
     [[maybe_unused]] const auto written = ::write(fd_, text.data(), text.size());
 }
 
@@ -56,7 +56,7 @@ bool PairsProgress::due(Time now) {
         return false;
     }
     if (!shown_ && !terminal_) {
-        shown_ = now; // what is over soon needs no lines
+        shown_ = now; // a short measurement prints no progress lines
     }
     return !shown_ || now - *shown_ >= (terminal_ ? MeasureClock::duration(between_drawings) : between_lines);
 }

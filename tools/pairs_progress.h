@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a measurement is, for who waits for it: on stderr.
+// Shows the progress of a measurement on stderr.
 #pragma once
 
 #include "tools/measure_control.h"
@@ -11,25 +11,25 @@
 
 namespace rdma_nccl {
 
-/// "40 s", "17 min", "2 h 5 min".
+/// Returns "40 s", "17 min", "2 h 5 min".
 std::string duration_text(std::chrono::milliseconds time);
 
 class PairsProgress {
 public:
     using Time = MeasureClock::time_point;
 
-    /// On a terminal one line that is drawn anew; else a line at times. `quiet`: nothing at all.
+    /// Redraws one line on a terminal; else prints a line from time to time. `quiet`: prints nothing.
     PairsProgress(int fd, bool quiet);
     ~PairsProgress() { clear(); }
     PairsProgress(const PairsProgress&) = delete;
     PairsProgress& operator=(const PairsProgress&) = delete;
 
-    /// A line that stays.
+    /// Prints a line that stays.
     void say(std::string_view text);
     void show(std::string_view text, Time now);
-    /// Whether show() would draw now: who asks first makes no text for nothing.
+    /// Returns whether show() would draw now, so that callers need not format a text in vain.
     [[nodiscard]] bool due(Time now);
-    /// Takes the line off the terminal.
+    /// Removes the line from the terminal.
     void clear();
 
 private:

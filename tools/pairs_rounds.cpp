@@ -150,7 +150,7 @@ bool PairsRounds::end_early(std::string why) {
     return false;
 }
 
-/// Of what was ended in the middle, only what has something to tell.
+/// Adds the results of the round. Without `all`, leaves out pairings that have neither values nor a problem.
 void PairsRounds::collect(bool all) {
     for (const auto& run : runs_) {
         if (all || run.has_values() || !run.result().problem.empty()) {

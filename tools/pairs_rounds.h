@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds of pairings, carried out by the members: all of a round at the same time.
+// Carries out rounds of pairings on the members; all pairings of a round run at the same time.
 #pragma once
 
 #include "tools/measure_control.h"
@@ -18,12 +18,12 @@ class PairsRounds {
 public:
     using Time = MeasureClock::time_point;
 
-    /// `report`: has the nodes and how to measure, and gets the results. `deadline`: of all; absent: none.
+    /// `report` holds the nodes and the measurement, and receives the results. `deadline`: of all rounds; absent: none.
     PairsRounds(MeasureHead& head, PairsCrew& crew, PairsReport& report, PairsProgress& progress,
                 std::optional<Time> deadline)
         : head_(head), crew_(crew), report_(report), progress_(progress), deadline_(deadline) {}
 
-    /// False when it was ended before: PairsReport::ended_early says why.
+    /// Returns false if it ended early; PairsReport::ended_early then says why.
     bool run(const std::vector<Round>& rounds, bool retest);
 
 private:
@@ -55,8 +55,8 @@ private:
     std::map<unsigned, Place> places_; ///< by member
     std::uint64_t numbers_ = 0;
     unsigned rounds_done_ = 0;
-    std::size_t failed_ = 0;          ///< of the report's results
-    MeasureClock::duration spent_{0}; ///< in rounds that are done
+    std::size_t failed_ = 0;          ///< number of failed results in the report
+    MeasureClock::duration spent_{0}; ///< in finished rounds
 };
 
 } // namespace rdma_nccl

@@ -26,7 +26,7 @@ std::vector<double> usual_rates(const PairsReport& report) {
     return rates;
 }
 
-/// Finds kinds as they come.
+/// Assigns pairings to kinds and creates new kinds on demand.
 class Kinds {
 public:
     explicit Kinds(const PairsReport& report) : rates(usual_rates(report)) {}

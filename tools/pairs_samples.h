@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bandwidths of a report one by one, each with what is normal for its ports.
+// The single bandwidths of a report, each with the normal value for its ports.
 #pragma once
 
 #include "tools/pairs_judge.h"
@@ -16,40 +16,41 @@ struct PairSample {
     std::uint32_t kind = 0;   ///< index in PairSamples::kinds
     unsigned from = 0, from_rail = 0, to = 0, to_rail = 0;
     double gbps = 0;
-    double share = 0; ///< of what is normal
+    double share = 0; ///< share of the normal value
 };
 
-/// Ports that should be equally fast: rails that have the same rate on most nodes. A node whose link came up slower
-/// than the same rail elsewhere is thus compared with what it should be; a rail for storage with others like it.
+/// Ports that should be equally fast: rails that have the same rate on most nodes. So a node whose link came up slower
+/// than the same rail elsewhere is compared with what it should be, and a rail for storage with others like it.
 struct PairKind {
     double rate_gbps = 0; ///< the lower of the two rails' usual link rates; 0: unknown
     bool loopback = false;
-    double normal_gbps = 0; ///< median without what is far below
+    double normal_gbps = 0; ///< median without values far below
 };
 
 struct PairSamples {
     std::vector<PairSample> samples;
     std::vector<PairKind> kinds;
-    double deviation = 0;  ///< of the shares: 1.4826 MAD, without what is far below
-    bool software = false; ///< a rail is one of software RDMA
+    double deviation = 0;  ///< of the shares: 1.4826 MAD, without values far below
+    bool software = false; ///< some rail uses software RDMA
 };
 
-/// The results that count: of a pairing measured twice the later one, of none the ones with indices that the report has
-/// no node or rail for.
+/// Returns the indices of the results that count: the later one of a pairing measured twice, and none that refers to a
+/// node or rail that the report does not have.
 std::vector<std::uint32_t> results_that_count(const PairsReport& report);
 
-/// `results`: the indices to look at. What is normal comes from samples that are at least `share` of the upper
-/// quartile: two slow nodes of six spoil most pairs, and the plain median with them; the upper quartile stays until
-/// half of the nodes are slow.
+/// `results`: the indices to use. Normal is the median of the samples that are at least `share` of the upper quartile:
+/// two slow nodes of six spoil most pairs, and the plain median with them, but the upper quartile holds until half of
+/// the nodes are slow.
 PairSamples pair_samples(const PairsReport& report, const std::vector<std::uint32_t>& results, double share);
 
-/// The rate that rail has on most nodes, the higher one when undecided; 0: unknown.
+/// Returns the rate that the rail has on most nodes, the higher one in a tie; 0: unknown.
 double usual_rate(const PairsReport& report, unsigned rail);
 
-/// The element below which so much of the values (0 to 1) lies; of two in the middle the upper one. Absent: no values.
+/// Returns the element below which this part (0 to 1) of the values lies; of two in the middle, the upper one. Absent
+/// if there are no values.
 std::optional<double> quantile(std::vector<double> values, double part);
 
-/// Of half round trips in microseconds, in any order; percentiles by nearest rank. Empty: all zero.
+/// Summarizes half round trips in microseconds, in any order; percentiles by nearest rank. All zero for no values.
 PairLatency summarize_latencies(std::vector<float> half_round_trips_us);
 
 } // namespace rdma_nccl

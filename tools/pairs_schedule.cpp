@@ -13,13 +13,14 @@ Pairing pair_of(unsigned one, unsigned other) {
     return {.a = std::min(one, other), .b = std::max(one, other)};
 }
 
-/// splitmix64: unlike those of <random>, its distribution is the same with every C++ library, and all nodes of a step
+/// splitmix64. Unlike those of <random>, its distribution is the same with every C++ library, and all nodes of a step
 /// must compute the same schedule.
 class Dice {
 public:
     explicit Dice(std::uint64_t seed) : state(seed) {}
 
-    /// 0 to below - 1. The remainder favours the small numbers by less than one in 2^32: no matter here.
+    /// Returns 0 to count - 1. The remainder favours small numbers by less than one in 2^32, which does not matter
+    /// here.
     unsigned below(unsigned count) {
         state += 0x9e3779b97f4a7c15U;
         std::uint64_t mixed = state;
@@ -39,12 +40,12 @@ private:
     std::uint64_t state;
 };
 
-/// How many nodes the circle holds: an even number, the last one a nobody when the nodes are odd.
+/// Returns the size of the circle: an even number. If the number of nodes is odd, the last place is empty.
 unsigned circle_of(unsigned nodes) {
     return nodes + nodes % 2;
 }
 
-/// One round of the circle method: the last of the circle stays, the others turn around it and meet who is opposite.
+/// One round of the circle method: the last node stays, the others turn and meet the node opposite.
 Round circle_round(unsigned nodes, unsigned round) {
     const unsigned turning = circle_of(nodes) - 1;
     Round pairs;
@@ -57,7 +58,7 @@ Round circle_round(unsigned nodes, unsigned round) {
     return pairs;
 }
 
-/// All pairs of nodes that were given other names.
+/// Returns all pairs, with the nodes' numbers shuffled.
 NodeRounds shuffled_pairs(unsigned nodes, Dice& dice) {
     std::vector<unsigned> names(nodes);
     std::iota(names.begin(), names.end(), 0U);
@@ -101,7 +102,7 @@ NodeRounds ring_pairs(unsigned nodes) {
     }
     NodeRounds rounds(nodes % 2 == 0 ? 2 : 3);
     for (unsigned node = 0; node < nodes; ++node) {
-        // The last link of an odd ring touches one of each round.
+        // The last link of an odd ring shares a node with each of the two rounds.
         const bool closes_odd = nodes % 2 != 0 && node == nodes - 1;
         rounds[closes_odd ? 2 : node % 2].push_back(pair_of(node, (node + 1) % nodes));
     }
@@ -157,7 +158,7 @@ std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned
     const auto add = [&](const Round& nodes, unsigned rail_a, unsigned rail_b) {
         Round round;
         for (const Pairing& pair : nodes) {
-            const bool loopback = pair.a == pair.b; // of a port with itself only
+            const bool loopback = pair.a == pair.b; // only between a port and itself
             if (has(pair.a, rail_a) && has(pair.b, rail_b) && (!loopback || rail_a == rail_b)) {
                 round.push_back({.a = pair.a, .b = pair.b, .rail_a = rail_a, .rail_b = rail_b});
             }

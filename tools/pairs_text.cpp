@@ -16,7 +16,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// As many pairings are told one by one.
+/// Up to this many pairings are listed one by one.
 constexpr std::size_t most_listed = 12;
 
 std::string size_text(std::uint64_t bytes) {
@@ -69,7 +69,7 @@ std::string tcp_cell(const PairResult& result) {
     return of(result.forward) + " / " + of(result.backward);
 }
 
-/// Each pairing with all that was measured of it.
+/// Lists each pairing with all its measurements.
 std::string list(const PairsReport& report) {
     const bool loopback = report.schedule == "loopback";
     std::vector<TableRow> rows{loopback ? TableRow{"NODE", "Gb/s"} : TableRow{"FROM", "TO", "->", "<-", "<->"}};
@@ -197,7 +197,7 @@ struct Slowest {
     const PairResult* result = nullptr;
 };
 
-/// What is measured well below the median, the slowest first.
+/// Lists results well below the median, the slowest first.
 std::string worst(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options) {
     constexpr double worth_telling = 0.95;
     std::vector<Slowest> all;

@@ -23,7 +23,8 @@ std::string on_pairs(const SlowFacts& facts) {
     return format_text(", on {} of {} {}", facts.slow_pairs, facts.pairs, facts.pairs == 1 ? "pair" : "pairs");
 }
 
-/// A port that came up slower than elsewhere, and what the results noted, explain more than any advice.
+/// Returns reasons that explain more than any advice: a port that came up slower than elsewhere, and the results'
+/// notes.
 std::string reasons(const SlowFacts& facts) {
     std::string text;
     if (facts.rate_gbps && facts.usual_rate_gbps) {

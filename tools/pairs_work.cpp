@@ -53,12 +53,13 @@ bool is_own(VerbsCause cause) {
 PairsWork::~PairsWork() {
     try {
         close([] { return true; });
-    } catch (const std::exception&) { // what cannot be asked to go, goes with its thread
+    } catch (const std::exception&) { // an end that cannot be closed in its thread goes with the thread
         ends_.clear();
     }
 }
 
-/// The value of a thread that may hang in a driver: then this process ends, which the head notices.
+/// Waits for a thread that may hang in a driver. If it does not stop in time, ends this process, which the head
+/// notices.
 template<typename T>
 T PairsWork::wait_for(std::future<T> future, const StopAsked& stop) const {
     constexpr milliseconds between_looks(50);
@@ -75,7 +76,8 @@ T PairsWork::wait_for(std::future<T> future, const StopAsked& stop) const {
     return future.get();
 }
 
-/// In the threads, so that a driver that hangs there is noticed; without their ends they join at once.
+/// Closes the ends in their threads, so that a driver that hangs there is noticed. Threads without ends then join at
+/// once.
 void PairsWork::close(const StopAsked& stop) {
     for (auto& thread : ends_) {
         wait_for(thread.run([](End& end) { end.reset(); }), stop);
@@ -94,7 +96,7 @@ Json PairsWork::carry_out(const Json& order, const StopAsked& stop) {
             answer["error"] = format_text("{}{}: {}", site_.node.name, where, done.error().message);
             answer["own"] = own_fault_;
         }
-    } catch (const std::exception& fault) { // threads and memory that are not to be had
+    } catch (const std::exception& fault) { // no more threads or memory
         answer["error"] = format_text("{}: {}", site_.node.name, fault.what());
         answer["own"] = true;
     }
@@ -269,7 +271,7 @@ Result<Json> PairsWork::receive_tcp(const PairsOrder& order, const StopAsked& st
 
 Result<Json> PairsWork::send_tcp_bytes(const PairsOrder& order, const StopAsked& stop) {
     const auto from = IpAddress::parse(rail().address);
-    constexpr std::uint16_t first_unprivileged = 1024; // a receiver's port is one that the kernel chose
+    constexpr std::uint16_t first_unprivileged = 1024; // the kernel chose the receiver's port
     if (!from || order.port < first_unprivileged) {
         return fail("an address for TCP that is none");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The orders of a pairing (tools/pairs_pairing.h) carried out on this node.
+// Carries out the orders of a pairing (tools/pairs_pairing.h) on this node.
 #pragma once
 
 #include "lib/json.h"
@@ -21,23 +21,23 @@ namespace rdma_nccl {
 /// What a member measures with.
 struct PairsSite {
     PairNode node;
-    std::vector<std::optional<unsigned>> gpus; ///< for each rail the one next to it
+    std::vector<std::optional<unsigned>> gpus; ///< for each rail its nearest one
     std::vector<PortCounters> counters;        ///< for each rail
-    std::optional<Root> root;                  ///< that the counters are read below; absent: there are no rails
-    /// Who is asked to stop and does not in this time hangs in a driver: then this process ends.
+    std::optional<Root> root;                  ///< for reading the counters; absent: there are no rails
+    /// A thread that does not stop this long after it was asked hangs in a driver; the process then ends.
     std::chrono::milliseconds longest_stop{30000};
 };
 
 class PairsWork {
 public:
     explicit PairsWork(PairsSite site) : site_(std::move(site)) {}
-    /// Lets go of the HCA; ends the process when its driver does not let go in time.
+    /// Releases the HCA. Ends the process if its driver does not release it in time.
     ~PairsWork();
     PairsWork(const PairsWork&) = delete;
     PairsWork& operator=(const PairsWork&) = delete;
 
-    /// The answer. What takes long ends early when `stop` says so. With an order that is none, or comes at the wrong
-    /// time, the answer is an error.
+    /// Returns the answer. Long work ends early when `stop` returns true. The answer to an invalid order, or one out of
+    /// turn, is an error.
     Json carry_out(const Json& order, const StopAsked& stop);
 
 private:
@@ -58,15 +58,15 @@ private:
     T wait_for(std::future<T> future, const StopAsked& stop) const;
     void close(const StopAsked& stop);
     void let_settle(const StopAsked& stop) const;
-    /// The result alone; keeps whose fault an error is.
+    /// Returns only the result, and notes in own_fault_ whose fault an error is.
     template<typename T>
     Result<T> noted(std::pair<Result<T>, VerbsCause> outcome);
 
     PairsSite site_;
     unsigned rail_ = 0;
     unsigned path_mtu_ = 0;
-    std::list<VerbsThread> ends_;      ///< one, or two of a loopback
-    std::optional<PortReading> first_; ///< when this pairing began
+    std::list<VerbsThread> ends_;      ///< one; two for a loopback
+    std::optional<PortReading> first_; ///< at the start of this pairing
     std::optional<TcpReceiver> receiver_;
     bool own_fault_ = false; ///< the last error is this node's, not the link's
 };

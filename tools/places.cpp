@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t most_ranks = 4096;
 
-/// Tasks of this node where they are the ranks; else one rank per GPU.
+/// Returns the number of this node's tasks if they are the ranks; else one rank per GPU.
 std::size_t count_ranks(const NodeFacts& facts, const Plan& plan) {
     const auto node = slurm_number(facts.environment, "SLURM_NODEID");
     const auto& counts = facts.step.tasks_per_node;
@@ -25,7 +25,7 @@ std::size_t count_ranks(const NodeFacts& facts, const Plan& plan) {
     return std::max(facts.visible_gpus, 1U);
 }
 
-/// The CPUs that ranks may have, by the strongest that tells.
+/// Returns the CPUs that each rank may use, from the source with the highest precedence.
 Result<std::vector<CpuSet>> find_masks(const NodeFacts& facts, const Plan& plan, Places& places,
                                        const CpuSet& otherwise, bool live, const RanksWanted& wanted,
                                        std::size_t ranks) {
@@ -48,14 +48,14 @@ Result<std::vector<CpuSet>> find_masks(const NodeFacts& facts, const Plan& plan,
     const auto own = slurm_number(facts.environment, "SLURM_LOCALID");
     const bool is_task = facts.environment.get("SLURM_STEP_ID") && plan.layout.layout == Layout::Rank && ranks > 1;
     if (is_task && live && own && *own < ranks) {
-        std::vector<CpuSet> masks(ranks); // of the other tasks nothing is known here
+        std::vector<CpuSet> masks(ranks); // the CPUs of other tasks are unknown here
         masks[*own] = otherwise;
         return masks;
     }
     return std::vector<CpuSet>(ranks, otherwise);
 }
 
-/// `otherwise`: the CPUs where nobody tells others; places.masks_source says which these are.
+/// `otherwise`: the CPUs if no other source gives them; places.masks_source names their source.
 Result<Places> place(Places places, const NodeFacts& facts, const Plan& plan, BindChoice bind, const CpuSet& otherwise,
                      bool live, const RanksWanted& wanted) {
     const std::size_t ranks = wanted.ranks.value_or(count_ranks(facts, plan));
@@ -80,7 +80,7 @@ Result<Places> place(Places places, const NodeFacts& facts, const Plan& plan, Bi
     return places;
 }
 
-/// hwloc's file says which ports are active, and no more.
+/// hwloc's file only shows which ports are active.
 FabricChoice choose_active_ports(const Fabric& fabric) {
     FabricChoice choice;
     for (const auto& hca : fabric.hcas) {
@@ -115,12 +115,12 @@ Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settin
     } else {
         places.problem = topology.error().message;
     }
-    // A site may emulate devices below a root of its own; the CPUs are this machine's then.
+    // A site may set another root to emulate devices; the CPUs are then still this machine's.
     const auto given = settings.given.find("root");
     const bool live =
         root && (root->path() == "/" || (given != settings.given.end() && given->second.origin <= Origin::Plugstack));
     places.masks_source = live ? "the affinity mask of this process" : "all CPUs of the machine";
-    // The plugin leaves no masks where it was told to bind nothing.
+    // The plugin leaves no masks if it was told not to bind.
     const bool plugin_binds = !set_up_by_plugin(facts.environment, facts.step) || plan.layout.layout != Layout::Rank ||
                               facts.environment.get(masks_variable) || !wanted.cpus.empty();
     const CpuSet otherwise = live ? read_affinity() : places.topology.cpus();

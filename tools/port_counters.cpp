@@ -16,20 +16,20 @@ constexpr std::size_t longest_number = 64;
 constexpr std::uint64_t largest_32 = std::numeric_limits<std::uint32_t>::max();
 
 struct Explanation {
-    std::string_view file; ///< below the port, or below the HCA where it has them of the device only
+    std::string_view file; ///< below the port's directory in sysfs
     std::string_view words;
-    double of_packets = 0; ///< told above so many for each packet
+    double of_packets = 0; ///< reported above this many per packet
 };
 
-/// At 400 Gb/s about 120 each second; sending again after one takes some 10 us, so that less costs less than 0.2 %.
+/// About 120 per second at 400 Gb/s. Retransmitting after one takes about 10 us, so fewer cost less than 0.2 %.
 constexpr double a_hundred_thousandth = 1e-5;
-/// Congestion control that marks less does not slow a flow down noticeably.
+/// Congestion control that marks a smaller share does not slow a flow down noticeably.
 constexpr double a_thousandth = 1e-3;
 
-/// Of waiting a tick is about the time of a word of 4 bytes (InfiniBand leaves it to the device): 100 for each packet
-/// of 4,096 bytes are a tenth of the time. What else has no limit is rare, or costs milliseconds each time. By driver:
-/// mlx5 (kernel Documentation/infiniband, hw/mlx5/counters.c), IB PMA, rxe (sw/rxe/rxe_hw_counters.c), irdma, bnxt_re,
-/// mana. Several files may mean the same: their counts add up.
+/// A tick of waiting is about the time of a word of 4 bytes (InfiniBand leaves it to the device): 100 per packet of
+/// 4,096 bytes are a tenth of the time. Other events without a limit are rare, or cost milliseconds each. Drivers: mlx5
+/// (kernel Documentation/infiniband, hw/mlx5/counters.c), IB PMA, rxe (sw/rxe/rxe_hw_counters.c), irdma, bnxt_re, mana.
+/// Counts of several files with the same words are added.
 constexpr Explanation explanations[] = {
     {"hw_counters/local_ack_timeout_err", "timeouts"},
     {"hw_counters/requester_timeout", "timeouts"},
@@ -74,7 +74,7 @@ std::optional<std::uint64_t> read_number(const Root& root, const std::string& pa
     return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
 }
 
-/// Absent when it went backwards, but for a counter of 32 bits, which goes round.
+/// Returns nullopt if the counter decreased, except for a 32-bit counter that wraps around.
 std::optional<std::uint64_t> difference(const CounterFiles& files, Count before, Count after) {
     if (!before || !after || (files.saturates && *after >= largest_32)) {
         return std::nullopt;

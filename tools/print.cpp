@@ -39,7 +39,7 @@ int overwrite_file(const std::string& path, std::string_view text) {
 
 void print_error(std::string_view text) {
     const std::string line = format_text("rdma-nccl: {}\n", text);
-    // Nobody is left to be told when stderr does not take it.
+    // Ignore errors: there is nowhere else to report them.
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

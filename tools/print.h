@@ -6,13 +6,13 @@
 
 namespace rdma_nccl {
 
-/// Whole text to stdout.
+/// Writes the whole text to stdout.
 void print_out(std::string_view text);
-/// Writes out what print_out() took, and what std::cout has; false, with an error said, when that fails.
+/// Flushes print_out() and std::cout. Reports an error and returns false if that fails.
 bool finish_output();
-/// Into a file, in place of what is there: the user named it for this. 0, or the error.
+/// Writes to a file and replaces its content, because the user named it for this. Returns 0, or the error.
 int overwrite_file(const std::string& path, std::string_view text);
-/// One line on stderr, "rdma-nccl: TEXT", in one write(2): it does not mix with what ranks write there.
+/// Writes one line to stderr, "rdma-nccl: TEXT", in one write(2), so that it does not mix with the ranks' output.
 void print_error(std::string_view text);
 
 } // namespace rdma_nccl

@@ -22,9 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int exit_not_started = 127; // as of a shell
+constexpr int exit_not_started = 127; // as in a shell
 
-/// A null-terminated array for execvpe(3), valid as long as `words`.
+/// Returns a null-terminated array for execvpe(3), valid as long as `words`.
 std::vector<char*> pointers(const std::vector<std::string>& words) {
     std::vector<char*> result;
     result.reserve(words.size() + 1);
@@ -44,13 +44,13 @@ bool place_streams(const ProcessStart& start) {
     return put_at(input, STDIN_FILENO) && put_at(start.output, STDOUT_FILENO) && put_at(start.errors, STDERR_FILENO);
 }
 
-/// In the child. `arguments`, `environment`: made before the fork, so that the usual way allocates nothing.
+/// Runs in the child. `arguments` and `environment` are made before the fork, so that this normally allocates nothing.
 [[noreturn]] void become(const ProcessStart& start, pid_t parent, const std::vector<char*>& arguments,
                          const std::vector<char*>& environment) {
     if (start.ends_with_parent) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (::getppid() != parent) {
-            ::_exit(128 + SIGKILL); // it died before prctl(): nobody would ever send that signal
+            ::_exit(128 + SIGKILL); // the parent died before prctl(), so the signal would never come
         }
     }
     if (start.leads_group) {
@@ -66,7 +66,7 @@ bool place_streams(const ProcessStart& start) {
     ::_exit(start.on_failure ? start.on_failure(errno) : exit_not_started);
 }
 
-/// nullopt: it has not ended within a second: it may be stuck in a driver.
+/// Returns nullopt if the process does not end within a second; it may be stuck in a driver.
 std::optional<int> reap(pid_t pid) {
     const auto deadline = Clock::now() + std::chrono::seconds(1);
     int status = 0;
@@ -96,7 +96,7 @@ Result<pid_t> start_process(const ProcessStart& start) {
         become(start, parent, arguments, environment);
     }
     if (start.leads_group) {
-        // Parent and child both do it, so that the group is there for whichever comes first: a signal or the program.
+        // Parent and child both do this, so that the group exists for whichever comes first: a signal or the program.
         ::setpgid(pid, pid);
     }
     return pid;
@@ -115,10 +115,10 @@ Result<CapturedProcess> CapturedProcess::start(ProcessStart start, bool errors_t
     return start_process(start).map([&](pid_t pid) { return CapturedProcess(pid, std::move(reader), most); });
 }
 
-/// False at the end.
+/// Returns false at the end of the output.
 bool CapturedProcess::read_some() {
     std::array<char, 65536> buffer; // NOLINT(*-member-init): filled first
-    for (int i = 0; i < 16; ++i) {  // one that writes without end must not keep us from the clock
+    for (int i = 0; i < 16; ++i) {  // endless output must not keep the caller from its deadline
         const auto size = ::read(output_.get(), buffer.data(), buffer.size());
         if (size < 0) {
             return errno == EAGAIN || errno == EINTR;
@@ -156,7 +156,7 @@ std::optional<int> CapturedProcess::finish() {
     const pid_t pid = std::exchange(pid_, -1);
     auto status = pid < 0 || output_ ? std::nullopt : reap(pid);
     if (pid > 0 && !status) {
-        ::kill(-pid, SIGKILL); // where it leads a group
+        ::kill(-pid, SIGKILL); // if it leads a group
         ::kill(pid, SIGKILL);
         (void)reap(pid);
     }

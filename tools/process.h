@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that run in a child of this process: how they start, what they say and how they end.
+// Runs programs in child processes: how they start, what they print and how they end.
 #pragma once
 
 #include "lib/result.h"
@@ -19,30 +19,30 @@
 namespace rdma_nccl {
 
 struct ProcessStart {
-    std::vector<std::string> words;                        ///< arguments, with the program's name as the first
-    std::string file = {};                                 ///< that is executed; empty: the first word, found by PATH
+    std::vector<std::string> words;                        ///< arguments, starting with the program's name
+    std::string file = {};                                 ///< to execute; empty: the first word, searched for in PATH
     std::optional<std::vector<std::string>> environment{}; ///< "NAME=value"; absent: this process's own
     int input = STDIN_FILENO;                              ///< becomes its standard input; -1: /dev/null
-    int output = STDOUT_FILENO;                            ///< and so on
+    int output = STDOUT_FILENO;                            ///< becomes its standard output; `errors` likewise
     int errors = STDERR_FILENO;
-    bool ends_with_parent = true; ///< gets SIGKILL when the thread that starts it ends
-    bool leads_group = false;     ///< a process group of its own
-    /// In the child, before the program; glibc gives a child its allocator in order, but no other lock.
+    bool ends_with_parent = true; ///< gets SIGKILL when the thread that started it ends
+    bool leads_group = false;     ///< in a process group of its own
+    /// Runs in the child before the program. After fork(), glibc makes its allocator usable, but no other lock.
     std::function<void()> prepare = {};
-    /// In the child when it cannot execute the program: says so, and gives the code to exit with, else 127.
+    /// Runs in the child if it cannot execute the program: reports it and returns the exit code; absent: 127.
     std::function<int(int os_error)> on_failure = {};
 };
 
-/// Forks and executes; a text file without "#!" is a shell script, as execvp(3) and every shell have it. Fails when
-/// there can be no more processes.
+/// Forks and executes. Runs a text file without "#!" as a shell script, like execvp(3) and shells do. Fails if no more
+/// processes can be created.
 Result<pid_t> start_process(const ProcessStart& start);
 
-/// A program whose output is read, with a limit of time.
+/// A program whose output is read, with a time limit.
 class CapturedProcess {
 public:
     using Time = std::chrono::steady_clock::time_point;
 
-    /// Keeps `most` bytes of what it writes to standard output; `errors_too`: also to standard error.
+    /// Keeps the first `most` bytes of standard output; `errors_too`: also of standard error.
     static Result<CapturedProcess> start(ProcessStart start, bool errors_too, std::size_t most = 64 << 10);
     CapturedProcess(CapturedProcess&& other) noexcept
         : pid_(std::exchange(other.pid_, -1)), output_(std::move(other.output_)), most_(other.most_),
@@ -52,12 +52,12 @@ public:
     CapturedProcess& operator=(CapturedProcess&&) = delete;
     ~CapturedProcess() { (void)finish(); }
 
-    /// Reads until all of them have closed their output, as a program does when it ends, or it is time.
+    /// Reads until all programs have closed their output, which they do when they end, or until the deadline.
     static void read(std::span<CapturedProcess> processes, Time deadline);
     [[nodiscard]] const std::string& text() const { return text_; }
 
-    /// Its status of waitpid(2); 0 where another thread has waited for it. nullopt: it has not closed its output, and
-    /// is killed now.
+    /// Returns the status of waitpid(2), or 0 if another thread has waited for it. Kills the program and returns
+    /// nullopt if it has not closed its output, or does not end within a second after that.
     std::optional<int> finish();
 
 private:
@@ -71,13 +71,13 @@ private:
     std::string text_;
 };
 
-/// The first executable file of this name in the absolute directories of "DIR:DIR..."; empty: there is none.
+/// Returns the first executable file of this name in the absolute directories of "DIR:DIR..."; empty if there is none.
 std::string find_in_path(std::string_view name, std::string_view path);
 
-/// The code a shell gives for a status of waitpid(2): the program's own, or 128 + n when signal n ended it.
+/// Returns a shell's exit code for a status of waitpid(2): the program's own, or 128 + n if signal n ended it.
 int exit_code_for_status(int status);
 
-/// "signal 9 (Killed)"
+/// Returns "signal 9 (Killed)".
 std::string signal_text(int signal_number);
 
 } // namespace rdma_nccl

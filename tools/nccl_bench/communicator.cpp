@@ -70,8 +70,8 @@ NcclResult<void> Communicator::destroy() {
     return {};
 }
 
-/// Send-recv goes around: to the next rank, from the one before. All-to-all is the same with all ranks, where NCCL has
-/// no call for it.
+/// Sends to and receives from other ranks. Send-recv goes around a ring: to the next rank, from the previous one.
+/// All-to-all does so with all ranks, for NCCL versions without a call for it.
 ncclResult_t Communicator::exchange(const CollectiveCall& call) const {
     const bool all = call.operation == Collective::AllToAll;
     const std::size_t part = all ? call.count * call.type_size : 0;

@@ -19,12 +19,12 @@ using NcclResult = tl::expected<T, NcclFailure>;
 std::optional<ncclDataType_t> nccl_type(std::string_view name);
 std::optional<ncclRedOp_t> nccl_reduction(std::string_view name);
 
-/// One call of an operation. Buffers are the rank's, in the GPU's memory.
+/// One call of an operation. The buffers are this rank's, in GPU memory.
 struct CollectiveCall {
     Collective operation = Collective::AllReduce;
     const std::byte* send = nullptr;
     std::byte* receive = nullptr;
-    std::size_t count = 0; ///< as NCCL counts for this operation
+    std::size_t count = 0; ///< the argument that NCCL takes for this operation
     ncclDataType_t type = ncclFloat;
     unsigned type_size = 4;
     ncclRedOp_t reduction = ncclSum;
@@ -33,7 +33,7 @@ struct CollectiveCall {
 
 class Communicator {
 public:
-    /// All ranks at once, with the same id. `nccl` and `gpu` must outlive it.
+    /// Called by all ranks at the same time, with the same id. `nccl` and `gpu` must outlive the result.
     static NcclResult<Communicator> join(const NcclLibrary& nccl, const CudaDevice& gpu, const ncclUniqueId& id,
                                          unsigned rank, unsigned ranks);
     Communicator(Communicator&& other) noexcept
@@ -42,20 +42,20 @@ public:
     Communicator(const Communicator&) = delete;
     Communicator& operator=(const Communicator&) = delete;
     Communicator& operator=(Communicator&&) = delete;
-    ~Communicator() = default; ///< nothing: after a failure NCCL's destroy may wait for ranks that are gone
+    ~Communicator() = default; ///< no ncclCommDestroy: after a failure it may wait for ranks that are gone
 
-    /// Waits for the others, too.
+    /// Also waits for the other ranks.
     NcclResult<void> destroy();
 
     [[nodiscard]] unsigned rank() const { return rank_; }
     [[nodiscard]] unsigned ranks() const { return ranks_; }
     [[nodiscard]] const CudaDevice& gpu() const { return *gpu_; }
 
-    /// Puts it into the stream.
+    /// Puts the call into the stream.
     [[nodiscard]] NcclResult<void> start(const CollectiveCall& call) const;
-    /// Until the stream is done, or NCCL says that it never will be.
+    /// Waits for the stream. Fails if NCCL reports an error, after which the stream would never finish.
     [[nodiscard]] NcclResult<void> finish() const;
-    /// The sum of what each rank has; no rank goes on before all have come here. `memory`: 8 bytes at least.
+    /// Returns the sum of all ranks' values. No rank returns before all have called it. `memory`: at least 8 bytes.
     [[nodiscard]] NcclResult<double> sum(double value, const CudaMemory& memory) const;
 
 private:

@@ -76,12 +76,12 @@ CudaMemory::~CudaMemory() {
 }
 
 std::byte* CudaMemory::at(std::size_t offset) const {
-    // NCCL takes addresses of a GPU's memory as pointers.
+    // NCCL takes GPU addresses as pointers.
     return reinterpret_cast<std::byte*>(address_ + offset); // NOLINT
 }
 
 Result<void> CudaMemory::spoil() const {
-    constexpr unsigned char all_ones = 0xFF; // no number of any floating type
+    constexpr unsigned char all_ones = 0xFF; // NaN in all floating types
     return gpu_->cuda().check(gpu_->cuda().fill(address_, all_ones, size_, gpu_->stream()), "cuMemsetD8Async");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One GPU, with what a rank needs of it.
+// One GPU, with the functions that a rank needs.
 #pragma once
 
 #include "tools/nccl_bench/cuda_library.h"
@@ -12,14 +12,14 @@
 
 namespace rdma_nccl {
 
-/// A GPU as CUDA shows it to this process.
+/// A GPU that CUDA shows to this process.
 struct CudaDeviceInfo {
     std::string name; ///< "NVIDIA H100 80GB HBM3"
     std::string pci;  ///< "0000:53:00.0"
 };
 Result<std::vector<CudaDeviceInfo>> list_devices(const CudaLibrary& cuda);
 
-/// The context that all CUDA programs of a process share, made current, and a stream. `cuda` must outlive it.
+/// A stream, and the primary context that the whole process shares, made current. `cuda` must outlive it.
 class CudaDevice {
 public:
     static Result<CudaDevice> open(const CudaLibrary& cuda, unsigned index);
@@ -57,13 +57,13 @@ public:
     [[nodiscard]] std::byte* at(std::size_t offset) const;
     [[nodiscard]] std::size_t size() const { return size_; }
 
-    // Both go through the GPU's stream: before what is put into it afterwards. The default stream, which the plain
-    // calls use, is not ordered with it (CU_STREAM_NON_BLOCKING).
-    /// Fills it with what no operation gives.
+    // spoil() and write() use the GPU's stream, so they precede what is put into it later. The default stream of the
+    // plain calls is not ordered with it (CU_STREAM_NON_BLOCKING).
+    /// Fills the memory with a value that no operation produces.
     [[nodiscard]] Result<void> spoil() const;
-    /// `bytes` may change when it returns: of pageable memory, CUDA has copied them by then.
+    /// `bytes` may be reused after it returns: CUDA has copied pageable memory by then.
     [[nodiscard]] Result<void> write(std::size_t offset, std::span<const std::byte> bytes) const;
-    /// The stream must be done.
+    /// The stream must have finished.
     [[nodiscard]] Result<void> read(std::size_t offset, std::span<std::byte> bytes) const;
 
 private:

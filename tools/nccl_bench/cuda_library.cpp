@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* library_name = "libcuda.so.1";
 
-// <cuda.h> gives functions a new name when they change: the name that it uses is the one to look up.
+// <cuda.h> renames functions when they change, so look up the name that it uses.
 #define RN_NAME_OF(function) RN_TEXT_OF(function)
 #define RN_TEXT_OF(function) #function
 

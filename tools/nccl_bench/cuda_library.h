@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's driver library, loaded when it is needed. It comes with the driver and its interface is stable, so that there
-// is no run-time library of one CUDA release to be found; NCCL's own one takes the context that is current.
+// CUDA's driver library, loaded on demand. It comes with the driver and has a stable interface, so no run-time library
+// of a certain CUDA release is needed. NCCL's own run-time library uses the current context.
 #pragma once
 
 #include "lib/result.h"
@@ -31,10 +31,10 @@ struct CudaLibrary {
     decltype(&::cuStreamQuery) query_stream;
     decltype(&::cuStreamDestroy) destroy_stream;
 
-    /// Fails in words when there is no driver, or no GPU that this process sees.
+    /// Fails if there is no driver, or no GPU that this process can see.
     static Result<CudaLibrary> load();
 
-    /// Fails as "WHAT: what CUDA says of it (error 2)".
+    /// Fails with "WHAT: CUDA's message (error 2)".
     [[nodiscard]] Result<void> check(CUresult result, std::string_view what) const;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl-bench: one rank of `rdma-nccl bench`, on one GPU. Its order comes from the process that started it
-// (tools/bench_channel.h). `rdma-nccl-bench --probe [LIBRARY]` prints what this node has, as JSON.
+// rdma-nccl-bench: one rank of `rdma-nccl bench`, on one GPU. It gets its order from the process that started it
+// (tools/bench_channel.h). `rdma-nccl-bench --probe [LIBRARY]` prints this node's GPUs and NCCL as JSON.
 #include "lib/format.h"
 #include "lib/json.h"
 #include "lib/text.h"
@@ -82,7 +82,7 @@ Result<RankOrder> read_order(const Json& json) {
     return order;
 }
 
-/// The id of the communicator: rank 0 makes it, the others hear it.
+/// Returns the communicator's id, which rank 0 creates and the others receive.
 NcclResult<ncclUniqueId> agree_on_id(BenchChannel& channel, const RankOrder& order, const NcclLibrary& nccl) {
     ncclUniqueId id{};
     Json offer = Json::object();
@@ -102,7 +102,7 @@ NcclResult<ncclUniqueId> agree_on_id(BenchChannel& channel, const RankOrder& ord
     return id;
 }
 
-/// At once: threads of NCCL may wait for ranks that are gone.
+/// Exits at once, without cleanup: NCCL's threads may wait for ranks that are gone.
 [[noreturn]] void end_failed(const BenchChannel& channel, const NcclFailure& failure) {
     channel.say({{"failed", failure.words}, {"remote", failure.remote}});
     std::_Exit(exit_failed);

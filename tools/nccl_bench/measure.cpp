@@ -17,8 +17,8 @@ namespace {
 
 using Batches = BenchBatches<NcclFailure>;
 
-constexpr std::size_t staging_size = std::size_t{16} << 20; // of the host's memory, to fill and compare
-constexpr std::size_t scratch_size = 256;                   // of the GPU's, for what ranks tell each other
+constexpr std::size_t staging_size = std::size_t{16} << 20; // host memory, to fill and compare
+constexpr std::size_t scratch_size = 256;                   // GPU memory, for values that ranks exchange
 
 tl::unexpected<NcclFailure> of_cuda(const Error& error) {
     return tl::unexpected(NcclFailure{error.message, false});
@@ -28,7 +28,7 @@ tl::unexpected<NcclFailure> of_cuda(const Error& error) {
 struct Item {
     CollectiveCall call;
     CollectiveCounts counts;
-    std::uint64_t bytes = 0; ///< of the greater buffer
+    std::uint64_t bytes = 0; ///< of the larger buffer
 };
 
 class Measurement {
@@ -64,7 +64,7 @@ public:
         return item;
     }
 
-    /// `what`: said now, and as long as it goes on.
+    /// Reports `what` now and repeatedly while it makes progress.
     void begin(std::string what) { news_.begin(std::move(what)); }
 
     NcclResult<BenchRow> measure(const Item& item) {
@@ -98,7 +98,8 @@ public:
     }
 
 private:
-    /// The buffers of one call. Calls of a batch go through all of the memory, so that no cache makes small sizes fast.
+    /// Returns the call with its buffers. The calls of a batch use the whole memory in turn, so that no cache speeds up
+    /// small sizes.
     [[nodiscard]] CollectiveCall placed(const Item& item, bool in_place, unsigned iteration) const {
         auto call = item.call;
         const std::uint64_t places = item.bytes > 0 ? send_.size() / item.bytes : 1;
@@ -115,7 +116,7 @@ private:
         return call;
     }
 
-    /// Puts calls into the stream, and waits for them.
+    /// Returns a function that puts calls into the stream and waits for them.
     [[nodiscard]] Batches::Calls calls_of(const Item& item, bool in_place) const {
         return [this, &item, in_place](unsigned first, unsigned count) -> NcclResult<void> {
             for (unsigned i = first; i < first + count; ++i) {
@@ -173,7 +174,7 @@ private:
         return {};
     }
 
-    /// `first`: the element of the tile that the values begin with.
+    /// `first`: the element with which the values start.
     Result<std::uint64_t> wrong_in(std::size_t offset, std::size_t size, const TileSettings& settings,
                                    std::span<const std::byte> tile, std::uint64_t first) {
         const std::size_t type_size = tile.size() / tile_elements;
@@ -190,7 +191,7 @@ private:
         return wrong;
     }
 
-    /// What this rank has received, against what it should have.
+    /// Compares what this rank received with what it should have received.
     Result<std::uint64_t> compare(const Item& item, bool in_place, const TileSettings& settings) {
         const unsigned rank = communicator_.rank();
         const unsigned ranks = communicator_.ranks();
@@ -212,14 +213,14 @@ private:
         const bool to_all = item.call.operation == Collective::AllToAll;
         Result<std::uint64_t> wrong = 0;
         for (unsigned from = 0; from < ranks && wrong; ++from) {
-            const auto first = to_all ? item.counts.count * rank : 0; // which part of its values is for this rank
+            const auto first = to_all ? item.counts.count * rank : 0; // the part of its values that is for this rank
             const auto more = wrong_in(part * from, part, settings, sent_tile(settings, from), first);
             wrong = more ? Result<std::uint64_t>(*wrong + *more) : more;
         }
         return wrong;
     }
 
-    /// The sum over all ranks.
+    /// Returns the number of wrong values on all ranks.
     NcclResult<std::uint64_t> check(const Item& item, bool in_place) {
         auto settings =
             TileSettings{work_.type, has_reduction(item.call.operation) ? std::string_view(work_.redop) : "none",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measurement itself, as nccl-tests do it (BenchTime() in src/common.cu there): the time of a batch of calls that
-// follow each other in the stream, divided by their number, averaged over the ranks.
+// The measurement, done as in nccl-tests (BenchTime() in src/common.cu there): the time of a batch of consecutive calls
+// in the stream, divided by their number, averaged over the ranks.
 #pragma once
 
 #include "tools/bench_values.h"
@@ -13,13 +13,13 @@
 namespace rdma_nccl {
 
 struct MeasureReport {
-    std::function<void(std::string_view)> at; ///< what begins now, and again while it goes on
-    std::function<void(const BenchRow&)> row; ///< what came of a size; the same for all ranks
-    /// What failed. To end the process: to free the GPU's memory may wait for ranks that are gone.
+    std::function<void(std::string_view)> at; ///< the current activity: at its start, and again while it makes progress
+    std::function<void(const BenchRow&)> row; ///< the result of one size; the same on all ranks
+    /// A failure. It should end the process: freeing GPU memory may wait for ranks that are gone.
     std::function<void(const NcclFailure&)> failed;
 };
 
-/// All ranks call it with the same work. The end of it, or the first failure, is reported.
+/// Called by all ranks with the same work. Returns after all of it, or after reporting the first failure.
 void measure_all(const Communicator& communicator, const BenchWork& work, const MeasureReport& report);
 
 } // namespace rdma_nccl

@@ -12,20 +12,20 @@ namespace rdma_nccl {
 
 namespace {
 
-/// The file that a function of the library is in.
+/// Returns the file of the library that contains the function.
 std::string file_of(void* address, const std::string& fallback) {
     Dl_info info{};
     return ::dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : fallback;
 }
 
-/// Up to 2.8 a version is 2708, from 2.9 on 20900 (nccl.h, NCCL_VERSION).
+/// Up to 2.8 the format is 2708, from 2.9 it is 20900 (nccl.h, NCCL_VERSION).
 std::string version_text(int version) {
     const int major = version < 10000 ? version / 1000 : version / 10000;
     const int rest = version < 10000 ? version % 1000 : version % 10000;
     return format_text("{}.{}.{}", major, rest / 100, rest % 100);
 }
 
-/// Where NCCL's own message names no cause, the result does to a degree (user guide, "Errors").
+/// Returns advice for a result, used if NCCL's message names no cause (user guide, "Errors").
 std::string_view advice_for(ncclResult_t result) {
     switch (result) {
     case ncclUnhandledCudaError:
@@ -83,7 +83,7 @@ std::string NcclLibrary::text() const {
 }
 
 NcclFailure nccl_failure(std::string_view what, ncclResult_t result, std::string_view text, std::string_view detail) {
-    // "Last error:" and a blank stand before the message in some releases; it may have several lines.
+    // Some releases put "Last error:" and a blank before the message. It may have several lines.
     const auto message = trim(detail);
     const auto cause = nccl_cause(message, true);
     NcclFailure failure;

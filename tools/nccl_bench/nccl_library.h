@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL, loaded when it is needed: the one that the user's program would use, not one that we were built with.
+// NCCL, loaded on demand: the one that the user's program would use, not the one this program was built with.
 #pragma once
 
 #include "lib/result.h"
@@ -27,28 +27,27 @@ struct NcclLibrary {
     decltype(&::ncclGroupStart) group_start;
     decltype(&::ncclGroupEnd) group_end;
 
-    // Not in all releases that are in use; null where they are missing. Their types are those of nccl.h, which may be
-    // older, too.
+    // Null in releases without them. The types are spelled out because the nccl.h used for the build may be older, too.
     const char* (*last_error)(ncclComm_t comm);                                                            ///< 2.13
     ncclResult_t (*all_to_all)(const void*, void*, std::size_t, ncclDataType_t, ncclComm_t, cudaStream_t); ///< 2.28
 
     int version = 0;  ///< 22809 is 2.28.9
     std::string path; ///< of the file
 
-    /// `path`: a file, or the name that the loader knows, "libnccl.so.2".
+    /// `path`: a file, or the name that the dynamic loader searches for, "libnccl.so.2".
     static Result<NcclLibrary> load(const std::string& path);
 
-    /// "NCCL 2.28.9 (/usr/lib/libnccl.so.2)"
+    /// Returns "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
     [[nodiscard]] std::string text() const;
 };
 
-/// A call that failed, in words with its cause.
+/// A failed call, with its cause.
 struct NcclFailure {
     std::string words;
-    bool remote = false; ///< another rank's failure is behind it
+    bool remote = false; ///< caused by another rank's failure
 };
 
-/// `what`: "rank 3 of 16: ncclAllReduce". `detail`: what ncclGetLastError() said; may be empty.
+/// `what`: "rank 3 of 16: ncclAllReduce". `detail`: the text of ncclGetLastError(); may be empty.
 NcclFailure nccl_failure(std::string_view what, ncclResult_t result, std::string_view text, std::string_view detail);
 
 } // namespace rdma_nccl
