@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What srun makes of the nodes' reports (design section 5): which address of the head node to try, which one it is, who
-// starts which ranks, and in what the nodes differ. Pure functions; the sockets are in exchange_server.h.
+// What srun makes of the nodes' reports (doc/design.md, Exchange): which address of the head node to try, which one it
+// is, who starts which ranks, and in what the nodes differ. Pure functions; the sockets are in exchange_server.h.
 #pragma once
 
 #include "lib/exchange_values.h"

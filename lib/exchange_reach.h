@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real connection test of design section 5: the head node listens where rank 0 will, and every other node connects;
-// both prove that they have the step's key, and that the head has the address that the other has dialled.
+// The real connection test (doc/design.md, Exchange): the head node listens where rank 0 will, and every other node
+// connects; both prove that they have the step's key, and that the head has the address that the other has dialled.
 #pragma once
 
 #include "lib/exchange_values.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the nodes of a step tell srun and what srun answers (design section 5), as plain values.
+// What the nodes of a step tell srun and what srun answers (doc/design.md, Exchange), as plain values.
 #pragma once
 
 #include "lib/fabric.h"

@@ -51,7 +51,7 @@ struct Port {
     std::vector<Gid> gids;
     std::vector<std::string> problems; ///< files that could not be read or understood, in words
 
-    /// The greater of the two, 0 when unknown: rate strings lie (facts/rdma.md 1.3).
+    /// The greater of the two, 0 when unknown: rate strings lie (doc/facts/link-rate.md).
     [[nodiscard]] double believable_rate_gbps() const;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which HCA ports and which GIDs NCCL shall use on a node, and why not the others (design section 6): a pure function.
+// Which HCA ports and which GIDs NCCL shall use on a node, and why not the others (doc/design.md, Ports and GIDs): a
+// pure function.
 #pragma once
 
 #include "lib/fabric.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The filters of `hca=auto` (design section 6), one function each, in one table; and what follows from the ports that
-// remain.
+// The filters of `hca=auto` (doc/design.md, Ports), one function each, in one table; and what follows from the ports
+// that remain.
 #pragma once
 
 #include "lib/fabric.h"

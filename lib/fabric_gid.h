@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which entry of one port's GID table is the one to use, and why not the others (design section 6, "GID").
+// Which entry of one port's GID table is the one to use, and why not the others (doc/design.md, GIDs).
 #pragma once
 
 #include "lib/fabric.h"

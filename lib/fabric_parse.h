@@ -20,8 +20,8 @@ std::string gid_text(const IpAddress& gid);
 std::optional<double> parse_rate_gbps(std::string_view text);
 
 /// "10 Gb/sec (4X)", "10 Gb/sec (4X SDR)", "2.5 Gb/sec (1X SDR)": what a kernel older than a port's speed prints for
-/// it, and some drivers always (facts/rdma.md 1.3). Real links of that speed went out of use before there were GPUs to
-/// feed.
+/// it, and some drivers always (doc/facts/link-rate.md). Real links of that speed went out of use before there were
+/// GPUs to feed.
 bool is_default_rate(std::string_view text);
 
 /// state, phys_state, node_type: "4: ACTIVE" gives "ACTIVE". A text without that form is given back as it is,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules that decide on ports and GIDs (design section 6), each with a stable name for programs: it stands in JSON
-// outputs and in rdma-nccl-gids(1), which explains every one.
+// The rules that decide on ports and GIDs (doc/design.md, Ports and GIDs), each with a stable name for programs: it
+// stands in JSON outputs and in rdma-nccl-gids(1), which explains every one.
 #pragma once
 
 #include <span>

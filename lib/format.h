@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fmt's format() with its machinery compiled once, in format.cpp: the plugin cannot link libfmt.so (design: DT_NEEDED
-// libc and libm only), and fmt's header-only mode would compile that machinery again in every file.
+// fmt's format() with its machinery compiled once, in format.cpp: the plugin cannot link libfmt.so (doc/design.md,
+// Libraries), and fmt's header-only mode would compile that machinery again in every file.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MASTER_ADDR: a numeric address of rank 0's node that other nodes reach, never loopback (design section 5).
+// MASTER_ADDR: a numeric address of rank 0's node that other nodes reach, never loopback (doc/design.md, Exchange).
 #pragma once
 
 #include "lib/fabric.h"

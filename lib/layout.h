@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rank, node or pod: which meaning RANK and WORLD_SIZE get (design section 4), and what kind of program a step runs,
-// which has a say in it.
+// rank, node or pod: which meaning RANK and WORLD_SIZE get (doc/design.md, Environment), and what kind of program a
+// step runs, which has a say in it.
 #pragma once
 
 #include "lib/settings.h"

@@ -12,7 +12,7 @@
 namespace rdma_nccl {
 
 // Which GID index NCCL takes by itself for a RoCE port: the rule of NCCL 2.21 and newer with NCCL_IB_GID_INDEX unset,
-// as it behaves, with its oddities (facts: measured with 2.28.9). Older versions always take index 0.
+// as it behaves, with its oddities (doc/facts/nccl-gid-choice.md). Older versions always take index 0.
 
 /// The variables that steer NCCL's choice, with its defaults.
 struct NcclGidEnvironment {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rank of a node beside its GPU and its HCA (design section 7): a pure function.
+// Each rank of a node beside its GPU and its HCA (doc/design.md, Placement): a pure function.
 #pragma once
 
 #include "lib/cpu_set.h"

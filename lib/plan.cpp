@@ -63,7 +63,7 @@ void add_nodes(VariableList& variables, const Step& step) {
     variables.set("GROUP_WORLD_SIZE", count, "slurm", "nodes of the step");
 }
 
-/// torchrun reads nothing but PET_*; static ranks follow Slurm's order (facts/launchers.md 1.3).
+/// torchrun reads nothing but PET_*; static ranks follow Slurm's order (doc/facts/torchrun-rendezvous.md).
 void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
     variables.set("PET_NNODES", format_text("{}", step.node_count), "slurm", "nodes of the step");
     if (plan.visible_gpus > 0) {

@@ -6,8 +6,8 @@
 
 namespace rdma_nccl {
 
-/// The variables of NCCL, Gloo, UCX and NVSHMEM that say which ports, GIDs and interfaces to use (design section 4),
-/// from what `plan` has decided so far.
+/// The variables of NCCL, Gloo, UCX and NVSHMEM that say which ports, GIDs and interfaces to use (doc/design.md,
+/// Environment), from what `plan` has decided so far.
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings);
 
 } // namespace rdma_nccl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The port block of a step (design section 5): MASTER_PORT and the three behind it.
+// The port block of a step (doc/design.md, Exchange): MASTER_PORT and the three behind it.
 #pragma once
 
 #include "lib/result.h"
@@ -43,7 +43,7 @@ PortBlock choose_port(const Settings& settings, const Step& step, const std::opt
                       const std::optional<PortRange>& ephemeral);
 
 // Holding a step's ports on its head node, so that nothing else takes them before the ranks listen there, or afterwards
-// (design section 5).
+// (doc/design.md, Exchange).
 
 /// Ports that are bound and do not listen. They are bound without SO_REUSEADDR, and until open_for_reuse() they are
 /// nobody's: no bind(2) of any user gets one, whatever its options. Always connect(2) and bind(2) to port 0 of any

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of design section 3 as plain values. Parsing is in settings_parse.h; nothing here reads anything.
+// The settings (doc/design.md, Settings) as plain values. Parsing is in settings_parse.h; nothing here reads anything.
 #pragma once
 
 #include "lib/ip.h"
@@ -59,7 +59,7 @@ struct HcaChoice {
     [[nodiscard]] bool is_auto() const { return items.empty(); }
 };
 
-/// Values for the four variables of `tuning`; the site file may replace them (mission rows M10, M11).
+/// Values for the four variables of `tuning`; the site file may replace them (doc/facts/recipes.md).
 struct TuningValues {
     unsigned ib_timeout = 22;
     unsigned qps_per_connection = 8;

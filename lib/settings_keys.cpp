@@ -19,7 +19,7 @@ namespace {
 using Problem = std::optional<std::string>;
 
 constexpr unsigned lowest_port = 1024; // below, only root may bind
-constexpr unsigned port_block = 4;     // MASTER_PORT and the three behind it (design section 5)
+constexpr unsigned port_block = 4;     // MASTER_PORT and the three behind it (doc/design.md, Exchange)
 constexpr unsigned highest_port = 65535 - (port_block - 1);
 
 Problem expected(std::string_view words) {

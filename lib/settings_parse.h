@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vocabulary of design section 3: parsed once, from four places, the stronger place last:
+// The vocabulary of settings (doc/design.md, Settings): parsed once, from four places, the stronger place last:
 // site file < plugstack.conf arguments < environment RDMA_NCCL_KEY < option --rdma-nccl=key[=value],...
 #pragma once
 

@@ -62,7 +62,7 @@ struct Step {
 Step read_step(const Environment& environment, std::vector<std::string> program);
 
 /// The node that runs rank 0, and how that is known. `certain` is false when only the first node of the list is left to
-/// take although the layout may place rank 0 elsewhere (facts: arbitrary distribution, heterogeneous steps).
+/// take although the layout may place rank 0 elsewhere (doc/facts/rank-zero.md).
 struct HeadNode {
     std::string name;
     std::string why;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many bytes RDMA ports and network interfaces have moved: plain values and the arithmetic between two readings.
 // Where each device keeps its bytes, and what they include, differs from driver to driver; traffic_sources() knows, and
-// everything after it does not have to (facts: kernel Documentation/ABI/stable/sysfs-class-infiniband and the drivers).
+// everything after it does not have to (doc/facts/rdma-byte-counters.md).
 #pragma once
 
 #include "lib/fabric.h"

@@ -30,8 +30,7 @@ struct Variable {
 };
 
 // NCCL's configuration files. NCCL sets their variables without overwriting the environment, so a variable set by us
-// would override the administrator's file: what stands there counts as set (NCCL 2.30 src/misc/param.cc;
-// facts/nccl.md 5.4).
+// would override the administrator's file: what stands there counts as set (doc/facts/nccl-conf-files.md).
 
 struct NcclConfValue {
     std::string value; ///< verbatim, trailing blanks included, as NCCL takes it
@@ -45,7 +44,7 @@ void add_nccl_conf(NcclConf& conf, std::string_view text, const std::string& fil
 /// $NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf, below `root`. `home` is the user's directory from passwd.
 NcclConf read_nccl_conf(const Root& root, const Environment& environment, const std::string& home);
 
-/// Collects variables under the rule of design section 4: the user's own value always wins, and the plan says so.
+/// Collects variables (doc/design.md, Environment): the user's own value always wins, and the plan says so.
 class VariableList {
 public:
     VariableList(const Environment& environment, const NcclConf& conf) : environment_(environment), conf_(conf) {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Was RDMA used? A pure function of what the nodes saw (design section 9). "Cannot tell" is an answer; a guess is not.
+// Was RDMA used? A pure function of what the nodes saw (doc/design.md, Evidence). "Cannot tell" is an answer; a guess
+// is not.
 #pragma once
 
 #include "lib/evidence.h"

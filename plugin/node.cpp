@@ -164,7 +164,7 @@ std::optional<unsigned> number(const Environment& environment, std::initializer_
 TaskFacts task_facts(const NodeState& state, const Host& host, const Environment& now) {
     TaskFacts task;
     // SLURM_PROCID and its like are right from task_init on, and count over all components of a heterogeneous step;
-    // S_TASK_GLOBAL_ID does not (facts/spank.md 1.2, 1.6).
+    // S_TASK_GLOBAL_ID does not (doc/facts/spank-callbacks.md).
     task.rank = number(now, {"SLURM_PROCID"}).value_or(host.task_global_id().value_or(0));
     task.local_rank = number(now, {"SLURM_LOCALID"}).value_or(host.task_local_id().value_or(0));
     task.node_rank = number(now, {"SLURM_NODEID"}).value_or(host.node_id().value_or(0));
@@ -671,7 +671,7 @@ int node_start_task(const NodeState& state, Host& host) {
         }
     }
     // Once more for all: a container plugin may have put its image's variables over ours meanwhile
-    // (facts/launchers.md 4.5).
+    // (doc/facts/spank-callbacks.md).
     (void)apply_variables(host, now, all);
     mark(host, state, all);
     tell_task_details(state, task, variables);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl explain: the whole plan of this node with reasons, without running anything (design section 8).
+// rdma-nccl explain: the whole plan of this node with reasons, without running anything (doc/design.md, Commands).
 #pragma once
 
 #include "lib/json.h"

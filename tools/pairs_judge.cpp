@@ -194,7 +194,8 @@ Miscounted miscounted(const PairsJudging& judging, const Wrong& is_wrong) {
     return found;
 }
 
-/// The port's counters are the proof that the bytes went over it (facts: 0.98 to 1.10 of what was sent).
+/// The port's counters are the proof that the bytes went over it: 0.98 to 1.10 of what was sent
+/// (doc/facts/rdma-byte-counters.md).
 void note_uncounted(PairsJudging& judging) {
     constexpr double least = 0.9;
     const auto [ways, example] = miscounted(judging, [](double share, auto&, auto&) { return share < least; });

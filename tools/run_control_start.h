@@ -26,9 +26,9 @@ struct HeldPort {
 /// Any port that is free on this node.
 Result<HeldPort> hold_free_port();
 
-/// The last port of the block that begins with MASTER_PORT (design section 5). Slurm reserves single ports, of which
-/// the first two are for rank 0: there it is the last of three or more, else the last of the block that job and step
-/// give (`range`: where such blocks are).
+/// The last port of the block that begins with MASTER_PORT (doc/design.md, Exchange). Slurm reserves single ports, of
+/// which the first two are for rank 0: there it is the last of three or more, else the last of the block that job and
+/// step give (`range`: where such blocks are).
 std::uint16_t control_port(const Environment& environment, std::uint16_t master_port, const PortRange& range);
 
 /// For attempts behind the first: MASTER_PORT and the third port of its block by turns, as the last listener's

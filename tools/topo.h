@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rdma-nccl topo: GPUs, HCAs and CPUs of this node, how far they are from each other, and where its ranks belong
-// (design section 8).
+// (doc/design.md, Commands).
 #pragma once
 
 #include "lib/format.h"
