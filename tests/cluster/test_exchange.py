@@ -68,7 +68,7 @@ class ExchangeTest(ClusterTest):
 
 
 class UnequalNodes(ExchangeTest):
-    """Nodes with 4, 2 and 1 GPUs (mission row M4), and one more."""
+    """Nodes with 4, 2 and 1 GPUs (doc/facts/recipes.md, M4), and one more."""
 
     arguments = ["--nodes", "4", "--gpus", "4,2,1,1"]
 

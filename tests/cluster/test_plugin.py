@@ -99,7 +99,7 @@ class TwoNodes(ClusterTest):
         self.assertIn("RDMA_NCCL_SET", self.good("srun", "--rdma-nccl", "env"))
 
     def test_pi_by_forty_ranks(self):
-        """Mission row M17: 2 nodes x 20 processes."""
+        """doc/facts/recipes.md, M17: 2 nodes x 20 processes."""
         output = self.good("srun", "-N2", "--ntasks-per-node=20", "--rdma-nccl", "pi")
         self.assertRegex(output, r"^pi = 3\.1415926535\d+ .* from 40 ranks on 2 nodes \(n01: 20, n02: 20\)")
 
@@ -256,7 +256,7 @@ class TwoNodes(ClusterTest):
             self.assertEqual(words["BEFORE"], words["AFTER"])
 
     def test_interactive_shell_without_the_option(self):
-        """Mission row M16."""
+        """doc/facts/recipes.md, M16."""
         script = f'eval "$(rdma-nccl env --root {self.cluster.dir}/root)"; echo $NCCL_IB_HCA $NCCL_IB_GID_INDEX $MASTER_ADDR'
         self.assertRegex(self.good("srun", "-N1", "bash", "-c", script), r"^=mlx5_1:1,.*,mlx5_8:1 3 10\.0\.60\.3\n")
 
@@ -290,13 +290,13 @@ class Torch(ClusterTest):
         self.trained(4, "srun", "-N2", "--gpus-per-node=2", "--rdma-nccl", PYTHON, "-m", "torch.distributed.run", DDP)
 
     def test_the_pod_recipe(self):
-        """Mission row M1, unchanged."""
+        """doc/facts/recipes.md, M1, unchanged."""
         script = (f"{PYTHON} -m torch.distributed.run --nproc_per_node 2 --nnodes $WORLD_SIZE --node_rank $RANK "
                   f"--master_addr $MASTER_ADDR --master_port $MASTER_PORT {DDP}")
         self.trained(4, "srun", "-N2", "--gpus-per-node=2", "--rdma-nccl=layout=pod", "bash", "-c", script)
 
     def test_the_c10d_recipe(self):
-        """Mission row M2, with `--tee 1` in the place of 3 (see AVOID_BUG)."""
+        """doc/facts/recipes.md, M2, with `--tee 1` in the place of 3 (see AVOID_BUG)."""
         script = (f"{PYTHON} -m torch.distributed.run --nproc_per_node 2 --nnodes $NNODES --node_rank $NODE_RANK "
                   f"--rdzv_endpoint $MASTER_ADDR:$MASTER_PORT --rdzv_backend c10d --max_restarts 0 "
                   f"--role $(hostname -s|tr -dc '0-9'): --tee 1 {DDP}")

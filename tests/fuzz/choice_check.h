@@ -74,7 +74,7 @@ inline void check_usable(const rdma_nccl::Gid& gid, const rdma_nccl::Fabric& fab
     }
 }
 
-/// Smaller is better: design section 6, "GID".
+/// Smaller is better (doc/design.md, GIDs).
 inline int class_of(const rdma_nccl::Gid& gid, const rdma_nccl::Settings& settings) {
     if (settings.prefix && settings.prefix->contains(gid.value)) {
         return 0;
