@@ -22,7 +22,7 @@ std::optional<double> parse_rate_gbps(std::string_view text);
 
 /// Returns true for "10 Gb/sec (4X)", "10 Gb/sec (4X SDR)" and "2.5 Gb/sec (1X SDR)". A kernel prints these for a port
 /// whose speed is newer than the kernel, and some drivers always do. Real links of these speeds went out of use before
-/// RDMA was used with GPUs.
+/// RDMA was used with GPUs (doc/facts/link-rate.md).
 bool is_default_rate(std::string_view text);
 
 /// Parses state, phys_state and node_type: "4: ACTIVE" gives "ACTIVE". Returns a text of another form as it is, made

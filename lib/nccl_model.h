@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicts NCCL's own choices when no variable directs it.
+// Predicts NCCL's own choices when no variable directs it (doc/facts/nccl-gid-choice.md).
 #pragma once
 
 #include "lib/fabric.h"

@@ -63,7 +63,7 @@ void add_nodes(VariableList& variables, const Step& step) {
     variables.set("GROUP_WORLD_SIZE", count, "slurm", "nodes of the step");
 }
 
-/// torchrun reads only PET_*. Static ranks follow Slurm's order.
+/// torchrun reads only PET_*. Static ranks follow Slurm's order (doc/facts/torchrun-rendezvous.md).
 void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
     variables.set("PET_NNODES", format_text("{}", step.node_count), "slurm", "nodes of the step");
     if (plan.visible_gpus > 0) {

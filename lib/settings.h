@@ -59,7 +59,7 @@ struct HcaChoice {
     [[nodiscard]] bool is_auto() const { return items.empty(); }
 };
 
-/// Values of the four variables of `tuning`. The site file may change them.
+/// Values of the four variables of `tuning` (doc/facts/recipes.md). The site file may change them.
 struct TuningValues {
     unsigned ib_timeout = 22;
     unsigned qps_per_connection = 8;

@@ -61,7 +61,7 @@ struct Step {
 Step read_step(const Environment& environment, std::vector<std::string> program);
 
 /// The node that runs rank 0, and how we know. `certain` is false if it is only the first node of the list although the
-/// layout may place rank 0 elsewhere (arbitrary distribution, heterogeneous steps).
+/// layout may place rank 0 elsewhere (arbitrary distribution, heterogeneous steps: doc/facts/rank-zero.md).
 struct HeadNode {
     std::string name;
     std::string why;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes that RDMA ports and network interfaces have moved: plain values and the difference between two readings.
 // Drivers differ in where they keep their byte counters and in what these include. Only traffic_sources() has to know
-// that (kernel Documentation/ABI/stable/sysfs-class-infiniband and the drivers).
+// that (doc/facts/rdma-byte-counters.md).
 #pragma once
 
 #include "lib/fabric.h"

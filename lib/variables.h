@@ -30,7 +30,8 @@ struct Variable {
 };
 
 // NCCL's configuration files. NCCL sets their variables without overwriting the environment, so a variable that we set
-// would override the administrator's file. Values in these files therefore count as set (NCCL 2.30 src/misc/param.cc).
+// would override the administrator's file. Values in these files therefore count as set
+// (doc/facts/nccl-conf-files.md).
 
 struct NcclConfValue {
     std::string value; ///< verbatim, with trailing blanks, as NCCL takes it

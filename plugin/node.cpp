@@ -153,7 +153,7 @@ bool is_worth_a_warning(const NodeState& state) {
 }
 
 // SLURM_PROCID and its like are right from task_init on; S_TASK_GLOBAL_ID does not count over all components of a
-// heterogeneous step.
+// heterogeneous step (doc/facts/spank-callbacks.md).
 TaskFacts task_facts(const NodeState& state, const Host& host, const Environment& now) {
     const TaskIds ids{host.task_global_id().value_or(0), host.task_local_id().value_or(0), host.node_id().value_or(0),
                       host.local_task_count().value_or(1)};
