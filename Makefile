@@ -58,13 +58,13 @@ sections := -ffunction-sections -fdata-sections
 shared_code := -fPIC -fno-semantic-interposition $(sections)
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
 # Compile hot code for speed (-O2) when the rest is compiled for size (-Os).
-fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log% lib/text lib/cpu_set lib/placement% lib/distance lib/topology)
+fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log/% lib/base/text lib/base/cpu_set lib/placement/% lib/topology/distance lib/topology/topology)
 # Tests are compiled more often than they run: they do without the optimizer. Programs of `make bench` have it: the
 # linker takes inline functions of the C++ library from the first object that has them.
 quick := -O0 -U_FORTIFY_SOURCE
 is_quick = $(filter-out tests/bench/%,$(filter tests/%,$1))
 code = $(or $(if $(filter lib/%,$1),$(hidden_code)),$(if $(filter plugin/% tests/fake_%,$1),$(shared_code)),-fPIE $(sections) $(if $(is_quick),$(quick))) \
-	$(if $(filter tools/nccl_bench/% tests/fake_nccl/%,$1),$(cuda_flags)) $(if $(filter $(fast),$1),-O2)
+	$(if $(filter tools/bench/nccl_rank/% tests/fake_nccl/%,$1),$(cuda_flags)) $(if $(filter $(fast),$1),-O2)
 # Headers alone: both libraries are loaded when they are needed.
 cuda_flags := $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
 
@@ -72,7 +72,7 @@ cuda_flags := $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
 find = $(shell cd $(srcdir) && find lib plugin tools tests examples -path tests/data -prune -o -name '$1' -print | sort)
 # Without CUDA and NCCL there is no rdma-nccl-bench.
 has_bench := $(and $(HAVE_CUDA),$(HAVE_NCCL))
-everything := $(filter-out $(if $(has_bench),,tools/nccl_bench/% tests/fake_nccl/%),$(call find,*.cpp))
+everything := $(filter-out $(if $(has_bench),,tools/bench/nccl_rank/% tests/fake_nccl/%),$(call find,*.cpp))
 sources = $(filter $1/%.cpp,$(everything))
 
 objects = $(patsubst %.cpp,build/obj/%.o,$(filter $1/%.cpp,$(everything)))
@@ -91,10 +91,10 @@ build/flags build/sources: FORCE
 compile = $(CXX) $(cppflags) $(cxxflags) $(sanitize)
 # C++ library headers take most of the compile time. Those that most files include are precompiled once with each
 # folder's flags. `make PRECOMPILED=no` and lint do not use them, and so find missing includes.
-# (lib/format.cpp includes fmt in a way of its own.)
+# (lib/base/format.cpp includes fmt in a way of its own.)
 precompiled_suffix := $(if $(findstring clang,$(CXX)),pch,gch)
 precompiled_folders := $(if $(filter no,$(PRECOMPILED)),,lib plugin tools tests)
-precompiled_folder = $(if $(filter tests/fake_% tests/bench/% lib/format $(fast),$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
+precompiled_folder = $(if $(filter tests/fake_% tests/bench/% lib/base/format $(fast),$1),,$(filter $(precompiled_folders),$(firstword $(subst /, ,$1))))
 precompiled = $(patsubst %,build/obj/%/common.h,$(call precompiled_folder,$1))
 precompiled_headers := $(patsubst %,build/obj/%/common.h.$(precompiled_suffix),$(precompiled_folders))
 $(precompiled_headers): build/obj/%/common.h.$(precompiled_suffix): \
@@ -111,9 +111,9 @@ build/obj/%.o: $(srcdir)/%.cpp build/flags $$(addsuffix .$(precompiled_suffix),$
 	$(call say,CXX,$*.cpp)$(compile) $(call code,$*) $(addprefix -include ,$(call precompiled,$*)) -MMD -MP -c -o $@ $<
 
 # The pages of --html are written as what they are; the program has them as literals.
-pages := $(patsubst $(srcdir)/tools/pages/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/pages/*))
-build/obj/tools/pages.o: $(pages)
-$(pages): build/pages/%.inc: $(srcdir)/tools/pages/%
+pages := $(patsubst $(srcdir)/%,build/pages/%.inc,$(wildcard $(srcdir)/tools/*/page.html $(srcdir)/tools/*/page.css $(srcdir)/tools/*/page.js))
+build/obj/tools/html/page.o: $(pages)
+$(pages): build/pages/%.inc: $(srcdir)/%
 	@mkdir -p $(@D)
 	@{ printf 'R"page('; cat $<; printf ')page"\n'; } > $@
 
@@ -128,10 +128,10 @@ rank_of_bench := $(if $(has_bench),build/rdma-nccl-bench)
 all: $(plugin) build/rdma-nccl $(rank_of_bench) $(examples)
 
 $(library): $(call objects,lib) build/sources
-$(commands): $(filter-out %/main.o build/obj/tools/nccl_bench/%,$(call objects,tools)) build/sources
+$(commands): $(filter-out build/obj/tools/main.o build/obj/tools/bench/nccl_rank/%,$(call objects,tools)) build/sources
 $(library) $(commands):
 	@rm -f $@
-	$(call say,AR,$@)$(AR) rcs $@ $(filter %.o,$^)
+	$(call say,AR,$@)$(AR) qcs $@ $(filter %.o,$^)
 
 # The C++ library is linked in: a login node may have an older one, and srun must not care; and the command starts in
 # two thirds of the time. With sanitizers it stays shared, because their run-time library has to see its calls.
@@ -146,7 +146,7 @@ build/rdma-nccl: build/obj/tools/main.o $(commands) $(library) build/sources
 	$(program) $(own_cxx_library) $(LIBS)
 
 # The only program that knows CUDA and NCCL: a rank of `rdma-nccl bench`, which finds it in its own folder.
-build/rdma-nccl-bench: $(call objects,tools/nccl_bench) $(commands) $(library) build/sources
+build/rdma-nccl-bench: $(call objects,tools/bench/nccl_rank) $(commands) $(library) build/sources
 	$(program) $(own_cxx_library) $(LIBS)
 
 $(examples): build/examples/%: build/obj/examples/%.o
@@ -215,10 +215,10 @@ gtest:
 # One libFuzzer program for each tests/fuzz/*.cpp. The library is compiled again for it, with the fuzzer's probes in, and
 # of the command what reads text of strangers.
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
-fuzz_tools := $(addprefix tools/run_,lines.cpp option_table.cpp \
-	option_values.cpp options.cpp rank_programs.cpp report.cpp report_json.cpp) tools/command_line.cpp tools/print.cpp tools/process.cpp tools/wall_time.cpp \
-	$(addprefix tools/,bench_collective.cpp bench_order.cpp bench_work.cpp measure_member.cpp pairs_node.cpp \
-	pairs_order.cpp verbs_address.cpp)
+fuzz_tools := $(call sources,tools/run/options) $(addprefix tools/,bench/rank/collective.cpp bench/rank/order.cpp \
+	bench/start_order.cpp common/command_line.cpp common/print.cpp common/process.cpp common/wall_time.cpp \
+	measure/rails.cpp measure/worker.cpp pairs/order.cpp run/failure/report.cpp run/failure/report_json.cpp \
+	run/output/line_splitter.cpp verbs/address.cpp)
 fuzz_sources := $(call sources,lib) $(fuzz_tools)
 fuzz_library = $(patsubst %.cpp,build/obj/for-fuzz/%.o,$(fuzz_sources))
 fuzz: $(fuzzers) ## build the fuzz tests (clang++)

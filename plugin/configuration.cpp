@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/configuration.h"
 
-#include "lib/format.h"
-#include "lib/root.h"
-#include "lib/text.h"
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/sys/sysroot.h"
 
 #include <cerrno>
 

@@ -2,9 +2,9 @@
 // The plugin's settings in one process: its plugstack.conf arguments, the site file, the environment and the option.
 #pragma once
 
-#include "lib/environment.h"
-#include "lib/settings_parse.h"
-#include "lib/step.h"
+#include "lib/settings/parse.h"
+#include "lib/slurm/step.h"
+#include "lib/sys/environment.h"
 
 #include <optional>
 #include <string>

@@ -2,9 +2,9 @@
 // The symbols that Slurm looks up. Each callback calls the part for its context, and no exception leaves this file.
 // Order and contexts of the callbacks: spank(8), slurm/spank.h.
 
-#include "plugin/client.h"
-#include "plugin/host.h"
-#include "plugin/node.h"
+#include "plugin/spank.h"
+#include "plugin/srun.h"
+#include "plugin/stepd.h"
 
 #include <array>
 #include <chrono>

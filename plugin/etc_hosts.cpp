@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/etc_hosts.h"
 
-#include "lib/format.h"
-#include "lib/root.h"
-#include "lib/unique_fd.h"
+#include "lib/base/format.h"
+#include "lib/base/unique_fd.h"
+#include "lib/sys/sysroot.h"
 
 #include <cerrno>
 #include <cstring>

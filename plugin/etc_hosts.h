@@ -2,7 +2,7 @@
 // hosts=mount: gives the step's tasks an /etc/hosts with the step's nodes. make_etc_hosts() decides its content.
 #pragma once
 
-#include "lib/result.h"
+#include "lib/base/result.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/spawn.h"
 
-#include "lib/format.h"
-#include "lib/text.h"
+#include "lib/base/format.h"
+#include "lib/base/text.h"
 
 #include <unistd.h>
 

@@ -2,9 +2,9 @@
 // spawn=on: puts `rdma-nccl run` in front of the user's program.
 #pragma once
 
-#include "lib/environment.h"
-#include "lib/plan.h"
-#include "plugin/host.h"
+#include "lib/plan/plan.h"
+#include "lib/sys/environment.h"
+#include "plugin/spank.h"
 
 #include <optional>
 #include <string>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/step_layout.h"
 
-#include "lib/head.h"
-#include "lib/hostlist.h"
-#include "lib/text.h"
+#include "lib/base/hostlist.h"
+#include "lib/base/text.h"
+#include "lib/plan/head_address.h"
 #include "plugin/slurm_compat.h"
 
 #include <algorithm>

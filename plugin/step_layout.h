@@ -3,10 +3,10 @@
 // with one on each node.
 #pragma once
 
-#include "lib/child_value.h"
-#include "lib/exchange_plan.h"
-#include "lib/settings.h"
-#include "lib/step.h"
+#include "lib/exchange/agreement.h"
+#include "lib/net/child_value.h"
+#include "lib/settings/settings.h"
+#include "lib/slurm/step.h"
 
 #include <chrono>
 #include <cstdint>

@@ -2,12 +2,12 @@
 // rdma-nccl SUBCOMMAND [options]. Each subcommand has a file of its own and is registered here.
 
 #include "config.h"
-#include "tools/bench.h"
-#include "tools/commands.h"
-#include "tools/exit_codes.h"
-#include "tools/pairs.h"
-#include "tools/print.h"
-#include "tools/run.h"
+#include "tools/bench/bench.h"
+#include "tools/common/commands.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/print.h"
+#include "tools/pairs/pairs.h"
+#include "tools/run/run.h"
 
 #include <exception>
 #include <string>

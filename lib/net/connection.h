@@ -2,8 +2,8 @@
 // A TCP connection with its session. No function blocks.
 #pragma once
 
+#include "lib/base/unique_fd.h"
 #include "lib/net/session.h"
-#include "lib/unique_fd.h"
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/coordinator.h"
 
-#include "lib/tcp.h"
+#include "lib/net/tcp.h"
 
 #include <algorithm>
 #include <array>

@@ -4,8 +4,8 @@
 // that it has the key is closed without an answer, and the oldest of these make room for new ones.
 #pragma once
 
+#include "lib/base/result.h"
 #include "lib/net/connection.h"
-#include "lib/result.h"
 
 #include <chrono>
 #include <cstddef>

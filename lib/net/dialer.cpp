@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/dialer.h"
 
-#include "lib/format.h"
-#include "lib/tcp.h"
+#include "lib/base/format.h"
+#include "lib/net/tcp.h"
 
 #include <algorithm>
 #include <array>

@@ -3,9 +3,9 @@
 // dial() does, for callers with nothing else to do.
 #pragma once
 
-#include "lib/ip.h"
+#include "lib/base/result.h"
 #include "lib/net/connection.h"
-#include "lib/result.h"
+#include "lib/net/ip.h"
 
 #include <chrono>
 #include <cstddef>

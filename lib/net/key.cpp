@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/key.h"
 
-#include "lib/format.h"
-#include "lib/text.h"
+#include "lib/base/format.h"
+#include "lib/base/text.h"
 
 #include <sodium.h>
 #include <sys/random.h>

@@ -3,8 +3,8 @@
 // data. libsodium's crypto_kdf (BLAKE2b) derives keys; getrandom(2) makes the random ones.
 #pragma once
 
-#include "lib/environment.h"
-#include "lib/result.h"
+#include "lib/base/result.h"
+#include "lib/sys/environment.h"
 
 #include <array>
 #include <cstdint>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/listeners.h"
 
-#include "lib/format.h"
-#include "lib/root.h"
-#include "lib/text.h"
-#include "lib/unique_fd.h"
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/base/unique_fd.h"
+#include "lib/sys/sysroot.h"
 
 #include <algorithm>
 #include <array>

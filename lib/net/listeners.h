@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the listeners at TCP ports of this node with sock_diag(7), and their programs in /proc where it shows them. Any
-// user can also bind a port that a step holds, with SO_REUSEADDR (lib/port.h), so we check who did.
+// user can also bind a port that a step holds, with SO_REUSEADDR (lib/plan/port_block.h), so we check who did.
 #pragma once
 
-#include "lib/ip.h"
-#include "lib/result.h"
+#include "lib/base/result.h"
+#include "lib/net/ip.h"
 
 #include <cstddef>
 #include <cstdint>

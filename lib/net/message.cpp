@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/message.h"
 
-#include "lib/format.h"
-#include "lib/json.h"
-#include "lib/text.h"
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/text.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,9 +10,9 @@
 // All input is checked as coming from a stranger.
 #pragma once
 
-#include "lib/ip.h"
-#include "lib/json.h"
-#include "lib/result.h"
+#include "lib/base/json.h"
+#include "lib/base/result.h"
+#include "lib/net/ip.h"
 
 #include <concepts>
 #include <cstdint>

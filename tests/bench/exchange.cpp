@@ -3,9 +3,9 @@
 // process of its own; or, where the last LATE of them come after its limit, are told so. Prints "KEY VALUE" lines:
 // seconds from the start of the first node to the last answer, and what the server took in that time. Wants a network
 // namespace of its own with a routable address on lo, and many ports (exchange.py).
-#include "lib/exchange_client.h"
-#include "lib/exchange_server.h"
-#include "lib/format.h"
+#include "lib/base/format.h"
+#include "lib/exchange/client.h"
+#include "lib/exchange/server.h"
 
 #include <algorithm>
 #include <array>

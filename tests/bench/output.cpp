@@ -2,9 +2,9 @@
 // Writers and carriers of lines, for output.py.
 //   output emit LINES: a rank: so many lines of 60 bytes, numbered, in blocks as a buffered stdout has them
 //   output pass RANKS LINES [DIRECTORY]: the lines of so many such ranks through RankOutput to stdout, also into files
-#include "lib/format.h"
-#include "lib/text.h"
-#include "tools/run_output.h"
+#include "tools/run/output/output.h"
+#include "lib/base/format.h"
+#include "lib/base/text.h"
 
 #include <cerrno>
 #include <csignal>

@@ -2,8 +2,8 @@
 // usage: placement FILE.xml TREE: places as many ranks as the machine of the file has GPUs, again and again, and reads
 // topologies: of this machine and of the tree, each without and with devices, and of the file. Prints "KEY VALUE"
 // lines: the medians in milliseconds of CPU time.
-#include "lib/placement.h"
-#include "lib/hwloc_topology.h"
+#include "lib/placement/placement.h"
+#include "lib/topology/hwloc_topology.h"
 #include "tests/bench/turns.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: plan TREE: reads and plans the node below TREE, and shows its whole GID tables, again and again. Prints
 // "NAME MILLISECONDS" lines: "files" is what opening and reading all files of its GID tables costs by itself.
-#include "lib/plan.h"
+#include "lib/plan/plan.h"
 #include "tests/bench/turns.h"
-#include "tools/gids_output.h"
+#include "tools/gids/output.h"
 
 #include <array>
 #include <fcntl.h>

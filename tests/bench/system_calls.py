@@ -17,7 +17,7 @@ PORT = f"{HCA}/ports/*"
 NETDEV = "sys/class/net/*"
 GPU = "sys/bus/pci/devices/*"
 
-# Every fact of lib/fabric.h and of the plan, by where the kernel tells it.
+# Every fact of lib/fabric/fabric.h and of the plan, by where the kernel tells it.
 FILES = [
     *(f"{HCA}/{name}" for name in ("node_type", "node_guid", "sys_image_guid", "fw_ver", "board_id")),
     f"{HCA}/device/numa_node",

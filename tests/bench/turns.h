@@ -2,7 +2,7 @@
 // What the benchmarks in C++ share: pieces of work that take turns, and what each costs.
 #pragma once
 
-#include "lib/result.h"
+#include "lib/base/result.h"
 
 #include <algorithm>
 #include <array>

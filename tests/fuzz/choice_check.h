@@ -2,9 +2,9 @@
 // What holds for every choice of HCA ports and GIDs, whatever the machine and the settings.
 #pragma once
 
-#include "lib/fabric_choice.h"
-#include "lib/nccl_model.h"
-#include "lib/text.h"
+#include "lib/base/text.h"
+#include "lib/nccl/model.h"
+#include "lib/select/port_selection.h"
 #include "tests/fuzz/check.h"
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 // What comes to srun and to the nodes over the network once both have proved that they have the key, a node's evidence
 // from a file, and the endpoint. Whatever is read can be written, within its limit, and is the same when it is read
 // again.
-#include "lib/exchange_endpoint.h"
-#include "lib/exchange_message.h"
-#include "lib/verdict.h"
+#include "lib/evidence/verdict.h"
+#include "lib/exchange/codec.h"
+#include "lib/exchange/endpoint.h"
 #include "tests/fuzz/check.h"
 
 #include <cstddef>

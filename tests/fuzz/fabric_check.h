@@ -2,9 +2,10 @@
 // What read_fabric() promises of every Fabric, and those who use one rely on.
 #pragma once
 
-#include "lib/fabric.h"
-#include "lib/fabric_parse.h"
-#include "lib/fabric_pci.h"
+#include "lib/base/names.h"
+#include "lib/fabric/fabric.h"
+#include "lib/fabric/pci.h"
+#include "lib/fabric/sysfs_text.h"
 #include "tests/fuzz/check.h"
 
 #include <set>

@@ -11,8 +11,8 @@
 //     V PCI function                                                                            a GPU
 //     D interface                                                                               a default route
 //     S settings as in --rdma-nccl=
-#include "lib/settings_parse.h"
-#include "lib/text.h"
+#include "lib/base/text.h"
+#include "lib/settings/parse.h"
 #include "tests/fuzz/choice_check.h"
 #include "tests/fuzz/fabric_check.h"
 #include "tests/fuzz/plan_check.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The texts of single sysfs files: whatever is read must be printed back as it was.
-#include "lib/fabric_parse.h"
-#include "lib/fabric_pci.h"
-#include "lib/gpus.h"
+#include "lib/base/names.h"
+#include "lib/fabric/gpu.h"
+#include "lib/fabric/pci.h"
+#include "lib/fabric/sysfs_text.h"
 #include "tests/fuzz/check.h"
 
 #include <cstddef>

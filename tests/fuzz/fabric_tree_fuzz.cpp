@@ -10,10 +10,10 @@
 //     =SETTINGS            as in --rdma-nccl=
 //
 // "~" at the start of PATH stands for the first HCA's first port.
-#include "lib/port.h"
-#include "lib/settings_parse.h"
-#include "lib/text.h"
-#include "lib/unique_fd.h"
+#include "lib/base/text.h"
+#include "lib/base/unique_fd.h"
+#include "lib/plan/port_block.h"
+#include "lib/settings/parse.h"
 #include "tests/fuzz/choice_check.h"
 #include "tests/fuzz/fabric_check.h"
 #include "tests/fuzz/plan_check.h"

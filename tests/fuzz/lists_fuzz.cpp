@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists and numbers out of the environment and out of files: node lists, task counts, ports, GPUs, addresses,
 // nccl.conf, the marker of what we set. The input's first line says which, as "hosts", the rest is the text.
-#include "lib/environment.h"
-#include "lib/gpu_list.h"
-#include "lib/gpus.h"
-#include "lib/hostlist.h"
-#include "lib/ip.h"
-#include "lib/port.h"
-#include "lib/step.h"
-#include "lib/text.h"
-#include "lib/variables.h"
+#include "lib/base/hostlist.h"
+#include "lib/base/text.h"
+#include "lib/fabric/gpu.h"
+#include "lib/net/ip.h"
+#include "lib/placement/visible_gpus.h"
+#include "lib/plan/port_block.h"
+#include "lib/plan/variables.h"
+#include "lib/slurm/step.h"
+#include "lib/sys/environment.h"
 #include "tests/fuzz/check.h"
 
 #include <cstddef>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the processes of `rdma-nccl bench` and `rdma-nccl pairs` tell each other: no crash, what is taken is within its
 // limits and fit to print, and can be said again.
-#include "lib/json.h"
+#include "lib/base/json.h"
 #include "tests/fuzz/check.h"
-#include "tools/bench_order.h"
-#include "tools/measure_control.h"
-#include "tools/pairs_node.h"
-#include "tools/pairs_order.h"
+#include "tools/bench/start_order.h"
+#include "tools/measure/channel.h"
+#include "tools/measure/rails.h"
+#include "tools/pairs/order.h"
 
 #include <cstdint>
 

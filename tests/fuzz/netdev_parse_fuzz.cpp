@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of /proc/net.
-#include "lib/netdev_parse.h"
+#include "lib/base/names.h"
+#include "lib/fabric/proc_net.h"
 
-#include "lib/fabric_parse.h"
+#include "lib/fabric/sysfs_text.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,8 +2,8 @@
 // What holds for the placement of any ranks on any machine.
 #pragma once
 
-#include "lib/format.h"
-#include "lib/placement.h"
+#include "lib/base/format.h"
+#include "lib/placement/placement.h"
 
 #include <algorithm>
 #include <map>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks on a machine of any shape. The input is text where its first line says "lists": CPU lists, CPU masks, and the
 // masks of a node's ranks. Else each byte is one choice in the making of a machine (placement_machine.h).
-#include "lib/placement_report.h"
-#include "lib/text.h"
+#include "lib/base/text.h"
+#include "lib/plan/placement_report.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/placement_check.h"
 #include "tests/fuzz/placement_machine.h"

@@ -3,8 +3,8 @@
 // tests: whoever asks brings the numbers that choose.
 #pragma once
 
-#include "lib/format.h"
-#include "lib/placement.h"
+#include "lib/base/format.h"
+#include "lib/placement/placement.h"
 
 #include <algorithm>
 #include <array>

@@ -2,10 +2,10 @@
 // What holds for every plan: its variables lead NCCL to what was chosen, and all its texts can be printed.
 #pragma once
 
-#include "lib/nccl_model.h"
-#include "lib/plan.h"
-#include "lib/report.h"
-#include "lib/text.h"
+#include "lib/base/text.h"
+#include "lib/nccl/model.h"
+#include "lib/plan/plan.h"
+#include "lib/plan/report.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/choice_check.h"
 

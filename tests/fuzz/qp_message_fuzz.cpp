@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages of RDMA netlink, and what /proc says of the processes that they name.
-#include "lib/qp_message.h"
+#include "lib/traffic/rdma_netlink.h"
 #include "tests/fuzz/check.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What launchers hear from each other: what is taken can be said again, and a rank's failure be told to people.
 #include "tests/fuzz/check.h"
-#include "tools/run_control_message.h"
+#include "tools/run/control/messages.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line of `rdma-nccl run`: the input's lines up to an empty one are PET_* and other variables, those behind
 // it the words. Then the programs are given to the ranks of small worlds.
-#include "lib/environment.h"
-#include "lib/text.h"
+#include "lib/base/text.h"
+#include "lib/sys/environment.h"
 #include "tests/fuzz/check.h"
-#include "tools/run_options.h"
-#include "tools/run_rank_programs.h"
+#include "tools/run/options/options.h"
+#include "tools/run/options/rank_commands.h"
 
 #include <algorithm>
 #include <array>

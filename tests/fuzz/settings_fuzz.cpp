@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings from all four places, out of one input: parts are separated by a NUL byte.
 
-#include "lib/fabric_parse.h"
-#include "lib/port.h"
-#include "lib/settings_parse.h"
-#include "lib/text.h"
+#include "lib/base/names.h"
+#include "lib/base/text.h"
+#include "lib/fabric/sysfs_text.h"
+#include "lib/plan/port_block.h"
+#include "lib/settings/parse.h"
 #include "tests/fuzz/check.h"
 
 #include <cstdint>

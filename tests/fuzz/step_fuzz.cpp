@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What comes to a node in a step's environment and in NCCL's files: Slurm's lists, srun's note, the marker, nccl.conf.
 
-#include "lib/hostlist.h"
-#include "lib/ip.h"
-#include "lib/layout.h"
-#include "lib/step.h"
-#include "lib/text.h"
-#include "lib/variables.h"
+#include "lib/base/hostlist.h"
+#include "lib/base/text.h"
+#include "lib/net/ip.h"
+#include "lib/plan/variables.h"
+#include "lib/slurm/layout.h"
+#include "lib/slurm/step.h"
 
 #include <cstdint>
 #include <cstdlib>

@@ -2,8 +2,8 @@
 // usage: holder closed PORT | hold PORT | listen PORT: holds the block of ports that begins with PORT as the head node
 // of a step does before its tasks start, or from then on; or listens on PORT with SO_REUSEADDR as tasks do. Says
 // "ready", or why not, and stays until its input ends.
-#include "lib/port.h"
-#include "lib/tcp.h"
+#include "lib/net/tcp.h"
+#include "lib/plan/port_block.h"
 
 #include <cstdio>
 #include <cstdlib>

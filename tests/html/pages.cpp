@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: pages DIRECTORY: writes pages of fixed reports there, for html-test to look at.
 #include "tests/unit/pairs_cluster.h"
-#include "tools/bench_output.h"
-#include "tools/pairs_output.h"
+#include "tools/bench/output.h"
+#include "tools/measure/rails.h"
+#include "tools/pairs/output.h"
+#include "tools/verbs/rail.h"
 
 #include <cmath>
 #include <cstdio>

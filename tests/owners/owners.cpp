@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // owners [JOB STEP [ANCESTOR]]: whose queue pairs there are on this machine, as JSON, for the tests in virtual
 // machines. With a step also whose each process is, and whether other jobs are there.
-#include "lib/json.h"
-#include "lib/qp_owners.h"
-#include "lib/text.h"
+#include "lib/base/json.h"
+#include "lib/base/text.h"
+#include "lib/traffic/qp_owners.h"
 
 #include <array>
 #include <cstdio>

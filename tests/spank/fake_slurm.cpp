@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/spank/fake_slurm.h"
 
-#include "lib/step.h"
+#include "lib/slurm/step.h"
 #include "plugin/slurm_compat.h"
 
 #include <array>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real plugin under a fake Slurm: contexts, options, environments, failures.
 
-#include "lib/child.h"
-#include "lib/environment.h"
-#include "lib/step.h"
-#include "lib/tcp.h"
+#include "lib/base/forked_worker.h"
+#include "lib/net/tcp.h"
+#include "lib/slurm/step.h"
+#include "lib/sys/environment.h"
 #include "tests/spank/fake_slurm.h"
 #include "tests/unit/tree.h"
 

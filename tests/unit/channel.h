@@ -3,7 +3,7 @@
 #pragma once
 
 #include "lib/net/session.h"
-#include "lib/tcp.h"
+#include "lib/net/tcp.h"
 
 #include <array>
 #include <cerrno>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tests/unit/fabric_values.h"
-#include "tools/check_judge.h"
+#include "tools/check/judge.h"
 
 #include <algorithm>
 #include <string>

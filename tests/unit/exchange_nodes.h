@@ -2,8 +2,8 @@
 // Reports of nodes as tests of the exchange need them.
 #pragma once
 
-#include "lib/exchange_message.h"
-#include "lib/exchange_values.h"
+#include "lib/exchange/codec.h"
+#include "lib/exchange/messages.h"
 
 #include <cstdint>
 #include <stdexcept>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fabric_machine.h"
 
-#include "lib/fabric_parse.h"
-#include "lib/format.h"
-#include "lib/text.h"
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/fabric/sysfs_text.h"
 
 #include <bit>
 #include <cstdint>

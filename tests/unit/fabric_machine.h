@@ -2,7 +2,7 @@
 // Builds the sysfs and proc of small machines, file by file, for tests of the fabric code.
 #pragma once
 
-#include "lib/fabric.h"
+#include "lib/fabric/fabric.h"
 #include "tests/unit/tree.h"
 
 #include <string>

@@ -2,8 +2,8 @@
 // Fabrics as plain values, for tests of the decisions.
 #pragma once
 
-#include "lib/fabric.h"
-#include "lib/fabric_choice.h"
+#include "lib/fabric/fabric.h"
+#include "lib/select/port_selection.h"
 
 #include <algorithm>
 #include <string>

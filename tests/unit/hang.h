@@ -2,7 +2,7 @@
 // Files whose open(2) never returns, as of a driver that hangs: made with fanotify(7), which needs root.
 #pragma once
 
-#include "lib/unique_fd.h"
+#include "lib/base/unique_fd.h"
 
 #include <fcntl.h>
 #include <string>

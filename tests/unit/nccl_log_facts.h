@@ -2,8 +2,8 @@
 // What a log's reader found, as one line for a table of expectations.
 #pragma once
 
-#include "lib/format.h"
-#include "lib/nccl_log.h"
+#include "lib/base/format.h"
+#include "lib/nccl_log/reader.h"
 
 #include <array>
 #include <string>

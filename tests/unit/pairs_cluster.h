@@ -2,8 +2,11 @@
 // Clusters whose links are as fast as a test says: measured without devices.
 #pragma once
 
-#include "tools/pairs_judge.h"
-#include "tools/pairs_schedule.h"
+#include "tools/measure/rails.h"
+#include "tools/pairs/judge.h"
+#include "tools/pairs/schedule.h"
+#include "tools/verbs/latency.h"
+#include "tools/verbs/rail.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/pairs_judge.h"
-#include "tools/pairs_values.h"
+#include "tools/measure/rails.h"
+#include "tools/pairs/judge.h"
+#include "tools/pairs/model.h"
+#include "tools/verbs/latency.h"
+#include "tools/verbs/rail.h"
 
 #include <fmt/core.h>
 #include <functional>

@@ -2,7 +2,7 @@
 // A directory tree below a fresh temporary directory, removed at the end: an emulated /sys, /proc, /etc for one test.
 #pragma once
 
-#include "lib/root.h"
+#include "lib/sys/sysroot.h"
 
 #include <cstdlib>
 #include <filesystem>

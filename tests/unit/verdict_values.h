@@ -2,7 +2,7 @@
 // What nodes saw, for tests of verdicts.
 #pragma once
 
-#include "lib/verdict.h"
+#include "lib/evidence/verdict.h"
 
 #include <cstdint>
 #include <string>

@@ -4,10 +4,11 @@
 //
 //   hca=mlx5_0 port=1 gid=1 size=1048576 qps=4 depth=64 seconds=2 round_trips=1000 mtu=BYTES hardware=1 stops=1
 //   steps=pattern,latency,forward,backward,both,idle    forward: from who connects; idle: nothing, for `seconds`
-#include "lib/json.h"
-#include "lib/tcp.h"
-#include "lib/text.h"
-#include "tools/verbs_end.h"
+#include "lib/base/json.h"
+#include "lib/base/text.h"
+#include "lib/net/tcp.h"
+#include "tools/verbs/endpoint.h"
+#include "tools/verbs/latency.h"
 
 #include <algorithm>
 #include <array>

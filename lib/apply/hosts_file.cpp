@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/apply/hosts_file.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/base/unique_fd.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <functional>
+#include <set>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+tl::unexpected<Error> failed(const std::string& path) {
+    return fail(format_text("hosts=file: {}: {}", path, std::strerror(errno)), errno);
+}
+
+Result<void> write_new_file(const std::string& path, const std::string& text) {
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+    if (!file) {
+        return failed(path);
+    }
+    if (!write_all(file.get(), text)) {
+        return failed(path);
+    }
+    return {};
+}
+
+std::string lower_case(std::string_view name) {
+    std::string text(name);
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    return text;
+}
+
+/// Returns the names in a hosts file (hosts(5)) in lower case, as the resolver ignores case.
+std::set<std::string, std::less<>> names_of(std::string_view hosts) {
+    std::set<std::string, std::less<>> names;
+    for (const auto line : split(hosts, '\n')) {
+        std::string fields(line.substr(0, line.find('#')));
+        std::replace_if(
+            fields.begin(), fields.end(), [](char c) { return c == '\r' || c == '\v' || c == '\f'; }, ' ');
+        const auto words = split_words(fields);
+        for (std::size_t i = 1; i < words.size(); ++i) { // after the address
+            names.insert(lower_case(words[i]));
+        }
+    }
+    return names;
+}
+
+} // namespace
+
+std::string hosts_text(const HostsTable& hosts) {
+    std::string text;
+    for (const auto& host : hosts) {
+        text += format_text("{}\t{}\n", host.address.text(), host.name);
+    }
+    return text;
+}
+
+std::string hostfile_text(const HostsTable& hosts) {
+    std::string text;
+    for (const auto& host : hosts) {
+        text += format_text("{} slots={}\n", host.name, host.slots);
+    }
+    return text;
+}
+
+EtcHosts make_etc_hosts(const HostsTable& hosts, const std::optional<std::vector<std::string>>& step_nodes,
+                        const std::optional<std::string>& own) {
+    if (!own) {
+        return {"",
+                "hosts=mount: /etc/hosts of the node cannot be read, or is longer than 1 MiB: the tasks see it as it "
+                "is; RDMA_NCCL_HOSTS names a file with the table"};
+    }
+    if (!step_nodes) {
+        return {"", "hosts=mount: slurmctld did not say which nodes this step has: the tasks see the node's own "
+                    "/etc/hosts; RDMA_NCCL_HOSTS names a file with the table"};
+    }
+    std::set<std::string, std::less<>> open(step_nodes->begin(), step_nodes->end()); // nodes that have no line yet
+    const auto named = names_of(*own);
+    HostsTable added;
+    std::size_t refused = 0;
+    for (const auto& host : hosts) {
+        if (!host.address.is_routable() || open.erase(host.name) == 0) {
+            ++refused;
+        } else if (!named.contains(lower_case(host.name))) {
+            added.push_back(host);
+        }
+    }
+    EtcHosts made;
+    if (!added.empty()) {
+        made.text = format_text("{}{}# the nodes of this step, by rdma-nccl\n{}", *own,
+                                own->empty() || own->back() == '\n' ? "" : "\n", hosts_text(added));
+    }
+    if (refused > 0) {
+        made.warning =
+            format_text("hosts=mount: {} of the table's {} lines are left out: they name no node of this step, "
+                        "or one twice, or have an address that other nodes cannot reach",
+                        refused, hosts.size());
+    }
+    return made;
+}
+
+Result<HostsFiles> write_hosts_files(const HostsTable& hosts, const Environment& environment, const std::string& step,
+                                     const std::string& node) {
+    std::array<char, 4096> here{};
+    const bool known = ::getcwd(here.data(), here.size()) != nullptr;
+    Result<HostsFiles> files = fail("hosts=file: no directory to write to: set TMPDIR");
+    for (const auto& base : {environment.get("TMPDIR").value_or("/tmp"), std::string(known ? here.data() : "")}) {
+        if (!base.starts_with('/')) {
+            continue;
+        }
+        files = HostsFiles{format_text("{}/rdma-nccl.{}.{}.{}", base, step, node, ::getpid())};
+        if (::mkdir(files->directory.c_str(), 0755) == 0) {
+            break;
+        }
+        files = failed(files->directory);
+    }
+    if (!files) {
+        return files;
+    }
+    for (const auto& [path, text] :
+         {std::pair(files->hosts(), hosts_text(hosts)), std::pair(files->hostfile(), hostfile_text(hosts))}) {
+        if (auto written = write_new_file(path, text); !written) {
+            remove_hosts_files(*files);
+            return tl::unexpected(written.error());
+        }
+    }
+    return files;
+}
+
+void remove_hosts_files(const HostsFiles& files) {
+    (void)::unlink(files.hosts().c_str());
+    (void)::unlink(files.hostfile().c_str());
+    (void)::rmdir(files.directory.c_str());
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/cpu_set.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr unsigned bits = 64;
+
+/// Adds "A", "A-B" or "A-B:USED/GROUP"; returns false for anything else.
+bool add_part(CpuSet& set, std::string_view part) {
+    const auto [range, stride] = split_once(part, ':');
+    const auto [first_text, last_text] = split_once(range, '-');
+    const auto first = parse_number<unsigned>(first_text);
+    const auto last = last_text ? parse_number<unsigned>(*last_text) : first;
+    if (!first || !last || *last < *first || *last >= most_cpus || (stride && !last_text)) {
+        return false;
+    }
+    unsigned used = 1;
+    unsigned group = 1;
+    if (stride) {
+        const auto [used_text, group_text] = split_once(*stride, '/');
+        const auto used_number = parse_number<unsigned>(used_text);
+        const auto group_number = parse_number<unsigned>(group_text.value_or(""));
+        if (!used_number || !group_number || *group_number == 0 || *used_number > *group_number) {
+            return false;
+        }
+        used = *used_number;
+        group = *group_number;
+    }
+    for (unsigned cpu = *first; cpu <= *last; ++cpu) {
+        if ((cpu - *first) % group < used) {
+            set.add(cpu);
+        }
+    }
+    return true;
+}
+
+} // namespace
+
+CpuSet CpuSet::range(unsigned first, unsigned last) {
+    CpuSet set;
+    for (unsigned cpu = first; cpu <= last && cpu < most_cpus; ++cpu) {
+        set.add(cpu);
+    }
+    return set;
+}
+
+std::optional<CpuSet> CpuSet::parse_list(std::string_view text) {
+    CpuSet set;
+    text = rdma_nccl::trim(text);
+    if (text.empty()) {
+        return set;
+    }
+    for (const auto part : split(text, ',')) {
+        if (!add_part(set, rdma_nccl::trim(part))) {
+            return std::nullopt;
+        }
+    }
+    return set;
+}
+
+void CpuSet::add(unsigned cpu) {
+    if (cpu >= most_cpus) {
+        return;
+    }
+    if (cpu / bits >= words_.size()) {
+        words_.resize(cpu / bits + 1);
+    }
+    words_[cpu / bits] |= std::uint64_t{1} << cpu % bits;
+}
+
+bool CpuSet::contains(unsigned cpu) const {
+    return (word(cpu / bits) >> cpu % bits & 1U) != 0;
+}
+
+bool CpuSet::contains(const CpuSet& other) const {
+    for (std::size_t i = 0; i < other.words_.size(); ++i) {
+        if ((other.words_[i] & ~word(i)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool CpuSet::intersects(const CpuSet& other) const {
+    const auto common = std::min(words_.size(), other.words_.size());
+    for (std::size_t i = 0; i < common; ++i) {
+        if ((words_[i] & other.words_[i]) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+std::size_t CpuSet::size() const {
+    std::size_t count = 0;
+    for (const auto word : words_) {
+        count += static_cast<std::size_t>(std::popcount(word));
+    }
+    return count;
+}
+
+std::optional<unsigned> CpuSet::first() const {
+    return at_or_above(0);
+}
+
+std::optional<unsigned> CpuSet::next(unsigned cpu) const {
+    return at_or_above(cpu + 1);
+}
+
+std::optional<unsigned> CpuSet::at_or_above(unsigned cpu) const {
+    std::uint64_t rest = word(cpu / bits) >> cpu % bits << cpu % bits;
+    for (std::size_t index = cpu / bits; index < words_.size(); rest = word(++index)) {
+        if (rest != 0) {
+            return static_cast<unsigned>(index) * bits + static_cast<unsigned>(std::countr_zero(rest));
+        }
+    }
+    return std::nullopt;
+}
+
+std::vector<unsigned> CpuSet::cpus() const {
+    std::vector<unsigned> result;
+    for (auto cpu = first(); cpu; cpu = next(*cpu)) {
+        result.push_back(*cpu);
+    }
+    return result;
+}
+
+std::string CpuSet::list() const {
+    std::string text;
+    for (auto begin = first(); begin;) {
+        unsigned end = *begin;
+        while (contains(end + 1)) {
+            ++end;
+        }
+        text += text.empty() ? "" : ",";
+        text += end == *begin ? format_text("{}", end) : format_text("{}-{}", *begin, end);
+        begin = next(end);
+    }
+    return text;
+}
+
+CpuSet& CpuSet::operator|=(const CpuSet& other) {
+    words_.resize(std::max(words_.size(), other.words_.size()));
+    for (std::size_t i = 0; i < other.words_.size(); ++i) {
+        words_[i] |= other.words_[i];
+    }
+    return *this;
+}
+
+CpuSet& CpuSet::operator&=(const CpuSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+        words_[i] &= other.word(i);
+    }
+    trim();
+    return *this;
+}
+
+CpuSet& CpuSet::operator-=(const CpuSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+        words_[i] &= ~other.word(i);
+    }
+    trim();
+    return *this;
+}
+
+void CpuSet::trim() {
+    while (!words_.empty() && words_.back() == 0) {
+        words_.pop_back();
+    }
+}
+
+} // namespace rdma_nccl

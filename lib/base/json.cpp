@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/json.h"
+
+#include "lib/base/format.h"
+
+// Without streams: the C++ library is linked in, so streams would bring all of its locales into the plugin.
+#define JSON_NO_IO
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <set>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Keeps only the last of several members with the same name.
+void erase_doubles(std::vector<JsonMember>& members) {
+    std::set<std::string_view> seen;
+    std::vector<const JsonMember*> doubles;
+    std::for_each(members.rbegin(), members.rend(), [&](const JsonMember& member) {
+        if (!seen.insert(member.name).second) {
+            doubles.push_back(&member);
+        }
+    });
+    if (!doubles.empty()) {
+        std::vector<JsonMember> kept;
+        for (auto& member : members) {
+            if (!doubles.empty() && doubles.back() == &member) {
+                doubles.pop_back();
+            } else {
+                kept.push_back(std::move(member));
+            }
+        }
+        members = std::move(kept);
+    }
+}
+
+/// Builds a tree from parser events.
+class Builder {
+public:
+    using number_integer_t = nlohmann::json::number_integer_t;
+    using number_unsigned_t = nlohmann::json::number_unsigned_t;
+    using number_float_t = nlohmann::json::number_float_t;
+    using string_t = nlohmann::json::string_t;
+    using binary_t = nlohmann::json::binary_t;
+
+    explicit Builder(unsigned deepest) : deepest_(deepest) {}
+
+    bool null() { return add({}); }
+    bool boolean(bool value) { return add(value); }
+    bool number_integer(number_integer_t value) { return add(value); }
+    bool number_unsigned(number_unsigned_t value) { return add(value); }
+    bool number_float(number_float_t value, const string_t& /*text*/) { return add(value); }
+    bool string(string_t& value) { return add(std::move(value)); }
+    static bool binary(binary_t& /*value*/) { return false; }
+    bool start_object(std::size_t /*size*/) { return open(); }
+    bool start_array(std::size_t /*size*/) { return open(); }
+    bool end_object() {
+        auto members = std::move(open_.back().members);
+        erase_doubles(members);
+        return close(Json::object(std::move(members)));
+    }
+    bool end_array() {
+        auto items = std::move(open_.back().items);
+        return close(Json::array(std::move(items)));
+    }
+    bool key(string_t& name) {
+        open_.back().name = std::move(name);
+        return true;
+    }
+    static bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
+                            const nlohmann::detail::exception& /*fault*/) {
+        return false;
+    }
+
+    Json take() { return std::move(root_); }
+
+private:
+    /// An array or object that has not ended.
+    struct Open {
+        std::vector<Json> items;
+        std::vector<JsonMember> members;
+        std::optional<std::string> name; ///< the name of an object's next member
+    };
+
+    bool add(Json value) {
+        if (open_.empty()) {
+            root_ = std::move(value);
+        } else if (auto& last = open_.back(); last.name) {
+            last.members.push_back({std::move(*last.name), std::move(value)});
+            last.name.reset();
+        } else {
+            last.items.push_back(std::move(value));
+        }
+        return true;
+    }
+    bool open() {
+        open_.emplace_back();
+        return open_.size() <= deepest_;
+    }
+    bool close(Json value) {
+        open_.pop_back();
+        return add(std::move(value));
+    }
+
+    unsigned deepest_;
+    Json root_;
+    std::vector<Open> open_;
+};
+
+/// Prints JSON. nlohmann prints the difficult values: floats, escapes and bytes that are not UTF-8.
+class Printer {
+public:
+    Printer(int indent, nlohmann::json::error_handler_t bytes) : indent_(indent), bytes_(bytes) {}
+
+    void print(const Json& json, int level = 0) {
+        if (json.is_array()) {
+            print_all(json.items(), '[', ']', level, [&](const Json& item) { print(item, level + 1); });
+        } else if (json.is_object()) {
+            print_all(json.members(), '{', '}', level, [&](const JsonMember& member) {
+                print_text(member.name);
+                text_ += indent_ < 0 ? ":" : ": ";
+                print(member.value, level + 1);
+            });
+        } else if (json.is_string()) {
+            print_text(json.text());
+        } else if (json.is_boolean()) {
+            text_ += json.get<bool>() ? "true" : "false";
+        } else if (const auto number = json.integer<std::uint64_t>()) {
+            text_ += std::to_string(*number);
+        } else if (const auto negative = json.integer<std::int64_t>()) {
+            text_ += std::to_string(*negative);
+        } else if (json.is_number()) {
+            print_leaf(json.get<double>());
+        } else {
+            text_ += "null";
+        }
+    }
+    std::string take() { return std::move(text_); }
+
+private:
+    void print_text(const std::string& text) {
+        const bool plain =
+            std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+        if (plain) { // the common case
+            text_ += '"';
+            text_ += text;
+            text_ += '"';
+        } else {
+            print_leaf(text);
+        }
+    }
+    void print_leaf(const nlohmann::json& leaf) { text_ += leaf.dump(-1, ' ', true, bytes_); }
+
+    void print_all(const auto& all, char open, char close, int level, const auto& print_one) {
+        text_ += open;
+        for (const auto& one : all) {
+            text_ += &one == all.data() ? "" : ",";
+            break_line(level + 1);
+            print_one(one);
+        }
+        if (!all.empty()) {
+            break_line(level);
+        }
+        text_ += close;
+    }
+    void break_line(int level) {
+        if (indent_ >= 0) {
+            text_ += '\n';
+            text_.append(static_cast<std::size_t>(indent_ * level), ' ');
+        }
+    }
+
+    int indent_;
+    nlohmann::json::error_handler_t bytes_;
+    std::string text_;
+};
+
+} // namespace
+
+Json::Json() noexcept = default;
+Json::Json(std::nullptr_t /*null*/) {}
+Json::Json(Bool value) : value_(value.value) {}
+Json::Json(Unsigned value) : value_(value.value) {}
+Json::Json(Signed value) {
+    if (value.value < 0) {
+        value_ = value.value;
+    } else {
+        value_ = static_cast<std::uint64_t>(value.value);
+    }
+}
+Json::Json(Real value) : value_(value.value) {}
+Json::Json(Text value) : value_(std::move(value.value)) {}
+
+Json::Json(std::initializer_list<JsonItem> members) : value_(std::vector<JsonMember>()) {
+    auto& own = std::get<std::vector<JsonMember>>(value_);
+    own.reserve(members.size());
+    for (const auto& item : members) {
+        own.push_back({std::string(item.name), std::move(item.value)});
+    }
+}
+
+Json::Json(const Json& other) = default;
+Json::Json(Json&& other) noexcept = default;
+Json& Json::operator=(Json other) noexcept {
+    value_.swap(other.value_);
+    return *this;
+}
+Json::~Json() = default;
+
+Json Json::array() {
+    return array(std::vector<Json>());
+}
+
+Json Json::array(std::vector<Json> items) {
+    Json json;
+    json.value_ = std::move(items);
+    return json;
+}
+
+Json Json::object() {
+    return object(std::vector<JsonMember>());
+}
+
+Json Json::object(std::vector<JsonMember> members) {
+    Json json;
+    json.value_ = std::move(members);
+    return json;
+}
+
+void Json::throw_kind(const char* wanted) {
+    throw JsonError(format_text("JSON: {} is wanted here", wanted));
+}
+
+const std::string& Json::text() const {
+    if (const auto* const text = std::get_if<std::string>(&value_)) {
+        return *text;
+    }
+    throw_kind("a string");
+}
+
+bool Json::as_bool() const {
+    if (const auto* const value = std::get_if<bool>(&value_)) {
+        return *value;
+    }
+    throw_kind("a boolean");
+}
+
+double Json::as_double() const {
+    if (const auto* const value = std::get_if<double>(&value_)) {
+        return *value;
+    }
+    if (const auto* const value = std::get_if<std::int64_t>(&value_)) {
+        return static_cast<double>(*value);
+    }
+    if (const auto* const value = std::get_if<std::uint64_t>(&value_)) {
+        return static_cast<double>(*value);
+    }
+    throw_kind("a number");
+}
+
+std::size_t Json::size() const {
+    return is_array() ? items().size() : is_object() ? members().size() : 0;
+}
+
+const std::vector<Json>& Json::items() const {
+    if (const auto* const items = std::get_if<std::vector<Json>>(&value_)) {
+        return *items;
+    }
+    throw_kind("an array");
+}
+
+const Json& Json::at(std::size_t index) const {
+    if (index >= items().size()) {
+        throw JsonError(format_text("JSON: there is no item {}", index));
+    }
+    return items()[index];
+}
+
+Json& Json::operator[](std::size_t index) {
+    return const_cast<Json&>(at(index)); // NOLINT(cppcoreguidelines-pro-type-const-cast): *this is not const
+}
+
+Json& Json::emplace_back() {
+    if (is_null()) {
+        value_ = std::vector<Json>();
+    }
+    if (auto* const items = std::get_if<std::vector<Json>>(&value_)) {
+        return items->emplace_back();
+    }
+    throw_kind("an array");
+}
+
+void Json::push_back(Json item) {
+    emplace_back() = std::move(item);
+}
+
+const std::vector<JsonMember>& Json::members() const {
+    if (const auto* const members = std::get_if<std::vector<JsonMember>>(&value_)) {
+        return *members;
+    }
+    throw_kind("an object");
+}
+
+const Json* Json::find(std::string_view name) const {
+    const auto* const members = std::get_if<std::vector<JsonMember>>(&value_);
+    if (!members) {
+        return nullptr;
+    }
+    const auto found = std::ranges::find(*members, name, &JsonMember::name);
+    return found == members->end() ? nullptr : &found->value;
+}
+
+const Json& Json::at(std::string_view name) const {
+    if (const auto* const found = find(name)) {
+        return *found;
+    }
+    throw JsonError(format_text("JSON: there is no \"{}\"", name));
+}
+
+Json& Json::operator[](std::string_view name) {
+    if (is_null()) {
+        value_ = std::vector<JsonMember>();
+    }
+    if (const auto* const found = find(name)) {
+        return const_cast<Json&>(*found); // NOLINT(cppcoreguidelines-pro-type-const-cast): *this is not const
+    }
+    if (auto* const members = std::get_if<std::vector<JsonMember>>(&value_)) {
+        return members->emplace_back(JsonMember{std::string(name), {}}).value;
+    }
+    throw_kind("an object");
+}
+
+void Json::update(Json other) {
+    if (!other.is_object()) {
+        throw_kind("an object");
+    }
+    for (auto& [name, value] : std::get<std::vector<JsonMember>>(other.value_)) {
+        (*this)[name] = std::move(value);
+    }
+}
+
+void Json::erase(std::string_view name) {
+    if (auto* const members = std::get_if<std::vector<JsonMember>>(&value_)) {
+        std::erase_if(*members, [name](const auto& member) { return member.name == name; });
+    }
+}
+
+bool operator==(const Json& one, const Json& other) {
+    if (one.is_object() && other.is_object()) {
+        return one.size() == other.size() && std::ranges::all_of(one.members(), [&](const JsonMember& member) {
+                   const auto* const found = other.find(member.name);
+                   return found && *found == member.value;
+               });
+    }
+    if (one.is_number() && other.is_number() && one.value_.index() != other.value_.index()) {
+        return one.as_double() == other.as_double();
+    }
+    return one.is_array() && other.is_array() ? one.items() == other.items()
+                                              : !one.is_object() && one.value_ == other.value_;
+}
+
+std::string Json::dump(int indent, NotUtf8 bytes) const {
+    using Handler = nlohmann::json::error_handler_t;
+    Printer printer(indent, bytes == NotUtf8::LeftOut ? Handler::ignore : Handler::replace);
+    printer.print(*this);
+    return printer.take();
+}
+
+std::optional<Json> Json::parse(std::string_view text, unsigned deepest) {
+    Builder builder(deepest);
+    return nlohmann::json::sax_parse(text, &builder) ? std::optional(builder.take()) : std::nullopt;
+}
+
+std::ostream& operator<<(std::ostream& out, const Json& json) {
+    return out << json.dump(2);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// A report is described once: one function per kind of row names the fields:
+//
+//     void fields(auto& f, Row<Bandwidth> /*row*/) {
+//         f("gbps", "payload, Gb/s", &Bandwidth::gbps);
+//         f("peer", "where it went", [](const Bandwidth& b) { return b.peer.name; });
+//     }
+//
+// JSON, CSV and the JSON Schema files below doc/schema/ are generated from it. The type of a field is the result type
+// of its function: a boolean, a number, a text, another row, an optional or a container of these, or Json for any
+// value. ADL finds fields(): put it in the namespace of the row's type (`static` if a header declares that type).
+#pragma once
+
+#include "lib/base/json.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// A tag that selects fields() by row type.
+template<typename T>
+struct Row {};
+
+namespace report_detail {
+
+struct NoFields {
+    template<typename Function>
+    void operator()(const char* /*name*/, const char* /*about*/, Function /*value*/) {}
+};
+
+template<typename T>
+concept Described = requires(NoFields& f) {
+    fields(f, Row<T>{});
+};
+
+template<typename T>
+inline constexpr bool is_optional = false;
+template<typename T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+template<typename T, typename Function>
+using FieldType = std::remove_cvref_t<std::invoke_result_t<Function, const T&>>;
+
+template<typename T>
+struct JsonFields {
+    const T& row;
+    std::vector<JsonMember> members;
+
+    template<typename Function>
+    void operator()(const char* name, const char* about, Function value);
+};
+
+template<typename T>
+struct SchemaFields {
+    Json properties = Json::object();
+    std::vector<std::string> names;
+
+    template<typename Function>
+    void operator()(const char* name, const char* about, Function value);
+};
+
+template<typename T>
+struct CsvNames {
+    std::string line;
+
+    template<typename Function>
+    void operator()(const char* name, const char* about, Function value);
+};
+
+template<typename T>
+struct CsvValues {
+    const T& row;
+    std::string line;
+    bool begun = false;
+
+    template<typename Function>
+    void operator()(const char* name, const char* about, Function value);
+};
+
+/// Returns a schema that also allows null.
+Json nullable(Json schema);
+Json object_schema(Json properties, const std::vector<std::string>& names);
+
+/// Follows RFC 4180: quotes texts with commas, quotes or line ends. Spreadsheets treat a text that begins with one of
+/// "=+-@" as a formula, so it gets a leading apostrophe.
+std::string csv_text(std::string_view text);
+std::string csv_number(double number);
+
+} // namespace report_detail
+
+template<typename T>
+Json report_json(const T& value) {
+    using namespace report_detail;
+    if constexpr (Described<T>) {
+        JsonFields<T> f{value, {}};
+        fields(f, Row<T>{});
+        return Json::object(std::move(f.members));
+    } else if constexpr (is_optional<T>) {
+        return value ? report_json(*value) : Json();
+    } else if constexpr (HasItems<T> && !HasMappedType<T> && !JsonText<T>) {
+        std::vector<Json> items;
+        items.reserve(value.size());
+        for (const auto& item : value) {
+            items.push_back(report_json(item));
+        }
+        return Json::array(std::move(items));
+    } else {
+        return Json(value);
+    }
+}
+
+/// Returns a JSON Schema (draft 2020-12) that requires every field and allows no other.
+template<typename T>
+Json report_schema() {
+    using namespace report_detail;
+    if constexpr (Described<T>) {
+        SchemaFields<T> f;
+        fields(f, Row<T>{});
+        return object_schema(std::move(f.properties), f.names);
+    } else if constexpr (std::same_as<T, Json>) {
+        return Json::object();
+    } else if constexpr (is_optional<T>) {
+        return nullable(report_schema<typename T::value_type>());
+    } else if constexpr (HasMappedType<T>) {
+        return {{"type", "object"}, {"additionalProperties", report_schema<typename T::mapped_type>()}};
+    } else if constexpr (HasItems<T> && !JsonText<T>) {
+        return {{"type", "array"}, {"items", report_schema<typename T::value_type>()}};
+    } else if constexpr (std::same_as<T, bool>) {
+        return {{"type", "boolean"}};
+    } else if constexpr (std::is_unsigned_v<T>) {
+        return {{"type", "integer"}, {"minimum", 0}};
+    } else if constexpr (std::is_integral_v<T>) {
+        return {{"type", "integer"}};
+    } else if constexpr (std::is_floating_point_v<T>) {
+        return {{"type", "number"}};
+    } else {
+        static_assert(JsonText<T>, "no type that a report may have");
+        return {{"type", "string"}};
+    }
+}
+
+/// Returns the line of field names, without a line end.
+template<typename T>
+std::string report_csv_names() {
+    report_detail::CsvNames<T> f;
+    fields(f, Row<T>{});
+    return std::move(f.line);
+}
+
+/// Returns one line, without a line end. A CSV row cannot contain rows.
+template<typename T>
+std::string report_csv(const T& row) {
+    report_detail::CsvValues<T> f{row, {}, false};
+    fields(f, Row<T>{});
+    return std::move(f.line);
+}
+
+namespace report_detail {
+
+template<typename T>
+std::string csv_value(const T& value) {
+    if constexpr (is_optional<T>) {
+        return value ? csv_value(*value) : std::string();
+    } else if constexpr (std::same_as<T, bool>) {
+        return value ? "yes" : "no";
+    } else if constexpr (std::is_integral_v<T>) {
+        return std::to_string(value);
+    } else if constexpr (std::is_floating_point_v<T>) {
+        return csv_number(value);
+    } else {
+        return csv_text(value);
+    }
+}
+
+template<typename T>
+template<typename Function>
+void JsonFields<T>::operator()(const char* name, const char* /*about*/, Function value) {
+    members.push_back({name, report_json(std::invoke(value, row))});
+}
+
+template<typename T>
+template<typename Function>
+void SchemaFields<T>::operator()(const char* name, const char* about, Function /*value*/) {
+    auto schema = report_schema<FieldType<T, Function>>();
+    if (*about != '\0') {
+        schema["description"] = about;
+    }
+    properties[name] = std::move(schema);
+    names.emplace_back(name);
+}
+
+template<typename T>
+template<typename Function>
+void CsvNames<T>::operator()(const char* name, const char* /*about*/, Function /*value*/) {
+    line += (line.empty() ? "" : ",") + std::string(name);
+}
+
+template<typename T>
+template<typename Function>
+void CsvValues<T>::operator()(const char* /*name*/, const char* /*about*/, Function value) {
+    line += (std::exchange(begun, true) ? "," : "") + csv_value(std::invoke(value, row));
+}
+
+} // namespace report_detail
+
+} // namespace rdma_nccl

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/text.h"
+
+#include "lib/base/format.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view blanks = " \t\r\n";
+
+/// The Levenshtein distance. Words are short, so the plain two-row algorithm is fast enough.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> previous(b.size() + 1);
+    std::vector<std::size_t> current(b.size() + 1);
+    std::iota(previous.begin(), previous.end(), std::size_t{0});
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        current[0] = i + 1;
+        for (std::size_t j = 0; j < b.size(); ++j) {
+            const std::size_t substituted = previous[j] + (a[i] == b[j] ? 0 : 1);
+            current[j + 1] = std::min({previous[j + 1] + 1, current[j] + 1, substituted});
+        }
+        std::swap(previous, current);
+    }
+    return previous[b.size()];
+}
+
+std::string likewise(const std::vector<std::string>& names) {
+    constexpr std::size_t most_names = 8;
+    if (names.empty()) {
+        return {};
+    }
+    const auto shown = std::min(names.size(), most_names);
+    return format_text(" (likewise {}{})", joined(std::span(names).first(shown)),
+                       shown < names.size() ? format_text(" and {} more", names.size() - shown) : "");
+}
+
+} // namespace
+
+std::string_view trim(std::string_view text) {
+    const auto first = text.find_first_not_of(blanks);
+    if (first == std::string_view::npos) {
+        return text.substr(text.size()); // empty, but still a position in the text
+    }
+    return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    for (;;) {
+        const auto at = text.find(separator);
+        parts.push_back(text.substr(0, at));
+        if (at == std::string_view::npos) {
+            return parts;
+        }
+        text.remove_prefix(at + 1);
+    }
+}
+
+std::vector<std::string_view> split_words(std::string_view text) {
+    std::vector<std::string_view> words;
+    for (auto start = text.find_first_not_of(blanks); start != std::string_view::npos;) {
+        const auto end = std::min(text.find_first_of(blanks, start), text.size());
+        words.push_back(text.substr(start, end - start));
+        start = text.find_first_not_of(blanks, end);
+    }
+    return words;
+}
+
+KeyValue split_once(std::string_view text, char separator) {
+    const auto at = text.find(separator);
+    if (at == std::string_view::npos) {
+        return {text, std::nullopt};
+    }
+    return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::optional<std::uint64_t> parse_size(std::string_view text) {
+    const bool binary = text.ends_with("iB");
+    text.remove_suffix(binary ? 2 : text.ends_with('B') || text.ends_with('b') ? 1 : 0);
+    constexpr std::string_view units = "kKmMgGtT";
+    const auto unit = text.empty() ? std::string_view::npos : units.find(text.back());
+    const unsigned shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<unsigned>(unit) / 2 + 1);
+    if (binary && shift == 0) {
+        return std::nullopt;
+    }
+    text.remove_suffix(shift == 0 ? 0 : 1);
+    const auto number = parse_number<std::uint64_t>(text);
+    return number && *number <= (UINT64_MAX >> shift) ? std::optional(*number << shift) : std::nullopt;
+}
+
+std::optional<std::string_view> nearest_word(std::string_view word, const std::vector<std::string_view>& words) {
+    constexpr std::size_t longest_word = 64; // longer input is not a misspelling and would only cost time
+    if (word.empty() || word.size() > longest_word) {
+        return std::nullopt;
+    }
+    std::optional<std::string_view> best;
+    std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+    for (const auto candidate : words) {
+        const bool prefix = word.size() >= 2 && candidate.substr(0, word.size()) == word;
+        const std::size_t distance = prefix ? 1 : edit_distance(word, candidate);
+        if (distance < best_distance && distance < candidate.size()) {
+            best = candidate;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+std::optional<std::string> text_if_any(std::string_view text) {
+    return text.empty() ? std::nullopt : std::optional(std::string(text));
+}
+
+std::string_view base_name(std::string_view path) {
+    const auto slash = path.rfind('/');
+    return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+std::string printable(std::string_view text, std::size_t max_length) {
+    const bool cut = text.size() > max_length;
+    std::string result(text.substr(0, max_length));
+    std::replace_if(
+        result.begin(), result.end(),
+        [](char c) {
+            const auto byte = static_cast<unsigned char>(c);
+            return byte < 0x20 || byte >= 0x7f;
+        },
+        '?');
+    return cut ? result + "..." : result;
+}
+
+void AlikeSentences::add(std::string_view key, std::string_view name, std::string sentence) {
+    const auto found =
+        std::find_if(groups_.begin(), groups_.end(), [key](const Group& group) { return group.key == key; });
+    if (found == groups_.end()) {
+        groups_.push_back({std::string(key), std::move(sentence), {}});
+    } else {
+        found->others.emplace_back(name);
+    }
+}
+
+std::vector<std::string> AlikeSentences::texts() const {
+    std::vector<std::string> texts;
+    std::transform(groups_.begin(), groups_.end(), std::back_inserter(texts),
+                   [](const Group& group) { return group.sentence + likewise(group.others); });
+    return texts;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/evidence/step_watch.h"
+
+#include "lib/base/format.h"
+#include "lib/evidence/verdict.h"
+#include "lib/fabric/fabric.h"
+#include "lib/traffic/qp_owners.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds first_pause(100);
+constexpr milliseconds longest_pause(5000);
+constexpr std::size_t most_others = 16;
+
+/// Describes the owner of queue pairs that are not the step's.
+std::string words_for_other(const QpOwner& owner, const ProcessIdentity& process) {
+    if (owner.pid == 0) {
+        return format_text("{}{}", kernel_owner, owner.kernel_user);
+    }
+    return process.owner == ProcessOwner::OtherStep ? process.name
+                                                    : format_text("{} (pid {})", process.name, owner.pid);
+}
+
+} // namespace
+
+StepWatch::StepWatch(const Root& root, TrafficSources sources, StepProcesses processes)
+    : root_(root), meter_(std::move(sources)), processes_(processes), start_(Clock::now()),
+      next_look_(start_ + first_pause) {
+    meter_.add(read_traffic(root_, meter_.sources()));
+    qps_.unknown_why = "the step ended before they were looked at";
+}
+
+void StepWatch::look(bool has_ended) {
+    meter_.add(read_traffic(root_, meter_.sources()));
+    if (!has_ended) {
+        look_at_queue_pairs();
+    }
+    // Also at the end: a job that began after the last look may have moved most of the bytes.
+    others_seen_ =
+        others_seen_ || (root_.is_live() && processes_.job_id != 0 && other_jobs_on_node(root_, processes_.job_id));
+    const auto now = Clock::now();
+    const auto run = std::chrono::duration_cast<milliseconds>(now - start_);
+    next_look_ = now + std::clamp(run, first_pause, longest_pause);
+}
+
+void StepWatch::look_at_queue_pairs() {
+    if (!root_.is_live()) {
+        qps_.unknown_why = "of another machine's files nobody has queue pairs";
+        return;
+    }
+    const auto owners = read_qp_owners();
+    if (!owners) {
+        qps_.unknown_why = owners.error().message;
+        return;
+    }
+    qps_.known = true;
+    qps_.unknown_why.clear();
+    std::map<pid_t, ProcessIdentity> known;
+    unsigned own = 0;
+    for (const auto& owner : *owners) {
+        auto found = known.find(owner.pid);
+        if (found == known.end()) {
+            found = known.emplace(owner.pid, processes_.identify(root_, owner.pid)).first;
+        }
+        if (owner.kernel_user == "ib_ipoib") { // its bytes count for an interface and are subtracted from the port's
+            continue;
+        }
+        if (owner.pid == 0 && owner.kernel_user.empty()) {
+            unseen_ = true;
+        } else if (found->second.owner == ProcessOwner::Step) {
+            own += owner.count;
+            own_ports_.insert(port_name(owner.hca, owner.port));
+        } else if (found->second.owner != ProcessOwner::Gone && others_.size() < most_others) {
+            others_.insert(words_for_other(owner, found->second));
+        }
+    }
+    qps_.most_own = std::max(qps_.most_own, own);
+}
+
+/// Returns true if hidepid= of proc(5) hides other jobs.
+bool StepWatch::processes_are_hidden() const {
+    return root_.is_live() && processes_.job_id != 0 && !root_.read("/proc/1/comm");
+}
+
+NodeEvidence StepWatch::evidence() const {
+    NodeEvidence evidence;
+    evidence.traffic = meter_.total();
+    evidence.qps = qps_;
+    if (unseen_ && qps_.most_own == 0) { // made by a thread that has ended, or in another namespace
+        evidence.qps.known = false;
+        evidence.qps.unknown_why = "there were queue pairs whose process cannot be seen";
+    }
+    evidence.qps.own_ports.assign(own_ports_.begin(), own_ports_.end());
+    evidence.qps.others.assign(others_.begin(), others_.end());
+    evidence.exclusive = !others_seen_ && !processes_are_hidden();
+    return evidence;
+}
+
+bool StepWatch::should_settle() const {
+    const auto verdict = judge_node(evidence()).verdict;
+    return settle() > milliseconds(0) && (verdict == Verdict::NotUsed || verdict == Verdict::Mixed);
+}
+
+} // namespace rdma_nccl

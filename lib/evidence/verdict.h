@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges whether RDMA was used: a pure function of what the nodes saw. The result is UNKNOWN rather than a guess.
+#pragma once
+
+#include "lib/base/result.h"
+#include "lib/evidence/evidence.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+class Json;
+
+enum class Verdict { Used, Mixed, NotUsed, Idle, Unknown };
+
+/// "USED", "MIXED", "NOT USED", "IDLE", "UNKNOWN".
+std::string_view name_of(Verdict verdict);
+
+/// The quality of the evidence, best first.
+enum class Grade {
+    A, ///< bytes, queue pairs of the step's own processes, and no other job on the node
+    B, ///< bytes, and no other job on the node
+    C, ///< bytes and queue pairs; the bytes may include those of others
+    D, ///< an estimate from packets, or only the ranks' logs, or bytes of a shared node without queue pairs
+};
+
+/// "A" to "D".
+std::string_view name_of(Grade grade);
+
+enum class GpuDirect { On, Possible, Off, Unknown };
+
+/// "on", "possible", "off", "unknown".
+std::string_view name_of(GpuDirect gpu_direct);
+
+/// The amounts that decide, in bytes.
+inline constexpr std::uint64_t enough_to_judge = std::uint64_t{64} << 20; ///< less on both sides: IDLE
+inline constexpr std::uint64_t noise = std::uint64_t{1} << 20;            ///< less RDMA counts as not used
+inline constexpr double used_share = 0.90;
+inline constexpr double not_used_share = 0.01;
+
+struct NodeVerdict {
+    std::string node;
+    Verdict verdict = Verdict::Unknown;
+    Grade grade = Grade::D;
+    double share = 0;    ///< RDMA's share of the bytes, in the worse direction
+    Bytes rdma, sockets; ///< upper bounds of the bytes between the nodes of the step
+    Bytes elsewhere;     ///< socket bytes beyond that bound: no other node sent or received them (storage, ...)
+    GpuDirect gpu_direct = GpuDirect::Unknown;
+    std::vector<std::string> why;   ///< reasons for the verdict: "mlx5_3:1 stayed idle"
+    std::vector<std::string> notes; ///< what weakens the verdict: others on the node, estimates, resets
+    NodeEvidence evidence;
+};
+
+struct StepVerdict {
+    Verdict verdict = Verdict::Unknown;
+    Grade grade = Grade::D; ///< the worst node's
+    double share = 0;
+    Bytes rdma, sockets; ///< sums
+    GpuDirect gpu_direct = GpuDirect::Unknown;
+    std::vector<std::string> why; ///< a reason that several nodes have is given once, with their names
+    std::vector<NodeVerdict> nodes;
+    std::vector<std::string> silent; ///< nodes that reported nothing
+};
+
+NodeVerdict judge_node(NodeEvidence evidence);
+
+/// `silent`: nodes of the step that reported nothing.
+StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string> silent);
+
+/// Returns the one line for the end of a step: "RDMA USED: 98.7 % of 412 GB between 2 nodes over RDMA (evidence A),
+/// GPUDirect on".
+std::string verdict_line(const StepVerdict& step);
+
+/// Returns a row for each node and, below it, for each port and interface that moved something or should have.
+std::vector<std::string> verdict_table(const StepVerdict& step);
+
+/// Returns JSON for programs: one object with a schema version.
+std::string verdict_json(const StepVerdict& step, std::uint32_t job_id, std::uint32_t step_id);
+/// Returns the JSON Schema of verdict_json().
+Json verdict_schema();
+
+/// Saves the text as a new file, which appears complete. Fails if the file exists, and leaves it as it is.
+Result<void> save_verdict(const std::string& directory, const std::string& name, std::string_view text);
+
+} // namespace rdma_nccl

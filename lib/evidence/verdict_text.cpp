@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Describes a verdict in words: the line that srun prints, and the table.
+#include "lib/base/byte_units.h"
+#include "lib/base/format.h"
+#include "lib/base/hostlist.h"
+#include "lib/base/table.h"
+#include "lib/base/text.h"
+#include "lib/base/unique_fd.h"
+#include "lib/evidence/verdict.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t most_sentences = 4;
+constexpr std::size_t most_nodes_with_ports = 8;
+constexpr std::size_t longest_line = 4096; // text from nodes and logs goes to a terminal
+
+std::string first_sentences(const std::vector<std::string>& sentences) {
+    std::string text;
+    for (std::size_t i = 0; i < sentences.size(); ++i) {
+        if (i == most_sentences && sentences.size() > most_sentences + 1) {
+            return text + format_text("; and {} more (verify=full shows them)", sentences.size() - i);
+        }
+        text += (i == 0 ? "" : "; ") + sentences[i];
+    }
+    return text;
+}
+
+std::string percent(double part) {
+    // Do not print 99.96 % as 100 %.
+    return part < 1 && part > 0.999 ? "99.9 %" : format_text("{:.1f} %", 100 * part);
+}
+
+/// Returns the bytes of the direction in which the step moved more.
+std::uint64_t moved(const Bytes& bytes, const StepVerdict& step) {
+    return step.rdma.tx + step.sockets.tx >= step.rdma.rx + step.sockets.rx ? bytes.tx : bytes.rx;
+}
+
+std::string place_of(const StepVerdict& step) {
+    return step.nodes.size() == 1 ? format_text("of {}", step.nodes.front().node)
+                                  : format_text("between {} nodes", step.nodes.size());
+}
+
+std::string gpu_direct_text(GpuDirect gpu_direct) {
+    switch (gpu_direct) {
+    case GpuDirect::On:
+        return ", GPUDirect on";
+    case GpuDirect::Possible:
+        return ", GPUDirect possible";
+    case GpuDirect::Off:
+        return ", GPUDirect off";
+    case GpuDirect::Unknown:
+        break;
+    }
+    return "";
+}
+
+bool is_estimate(const StepVerdict& step) {
+    return std::any_of(step.nodes.begin(), step.nodes.end(),
+                       [](const auto& node) { return node.evidence.traffic.estimate; });
+}
+
+bool has_bytes(const NodeVerdict& node) {
+    return node.evidence.traffic.has_source;
+}
+
+/// Names the evidence if no node has counted RDMA bytes.
+std::string by_what(const StepVerdict& step) {
+    if (std::any_of(step.nodes.begin(), step.nodes.end(), has_bytes)) {
+        return "";
+    }
+    const bool logs =
+        std::any_of(step.nodes.begin(), step.nodes.end(), [](const auto& node) { return node.evidence.log; });
+    return logs ? " (by NCCL's log)" : " (by the queue pairs)";
+}
+
+std::string node_text(const NodeVerdict& node) {
+    if (node.verdict == Verdict::Idle || node.verdict == Verdict::Unknown) {
+        return std::string(name_of(node.verdict));
+    }
+    const std::string share = has_bytes(node) ? format_text(", {} over RDMA", percent(node.share)) : std::string();
+    const std::string gpu_direct = node.verdict == Verdict::NotUsed ? "" : gpu_direct_text(node.gpu_direct);
+    return format_text("{}{}, evidence {}{}", name_of(node.verdict), share, name_of(node.grade), gpu_direct);
+}
+
+void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
+    for (const auto& port : node.evidence.traffic.ports) {
+        if (port.bytes.most() == 0 && (!port.expected || node.verdict == Verdict::Idle)) {
+            continue;
+        }
+        const bool known = port.source != ByteSource::None;
+        rows.push_back(
+            {"  " + port.port, known ? bytes_text(port.bytes.tx) : "-", known ? bytes_text(port.bytes.rx) : "-",
+             format_text("RDMA, {}{}{}", name_of(port.source), port.problem.empty() ? "" : ": ", port.problem)});
+    }
+    for (const auto& netdev : node.evidence.traffic.netdevs) {
+        if (netdev.bytes.most() < noise) {
+            continue;
+        }
+        const std::string_view what = netdev.role == NetdevRole::IncludesRdma ? "sockets and RDMA"
+                                      : netdev.role == NetdevRole::Ipoib      ? "sockets (IP over InfiniBand)"
+                                                                              : "sockets";
+        rows.push_back({"  " + netdev.netdev, bytes_text(netdev.bytes.tx), bytes_text(netdev.bytes.rx),
+                        format_text("{}{}{}", what, netdev.problem.empty() ? "" : ": ", netdev.problem)});
+    }
+    if (node.elsewhere.most() >= enough_to_judge) {
+        rows.push_back({"  elsewhere", bytes_text(node.elsewhere.tx), bytes_text(node.elsewhere.rx),
+                        "of the sockets' bytes, not between nodes of the step (storage, ...)"});
+    }
+}
+
+std::string words_of(const StepVerdict& step) {
+    const std::string why = first_sentences(step.why);
+    const std::string because = why.empty() ? "" : "; " + why;
+    const auto rdma = moved(step.rdma, step);
+    const auto sockets = moved(step.sockets, step);
+    const std::string all = bytes_text(rdma + sockets);
+    const std::string place = place_of(step);
+    const std::string_view about = is_estimate(step) ? "about " : "";
+    const double part = rdma + sockets == 0 ? 0 : static_cast<double>(rdma) / static_cast<double>(rdma + sockets);
+    switch (step.verdict) {
+    case Verdict::Used:
+    case Verdict::Mixed:
+        if (!by_what(step).empty()) {
+            return format_text("RDMA {}{}{}{}", name_of(step.verdict), by_what(step), gpu_direct_text(step.gpu_direct),
+                               because);
+        }
+        return format_text("RDMA {}: {}{} of {} {} went over RDMA (evidence {}){}{}", name_of(step.verdict), about,
+                           percent(part), all, place, name_of(step.grade), gpu_direct_text(step.gpu_direct), because);
+    case Verdict::NotUsed:
+        if (!by_what(step).empty()) {
+            return format_text("RDMA NOT USED{}: {} {} went over sockets (evidence {}){}", by_what(step),
+                               bytes_text(sockets), place, name_of(step.grade), because);
+        }
+        return format_text("RDMA NOT USED: {} {} went over sockets, {}{} over RDMA (evidence {}){}",
+                           bytes_text(sockets), place, about, bytes_text(rdma), name_of(step.grade), because);
+    case Verdict::Idle:
+        return format_text("RDMA IDLE: too little to judge: {}{} over RDMA, {} over sockets {}{}", about,
+                           bytes_text(rdma), bytes_text(sockets), place, because);
+    case Verdict::Unknown:
+        break;
+    }
+    return format_text("RDMA use UNKNOWN: {}", why.empty() ? "no node has told its bytes" : why);
+}
+
+tl::unexpected<Error> not_saved(const std::string& path, int error) {
+    return fail(format_text("{}: {}", path, std::strerror(error)), error);
+}
+
+} // namespace
+
+std::string verdict_line(const StepVerdict& step) {
+    return printable(words_of(step), longest_line);
+}
+
+std::vector<std::string> verdict_table(const StepVerdict& step) {
+    std::vector<TableRow> rows = {{"NODE, PORT", "SENT", "RECEIVED", "WHAT"}};
+    std::size_t shown = 0;
+    std::vector<std::string> left_out;
+    // Users look for the unusual nodes: show them first.
+    std::vector<const NodeVerdict*> nodes;
+    for (const auto& node : step.nodes) {
+        nodes.push_back(&node);
+    }
+    std::stable_sort(nodes.begin(), nodes.end(), [](const auto* a, const auto* b) {
+        const auto rank = [](const NodeVerdict& node) { return node.verdict == Verdict::Used && node.notes.empty(); };
+        return !rank(*a) && rank(*b);
+    });
+    for (const auto* node : nodes) {
+        if (shown++ >= most_nodes_with_ports) {
+            left_out.push_back(node->node);
+            continue;
+        }
+        rows.push_back({node->node, bytes_text(node->rdma.tx + node->sockets.tx),
+                        bytes_text(node->rdma.rx + node->sockets.rx), node_text(*node)});
+        add_ports(rows, *node);
+        for (const auto& reason : node->why) {
+            rows.push_back({"  why", "", "", reason});
+        }
+        for (const auto& note : node->notes) {
+            rows.push_back({"  note", "", "", note});
+        }
+    }
+    for (auto& row : rows) {
+        for (auto& cell : row) {
+            cell = printable(cell, longest_line);
+        }
+    }
+    std::vector<std::string> lines;
+    const std::string text = aligned_table(rows);
+    for (const auto line : split(std::string_view(text).substr(0, text.size() - 1), '\n')) {
+        lines.emplace_back(line);
+    }
+    if (!left_out.empty()) {
+        lines.push_back(
+            printable(format_text("and {} more nodes: {}", left_out.size(), fold_hostlist(left_out)), longest_line));
+    }
+    return lines;
+}
+
+std::string_view name_of(Verdict verdict) {
+    switch (verdict) {
+    case Verdict::Used:
+        return "USED";
+    case Verdict::Mixed:
+        return "MIXED";
+    case Verdict::NotUsed:
+        return "NOT USED";
+    case Verdict::Idle:
+        return "IDLE";
+    case Verdict::Unknown:
+        break;
+    }
+    return "UNKNOWN";
+}
+
+std::string_view name_of(Grade grade) {
+    constexpr std::string_view letters = "ABCD";
+    return letters.substr(static_cast<std::size_t>(grade), 1);
+}
+
+std::string_view name_of(GpuDirect gpu_direct) {
+    switch (gpu_direct) {
+    case GpuDirect::On:
+        return "on";
+    case GpuDirect::Possible:
+        return "possible";
+    case GpuDirect::Off:
+        return "off";
+    case GpuDirect::Unknown:
+        break;
+    }
+    return "unknown";
+}
+
+Result<void> save_verdict(const std::string& directory, const std::string& name, std::string_view text) {
+    const std::string path = format_text("{}/{}", directory, name);
+    std::string draft = format_text("{}/.{}.XXXXXX", directory, name);
+    const UniqueFd file(::mkostemp(draft.data(), O_CLOEXEC));
+    if (!file) {
+        return not_saved(directory, errno);
+    }
+    const bool written = write_all(file.get(), text) && ::fchmod(file.get(), 0644) == 0;
+    const bool linked = written && ::link(draft.c_str(), path.c_str()) == 0; // unlike rename(2), never replaces a file
+    const int error = errno;
+    (void)::unlink(draft.c_str());
+    return linked ? Result<void>() : not_saved(path, error);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluates the nodes' reports in srun: chooses the head's addresses to try and the one to use, decides which node
+// starts which ranks, and finds how the nodes differ. Pure functions; the sockets are in exchange_server.h.
+#pragma once
+
+#include "lib/exchange/messages.h"
+#include "lib/settings/settings.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// A node of the step according to Slurm's step layout.
+struct ExpectedNode {
+    std::string name;
+    unsigned tasks = 0;
+    std::uint32_t first_task = 0; ///< within its component of a heterogeneous step, as NodeReport::first_task
+    std::uint32_t first_rank = 0; ///< within the whole step
+    unsigned component = 0;       ///< the component of a heterogeneous step
+};
+
+/// Returns the index in `expected` that a report belongs to, among those not `taken` yet: the one with its name, tasks
+/// and first task; else the only one with these tasks (host and node names may differ); else one with its name. Returns
+/// nullopt if there is none.
+std::optional<std::size_t> find_expected(std::span<const ExpectedNode> expected, const std::vector<bool>& taken,
+                                         const NodeReport& report);
+
+/// Returns up to four addresses of the head node, reports[0], for the others to try, best first. A given address
+/// (head=, MASTER_ADDR) is the only one; if a name was given, which only the user's program resolves, there is none.
+/// Otherwise: those of the `net` setting, or without it at most two on the fabric, those in networks where every node
+/// has an address first; then `node_address` (NodeAddr); then the head's own plan's; then, without `net`, its addresses
+/// beside the fabric.
+std::vector<HeadCandidate> find_candidates(std::span<const NodeReport> reports, const Settings& settings,
+                                           const std::optional<IpAddress>& node_address);
+
+/// A message about some of the nodes.
+struct Finding {
+    std::vector<std::string> nodes;
+    std::string text;
+    bool fault = true; ///< ends the step with strict
+
+    /// Returns the nodes and the text: "n[03,17]: 7 HCA ports in use, ...".
+    [[nodiscard]] std::string line() const;
+};
+
+struct HeadVerdict {
+    std::optional<HeadCandidate> chosen;
+    std::vector<Finding> findings; ///< which nodes cannot connect to what, and the error
+};
+
+/// Chooses the first candidate that all nodes reached, or else the one that most nodes reached. `results` has an entry
+/// for each report, in their order; the head's is ignored, and an empty one counts as reached.
+HeadVerdict judge_reach(std::span<const HeadCandidate> candidates, std::span<const NodeReport> reports,
+                        std::span<const ReachResult> results);
+
+/// Returns the nodes' warnings, the same ones combined, and the differences between nodes.
+std::vector<Finding> find_differences(std::span<const NodeReport> reports);
+
+/// Returns the ports of each node that no other node can reach because none has a port in their network, and adds
+/// findings for them. Returns none for a node with more of them than other ports: its rails are routed. Ignores
+/// networks of two addresses: such a link to a router tells nothing.
+std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeReport> reports,
+                                                        std::vector<Finding>& findings);
+
+/// Returns the layout for all nodes: rank, unless a node has another one; then the first such node's.
+Layout common_layout(std::span<const NodeReport> reports);
+
+/// Returns the ranks of each node in node and pod layout. Empty in rank layout, and when a node has no GPU to count by.
+std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout);
+
+/// Returns true when the nodes have different numbers of GPUs.
+bool gpus_differ(std::span<const NodeReport> reports);
+
+struct ExchangeOutcome {
+    std::vector<Agreement> agreements; ///< one for each report
+    HostsTable hosts;                  ///< empty unless requested
+    std::string summary;               ///< the summary line of a step
+    std::vector<Finding> findings;
+};
+
+/// Computes the answers. `reports` are in the order of their first rank; `results` are as for judge_reach().
+ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadCandidate> candidates,
+                      std::span<const ReachResult> results, const Settings& settings);
+
+} // namespace rdma_nccl

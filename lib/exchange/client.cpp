@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exchange/client.h"
+
+#include "lib/base/format.h"
+#include "lib/net/dialer.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <poll.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = ExchangeClient::Clock;
+
+constexpr std::chrono::seconds time_to_send(1); // srun may be serving a thousand nodes
+
+int milliseconds_until(Clock::time_point time) {
+    return static_cast<int>(std::clamp<long>(std::chrono::ceil<milliseconds>(time - Clock::now()).count(), 0, 600'000));
+}
+
+tl::unexpected<Error> silent() {
+    return fail("srun did not answer in time", ETIMEDOUT);
+}
+
+} // namespace
+
+Result<ExchangeClient> ExchangeClient::connect(const ExchangeEndpoint& endpoint, const Key& key, std::size_t most,
+                                               Clock::time_point connected, Clock::time_point deadline) {
+    DialTarget target;
+    target.addresses = without_own(endpoint.addresses, own_addresses());
+    target.port = endpoint.port;
+    target.key = derive_key(key, KeyPurpose::Exchange);
+    target.longest_message = most;
+    return dial(std::move(target), connected, deadline).map([&key](Connection connection) {
+        return ExchangeClient(std::move(connection), key);
+    });
+}
+
+bool ExchangeClient::send(const NodeMessage& message, Clock::time_point deadline) {
+    connection_.send(std::make_shared<const std::string>(write_message(message)));
+    while (connection_.write()) {
+        if (!connection_.wants_to_write()) {
+            return true;
+        }
+        pollfd waiting{connection_.fd(), POLLOUT, 0};
+        if (::poll(&waiting, 1, milliseconds_until(deadline)) <= 0) {
+            return false;
+        }
+    }
+    return false;
+}
+
+Result<ExchangeClient::Answer> ExchangeClient::agree(const NodeReport& report, std::optional<ReachListener> listener,
+                                                     Clock::time_point deadline) {
+    HostsTable hosts;
+    bool open = send(report, deadline);
+    while (open) {
+        if (auto waited = wait(listener, deadline); !waited) {
+            return tl::unexpected(waited.error());
+        }
+        open = connection_.read();
+        while (const auto body = connection_.next_message()) {
+            auto answer = obey(*body, hosts, deadline);
+            if (!answer) {
+                return tl::unexpected(answer.error());
+            }
+            if (*answer) {
+                return std::move(**answer);
+            }
+        }
+    }
+    return Clock::now() >= deadline ? silent() : fail("srun has ended, or closed the connection", ECONNRESET);
+}
+
+Result<void> ExchangeClient::wait(std::optional<ReachListener>& listener, Clock::time_point deadline) {
+    for (;;) {
+        std::array<pollfd, 2> waiting = {
+            {{connection_.fd(), POLLIN, 0}, {listener ? listener->descriptor() : -1, POLLIN, 0}}};
+        const auto until = listener ? std::min(deadline, listener->deadline().value_or(deadline)) : deadline;
+        const int ready = ::poll(waiting.data(), waiting.size(), milliseconds_until(until));
+        if (ready < 0 && errno != EINTR) {
+            return fail(format_text("poll: {}", std::strerror(errno)), errno);
+        }
+        if (Clock::now() >= deadline) { // check here too: there may always be something to serve
+            return silent();
+        }
+        if (listener) {
+            listener->serve();
+        }
+        if (waiting[0].revents != 0) {
+            return {};
+        }
+    }
+}
+
+Result<std::optional<ExchangeClient::Answer>> ExchangeClient::obey(const std::string& body, HostsTable& hosts,
+                                                                   Clock::time_point deadline) {
+    auto message = read_server_message(body);
+    if (!message) {
+        return tl::unexpected(message.error());
+    }
+    if (const auto* const test = std::get_if<ReachTest>(&*message)) {
+        const milliseconds left(milliseconds_until(deadline));
+        if (!send(Reached{try_to_reach(*test, key_, std::min(left, reach_timeout))}, deadline)) {
+            return silent();
+        }
+    } else if (auto* const table = std::get_if<Hosts>(&*message)) {
+        hosts = std::move(table->table);
+    } else if (auto* const agreement = std::get_if<Agreement>(&*message)) {
+        return Answer(ExchangeAnswer{std::move(*agreement), std::move(hosts)});
+    } else {
+        return Answer(std::get<Disagreement>(std::move(*message)));
+    }
+    return std::nullopt;
+}
+
+bool ExchangeClient::send_alarm(const std::string& text) {
+    return send(NodeAlarm{text}, Clock::now() + time_to_send);
+}
+
+bool ExchangeClient::send_evidence(const NodeEvidence& evidence) {
+    return send(evidence, Clock::now() + time_to_send);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values that the nodes of a step report to srun, and that srun answers with.
+#pragma once
+
+#include "lib/fabric/fabric.h"
+#include "lib/net/ip.h"
+#include "lib/plan/agreement.h"
+#include "lib/plan/port_block.h"
+#include "lib/settings/settings.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// A port that the node's plan uses.
+struct ReportedPort {
+    std::string hca;
+    unsigned port = 1;
+    LinkLayer link_layer = LinkLayer::Unknown;
+    double rate_gbps = 0; ///< 0: unknown
+    unsigned mtu = 0;     ///< MTU of the port's netdev; 0: unknown
+    std::optional<RoceVersion> roce;
+    std::optional<InterfaceAddress> address; ///< the chosen GID's, with the prefix length of its netdev's address
+
+    friend bool operator==(const ReportedPort&, const ReportedPort&) = default;
+};
+
+/// A routable address of an interface that is up.
+struct ReportedAddress {
+    std::string netdev;
+    InterfaceAddress address;
+    bool fabric = false; ///< the netdev belongs to a port in use
+
+    friend bool operator==(const ReportedAddress&, const ReportedAddress&) = default;
+};
+
+/// What a node would do on its own, and the facts about it that the other nodes need.
+struct NodeReport {
+    std::string node; ///< the node's name in Slurm
+    std::uint32_t job_id = 0;
+    std::uint32_t first_task = 0; ///< lowest global ID of its tasks, without the offset of a heterogeneous step
+    unsigned tasks = 1;
+    unsigned step_nodes = 0; ///< SLURM_STEP_NUM_NODES, over all components; 0: unknown
+    unsigned gpus = 0;       ///< visible GPUs
+    Layout layout = Layout::Rank;
+    unsigned cpus = 1;
+    std::optional<std::uint64_t> memlock_kib; ///< the limit that its tasks get; absent: unlimited
+    unsigned hcas = 0;
+    unsigned active_ports = 0; ///< active ports of all HCAs, used or not
+    std::string fabric;        ///< the ports in use, as text: "8 HCA ports (...), GID index 3"
+    std::vector<ReportedPort> ports;
+    std::vector<ReportedAddress> addresses;
+    std::optional<IpAddress> plan_head; ///< MASTER_ADDR of the node's own plan
+    bool plan_head_is_given = false;    ///< set by head= or by the user's MASTER_ADDR; plan_head is absent for a name
+    std::string plan_head_why;
+    std::optional<PortBlock> block;    ///< of the node with task 0; the ports are held, unless hold=off
+    std::uint16_t listener = 0;        ///< the port where it answers connection tests; 0: none
+    std::vector<std::string> warnings; ///< warnings of the node's plan
+};
+
+/// An address of the head node for the other nodes to try.
+struct HeadCandidate {
+    IpAddress address;
+    std::string why;
+
+    friend bool operator==(const HeadCandidate&, const HeadCandidate&) = default;
+};
+
+/// The connection tests that every node except the head makes, all at once.
+struct ReachTest {
+    std::vector<IpAddress> addresses;
+    std::uint16_t port = 0;
+};
+
+/// The result of each address in order: 0 or an errno.
+using ReachResult = std::vector<int>;
+
+/// A message for the user that must be shown at once while the step runs.
+struct NodeAlarm {
+    std::string text;
+};
+
+/// A line of the hosts table.
+struct HostEntry {
+    std::string name;
+    IpAddress address;
+    unsigned slots = 1; ///< number of ranks on the node
+
+    friend bool operator==(const HostEntry&, const HostEntry&) = default;
+};
+
+/// The table of all nodes. Sent before the agreement, and only if `hosts` asks for it.
+using HostsTable = std::vector<HostEntry>;
+
+/// There is no agreement: each node plans alone.
+struct Disagreement {
+    std::string why;
+    bool unequal_gpus = false; ///< the nodes that reported differ in GPUs: ranks cannot be numbered without agreement
+    std::string head_node;     ///< the head node by Slurm; empty: unknown to srun
+    std::optional<IpAddress> head;
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exchange/node_report.h"
+
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/fabric/netdev.h"
+#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/report.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Returns an address with the prefix length that the interface has for it, or with its full length if it has none.
+InterfaceAddress with_length(const Netdev* netdev, const IpAddress& address) {
+    const auto* const own =
+        netdev == nullptr ? nullptr : find_by(netdev->addresses, &InterfaceAddress::address, address);
+    return own == nullptr ? InterfaceAddress{address, address.is_ipv4() ? 32U : 128U} : *own;
+}
+
+ReportedPort report_port(const Fabric& fabric, const PortChoice& choice, const Port& port) {
+    ReportedPort result{choice.hca, choice.port, choice.link_layer, port.believable_rate_gbps(), 0, {}, {}};
+    const auto* const gid = choice.gid_index ? find_by(port.gids, &Gid::index, *choice.gid_index) : nullptr;
+    if (gid != nullptr) {
+        const Netdev* const netdev = fabric.find_netdev(gid->netdev);
+        result.mtu = netdev == nullptr ? 0 : netdev->mtu;
+        result.address = with_length(netdev, gid->value);
+        if (gid->type) {
+            result.roce = *gid->type == GidType::RoceV1 ? RoceVersion::V1 : RoceVersion::V2;
+        }
+    }
+    return result;
+}
+
+/// True for the interfaces of HCAs in use.
+bool is_of_fabric(const Fabric& fabric, const FabricChoice& choice, const std::string& netdev) {
+    return std::any_of(fabric.hcas.begin(), fabric.hcas.end(), [&](const Hca& hca) {
+        return choice.uses(hca.name) && std::find(hca.netdevs.begin(), hca.netdevs.end(), netdev) != hca.netdevs.end();
+    });
+}
+
+} // namespace
+
+NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string node) {
+    NodeReport report;
+    report.node = std::move(node);
+    report.gpus = facts.visible_gpus;
+    report.layout = plan.layout.layout;
+    report.cpus = facts.allowed_cpus;
+    report.memlock_kib = facts.limits.memlock_kib;
+    report.hcas = static_cast<unsigned>(facts.fabric.hcas.size());
+    for (const auto& hca : facts.fabric.hcas) {
+        report.active_ports += static_cast<unsigned>(
+            std::count_if(hca.ports.begin(), hca.ports.end(), [](const Port& port) { return port.state == "ACTIVE"; }));
+    }
+    report.fabric = fabric_summary(plan.fabric);
+    for (const auto* choice : plan.fabric.used()) {
+        if (const Port* const port = facts.fabric.find_port(choice->hca, choice->port)) {
+            report.ports.push_back(report_port(facts.fabric, *choice, *port));
+        }
+    }
+    for (const auto& netdev : facts.fabric.netdevs) {
+        for (const auto& own : netdev.addresses) {
+            if (netdev.up && !netdev.loopback && own.address.is_routable() &&
+                !is_host_bridge(facts.fabric.netdevs, netdev.name)) {
+                report.addresses.push_back({netdev.name, own, is_of_fabric(facts.fabric, plan.fabric, netdev.name)});
+            }
+        }
+    }
+    report.plan_head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
+    report.plan_head_is_given = plan.users_head || plan.head.source == "setting";
+    report.plan_head_why = plan.users_head ? "MASTER_ADDR was set before" : plan.head.why;
+    report.warnings = plan.warnings;
+    return report;
+}
+
+} // namespace rdma_nccl

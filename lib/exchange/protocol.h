@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sequence of an exchange, without its sockets: all nodes report, all but the head try to reach it, and all get an
+// answer. At the end of the step the nodes send their evidence of its traffic. Every failure also ends in an answer:
+// each node plans alone.
+#pragma once
+
+#include "lib/exchange/agreement.h"
+#include "lib/exchange/codec.h"
+#include "lib/net/session.h"
+#include "lib/settings/settings.h"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// What srun knows of its step.
+struct ExchangeStep {
+    std::vector<ExpectedNode> nodes;       ///< in the order of their ranks; empty: Slurm does not tell
+    unsigned component = 0;                ///< srun's own component of a heterogeneous step
+    std::size_t node_count = 0;            ///< number of reports that complete it; a report may correct it
+    std::optional<IpAddress> head_address; ///< NodeAddr of the node with rank 0
+    Settings settings;
+};
+
+/// The evidence that the nodes sent at the end of a step.
+struct StepEvidence {
+    std::vector<NodeEvidence> nodes; ///< in the order of their ranks
+    std::vector<std::string> silent; ///< names of the nodes that sent none
+};
+
+class ExchangeRounds {
+public:
+    using Clock = std::chrono::steady_clock;
+    using Tell = std::function<void(std::string_view line)>;
+    /// Ends the step for strict.
+    using EndStep = std::function<void()>;
+    /// Sends a complete message on a connection.
+    using Send = std::function<void(int connection, SharedBody message)>;
+
+    ExchangeRounds(ExchangeStep step, Tell tell, EndStep end_step, Send send, Clock::time_point now);
+
+    /// Handles a node's message. Returns false if this connection may not send it now: the caller must close the
+    /// connection.
+    bool take(int connection, NodeMessage message, Clock::time_point now);
+    /// Called when the connection is lost.
+    void lose(int connection);
+    /// Called when the step is cancelled: no node needs to wait for the others any more.
+    void cancel();
+    /// Handles timeouts. Must be called at next_time() at the latest.
+    void pass_time(Clock::time_point now);
+    [[nodiscard]] Clock::time_point next_time() const;
+
+    [[nodiscard]] bool answered() const { return stage_ == Stage::Answered; }
+    /// True while nodes wait for others.
+    [[nodiscard]] bool holds_nodes() const { return stage_ != Stage::Answered && first_report_; }
+    /// Returns how many nodes have an answer but have not sent their evidence yet.
+    [[nodiscard]] std::size_t still_running() const { return running_; }
+    /// Returns the evidence of the nodes, and which nodes sent none.
+    [[nodiscard]] StepEvidence take_step_evidence();
+
+private:
+    enum class Stage { Gathering, Testing, Answered };
+
+    struct Node {
+        std::string name;
+        NodeReport report;
+        std::optional<std::size_t> expected; ///< index in step_.nodes
+        std::optional<ReachResult> result;
+        int connection = -1;
+        bool lost = false;
+        bool done = false; ///< its evidence has arrived, or will not come
+        std::optional<NodeEvidence> evidence;
+    };
+
+    bool take_report(int connection, NodeReport report, Clock::time_point now);
+    bool take_result(int connection, ReachResult result);
+    bool take_alarm(int connection, const NodeAlarm& alarm);
+    bool take_evidence(int connection, NodeEvidence evidence);
+    [[nodiscard]] std::optional<std::size_t> find_node(const NodeReport& report) const;
+    void index_names();
+    void learn_size(unsigned step_nodes);
+    void start_test(Clock::time_point now);
+    void answer();
+    void answer_alone(const std::string& why);
+    [[nodiscard]] Disagreement disagreement(std::string why) const;
+    void tell_findings(const std::vector<Finding>& findings) const;
+    void tell_progress(Clock::time_point now);
+    void send(int connection, const ServerMessage& message) { send_(connection, share(message)); }
+    static SharedBody share(const ServerMessage& message);
+    [[nodiscard]] std::string missing() const;
+    [[nodiscard]] Node* find(int connection);
+    [[nodiscard]] std::vector<NodeReport> reports() const;
+
+    ExchangeStep step_;
+    Tell tell_;
+    EndStep end_step_;
+    Send send_;
+    Clock::time_point start_;
+    std::optional<Clock::time_point> first_report_;
+    Clock::time_point next_progress_;
+    Clock::time_point test_end_;
+    Stage stage_ = Stage::Gathering;
+    std::vector<Node> nodes_; ///< in the order of their reports; sorted by rank once all have reported
+    std::map<int, std::size_t> by_connection_;
+    std::vector<bool> taken_;
+    std::unordered_map<std::string, std::size_t> by_name_; ///< the first entry of that name in step_.nodes
+    std::vector<HeadCandidate> candidates_;
+    std::size_t results_missing_ = 0;
+    std::size_t running_ = 0;
+    bool ended_ = false;     ///< strict has ended the step
+    SharedBody late_answer_; ///< for nodes that report after the others have been answered
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/fabric.h"
+
+#include "lib/base/bounded_notes.h"
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/fabric/gpu.h"
+#include "lib/fabric/hca.h"
+#include "lib/fabric/netdev.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Returns the speed of the first interface with a known one: first those that the port's GIDs name, then those of its
+/// PCI function; else 0.
+double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
+    for (const auto& gid : port.gids) {
+        const Netdev* const netdev = fabric.find_netdev(gid.netdev);
+        if (netdev != nullptr && netdev->speed_gbps > 0) {
+            return netdev->speed_gbps;
+        }
+    }
+    for (const auto& name : hca.netdevs) {
+        const Netdev* const netdev = fabric.find_netdev(name);
+        const bool is_ports = netdev != nullptr && (hca.ports.size() == 1 || netdev->port == port.number);
+        if (is_ports && netdev->speed_gbps > 0) {
+            return netdev->speed_gbps;
+        }
+    }
+    return 0;
+}
+
+/// Returns the interfaces of unresponsive HCAs. They have the same drivers, so they are not queried either.
+SilentNetdevs netdevs_of_silent(const std::vector<Hca>& hcas) {
+    SilentNetdevs names;
+    for (const auto& hca : hcas) {
+        if (!hca.answers) {
+            names.insert(hca.netdevs.begin(), hca.netdevs.end());
+        }
+    }
+    return names;
+}
+
+} // namespace
+
+double Port::believable_rate_gbps() const {
+    return std::max(rate_is_default ? 0 : rate_gbps, netdev_gbps);
+}
+
+const Hca* Fabric::find_hca(std::string_view name) const {
+    return find_by(hcas, &Hca::name, name);
+}
+
+const Netdev* Fabric::find_netdev(std::string_view name) const {
+    return find_by(netdevs, &Netdev::name, name);
+}
+
+const Port* Fabric::find_port(std::string_view hca, unsigned number) const {
+    const Hca* const found = find_hca(hca);
+    return found == nullptr ? nullptr : find_by(found->ports, &Port::number, number);
+}
+
+std::string port_name(std::string_view hca, unsigned port) {
+    return format_text("{}:{}", hca, port);
+}
+
+Fabric read_fabric(const Root& root, const SilentHcas& silent, GidTables tables) {
+    Fabric fabric;
+    Notes notes;
+    fabric.hcas = read_hcas(root, silent, notes);
+    for (auto& hca : fabric.hcas) {
+        if (!hca.answers) { // its GIDs also tell which interfaces its driver has
+            read_gid_tables(root, hca);
+        }
+    }
+    fabric.netdevs = read_netdevs(root, netdevs_of_silent(fabric.hcas), notes);
+    const bool has_addresses = add_known_addresses(root, fabric.netdevs, notes);
+    for (auto& hca : fabric.hcas) {
+        if (hca.answers) {
+            read_gid_tables(root, hca, tables == GidTables::Expected && has_addresses ? &fabric.netdevs : nullptr);
+        }
+    }
+    if (!has_addresses) {
+        add_copied_addresses(root, fabric.hcas, fabric.netdevs, notes);
+    }
+    fabric.default_route_netdevs = read_default_route_netdevs(root, notes);
+    fabric.gpus = read_gpus(root, notes);
+    for (auto& hca : fabric.hcas) {
+        for (auto& port : hca.ports) {
+            port.netdev_gbps = netdev_speed(fabric, hca, port);
+        }
+    }
+    fabric.problems = notes.take();
+    return fabric;
+}
+
+} // namespace rdma_nccl

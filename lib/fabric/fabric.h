@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node's sysfs and proc tell about its RDMA devices, network interfaces and GPUs: facts only, no decisions. For
+// the layout of the files see the kernel's Documentation/ABI/stable/sysfs-class-infiniband and testing/sysfs-class-net.
+#pragma once
+
+#include "lib/base/cpu_set.h"
+#include "lib/base/result.h"
+#include "lib/fabric/unresponsive_hcas.h"
+#include "lib/net/ip.h"
+#include "lib/sys/sysroot.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// ports/N/gid_attrs/types/I. The kernel prints "IB/RoCE v1" on InfiniBand ports too.
+enum class GidType { RoceV1, RoceV2 };
+
+/// Why a GID's type is unknown.
+enum class TypeProblem {
+    None,
+    Unreadable, ///< EINVAL: the GID belongs to another network namespace
+    Missing,    ///< no file: kernels before 4.5
+    Strange,    ///< unknown text
+};
+
+/// A used slot of a port's GID table; empty slots (all zero) are not kept.
+struct Gid {
+    unsigned index = 0;
+    IpAddress value; ///< IPv4 addresses are IPv4-mapped
+    std::optional<GidType> type;
+    TypeProblem type_problem = TypeProblem::None;
+    std::string type_text; ///< if `type` is absent: the file's text, or the error of reading it
+    std::string netdev;    ///< empty when the file is missing or unreadable
+};
+
+enum class LinkLayer { Unknown, InfiniBand, Ethernet };
+
+struct Port {
+    unsigned number = 1;
+    std::string state;          ///< the name only: "ACTIVE", "DOWN", ...; empty when unreadable
+    std::string physical_state; ///< "LinkUp", ...
+    LinkLayer link_layer = LinkLayer::Unknown;
+    double rate_gbps = 0;             ///< from the rate file; 0 when unreadable
+    bool rate_is_default = false;     ///< the rate is what kernels and drivers print for a speed that they do not know
+    double netdev_gbps = 0;           ///< speed of the port's netdev, 0 when unknown
+    std::size_t gid_table_length = 0; ///< slots read, including empty ones: all slots unless reading stopped early
+    std::vector<Gid> gids;
+    std::vector<std::string> problems; ///< files that could not be read or parsed, as text
+
+    /// Returns the greater of the two rates, 0 when unknown. Rate files can be wrong: see is_default_rate().
+    [[nodiscard]] double believable_rate_gbps() const;
+};
+
+/// This process's access to the device file of an HCA's verbs.
+enum class DeviceAccess {
+    Unknown,       ///< a copied tree of another machine, without /dev
+    Open,          ///< readable and writable
+    NoVerbsDevice, ///< nothing in /sys/class/infiniband_verbs: ib_uverbs is not loaded
+    Missing,       ///< there is a verbs device but no file for it: in a container
+    Denied,        ///< no permission
+};
+
+struct Hca {
+    std::string name;              ///< mlx5_0, rocep1s0, ...
+    std::string node_type;         ///< "CA", "RNIC", ...; empty when unreadable
+    std::string driver;            ///< mlx5_core, bnxt_en, efa, ...; empty for software devices, which have no parent
+    std::string pci;               ///< "0000:53:00.0", empty without a PCI parent
+    std::string pci_path;          ///< /sys/devices/... of the PCI function
+    std::optional<int> numa_node;  ///< absent when unknown (-1)
+    CpuSet local_cpus;             ///< the CPUs near it; empty when unknown
+    std::string physical_function; ///< the PF's PCI address if this is a VF; else empty
+    std::string node_guid;
+    std::string system_image_guid;
+    std::string firmware;    ///< "20.35.1012"
+    std::string board;       ///< board_id, "MT_0000000223"; many drivers have none
+    std::string device_file; ///< "/dev/infiniband/uverbs3"; empty without a verbs device
+    DeviceAccess device_access = DeviceAccess::Unknown;
+    bool answers = true;              ///< false: the driver hangs, so the ports' states and rates were not read
+    std::vector<std::string> netdevs; ///< those of the PCI function (device/net) and of its GIDs
+    std::vector<Port> ports;
+    std::vector<std::string> problems;
+};
+
+struct InterfaceAddress {
+    IpAddress address;
+    unsigned prefix_length = 0; ///< for IPv4 addresses at most 32
+
+    friend bool operator==(const InterfaceAddress&, const InterfaceAddress&) = default;
+};
+
+struct Netdev {
+    std::string name;
+    unsigned ifindex = 0; ///< 0 when unreadable
+    /// Position in the list of getifaddrs(3); smaller is earlier. The ifindex if only files were read, which gives the
+    /// same order from Linux 6.9 on (before, the low byte of the ifindex comes first).
+    unsigned order = 0;
+    std::optional<unsigned> port; ///< port of the HCA on the same PCI function, from 1; absent without a function
+    bool usb = false;             ///< connected by USB, as a baseboard management controller is
+    bool up = false;              ///< IFF_UP and carrier
+    bool loopback = false;
+    bool bridge = false;
+    unsigned mtu = 0;
+    double speed_gbps = 0;           ///< 0 when unknown
+    std::string pci_path;            ///< that of the PCI function; empty for virtual interfaces
+    std::string upper;               ///< the bond, bridge or team that it belongs to (master link)
+    std::vector<std::string> lowers; ///< the interfaces below: bond slaves, VLAN base, ...
+    std::vector<InterfaceAddress> addresses;
+};
+
+/// A GPU as the PCI bus shows it.
+struct Gpu {
+    std::string pci; ///< "0000:53:00.0"
+    std::string pci_path;
+    std::string vendor; ///< "nvidia", "amd"
+    std::optional<int> numa_node;
+    CpuSet local_cpus;             ///< the CPUs near it; empty when unknown
+    std::string device_file;       ///< "/dev/nvidia3", "/dev/dri/renderD131"; empty when unknown
+    std::optional<unsigned> minor; ///< /dev/nvidiaN, from /proc/driver/nvidia/gpus/PCI/information
+    std::string uuid;
+};
+
+struct Fabric {
+    std::vector<Hca> hcas;
+    std::vector<Netdev> netdevs;
+    std::vector<Gpu> gpus; ///< sorted by PCI address
+    std::vector<std::string> default_route_netdevs;
+    std::vector<std::string> problems; ///< of whole directories; a single bad file is noted at its item
+
+    /// Returns nullptr if there is none of that name.
+    [[nodiscard]] const Hca* find_hca(std::string_view name) const;
+    [[nodiscard]] const Port* find_port(std::string_view hca, unsigned number) const;
+    [[nodiscard]] const Netdev* find_netdev(std::string_view name) const;
+};
+
+/// "mlx5_1:1", as NCCL_IB_HCA names a port.
+std::string port_name(std::string_view hca, unsigned port);
+
+/// Reads all of the above below `root`. Never fails as a whole: what cannot be read is noted in `problems`. The work is
+/// bounded: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table. Of the unresponsive devices in `silent`,
+/// reads only what their drivers are not needed for. `tables`: Expected stops at a table's expected entries, which are
+/// enough for a plan (lib/fabric/expected_gids.h), if the interfaces' addresses are known.
+enum class GidTables { Whole, Expected };
+Fabric read_fabric(const Root& root, const SilentHcas& silent = {}, GidTables tables = GidTables::Whole);
+
+} // namespace rdma_nccl

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/netdev.h"
+
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/names.h"
+#include "lib/base/text.h"
+#include "lib/fabric/pci.h"
+#include "lib/fabric/proc_net.h"
+#include "lib/fabric/sysfs_text.h"
+#include "lib/net/tcp.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <ifaddrs.h>
+#include <memory>
+#include <set>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view class_directory = "/sys/class/net";
+constexpr std::size_t most_netdevs = 4096;
+constexpr std::size_t short_file = 64;
+
+// <linux/if.h> and <linux/if_arp.h>
+constexpr unsigned long flag_up = 0x1;
+constexpr unsigned long flag_loopback = 0x8;
+
+/// Parses the flags file, "0x1003".
+std::optional<unsigned long> parse_flags(std::string_view text) {
+    return text.starts_with("0x") ? parse_number<unsigned long>(text.substr(2), 16) : std::nullopt;
+}
+
+/// The carrier file gives EINVAL while the interface is down, and operstate is "unknown" for drivers that do not
+/// maintain it (loopback).
+bool has_carrier(const Directory& directory) {
+    if (const auto carrier = directory.read("carrier", short_file)) {
+        return *carrier == "1";
+    }
+    const auto state = directory.read("operstate", short_file).value_or("");
+    return state == "up" || state == "unknown";
+}
+
+void read_flags(const Directory& directory, Netdev& netdev, Notes& notes) {
+    const auto text = directory.read("flags", short_file);
+    const auto flags = text ? parse_flags(*text) : std::nullopt;
+    if (!flags) {
+        notes.add(text ? format_text("{}: flags '{}' are no number", netdev.name, printable(*text, 40))
+                       : format_text("{}: {}", netdev.name, text.error().message));
+    }
+    netdev.up = (flags.value_or(flag_up) & flag_up) != 0 && has_carrier(directory);
+    netdev.loopback = flags ? (*flags & flag_loopback) != 0 : netdev.name == "lo";
+}
+
+/// The speed file has Mb/s; -1 or EINVAL means unknown.
+double read_speed_gbps(const Directory& directory) {
+    const auto speed = parse_number<long>(directory.read("speed", short_file).value_or("")).value_or(0);
+    constexpr long unknown = 0xffffffff; // SPEED_UNKNOWN as older kernels print it
+    return speed > 0 && speed < unknown ? static_cast<double>(speed) / 1000 : 0;
+}
+
+void read_links(const Root& root, const std::string& path, const Directory& directory, Netdev& netdev) {
+    constexpr std::string_view lower_link = "lower_";
+    for (const auto& entry : directory.list().value_or(std::vector<std::string>{})) {
+        if (entry == "device") {
+            const auto device = root.resolve(path + "/device").value_or("");
+            netdev.pci_path = pci_function_path(device);
+            netdev.usb = device.find("/usb") != std::string::npos;
+            netdev.port = parse_number<unsigned>(directory.read("dev_port", short_file).value_or("0")).value_or(0) + 1;
+        } else if (entry == "bridge") {
+            netdev.bridge = root.read(path + "/bridge/bridge_id", short_file).has_value();
+        } else if (entry == "master") {
+            const auto upper = directory.read_link("master").value_or("");
+            netdev.upper = is_netdev_name(base_name(upper)) ? base_name(upper) : "";
+        } else if (entry.starts_with(lower_link) && is_netdev_name(entry.substr(lower_link.size()))) {
+            netdev.lowers.push_back(entry.substr(lower_link.size()));
+        }
+    }
+}
+
+Netdev read_netdev(const Root& root, const std::string& name, const Directory& directory, bool answers, Notes& notes) {
+    Netdev netdev;
+    netdev.name = name;
+    read_flags(directory, netdev, notes);
+    netdev.ifindex = parse_number<unsigned>(directory.read("ifindex", short_file).value_or("")).value_or(0);
+    netdev.order = netdev.ifindex;
+    netdev.mtu = parse_number<unsigned>(directory.read("mtu", short_file).value_or("")).value_or(0);
+    if (!answers) {
+        notes.add(format_text("{} is of an HCA that does not answer: its speed is not asked for", name));
+    }
+    netdev.speed_gbps = answers ? read_speed_gbps(directory) : 0;
+    read_links(root, format_text("{}/{}", class_directory, name), directory, netdev);
+    return netdev;
+}
+
+/// `depth` limits the recursion: in a broken tree interfaces may be below each other.
+bool stands_on_hardware(const std::vector<Netdev>& netdevs, const Netdev& netdev, unsigned depth) {
+    return netdev.port || (depth > 0 && std::any_of(netdev.lowers.begin(), netdev.lowers.end(), [&](const auto& lower) {
+                               const auto* const below = find_by(netdevs, &Netdev::name, lower);
+                               return below != nullptr && stands_on_hardware(netdevs, *below, depth - 1);
+                           }));
+}
+
+/// More than any compute node has. The default route comes first in /proc/net/route.
+constexpr std::size_t table_limit = std::size_t{256} * 1024;
+
+/// Returns a table of /proc/net, or "" if there is none. Drops the last, torn line of a table that is too long.
+std::string read_table(const Root& root, std::string_view path, Notes& notes) {
+    auto text = root.read(path, table_limit);
+    if (!text) {
+        if (text.error().os_error != ENOENT) { // ENOENT: no such protocol, or not copied
+            notes.add(text.error().message);
+        }
+        return {};
+    }
+    if (text->size() == table_limit) {
+        notes.add(format_text("{}: longer than {} KiB, the rest is not looked at", path, table_limit / 1024));
+        text->resize(text->rfind('\n') + 1);
+    }
+    return std::move(*text);
+}
+
+void add_address(std::vector<Netdev>& netdevs, std::string_view name, const IpAddress& address, unsigned length) {
+    if (Netdev* const netdev = find_by(netdevs, &Netdev::name, name)) {
+        netdev->addresses.push_back({address, length});
+    }
+}
+
+/// Returns the prefix length of a netmask from getifaddrs(3).
+unsigned length_of_mask(const sockaddr* mask) {
+    const auto address = address_of(mask);
+    if (!address) {
+        return 0;
+    }
+    const bool ipv4 = mask->sa_family == AF_INET;
+    const auto& bytes = address->bytes();
+    unsigned length = 0;
+    for (std::size_t i = ipv4 ? 12 : 0; i < bytes.size(); ++i) {
+        length += static_cast<unsigned>(std::popcount(bytes.at(i)));
+    }
+    return length;
+}
+
+/// Numbers interfaces in the order in which addresses first name them.
+class Order {
+public:
+    void see(std::vector<Netdev>& netdevs, std::string_view name) {
+        Netdev* const netdev = find_by(netdevs, &Netdev::name, name);
+        if (netdev != nullptr && seen_.insert(netdev->name).second) {
+            netdev->order = static_cast<unsigned>(seen_.size());
+        }
+    }
+
+private:
+    std::set<std::string> seen_;
+};
+
+void add_live_addresses(std::vector<Netdev>& netdevs, Notes& notes) {
+    ifaddrs* first = nullptr;
+    if (::getifaddrs(&first) != 0) {
+        notes.add(format_text("addresses of the interfaces: {}", std::strerror(errno)));
+        return;
+    }
+    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
+    Order order;
+    for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+        if (const auto address = address_of(entry->ifa_addr)) {
+            const std::string_view label = entry->ifa_name; // "eth0:1" is a labelled address of eth0
+            const auto name = split_once(label, ':').key;
+            add_address(netdevs, name, *address, length_of_mask(entry->ifa_netmask));
+            order.see(netdevs, name);
+        }
+    }
+}
+
+/// The interface and prefix of an IPv4 address of this machine.
+struct Place {
+    std::string netdev;
+    unsigned prefix_length = 32;
+};
+
+/// Returns the most specific direct routes to the address; several if its subnet is on several interfaces.
+std::vector<Place> places_by_route(const std::vector<Route>& routes, const IpAddress& address) {
+    std::vector<Place> places;
+    unsigned longest = 1; // a direct default route does not identify an interface
+    for (const auto& route : routes) {
+        const unsigned length = route.destination.length();
+        if (!route.direct || length < longest || !route.destination.contains(address)) {
+            continue;
+        }
+        if (length > longest) {
+            places.clear();
+            longest = length;
+        }
+        if (std::none_of(places.begin(), places.end(), [&](const Place& p) { return p.netdev == route.netdev; })) {
+            places.push_back({route.netdev, length});
+        }
+    }
+    return places;
+}
+
+/// Returns the interface of the GID with this address.
+std::optional<std::string> netdev_by_gid(const std::vector<Hca>& hcas, const IpAddress& address) {
+    for (const auto& hca : hcas) {
+        for (const auto& port : hca.ports) {
+            for (const auto& gid : port.gids) {
+                if (gid.value == address && !gid.netdev.empty()) {
+                    return gid.netdev;
+                }
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Place> place_of(const IpAddress& address, const std::vector<Hca>& hcas, const std::vector<Route>& routes,
+                              const std::vector<Netdev>& netdevs) {
+    if (address.is_loopback()) {
+        const auto loopback =
+            std::find_if(netdevs.begin(), netdevs.end(), [](const Netdev& netdev) { return netdev.loopback; });
+        return loopback == netdevs.end() ? std::nullopt : std::optional(Place{loopback->name, 8});
+    }
+    const auto places = places_by_route(routes, address);
+    if (const auto netdev = netdev_by_gid(hcas, address)) {
+        const auto same =
+            std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.netdev == *netdev; });
+        return same == places.end() ? Place{*netdev} : *same;
+    }
+    return places.size() == 1 ? std::optional(places.front()) : std::nullopt;
+}
+
+/// Adds the exact addresses that a saved tree contains. Returns false if it contains none.
+bool add_saved_addresses(const Root& root, std::vector<Netdev>& netdevs) {
+    const auto text = root.read(saved_addresses_path, table_limit);
+    if (!text) {
+        return false;
+    }
+    Order order;
+    for (const auto& entry : parse_saved_addresses(*text)) {
+        add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
+        order.see(netdevs, entry.netdev);
+    }
+    return true;
+}
+
+void add_default_routes(const std::vector<Route>& routes, std::vector<std::string>& netdevs) {
+    const auto is_default = [](const Route& route) { return route.destination.length() == 0 && route.netdev != "lo"; };
+    std::uint32_t lowest = UINT32_MAX;
+    for (const auto& route : routes) {
+        if (is_default(route)) {
+            lowest = std::min(lowest, route.metric);
+        }
+    }
+    for (const auto& route : routes) {
+        if (is_default(route) && route.metric == lowest &&
+            std::find(netdevs.begin(), netdevs.end(), route.netdev) == netdevs.end()) {
+            netdevs.push_back(route.netdev);
+        }
+    }
+}
+
+} // namespace
+
+bool is_host_bridge(const std::vector<Netdev>& netdevs, std::string_view name) {
+    constexpr unsigned most_levels = 4; // bridge, VLAN, bond, interface
+    const auto* const netdev = find_by(netdevs, &Netdev::name, name);
+    return netdev != nullptr && netdev->bridge && !stands_on_hardware(netdevs, *netdev, most_levels);
+}
+
+std::vector<Netdev> read_netdevs(const Root& root, const SilentNetdevs& silent, Notes& notes) {
+    const auto names = root.list(class_directory);
+    if (!names) {
+        notes.add(names.error().message);
+        return {};
+    }
+    std::vector<Netdev> netdevs;
+    for (const auto& name : *names) {
+        if (!is_netdev_name(name) || netdevs.size() >= most_netdevs) {
+            notes.add(format_text("{}/{}: {}", class_directory, printable(name, 40),
+                                  is_netdev_name(name) ? "beyond what is looked at" : "no interface name"));
+            continue;
+        }
+        const auto directory = root.directory(format_text("{}/{}", class_directory, name));
+        if (directory) {
+            netdevs.push_back(read_netdev(root, name, *directory, !silent.contains(name), notes));
+        } else if (directory.error().os_error != ENOTDIR) { // ENOTDIR: bonding_masters is a file among the interfaces
+            notes.add(directory.error().message);
+        }
+    }
+    std::sort(netdevs.begin(), netdevs.end(),
+              [](const Netdev& a, const Netdev& b) { return natural_name_less(a.name, b.name); });
+    return netdevs;
+}
+
+bool add_known_addresses(const Root& root, std::vector<Netdev>& netdevs, Notes& notes) {
+    if (root.is_live()) {
+        add_live_addresses(netdevs, notes);
+        return true;
+    }
+    return add_saved_addresses(root, netdevs);
+}
+
+void add_copied_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
+    const auto routes = parse_ipv4_routes(read_table(root, "/proc/net/route", notes));
+    for (const auto& address : parse_fib_trie(read_table(root, "/proc/net/fib_trie", notes))) {
+        if (const auto place = place_of(address, hcas, routes, netdevs)) {
+            add_address(netdevs, place->netdev, address, place->prefix_length);
+        } else {
+            notes.add(format_text("{}: no GID or route tells its interface", address.text()));
+        }
+    }
+    for (const auto& entry : parse_if_inet6(read_table(root, "/proc/net/if_inet6", notes))) {
+        add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
+    }
+}
+
+std::vector<std::string> read_default_route_netdevs(const Root& root, Notes& notes) {
+    std::vector<std::string> netdevs;
+    add_default_routes(parse_ipv4_routes(read_table(root, "/proc/net/route", notes)), netdevs);
+    if (netdevs.empty()) {
+        add_default_routes(parse_ipv6_routes(read_table(root, "/proc/net/ipv6_route", notes)), netdevs);
+    }
+    return netdevs;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/unresponsive_hcas.h"
+
+#include "lib/base/forked_worker.h"
+#include "lib/base/format.h"
+#include "lib/base/unique_fd.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <optional>
+#include <poll.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// A file whose content comes from a driver.
+struct Question {
+    std::string hca;
+    std::string path;
+};
+
+std::vector<Question> questions(const Root& root) {
+    std::vector<Question> all;
+    for (const auto& hca : root.list("/sys/class/infiniband").value_or(std::vector<std::string>{})) {
+        const std::string ports = format_text("/sys/class/infiniband/{}/ports", hca);
+        for (const auto& port : root.list(ports).value_or(std::vector<std::string>{})) {
+            all.push_back({hca, format_text("{}/{}/state", ports, port)});
+        }
+    }
+    return all;
+}
+
+/// Runs in the child: reads from question `next` on, and writes one byte per answer, whatever the answer is.
+void ask(const Root& root, const std::vector<Question>& all, std::size_t next, int answers) {
+    for (; next < all.size(); ++next) {
+        (void)root.read(all[next].path, 64);
+        const char answered = 0;
+        if (::write(answers, &answered, 1) != 1) {
+            return;
+        }
+    }
+}
+
+/// The child that asks. Destruction ends it.
+class Asker {
+public:
+    static Result<Asker> start(const Root& root, const std::vector<Question>& all, std::size_t next);
+
+    /// Returns how many more answers have arrived, 0 if none arrives before `deadline`, nullopt if the child has ended.
+    [[nodiscard]] std::optional<std::size_t> wait_for_answers(Clock::time_point deadline) const;
+
+private:
+    Asker(Child child, UniqueFd answers) : child_(std::move(child)), answers_(std::move(answers)) {}
+    Child child_;
+    UniqueFd answers_;
+};
+
+Result<Asker> Asker::start(const Root& root, const std::vector<Question>& all, std::size_t next) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return fail(format_text("pipe: {}", std::strerror(errno)), errno);
+    }
+    UniqueFd reader(ends[0]);
+    const UniqueFd writer(ends[1]);
+    auto child = Child::start([&] { ask(root, all, next, writer.get()); }, std::array{writer.get(), root.descriptor()});
+    if (!child) {
+        return fail(format_text("fork: {}", std::strerror(errno)), errno);
+    }
+    return Asker(std::move(*child), std::move(reader));
+}
+
+std::optional<std::size_t> Asker::wait_for_answers(Clock::time_point deadline) const {
+    for (;;) {
+        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
+        pollfd waiting{answers_.get(), POLLIN, 0};
+        const int ready = ::poll(&waiting, 1, static_cast<int>(std::max<long>(left, 0)));
+        if (ready < 0 && errno == EINTR) {
+            continue;
+        }
+        if (ready <= 0) {
+            return 0;
+        }
+        std::array<char, 256> answers{};
+        const ssize_t count = ::read(answers_.get(), answers.data(), answers.size());
+        return count > 0 ? std::optional(static_cast<std::size_t>(count)) : std::nullopt;
+    }
+}
+
+/// Waits for the child's answers from question `next` on. Returns the first question without an answer, or `count`.
+Result<std::size_t> first_unanswered(const Asker& asker, std::size_t next, std::size_t count, milliseconds limit,
+                                     Clock::time_point last_deadline) {
+    while (next < count) {
+        const auto more = asker.wait_for_answers(std::min(Clock::now() + limit, last_deadline));
+        if (!more) {
+            return fail("the child that asks the devices has ended early");
+        }
+        if (*more == 0) {
+            break;
+        }
+        next += *more;
+    }
+    return next;
+}
+
+} // namespace
+
+Result<HcaAnswers> ask_hcas(const Root& root, milliseconds limit) {
+    const auto all = questions(root);
+    HcaAnswers answers;
+    const auto last_deadline = Clock::now() + 4 * limit;
+    std::size_t next = 0;
+    while (next < all.size() && Clock::now() < last_deadline) {
+        const auto asker = Asker::start(root, all, next);
+        if (!asker) {
+            return tl::unexpected(asker.error());
+        }
+        const auto reached = first_unanswered(*asker, next, all.size(), limit, last_deadline);
+        if (!reached) {
+            return tl::unexpected(reached.error());
+        }
+        next = *reached;
+        if (next < all.size()) {
+            answers.silent.insert(all[next++].hca);
+        }
+    }
+    for (; next < all.size(); ++next) {
+        if (!answers.silent.contains(all[next].hca)) {
+            answers.not_asked.insert(all[next].hca);
+        }
+    }
+    return answers;
+}
+
+Result<SilentHcas> find_silent_hcas(const Root& root, milliseconds limit) {
+    auto answers = ask_hcas(root, limit);
+    if (!answers) {
+        return tl::unexpected(answers.error());
+    }
+    answers->silent.merge(answers->not_asked);
+    return std::move(answers->silent);
+}
+
+} // namespace rdma_nccl

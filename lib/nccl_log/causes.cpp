@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/nccl_log/causes.h"
+
+#include "lib/base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <span>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Matches a message that contains `words` and, later, `more` (which may be empty).
+struct Cause {
+    std::string_view words;
+    std::string_view more;
+    std::string_view text;
+};
+
+constexpr std::string_view memlock =
+    "memory could not be registered (Cannot allocate memory): raise the limit of locked memory (memlock) of the ranks "
+    "to unlimited";
+constexpr std::string_view no_network =
+    "the network that NCCL_NET or NCCL_NET_PLUGIN asks for is not usable: see the causes beside it, or unset it";
+constexpr std::string_view unlike_links =
+    "InfiniBand and RoCE ports were connected with each other: give NCCL_IB_HCA ports of one kind on all nodes";
+
+// Sources: NCCL src/transport/net_ib*.cc, net_socket.cc, src/misc/socket.cc, ibvwrap.cc, src/init.cc, bootstrap.cc of
+// 2.8 to 2.30. Messages were also seen in runs and in users' reports.
+constexpr std::array info_causes = {
+    Cause{"Failed to open libibverbs.so", "",
+          "libibverbs.so.1 is not installed where the ranks run (their container?): install it and the HCA's provider "
+          "library"},
+    Cause{"NET/IB : No device found", "",
+          "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node"},
+    Cause{"NET/IB: No device found", "",
+          "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node"},
+    Cause{"Failed to initialize NET plugin IB", "", no_transport_cause},
+    Cause{"NET/OFI", "No eligible providers",
+          "libfabric has no provider that the OFI plugin can use: install the EFA driver and libfabric"},
+};
+
+constexpr std::array warn_causes = {
+    Cause{"Unable to open device", "",
+          "an RDMA device could not be opened: give the container or the job its /dev/infiniband/uverbs*"},
+    Cause{"Unable to query device", "", "an RDMA device could not be queried: see the kernel's log of the node"},
+    Cause{"no socket interface found", "",
+          "no network interface fits NCCL_SOCKET_IFNAME: name one that is up with an address, or unset it"},
+    Cause{"No IP interface found", "",
+          "no network interface fits NCCL_SOCKET_IFNAME: name one that is up with an address, or unset it"},
+    Cause{"Error: network ", " not found", no_network},
+    Cause{"Failed to initialize any NET plugin", "", no_network},
+    Cause{"wrong type ",
+          " != ", "some nodes chose RDMA and others sockets: see which differ in devices, libraries or variables"},
+    Cause{"ibv_reg_", "Cannot allocate memory", memlock},
+    Cause{"ibv_create_", "Cannot allocate memory", memlock},
+    Cause{"ibv_reg_", "failed with error",
+          "the GPU's memory could not be registered with the HCA: check nvidia_peermem or DMA-BUF, or set "
+          "NCCL_NET_GDR_LEVEL=LOC"},
+    Cause{"ibv_query_gid failed", "",
+          "NCCL_IB_GID_INDEX is beyond the GID table of a port: unset it; rdma-nccl gids shows the table"},
+    Cause{"ncclIbRoceGetVersionNum", "",
+          "the RoCE version of a GID could not be read (container with its own network?): set NCCL_IB_GID_INDEX"},
+    Cause{"Attempted to connect incompatible devices", "", unlike_links},
+    Cause{"device is incompatible", "", unlike_links},
+    Cause{"Duplicate GPU detected", "", "two ranks use the same GPU: give each its own (CUDA_VISIBLE_DEVICES)"},
+    Cause{"Mismatched NCCL version", "", "ranks have different versions of NCCL: install one on all nodes"},
+    Cause{"shared memory", "No space left on device",
+          "/dev/shm is full or too small: give the ranks' container more (--shm-size)"},
+    Cause{"Error while creating shared memory segment", "",
+          "/dev/shm is full or too small: give the ranks' container more (--shm-size)"},
+    Cause{"onnect", "Connection refused",
+          "ranks could not connect over TCP (Connection refused): a rank died early, or a firewall is between"},
+    Cause{"onnect", "No route to host",
+          "ranks could not connect over TCP (No route to host): NCCL_SOCKET_IFNAME names a network that the nodes do "
+          "not share, or a firewall is between"},
+    Cause{"onnect", "timed out",
+          "ranks could not connect over TCP (timed out): NCCL_SOCKET_IFNAME names a network that the nodes do not "
+          "share, or a firewall is between"},
+};
+
+struct Numbered {
+    int number;
+    std::string_view words; ///< the text of the number in the message
+    std::string_view text;
+};
+
+// The errno of ibv_modify_qp(3), which resolves the peer's address.
+constexpr std::array modify_causes = {
+    Numbered{ETIMEDOUT, "Connection timed out",
+             "a queue pair could not reach its peer's GID (Connection timed out): wrong GID or VLAN, or no route "
+             "between the nodes' RoCE networks"},
+    Numbered{ENODEV, "No such device",
+             "a queue pair got a GID without a network interface (No such device): NCCL_IB_GID_INDEX is wrong, or the "
+             "interface is in another network namespace"},
+    Numbered{EINVAL, "Invalid argument",
+             "a queue pair's GID does not fit its peer's (Invalid argument): GIDs of different kinds; rdma-nccl gids "
+             "shows those of each node"},
+    Numbered{ENETUNREACH, "Network is unreachable",
+             "a queue pair has no route to its peer's GID (Network is unreachable): wrong GID, or no route between the "
+             "nodes' RoCE networks"},
+    Numbered{EHOSTUNREACH, "No route to host",
+             "a queue pair has no route to its peer's GID (No route to host): wrong GID, or no route between the "
+             "nodes' RoCE networks"},
+    Numbered{ENOMEM, "Cannot allocate memory", memlock},
+};
+constexpr std::string_view modify_other = "a queue pair could not be connected: see the message of ibv_modify_qp";
+
+// Values of enum ibv_wc_status from <infiniband/verbs.h>.
+constexpr std::array completion_causes = {
+    Numbered{4, "IBV_WC_LOC_PROT_ERR",
+             "memory was not registered as it was used (completion status 4): GPUDirect of driver and HCA may not fit; "
+             "try NCCL_NET_GDR_LEVEL=LOC"},
+    Numbered{10, "IBV_WC_REM_ACCESS_ERR",
+             "a peer's memory could not be accessed (completion status 10): GPUDirect of driver and HCA may not fit; "
+             "try NCCL_NET_GDR_LEVEL=LOC"},
+    Numbered{12, "IBV_WC_RETRY_EXC_ERR",
+             "a peer did not answer (completion status 12): it died, or wrong GID or VLAN, a link that went down, MTU, "
+             "lost packets (PFC, ECN), UDP 4791 blocked"},
+    Numbered{13, "IBV_WC_RNR_RETRY_EXC_ERR",
+             "a peer was not ready to receive (completion status 13): it hangs or died, or NCCL's versions differ"},
+};
+// Only a consequence of another error: the status of all other work on a queue pair that failed.
+constexpr Numbered flushed = {5, "IBV_WC_WR_FLUSH_ERR", ""};
+constexpr std::string_view completion_other = "a transfer over RDMA failed: see NCCL's message \"Got completion\"";
+
+constexpr std::array event_causes = {
+    Cause{"port error", "", "a port of an HCA went down while the ranks ran: check its cable and its switch"},
+    Cause{"GID table change", "", "a GID table changed while the ranks ran: an interface lost or got an address"},
+    Cause{"fatal", "", "an HCA reported a fatal error while the ranks ran: see the kernel's log of the node"},
+};
+
+std::string_view find_cause(std::span<const Cause> causes, std::string_view text) {
+    const auto found = std::find_if(causes.begin(), causes.end(), [&](const Cause& cause) {
+        const auto at = text.find(cause.words);
+        return at != std::string_view::npos && text.find(cause.more, at + cause.words.size()) != std::string_view::npos;
+    });
+    return found == causes.end() ? std::string_view() : found->text;
+}
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/// Returns the number directly after `words`: 12 in "status=12" for "status=".
+std::optional<int> number_behind(std::string_view text, std::string_view words) {
+    const auto at = text.find(words);
+    if (at == std::string_view::npos) {
+        return std::nullopt;
+    }
+    text.remove_prefix(at + words.size());
+    const auto end = std::find_if_not(text.begin(), text.end(), is_digit);
+    return parse_number<int>(text.substr(0, static_cast<std::size_t>(end - text.begin())));
+}
+
+template<std::size_t N>
+std::string_view find_numbered(const std::array<Numbered, N>& causes, std::optional<int> number, std::string_view text,
+                               std::string_view other) {
+    const auto found = std::find_if(causes.begin(), causes.end(), [&](const Numbered& cause) {
+        return number ? cause.number == *number : text.find(cause.words) != std::string_view::npos;
+    });
+    return found == causes.end() ? other : found->text;
+}
+
+/// Parses "Call to ibv_modify_qp failed with 110 Connection timed out, on dev ..." (2.24 and newer) and "... failed
+/// with error Connection timed out errno 110" (older).
+std::string_view modify_cause(std::string_view text) {
+    auto number = number_behind(text, "ibv_modify_qp failed with ");
+    number = number ? number : number_behind(text, " errno ");
+    return find_numbered(modify_causes, number, text, modify_other);
+}
+
+/// Parses "NET/IB : Got completion from peer 10.0.0.2<4711> with error 12, opcode 0, ..." (up to 2.17), "... with
+/// status=12 opcode=..." (from 2.18) and "... status=IBV_WC_RETRY_EXC_ERR(12) ..." (from 2.28.9).
+std::string_view completion_cause(std::string_view text) {
+    auto number = number_behind(text, "status=");
+    number = number ? number : number_behind(text, "with error ");
+    if (number ? *number == flushed.number : text.find(flushed.words) != std::string_view::npos) {
+        return {};
+    }
+    return find_numbered(completion_causes, number, text, completion_other);
+}
+
+/// Parses "NCCL_IB_DISABLE set by environment to 1.", which NCCL also prints for a value from a conf file.
+std::string_view variable_cause(std::string_view text) {
+    constexpr std::string_view words = " set by environment to ";
+    const auto at = text.find(words);
+    if (at == std::string_view::npos) {
+        return {};
+    }
+    const auto name = text.substr(0, at);
+    auto value = trim(text.substr(at + words.size()));
+    value.remove_suffix(value.ends_with('.') ? 1 : 0);
+    if (name == "NCCL_IB_DISABLE" && parse_number<int>(value).value_or(0) != 0) {
+        return "NCCL_IB_DISABLE is set (in the environment or in a conf file of NCCL): unset it";
+    }
+    constexpr std::string_view socket = "socket";
+    const bool is_socket = std::equal(value.begin(), value.end(), socket.begin(), socket.end(),
+                                      [](char c, char small) { return (c | 0x20) == small; });
+    if (name == "NCCL_NET" && is_socket) {
+        return "NCCL_NET=Socket is set (in the environment or in a conf file of NCCL): unset it";
+    }
+    return {};
+}
+
+} // namespace
+
+std::string_view nccl_cause(std::string_view text, bool warning) {
+    if (text.find("ibv_modify_qp failed with ") != std::string_view::npos) {
+        return modify_cause(text);
+    }
+    if (text.find("Got completion ") != std::string_view::npos) {
+        return completion_cause(text);
+    }
+    if (const auto at = text.find(" async "); at != std::string_view::npos && text.find(" Got ") < at) {
+        return find_cause(event_causes, text.substr(at));
+    }
+    if (text.starts_with("NCCL_")) {
+        return variable_cause(text);
+    }
+    if (text.starts_with("NET/IB : GPU Direct RDMA Disabled for HCA ")) {
+        return no_peer_memory_cause;
+    }
+    const auto cause = find_cause(info_causes, text);
+    return cause.empty() && warning ? find_cause(warn_causes, text) : cause;
+}
+
+} // namespace rdma_nccl

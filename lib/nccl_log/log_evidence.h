@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// A summary of the logs of the node's ranks.
+struct LogEvidence {
+    unsigned ranks = 0;  ///< processes that logged something of NCCL
+    std::string version; ///< NCCL's version
+    std::vector<std::string> networks;
+    std::uint64_t rdma = 0;     ///< connections over RDMA without GPUDirect
+    std::uint64_t rdma_gdr = 0; ///< connections over RDMA with GPUDirect
+    std::uint64_t sockets = 0;
+    std::uint64_t nvlink = 0; ///< connections between nodes over NVLink
+    std::uint64_t other = 0;  ///< connections over networks that we do not know
+    std::uint64_t local = 0;  ///< connections inside nodes: GPU to GPU, shared memory
+    unsigned nodes = 0;       ///< the most nodes that one communicator spans; 0: not logged (before NCCL 2.20)
+    bool info = false;        ///< a line was logged that only NCCL_DEBUG=INFO prints
+    std::vector<std::string> hcas;
+    std::vector<std::string> causes; ///< causes of failures, the most frequent first
+
+    friend bool operator==(const LogEvidence&, const LogEvidence&) = default;
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parses what NCCL (and RCCL) reports about its network in its log (NCCL_DEBUG=INFO), versions 2.8 to 2.30. Lines
+// change between versions, so the parser is lenient: a line may follow any prefix (torchrun, srun -l, timestamps,
+// colours), be cut, or be interleaved with others. Memory use is bounded for any input.
+#pragma once
+
+#include "lib/nccl_log/log_evidence.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// The transport of a connection ("... via NET/IB/0/GDRDMA").
+enum class NcclTransport {
+    Rdma,       ///< NET/IB, IBext, UCX, COLLNET/SHARP, or Libfabric on RDMA: between nodes or inside one
+    RdmaGdr,    ///< the same with /GDRDMA: directly from and to GPU memory
+    Socket,     ///< NET/Socket, or Libfabric on its tcp provider
+    OtherNet,   ///< an unknown network, or Libfabric on a provider that the log does not name
+    Nvlink,     ///< P2P/MNNVL: between nodes without a network
+    PeerToPeer, ///< P2P/*: inside a node
+    SharedMemory,
+};
+inline constexpr std::size_t nccl_transports = 7;
+
+/// A sorted set that can be searched without constructing a string.
+using NcclNames = std::set<std::string, std::less<>>;
+
+/// The facts that one process (host, pid) logged.
+struct NcclProcess {
+    std::string host;
+    std::uint32_t pid = 0;
+    std::string version;               ///< "2.28.9"
+    std::optional<std::uint32_t> rank; ///< in its largest communicator
+    std::uint32_t ranks = 0;           ///< number of ranks in that communicator
+    std::uint32_t nodes = 0;           ///< the most nodes of a communicator; 0: not logged (before 2.20)
+    NcclNames networks;                ///< "IB", "Socket", "AWS Libfabric": "Using network ..."
+    NcclNames hcas;                    ///< "mlx5_1:1", as "NET/IB : Using" and the device lines name them
+    NcclNames gids;                    ///< "mlx5_1:1 index 3 10.0.0.1" or "mlx5_1:1 LID 10", from the QP lines
+    std::array<std::uint64_t, nccl_transports> connections{}; ///< [send] and [receive] lines by transport
+    std::map<std::string, std::uint64_t, std::less<>> causes; ///< a problem and its remedy, with the number of messages
+};
+
+struct NcclLog {
+    std::vector<NcclProcess> processes; ///< in the order of first appearance; at most most_processes
+    std::string version;                ///< NCCL's version, if all processes agree
+    std::uint64_t lines = 0;
+    std::uint64_t nccl_lines = 0; ///< NCCL messages
+    std::uint64_t info_lines = 0; ///< the ones among them that need NCCL_DEBUG=INFO
+    bool truncated = false;       ///< a limit was reached: there were more processes, names or causes than are kept
+
+    static constexpr std::size_t most_processes = 65536;
+    static constexpr std::size_t most_names = 1'000'000; ///< networks, HCAs, GIDs and causes together: 250 MB at most
+    static constexpr std::size_t most_names_of_a_process = 512; ///< of each kind
+    static constexpr std::size_t longest_line = 16384;          ///< ignores the rest; NCCL cuts at 1024 or 2048
+
+    /// Returns the sum over all processes.
+    [[nodiscard]] std::array<std::uint64_t, nccl_transports> connections() const;
+};
+
+/// Reads a log in pieces of any size. A line that is torn or mixed with others counts only as far as it is certain.
+class NcclLogReader {
+public:
+    NcclLogReader();
+    ~NcclLogReader();
+    NcclLogReader(NcclLogReader&& other) noexcept;
+    NcclLogReader& operator=(NcclLogReader&& other) noexcept;
+
+    void read(std::string_view bytes);
+    /// Call this between two files: new input then does not continue a last line without a newline.
+    void end_of_file();
+    /// Returns the result. The last line may lack its newline. Do not read more afterwards.
+    NcclLog finish();
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+/// Summarizes a log, of one node's processes or of all.
+LogEvidence summary(const NcclLog& log);
+
+} // namespace rdma_nccl

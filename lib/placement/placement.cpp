@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/placement/placement.h"
+
+#include "lib/base/format.h"
+#include "lib/placement/cpu_partition.h"
+#include "lib/placement/gpu_order.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// With this many cores or more, one is left for NCCL's proxy thread.
+constexpr std::size_t cores_with_room = 4;
+
+GpuNumbers identity(std::size_t count) {
+    GpuNumbers numbers(count);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+}
+
+std::vector<std::vector<unsigned>> costs_of(const PlacementFacts& facts) {
+    std::vector<std::vector<unsigned>> costs;
+    for (const auto& mask : facts.masks) {
+        auto& row = costs.emplace_back();
+        for (const auto& gpu : facts.gpus) {
+            // A GPU at an unknown place is no reason to change the order: count it as far.
+            const Distance distance = std::min(distance_to_cpus(gpu, mask, facts.topology), Distance::Other);
+            row.push_back(static_cast<unsigned>(distance));
+        }
+    }
+    return costs;
+}
+
+/// Returns the order in which each LOCAL_RANK's GPU is the near one; empty if that is no better than the present order.
+GpuNumbers better_order(const PlacementFacts& facts) {
+    if (!facts.may_reorder || !facts.own_gpus.empty() || facts.masks.empty() ||
+        facts.gpus.size() < facts.masks.size()) {
+        return {};
+    }
+    GpuNumbers order = assign_gpus(costs_of(facts));
+    if (count_distance(facts, order) >= count_distance(facts, identity(order.size()))) {
+        return {};
+    }
+    for (std::size_t gpu = 0; gpu < facts.gpus.size(); ++gpu) {
+        if (std::find(order.begin(), order.end(), gpu) == order.end()) {
+            order.push_back(gpu);
+        }
+    }
+    return order;
+}
+
+GpuNumbers gpus_of_rank(const PlacementFacts& facts, const GpuNumbers& order, std::size_t rank) {
+    if (!facts.own_gpus.empty()) {
+        return facts.own_gpus.at(rank);
+    }
+    if (order.empty()) {
+        return {};
+    }
+    return {order[rank % order.size()]};
+}
+
+/// Groups the ranks that have the same CPUs.
+std::map<std::string, std::vector<std::size_t>> groups_of(const std::vector<CpuSet>& masks) {
+    std::map<std::string, std::vector<std::size_t>> groups;
+    for (std::size_t rank = 0; rank < masks.size(); ++rank) {
+        groups[masks[rank].list()].push_back(rank);
+    }
+    return groups;
+}
+
+/// "ranks 0 to 7", "ranks 0, 3"
+std::string ranks_text(const std::vector<std::size_t>& ranks) {
+    if (ranks.size() == 1) {
+        return format_text("rank {}", ranks.front());
+    }
+    if (ranks.back() - ranks.front() + 1 == ranks.size()) {
+        return format_text("ranks {} to {}", ranks.front(), ranks.back());
+    }
+    std::string text = "ranks";
+    for (const auto rank : ranks) {
+        text += format_text("{} {}", rank == ranks.front() ? "" : ",", rank);
+    }
+    return text;
+}
+
+class Planner {
+public:
+    explicit Planner(const PlacementFacts& facts) : facts_(facts) {}
+
+    Placement plan() {
+        placement_.gpu_to_hca = distances_to_hcas(facts_.gpus, facts_.hcas, facts_.topology);
+        placement_.tells_nearness = tells_nearness(placement_.gpu_to_hca);
+        placement_.gpu_order = better_order(facts_);
+        const auto order = placement_.gpu_order.empty() ? identity(facts_.gpus.size()) : placement_.gpu_order;
+        for (std::size_t rank = 0; rank < facts_.masks.size(); ++rank) {
+            RankPlacement placed;
+            placed.gpus = gpus_of_rank(facts_, order, rank);
+            placed.cpus = facts_.masks[rank];
+            placement_.ranks.push_back(std::move(placed));
+        }
+        order_gpus_hcas();
+        for (const auto& [mask, ranks] : groups_of(facts_.masks)) {
+            if (facts_.may_share && ranks.size() > 1) {
+                share(ranks);
+            }
+        }
+        for (auto& rank : placement_.ranks) {
+            finish(rank);
+        }
+        order_other_hcas();
+        note_far_ranks();
+        compare_counts();
+        return std::move(placement_);
+    }
+
+private:
+    [[nodiscard]] const Place* gpu_of(const RankPlacement& rank) const {
+        return rank.gpus.empty() ? nullptr : &facts_.gpus[rank.gpus.front()];
+    }
+
+    void order_gpus_hcas() {
+        DistanceTable table;
+        std::vector<RankPlacement*> with_gpu;
+        for (auto& rank : placement_.ranks) {
+            if (!rank.gpus.empty() && !facts_.hcas.empty()) {
+                table.push_back(placement_.gpu_to_hca[rank.gpus.front()]);
+                with_gpu.push_back(&rank);
+            }
+        }
+        take_orders(table, with_gpu);
+    }
+
+    /// A rank without a GPU takes the HCAs nearest to its CPUs.
+    void order_other_hcas() {
+        DistanceTable table;
+        std::vector<RankPlacement*> without_gpu;
+        for (auto& rank : placement_.ranks) {
+            if (rank.gpus.empty() && !facts_.hcas.empty()) {
+                auto& row = table.emplace_back();
+                for (const auto& hca : facts_.hcas) {
+                    row.push_back(distance_to_cpus(hca, rank.cpus, facts_.topology));
+                }
+                without_gpu.push_back(&rank);
+            }
+        }
+        take_orders(table, without_gpu);
+    }
+
+    static void take_orders(const DistanceTable& table, const std::vector<RankPlacement*>& ranks) {
+        auto orders = order_hcas(table);
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+            ranks[i]->hcas = std::move(orders[i]);
+            ranks[i]->to_hca = table[i][ranks[i]->hcas.front()];
+        }
+    }
+
+    /// Leaves room for `others`, unless that leaves too few CPUs.
+    [[nodiscard]] std::vector<CpuSet> share_beside_others(const CpuSet& common,
+                                                          const std::vector<RankDevices>& devices) const {
+        auto all = devices;
+        for (const auto& other : facts_.others) {
+            all.push_back({other, std::nullopt});
+        }
+        auto shares = share_cpus(facts_.topology, common, all);
+        if (shares.empty()) {
+            return share_cpus(facts_.topology, common, devices);
+        }
+        shares.resize(devices.size());
+        return shares;
+    }
+
+    void share(const std::vector<std::size_t>& group) {
+        std::vector<RankDevices> devices;
+        for (const auto number : group) {
+            const auto& rank = placement_.ranks[number];
+            RankDevices wanted;
+            if (const auto* gpu = gpu_of(rank)) {
+                wanted.gpu = *gpu;
+            }
+            if (!rank.hcas.empty()) {
+                wanted.hca = facts_.hcas[rank.hcas.front()];
+            }
+            devices.push_back(std::move(wanted));
+        }
+        const CpuSet& common = facts_.masks[group.front()];
+        auto shares = share_beside_others(common, devices);
+        for (std::size_t i = 0; i < group.size(); ++i) {
+            auto& rank = placement_.ranks[group[i]];
+            rank.source = shares.empty() ? CpuSource::Scarce : CpuSource::Shared;
+            rank.cpus = shares.empty() ? common : shares[i];
+        }
+        if (shares.empty() && !common.empty()) {
+            placement_.notes.push_back(format_text("{} share {} CPU{} ({})", ranks_text(group), common.size(),
+                                                   common.size() == 1 ? "" : "s", common.list()));
+        }
+    }
+
+    void finish(RankPlacement& rank) {
+        rank.cores = facts_.topology.count_cores(rank.cpus);
+        if (const auto* gpu = gpu_of(rank)) {
+            rank.gpu_to_cpus = distance_to_cpus(*gpu, rank.cpus, facts_.topology);
+        }
+        rank.memory_node = memory_node(rank);
+    }
+
+    /// Returns the NUMA node of the rank's CPUs. If they span several, returns the one of them that is near the rank's
+    /// GPU. Replaces a node without memory by one with memory in the same package.
+    [[nodiscard]] std::optional<unsigned> memory_node(const RankPlacement& rank) const {
+        std::vector<const NumaNode*> nodes;
+        for (const auto& node : facts_.topology.numa_nodes) {
+            if (!node.special && node.cpus.intersects(rank.cpus)) {
+                nodes.push_back(&node);
+            }
+        }
+        if (nodes.size() > 1) {
+            const auto* gpu = gpu_of(rank);
+            std::erase_if(nodes, [gpu](const NumaNode* node) {
+                return gpu == nullptr || gpu->cpus.empty() || !node->cpus.contains(gpu->cpus);
+            });
+        }
+        if (nodes.size() != 1) {
+            return std::nullopt;
+        }
+        if (nodes.front()->memory_mib > 0) {
+            return nodes.front()->number;
+        }
+        for (const auto& node : facts_.topology.numa_nodes) {
+            if (!node.special && node.memory_mib > 0 && node.package == nodes.front()->package) {
+                return node.number;
+            }
+        }
+        return std::nullopt;
+    }
+
+    void note_far_ranks() {
+        std::vector<std::size_t> far;
+        for (std::size_t rank = 0; rank < placement_.ranks.size(); ++rank) {
+            const Distance distance = placement_.ranks[rank].gpu_to_cpus;
+            if (distance == Distance::SamePackage || distance == Distance::Other) {
+                far.push_back(rank);
+            }
+        }
+        if (!far.empty()) {
+            placement_.notes.push_back(format_text("{}: not all of the CPUs are near the GPU", ranks_text(far)));
+        }
+    }
+
+    void compare_counts() {
+        const std::size_t ranks = placement_.ranks.size();
+        const std::size_t gpus = facts_.gpus.size();
+        if (!facts_.own_gpus.empty() || gpus == 0) {
+            return;
+        }
+        if (ranks > gpus) {
+            placement_.warnings.push_back(
+                format_text("{} ranks on {} GPU{}: NCCL before 2.30 refuses two ranks on one GPU; start as many "
+                            "tasks on a node as it has GPUs",
+                            ranks, gpus, gpus == 1 ? "" : "s"));
+        } else if (ranks > 1 && ranks < gpus) {
+            placement_.notes.push_back(format_text("{} ranks drive the first {} of {} GPUs", ranks, ranks, gpus));
+        }
+    }
+
+    const PlacementFacts& facts_;
+    Placement placement_;
+};
+
+} // namespace
+
+std::size_t RankPlacement::threads() const {
+    if (source == CpuSource::Scarce) {
+        return 1;
+    }
+    return std::max<std::size_t>(cores >= cores_with_room ? cores - 1 : cores, 1);
+}
+
+unsigned count_distance(const PlacementFacts& facts, const GpuNumbers& order) {
+    const auto costs = costs_of(facts);
+    unsigned sum = 0;
+    for (std::size_t rank = 0; rank < costs.size() && rank < order.size(); ++rank) {
+        sum += costs[rank][order[rank]];
+    }
+    return sum;
+}
+
+Placement plan_placement(const PlacementFacts& facts) {
+    return Planner(facts).plan();
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places each rank of a node near its GPU and its HCA. A pure function of its input.
+#pragma once
+
+#include "lib/base/cpu_set.h"
+#include "lib/settings/settings.h"
+#include "lib/topology/distance.h"
+#include "lib/topology/topology.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Positions in a list of GPUs.
+using GpuNumbers = std::vector<std::size_t>;
+
+struct PlacementFacts {
+    const Topology& topology;
+    std::vector<Place> gpus; ///< visible to the ranks, in the order of LOCAL_RANK
+    std::vector<Place> hcas; ///< one per used port
+    /// The CPUs that Slurm gave each rank's task. Ranks that one task starts have the same CPUs.
+    std::vector<CpuSet> masks;
+    /// The GPUs of each rank if it sees only those. Empty: all ranks see all GPUs, and rank i uses the i-th.
+    std::vector<GpuNumbers> own_gpus;
+    bool may_reorder = false; ///< nobody chose the order of the GPUs, and it can still change
+    bool may_share = true;    ///< ranks with the same CPUs may each get a part
+    /// GPUs that other jobs may use at the same time: leave room for a rank at each.
+    std::vector<Place> others = {};
+};
+
+/// The source of a rank's CPUs.
+enum class CpuSource {
+    Slurm,  ///< its own CPUs, unchanged
+    Shared, ///< its part of CPUs that it had in common with other ranks
+    Scarce, ///< fewer CPUs than ranks: they stay in common
+};
+
+struct RankPlacement {
+    GpuNumbers gpus; ///< it uses the first one; empty without GPUs
+    CpuSet cpus;
+    CpuSource source = CpuSource::Slurm;
+    std::size_t cores = 0;               ///< physical cores in `cpus`
+    std::optional<unsigned> memory_node; ///< NUMA node to prefer; absent: none
+    Distance gpu_to_cpus = Distance::Unknown;
+    std::vector<std::size_t> hcas;       ///< nearest first
+    Distance to_hca = Distance::Unknown; ///< from its GPU (without one, its CPUs) to the first HCA
+
+    /// Returns one thread per core, less one core for NCCL's proxy thread if there are four or more.
+    [[nodiscard]] std::size_t threads() const;
+};
+
+struct Placement {
+    std::vector<RankPlacement> ranks; ///< by local rank
+    DistanceTable gpu_to_hca;         ///< of all visible GPUs
+    bool tells_nearness = false;      ///< false: every HCA is equally near to every GPU
+    /// The order of the GPUs in which each LOCAL_RANK's GPU is the near one; empty: no change.
+    GpuNumbers gpu_order;
+    std::vector<std::string> warnings;
+    std::vector<std::string> notes;
+};
+
+Placement plan_placement(const PlacementFacts& facts);
+
+/// Returns the sum of the distances from each rank i's CPUs to GPU `order[i]`. A new order must lower it.
+unsigned count_distance(const PlacementFacts& facts, const GpuNumbers& order);
+
+} // namespace rdma_nccl

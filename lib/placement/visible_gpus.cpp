@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/placement/visible_gpus.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <optional>
+#include <string_view>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// More GPUs than any node has, so that a damaged number does not become as many ranks.
+constexpr std::size_t most_gpus = 4096;
+
+/// Returns the number at the start of an entry, as CUDA reads it: "2" and "2abc" give 2; "-1" and "abc" give none.
+std::optional<unsigned> leading_index(std::string_view entry) {
+    const auto digits = entry.substr(0, entry.find_first_not_of("0123456789"));
+    return parse_number<unsigned>(digits);
+}
+
+/// Returns the ID of an entry, if it is of the same kind (index, GPU UUID or MIG UUID) as the list's first entry.
+std::optional<std::string> gpu_id(std::string_view entry, std::string_view kind) {
+    if (!kind.empty()) {
+        return entry.starts_with(kind) ? std::optional(std::string(entry)) : std::nullopt;
+    }
+    const auto index = leading_index(entry);
+    return index ? std::optional(std::to_string(*index)) : std::nullopt;
+}
+
+/// Parses indices or UUIDs (CUDA C++ Programming Guide, "CUDA environment variables"). Only the entries before the
+/// first invalid one count ("-1" is the usual way to say none). If a GPU is named twice, none count, as in PyTorch.
+VisibleGpus parse_device_list(std::string_view name, std::string_view text) {
+    VisibleGpus gpus;
+    gpus.source = format_text("{}=\"{}\"", name, printable(text));
+    std::string_view kind;
+    for (const std::string_view prefix : {"GPU-", "MIG-"}) {
+        if (trim(text).starts_with(prefix)) {
+            kind = prefix;
+        }
+    }
+    for (const auto part : split(text, ',')) {
+        auto id = gpu_id(trim(part), kind);
+        if (!id) {
+            if (!trim(text).empty()) {
+                gpus.note = format_text("entries from \"{}\" on do not count: it names no GPU", printable(part));
+            }
+            return gpus;
+        }
+        if (std::find(gpus.ids.begin(), gpus.ids.end(), *id) != gpus.ids.end()) {
+            gpus.ids.clear();
+            gpus.note = format_text("no entry counts: \"{}\" is named twice", printable(part));
+            return gpus;
+        }
+        if (gpus.ids.size() == most_gpus) {
+            gpus.note = format_text("only the first {} entries count", most_gpus);
+            return gpus;
+        }
+        gpus.ids.push_back(std::move(*id));
+    }
+    return gpus;
+}
+
+VisibleGpus numbered(std::size_t count, std::string source) {
+    VisibleGpus gpus;
+    gpus.source = std::move(source);
+    for (std::size_t i = 0; i < std::min(count, most_gpus); ++i) {
+        gpus.ids.push_back(std::to_string(i));
+    }
+    return gpus;
+}
+
+/// Expands Slurm's index lists, "0,1" or "0-3,6"; nullopt for an empty or malformed text.
+std::optional<std::vector<std::string>> expand_indices(std::string_view text) {
+    std::vector<std::string> ids;
+    for (const auto part : split(text, ',')) {
+        const auto [first_text, last_text] = split_once(trim(part), '-');
+        const auto first = parse_number<unsigned>(first_text);
+        const auto last = last_text ? parse_number<unsigned>(*last_text) : first;
+        if (!first || !last || *last < *first || ids.size() + (*last - *first) >= most_gpus) {
+            return std::nullopt;
+        }
+        for (unsigned i = 0; i <= *last - *first; ++i) {
+            ids.push_back(std::to_string(*first + i));
+        }
+    }
+    return ids;
+}
+
+/// Returns the GPUs that Slurm granted. Skips malformed variables.
+std::optional<VisibleGpus> find_granted(const Environment& environment) {
+    // The step's list comes first: in a step, SLURM_JOB_GPUS may be a copy of the batch host's.
+    for (const std::string_view name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+        const auto text = environment.get(name);
+        if (auto ids = text ? expand_indices(*text) : std::nullopt) {
+            return VisibleGpus{std::move(*ids), format_text("{}=\"{}\"", name, printable(*text)), ""};
+        }
+    }
+    if (const auto text = environment.get("SLURM_GPUS_ON_NODE")) {
+        if (const auto count = parse_number<unsigned>(*text)) {
+            return numbered(*count, format_text("SLURM_GPUS_ON_NODE=\"{}\"", *text));
+        }
+    }
+    return std::nullopt;
+}
+
+using Positions = std::vector<std::size_t>;
+
+/// Returns the GPUs that indices count. On a node with GPUs of both vendors only NVIDIA's count, as NCCL runs on those.
+Positions countable(std::span<const Gpu> gpus) {
+    const bool any_nvidia =
+        std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.vendor == "nvidia"; });
+    Positions positions;
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+        if (!any_nvidia || gpus[i].vendor == "nvidia") {
+            positions.push_back(i);
+        }
+    }
+    return positions;
+}
+
+/// Slurm numbers GPUs by their device files, /dev/nvidiaN; if these are unknown, by PCI address.
+Positions granted_positions(const Positions& all, std::span<const Gpu> gpus, std::span<const unsigned> granted) {
+    Positions positions;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const unsigned number = gpus[all[i]].minor.value_or(static_cast<unsigned>(i));
+        if (std::find(granted.begin(), granted.end(), number) != granted.end()) {
+            positions.push_back(all[i]);
+        }
+    }
+    return positions;
+}
+
+std::optional<std::size_t> find_uuid(std::string_view id, std::span<const Gpu> gpus) {
+    std::optional<std::size_t> found;
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+        if (!gpus[i].uuid.empty() && gpus[i].uuid.starts_with(id)) {
+            if (found) {
+                return std::nullopt; // ambiguous abbreviation
+            }
+            found = i;
+        }
+    }
+    return found;
+}
+
+/// "MIG-GPU-UUID/GI/CI" (drivers before R470) names its GPU; "MIG-UUID" does not.
+std::optional<std::size_t> find_mig(std::string_view id, std::span<const Gpu> gpus, const Positions& all) {
+    id.remove_prefix(std::string_view("MIG-").size());
+    if (id.starts_with("GPU-")) {
+        return find_uuid(id.substr(0, id.find('/')), gpus);
+    }
+    return all.size() == 1 ? std::optional(all.front()) : std::nullopt;
+}
+
+std::optional<unsigned> index_of(std::string_view id) {
+    return parse_number<unsigned>(id);
+}
+
+} // namespace
+
+std::optional<std::vector<unsigned>> granted_gpus(const Environment& environment) {
+    for (const std::string_view name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+        const auto text = environment.get(name);
+        const auto ids = text ? expand_indices(*text) : std::nullopt;
+        if (!ids) {
+            continue;
+        }
+        std::vector<unsigned> numbers;
+        for (const auto& id : *ids) {
+            numbers.push_back(parse_number<unsigned>(id).value_or(0));
+        }
+        return numbers;
+    }
+    return std::nullopt;
+}
+
+VisibleGpus find_visible_gpus(const Environment& environment, const std::function<std::size_t()>& count_node_gpus) {
+    // HIP's list comes before ROCR's: it counts within ROCR's, so it tells how many GPUs a process sees.
+    for (const std::string_view name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
+        if (const auto text = environment.get(name)) {
+            return parse_device_list(name, *text);
+        }
+    }
+    if (auto granted = find_granted(environment)) {
+        return std::move(*granted);
+    }
+    return numbered(count_node_gpus(), "the node's PCI devices");
+}
+
+GpuNumbering find_numbering(const VisibleGpus& visible, const Environment& environment) {
+    const auto granted = granted_gpus(environment);
+    if (!granted || visible.ids.size() > granted->size()) {
+        return GpuNumbering::Global;
+    }
+    const bool all_granted = std::all_of(visible.ids.begin(), visible.ids.end(), [&](const std::string& id) {
+        const auto index = index_of(id);
+        return !index || std::find(granted->begin(), granted->end(), *index) != granted->end();
+    });
+    return all_granted ? GpuNumbering::Global : GpuNumbering::Local;
+}
+
+std::vector<std::optional<std::size_t>> match_gpus(const VisibleGpus& visible, const Environment& environment,
+                                                   GpuNumbering numbering, std::span<const Gpu> gpus) {
+    const Positions all = countable(gpus);
+    const auto granted = granted_gpus(environment);
+    const Positions counted =
+        numbering == GpuNumbering::Local && granted ? granted_positions(all, gpus, *granted) : all;
+    std::vector<std::optional<std::size_t>> matches;
+    for (const auto& id : visible.ids) {
+        if (id.starts_with("GPU-")) {
+            matches.push_back(find_uuid(id, gpus));
+        } else if (id.starts_with("MIG-")) {
+            matches.push_back(find_mig(id, gpus, all));
+        } else {
+            const auto index = index_of(id);
+            matches.push_back(index && *index < counted.size() ? std::optional(counted[*index]) : std::nullopt);
+        }
+    }
+    return matches;
+}
+
+std::vector<std::size_t> openable_gpus(std::span<const Gpu> gpus) {
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+        // Checks without opening the file: opening wakes the GPU, which takes a second.
+        const std::string& file = gpus[i].device_file;
+        if (!file.empty() && ::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) == 0) {
+            positions.push_back(i);
+        }
+    }
+    return positions;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/inspect.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/net/child_value.h"
+#include "lib/placement/visible_gpus.h"
+#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/port_block.h"
+#include "lib/sys/affinity.h"
+#include "lib/sys/node_name.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <iterator>
+#include <pwd.h>
+#include <span>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace rdma_nccl {
+
+template<>
+inline constexpr std::string_view message_name<Resolution> = "resolution";
+
+void fields(auto& f, Is<Resolution> auto& m) {
+    f("name", m.name);
+    f("addresses", m.addresses);
+    f("problem", m.problem);
+}
+
+/// A message that carries NcclConf.
+struct ConfFiles {
+    struct Entry {
+        std::string name;
+        std::string value;
+        std::string file;
+    };
+    std::vector<Entry> entries;
+};
+
+template<>
+inline constexpr std::string_view message_name<ConfFiles> = "conf";
+
+void fields(auto& f, Is<ConfFiles::Entry> auto& m) {
+    constexpr std::size_t longest = 65536;
+    f("name", raw(m.name), longest);
+    f("value", raw(m.value), longest);
+    f("file", raw(m.file), longest);
+}
+
+void fields(auto& f, Is<ConfFiles> auto& m) {
+    constexpr std::size_t most = 10'000;
+    f("entries", m.entries, most);
+}
+
+namespace {
+
+/// Calls `work`. With a `limit` above 0, runs it in a child process and returns nullopt if it does not finish in time.
+template<typename T>
+std::optional<T> call(const std::function<T()>& work, std::chrono::milliseconds limit, std::span<const int> keep = {}) {
+    if (limit.count() == 0) {
+        return work();
+    }
+    return ChildValue<T>::start(work, keep).finish(std::chrono::steady_clock::now() + limit);
+}
+
+/// Returns the user's home directory from passwd, which is where NCCL looks it up. Uses $HOME instead if it is a
+/// directory that the user owns: thousands of nodes then do not ask a name service the same question.
+std::string home_directory(const Environment& environment) {
+    struct stat status {};
+    std::string home = environment.get("HOME").value_or("");
+    if (home.starts_with('/') && ::stat(home.c_str(), &status) == 0 && status.st_uid == ::geteuid()) {
+        return home;
+    }
+    std::array<char, 4096> buffer{};
+    passwd entry{};
+    passwd* found = nullptr;
+    if (::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr ||
+        found->pw_dir == nullptr) {
+        return {};
+    }
+    return found->pw_dir;
+}
+
+void read_conf_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout) {
+    const std::function<ConfFiles()> read = [&] {
+        ConfFiles files;
+        for (const auto& [name, value] : read_nccl_conf(root, facts.environment, home_directory(facts.environment))) {
+            files.entries.push_back({name, value.value, value.file});
+        }
+        return files;
+    };
+    const auto files = call(read, timeout, std::array{root.descriptor()});
+    if (!files) {
+        facts.fabric.problems.push_back(
+            format_text("NCCL's configuration files count as absent: the home directory or the name service did not "
+                        "answer within {} s",
+                        std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
+        return;
+    }
+    for (const auto& entry : files->entries) {
+        facts.nccl_conf.emplace(entry.name, NcclConfValue{entry.value, entry.file});
+    }
+}
+
+} // namespace
+
+unsigned count_allowed_cpus() {
+    return std::max(static_cast<unsigned>(read_affinity().size()), 1U);
+}
+
+void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout, GidTables tables) {
+    read_conf_files(root, facts, timeout);
+    const auto problems = std::exchange(facts.fabric.problems, {});
+    const auto silent = timeout.count() > 0 ? find_silent_hcas(root, timeout) : SilentHcas();
+    facts.fabric =
+        read_fabric(root, silent.value_or(SilentHcas()), users_gid_variable(facts) ? GidTables::Whole : tables);
+    if (!silent) {
+        facts.fabric.problems.push_back("devices are read without time limit: " + silent.error().message);
+    }
+    std::ranges::copy(problems, std::back_inserter(facts.fabric.problems));
+    facts.ephemeral_ports = read_ephemeral_range(root);
+}
+
+void resolve_head(NodeFacts& facts, const Settings& settings, std::chrono::milliseconds timeout) {
+    facts.head_resolution = std::nullopt;
+    const auto name = name_to_resolve(settings, facts.step, facts.head_node);
+    const bool wanted = !facts.head_is_to_be_agreed || !settings.head.is_auto();
+    if (name && wanted && !facts.environment.get_users("MASTER_ADDR")) {
+        const std::function<Resolution()> resolve = [&name] { return resolve_host(*name); };
+        facts.head_resolution =
+            call(resolve, timeout).value_or(Resolution{*name, {}, "the name service does not answer"});
+    }
+}
+
+Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
+                               std::vector<std::string> program, std::chrono::milliseconds timeout,
+                               bool head_is_to_be_agreed, GidTables tables) {
+    const auto root = Root::open(settings.root);
+    if (!root) {
+        return tl::unexpected(root.error());
+    }
+    NodeFacts facts;
+    facts.host_name = own_host_name();
+    facts.environment = environment;
+    facts.step = read_step(environment, std::move(program));
+    facts.head_is_to_be_agreed = head_is_to_be_agreed;
+    facts.head_node = find_head_node(facts.step);
+    facts.program = classify_program(facts.step.program);
+    inspect_files(*root, facts, timeout, settings.gid ? GidTables::Whole : tables);
+    const auto gpus = find_visible_gpus(environment, [&facts] { return facts.fabric.gpus.size(); });
+    facts.visible_gpus = static_cast<unsigned>(gpus.ids.size());
+    facts.visible_gpus_source = gpus.source;
+    facts.visible_gpu_ids = gpus.ids;
+    facts.allowed_cpus = count_allowed_cpus();
+    resolve_head(facts, settings, timeout);
+    return facts;
+}
+
+} // namespace rdma_nccl

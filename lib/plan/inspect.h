@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inspection: reads everything that this node's plan depends on, once, into plain values.
+#pragma once
+
+#include "lib/fabric/fabric.h"
+#include "lib/plan/agreement.h"
+#include "lib/plan/head_address.h"
+#include "lib/plan/variables.h"
+#include "lib/settings/settings.h"
+#include "lib/slurm/layout.h"
+#include "lib/slurm/step.h"
+#include "lib/sys/environment.h"
+#include "lib/sys/limits.h"
+#include "lib/sys/sysroot.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct NodeFacts {
+    std::string host_name;
+    Environment environment; ///< the step's environment, before any change
+    Step step;
+    HeadNode head_node;
+    std::optional<Resolution> head_resolution;
+    Program program;
+    Fabric fabric;
+    NcclConf nccl_conf;
+    std::optional<PortRange> ephemeral_ports;
+    unsigned visible_gpus = 0;
+    std::string visible_gpus_source;          ///< "CUDA_VISIBLE_DEVICES", ...
+    std::vector<std::string> visible_gpu_ids; ///< as the source names them
+    unsigned allowed_cpus = 1;                ///< CPUs of this process's affinity mask
+    Limits limits;                            ///< the tasks' limits; filled in only by slurmstepd, which can read them
+    bool head_is_to_be_agreed = false;        ///< srun offers an exchange: do not resolve an automatic head before it
+    std::optional<PortBlock> held_ports;      ///< ports that this node holds for the step
+    std::optional<Agreement> agreement;       ///< the agreement with the other nodes of the step
+    bool unequal_gpus = false;                ///< there is no agreement, and the nodes have different numbers of GPUs
+};
+
+/// Reads the node below `settings.root`. Fails only if that directory cannot be opened. With `timeout` above 0, skips a
+/// device, home directory or name service that does not respond within it (lib/fabric/unresponsive_hcas.h).
+/// `head_is_to_be_agreed`: the nodes of the step will agree on the head, so it is not resolved here unless the setting
+/// names it. `tables`: use Whole to print the GID tables; plans are the same with both.
+Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
+                               std::vector<std::string> program,
+                               std::chrono::milliseconds timeout = std::chrono::milliseconds(0),
+                               bool head_is_to_be_agreed = false, GidTables tables = GidTables::Expected);
+
+/// Resolves the addresses of facts.head_node if they are needed. With `timeout` above 0, gives up after that time.
+void resolve_head(NodeFacts& facts, const Settings& settings,
+                  std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
+
+/// Reads the part of NodeFacts that comes from files, below an open root.
+void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout,
+                   GidTables tables = GidTables::Whole);
+
+/// Returns the number of CPUs in the calling thread's affinity mask, at least 1.
+unsigned count_allowed_cpus();
+
+} // namespace rdma_nccl

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/nccl_overrides.h"
+
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/text.h"
+#include "lib/nccl/model.h"
+#include "lib/plan/ports_in_use.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view gid_index_variable = "NCCL_IB_GID_INDEX";
+constexpr std::string_view hca_variable = "NCCL_IB_HCA";
+constexpr std::string_view interface_variable = "NCCL_SOCKET_IFNAME";
+
+/// A port and the decision about it.
+struct PortView {
+    const Hca& hca;
+    const Port& port;
+    const PortChoice& choice;
+
+    [[nodiscard]] std::string name() const { return format_text("{} port {}", hca.name, port.number); }
+};
+
+std::vector<PortView> port_views(const Fabric& fabric, const FabricChoice& choice) {
+    std::vector<PortView> views;
+    for (const auto& hca : fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            views.push_back({hca, port, choice.ports.at(views.size())});
+        }
+    }
+    return views;
+}
+
+/// Parses a number as NCCL does (strtoll; src/misc/param.cc): 0 for text without a number, nullopt for empty text.
+std::optional<long> nccl_number(const std::optional<std::string>& text) {
+    if (!text || text->empty()) {
+        return std::nullopt;
+    }
+    const auto word = trim(*text);
+    const auto end = word.find_first_not_of("0123456789", word.starts_with('-') ? 1 : 0);
+    return parse_number<long>(word.substr(0, end)).value_or(0);
+}
+
+/// Returns the user's index, or nullopt if it is not set or is negative: both mean automatic.
+std::optional<unsigned> users_gid_index(const NodeFacts& facts) {
+    const auto number = nccl_number(users_nccl_value(facts, gid_index_variable));
+    return number && *number >= 0 ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
+}
+
+NcclGidEnvironment gid_environment(const NodeFacts& facts, const Settings& settings, const FabricChoice& choice) {
+    NcclGidEnvironment environment{choice.gid_family_is_ipv6, settings.roce, choice.gid_range};
+    if (const auto family = users_nccl_value(facts, "NCCL_IB_ADDR_FAMILY")) {
+        environment.ipv6 = *family == "AF_INET6";
+    }
+    if (const auto version = nccl_number(users_nccl_value(facts, "NCCL_IB_ROCE_VERSION_NUM"))) {
+        environment.roce_version = *version == 1 ? RoceVersion::V1 : RoceVersion::V2;
+    }
+    if (const auto range = users_nccl_value(facts, "NCCL_IB_ADDR_RANGE")) {
+        environment.range = IpPrefix::parse(*range);
+    }
+    return environment;
+}
+
+std::string place_of(const NodeFacts& facts, std::string_view name) {
+    const auto found = facts.nccl_conf.find(name);
+    return facts.environment.get_users(name) || found == facts.nccl_conf.end() ? "set before" : found->second.file;
+}
+
+/// Returns "NCCL_IB_HCA=mlx5 (set before)".
+std::string as_set(const NodeFacts& facts, std::string_view name) {
+    return format_text("{}={} ({})", name, printable(users_nccl_value(facts, name).value_or("")),
+                       place_of(facts, name));
+}
+
+std::string entry_text(const Port& port, unsigned index) {
+    const auto* const found = find_by(port.gids, &Gid::index, index);
+    return found == nullptr ? "an empty entry" : found->value.text();
+}
+
+void judge_gids(const NodeFacts& facts, const std::vector<PortView>& views, AlikeSentences& sentences) {
+    const auto variable = users_gid_variable(facts);
+    if (!variable) {
+        return;
+    }
+    for (const auto& view : views) {
+        const auto& choice = view.choice;
+        if (choice.gid_index && choice.nccl_told && *choice.nccl_told != *choice.gid_index) {
+            sentences.add("gid", view.name(),
+                          format_text("{} stays, and gives {} the GID at index {} ({}) instead of {} ({}): unset it",
+                                      as_set(facts, *variable), view.name(), *choice.nccl_told,
+                                      entry_text(view.port, *choice.nccl_told), *choice.gid_index,
+                                      entry_text(view.port, *choice.gid_index)));
+        }
+    }
+}
+
+void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, AlikeSentences& sentences) {
+    const auto text = users_nccl_value(facts, hca_variable);
+    if (!text || text->empty() || views.empty()) {
+        return;
+    }
+    const NcclNameList list(*text);
+    bool any = false;
+    for (const auto& view : views) {
+        if (!nccl_opens(view.port) || !list.matches(view.hca.name, view.port.number)) {
+            continue;
+        }
+        any = true;
+        if (!view.choice.used()) {
+            sentences.add(rule_name(view.choice.rule), view.name(),
+                          format_text("{} stays, and takes {}, which {}", as_set(facts, hca_variable), view.name(),
+                                      view.choice.reason));
+        }
+    }
+    if (!any) {
+        sentences.add("none", "",
+                      format_text("{} stays, and names no ACTIVE port of this node: NCCL will use sockets; "
+                                  "unset it",
+                                  as_set(facts, hca_variable)));
+    }
+}
+
+void judge_interface(const NodeFacts& facts, AlikeSentences& sentences) {
+    const auto text = users_nccl_value(facts, interface_variable);
+    if (!text || text->size() < 2 || facts.fabric.netdevs.empty()) { // NCCL treats one letter as unset
+        return;
+    }
+    const NcclNameList list(*text);
+    const auto& netdevs = facts.fabric.netdevs;
+    if (std::none_of(netdevs.begin(), netdevs.end(), [&](const Netdev& netdev) {
+            return netdev.up && !netdev.addresses.empty() && list.matches(netdev.name);
+        })) {
+        sentences.add("interface", "",
+                      format_text("{} stays, and names no interface of this node that is up with an address: NCCL will "
+                                  "fail; unset it",
+                                  as_set(facts, interface_variable)));
+    }
+}
+
+void judge_transport(const NodeFacts& facts, AlikeSentences& sentences) {
+    if (nccl_number(users_nccl_value(facts, "NCCL_IB_DISABLE")).value_or(0) != 0) {
+        sentences.add("disable", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_IB_DISABLE")));
+    }
+    auto net = users_nccl_value(facts, "NCCL_NET").value_or("");
+    std::transform(net.begin(), net.end(), net.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+    if (net == "socket") {
+        sentences.add("net", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_NET")));
+    }
+}
+
+/// Parses like atoi(3): returns the number at the front, or 0.
+unsigned leading_number(std::string_view text) {
+    return parse_number<unsigned>(text.substr(0, text.find_first_not_of("0123456789"))).value_or(0);
+}
+
+} // namespace
+
+std::optional<std::string> users_nccl_value(const NodeFacts& facts, std::string_view name) {
+    if (auto value = facts.environment.get_users(name)) {
+        return value;
+    }
+    const auto found = facts.nccl_conf.find(name);
+    return found == facts.nccl_conf.end() ? std::nullopt : std::optional(found->second.value);
+}
+
+std::optional<std::string_view> users_gid_variable(const NodeFacts& facts) {
+    constexpr std::array names = {gid_index_variable, std::string_view("NCCL_IB_ROCE_VERSION_NUM"),
+                                  std::string_view("NCCL_IB_ADDR_FAMILY"), std::string_view("NCCL_IB_ADDR_RANGE")};
+    const auto found =
+        std::find_if(names.begin(), names.end(), [&](std::string_view name) { return users_nccl_value(facts, name); });
+    return found == names.end() ? std::nullopt : std::optional(*found);
+}
+
+void model_told(const NodeFacts& facts, const Settings& settings, FabricChoice& choice) {
+    const auto users_index = users_gid_index(facts);
+    const auto users_hcas = users_nccl_value(facts, hca_variable);
+    // If the user names HCAs, we set no index (lib/plan/nccl_variables.cpp).
+    const auto index = users_index || users_hcas ? users_index : choice.common_gid_index;
+    const auto environment = gid_environment(facts, settings, choice);
+    std::size_t position = 0;
+    for (const auto& hca : facts.fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            auto& told = choice.ports.at(position++).nccl_told;
+            told = told ? index.value_or(nccl_gid_pick(port, environment).index) : told;
+        }
+    }
+}
+
+std::vector<std::string> judge_users_nccl(const NodeFacts& facts, const FabricChoice& choice) {
+    AlikeSentences sentences;
+    const auto views = port_views(facts.fabric, choice);
+    judge_hcas(facts, views, sentences);
+    judge_gids(facts, views, sentences);
+    judge_interface(facts, sentences);
+    if (!choice.used().empty()) {
+        judge_transport(facts, sentences);
+    }
+    return sentences.texts();
+}
+
+NcclNameList::NcclNameList(std::string_view text) {
+    exclude_ = text.starts_with('^');
+    text.remove_prefix(exclude_ ? 1 : 0);
+    exact_ = text.starts_with('=');
+    text.remove_prefix(exact_ ? 1 : 0);
+    for (const auto part : split(text, ',')) {
+        const auto [name, port] = split_once(part, ':');
+        if (!name.empty()) {
+            entries_.push_back({std::string(name), port ? std::optional(leading_number(*port)) : std::nullopt});
+        }
+    }
+}
+
+bool NcclNameList::matches(std::string_view name, std::optional<unsigned> port) const {
+    const bool listed = entries_.empty() || std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+                            const bool same = exact_ ? name == entry.name : name.starts_with(entry.name);
+                            return same && (!port || !entry.port || *port == *entry.port);
+                        });
+    return listed != exclude_;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/nccl_variables.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/nccl/model.h"
+#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/ports_in_use.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// The user's own NCCL_IB_HCA may name other ports than ours, for which our GID index may be wrong.
+bool users_own_hcas(const VariableList& variables) {
+    const auto* hca = find_variable(variables.list(), "NCCL_IB_HCA");
+    return hca != nullptr && hca->action == VariableAction::Keep;
+}
+
+void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings& settings) {
+    const auto used = fabric.used();
+    if (std::none_of(used.begin(), used.end(),
+                     [](const auto* port) { return port->link_layer == LinkLayer::Ethernet; })) {
+        return; // InfiniBand has no GID index to choose
+    }
+    if (variables.keep("NCCL_IB_GID_INDEX")) {
+        return; // the user's index applies to all ports
+    }
+    if (fabric.common_gid_index && !users_own_hcas(variables)) {
+        const std::string index = format_text("{}", *fabric.common_gid_index);
+        const std::string_view source = settings.gid ? "setting" : "fabric";
+        variables.set("NCCL_IB_GID_INDEX", index, source, "the same on all used ports");
+        variables.set("NVSHMEM_IB_GID_INDEX", index, source, "the same on all used ports");
+    } else {
+        variables.leave("NCCL_IB_GID_INDEX", "fabric",
+                        users_own_hcas(variables) ? "NCCL_IB_HCA is not ours: its ports may have other indices"
+                                                  : "the ports differ in their index");
+        variables.set("NCCL_IB_ROCE_VERSION_NUM", format_text("{}", static_cast<int>(settings.roce)), "setting",
+                      "NCCL 2.21 and newer choose the index of each port by it");
+        if (!fabric.gid_family_is_ipv6) {
+            variables.set("NCCL_IB_ADDR_FAMILY", "AF_INET", "fabric", "family of the chosen GIDs");
+        }
+        if (fabric.gid_range) {
+            variables.set("NCCL_IB_ADDR_RANGE", fabric.gid_range->text(), settings.prefix ? "setting" : "fabric",
+                          settings.prefix ? "prefix setting" : "the network of the chosen GIDs");
+        }
+    }
+    if (fabric.gid_family_is_ipv6) {
+        variables.set("NCCL_IB_ADDR_FAMILY", "AF_INET6", "fabric", "family of the chosen GIDs");
+    }
+}
+
+bool nccl_opens_any(const NodeFacts& facts) {
+    const auto& hcas = facts.fabric.hcas;
+    return std::any_of(hcas.begin(), hcas.end(),
+                       [](const Hca& hca) { return std::any_of(hca.ports.begin(), hca.ports.end(), nccl_opens); });
+}
+
+void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricChoice& fabric, const Settings& settings) {
+    const auto used = fabric.used();
+    const std::string_view source = settings.hca.is_auto() ? "fabric" : "setting";
+    if (used.empty()) {
+        if (nccl_opens_any(facts)) {
+            variables.set("NCCL_IB_HCA", "^", source, "none: NCCL would try ports that cannot be used, and fail");
+        }
+        return;
+    }
+    variables.set("NCCL_IB_HCA", fabric.nccl_ib_hca(), source,
+                  format_text("{} of {} ports", used.size(), fabric.ports.size()));
+    add_gid(variables, fabric, settings);
+    if (users_own_hcas(variables)) {
+        return; // NCCL will not use our ports, and nothing may contradict the user's
+    }
+    variables.set("UCX_NET_DEVICES", joined(fabric.used_names(), ","), source, "the same ports");
+    variables.set("NVSHMEM_HCA_LIST", joined(fabric.used_names(), ","), source, "the same ports");
+}
+
+/// NCCL silently falls back to sockets unless told not to. The user's own values are at least shown.
+void add_strict(VariableList& variables, const Plan& plan, const Settings& settings) {
+    if (settings.strict && !plan.fabric.used().empty()) {
+        variables.set("NCCL_IB_DISABLE", "0", "setting", "strict");
+        variables.set("NCCL_NET", "IB", "setting", "strict");
+    } else {
+        (void)variables.keep("NCCL_IB_DISABLE");
+        (void)variables.keep("NCCL_NET");
+    }
+    (void)variables.keep("NCCL_NET_PLUGIN");
+}
+
+/// Returns true for an interface of hardware, or on top of hardware (bond, VLAN), with an address that other nodes can
+/// reach. Excludes a container's bridge, a tunnel, and the link to a baseboard management controller.
+bool leads_somewhere(const Fabric& fabric, const std::string& name) {
+    const Netdev* const netdev = fabric.find_netdev(name);
+    return netdev != nullptr && !netdev->usb && (!netdev->pci_path.empty() || !netdev->lowers.empty()) &&
+           std::any_of(netdev->addresses.begin(), netdev->addresses.end(),
+                       [](const InterfaceAddress& entry) { return entry.address.is_routable(); });
+}
+
+/// Returns true if NCCL of any version, left alone, meets its peers through this interface and uses no interface for
+/// data that leads nowhere.
+bool nccl_does_right_alone(const NodeFacts& facts, const std::string& interface) {
+    const auto family = users_nccl_value(facts, "NCCL_SOCKET_FAMILY");
+    const bool one_family = family == "AF_INET" || family == "AF_INET6";
+    for (const bool before_2_28 : {false, true}) {
+        const auto names = nccl_interfaces(
+            facts.fabric, {one_family ? std::optional(family == "AF_INET6") : std::nullopt, before_2_28});
+        if (names.empty() || names.front() != interface ||
+            !std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+                return name == interface || leads_somewhere(facts.fabric, name);
+            })) {
+            return false;
+        }
+    }
+    return !users_nccl_value(facts, "NCCL_COMM_ID");
+}
+
+void add_sockets(VariableList& variables, const SocketChoice& sockets, const NodeFacts& facts,
+                 const Settings& settings) {
+    if (sockets.interface.empty()) {
+        return;
+    }
+    const std::string_view source = settings.net.is_auto() ? "fabric" : "setting";
+    if (settings.net.is_auto() && nccl_does_right_alone(facts, sockets.interface)) {
+        variables.leave("NCCL_SOCKET_IFNAME", source,
+                        format_text("NCCL takes {} by itself ({})", sockets.interface, sockets.why));
+    } else {
+        variables.set("NCCL_SOCKET_IFNAME", "=" + sockets.interface, source, sockets.why);
+    }
+    variables.set("GLOO_SOCKET_IFNAME", sockets.interface, source, sockets.why);
+}
+
+/// NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank when the ports they find are not mlx5's: they look for a kind of
+/// GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind of NCCL's own that
+/// needs no mlx5.
+void add_gin(VariableList& variables, const std::vector<PortInUse>& ports) {
+    if (!ports.empty() &&
+        std::ranges::none_of(ports, [](const PortInUse& port) { return port.hca->driver == "mlx5_core"; })) {
+        variables.set("NCCL_GIN_TYPE", "2", "fabric", "NCCL 2.28.7 to 2.28.9 crash without it where no HCA is mlx5");
+    }
+}
+
+/// NCCL 2.20 to 2.23 crash in ncclCommInitRank where one of several ports has no PCI function (Soft-RoCE): to merge the
+/// ports of a card they compare PCI paths, and such a port has a null pointer for one (ncclIbFindMatchingDev).
+void add_merging(VariableList& variables, const std::vector<PortInUse>& ports) {
+    if (ports.size() > 1 && std::ranges::any_of(ports, [](const PortInUse& port) { return port.hca->pci.empty(); })) {
+        variables.set("NCCL_IB_MERGE_NICS", "0", "fabric",
+                      "NCCL 2.20 to 2.23 crash without it where an HCA has no PCI function");
+    }
+}
+
+void add_tuning(VariableList& variables, const Settings& settings) {
+    if (!settings.tuning) {
+        return;
+    }
+    const auto& values = settings.tuning_values;
+    const auto set = [&](std::string_view name, unsigned value) {
+        const auto given = settings.given.find(name);
+        if (given == settings.given.end()) {
+            variables.set(name, format_text("{}", value), "default", "tuning=on");
+        } else {
+            variables.set(name, format_text("{}", value), given->second.place, "the site's value");
+        }
+    };
+    set("NCCL_IB_TIMEOUT", values.ib_timeout);
+    set("NCCL_IB_QPS_PER_CONNECTION", values.qps_per_connection);
+    set("NCCL_SOCKET_NTHREADS", values.socket_nthreads);
+    set("NCCL_NSOCKS_PERTHREAD", values.nsocks_perthread);
+}
+
+} // namespace
+
+void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings) {
+    add_fabric(variables, facts, plan.fabric, settings);
+    const auto ports = ports_in_use(facts, plan.fabric);
+    add_gin(variables, ports);
+    add_merging(variables, ports);
+    add_strict(variables, plan, settings);
+    add_sockets(variables, plan.sockets, facts, settings);
+    add_tuning(variables, settings);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planning: a pure function from facts and settings to decisions, each with its reason.
+#pragma once
+
+#include "lib/plan/agreement.h"
+#include "lib/plan/head_address.h"
+#include "lib/plan/inspect.h"
+#include "lib/plan/port_block.h"
+#include "lib/plan/variables.h"
+#include "lib/select/port_selection.h"
+#include "lib/slurm/layout.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// The decisions that all tasks of a node share.
+struct Plan {
+    bool leave_alone = false; ///< do nothing: the step starts another runtime's daemons
+    std::string leave_alone_why;
+    LayoutChoice layout;
+    HeadNode head_node;
+    HeadAddress head;
+    std::optional<std::string> users_head; ///< MASTER_ADDR as the user set it; takes precedence over `head`
+    PortBlock port;
+    FabricChoice fabric;
+    SocketChoice sockets;
+    std::optional<RankShare> ranks; ///< the ranks that this node starts, as agreed with the other nodes
+    unsigned visible_gpus = 0;
+    std::string visible_gpus_source;
+    std::vector<Variable> variables;
+    std::vector<std::string> warnings; ///< from all parts, in the order of the parts
+    std::vector<std::string> notes;    ///< what could not be read but affects no decision; shown on request
+
+    /// Returns the MASTER_ADDR that the ranks get, or an empty text if there is none.
+    [[nodiscard]] std::string master_address() const;
+};
+
+Plan make_plan(const NodeFacts& facts, const Settings& settings);
+
+/// The facts that a task has about itself from Slurm when it is about to start.
+struct TaskFacts {
+    unsigned rank = 0;        ///< SLURM_PROCID: over the whole step, also of a heterogeneous job
+    unsigned local_rank = 0;  ///< SLURM_LOCALID
+    unsigned node_rank = 0;   ///< SLURM_NODEID
+    unsigned local_tasks = 1; ///< on this node
+    unsigned task_count = 1;  ///< in the step
+    unsigned node_count = 1;
+    unsigned task_cpus = 1;     ///< in the task's affinity mask
+    unsigned node_cpus = 1;     ///< shared by all tasks of this node
+    unsigned cpus_per_task = 0; ///< SLURM_CPUS_PER_TASK, 0 if not requested
+};
+
+/// What Slurm's interface says of a task; its variables win, where they are set: they count over all components of a
+/// heterogeneous step.
+struct TaskIds {
+    unsigned rank = 0;
+    unsigned local_rank = 0;
+    unsigned node_rank = 0;
+    unsigned local_tasks = 1;
+};
+
+/// `environment`: the task's own. `task_cpus`: CPUs in the task's affinity mask. `node_cpus`: CPUs of the node that the
+/// step may use, as far as the caller can tell; SLURM_CPUS_ON_NODE may lower it, and a node may claim more CPUs than
+/// it has.
+TaskFacts task_facts(const Environment& environment, const Step& step, const TaskIds& ids, unsigned task_cpus,
+                     unsigned node_cpus);
+
+struct NodePlacement;
+
+/// Returns the variables that differ between tasks. `placed`: the placement of the node's ranks, in rank layout.
+std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment,
+                                const NodePlacement* placed = nullptr);
+
+} // namespace rdma_nccl

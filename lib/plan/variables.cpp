@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/variables.h"
+
+#include "lib/base/lists.h"
+#include "lib/base/text.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t largest_file = std::size_t{1} << 20;
+
+void read_into(NcclConf& conf, const Root& root, const std::string& file) {
+    if (const auto text = root.read(file, largest_file)) {
+        add_nccl_conf(conf, *text, file);
+    }
+}
+
+} // namespace
+
+bool VariableList::keep(std::string_view name) {
+    if (auto users = environment_.get_users(name)) {
+        list_.push_back({std::string(name), std::move(*users), "user", "set before, kept", VariableAction::Keep});
+        return true;
+    }
+    if (const auto found = conf_.find(name); found != conf_.end()) {
+        list_.push_back(
+            {std::string(name), found->second.value, found->second.file, "set there, kept", VariableAction::Keep});
+        return true;
+    }
+    return false;
+}
+
+void VariableList::set(std::string_view name, std::string value, std::string_view source, std::string why) {
+    if (!keep(name)) {
+        force(name, std::move(value), source, std::move(why));
+    }
+}
+
+void VariableList::force(std::string_view name, std::string value, std::string_view source, std::string why) {
+    list_.push_back({std::string(name), std::move(value), std::string(source), std::move(why), VariableAction::Set});
+}
+
+void VariableList::leave(std::string_view name, std::string_view source, std::string why) {
+    if (keep(name)) {
+        return;
+    }
+    const bool ours = environment_.ours().contains(name);
+    list_.push_back({std::string(name), "", std::string(source), std::move(why),
+                     ours ? VariableAction::Unset : VariableAction::Leave});
+}
+
+bool VariableList::forbid(std::string_view name, std::string why) {
+    if (keep(name)) {
+        return true;
+    }
+    if (environment_.ours().contains(name)) {
+        list_.push_back({std::string(name), "", "outer step", std::move(why), VariableAction::Unset});
+    }
+    return false;
+}
+
+const Variable* find_variable(const std::vector<Variable>& list, std::string_view name) {
+    return find_by(list, &Variable::name, name);
+}
+
+void override_variables(std::vector<Variable>& list, std::vector<Variable> more) {
+    for (auto& variable : more) {
+        if (auto* const same = find_by(list, &Variable::name, variable.name)) {
+            *same = std::move(variable);
+        } else {
+            list.push_back(std::move(variable));
+        }
+    }
+}
+
+std::string marker_value(std::string_view step, const std::vector<Variable>& list) {
+    std::string text = "@" + std::string(step);
+    for (const auto& variable : list) {
+        if (variable.action == VariableAction::Set) {
+            text += "," + marker_entry(variable.name, variable.value);
+        }
+    }
+    return text;
+}
+
+void add_nccl_conf(NcclConf& conf, std::string_view text, const std::string& file) {
+    for (const auto line : split(text, '\n')) {
+        const auto [key, value] = split_once(line, '=');
+        if (value && !key.empty() && key.front() != '#') {
+            conf.emplace(key, NcclConfValue{std::string(*value), file});
+        }
+    }
+}
+
+NcclConf read_nccl_conf(const Root& root, const Environment& environment, const std::string& home) {
+    NcclConf conf;
+    if (const auto named = environment.get("NCCL_CONF_FILE"); named && named->starts_with('/')) {
+        read_into(conf, root, *named);
+    } else if (!named && home.starts_with('/')) {
+        read_into(conf, root, home + "/.nccl.conf");
+    }
+    read_into(conf, root, "/etc/nccl.conf");
+    return conf;
+}
+
+} // namespace rdma_nccl

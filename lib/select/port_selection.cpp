@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/select/port_selection.h"
+
+#include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/text.h"
+#include "lib/select/gid_selection.h"
+#include "lib/select/port_filters.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Returns `hca` as the user wrote it: "hca=mlx5_1:1+mlx5_2".
+std::string hca_setting(const HcaChoice& wanted) {
+    std::string text = wanted.exclude ? "hca=^" : "hca=";
+    for (const auto& item : wanted.items) {
+        text += &item == wanted.items.data() ? "" : "+";
+        text += item.port ? format_text("{}:{}", item.name, *item.port) : item.name;
+    }
+    return text;
+}
+
+bool names_all(const HcaChoice& wanted) {
+    return wanted.is_auto() || wanted.exclude;
+}
+
+bool is_listed(const HcaChoice& wanted, const Candidate& candidate) {
+    return std::any_of(wanted.items.begin(), wanted.items.end(), [&](const HcaChoice::Item& item) {
+        return item.name == candidate.hca->name && item.port.value_or(candidate.port->number) == candidate.port->number;
+    });
+}
+
+Selection start_selection(const Fabric& fabric, const Settings& settings) {
+    Selection selection{fabric, settings, {}};
+    for (const auto& hca : fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            Candidate candidate;
+            candidate.hca = &hca;
+            candidate.port = &port;
+            if (candidate.is_roce()) {
+                candidate.gid = choose_gid(fabric, port, settings);
+            }
+            selection.candidates.push_back(std::move(candidate));
+        }
+    }
+    return selection;
+}
+
+void apply_hca_setting(Selection& selection) {
+    const auto& wanted = selection.settings.hca;
+    for (auto& candidate : selection.candidates) {
+        if (!wanted.is_auto() && is_listed(wanted, candidate) == wanted.exclude) {
+            candidate.left_out = LeftOut{
+                wanted.exclude ? PortRule::Excluded : PortRule::NotNamed,
+                format_text("is {} {}: left out", wanted.exclude ? "excluded by" : "not in", hca_setting(wanted))};
+        }
+    }
+}
+
+void apply_filters(Selection& selection) {
+    for (const auto& filter : fabric_filters()) {
+        if (filter.applies_to_named || names_all(selection.settings.hca)) {
+            filter.apply(selection);
+        }
+    }
+}
+
+void leave_out_lonely(Selection& selection, std::span<const std::string> lonely) {
+    for (auto& candidate : selection.candidates) {
+        const std::string name = port_name(candidate.hca->name, candidate.port->number);
+        if (candidate.remains() && std::find(lonely.begin(), lonely.end(), name) != lonely.end()) {
+            candidate.left_out = LeftOut{PortRule::NoNeighbour, "has an address in a network in which no other node of "
+                                                                "the step has a port: left out; hca= can name it"};
+        }
+    }
+}
+
+std::string names_of(const std::vector<Hca>& hcas) {
+    constexpr std::size_t most_names = 40;
+    std::string text;
+    for (std::size_t i = 0; i < hcas.size() && i < most_names; ++i) {
+        text += (i == 0 ? "" : ", ") + hcas[i].name;
+    }
+    return hcas.size() > most_names ? text + ", ..." : text;
+}
+
+/// Warns of names and ports in the setting that do not exist on this node.
+void warn_of_absent(const Fabric& fabric, const HcaChoice& wanted, std::vector<std::string>& warnings) {
+    for (const auto& item : wanted.items) {
+        const Hca* const hca = fabric.find_hca(item.name);
+        if (hca == nullptr && !fabric.hcas.empty()) {
+            warnings.push_back(format_text("{}: no HCA {} on this node; there are {}", hca_setting(wanted),
+                                           printable(item.name), names_of(fabric.hcas)));
+        } else if (hca != nullptr && item.port &&
+                   std::none_of(hca->ports.begin(), hca->ports.end(),
+                                [&](const Port& port) { return port.number == *item.port; })) {
+            warnings.push_back(format_text("{}: {} has no port {}; it has {} port{}", hca_setting(wanted), item.name,
+                                           *item.port, hca->ports.size(), hca->ports.size() == 1 ? "" : "s"));
+        }
+    }
+}
+
+/// Joins at most four sentences, and the number of the rest.
+std::string join_some(const std::vector<std::string>& texts) {
+    constexpr std::size_t most_texts = 4;
+    std::string joined;
+    for (std::size_t i = 0; i < texts.size() && i < most_texts; ++i) {
+        joined += (i == 0 ? "" : "; ") + texts[i];
+    }
+    return texts.size() > most_texts ? format_text("{}; and {} more", joined, texts.size() - most_texts) : joined;
+}
+
+void add_left_out(const Candidate& candidate, AlikeSentences& sentences) {
+    sentences.add(rule_name(candidate.left_out->rule), candidate.name(),
+                  format_text("{} {}", candidate.name(), candidate.left_out->reason));
+}
+
+void warn_of_nothing(const Selection& selection, std::vector<std::string>& warnings) {
+    if (selection.fabric.hcas.empty()) {
+        return; // Fabric itself reports that there is nothing to choose from
+    }
+    AlikeSentences reasons;
+    for (const auto& candidate : selection.candidates) {
+        add_left_out(candidate, reasons);
+    }
+    const auto is_efa = [](const Candidate& candidate) { return candidate.left_out->rule == PortRule::Efa; };
+    if (!selection.candidates.empty() &&
+        std::all_of(selection.candidates.begin(), selection.candidates.end(), is_efa)) {
+        warnings.emplace_back("the node's RDMA devices are EFA: NCCL reaches them through the aws-ofi-nccl plugin, and "
+                              "uses sockets without it");
+        return;
+    }
+    warnings.push_back(
+        format_text("no RDMA port is usable, NCCL will use sockets: {}",
+                    selection.candidates.empty() ? "the devices have no ports" : join_some(reasons.texts())));
+}
+
+/// True for an ACTIVE port that is beside a GPU, or at least as fast as a used one, but has no usable address: someone
+/// probably forgot to configure it.
+bool lacks_address(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
+    constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
+                                  PortRule::LinkLocal};
+    const auto rate = [&](const Candidate& port) { return link_gbps(selection.fabric, port); };
+    return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
+           !default_route_above(selection.fabric, candidate) && // a management port is not missed
+           (shares_switch_with_gpu(selection.fabric, *candidate.hca) ||
+            std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
+                return other->is_roce() == candidate.is_roce() &&
+                       (same_rate_class(rate(*other), rate(candidate)) || rate(candidate) > rate(*other));
+            }));
+}
+
+/// Returns "0000:53:00" of "0000:53:00.1": the part that all functions of a card share.
+std::string_view card_of(const Hca& hca) {
+    return std::string_view(hca.pci).substr(0, hca.pci.rfind('.'));
+}
+
+/// True for a broken rail: a port beside a GPU that does not work, with no other working port on its card. If another
+/// port of the card works, this one may simply have no cable.
+bool is_broken_rail(const Selection& selection, const Candidate& candidate) {
+    constexpr std::array rules = {PortRule::NotActive, PortRule::NoSubnetManager, PortRule::StateUnreadable,
+                                  PortRule::TooSlowToRead, PortRule::NoDeviceFile};
+    return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
+           shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
+           std::none_of(selection.candidates.begin(), selection.candidates.end(), [&](const Candidate& other) {
+               return card_of(*other.hca) == card_of(*candidate.hca) && other.port->state == "ACTIVE" &&
+                      other.port != candidate.port;
+           });
+}
+
+/// True for a degraded rail: beside a GPU, with a card like that of a used port beside a GPU, but slower. Its link has
+/// come up below its full speed.
+bool is_degraded_rail(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
+    return candidate.left_out->rule == PortRule::Slower && !candidate.hca->board.empty() &&
+           shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
+           std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
+               return other->hca->board == candidate.hca->board &&
+                      shares_switch_with_gpu(selection.fabric, *other->hca);
+           });
+}
+
+/// Warns of ports that the user named but that cannot work, and of ports that are expected to be among the used ones.
+void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) {
+    const bool user_named = !names_all(selection.settings.hca);
+    const auto used = selection.remaining();
+    AlikeSentences sentences;
+    for (const auto& candidate : selection.candidates) {
+        if (!candidate.remains() &&
+            (lacks_address(selection, candidate, used) || is_broken_rail(selection, candidate) ||
+             is_degraded_rail(selection, candidate, used) ||
+             (user_named && is_listed(selection.settings.hca, candidate)))) {
+            add_left_out(candidate, sentences);
+        }
+    }
+    append(warnings, sentences.texts());
+}
+
+void warn_of_used(const Candidate& candidate, const Settings& settings, AlikeSentences& sentences) {
+    if (!candidate.is_roce()) {
+        return;
+    }
+    const auto& gid = *candidate.gid.gid;
+    if (!candidate.gid.doubt.empty()) {
+        sentences.add(
+            "doubt " + candidate.gid.doubt, candidate.name(),
+            format_text("{}: gid={} is used as asked, although: {}", candidate.name(), gid.index, candidate.gid.doubt));
+    } else if (candidate.gid.gid_class == GidClass::LinkLocal) {
+        sentences.add("link-local", candidate.name(),
+                      format_text("{} has {} a link-local address ({}), which reaches one network segment{}",
+                                  candidate.name(),
+                                  settings.family == FamilyChoice::Ipv6 ? "with family=ipv6 only" : "only",
+                                  gid.value.text(), candidate.gid.remedy.empty() ? "" : "; " + candidate.gid.remedy));
+    } else if (settings.prefix && !settings.gid && candidate.gid.gid_class != GidClass::InPrefix) {
+        sentences.add("prefix", candidate.name(),
+                      format_text("{} has no usable address in {} (prefix): {} is used; give a wider prefix",
+                                  candidate.name(), settings.prefix->text(), gid.value.text()));
+    }
+}
+
+void warn_of_mixed_layers(const std::vector<Candidate*>& used, std::vector<std::string>& warnings) {
+    const auto is_roce = [](const Candidate* candidate) { return candidate->is_roce(); };
+    if (std::any_of(used.begin(), used.end(), is_roce) && !std::all_of(used.begin(), used.end(), is_roce)) {
+        warnings.emplace_back("hca= names InfiniBand and RoCE ports: NCCL cannot join them; name one kind");
+    }
+}
+
+std::string used_reason(const Candidate& candidate, const Settings& settings) {
+    const std::string by = settings.hca.is_auto() || settings.hca.exclude ? "" : " as " + hca_setting(settings.hca);
+    const double rate = candidate.port->believable_rate_gbps();
+    const std::string speed = rate > 0 ? format_text("{:g} Gb/s", rate) : "rate unknown";
+    if (!candidate.is_roce()) {
+        return format_text("is used{}: InfiniBand, {}", by, speed);
+    }
+    const auto& gid = *candidate.gid.gid;
+    return format_text("is used{}: RoCE, GID {} ({}), {}", by, gid.index, gid.value.text(), speed);
+}
+
+/// Returns the verdicts on a port's GIDs, now that it is known whether the port itself is used.
+std::vector<GidVerdict> gid_verdicts(const Candidate& candidate) {
+    std::vector<GidVerdict> verdicts = candidate.gid.verdicts;
+    if (!candidate.is_roce()) {
+        for (const auto& gid : candidate.port->gids) {
+            verdicts.push_back(candidate.port->link_layer == LinkLayer::InfiniBand
+                                   ? GidVerdict{gid.index, GidRule::InfiniBand, "only RoCE needs a GID index"}
+                                   : GidVerdict{gid.index, GidRule::PortLeftOut, "the port is left out"});
+        }
+    }
+    if (!candidate.remains()) {
+        for (auto& verdict : verdicts) {
+            if (verdict.used()) {
+                verdict = {verdict.index, GidRule::PortLeftOut, "the port is left out"};
+            }
+        }
+    }
+    return verdicts;
+}
+
+PortChoice port_choice(const Candidate& candidate, const Settings& settings) {
+    PortChoice choice;
+    choice.hca = candidate.hca->name;
+    choice.port = candidate.port->number;
+    choice.link_layer = candidate.port->link_layer;
+    choice.rule = candidate.remains() ? PortRule::Used : candidate.left_out->rule;
+    choice.reason = candidate.remains() ? used_reason(candidate, settings) : candidate.left_out->reason;
+    if (candidate.remains() && candidate.is_roce()) {
+        choice.gid_index = candidate.gid.gid->index;
+    }
+    choice.gids = gid_verdicts(candidate);
+    return choice;
+}
+
+} // namespace
+
+std::string PortChoice::name() const {
+    return port_name(hca, port);
+}
+
+std::vector<const PortChoice*> FabricChoice::used() const {
+    std::vector<const PortChoice*> result;
+    for (const auto& port : ports) {
+        if (port.used()) {
+            result.push_back(&port);
+        }
+    }
+    return result;
+}
+
+std::vector<std::string> FabricChoice::used_names() const {
+    std::vector<std::string> names;
+    for (const auto* port : used()) {
+        names.push_back(port->name());
+    }
+    return names;
+}
+
+std::string FabricChoice::nccl_ib_hca() const {
+    const auto names = used_names();
+    return names.empty() ? "" : "=" + joined(names, ",");
+}
+
+bool FabricChoice::uses(const std::string& hca) const {
+    return std::any_of(ports.begin(), ports.end(),
+                       [&](const PortChoice& port) { return port.hca == hca && port.used(); });
+}
+
+std::string FabricChoice::reason_for(const std::string& hca) const {
+    const PortChoice* first = nullptr;
+    for (const auto& port : ports) {
+        if (port.hca == hca && port.used()) {
+            return port.reason;
+        }
+        if (port.hca == hca && first == nullptr) {
+            first = &port;
+        }
+    }
+    return first == nullptr ? "has no port: left out" : first->reason;
+}
+
+FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> lonely) {
+    Selection selection = start_selection(fabric, settings);
+    apply_hca_setting(selection);
+    apply_filters(selection);
+    if (names_all(settings.hca)) {
+        leave_out_lonely(selection, lonely);
+    }
+
+    FabricChoice choice;
+    for (const auto& candidate : selection.candidates) {
+        choice.ports.push_back(port_choice(candidate, settings));
+    }
+    warn_of_absent(fabric, settings.hca, choice.warnings);
+    const auto used = selection.remaining();
+    if (used.empty()) {
+        warn_of_nothing(selection, choice.warnings);
+        return choice;
+    }
+    warn_of_left_out(selection, choice.warnings);
+    AlikeSentences sentences;
+    for (const Candidate* const candidate : used) {
+        warn_of_used(*candidate, settings, sentences);
+    }
+    append(choice.warnings, sentences.texts());
+    warn_of_mixed_layers(used, choice.warnings);
+    decide_gid_index(used, settings, choice);
+    return choice;
+}
+
+} // namespace rdma_nccl

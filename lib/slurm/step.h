@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The facts that Slurm gives about the job step, as plain values.
+#pragma once
+
+#include "lib/sys/environment.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// The facts that srun found out for all nodes, passed on in one variable of the step's environment. Its name starts
+/// with SLURM so that --export=NONE keeps it (env_array_merge_slurm_spank). It names its step, so that a copy inherited
+/// by a later step is ignored.
+struct StepNote {
+    std::uint32_t job_id = 0;
+    std::uint32_t step_id = 0;
+    std::string head_node;    ///< node name of rank 0, from the step layout; empty: unknown
+    std::string head_address; ///< numeric address of that node as Slurm knows it; empty: unknown
+    std::uint16_t port = 0;   ///< first port of the derived block; 0: none
+    /// Settings from srun's environment as option text; empty if they reach the node by themselves.
+    std::string settings;
+    bool unequal_gpus = false; ///< Slurm gave the nodes different numbers of GPUs; set only with exchange=off
+};
+inline constexpr std::string_view note_variable = "SLURM_RDMA_NCCL_NOTE";
+
+std::string write_note(const StepNote& note);
+/// Returns nullopt if the text is malformed. It is untrusted input.
+std::optional<StepNote> read_note(std::string_view text);
+
+/// This and higher step ids are batch scripts, extern and interactive steps (SLURM_MAX_NORMAL_STEP_ID, slurm.h since
+/// 20.11).
+inline constexpr std::uint32_t first_special_step = 0xfffffff0U;
+
+struct Step {
+    std::uint32_t job_id = 0;
+    std::uint32_t step_id = 0;
+    std::uint32_t leader_job_id = 0; ///< the leader of a heterogeneous job, else job_id
+    bool heterogeneous = false;
+    std::vector<std::string> nodes;       ///< the step's nodes in Slurm's order
+    std::vector<unsigned> tasks_per_node; ///< same order; empty if unknown
+    unsigned node_count = 1;
+    unsigned task_count = 1;
+    std::string distribution;                 ///< SLURM_DISTRIBUTION, e.g. "block", "arbitrary"
+    std::vector<std::string> arbitrary_nodes; ///< SLURM_ARBITRARY_NODELIST: the node of each task
+    std::vector<std::uint16_t> reserved_ports;
+    std::vector<std::string> program; ///< argv of the tasks
+    std::optional<StepNote> note;
+    std::vector<std::string> problems; ///< variables that could not be parsed
+
+    /// Returns "JOB.STEP".
+    [[nodiscard]] std::string name() const;
+    /// Returns the largest number of tasks on any node; 1 if unknown.
+    [[nodiscard]] unsigned most_tasks_per_node() const;
+};
+
+/// Reads SLURM_STEP_*, and the job's variables if a step variable is missing (srun before it runs, salloc shells).
+Step read_step(const Environment& environment, std::vector<std::string> program);
+
+/// The node that runs rank 0, and how we know. `certain` is false if it is only the first node of the list although the
+/// layout may place rank 0 elsewhere (arbitrary distribution, heterogeneous steps: doc/facts/rank-zero.md).
+struct HeadNode {
+    std::string name;
+    std::string why;
+    bool certain = true;
+};
+HeadNode find_head_node(const Step& step);
+
+} // namespace rdma_nccl

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/slurm/step_processes.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Returns the text after `prefix`, or nullopt if `text` does not start with it.
+std::optional<std::string_view> behind(std::string_view text, std::string_view prefix) {
+    if (!text.starts_with(prefix)) {
+        return std::nullopt;
+    }
+    return text.substr(prefix.size());
+}
+
+/// Parses "12"; returns nullopt for 0 and for anything that is not a number.
+std::optional<std::uint32_t> job_number(std::string_view text) {
+    const auto job = parse_number<std::uint32_t>(text);
+    return job && *job > 0 ? job : std::nullopt;
+}
+
+std::optional<StepName> step_of_path(std::string_view path) {
+    const auto parts = split(path, '/');
+    for (auto part = parts.begin(); part != parts.end(); ++part) {
+        const auto word = behind(*part, "job_");
+        const auto job = word ? job_number(*word) : std::nullopt;
+        if (!job) {
+            continue;
+        }
+        const auto next = part + 1;
+        const auto step = next != parts.end() ? behind(*next, "step_") : std::nullopt;
+        return StepName{*job, step ? printable(*step, 24) : std::string()};
+    }
+    return std::nullopt;
+}
+
+/// Returns true for the step with this number and for each component of a heterogeneous one.
+bool is_step(std::string_view step, std::uint32_t number) {
+    return parse_number<std::uint32_t>(split_once(step, '+').key) == number;
+}
+
+std::string words_for(const StepName& step) {
+    return step.step.empty() ? format_text("job {}", step.job) : format_text("job {} step {}", step.job, step.step);
+}
+
+std::string file_of(const Root& root, pid_t pid, std::string_view name) {
+    return root.read(format_text("/proc/{}/{}", pid, name), 4096).value_or("");
+}
+
+std::string title_of(const Root& root, pid_t pid) {
+    const auto words = file_of(root, pid, "cmdline");
+    return words.substr(0, words.find('\0'));
+}
+
+bool is_step_daemon(const Root& root, pid_t pid) {
+    return file_of(root, pid, "comm") == "slurmstepd";
+}
+
+/// Returns the step of the nearest slurmstepd among the ancestors.
+std::optional<StepName> step_of_ancestors(const Root& root, const std::vector<pid_t>& ancestors) {
+    for (const pid_t each : ancestors) {
+        if (is_step_daemon(root, each)) {
+            return step_of_title(title_of(root, each));
+        }
+    }
+    return std::nullopt;
+}
+
+/// Reads each process once.
+template<typename Wanted>
+bool any_step_daemon(const Root& root, const Wanted& wanted) {
+    const auto names = root.list("/proc").value_or(std::vector<std::string>{});
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        const auto pid = parse_number<pid_t>(name);
+        if (!pid || !is_step_daemon(root, *pid)) {
+            return false;
+        }
+        const auto step = step_of_title(title_of(root, *pid));
+        return step && wanted(*step);
+    });
+}
+
+std::optional<pid_t> parent_of(const Root& root, pid_t pid) {
+    const auto stat = root.read(format_text("/proc/{}/stat", pid), 4096).value_or("");
+    const auto behind_name = stat.rfind(')'); // the name may contain any character
+    if (behind_name == std::string::npos) {
+        return std::nullopt;
+    }
+    const auto fields = split_words(std::string_view(stat).substr(behind_name + 1));
+    return fields.size() > 1 ? parse_number<pid_t>(fields[1]) : std::nullopt;
+}
+
+} // namespace
+
+std::optional<StepName> step_of_cgroups(std::string_view text) {
+    std::optional<StepName> found;
+    for (const auto line : split(text, '\n')) {
+        // "4:devices:/slurm/uid_1000/job_12/step_0": cgroup v1 has one line per controller, not all of them Slurm's.
+        const auto step = step_of_path(line);
+        if (step && (!found || found->step.empty())) {
+            found = step;
+        }
+    }
+    return found;
+}
+
+std::optional<StepName> step_of_title(std::string_view text) {
+    const auto name = behind(text, "slurmstepd: [");
+    const auto end = name ? name->find(']') : std::string_view::npos;
+    if (end == std::string_view::npos) {
+        return std::nullopt;
+    }
+    const auto [key, step] = split_once(name->substr(0, end), '.');
+    const auto job = job_number(key);
+    return job && step ? std::optional(StepName{*job, printable(*step, 24)}) : std::nullopt;
+}
+
+ProcessIdentity StepProcesses::identify(const Root& root, pid_t pid) const {
+    if (pid <= 0) {
+        return {ProcessOwner::System, {}};
+    }
+    const pid_t process = process_of(root, pid).value_or(pid);
+    const std::string name = printable(file_of(root, process, "comm"), 24);
+    const auto ancestors = ancestors_of(root, process);
+    if (name.empty() && ancestors.empty()) {
+        return {ProcessOwner::Gone, {}};
+    }
+    const bool below = std::find(ancestors.begin(), ancestors.end(), ancestor) != ancestors.end();
+    if (ancestor > 0 && (below || process == ancestor)) {
+        return {ProcessOwner::Step, name};
+    }
+    auto step = step_of_cgroups(file_of(root, process, "cgroup"));
+    if (!step) {
+        step = step_of_ancestors(root, ancestors);
+    }
+    if (!step) {
+        return {ProcessOwner::System, name};
+    }
+    if (step->job == job_id && is_step(step->step, step_id)) {
+        return {ProcessOwner::Step, name};
+    }
+    return {ProcessOwner::OtherStep, words_for(*step)};
+}
+
+std::optional<Environment> environment_of_step(const Root& root, std::uint32_t job, std::uint32_t step) {
+    constexpr std::size_t longest = 6 << 20; // what execve(2) takes at most
+    const auto wanted = std::array{format_text("SLURM_JOB_ID={}", job), format_text("SLURM_STEP_ID={}", step)};
+    for (const auto& process : root.list("/proc").value_or(std::vector<std::string>{})) {
+        if (!parse_number<pid_t>(process)) {
+            continue;
+        }
+        std::vector<std::string> entries;
+        for (const auto entry :
+             split(root.read(format_text("/proc/{}/environ", process), longest).value_or(""), '\0')) {
+            if (split_once(entry, '=').key != marker_variable) {
+                entries.emplace_back(entry);
+            }
+        }
+        const auto has = [&entries](const auto& entry) { return std::ranges::find(entries, entry) != entries.end(); };
+        if (std::ranges::all_of(wanted, has) &&
+            std::ranges::any_of(entries, [](const std::string& entry) { return entry.starts_with("SLURM_PROCID="); })) {
+            return Environment(entries);
+        }
+    }
+    return std::nullopt;
+}
+
+bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step) {
+    return any_step_daemon(root, [&](const StepName& name) { return name.job == job && is_step(name.step, step); });
+}
+
+bool other_jobs_on_node(const Root& root, std::uint32_t own_job) {
+    return any_step_daemon(root, [own_job](const StepName& name) { return name.job != own_job; });
+}
+
+std::vector<pid_t> ancestors_of(const Root& root, pid_t pid) {
+    std::vector<pid_t> found;
+    // Processes that end during the loop could leave a cycle of reused numbers.
+    for (auto parent = parent_of(root, pid);
+         parent && *parent > 0 && std::find(found.begin(), found.end(), *parent) == found.end();
+         parent = parent_of(root, *parent)) {
+        found.push_back(*parent);
+    }
+    return found;
+}
+
+std::optional<pid_t> process_of(const Root& root, pid_t thread) {
+    // The command's name comes first in this file, with its newlines escaped (proc(5)).
+    const auto status = root.read(format_text("/proc/{}/status", thread), 4096).value_or("");
+    for (const auto line : split(status, '\n')) {
+        if (constexpr std::string_view key = "Tgid:"; line.starts_with(key)) {
+            return parse_number<pid_t>(trim(line.substr(key.size())));
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<pid_t> step_daemon_above(const Root& root, pid_t pid) {
+    for (const pid_t ancestor : ancestors_of(root, pid)) {
+        if (trim(root.read(format_text("/proc/{}/comm", ancestor), 64).value_or("")) == "slurmstepd") {
+            return ancestor;
+        }
+    }
+    return std::nullopt;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the step that a process belongs to, by its cgroup, its ancestors, and the titles of slurmstepds.
+#pragma once
+
+#include "lib/sys/environment.h"
+#include "lib/sys/sysroot.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// A step as Slurm writes it: job 12 and step "0", "0+1" (a component of a heterogeneous step), "batch" or "extern".
+struct StepName {
+    std::uint32_t job = 0;
+    std::string step; ///< empty: a process of the job that belongs to no step
+
+    friend bool operator==(const StepName&, const StepName&) = default;
+};
+
+/// Parses /proc/PID/cgroup of both cgroup versions: ".../job_12/step_0/..." (Slurm 22.05 to 25.05). Returns the
+/// outermost of several steps: cgroups below a step are made by its own processes.
+std::optional<StepName> step_of_cgroups(std::string_view text);
+
+/// Parses the title of a slurmstepd: "slurmstepd: [12.0]".
+std::optional<StepName> step_of_title(std::string_view text);
+
+enum class ProcessOwner { Step, OtherStep, System, Gone };
+
+struct ProcessIdentity {
+    ProcessOwner owner = ProcessOwner::Gone; ///< Gone: it has ended, or is hidden from this user (hidepid, proc(5))
+    std::string name;                        ///< "job 123 step 0" for OtherStep, else the command's name
+
+    friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
+};
+
+/// A step on this node: the names of its processes' cgroups, and their common ancestor.
+struct StepProcesses {
+    std::uint32_t job_id = 0; ///< 0: no job, only `ancestor` counts
+    std::uint32_t step_id = 0;
+    pid_t ancestor = 0; ///< slurmstepd, or the program of `verify -- CMD`; 0: only cgroups count
+
+    /// `ancestor` and its descendants belong to the step. For others the cgroup decides, or, if Slurm uses none, the
+    /// slurmstepd above them. `pid` may be a thread's. 0, an owner that cannot be seen, is System without a name.
+    [[nodiscard]] ProcessIdentity identify(const Root& root, pid_t pid) const;
+};
+
+/// The environment of one of the step's tasks on the node; nullopt when none can be read: they are another user's, or
+/// have ended. What the plugin set counts as the user's: it is what the step has.
+std::optional<Environment> environment_of_step(const Root& root, std::uint32_t job, std::uint32_t step);
+
+/// Returns true if the step's slurmstepd runs on the node.
+bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step);
+
+/// Returns true if a slurmstepd of another job runs on the node. Reads each process once, and sees none of those hidden
+/// from this user. Other steps of the own job are noticed only by their queue pairs: most are users who look around.
+bool other_jobs_on_node(const Root& root, std::uint32_t own_job);
+
+// The ancestors of a process, from /proc.
+
+/// Returns the parent first, as far as /proc shows them: up to process 1 or to a hidden one (hidepid, proc(5)).
+std::vector<pid_t> ancestors_of(const Root& root, pid_t pid);
+
+/// Returns the process of a thread (for a process, itself); nullopt if it does not exist (any more) or is hidden.
+std::optional<pid_t> process_of(const Root& root, pid_t thread);
+
+/// Returns the slurmstepd under which this process runs, of a step or of a batch script, or nullopt if there is none.
+std::optional<pid_t> step_daemon_above(const Root& root, pid_t pid);
+
+} // namespace rdma_nccl

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/sys/environment.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+
+#include <cstdint>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// FNV-1a, 32 bits. Only detects changes; it need not be hard to forge.
+std::uint32_t value_hash(std::string_view value) {
+    std::uint32_t hash = 2166136261U;
+    for (const char c : value) {
+        hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+    }
+    return hash;
+}
+
+} // namespace
+
+bool is_settings_variable(std::string_view name, std::string_view value) {
+    return name.starts_with("RDMA_NCCL_") && !value.empty() && name != marker_variable && name != ranks_variable &&
+           name != masks_variable && name != token_variable && name != hostfile_variable &&
+           !(name == hosts_variable && value.starts_with('/'));
+}
+
+std::string marker_entry(std::string_view name, std::string_view value) {
+    return format_text("{}:{:08x}", name, value_hash(value));
+}
+
+Environment::Environment(std::span<const std::string> entries) {
+    for (const auto& entry : entries) {
+        const auto [name, value] = split_once(entry, '=');
+        if (value && !name.empty()) {
+            variables_.emplace(name, *value);
+        }
+    }
+    find_ours();
+}
+
+Environment Environment::from(const char* const* entries) {
+    std::vector<std::string> copy;
+    for (; entries != nullptr && *entries != nullptr; ++entries) {
+        copy.emplace_back(*entries);
+    }
+    return Environment(copy);
+}
+
+void Environment::find_ours() {
+    const auto marker = get(marker_variable);
+    if (!marker) {
+        return;
+    }
+    for (const auto entry : split(*marker, ',')) {
+        if (entry.starts_with('@')) {
+            marked_step_ = entry.substr(1);
+            continue;
+        }
+        const std::string name(split_once(entry, ':').key);
+        const auto value = get(name);
+        if (value && marker_entry(name, *value) == entry) {
+            ours_.insert(name);
+        }
+    }
+}
+
+std::optional<std::string> Environment::get(std::string_view name) const {
+    const auto found = variables_.find(name);
+    return found == variables_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Environment::set(std::string name, std::string value) {
+    variables_.insert_or_assign(std::move(name), std::move(value));
+}
+
+std::optional<std::string> Environment::get_users(std::string_view name) const {
+    return ours_.contains(name) ? std::nullopt : get(name);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/sys/sysroot.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <linux/openat2.h>
+#include <memory>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+// O_NONBLOCK: a FIFO in a copied tree must not block us.
+constexpr int read_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+tl::unexpected<Error> fail_errno(std::string_view path) {
+    const int code = errno;
+    return fail(format_text("{}: {}", path, std::strerror(code)), code);
+}
+
+/// The meaning of a read shorter than requested: the end of a sysfs attribute, which comes in one piece (kernel
+/// Documentation/filesystems/sysfs.rst), but nothing for a file of proc.
+enum class ShortRead { IsEnd, SaysNothing };
+
+Result<std::string> read_all(int fd, std::string_view path, std::size_t limit, ShortRead short_read) {
+    std::string text;
+    std::array<char, 4096> buffer; // NOLINT(*-member-init): thousands of small files are read, and it is filled first
+    while (text.size() < limit) {
+        const std::size_t wanted = std::min(buffer.size(), limit - text.size());
+        const ssize_t count = ::read(fd, buffer.data(), wanted);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0) {
+            return fail_errno(path);
+        }
+        const auto size = static_cast<std::size_t>(count);
+        text.append(buffer.data(), size);
+        if (size == 0 || (short_read == ShortRead::IsEnd && size < wanted)) {
+            break;
+        }
+    }
+    text.resize(text.find_last_not_of(" \t\r\n") + 1); // npos + 1 is 0: all blank
+    return text;
+}
+
+bool is_number(const std::string& text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Puts numbers before other names, by value (the kernel writes no leading zeros: the shorter is the smaller).
+void sort_naturally(std::vector<std::string>& names) {
+    const auto others = std::partition(names.begin(), names.end(), is_number);
+    std::sort(names.begin(), others, [](const std::string& a, const std::string& b) {
+        return a.size() != b.size() ? a.size() < b.size() : a < b;
+    });
+    std::sort(others, names.end());
+}
+
+Result<std::vector<std::string>> list_fd(UniqueFd fd) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), ::closedir);
+    if (!stream) {
+        return fail_errno("directory");
+    }
+    (void)fd.release(); // closedir closes it
+    std::vector<std::string> names;
+    while (const dirent* entry = ::readdir(stream.get())) {
+        const std::string_view name = static_cast<const char*>(entry->d_name);
+        if (name != "." && name != "..") {
+            names.emplace_back(name);
+        }
+    }
+    sort_naturally(names);
+    return names;
+}
+
+constexpr unsigned most_links = 40; // the kernel's limit, path_resolution(7)
+
+/// Appends the parts of a path to the stack `ahead`, the first part last.
+void go_through(std::string_view path, std::vector<std::string>& ahead) {
+    std::vector<std::string> parts;
+    for (const std::string_view part : split(path, '/')) {
+        if (!part.empty() && part != ".") {
+            parts.emplace_back(part);
+        }
+    }
+    std::reverse(parts.begin(), parts.end());
+    ahead.insert(ahead.end(), parts.begin(), parts.end());
+}
+
+/// Returns an absolute path in the form for system calls that take the root's descriptor.
+const char* from_root(const std::string& path) {
+    return path == "/" ? "." : path.c_str() + 1;
+}
+
+} // namespace
+
+void Directory::note(std::string_view name) const {
+    if (log_) {
+        log_->insert(format_text("{}/{}", path_, name));
+    }
+}
+
+Result<std::string> Directory::read(std::string_view name, std::size_t limit) const {
+    note(name);
+    const UniqueFd fd(::openat(fd_.get(), std::string(name).c_str(), read_flags | O_NOFOLLOW));
+    if (!fd) {
+        return fail_errno(name);
+    }
+    return read_all(fd.get(), name, limit, ShortRead::IsEnd);
+}
+
+Result<std::string> Directory::read_link(std::string_view name) const {
+    note(name);
+    std::array<char, PATH_MAX> target{};
+    const ssize_t length = ::readlinkat(fd_.get(), std::string(name).c_str(), target.data(), target.size());
+    if (length < 0) {
+        return fail_errno(name);
+    }
+    return std::string(target.data(), static_cast<std::size_t>(length));
+}
+
+Result<std::vector<std::string>> Directory::list() const {
+    UniqueFd again(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!again) {
+        return fail_errno(".");
+    }
+    return list_fd(std::move(again));
+}
+
+Result<Root> Root::open(const std::string& path, std::shared_ptr<AccessLog> log) {
+    const std::unique_ptr<char, decltype(&std::free)> absolute(::realpath(path.c_str(), nullptr), std::free);
+    UniqueFd fd(absolute ? ::open(absolute.get(), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
+    if (!fd) {
+        const int code = errno;
+        return fail(format_text("root directory {}: {}; name a directory that holds sys/ and proc/", printable(path),
+                                std::strerror(code)),
+                    code);
+    }
+    return Root(absolute.get(), std::move(fd), std::move(log));
+}
+
+Result<UniqueFd> Root::open_below(std::string_view path, int flags) const {
+    const std::string name(path);
+    note(path);
+    if (!is_live()) {
+        open_how how{};
+        how.flags = static_cast<decltype(how.flags)>(flags);
+        how.resolve = RESOLVE_IN_ROOT;
+        UniqueFd fd;
+        int tries = 1000; // EAGAIN: something was renamed or mounted anywhere while a ".." was followed (openat2(2))
+        do {
+            fd.reset(static_cast<int>(::syscall(SYS_openat2, fd_.get(), name.c_str(), &how, sizeof how)));
+        } while (!fd && errno == EAGAIN && --tries > 0);
+        if (fd) {
+            return fd;
+        }
+        if (errno != ENOSYS && errno != EPERM) { // before Linux 5.6, or blocked by an older seccomp filter
+            return fail_errno(path);
+        }
+    }
+    UniqueFd fd(::open((path_ == "/" ? name : path_ + name).c_str(), flags));
+    if (!fd) {
+        return fail_errno(path);
+    }
+    return fd;
+}
+
+Result<std::string> Root::read(std::string_view path, std::size_t limit) const {
+    const auto fd = open_below(path, read_flags);
+    if (!fd) {
+        return tl::unexpected(fd.error());
+    }
+    return read_all(fd->get(), path, limit, path.starts_with("/sys/") ? ShortRead::IsEnd : ShortRead::SaysNothing);
+}
+
+Result<Directory> Root::directory(std::string_view path) const {
+    auto fd = open_below(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!fd) {
+        return tl::unexpected(fd.error());
+    }
+    return log_ ? Directory(std::move(*fd), std::string(path), log_) : Directory(std::move(*fd));
+}
+
+Result<std::vector<std::string>> Root::list(std::string_view path) const {
+    auto fd = open_below(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!fd) {
+        return tl::unexpected(fd.error());
+    }
+    return list_fd(std::move(*fd));
+}
+
+bool Root::exists(std::string_view path) const {
+    return open_below(path, O_PATH | O_CLOEXEC).has_value();
+}
+
+bool Root::may_read_and_write(std::string_view path) const {
+    const auto real = resolve(path);
+    return real && ::faccessat(fd_.get(), from_root(*real), R_OK | W_OK, AT_EACCESS) == 0;
+}
+
+// Resolves link by link rather than with /proc/self/fd: there may be no /proc where a copied tree is inspected (a
+// chroot, a container being built).
+Result<std::string> Root::resolve(std::string_view path) const {
+    note(path);
+    std::string real; // "/sys/devices"
+    std::vector<std::string> ahead;
+    go_through(path, ahead);
+    std::array<char, PATH_MAX> target{};
+    for (unsigned links = 0; !ahead.empty();) {
+        const std::string part = std::move(ahead.back());
+        ahead.pop_back();
+        if (part == "..") {
+            real.resize(real.empty() ? 0 : real.rfind('/'));
+            continue;
+        }
+        std::string next = real;
+        next += '/';
+        next += part;
+        const ssize_t length = ::readlinkat(fd_.get(), from_root(next), target.data(), target.size());
+        if (length < 0 && errno == EINVAL) { // it exists and is not a link
+            real = std::move(next);
+            continue;
+        }
+        if (length < 0) {
+            return fail_errno(path);
+        }
+        if (++links > most_links) {
+            errno = ELOOP;
+            return fail_errno(path);
+        }
+        const std::string_view text(target.data(), static_cast<std::size_t>(length));
+        if (text.starts_with('/')) {
+            real.clear();
+        }
+        go_through(text, ahead);
+    }
+    return real.empty() ? "/" : real;
+}
+
+} // namespace rdma_nccl

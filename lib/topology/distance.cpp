@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/topology/distance.h"
+
+#include "lib/fabric/pci.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <optional>
+
+namespace rdma_nccl {
+
+namespace {
+
+struct Words {
+    std::string_view word;
+    std::string_view text;
+    std::string_view name;
+};
+
+/// In the order of Distance.
+constexpr std::array<Words, 8> words = {{{"PIX", "the same card", "same-device"},
+                                         {"PIX", "one PCIe switch", "one-switch"},
+                                         {"PXB", "several PCIe switches", "several-switches"},
+                                         {"PHB", "the host bridge", "host-bridge"},
+                                         {"NODE", "the NUMA node", "same-numa"},
+                                         {"PKG", "another NUMA node of the package", "same-package"},
+                                         {"SYS", "another package", "other"},
+                                         {"?", "unknown", "unknown"}}};
+
+const Words& words_of(Distance distance) {
+    return words.at(static_cast<std::size_t>(distance));
+}
+
+Place place(const std::string& pci_path, const CpuSet& local, const std::optional<int>& numa_node,
+            const Topology& topology) {
+    const auto* node = numa_node ? topology.find_numa_node(static_cast<unsigned>(*numa_node)) : nullptr;
+    Place result{pci_path, !local.empty() ? local : node != nullptr ? node->cpus : CpuSet()};
+    const auto plain_nodes = std::count_if(topology.numa_nodes.begin(), topology.numa_nodes.end(),
+                                           [](const NumaNode& candidate) { return !candidate.special; });
+    if (plain_nodes > 1 && !numa_node && result.cpus.contains(topology.cpus())) {
+        result.cpus = CpuSet();
+    }
+    return result;
+}
+
+Distance between_cpus(const CpuSet& near, const CpuSet& cpus, const Topology& topology) {
+    if (near.empty() || cpus.empty()) {
+        return Distance::Unknown;
+    }
+    if (near.contains(cpus)) {
+        return Distance::SameNuma;
+    }
+    return topology.packages_of(near).contains(cpus) ? Distance::SamePackage : Distance::Other;
+}
+
+constexpr std::size_t nobody = static_cast<std::size_t>(-1);
+
+/// Gives each device one of its nearest HCAs, with as few devices per HCA as possible. This is bipartite matching by
+/// augmenting paths; while a device is left without an HCA, the capacity of every HCA grows by one.
+class Sharing {
+public:
+    explicit Sharing(const DistanceTable& distances)
+        : nearest_(distances.size()), users_(distances.empty() ? 0 : distances.front().size()),
+          hca_of_(distances.size(), nobody) {
+        for (std::size_t device = 0; device < distances.size(); ++device) {
+            const auto& row = distances[device];
+            const auto least = *std::min_element(row.begin(), row.end());
+            for (std::size_t hca = 0; hca < row.size(); ++hca) {
+                if (row[hca] == least) {
+                    nearest_[device].push_back(hca);
+                }
+            }
+        }
+    }
+
+    std::vector<std::size_t> share() {
+        for (capacity_ = 1; std::find(hca_of_.begin(), hca_of_.end(), nobody) != hca_of_.end(); ++capacity_) {
+            for (std::size_t device = 0; device < hca_of_.size(); ++device) {
+                std::vector<bool> tried(users_.size());
+                if (hca_of_[device] == nobody) {
+                    (void)find_place(device, tried);
+                }
+            }
+        }
+        return hca_of_;
+    }
+
+private:
+    bool find_place(std::size_t device, std::vector<bool>& tried) {
+        for (const std::size_t hca : nearest_[device]) {
+            if (users_[hca].size() < capacity_) {
+                users_[hca].push_back(device);
+                hca_of_[device] = hca;
+                return true;
+            }
+        }
+        for (const std::size_t hca : nearest_[device]) {
+            if (tried[hca]) {
+                continue;
+            }
+            tried[hca] = true;
+            for (auto& user : users_[hca]) {
+                if (find_place(user, tried)) {
+                    user = device;
+                    hca_of_[device] = hca;
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    std::vector<std::vector<std::size_t>> nearest_;
+    std::vector<std::vector<std::size_t>> users_; ///< the devices at each HCA
+    std::vector<std::size_t> hca_of_;
+    std::size_t capacity_ = 1;
+};
+
+} // namespace
+
+std::string_view distance_word(Distance distance) {
+    return words_of(distance).word;
+}
+
+std::string_view distance_text(Distance distance) {
+    return words_of(distance).text;
+}
+
+std::string_view distance_name(Distance distance) {
+    return words_of(distance).name;
+}
+
+Place place_of(const Gpu& gpu, const Topology& topology) {
+    return place(gpu.pci_path, gpu.local_cpus, gpu.numa_node, topology);
+}
+
+Place place_of(const Hca& hca, const Topology& topology) {
+    return place(hca.pci_path, hca.local_cpus, hca.numa_node, topology);
+}
+
+Distance distance_between(const Place& a, const Place& b, const Topology& topology) {
+    if (const auto switches = switches_between(a.pci_path, b.pci_path)) {
+        return *switches == 0 ? Distance::SameDevice : *switches == 1 ? Distance::OneSwitch : Distance::SeveralSwitches;
+    }
+    if (common_pci_ancestors(a.pci_path, b.pci_path) > 0) {
+        return Distance::HostBridge;
+    }
+    // The result depends on the direction: one of them may be near only a part of the CPUs that the other is near to.
+    return std::min(between_cpus(a.cpus, b.cpus, topology), between_cpus(b.cpus, a.cpus, topology));
+}
+
+Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topology& topology) {
+    return between_cpus(device.cpus, cpus, topology);
+}
+
+DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology) {
+    DistanceTable table;
+    for (const auto& device : devices) {
+        auto& row = table.emplace_back();
+        for (const auto& hca : hcas) {
+            row.push_back(distance_between(device, hca, topology));
+        }
+    }
+    return table;
+}
+
+bool tells_nearness(const DistanceTable& distances) {
+    if (distances.empty() || distances.front().empty()) {
+        return false;
+    }
+    const Distance first = distances.front().front();
+    const bool one_distance = std::all_of(distances.begin(), distances.end(), [first](const auto& row) {
+        return std::all_of(row.begin(), row.end(), [first](Distance distance) { return distance == first; });
+    });
+    const bool several = distances.size() > 1 && distances.front().size() > 1;
+    return !one_distance || (first != Distance::Unknown && !several);
+}
+
+std::vector<std::vector<std::size_t>> order_hcas(const DistanceTable& distances) {
+    if (distances.empty() || distances.front().empty()) {
+        return std::vector<std::vector<std::size_t>>(distances.size());
+    }
+    const auto firsts = Sharing(distances).share();
+    const std::size_t count = distances.front().size();
+    std::vector<std::vector<std::size_t>> orders;
+    for (std::size_t device = 0; device < distances.size(); ++device) {
+        std::vector<std::size_t> order(count);
+        std::iota(order.begin(), order.end(), 0);
+        // After its own HCA, a device takes the equally near ones in rotation, so that neighbours differ in their
+        // second choice too.
+        std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(firsts[device]), order.end());
+        std::stable_sort(order.begin(), order.end(),
+                         [&row = distances[device]](std::size_t a, std::size_t b) { return row[a] < row[b]; });
+        orders.push_back(std::move(order));
+    }
+    return orders;
+}
+
+} // namespace rdma_nccl

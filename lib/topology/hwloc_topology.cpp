@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/topology/hwloc_topology.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/fabric/gpu.h"
+#include "lib/topology/libhwloc.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <span>
+
+namespace rdma_nccl {
+
+#ifndef HAVE_HWLOC
+
+namespace {
+
+tl::unexpected<Error> not_built() {
+    return fail("built without hwloc: install its headers and build again");
+}
+
+} // namespace
+
+Result<Topology> read_topology(const Root& /*root*/) {
+    return not_built();
+}
+
+Result<XmlMachine> read_topology_xml(const std::string& /*path*/) {
+    return not_built();
+}
+
+Result<std::string> export_topology(const Root& /*root*/) {
+    return not_built();
+}
+
+#else
+
+namespace {
+
+// The GPUs and HCAs in an hwloc topology with devices, for machines of which there is only an XML file.
+
+/// Returns the CPUs of the nearest object at or above that has any; devices have none.
+CpuSet near_cpus(const HwlocLibrary& hwloc, hwloc_obj_t object) {
+    while (object != nullptr && object->cpuset == nullptr) {
+        object = object->parent;
+    }
+    CpuSet cpus;
+    if (object == nullptr) {
+        return cpus;
+    }
+    for (int cpu = hwloc.bitmap_next(object->cpuset, -1); cpu >= 0 && static_cast<unsigned>(cpu) < most_cpus;
+         cpu = hwloc.bitmap_next(object->cpuset, cpu)) {
+        cpus.add(static_cast<unsigned>(cpu));
+    }
+    return cpus;
+}
+
+std::string pci_address(const decltype(hwloc_obj_attr_u::pcidev)& pci) {
+    return format_text("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, static_cast<unsigned>(pci.bus),
+                       static_cast<unsigned>(pci.dev), static_cast<unsigned>(pci.func));
+}
+
+/// Returns the path of a PCI device or bridge: "/sys/devices/pci0000:50/0000:50:01.0/0000:53:00.0".
+std::string pci_path(hwloc_obj_t object) {
+    std::string path;
+    for (; object != nullptr; object = object->parent) {
+        if (object->type == HWLOC_OBJ_PCI_DEVICE) {
+            path.insert(0, "/" + pci_address(object->attr->pcidev));
+        } else if (object->type == HWLOC_OBJ_BRIDGE && object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI) {
+            path.insert(0, "/" + pci_address(object->attr->bridge.upstream.pci));
+        } else if (object->type == HWLOC_OBJ_BRIDGE) {
+            const auto& bus = object->attr->bridge.downstream.pci;
+            path.insert(0, format_text("/pci{:04x}:{:02x}", bus.domain, static_cast<unsigned>(bus.secondary_bus)));
+        }
+    }
+    return "/sys/devices" + path;
+}
+
+void add_gpu(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
+    const auto& pci = object->attr->pcidev;
+    const auto vendor = gpu_vendor(format_text("0x{:04x}00", static_cast<unsigned>(pci.class_id)),
+                                   format_text("0x{:04x}", static_cast<unsigned>(pci.vendor_id)));
+    if (!vendor.empty()) {
+        Gpu gpu;
+        gpu.pci = pci_address(pci);
+        gpu.pci_path = pci_path(object);
+        gpu.vendor = vendor;
+        gpu.local_cpus = near_cpus(hwloc, object);
+        fabric.gpus.push_back(std::move(gpu));
+    }
+}
+
+std::span<const hwloc_info_s> infos(hwloc_obj_t object) {
+#if HWLOC_API_VERSION >= 0x00030000
+    return {object->infos.array, object->infos.count};
+#else
+    return {object->infos, object->infos_count};
+#endif
+}
+
+std::optional<std::string> info(hwloc_obj_t object, std::string_view name) {
+    for (const auto& entry : infos(object)) {
+        if (entry.name == name) {
+            return entry.value;
+        }
+    }
+    return std::nullopt;
+}
+
+bool is_open_fabrics(hwloc_obj_t object) {
+#if HWLOC_API_VERSION >= 0x00030000
+    return (object->attr->osdev.types & HWLOC_OBJ_OSDEV_OPENFABRICS) != 0;
+#else
+    return object->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+#endif
+}
+
+/// Reads hwloc's PortNState attributes, which exist where hwloc could read the state: 4 is ACTIVE (IB_PORT_ACTIVE,
+/// rdma/ib_verbs.h).
+std::vector<Port> ports_of(hwloc_obj_t object) {
+    constexpr unsigned most_ports = 64;
+    std::vector<Port> ports;
+    for (unsigned number = 1; number <= most_ports; ++number) {
+        const auto state = info(object, format_text("Port{}State", number));
+        if (!state) {
+            break;
+        }
+        Port port;
+        port.number = number;
+        port.state = *state == "4" ? "ACTIVE" : "DOWN";
+        ports.push_back(std::move(port));
+    }
+    return ports;
+}
+
+void add_hca(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
+    if (object->name == nullptr || !is_open_fabrics(object)) {
+        return;
+    }
+    Hca hca;
+    hca.name = printable(object->name, 64);
+    if (object->parent != nullptr && object->parent->type == HWLOC_OBJ_PCI_DEVICE) {
+        hca.pci = pci_address(object->parent->attr->pcidev);
+        hca.pci_path = pci_path(object->parent);
+    }
+    hca.local_cpus = near_cpus(hwloc, object);
+    hca.node_guid = info(object, "NodeGUID").value_or("");
+    hca.ports = ports_of(object);
+    fabric.hcas.push_back(std::move(hca));
+}
+
+/// Finds GPUs of NVIDIA and AMD by PCI class and vendor, and HCAs by OS devices of type OpenFabrics, with the ports and
+/// states that the file has. Writes PCI paths in the form of /sys/devices/...
+Fabric read_hwloc_devices(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
+    Fabric fabric;
+    const auto each = [&](int depth, auto add) {
+        for (unsigned i = 0; i < hwloc.get_nbobjs_by_depth(topology, depth); ++i) {
+            add(hwloc, hwloc.get_obj_by_depth(topology, depth, i), fabric);
+        }
+    };
+    each(HWLOC_TYPE_DEPTH_PCI_DEVICE, add_gpu);
+    each(HWLOC_TYPE_DEPTH_OS_DEVICE, add_hca);
+    const auto by_name = [](const auto& a, const auto& b) { return a.pci < b.pci; };
+    std::sort(fabric.gpus.begin(), fabric.gpus.end(), by_name);
+    std::sort(fabric.hcas.begin(), fabric.hcas.end(), [](const Hca& a, const Hca& b) {
+        return a.name.size() != b.name.size() ? a.name.size() < b.name.size() : a.name < b.name;
+    });
+    return fabric;
+}
+
+// The topology.
+
+enum class Devices { Leave, Read };
+
+/// Sets HWLOC_FSROOT, the only way to tell hwloc below which directory to read /sys and /proc. Set for copied and
+/// emulated machines only: a process with threads, such as slurmstepd, should not change its environment.
+class RootVariable {
+public:
+    explicit RootVariable(const std::string& path) : set_(path != "/") {
+        if (set_) {
+            ::setenv(name, path.c_str(), 1);
+        }
+    }
+    ~RootVariable() {
+        if (set_) {
+            ::unsetenv(name);
+        }
+    }
+    RootVariable(const RootVariable&) = delete;
+    RootVariable& operator=(const RootVariable&) = delete;
+
+private:
+    static constexpr const char* name = "HWLOC_FSROOT";
+    bool set_;
+};
+
+/// Disables hwloc components that start CUDA, NVML, an X server ..., or that bind this thread to each CPU in turn
+/// (x86).
+void leave_out_expensive(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
+    for (const auto* component : {"cuda", "nvml", "rsmi", "opencl", "levelzero", "gl", "x86"}) {
+        (void)hwloc.topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
+    }
+}
+
+/// Asks for the whole machine: a process's masks tell what it may use, which differs from task to task. CPU kinds and
+/// memory attributes are not needed, and reading them takes time.
+void set_flags(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
+    constexpr unsigned long whole = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
+#if HWLOC_API_VERSION >= 0x00020800
+    constexpr unsigned long lean = HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS;
+    if (hwloc.topology_set_flags(topology, whole | lean) == 0) {
+        return; // otherwise the library is older than the header
+    }
+#endif
+    (void)hwloc.topology_set_flags(topology, whole);
+}
+
+Result<HwlocTopology> load(const HwlocLibrary& hwloc, Devices devices, const std::string& xml) {
+    hwloc_topology_t raw = nullptr;
+    if (hwloc.topology_init(&raw) != 0) {
+        return fail(format_text("hwloc does not start: {}", ::strerror(errno)), errno);
+    }
+    HwlocTopology topology(raw, HwlocDestroy{hwloc.topology_destroy});
+    leave_out_expensive(hwloc, raw);
+    set_flags(hwloc, raw);
+    (void)hwloc.topology_set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+    (void)hwloc.topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+    if (devices == Devices::Read) {
+        (void)hwloc.topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    }
+    if (!xml.empty() && hwloc.topology_set_xml(raw, xml.c_str()) != 0) {
+        return fail(format_text("{}: hwloc cannot read it: {}", xml, ::strerror(errno)), errno);
+    }
+    if (hwloc.topology_load(raw) != 0) {
+        return fail(xml.empty() ? format_text("hwloc cannot read this machine: {}", ::strerror(errno))
+                                : format_text("{}: no topology of hwloc's", xml),
+                    errno);
+    }
+    return topology;
+}
+
+CpuSet to_cpu_set(const HwlocLibrary& hwloc, hwloc_const_bitmap_t bitmap) {
+    CpuSet set;
+    if (bitmap == nullptr) {
+        return set;
+    }
+    for (int cpu = hwloc.bitmap_next(bitmap, -1); cpu >= 0 && static_cast<unsigned>(cpu) < most_cpus;
+         cpu = hwloc.bitmap_next(bitmap, cpu)) {
+        set.add(static_cast<unsigned>(cpu));
+    }
+    return set;
+}
+
+std::vector<hwloc_obj_t> objects(const HwlocLibrary& hwloc, hwloc_topology_t topology, int depth) {
+    std::vector<hwloc_obj_t> list(hwloc.get_nbobjs_by_depth(topology, depth));
+    for (unsigned i = 0; i < list.size(); ++i) {
+        list[i] = hwloc.get_obj_by_depth(topology, depth, i);
+    }
+    return list;
+}
+
+std::vector<hwloc_obj_t> objects(const HwlocLibrary& hwloc, hwloc_topology_t topology, hwloc_obj_type_t type) {
+    const int depth = hwloc.get_type_depth(topology, type);
+    return depth == HWLOC_TYPE_DEPTH_UNKNOWN || depth == HWLOC_TYPE_DEPTH_MULTIPLE ? std::vector<hwloc_obj_t>()
+                                                                                   : objects(hwloc, topology, depth);
+}
+
+/// Returns the nearest object of that type at or above; nullptr when there is none.
+hwloc_obj_t ancestor(hwloc_obj_t object, hwloc_obj_type_t type) {
+    while (object != nullptr && object->type != type) {
+        object = object->parent;
+    }
+    return object;
+}
+
+std::vector<NumaNode> numa_nodes(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
+    std::vector<NumaNode> nodes;
+    for (const auto* object : objects(hwloc, topology, HWLOC_TYPE_DEPTH_NUMANODE)) {
+        NumaNode node;
+        node.number = object->os_index;
+        node.cpus = to_cpu_set(hwloc, object->cpuset);
+        node.memory_mib = object->attr->numanode.local_memory >> 20U;
+        const auto* package = ancestor(object->parent, HWLOC_OBJ_PACKAGE);
+        node.package = package == nullptr ? 0 : package->logical_index;
+        nodes.push_back(std::move(node));
+    }
+    std::sort(nodes.begin(), nodes.end(), [](const NumaNode& a, const NumaNode& b) { return a.number < b.number; });
+    return nodes;
+}
+
+/// Returns the NUMA node with the plain memory near these CPUs. Nodes of device memory or high-bandwidth memory may
+/// list the same CPUs, or all of the machine's. The plain node has the fewest CPUs; in a tie it is the first, as the
+/// kernel numbers it first.
+const NumaNode* plain_node_of(const std::vector<NumaNode>& nodes, const CpuSet& cpus) {
+    const NumaNode* best = nullptr;
+    for (const auto& node : nodes) {
+        if (node.cpus.intersects(cpus) && (best == nullptr || node.cpus.size() < best->cpus.size())) {
+            best = &node;
+        }
+    }
+    return best;
+}
+
+Topology to_topology(const HwlocLibrary& hwloc, hwloc_topology_t raw) {
+    Topology topology;
+    topology.numa_nodes = numa_nodes(hwloc, raw);
+    topology.packages = std::max(static_cast<unsigned>(objects(hwloc, raw, HWLOC_OBJ_PACKAGE).size()), 1U);
+    auto cores = objects(hwloc, raw, HWLOC_OBJ_CORE);
+    if (cores.empty()) {
+        cores = objects(hwloc, raw, HWLOC_OBJ_PU);
+    }
+    for (auto* object : cores) {
+        Core core;
+        core.cpus = to_cpu_set(hwloc, object->cpuset);
+        const auto* package = ancestor(object, HWLOC_OBJ_PACKAGE);
+        core.package = package == nullptr ? 0 : package->logical_index;
+        const auto* l3 = ancestor(object, HWLOC_OBJ_L3CACHE);
+        core.l3 = l3 == nullptr ? core.package : l3->logical_index;
+        if (const auto* node = plain_node_of(topology.numa_nodes, core.cpus)) {
+            core.numa_node = node->number;
+        }
+        topology.cores.push_back(std::move(core));
+    }
+    for (auto& node : topology.numa_nodes) {
+        node.special = std::none_of(topology.cores.begin(), topology.cores.end(),
+                                    [&node](const Core& core) { return core.numa_node == node.number; });
+    }
+    return topology;
+}
+
+std::optional<int> node_of(const Topology& topology, const CpuSet& cpus) {
+    for (const auto& node : topology.numa_nodes) {
+        if (!node.special && node.cpus == cpus) {
+            return static_cast<int>(node.number);
+        }
+    }
+    return std::nullopt;
+}
+
+Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const Root& root, Devices devices) {
+    if (root.path() != "/" && root.exists(topology_file)) {
+        return load(hwloc, devices, root.path() + std::string(topology_file));
+    }
+    if (!root.exists("/sys/devices/system/cpu/cpu0/topology")) { // without it, hwloc prints an error to stderr
+        return fail(format_text("{} has no /sys/devices/system/cpu/cpu0/topology", root.path()));
+    }
+    const RootVariable variable(root.path());
+    return load(hwloc, devices, "");
+}
+
+} // namespace
+
+Result<Topology> read_topology(const Root& root) {
+    const auto hwloc = HwlocLibrary::load();
+    if (!hwloc) {
+        return tl::unexpected(hwloc.error());
+    }
+    return load_below(*hwloc, root, Devices::Leave).map([&hwloc](const HwlocTopology& loaded) {
+        Topology topology = to_topology(*hwloc, loaded.get());
+        topology.source = hwloc->name();
+        return topology;
+    });
+}
+
+Result<XmlMachine> read_topology_xml(const std::string& path) {
+    const auto hwloc = HwlocLibrary::load();
+    if (!hwloc) {
+        return tl::unexpected(hwloc.error());
+    }
+    return load(*hwloc, Devices::Read, path).map([&](const HwlocTopology& loaded) {
+        XmlMachine machine{to_topology(*hwloc, loaded.get()), read_hwloc_devices(*hwloc, loaded.get())};
+        machine.topology.source = path;
+        for (auto& gpu : machine.fabric.gpus) {
+            gpu.numa_node = node_of(machine.topology, gpu.local_cpus);
+        }
+        for (auto& hca : machine.fabric.hcas) {
+            hca.numa_node = node_of(machine.topology, hca.local_cpus);
+        }
+        return machine;
+    });
+}
+
+Result<std::string> export_topology(const Root& root) {
+    const auto hwloc = HwlocLibrary::load();
+    if (!hwloc) {
+        return tl::unexpected(hwloc.error());
+    }
+    const auto loaded = load_below(*hwloc, root, Devices::Read);
+    if (!loaded) {
+        return tl::unexpected(loaded.error());
+    }
+    char* text = nullptr;
+    int length = 0;
+    if (hwloc->topology_export_xmlbuffer(loaded->get(), &text, &length, 0) != 0) {
+        return fail(format_text("hwloc cannot write the topology: {}", ::strerror(errno)), errno);
+    }
+    std::string xml(text); // `length` includes the final NUL
+    hwloc->free_xmlbuffer(loaded->get(), text);
+    return xml;
+}
+
+#endif
+
+} // namespace rdma_nccl

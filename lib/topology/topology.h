@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine's CPUs and memory as plain values, as hwloc reports them but without hwloc's types. PCI devices are in
+// lib/fabric/fabric.h.
+#pragma once
+
+#include "lib/base/cpu_set.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// A physical core. If the machine shows no cores (some containers), each CPU counts as one.
+struct Core {
+    CpuSet cpus;                       ///< its hardware threads
+    unsigned package = 0;              ///< number in the tree, from 0
+    std::optional<unsigned> numa_node; ///< as the kernel numbers it
+    unsigned l3 = 0;                   ///< number of the last-level cache in the tree, from 0
+};
+
+struct NumaNode {
+    unsigned number = 0; ///< as the kernel numbers it
+    CpuSet cpus;         ///< the CPUs that it is near to; for memory of a GPU or CXL perhaps all of the machine
+    std::uint64_t memory_mib = 0;
+    unsigned package = 0; ///< the nearest package; 0 if it belongs to none
+    bool special = false; ///< not a core's own: a device's memory, or high-bandwidth memory; used only on request
+};
+
+struct Topology {
+    std::vector<Core> cores; ///< in the order of the tree: neighbours share caches
+    std::vector<NumaNode> numa_nodes;
+    unsigned packages = 1;
+    std::string source; ///< "hwloc 2.9.0" or a file name
+
+    /// Returns all online CPUs.
+    [[nodiscard]] CpuSet cpus() const;
+    /// Returns nullptr if there is no node of that number.
+    [[nodiscard]] const NumaNode* find_numa_node(unsigned number) const;
+    /// Returns the CPUs of all packages that have one of `cpus`.
+    [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const;
+    /// Returns how many cores have a CPU in the set.
+    [[nodiscard]] std::size_t count_cores(const CpuSet& cpus) const;
+};
+
+} // namespace rdma_nccl

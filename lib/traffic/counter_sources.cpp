@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds each driver's byte counters. Their names come from Linux: drivers/infiniband/core/sysfs.c for counters/, and
+// hw/bnxt_re, hw/efa, hw/mana, hw/irdma, hw/ionic, hw/erdma, sw/rxe for hw_counters.
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/traffic/netdev_counters.h"
+#include "lib/traffic/traffic.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t longest_number = 64;
+
+struct Names {
+    std::string_view tx, rx;
+};
+
+/// The counter files of a driver. The second pair is optional: both its files exist, or neither.
+struct Dialect {
+    ByteSource source;
+    std::array<Names, 2> files;
+};
+
+/// The first dialect whose files exist is used.
+constexpr std::array<Dialect, 5> dialects{{
+    {ByteSource::HwBytes, {{{"tx_bytes", "rx_bytes"}, {}}}},
+    {ByteSource::HwOctets, {{{"ip4OutOctets", "ip4InOctets"}, {"ip6OutOctets", "ip6InOctets"}}}},
+    {ByteSource::HwBytes,
+     {{{"tx_rdma_ucast_bytes", "rx_rdma_ucast_bytes"}, {"tx_rdma_mcast_bytes", "rx_rdma_mcast_bytes"}}}},
+    {ByteSource::HwBytes, {{{"sent_bytes", "rcvd_bytes"}, {}}}},
+    {ByteSource::HwBytes, {{{"hw_tx_bytes_cnt", "hw_rx_bytes_cnt"}, {}}}},
+}};
+
+/// Finds the counters of one port.
+class PortFiles {
+public:
+    PortFiles(const Root& root, const Fabric& fabric, const Hca& hca, const Port& port)
+        : root_(root), fabric_(fabric), hca_(hca),
+          directory_(format_text("/sys/class/infiniband/{}/ports/{}", hca.name, port.number)) {
+        source_.hca = hca.name;
+        source_.port = port.number;
+    }
+
+    PortSource find() {
+        if (!hca_.answers) {
+            source_.why_none = "its driver does not answer";
+        } else if (!take_port_data() && !take_hw_counters()) {
+            source_.why_none = why_none();
+        }
+        return std::move(source_);
+    }
+
+private:
+    [[nodiscard]] Count number(const std::string& path) const {
+        const auto text = root_.read(path, longest_number);
+        return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
+    }
+
+    bool take_if_there(ByteSource source, const std::string& directory, const Names& names) {
+        auto tx = format_text("{}/{}", directory, names.tx);
+        auto rx = format_text("{}/{}", directory, names.rx);
+        if (names.tx.empty() || !number(tx) || !number(rx)) {
+            return false;
+        }
+        source_.source = source;
+        source_.tx.paths.push_back(std::move(tx));
+        source_.rx.paths.push_back(std::move(rx));
+        return true;
+    }
+
+    /// The counters are in words of four bytes, "octets divided by 4" (InfiniBand Architecture, volume 1, 16.1.3.5).
+    bool take_port_data() {
+        const bool old_kernel = take_if_there(ByteSource::PortData, directory_ + "/counters_ext", // before 4.5
+                                              {"port_xmit_data_64", "port_rcv_data_64"});
+        const std::string counters = directory_ + "/counters";
+        if (!old_kernel && !take_if_there(ByteSource::PortData, counters, {"port_xmit_data", "port_rcv_data"})) {
+            return false;
+        }
+        // A device with unicast counters also has 64-bit data counters; for others, a value beyond 32 bits shows it.
+        const bool extended = old_kernel || root_.exists(counters + "/unicast_xmit_packets");
+        for (CounterFiles* files : {&source_.tx, &source_.rx}) {
+            files->unit = 4;
+            files->bits = extended ? 64 : 32;
+            files->saturates = !extended;
+        }
+        source_.settle = lifespan(directory_ + "/hw_counters");
+        return true;
+    }
+
+    bool take_hw_counters() {
+        const std::string of_port = directory_ + "/hw_counters";
+        const std::string of_device = format_text("/sys/class/infiniband/{}/hw_counters", hca_.name);
+        return take_from(of_port) || (hca_.ports.size() == 1 && take_from(of_device));
+    }
+
+    bool take_from(const std::string& directory) {
+        if (!take_known(directory) && !take_similar(directory) && !take_packets(directory)) {
+            return false;
+        }
+        // irdma and EFA query their device about once a second.
+        const bool slow = source_.source == ByteSource::HwOctets || hca_.driver == "efa";
+        source_.settle = std::max(slow ? milliseconds(2000) : milliseconds(0), lifespan(directory));
+        return true;
+    }
+
+    bool take_known(const std::string& directory) {
+        return std::any_of(dialects.begin(), dialects.end(), [&](const Dialect& dialect) {
+            const bool there = take_if_there(dialect.source, directory, dialect.files[0]);
+            if (there) {
+                take_if_there(dialect.source, directory, dialect.files[1]);
+            }
+            return there;
+        });
+    }
+
+    /// For an unknown driver: takes the shortest names for bytes that exist for both directions.
+    bool take_similar(const std::string& directory) {
+        constexpr std::array<std::string_view, 4> endings{"_bytes", "_bytes_cnt", "Octets", "_octets"};
+        constexpr std::array<Names, 6> words{
+            {{"tx", "rx"}, {"Out", "In"}, {"out", "in"}, {"xmit", "rcv"}, {"sent", "rcvd"}, {"sent", "received"}}};
+        auto names = root_.list(directory).value_or(std::vector<std::string>{});
+        std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+        for (const auto& name : names) {
+            const bool is_bytes = std::any_of(endings.begin(), endings.end(),
+                                              [&name](std::string_view ending) { return name.ends_with(ending); });
+            for (const auto& word : words) {
+                const auto at = name.find(word.tx);
+                if (!is_bytes || at == std::string::npos) {
+                    continue;
+                }
+                std::string other = name;
+                other.replace(at, word.tx.size(), word.rx);
+                if (take_if_there(ByteSource::HwBytes, directory, {name, other})) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    bool take_packets(const std::string& directory) {
+        if (!take_if_there(ByteSource::Packets, directory, {"sent_pkts", "rcvd_pkts"})) {
+            return false;
+        }
+        const auto below = netdevs_below(root_, fabric_, hca_);
+        const Netdev* const netdev = below.empty() ? nullptr : fabric_.find_netdev(below.front());
+        source_.tx.unit = source_.rx.unit = path_mtu(netdev != nullptr ? netdev->mtu : 0);
+        return true;
+    }
+
+    /// Returns the lifespan; the kernel allows up to 10000 ms.
+    [[nodiscard]] milliseconds lifespan(const std::string& directory) const {
+        const auto value = number(directory + "/lifespan").value_or(0);
+        return milliseconds(value <= 10000 ? value : 0);
+    }
+
+    [[nodiscard]] std::string why_none() const {
+        const auto text = root_.read(directory_ + "/counters/port_xmit_data", longest_number);
+        if (text) {
+            const std::string_view what = text->empty() ? "empty" : std::string_view(*text);
+            return parse_number<std::uint64_t>(*text) ? "counters/port_rcv_data: no number"
+                                                      : "counters/port_xmit_data: " + printable(what, 40);
+        }
+        if (root_.exists(directory_ + "/counters")) {
+            return text.error().message;
+        }
+        if (is_software(hca_) && hca_.node_type == "RNIC") {
+            return "siw counts no bytes";
+        }
+        return root_.exists(directory_ + "/hw_counters") ? "its driver counts no bytes"
+                                                         : "no counters (a container's view of the device)";
+    }
+
+    const Root& root_;
+    const Fabric& fabric_;
+    const Hca& hca_;
+    std::string directory_;
+    PortSource source_;
+};
+
+/// Returns true for an HCA below a bond that another HCA uses as a whole: the other one counts its bytes.
+bool is_bonded(const Fabric& fabric, const Hca& hca) {
+    const auto has_gid_on = [](const Hca& of, const std::string& netdev) {
+        return std::any_of(of.ports.begin(), of.ports.end(), [&](const Port& port) {
+            return std::any_of(port.gids.begin(), port.gids.end(),
+                               [&](const Gid& gid) { return gid.netdev == netdev; });
+        });
+    };
+    return !is_software(hca) && std::any_of(hca.netdevs.begin(), hca.netdevs.end(), [&](const std::string& name) {
+        const Netdev* const netdev = fabric.find_netdev(name);
+        return netdev != nullptr && !netdev->upper.empty() && !has_gid_on(hca, netdev->upper) &&
+               std::any_of(fabric.hcas.begin(), fabric.hcas.end(), [&](const Hca& other) {
+                   return &other != &hca && !is_software(other) && has_gid_on(other, netdev->upper);
+               });
+    });
+}
+
+} // namespace
+
+std::string_view name_of(ByteSource source) {
+    constexpr std::array<std::string_view, 5> names{"port data", "hw bytes", "octets", "packets x MTU", "none"};
+    return names.at(static_cast<std::size_t>(source));
+}
+
+std::string PortSource::name() const {
+    return port_name(hca, port);
+}
+
+milliseconds TrafficSources::settle() const {
+    milliseconds longest{0};
+    for (const auto& port : ports) {
+        longest = std::max(longest, port.settle);
+    }
+    return longest;
+}
+
+TrafficSources traffic_sources(const Root& root, const Fabric& fabric, std::span<const std::string> expected) {
+    TrafficSources sources;
+    for (const auto& hca : fabric.hcas) {
+        if (is_bonded(fabric, hca)) {
+            continue;
+        }
+        for (const auto& port : hca.ports) {
+            auto source = PortFiles(root, fabric, hca, port).find();
+            source.expected = std::find(expected.begin(), expected.end(), source.name()) != expected.end();
+            sources.ports.push_back(std::move(source));
+        }
+    }
+    sources.netdevs = netdev_sources(root, fabric);
+    return sources;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/traffic/netdev_counters.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+std::string file_of(const Netdev& netdev, std::string_view name) {
+    return format_text("/sys/class/net/{}/{}", netdev.name, name);
+}
+
+/// Compares with ARPHRD_INFINIBAND of <linux/if_arp.h>.
+bool is_ipoib(const Root& root, const Netdev& netdev) {
+    return root.read(file_of(netdev, "type"), 16).value_or("") == "32";
+}
+
+bool is_bond(const Root& root, const Netdev& netdev) {
+    return root.exists(file_of(netdev, "bonding"));
+}
+
+/// Returns true for the host's side of a virtual function or subfunction, "pf0vf3", "c1pf0sf88" (kernel
+/// Documentation/networking/representors.rst). The other side counts its traffic.
+bool is_representor(const Root& root, const Netdev& netdev) {
+    const auto name = root.read(file_of(netdev, "phys_port_name"), 32).value_or("");
+    return name.find("pf") != std::string::npos &&
+           (name.find("vf") != std::string::npos || name.find("sf") != std::string::npos);
+}
+
+/// Counts not a bond of IPoIB interfaces but its slaves, which have a port each.
+bool counts(const Root& root, const Netdev& netdev) {
+    const bool on_hardware = netdev.port.has_value();
+    return !netdev.loopback && (on_hardware ? !is_representor(root, netdev)
+                                            : is_bond(root, netdev) != is_ipoib(root, netdev)); // or a child of ib0
+}
+
+/// For a network namespace without hardware: excludes bridges and tunnels to programs of this node.
+bool counts_in_container(const Root& root, const Netdev& netdev) {
+    return !netdev.loopback && netdev.lowers.empty() && !root.exists(file_of(netdev, "bridge")) &&
+           !root.exists(file_of(netdev, "tun_flags"));
+}
+
+std::vector<const Netdev*> counted_netdevs(const Root& root, const Fabric& fabric) {
+    std::vector<const Netdev*> counted;
+    for (const auto& netdev : fabric.netdevs) {
+        if (counts(root, netdev)) {
+            counted.push_back(&netdev);
+        }
+    }
+    const auto all = counted;
+    std::erase_if(counted, [&all](const Netdev* netdev) {
+        return std::any_of(all.begin(), all.end(),
+                           [netdev](const Netdev* other) { return other->name == netdev->upper; });
+    });
+    if (counted.empty()) {
+        for (const auto& netdev : fabric.netdevs) {
+            if (counts_in_container(root, netdev)) {
+                counted.push_back(&netdev);
+            }
+        }
+    }
+    return counted;
+}
+
+/// Returns true if packets of `name` pass `counted`: the interface itself, the bond above it, or one below a VLAN.
+bool passes(const Fabric& fabric, std::string_view name, const Netdev& counted, unsigned depth = 0) {
+    constexpr unsigned deepest = 8; // the kernel's nesting limit
+    const Netdev* const netdev = fabric.find_netdev(name);
+    if (name == counted.name || netdev == nullptr || depth > deepest) {
+        return name == counted.name;
+    }
+    return netdev->upper == counted.name ||
+           std::any_of(netdev->lowers.begin(), netdev->lowers.end(),
+                       [&](const std::string& lower) { return passes(fabric, lower, counted, depth + 1); });
+}
+
+/// Returns the port that carries an IPoIB interface. A child, "ib0.8001", has its base's PCI function.
+std::string ipoib_port(const Fabric& fabric, const Netdev& netdev) {
+    const Netdev* const base = netdev.port ? &netdev : fabric.find_netdev(split_once(netdev.name, '.').key);
+    for (const auto& hca : fabric.hcas) {
+        if (base != nullptr && !hca.pci_path.empty() && hca.pci_path == base->pci_path) {
+            return port_name(hca.name, base->port.value_or(1));
+        }
+    }
+    return {};
+}
+
+/// LRH 8, BTH 12, DETH 8, both CRCs 6 (InfiniBand Architecture, volume 1, chapter 9). Then the headers of IP and TCP,
+/// which the HCA repeats in each packet that it makes of one packet of the interface (LSO).
+constexpr unsigned ipoib_headers = 34 + 52;
+constexpr unsigned greatest_datagram = 4092; // a larger MTU means connected mode, whose packets the HCA splits
+
+void make_ipoib(NetdevSource& source, const Netdev& netdev, std::string port) {
+    source.role = NetdevRole::Ipoib;
+    source.port = std::move(port);
+    source.packet = netdev.mtu > 0 && netdev.mtu <= greatest_datagram ? netdev.mtu : 2044;
+    source.headers = ipoib_headers;
+}
+
+bool has_ipv4(const Hca& hca) {
+    return std::any_of(hca.ports.begin(), hca.ports.end(), [](const Port& port) {
+        return std::any_of(port.gids.begin(), port.gids.end(), [](const Gid& gid) { return gid.value.is_ipv4(); });
+    });
+}
+
+/// The headers of RoCE v2: Ethernet 14, IPv4 20 or IPv6 40, UDP 8, BTH 12, ICRC 4.
+void make_software(NetdevSource& source, const Netdev& netdev, const Hca& hca) {
+    source.role = NetdevRole::IncludesRdma;
+    source.port = format_text("{}:1", hca.name);
+    source.packet = path_mtu(netdev.mtu);
+    source.headers = 14 + (has_ipv4(hca) ? 20 : 40) + 8 + 12 + 4;
+}
+
+NetdevSource source_of(const Root& root, const Fabric& fabric, const Netdev& netdev) {
+    NetdevSource source{netdev.name, NetdevRole::Plain, {}, 0, 0};
+    if (is_ipoib(root, netdev)) {
+        make_ipoib(source, netdev, ipoib_port(fabric, netdev));
+        return source;
+    }
+    for (const auto& hca : fabric.hcas) {
+        const auto below = is_software(hca) ? netdevs_below(root, fabric, hca) : std::vector<std::string>{};
+        if (std::any_of(below.begin(), below.end(),
+                        [&](const std::string& name) { return passes(fabric, name, netdev); })) {
+            make_software(source, netdev, hca);
+        }
+    }
+    return source;
+}
+
+std::string digits_of(std::string text) {
+    std::erase(text, ':');
+    return text;
+}
+
+/// siw's only GID begins with the MAC of its interface (drivers/infiniband/sw/siw: siw_query_gid).
+bool has_mac_of(const Root& root, const Hca& hca, const Netdev& netdev) {
+    constexpr std::size_t mac_digits = 12;
+    const auto mac = digits_of(root.read(file_of(netdev, "address"), 64).value_or(""));
+    if (mac.size() != mac_digits || hca.ports.empty() || hca.ports.front().gids.empty()) {
+        return false;
+    }
+    std::string gid;
+    for (const auto byte : hca.ports.front().gids.front().value.bytes()) {
+        gid += format_text("{:02x}", byte);
+    }
+    return gid.starts_with(mac);
+}
+
+} // namespace
+
+bool is_software(const Hca& hca) {
+    return hca.pci.empty() && hca.driver.empty();
+}
+
+std::vector<std::string> netdevs_below(const Root& root, const Fabric& fabric, const Hca& hca) {
+    const auto parent = root.read(format_text("/sys/class/infiniband/{}/parent", hca.name), 64); // rxe has this file
+    if (parent && fabric.find_netdev(*parent) != nullptr) {
+        return {*parent};
+    }
+    std::vector<std::string> names = hca.netdevs;
+    for (const auto& netdev : fabric.netdevs) {
+        if (names.empty() && !netdev.loopback && has_mac_of(root, hca, netdev)) {
+            names.push_back(netdev.name);
+        }
+    }
+    return names;
+}
+
+unsigned path_mtu(unsigned netdev_mtu) {
+    constexpr unsigned longest_headers = 80;
+    constexpr unsigned usual = 1024;
+    unsigned mtu = 256;
+    while (mtu < 4096 && 2 * mtu + longest_headers <= netdev_mtu) {
+        mtu *= 2;
+    }
+    return netdev_mtu == 0 ? usual : mtu;
+}
+
+std::vector<NetdevSource> netdev_sources(const Root& root, const Fabric& fabric) {
+    std::vector<NetdevSource> sources;
+    for (const Netdev* netdev : counted_netdevs(root, fabric)) {
+        sources.push_back(source_of(root, fabric, *netdev));
+    }
+    return sources;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes that RDMA ports and network interfaces have moved: plain values and the difference between two readings.
+// Drivers differ in where they keep their byte counters and in what these include. Only traffic_sources() has to know
+// that (doc/facts/rdma-byte-counters.md).
+#pragma once
+
+#include "lib/fabric/fabric.h"
+#include "lib/sys/sysroot.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// The counter that a port's bytes come from, best first.
+enum class ByteSource {
+    PortData, ///< counters/port_{xmit,rcv}_data, in words of four bytes on every link layer
+    HwBytes,  ///< hw_counters/{tx,rx}_bytes: bnxt_re, EFA, mana, and others by the shape of the name
+    HwOctets, ///< hw_counters/ip{4,6}{In,Out}Octets: irdma
+    Packets,  ///< hw_counters/{sent,rcvd}_pkts times the path MTU: rxe; an estimate, too high if packets are not full
+    None,     ///< siw, a container's view of a device, "N/A (no PMA)": the bytes are unknown
+};
+
+/// Returns "port data", "hw bytes", "octets", "packets x MTU", "none".
+std::string_view name_of(ByteSource source);
+
+/// One direction of a port or interface: files whose sum times `unit` is the number of bytes.
+struct CounterFiles {
+    std::vector<std::string> paths; ///< absolute, below the root
+    std::uint64_t unit = 1;         ///< bytes per count: 4, 1, or the path MTU
+    unsigned bits = 64;             ///< 32: wraps, or stops at its maximum (`saturates`)
+    bool saturates = false;         ///< IB PMA without extended counters stops at 4294967295
+};
+
+struct PortSource {
+    std::string hca;
+    unsigned port = 1;
+    ByteSource source = ByteSource::None;
+    std::string why_none; ///< the reason for None: "no counters/ (a container's view of the device)"
+    CounterFiles tx, rx;
+    /// How late the counters may be: irdma and EFA refresh them about every second, other drivers keep what they have
+    /// read for hw_counters/lifespan.
+    std::chrono::milliseconds settle{0};
+    bool expected = false; ///< a port that NCCL was told to use
+
+    /// Returns "mlx5_1:1".
+    [[nodiscard]] std::string name() const;
+};
+
+/// The relation of an interface's bytes to RDMA.
+enum class NetdevRole {
+    Plain,        ///< only sockets: mlx5, irdma, bnxt, EFA keep RDMA out of the interface's counters
+    IncludesRdma, ///< rxe, siw: the interface also counts RDMA packets
+    Ipoib,        ///< IP over InfiniBand: the port's data includes the interface's bytes
+};
+
+struct NetdevSource {
+    std::string name;
+    NetdevRole role = NetdevRole::Plain;
+    std::string port; ///< for IncludesRdma and Ipoib: "rxe0:1", "mlx5_0:1"
+    /// A counter that includes the other's packets also includes their headers: the interface RDMA's, the port IPoIB's.
+    unsigned packet = 0;  ///< bytes of a full packet without these headers; not 0 with a port
+    unsigned headers = 0; ///< bytes of these headers per packet
+};
+
+/// The counters to read on a node. Interfaces count if they are on hardware; bonds count instead of their slaves.
+/// Others (lo, veth, bridges, VLANs, macvlan, a virtual function below Hyper-V's netvsc) would count a byte twice or
+/// count traffic inside the node. If there are none of these (a container's network namespace), all interfaces without
+/// a lower one count.
+struct TrafficSources {
+    std::vector<PortSource> ports;
+    std::vector<NetdevSource> netdevs;
+
+    /// Returns how late the slowest port's counters may be.
+    [[nodiscard]] std::chrono::milliseconds settle() const;
+};
+
+/// Finds the counters of every port of the fabric except bonded HCAs' slaves. `expected`: ports such as "mlx5_1:1".
+TrafficSources traffic_sources(const Root& root, const Fabric& fabric, std::span<const std::string> expected);
+
+/// One reading of one direction, in counts; nullopt if it failed.
+using Count = std::optional<std::uint64_t>;
+
+struct TrafficReading {
+    struct Pair {
+        Count tx, rx;
+    };
+    std::chrono::steady_clock::time_point time;
+    std::vector<Pair> ports;   ///< same order as TrafficSources::ports
+    std::vector<Pair> netdevs; ///< same order as TrafficSources::netdevs
+};
+
+/// Never fails: counters that cannot be read are absent.
+TrafficReading read_traffic(const Root& root, const TrafficSources& sources);
+
+/// Bytes of one port or interface in a period of time.
+struct Bytes {
+    std::uint64_t tx = 0;
+    std::uint64_t rx = 0;
+    bool at_least = false; ///< a counter was reset, missing or saturated: there may have been more
+
+    [[nodiscard]] std::uint64_t most() const { return tx > rx ? tx : rx; }
+    friend bool operator==(const Bytes&, const Bytes&) = default;
+};
+
+struct PortTraffic {
+    std::string port; ///< "mlx5_1:1"
+    ByteSource source = ByteSource::None;
+    Bytes bytes;
+    bool expected = false;
+    std::string problem; ///< "its counters were reset", "could not be read for 12 s", or why there is no source
+
+    friend bool operator==(const PortTraffic&, const PortTraffic&) = default;
+};
+
+struct NetdevTraffic {
+    std::string netdev;
+    NetdevRole role = NetdevRole::Plain;
+    Bytes bytes; ///< as the kernel counts them
+    std::string problem;
+
+    friend bool operator==(const NetdevTraffic&, const NetdevTraffic&) = default;
+};
+
+/// The bytes that a node has moved.
+struct Traffic {
+    double seconds = 0;
+    std::vector<PortTraffic> ports; ///< RDMA bytes, without IP over InfiniBand
+    std::vector<NetdevTraffic> netdevs;
+    Bytes rdma;             ///< sum of the ports
+    Bytes sockets;          ///< sum of the interfaces, without the RDMA that they include
+    bool estimate = false;  ///< `rdma` is an estimate: a port that moved something counts packets
+    bool has_source = true; ///< false: no port has readable byte counters
+
+    friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+
+/// Adds up readings. Frequent readings lose less when a counter wraps, is reset or disappears. If a counter went
+/// backwards, its change in that interval is unknown and not counted (except for one wrap of 32 bits).
+class TrafficMeter {
+public:
+    explicit TrafficMeter(TrafficSources sources);
+    void add(const TrafficReading& reading);
+    /// Returns the traffic since the first reading.
+    [[nodiscard]] Traffic total() const;
+    /// Returns the traffic between the last two readings.
+    [[nodiscard]] Traffic last() const;
+    [[nodiscard]] const TrafficSources& sources() const { return sources_; }
+
+private:
+    using Time = std::chrono::steady_clock::time_point;
+    struct Sum {
+        Bytes bytes;
+        bool late = false; ///< could not be read at first
+        bool reset = false;
+        bool full = false; ///< a counter is at its maximum
+    };
+    /// A port or an interface.
+    struct Item {
+        TrafficReading::Pair known;  ///< the last counts that could be read
+        std::optional<Time> read_at; ///< when both could last be read
+        bool gone = false;           ///< cannot be read now
+        Sum total, last;
+    };
+    void add(Item& item, const CounterFiles& tx, const CounterFiles& rx, const TrafficReading::Pair& now, Time time);
+    [[nodiscard]] Traffic traffic(Sum Item::*sum, double seconds) const;
+    [[nodiscard]] std::string problem(const Item& item, const Sum& sum) const;
+    void correct(Traffic& traffic) const;
+    [[nodiscard]] Bytes sockets_of(const Traffic& traffic, std::size_t index) const;
+
+    TrafficSources sources_;
+    std::optional<Time> first_, before_last_, last_;
+    std::vector<Item> ports_, netdevs_;
+};
+
+} // namespace rdma_nccl

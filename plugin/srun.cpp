@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/srun.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/evidence/verdict.h"
+#include "lib/exchange/endpoint.h"
+#include "lib/net/key.h"
+#include "lib/plan/port_block.h"
+#include "lib/slurm/layout.h"
+#include "lib/sys/sysroot.h"
+#include "plugin/spawn.h"
+#include "plugin/step_layout.h"
+#include "plugin/stepd_evidence.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+Environment own_environment() {
+    return Environment::from(environ);
+}
+
+/// Reports errors in the user's own settings. Returns true if there are any.
+bool tell_errors(const SettingsOutcome& outcome) {
+    for (const auto& error : outcome.errors) {
+        tell_user(error);
+    }
+    return !outcome.errors.empty();
+}
+
+/// Reports what this Slurm cannot do of the settings. Returns true if there is anything.
+bool tell_impossible(const Settings& settings) {
+    if (!settings.enable || !settings.spawn || Host::can_prepend()) {
+        return false;
+    }
+    tell_user(spawn_needs_newer_slurm);
+    return true;
+}
+
+std::uint16_t port_for(const Settings& settings, std::uint32_t job_id, std::uint32_t step_id) {
+    const auto root = Root::open("/");
+    const auto ephemeral = root ? read_ephemeral_range(*root) : std::nullopt;
+    return derive_port(job_id, step_id, settings.port_range ? *settings.port_range : default_port_range(ephemeral));
+}
+
+bool set_variable(std::string_view name, const std::string& value) {
+    return ::setenv(std::string(name).c_str(), value.c_str(), 1) == 0;
+}
+
+void call_off(std::optional<ExchangeServer>& server) {
+    server.reset();
+    // Emptied, not removed: srun has already copied its environment, and later sets these variables in the copy.
+    const std::string name(endpoint_variable);
+    if (::getenv(name.c_str()) != nullptr) {
+        (void)::setenv(name.c_str(), "", 1);
+    }
+}
+
+/// Returns true for `srun A : B` inside one job. Only the colon shows its other components here.
+bool has_components() {
+    constexpr std::size_t longest = std::size_t{1} << 20;
+    const auto root = Root::open("/");
+    const auto words = root ? root->read("/proc/self/cmdline", longest) : fail("");
+    if (!words) {
+        return false;
+    }
+    const auto parts = split(*words, '\0');
+    return std::find(parts.begin(), parts.end(), ":") != parts.end();
+}
+
+/// Returns the facts about the step that the exchange needs. Asks Slurm.
+ExchangeStep know_step(const Settings& settings, std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job,
+                       std::uint32_t node_count) {
+    ExchangeStep step;
+    step.settings = settings;
+    step.node_count = node_count;
+    if (const auto layout = load_step_layout(job_id, step_id, heterogeneous_job)) {
+        step.nodes = layout->nodes;
+        step.component = layout->component;
+        step.node_count = step.nodes.size();
+        step.head_address = IpAddress::parse(make_note(job_id, step_id, layout).head_address);
+    }
+    return step;
+}
+
+/// Returns true if srun may open enough files. srun has a handful of descriptors per node, and the exchange adds one.
+/// (srun has already raised its own limit to the hard one: _set_rlimit_env(), srun_job.c.)
+bool has_descriptors_for(std::uint32_t nodes) {
+    constexpr rlim_t others = 256;
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= rlim_t{2} * nodes + others;
+}
+
+/// Returns false if the nodes must do without: there is only one, or the exchange cannot start.
+bool start_exchange(std::optional<ExchangeServer>& server, const Settings& settings, const Host& host,
+                    bool heterogeneous_job) {
+    const auto node_count = host.node_count().value_or(0);
+    const bool daemons = classify_program(host.program()).kind == ProgramKind::RuntimeDaemon; // nodes skip these
+    const bool alone = node_count == 1 && !heterogeneous_job && !has_components();
+    if (!server || daemons || alone) {
+        call_off(server);
+        return false;
+    }
+    if (!has_descriptors_for(node_count)) {
+        tell_user(format_text("warning: srun may not open enough files to talk with {} nodes: each node plans alone; "
+                              "raise the hard limit (ulimit -Hn) to {}",
+                              node_count, 2 * node_count + 256));
+        call_off(server);
+        return false;
+    }
+    const auto know = [settings, job_id = *host.job_id(), step_id = *host.step_id(), heterogeneous_job, node_count] {
+        return know_step(settings, job_id, step_id, heterogeneous_job, node_count);
+    };
+    const auto end_step = [] { (void)::kill(::getpid(), SIGTERM); }; // srun's way to end its step
+    const auto is_cancelled = [job_id = *host.job_id()] { return is_job_over(job_id); };
+    if (const auto started = server->start(know, tell_user, end_step, is_cancelled); !started) {
+        tell_user(format_text("warning: {}: each node plans alone", started.error().message));
+        call_off(server);
+        return false;
+    }
+    return true;
+}
+
+/// How long srun waits at its end for the nodes' last reports.
+constexpr std::chrono::milliseconds patience_with_nodes = patience_with_settling + std::chrono::milliseconds(500);
+
+/// Returns false for steps that need no RDMA: if the site enables the plugin for every step, these get no message.
+bool is_worth_a_word(const std::vector<NodeEvidence>& nodes, const Settings& settings) {
+    return asked_by_user(settings) || std::any_of(nodes.begin(), nodes.end(), [](const NodeEvidence& node) {
+               return node.gpus > 0 || node.log || node.qps.most_own > 0 || node.traffic.rdma.most() >= noise;
+           });
+}
+
+std::optional<int>& kept_status() {
+    static std::optional<int> status;
+    return status;
+}
+
+void keep_status(int status, void* /*argument*/) {
+    kept_status() = status;
+}
+
+/// A handler in an unloaded library would crash the process.
+void stay_loaded() {
+    Dl_info self{};
+    if (::dladdr(reinterpret_cast<const void*>(&keep_status), &self) != 0) {
+        (void)::dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    }
+}
+
+} // namespace
+
+int client_option(Configuration& configuration, const char* argument) {
+    configuration.take_option(argument);
+    if (asks_for_help(*configuration.option())) {
+        const std::string help = settings_help();
+        (void)std::fwrite(help.data(), 1, help.size(), stdout);
+        (void)std::fflush(stdout);
+        std::_Exit(EXIT_SUCCESS); // like srun's own --help: nothing was asked to run
+    }
+    const auto outcome = configuration.resolve(own_environment(), std::nullopt);
+    return tell_errors(outcome) || tell_impossible(outcome.settings) ? -1 : 0;
+}
+
+int client_check(const Configuration& configuration) {
+    if (configuration.option()) {
+        return 0; // the callback has reported the errors
+    }
+    const auto outcome = configuration.resolve(own_environment(), std::nullopt);
+    if (!outcome.settings.enable || (!tell_errors(outcome) && !tell_impossible(outcome.settings))) {
+        return 0;
+    }
+    // Slurm ignores an optional plugin's return value (plugstack.c, _do_call_stack), but a step with invalid settings
+    // must not be queued.
+    std::exit(EXIT_FAILURE);
+}
+
+void client_open_exchange(const Configuration& configuration, std::optional<ExchangeServer>& server) {
+    const Settings settings = configuration.resolve(own_environment(), std::nullopt).settings;
+    for (const auto name : {endpoint_variable, step_key_variable}) { // set by a step around this one
+        (void)::unsetenv(std::string(name).c_str());
+    }
+    if (!settings.enable) {
+        return;
+    }
+    const auto key = random_key();
+    if (!key) {
+        tell_user("warning: the kernel gives no random bytes (getrandom): the nodes cannot know each other, and each "
+                  "plans alone");
+        return;
+    }
+    set_variable(step_key_variable, key_text(*key));
+    if (!settings.exchange) {
+        return;
+    }
+    auto opened = ExchangeServer::open(srun_port_range(), settings.exchange_seconds, *key);
+    if (!opened) {
+        tell_user(format_text("warning: {}: each node plans alone", opened.error().message));
+        return;
+    }
+    server.emplace(std::move(*opened));
+    set_variable(endpoint_variable, write_endpoint(server->endpoint()));
+}
+
+int client_start_step(const Configuration& configuration, const Host& host, std::optional<ExchangeServer>& server,
+                      std::optional<ClientStep>& step) {
+    const Environment environment = own_environment();
+    const auto outcome = configuration.resolve(environment, std::nullopt);
+    const auto job_id = host.job_id();
+    const auto step_id = host.step_id();
+    if (!outcome.settings.enable || !job_id || !step_id || *step_id >= first_special_step) {
+        call_off(server);
+        return 0;
+    }
+    step = ClientStep{*job_id, *step_id, outcome.settings};
+    if (outcome.settings.strict && outcome.settings.verify != VerifyChoice::Off) {
+        watch_exit_status();
+    }
+    const unsigned tasks = host.task_count().value_or(0);
+    const unsigned nodes = host.node_count().value_or(0);
+    const bool refused = outcome.settings.spawn && nodes > 0 && tasks > nodes;
+    if (refused) { // the nodes still get their note, so that they need not ask Slurm
+        tell_user(too_many_tasks_to_spawn(tasks, nodes));
+    }
+    if (outcome.settings.verbose > 0) {
+        for (const auto& warning : outcome.warnings) {
+            tell_user(warning);
+        }
+    }
+    const bool heterogeneous_job =
+        parse_number<unsigned>(environment.get("SLURM_HET_SIZE").value_or("")).value_or(1) > 1;
+    const auto leave_note = [&](StepNote note) {
+        note.port = port_for(outcome.settings, *job_id, *step_id);
+        note.settings = settings_for_note(environment);
+        if (!set_variable(note_variable, write_note(note))) {
+            tell_user("srun could not pass on what it knows of the step: each node works it out alone");
+        }
+    };
+    // Set before the exchange starts: its thread reads the environment, which must not change then.
+    leave_note({*job_id, *step_id, "", "", 0, "", false});
+    if (!start_exchange(server, outcome.settings, host, heterogeneous_job)) {
+        auto note = make_note(*job_id, *step_id, load_step_layout(*job_id, *step_id, heterogeneous_job));
+        note.unequal_gpus = host.node_count().value_or(1) > 1 && load_gpus_differ(*job_id);
+        leave_note(std::move(note));
+    }
+    return refused ? -1 : 0;
+}
+
+bool client_end_step(const ClientStep& step, ExchangeServer& server) {
+    const auto& settings = step.settings;
+    const bool wanted = settings.verify != VerifyChoice::Off;
+    auto evidence = server.finish(wanted ? patience_with_nodes : std::chrono::milliseconds(0));
+    if (!evidence || !wanted || evidence->nodes.empty() || !is_worth_a_word(evidence->nodes, settings)) {
+        return true;
+    }
+    const auto verdict = judge_step(std::move(evidence->nodes), std::move(evidence->silent));
+    const bool asked = settings.verify == VerifyChoice::Full || settings.verbose >= 2;
+    if (asked || (settings.verbose > 0 && verdict.verdict != Verdict::Idle)) {
+        const bool good = verdict.verdict == Verdict::Used || verdict.verdict == Verdict::Idle;
+        tell_user((good ? "" : "warning: ") + verdict_line(verdict));
+    }
+    if (asked) {
+        for (const auto& line : verdict_table(verdict)) {
+            tell_user(line);
+        }
+    }
+    if (!settings.verify_dir.empty()) {
+        const auto saved = save_verdict(settings.verify_dir, format_text("{}.{}.json", step.job_id, step.step_id),
+                                        verdict_json(verdict, step.job_id, step.step_id));
+        if (!saved && settings.verbose > 0) {
+            tell_user(format_text("warning: verify_dir: {}", saved.error().message));
+        }
+    }
+    const bool fails = settings.strict && (verdict.verdict == Verdict::NotUsed ||
+                                           (verdict.verdict == Verdict::Mixed && verdict.share < used_share));
+    if (fails) {
+        tell_user(format_text("strict: srun fails, as RDMA was {}",
+                              verdict.verdict == Verdict::Mixed ? "not used alone" : "not used"));
+    }
+    return !fails;
+}
+
+void watch_exit_status() {
+    stay_loaded();
+    (void)::on_exit(keep_status, nullptr); // a glibc function; atexit(3) does not pass the status
+}
+
+std::optional<int> exit_status() {
+    return kept_status();
+}
+
+void exit_instead(int status) {
+    (void)std::fflush(nullptr);
+    ::_exit(status);
+}
+
+} // namespace rdma_nccl

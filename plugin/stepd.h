@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugin in slurmstepd: user_init makes the node's plan as the user, and task_init gives each task its variables.
+// Nothing here fails a step unless the user asked for that with strict.
+#pragma once
+
+#include "lib/plan/inspect.h"
+#include "lib/plan/plan.h"
+#include "lib/topology/topology.h"
+#include "plugin/configuration.h"
+#include "plugin/etc_hosts.h"
+#include "plugin/spank.h"
+#include "plugin/stepd_evidence.h"
+#include "plugin/stepd_exchange.h"
+#include "plugin/stepd_task_masks.h"
+
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// The step's user.
+struct StepUser {
+    uid_t uid = 0;
+    gid_t gid = 0;
+};
+
+/// The result of user_init, for the tasks that slurmstepd forks afterwards.
+struct NodeState {
+    Settings settings;
+    NodeFacts facts;
+    Plan plan;
+    bool has_rank_zero = false;              ///< as far as known before the tasks start
+    std::vector<std::string> warnings;       ///< about settings and plan
+    std::optional<std::string> strict_fault; ///< why task_init must fail the step
+    bool told_by_srun = false;               ///< srun has printed the summary for all nodes
+    std::vector<std::string> told_warnings;  ///< these warnings were printed by srun
+    std::vector<std::string> port_warnings;  ///< about ports that could not be held
+    std::optional<MountedHosts> etc_hosts;   ///< hosts=mount: the file that the tasks will see
+    std::optional<HostsFiles> hosts_files;   ///< hosts=file
+    StepSockets sockets;
+    unsigned running_tasks = 0;
+    std::optional<TaskMasks> masks; ///< in rank layout, to place the tasks
+    std::optional<Topology> topology;
+    CpuSet step_cpus;                        ///< of the cores that Slurm gave the step; empty if unknown
+    std::optional<EvidenceProcess> evidence; ///< watches the step's bytes and reports them to srun at its end
+    std::string log_directory;               ///< for NCCL's logs (verify=full); empty: none
+    StepUser user;
+    std::string tasks_key; ///< the key by which the step's tasks know each other (lib/net/key.h); never printed
+};
+
+/// user_init. Returns nullopt if there is nothing to do (not enabled, a special step, another runtime's daemons).
+std::optional<NodeState> node_start(const Configuration& configuration, Host& host);
+
+/// task_init_privileged, as root in the task: applies hosts=mount and memlock=raise.
+void node_prepare_task(const NodeState& state);
+
+/// task_post_fork, as root in slurmstepd: the task is bound and waits for the others to be bound. The first task starts
+/// the watch on the step's bytes, so bytes that fetch its container do not count. Opens the ports to the tasks.
+void node_note_task(NodeState& state, const Host& host);
+
+/// task_init. Returns 0, or -1 if the step must not run (strict).
+int node_start_task(const NodeState& state, Host& host);
+
+/// task_exit, as root: after the last task, reports to srun what the tasks moved.
+void node_end_task(NodeState& state);
+
+/// exit, as root: removes everything that was written for the step.
+void node_end(NodeState& state);
+
+} // namespace rdma_nccl

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/stepd_affinity.h"
+
+#include "lib/base/format.h"
+#include "lib/plan/placement_report.h"
+#include "lib/sys/affinity.h"
+#include "lib/topology/hwloc_topology.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Slurm numbers cores socket by socket, as the tree does. Returns an empty set if the step has a core that the tree
+/// lacks: the node is configured with other cores than it has.
+CpuSet cpus_of_cores(const std::string& list, const Topology& topology) {
+    CpuSet cpus;
+    const auto numbers = CpuSet::parse_list(list);
+    for (const unsigned core : numbers ? numbers->cpus() : std::vector<unsigned>()) {
+        if (core >= topology.cores.size()) {
+            return {};
+        }
+        cpus |= topology.cores[core].cpus;
+    }
+    return cpus;
+}
+
+/// Returns the CPUs that Slurm lets each task use. Without cpusets and task/affinity a mask has more than the step was
+/// given, even other jobs' cores: then uses the step's cores instead.
+std::vector<CpuSet> allowed_masks(const NodeState& state) {
+    auto masks = state.masks->all();
+    for (auto& mask : masks) {
+        if (!state.step_cpus.empty() && mask.contains(state.step_cpus)) {
+            mask = state.step_cpus;
+        }
+    }
+    return masks;
+}
+
+} // namespace
+
+void prepare_placement(NodeState& state, const Host& host) {
+    if (state.plan.layout.layout != Layout::Rank) {
+        return;
+    }
+    state.masks = TaskMasks::create(host.local_task_count().value_or(0));
+    const auto root = Root::open(state.settings.root);
+    auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
+    if (!topology) {
+        tell_log("ranks are not bound: " + topology.error().message);
+        state.plan.notes.push_back("ranks are not bound: " + topology.error().message);
+        return;
+    }
+    state.step_cpus = cpus_of_cores(host.step_cores(), *topology);
+    state.topology = std::move(*topology);
+}
+
+std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts& task, const Environment& now) {
+    if (!state.masks) {
+        return std::nullopt;
+    }
+    auto masks = allowed_masks(state);
+    if (task.local_rank >= masks.size()) {
+        return std::nullopt;
+    }
+    // Another plugin may have bound the task after Slurm: keep that choice.
+    const bool as_slurm_left_it = state.masks->all()[task.local_rank] == read_affinity();
+    return place_ranks(state.facts, state.plan, as_slurm_left_it ? state.settings.bind : BindChoice::Off,
+                       state.topology.value_or(Topology()), std::move(masks),
+                       view_of_task(task.local_rank, now, state.facts));
+}
+
+void bind_task(const NodeState& state, const TaskFacts& task, const NodePlacement& placed) {
+    const auto bound = bind_self(binding_of(placed, placed.own));
+    const unsigned verbose = state.settings.verbose;
+    if (!bound && (verbose >= 3 || (verbose >= 1 && task.local_rank == 0))) { // the other tasks have the same problem
+        tell_user(format_text("{}: warning: rank {} {}", state.facts.host_name, task.rank, bound.error().message));
+    }
+}
+
+std::vector<std::string> judge_placement(const NodeState& state, const TaskFacts& task, const Environment& now,
+                                         const std::optional<NodePlacement>& placed) {
+    std::vector<std::string> warnings;
+    const auto view = view_of_task(task.local_rank, now, state.facts);
+    if (auto isolation = judge_isolation(state.facts, view.gpus, task.local_tasks)) {
+        warnings.push_back(std::move(*isolation));
+    }
+    const bool by_task = state.plan.layout.layout == Layout::Rank;
+    const std::size_t ranks = by_task ? task.local_tasks : state.plan.visible_gpus;
+    CpuSet cpus;
+    if (by_task && state.masks) {
+        for (const auto& mask : allowed_masks(state)) {
+            cpus |= mask;
+        }
+    } else {
+        cpus = read_affinity();
+    }
+    auto scarce = state.facts.visible_gpus > 0 ? judge_cpus(now, ranks, cpus.size()) : std::nullopt;
+    if (scarce) {
+        warnings.push_back(std::move(*scarce));
+    } else if (placed) {
+        warnings.insert(warnings.end(), placed->placement.warnings.begin(), placed->placement.warnings.end());
+    }
+    return warnings;
+}
+
+} // namespace rdma_nccl

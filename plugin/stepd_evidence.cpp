@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/stepd_evidence.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/evidence/node_evidence.h"
+#include "lib/net/listeners.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <set>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr char end_of_step = 'e';
+constexpr char has_begun = 'b';
+constexpr char settles = 's';
+constexpr milliseconds patience_with_beginning(250); // a driver may hang; the tasks wait no longer than this
+
+/// A signal for the step's tasks may also reach this process if Slurm finds them by their parents.
+void ignore_signals() {
+    sigset_t all{};
+    (void)::sigfillset(&all);
+    (void)::sigprocmask(SIG_SETMASK, &all, nullptr);
+}
+
+/// slurmstepd, and the thread in it that starts the tasks.
+struct Parent {
+    pid_t process = 0;
+    pid_t thread = 0;
+};
+
+/// Returns true if that thread has a child other than this process: if a launch fails midway, nothing else shows that
+/// the step has ended. Also true if the kernel does not list children (CONFIG_PROC_CHILDREN).
+bool has_tasks(const Parent& slurmstepd) {
+    const auto root = Root::open("/");
+    const auto text =
+        root ? root->read(format_text("/proc/{}/task/{}/children", slurmstepd.process, slurmstepd.thread)) : fail("");
+    return !text || split_words(*text).size() > 1;
+}
+
+/// Reports each stranger at the step's ports to srun, once.
+class PortWatch {
+public:
+    PortWatch(const EvidenceTask& task, ExchangeClient& srun) : task_(task), srun_(srun) {}
+
+    void look() {
+        const auto listeners = task_.ports.empty() ? std::vector<PortListener>()
+                                                   : find_listeners(task_.ports).value_or(std::vector<PortListener>());
+        constexpr std::size_t most_alarms = 8; // a user may open any number of sockets
+        for (const auto& stranger : strangers(listeners, task_.uid)) {
+            if (told_.size() < most_alarms && told_.insert(stranger.inode).second) {
+                (void)srun_.send_alarm(stranger_text(stranger));
+            }
+        }
+    }
+
+private:
+    const EvidenceTask& task_;
+    ExchangeClient& srun_;
+    std::set<std::uint32_t> told_; ///< inodes of reported sockets
+};
+
+/// Returns false if the step must not be reported: slurmstepd has closed its end or is gone, or the step had no tasks
+/// for two looks.
+bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstepd, int control) {
+    unsigned empty_looks = 0;
+    for (;;) {
+        const auto pause = std::chrono::ceil<milliseconds>(watch.next_look() - Clock::now()).count();
+        pollfd event{control, POLLIN, 0};
+        const int ready = ::poll(&event, 1, static_cast<int>(std::clamp<decltype(pause)>(pause, 0, 60000)));
+        if (ready < 0 && errno != EINTR) {
+            return false;
+        }
+        if (ready > 0) {
+            char byte = 0;
+            return ::read(control, &byte, 1) == 1 && byte == end_of_step;
+        }
+        watch.look();
+        ports.look();
+        empty_looks = has_tasks(slurmstepd) ? 0 : empty_looks + 1;
+        if (empty_looks == 2) {
+            return false;
+        }
+    }
+}
+
+void watch_as_user(const EvidenceTask& task, const Parent& slurmstepd, int control, ExchangeClient& srun) {
+    ignore_signals();
+    if (!become(task.uid, task.gid)) {
+        return;
+    }
+    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL); // after setuid(2), which resets it
+    const auto root = Root::open(task.root);
+    if (!root || ::getppid() != slurmstepd.process) {
+        return;
+    }
+    const WatchedStep step{*root, task.facts, task.plan, task.tasks, task.log_directory};
+    auto watch = watch_step(step, {task.job_id, task.step_id, slurmstepd.process});
+    (void)!::write(control, &has_begun, 1);
+    PortWatch ports(task, srun);
+    if (!watch_until_end(watch, ports, slurmstepd, control)) {
+        return;
+    }
+    watch.look(true);
+    (void)srun.send_evidence(collect_evidence(step, watch, [&] { (void)!::write(control, &settles, 1); }));
+}
+
+} // namespace
+
+bool become(uid_t uid, gid_t gid) {
+    if (::getuid() != 0) {
+        return true;
+    }
+    return ::setgroups(0, nullptr) == 0 && ::setgid(gid) == 0 && ::setuid(uid) == 0;
+}
+
+std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, ExchangeClient& srun) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+        return std::nullopt;
+    }
+    UniqueFd control(ends[0]);
+    const UniqueFd other(ends[1]);
+    // No gettid() before glibc 2.30. Slurm calls us in the thread that forked the task.
+    const Parent slurmstepd{::getpid(), static_cast<pid_t>(::syscall(SYS_gettid))};
+    auto child = Child::start([&] { watch_as_user(task, slurmstepd, other.get(), srun); },
+                              std::array{srun.descriptor(), other.get()});
+    if (!child) {
+        return std::nullopt;
+    }
+    pollfd begun{control.get(), POLLIN, 0};
+    (void)::poll(&begun, 1, static_cast<int>(patience_with_beginning.count()));
+    return EvidenceProcess(std::move(*child), std::move(control));
+}
+
+void EvidenceProcess::end_step() {
+    (void)::send(control_.get(), &end_of_step, 1, MSG_NOSIGNAL); // the child may have been killed
+    pollfd event{control_.get(), POLLIN, 0};
+    const auto start = Clock::now();
+    char byte = 0;
+    milliseconds patience = patience_with_evidence;
+    // The first byte is has_begun, which nobody has read yet.
+    while (::poll(&event, 1, static_cast<int>(patience.count())) > 0 && ::read(control_.get(), &byte, 1) == 1) {
+        patience = byte == settles ? patience_with_settling : patience;
+    }
+    const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
+    (void)child_.finish(std::max(patience - spent, milliseconds(20)));
+    control_.reset();
+}
+
+} // namespace rdma_nccl

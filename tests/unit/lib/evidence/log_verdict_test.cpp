@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/evidence/log_verdict.h"
+
+#include "tests/unit/nccl_log_facts.h"
+#include "tests/unit/verdict_values.h"
+
+#include <gtest/gtest.h>
+
+namespace rdma_nccl {
+namespace {
+
+TEST(LogVerdict, FollowsTheConnections) {
+    EXPECT_EQ(judge_log(test::connections(0, 8, 0)), (LogVerdict{Verdict::Used, GpuDirect::On, {}}));
+    EXPECT_EQ(judge_log(test::connections(8, 0, 0)),
+              (LogVerdict{Verdict::Used,
+                          GpuDirect::Off,
+                          {"8 connections over RDMA go without GPUDirect, through the host's memory"}}));
+    EXPECT_EQ(judge_log(test::connections(1, 7, 0)),
+              (LogVerdict{Verdict::Used,
+                          GpuDirect::On,
+                          {"1 of 8 connections over RDMA goes without GPUDirect, through the host's memory"}}));
+    EXPECT_EQ(judge_log(test::connections(0, 6, 2)),
+              (LogVerdict{Verdict::Mixed, GpuDirect::On, {"2 of 8 connections over sockets"}}));
+    EXPECT_EQ(judge_log(test::connections(0, 0, 1)),
+              (LogVerdict{Verdict::NotUsed, GpuDirect::Unknown, {"1 connection over sockets, none over RDMA"}}));
+}
+
+TEST(LogVerdict, AnUnknownNetworkMayBeAnything) {
+    for (const auto& [rdma, sockets] : {std::pair(0U, 0U), std::pair(3U, 0U), std::pair(0U, 3U)}) {
+        auto log = test::connections(0, rdma, sockets);
+        log.other = 1;
+        log.networks = {"FasTrak"};
+        const auto verdict = judge_log(log);
+        EXPECT_EQ(verdict.verdict, Verdict::Unknown);
+        EXPECT_NE(verdict.why.at(0).find("over FasTrak, which may be RDMA or not"), std::string::npos);
+    }
+    auto log = test::connections(0, 1, 1);
+    log.other = 1;
+    EXPECT_EQ(judge_log(log).verdict, Verdict::Mixed); // whatever the third is
+}
+
+TEST(LogVerdict, WithoutConnectionsOverANetwork) {
+    auto log = test::connections(0, 0, 0);
+    log.networks = {"IB"};
+    EXPECT_EQ(judge_log(log).verdict, Verdict::Unknown); // lazy connections, or the log is cut
+    EXPECT_EQ(judge_log(log).why.at(0).find("no connection between nodes is in the log (NCCL chose IB): "), 0U);
+    log.nodes = 2;
+    log.local = 4;
+    EXPECT_EQ(judge_log(log).verdict, Verdict::Unknown);
+    log.nodes = 1;
+    EXPECT_EQ(judge_log(log).verdict, Verdict::Idle);
+    log.nodes = 2;
+    log.nvlink = 1;
+    EXPECT_EQ(judge_log(log).verdict, Verdict::Idle);
+    EXPECT_EQ(judge_log(log).gpu_direct, GpuDirect::Unknown);
+}
+
+TEST(LogVerdict, NothingSaidNothingKnown) {
+    LogEvidence log;
+    EXPECT_EQ(judge_log(log).verdict, Verdict::Unknown);
+    EXPECT_EQ(judge_log(log).why.at(0).find("the log has no line of NCCL"), 0U);
+    log.ranks = 1;
+    EXPECT_EQ(judge_log(log).why.at(0).find("the log has warnings of NCCL alone"), 0U);
+}
+
+// NCCL before 2.20 does not say how many nodes there are.
+TEST(LogVerdict, AllRanksOnOneHostAreOneNode) {
+    const std::string first = "n1:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1 - Init COMPLETE\n"
+                              "n1:1:1 [0] NCCL INFO Channel 00 : 0[1] -> 1[2] via P2P/IPC\n";
+    const std::string second = ":2:2 [1] NCCL INFO comm 0x1 rank 1 nranks 2 cudaDev 1 busId 2 - Init COMPLETE\n";
+    const auto verdict = [](const std::string& text) { return judge_log(summary(test::read_log(text))).verdict; };
+    EXPECT_EQ(verdict(first + "n1" + second), Verdict::Idle);
+    EXPECT_EQ(verdict(first + "n2" + second), Verdict::Unknown);
+    EXPECT_EQ(verdict(first), Verdict::Unknown);
+}
+
+TEST(LogVerdict, Names) {
+    EXPECT_EQ(name_of(Verdict::Used), "USED");
+    EXPECT_EQ(name_of(Verdict::Mixed), "MIXED");
+    EXPECT_EQ(name_of(Verdict::NotUsed), "NOT USED");
+    EXPECT_EQ(name_of(Verdict::Idle), "IDLE");
+    EXPECT_EQ(name_of(Verdict::Unknown), "UNKNOWN");
+}
+
+} // namespace
+} // namespace rdma_nccl

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/evidence/step_watch.h"
+
+#include "tests/unit/tree.h"
+
+#include <gtest/gtest.h>
+
+namespace rdma_nccl {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A node with one port, in words of four bytes, and one interface.
+class Watched : public testing::Test {
+protected:
+    Watched() : root_(tree_.root()) {
+        PortSource port;
+        port.hca = "mlx5_0";
+        port.source = ByteSource::PortData;
+        port.tx = {{"/port_xmit_data"}, 4, 64, false};
+        port.rx = {{"/port_rcv_data"}, 4, 64, false};
+        port.expected = true;
+        sources_.ports = {port};
+        sources_.netdevs = {{"eth0", NetdevRole::Plain, {}, 0, 0}};
+        counters(1000, 1000);
+    }
+    /// The port's words, and the interface's bytes, of both directions.
+    void counters(std::uint64_t words, std::uint64_t bytes) {
+        for (const auto* name : {"/port_xmit_data", "/port_rcv_data"}) {
+            tree_.file(name, std::to_string(words) + "\n");
+        }
+        for (const auto* name : {"tx_bytes", "rx_bytes"}) {
+            tree_.file(std::string("/sys/class/net/eth0/statistics/") + name, std::to_string(bytes) + "\n");
+        }
+    }
+    StepWatch watch() { return {root_, sources_, {}}; }
+
+    test::Tree tree_;
+    Root root_;
+    TrafficSources sources_;
+};
+
+constexpr std::uint64_t much = std::uint64_t{1} << 28;
+
+TEST_F(Watched, CountsWhatMovesFromItsStart) {
+    auto watch = this->watch();
+    EXPECT_EQ(watch.evidence().traffic.rdma, Bytes{});
+    counters(1000 + 10, 1000 + 7);
+    watch.look();
+    EXPECT_EQ(watch.evidence().traffic.rdma, (Bytes{40, 40, false}));
+    EXPECT_EQ(watch.evidence().traffic.sockets, (Bytes{7, 7, false}));
+    counters(1000 + 20, 1000 + 8);
+    watch.look(true);
+    const auto evidence = watch.evidence();
+    EXPECT_EQ(evidence.traffic.rdma, (Bytes{80, 80, false}));
+    EXPECT_EQ(evidence.traffic.sockets, (Bytes{8, 8, false}));
+    EXPECT_TRUE(evidence.exclusive);
+    EXPECT_TRUE(evidence.traffic.ports.at(0).expected);
+}
+
+TEST_F(Watched, AResetMakesItAtLeast) {
+    auto watch = this->watch();
+    counters(2000, 1000);
+    watch.look();
+    counters(5, 1000);
+    watch.look();
+    counters(15, 1000);
+    watch.look();
+    EXPECT_EQ(watch.evidence().traffic.rdma, (Bytes{4040, 4040, true}));
+    EXPECT_FALSE(watch.evidence().traffic.ports.at(0).problem.empty());
+}
+
+TEST_F(Watched, APortThatGoesAwayIsAProblemOfItself) {
+    auto watch = this->watch();
+    counters(1000 + much, 1000);
+    watch.look();
+    tree_.remove("/port_xmit_data").remove("/port_rcv_data").remove("/sys/class/net/eth0");
+    watch.look();
+    const auto evidence = watch.evidence();
+    EXPECT_EQ(evidence.traffic.rdma.tx, 4 * much);
+    EXPECT_FALSE(evidence.traffic.ports.at(0).problem.empty());
+    EXPECT_TRUE(evidence.problem.empty());
+}
+
+TEST_F(Watched, SaysWhyNothingIsKnownOfQueuePairs) {
+    auto watch = this->watch();
+    EXPECT_FALSE(watch.evidence().qps.known);
+    EXPECT_EQ(watch.evidence().qps.unknown_why, "the step ended before they were looked at");
+    watch.look(true);
+    EXPECT_EQ(watch.evidence().qps.unknown_why, "the step ended before they were looked at");
+    watch.look();
+    EXPECT_FALSE(watch.evidence().qps.known);
+    EXPECT_EQ(watch.evidence().qps.unknown_why, "of another machine's files nobody has queue pairs");
+}
+
+TEST_F(Watched, LooksSoonAndThenSeldom) {
+    const auto before = StepWatch::Clock::now();
+    auto watch = this->watch();
+    EXPECT_GE(watch.next_look(), before + milliseconds(100));
+    EXPECT_LE(watch.next_look(), StepWatch::Clock::now() + milliseconds(100));
+    watch.look();
+    EXPECT_GE(watch.next_look(), before + milliseconds(100));
+    EXPECT_LE(watch.next_look(), StepWatch::Clock::now() + milliseconds(5000));
+}
+
+TEST_F(Watched, WaitsForLateCountersOnlyWhereTheyCouldChangeTheVerdict) {
+    sources_.ports.front().settle = milliseconds(1500);
+    auto watch = this->watch();
+    EXPECT_EQ(watch.settle(), milliseconds(1500));
+    EXPECT_FALSE(watch.should_settle()); // IDLE
+    counters(1000, 1000 + much);
+    watch.look();
+    EXPECT_TRUE(watch.should_settle()); // NOT USED, as yet
+    counters(1000 + much / 4, 1000 + much);
+    watch.look();
+    EXPECT_TRUE(watch.should_settle()); // MIXED, as yet
+    counters(1000 + 100 * much, 1000 + much);
+    watch.look();
+    EXPECT_FALSE(watch.should_settle()); // USED
+    sources_.ports.front().settle = milliseconds(0);
+    counters(1000, 1000);
+    auto prompt = this->watch();
+    counters(1000, 1000 + much);
+    prompt.look();
+    EXPECT_FALSE(prompt.should_settle());
+}
+
+} // namespace
+} // namespace rdma_nccl

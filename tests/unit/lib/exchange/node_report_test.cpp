@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node tells the others of itself; its bridges above all.
+#include "lib/exchange/node_report.h"
+
+#include "lib/fabric/netdev.h"
+#include "tests/unit/exchange_nodes.h"
+#include "tests/unit/fabric_machine.h"
+
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+namespace {
+
+using test::below_root_port;
+using test::ip;
+using test::Machine;
+using Texts = std::vector<std::string>;
+
+/// "eth0 10.0.0.1/24", with a star behind those of the fabric.
+Texts addresses(const NodeReport& report) {
+    Texts texts;
+    for (const auto& entry : report.addresses) {
+        texts.push_back(entry.netdev + " " + entry.address.address.text() + "/" +
+                        std::to_string(entry.address.prefix_length) + (entry.fabric ? " *" : ""));
+    }
+    return texts;
+}
+
+Netdev netdev(std::string name, bool bridge, std::vector<std::string> lowers, std::optional<unsigned> port = {}) {
+    Netdev netdev;
+    netdev.name = std::move(name);
+    netdev.bridge = bridge;
+    netdev.lowers = std::move(lowers);
+    netdev.port = port;
+    return netdev;
+}
+
+TEST(HostBridge, OneOfContainersStandsOnNoHardware) {
+    const std::vector<Netdev> netdevs = {
+        netdev("eth0", false, {}, 1),       netdev("eth1", false, {}, 1),        netdev("veth1", false, {}),
+        netdev("docker0", true, {"veth1"}), netdev("virbr0", true, {}),          netdev("br0", true, {"eth0", "veth1"}),
+        netdev("bond0", false, {"eth1"}),   netdev("bond0.7", false, {"bond0"}), netdev("br7", true, {"bond0.7"}),
+        netdev("br-gone", true, {"gone0"}), netdev("veth0", false, {"veth1"})};
+    for (const auto* const name : {"docker0", "virbr0", "br-gone"}) {
+        EXPECT_TRUE(is_host_bridge(netdevs, name)) << name;
+    }
+    for (const auto* const name : {"br0", "br7", "eth0", "bond0", "veth0", "veth1", "nobody", ""}) {
+        EXPECT_FALSE(is_host_bridge(netdevs, name)) << name;
+    }
+}
+
+TEST(HostBridge, ACircleHasAnEnd) {
+    const std::vector<Netdev> netdevs = {netdev("br0", true, {"br1", "br0"}), netdev("br1", true, {"br0", "br1"})};
+    EXPECT_TRUE(is_host_bridge(netdevs, "br0"));
+}
+
+TEST(HostBridge, IsReadFromSysfs) {
+    Machine machine;
+    machine.netdev({.name = "eth0", .pci_path = below_root_port("50", "53"), .upper = "br0"});
+    machine.netdev({.name = "br0", .lowers = {"eth0"}, .bridge = true});
+    machine.netdev({.name = "docker0", .lowers = {"veth1"}, .bridge = true}).netdev({.name = "veth1"});
+    const auto fabric = machine.read();
+    EXPECT_TRUE(fabric.find_netdev("docker0")->bridge);
+    EXPECT_TRUE(fabric.find_netdev("br0")->bridge);
+    EXPECT_FALSE(fabric.find_netdev("eth0")->bridge);
+    EXPECT_TRUE(is_host_bridge(fabric.netdevs, "docker0"));
+    EXPECT_FALSE(is_host_bridge(fabric.netdevs, "br0"));
+}
+
+// Every host has docker0 with the same address; a bridge with hardware below has the host's own.
+TEST(ExchangeReport, AddressesOfContainerBridgesAreLeftOut) {
+    Machine machine;
+    machine.netdev({.name = "eth0", .pci_path = below_root_port("50", "53"), .upper = "br0"});
+    machine.netdev({.name = "br0", .lowers = {"eth0"}, .bridge = true}).address("br0", "10.0.0.5/24");
+    machine.netdev({.name = "docker0", .bridge = true}).address("docker0", "172.17.0.1/16");
+    machine.netdev({.name = "dummy0"}).address("dummy0", "10.9.0.5/24").address("dummy0", "fd00::5/64");
+    NodeFacts facts;
+    facts.fabric = machine.read();
+    const auto report = make_report(facts, Plan(), "n01");
+    EXPECT_EQ(report.node, "n01");
+    EXPECT_EQ(addresses(report), (Texts{"br0 10.0.0.5/24", "dummy0 10.9.0.5/24", "dummy0 fd00::5/64"}));
+}
+
+TEST(ExchangeReport, OnlyAddressesThatOthersMayReach) {
+    Machine machine;
+    machine.netdev({.name = "eth0"}).address("eth0", "10.0.0.5/24").address("eth0", "fe80::5/64");
+    machine.netdev({.name = "eth1", .flags = "0x1002", .carrier = "0", .operstate = "down"});
+    machine.address("eth1", "10.1.0.5/24").address("lo", "127.0.0.1/8", false);
+    NodeFacts facts;
+    facts.fabric = machine.read();
+    ASSERT_EQ(facts.fabric.find_netdev("eth1")->addresses.size(), 1U);
+    EXPECT_EQ(addresses(make_report(facts, Plan(), "n01")), (Texts{"eth0 10.0.0.5/24"}));
+}
+
+TEST(ExchangeReport, TheInterfaceOfAPortInUseIsOfTheFabric) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.0.0.5", below_root_port("50", "53"));
+    machine.address("eth0", "10.0.0.5/24").netdev({.name = "eth1"}).address("eth1", "10.1.0.5/24");
+    NodeFacts facts;
+    facts.fabric = machine.read();
+    Plan plan;
+    PortChoice choice;
+    choice.hca = "mlx5_0";
+    choice.port = 1;
+    choice.link_layer = LinkLayer::Ethernet;
+    choice.gid_index = 3;
+    plan.fabric.ports.push_back(choice);
+    const auto report = make_report(facts, plan, "n01");
+    EXPECT_EQ(addresses(report), (Texts{"eth0 10.0.0.5/24 *", "eth1 10.1.0.5/24"}));
+    ASSERT_EQ(report.ports.size(), 1U);
+    EXPECT_EQ(report.ports[0].address, ip("10.0.0.5", 24));
+    EXPECT_EQ(report.ports[0].roce, RoceVersion::V2);
+    EXPECT_EQ(report.ports[0].mtu, 9000U);
+    EXPECT_EQ(report.hcas, 1U);
+    EXPECT_EQ(report.active_ports, 1U);
+}
+
+} // namespace
+} // namespace rdma_nccl

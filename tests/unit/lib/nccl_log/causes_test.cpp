@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/nccl_log/causes.h"
+
+#include "lib/base/text.h"
+#include "tests/unit/nccl_log_facts.h"
+
+#include <gtest/gtest.h>
+#include <string>
+
+namespace rdma_nccl {
+namespace {
+
+struct Case {
+    const char* text;
+    const char* begin; ///< of the cause
+};
+
+TEST(NcclLogCauses, Information) {
+    const Case cases[] = {
+        {"Failed to open libibverbs.so[.1]", "libibverbs.so.1 is not installed"},
+        {"NET/IB : No device found.", "NCCL found no RDMA device"},
+        {"NCCL_IB_DISABLE set by environment to 1.", "NCCL_IB_DISABLE is set"},
+        {"NCCL_NET set by environment to Socket", "NCCL_NET=Socket is set"},
+        {"NCCL_NET set by environment to socket.", "NCCL_NET=Socket is set"},
+        {"Failed to initialize NET plugin IB", "NCCL's RDMA transport could not start"},
+        {"NET/OFI No eligible providers were found", "libfabric has no provider"},
+        {"NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)", "GPUDirect RDMA is off"},
+        {"NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'", "GPUDirect RDMA is off"},
+        {"Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state "
+         "RTR, "
+         "local GID index 2, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.2, retrying 1/35 after 100 msec",
+         "a queue pair could not reach its peer's GID"},
+        {"NET/IB : mlx5_0:1 Got async event : port error", "a port of an HCA went down"},
+    };
+    for (const auto& one : cases) {
+        EXPECT_EQ(nccl_cause(one.text, false).find(one.begin), 0U) << one.text << ": " << nccl_cause(one.text, false);
+    }
+}
+
+TEST(NcclLogCauses, Warnings) {
+    const Case cases[] = {
+        {"NET/IB : Unable to open device mlx5_0", "an RDMA device could not be opened"},
+        {"NET/IB : Unable to query device mlx5_0", "an RDMA device could not be queried"},
+        {"Bootstrap : no socket interface found", "no network interface fits NCCL_SOCKET_IFNAME"},
+        {"NET/IB : No IP interface found.", "no network interface fits NCCL_SOCKET_IFNAME"},
+        {"Error: network IB not found.", "the network that NCCL_NET"},
+        {"Failed to initialize any NET plugin", "the network that NCCL_NET"},
+        {"socketFinalizeAccept from 10.0.0.2<45678>: wrong type 3 != 4", "some nodes chose RDMA and others sockets"},
+        {"Call to ibv_reg_mr failed with error Cannot allocate memory", "memory could not be registered"},
+        {"Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory errno 12",
+         "memory could not be registered"},
+        {"Call to ibv_create_qp failed with error Cannot allocate memory", "memory could not be registered"},
+        {"Call to ibv_create_cq failed with error Cannot allocate memory", "memory could not be registered"},
+        {"Call to ibv_reg_mr failed with error Bad address errno 14", "the GPU's memory could not be registered"},
+        {"Call to ibv_query_gid failed with error Invalid argument errno 22", "NCCL_IB_GID_INDEX is beyond"},
+        {"open failed in ncclIbRoceGetVersionNum: No such file or directory", "the RoCE version of a GID"},
+        {"NET/IB : Attempted to connect incompatible devices: [0]mlx5_0:1/RoCE and ...", "InfiniBand and RoCE ports"},
+        {"NET/IB : Remote mlx5_0:1/IB device is incompatible with the local [0]mlx5_1:1/RoCE", "InfiniBand and RoCE"},
+        {"Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 17000", "two ranks use the same GPU"},
+        {"Mismatched NCCL version detected : rank 0 version 22105 rank 1 version 22203",
+         "ranks have different versions"},
+        {"Error while creating shared memory segment /dev/shm/nccl-x (size 9637888)", "/dev/shm is full"},
+        {"Call to posix_fallocate failed: No space left on device for shared memory", ""},
+        {"Net : Call to connect to 10.0.0.2<4711> failed : Connection refused",
+         "ranks could not connect over TCP (Conn"},
+        {"socketPollConnect: Connect to 10.0.0.2<4711> failed, No route to host",
+         "ranks could not connect over TCP (No r"},
+        {"socketStartConnect: Connect to 10.0.0.2<4711> failed : Connection timed out",
+         "ranks could not connect over TCP (t"},
+        {"Call to ibv_modify_qp failed with error Connection timed out", "a queue pair could not reach its peer's GID"},
+        {"Call to ibv_modify_qp failed with error Connection timed out errno 110", "a queue pair could not reach"},
+        {"Call to ibv_modify_qp failed with error No such device errno 19", "a queue pair got a GID without a network"},
+        {"Call to ibv_modify_qp failed with error No such device", "a queue pair got a GID without a network"},
+        {"Call to ibv_modify_qp failed with 22 Invalid argument, on dev mlx5_0:1, curr state INIT, next state RTR, "
+         "local "
+         "GID index 3, local GID ::ffff:10.0.0.1, remote GID fe80::1",
+         "a queue pair's GID does not fit"},
+        {"Call to ibv_modify_qp failed with 101 Network is unreachable, on dev x:1",
+         "a queue pair has no route to its peer's "
+         "GID (Network"},
+        {"Call to ibv_modify_qp failed with 113 No route to host, on dev x:1",
+         "a queue pair has no route to its peer's GID (No"},
+        {"Call to ibv_modify_qp failed with 12 Cannot allocate memory, on dev x:1", "memory could not be registered"},
+        {"Call to ibv_modify_qp failed with 5 Input/output error, on dev x:1", "a queue pair could not be connected"},
+        {"Call to ibv_modify_qp failed with error Input/output error", "a queue pair could not be connected"},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with error 12, opcode 0, len 0, vendor err 129",
+         "a peer did not "
+         "answer"},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=12 opcode=0 len=0 vendor err 129 (Send) "
+         "localGid "
+         "::ffff:10.0.0.1 remoteGids::ffff:10.0.0.2 hca mlx5_0",
+         "a peer did not answer"},
+        {"NET/IB: Got completion from peer 10.0.0.2<4711> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) "
+         "vendor_err=129",
+         "a peer did not answer"},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=13 opcode=0", "a peer was not ready"},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=4 opcode=0", "memory was not registered as"},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=10 opcode=0", "a peer's memory could not be"},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=9 opcode=0", "a transfer over RDMA failed"},
+        {"NET/IB : Got completion from peer 10.0.0.2<4711> with status=", "a transfer over RDMA failed"},
+        {"NET/IB : mlx5_0:1 async fatal event on QP #257: device fatal", ""},
+        {"NET/IB : mlx5_0:1 Got async fatal event: device fatal error", "an HCA reported a fatal error"},
+        {"NET/IB : mlx5_0:1 Got non-fatal async event: port error(10)", "a port of an HCA went down"},
+        {"NET/IB : mlx5_0:1 Got non-fatal async event: GID table change(18)", "a GID table changed"},
+    };
+    for (const auto& one : cases) {
+        const auto cause = nccl_cause(one.text, true);
+        EXPECT_EQ(cause.find(one.begin), 0U) << one.text << ": " << cause;
+        EXPECT_EQ(cause.empty(), std::string(one.begin).empty()) << one.text << ": " << cause;
+    }
+}
+
+TEST(NcclLogCauses, MostIsNoFault) {
+    for (const char* text :
+         {"", "NCCL_IB_DISABLE set by environment to 0.", "NCCL_IB_DISABLE set by environment to ",
+          "NCCL_IB_DISABLE set by environment", "NCCL_NET set by environment to IB.",
+          "NCCL_NET set by environment to S", "NCCL_SOCKET_IFNAME set by environment to Socket",
+          "dlvsym failed on mlx5dv_get_data_direct_sysfs_path",
+          "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.",
+          "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation", "Using network Socket",
+          "NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>", "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+          "NET/IB : Got completion from peer 10.0.0.2<4711> with status=5 opcode=0 len=0",
+          "NET/IB : Got completion from peer 10.0.0.2<4711> with status=IBV_WC_WR_FLUSH_ERR(5) opcode=0",
+          "NET/IB : mlx5_0:1 Got non-fatal async event: port active(9)",
+          "NET/IB : mlx5_0:1 Got async event : client "
+          "reregistration",
+          "Cuda failure 'out of memory'", "Missing \"iommu=pt\" from kernel command line"}) {
+        EXPECT_EQ(nccl_cause(text, false), "") << text;
+        EXPECT_EQ(nccl_cause(text, true), "") << text;
+    }
+    // A user's text in a message of information is no warning.
+    EXPECT_EQ(nccl_cause("Duplicate GPU detected", false), "");
+}
+
+TEST(NcclLogCauses, WhatIsRefutedOrExplainedIsNotSaid) {
+    const auto causes = [](const std::string& lines) {
+        std::string text;
+        for (const auto line : split(lines, '|')) {
+            text += "n01:1:1 [0] NCCL INFO " + std::string(line) + "\n";
+        }
+        return test::read_log(text).processes.at(0).causes.size();
+    };
+    const std::string no_peer_memory = "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'|";
+    EXPECT_EQ(causes(no_peer_memory + "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"), 1U);
+    EXPECT_EQ(causes(no_peer_memory + "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"), 0U); // by DMA-BUF
+    EXPECT_EQ(causes("Failed to initialize NET plugin IB"), 1U);
+    EXPECT_EQ(causes("NET/IB : No device found.|Failed to initialize NET plugin IB"), 1U);
+}
+
+} // namespace
+} // namespace rdma_nccl

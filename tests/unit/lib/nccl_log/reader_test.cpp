@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/nccl_log/reader.h"
+
+#include "tests/unit/nccl_log_facts.h"
+
+#include <gtest/gtest.h>
+
+namespace rdma_nccl {
+namespace {
+
+using test::facts_of;
+using test::read_log;
+
+struct Shape {
+    const char* text; ///< behind "NCCL INFO "
+    const char* facts;
+};
+
+void expect_facts(const Shape& shape) {
+    const auto log = read_log(std::string("n01:100:101 [0] NCCL INFO ") + shape.text + "\n");
+    ASSERT_EQ(log.processes.size(), 1U) << shape.text;
+    EXPECT_EQ(facts_of(log.processes[0]), shape.facts) << shape.text;
+    EXPECT_TRUE(log.processes[0].causes.empty()) << shape.text;
+}
+
+TEST(NcclLog, ConnectionsOfAllVersions) {
+    const Shape shapes[] = {
+        // 2.4 to 2.11
+        {"Ring 00 : 0 -> 8 [send] via NET/IB/0/GDRDMA", "gdr 1"},
+        {"Ring 00 : 8 -> 0 [receive] via NET/IB/0", "rdma 1"},
+        {"Ring 00 : 0[0] -> 1[1] via P2P/IPC", "p2p 1"},
+        {"Ring 00 : 0[0] -> 1[1] via direct shared memory", "shm 1"},
+        {"Channel 00 : 0[17000] -> 8[17000] [send] via NET/IB/0/GDRDMA/Shared", "gdr 1"},
+        {"Channel 01 : 8[5e000] -> 0[5e000] [receive] via NET/Socket/0/Shared", "socket 1"},
+        {"Channel 00 : 0[17000] -> 1[2a000] via direct shared memory", "shm 1"},
+        // 2.12 to 2.17: the channel's connection
+        {"Channel 00/0 : 0[17000] -> 8[17000] [send] via NET/IB/0/GDRDMA", "gdr 1"},
+        {"Channel 03/0 : 9[2a000] -> 1[2a000] [receive] via NET/IB/3(1)/GDRDMA", "gdr 1"},
+        {"Channel 03/1 : 9[2a000] -> 1[2a000] [send] via NET/IB/3(1)", "rdma 1"},
+        // 2.18 on: NVML numbers
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA", "gdr 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0", "rdma 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/1", "socket 1"},
+        {"Channel 02/0 : 1[1] -> 2[0] [send] via NET/IB/8/GDRDMA(PCI)", "gdr 1"},
+        {"Channel 02/0 : 1[1] -> 2[0] [send] via NET/IB/8(3)/GDRDMA(PCI)/Shared", "gdr 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/Shared", "rdma 1"},
+        {"Channel 00 : 0[0] -> 1[1] via SHM/direct/direct", "shm 1"},
+        {"Channel 00 : 0[0] -> 1[1] via SHM/CE/direct", "shm 1"},
+        {"Channel 00 : 0[0] -> 1[1] via SHM/direct", "shm 1"}, // 2.30
+        {"Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer", "p2p 1"},
+        {"Channel 00/0 : 0[0] -> 1[1] via P2P/IPC/read", "p2p 1"},
+        {"Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/CE", "p2p 1"},
+        {"Channel 00/0 : 0[0] -> 1[1] via P2P/indirect/2[2]", "p2p 1"},
+        {"Channel 00/0 : 0[0] -> 4[0] via P2P/MNNVL", "nvlink 1"},
+        {"Channel 00/0 : 0[0] -> 4[0] via P2P/MNNVL/CE", "nvlink 1"},
+        {"CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA", "gdr 1"},
+        {"Coll 00 : 3 [receive] via COLLNET/SHARP/0", "rdma 1"},
+        // RCCL adds the communicator
+        {"Channel 00/0 : 0[c1000] -> 8[c1000] [send] via NET/IB/0/GDRDMA comm 0x55d0 nRanks 16", "gdr 1"},
+        {"Channel 00/0 : 0[c1000] -> 8[c1000] [send] via NET/IB/0 comm 0x55d0 nRanks 16", "rdma 1"},
+        {"Channel 00 : 0[c1000] -> 1[c5000] via P2P/IPC comm 0x55d0 nRanks 16", "p2p 1"},
+        // Plugins
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IBext/0/GDRDMA", "gdr 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IBext_v8/0", "rdma 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/UCX/0/GDRDMA", "gdr 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket_v8/0", "socket 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/GPUDirectTCPX_v7/0/GDRDMA", "other 1"},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA", "other 1"},
+        // What looks like one, and is none
+        {"Channel 00/02 :    0   1   2   3", ""},
+        {"Channel via NET/IB/0", ""},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB", ""},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/", ""},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/x", ""},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDR", ""},
+        {"Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/3(1", ""},
+        {"Channel 00/0 : 0[0] -> 4[0] via P2P/MNN", ""},
+        {"Channel 00/0 : 0[0] -> 4[0] via P2P", ""},
+        {"Connected all rings", ""},
+        {"Connected all rings, use ring PXN 0 GDR 1", ""},
+        {"Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1", ""},
+        {"4 coll channels, 4 collnet channels, 0 nvls channels, 4 p2p channels", ""},
+    };
+    for (const auto& shape : shapes) {
+        expect_facts(shape);
+    }
+}
+
+TEST(NcclLog, NetworksDevicesAndGids) {
+    const Shape shapes[] = {
+        {"Using network IB", "IB"},
+        {"Using network Socket", "Socket"},
+        {"Using network AWS Libfabric", "AWS Libfabric"},
+        {"Using network IBext_v8", "IBext_v8"},
+        {"NET/IB : Using [0]mlx5_0:1/RoCE ; OOB eth0:10.0.0.1<0>", "mlx5_0:1"},
+        {"NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>", "mlx5_0:1, mlx5_1:1"},
+        {"NET/IB : Using [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [1]mlx5_bond_2:2/RoCE [RO]; OOB ib0:10.0.0.1<0>",
+         "mlx5_0:1, mlx5_1:1, mlx5_bond_2:2"},
+        {"NET/IB : Using [0]mlx5_0:1/IB/SHARP [1]mlx5_1:1/IB/SHARP [RO]; OOB ib0:10.0.0.1<0>", "mlx5_0:1, mlx5_1:1"},
+        {"NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>", ""}, // behind "No device found", 2.24 on
+        {"NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [2]mlx5_2:1", "mlx5_0:1, mlx5_1:1"}, // cut at 1024 bytes
+        {"NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [2]mlx5_", "mlx5_0:1, mlx5_1:1"},
+        {"NET/IB: [0] mlx5_0:uverbs0:1/RoCE provider=Mlx5 speed=400000 context=0x55 pciPath=/sys/x ar=0", "mlx5_0:1"},
+        {"NET/IB : Made virtual device [3] name=mlx5_0+mlx5_2 speed=800000 ndevs=2", "mlx5_0, mlx5_2"},
+        {"NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", ""},
+        {"NET/Socket : Using [0]eth0:10.0.0.1<0> [1]docker0:172.17.0.1<0>", ""},
+        {"NET/IB: Dev 0 Port 1 qpn 257 mtu 3 GID 3 (0/100000AFFFF0000)", "HCA 0:1 index 3 10.0.0.1"},
+        {"NET/IB: Dev 0 Port 1 qpn 257 mtu 3 query_ece={supported=1, vendor_id=0x15b3, options=0x3, comp_mask=0x0} "
+         "GID 3 (80FE/FEFFFFFF3EB3A2B8) fifoRkey=0x1 fifoLkey=0x1",
+         "HCA 0:1 index 3 fe80::b8a2:b33e:ffff:fffe"},
+        {"NET/IB: NCCL Dev 0 IbDev 2 Port 1 qpn 257 mtu 5 GID 3 (0/100000AFFFF0000) fifoRkey=0x1 fifoLkey=0x1",
+         "HCA 2:1 index 3 10.0.0.1"},
+        {"NET/IB: ncclIbRtrQp: NCCL Dev 0 IbDev 0 Port 1 qp_num 257 mtu 5 GID 3 (0/0200000AFFFF0000) fifoRkey=0x1",
+         "HCA 0:1 index 3 10.0.0.2"},
+        {"NET/IB: NCCL Dev 1 IbDev 1 Port 1 qpn 7 mtu 5 LID 10 subnet-prefix 83033 FLID 0 fifoRkey=0x1 fifoLkey=0x1",
+         "HCA 1:1 LID 10"},
+        {"NET/IB: Dev 0 Port 1 qpn 257 mtu 5 LID 10", ""}, // may be 100
+        {"NET/IB: NCCL Dev 0 IbDev 2 Port 1 qpn 257 mtu 5 GID 3 (0/100000AFF", ""},
+        {"NCCL version 2.28.9+cuda13.0", "2.28.9"},
+        {"RCCL version : 2.18.3+hip6.0 HEAD:2f6d59e+", "2.18.3"},
+        {"RCCL version 2.22.3-develop:1a2b", "2.22.3"},
+        {"comm 0x5581 rank 3 nranks 16 cudaDev 3 busId 31000 - Init COMPLETE", "rank 3 of 16"},
+        {"ncclCommInitRank comm 0x5581 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId 31000 commId 0x1 - Init COMPLETE",
+         "rank 3 of 16"},
+        {"comm 0x5581 rank 3 nRanks 16 nNodes 2 localRanks 8 localRank 3 MNNVL 0", "rank 3 of 16 on 2"},
+        {"comm 0x5581 rank 0 nranks 1", ""}, // may be 16
+    };
+    for (const auto& shape : shapes) {
+        expect_facts(shape);
+    }
+}
+
+constexpr const char* info = "n01:100:101 [0] NCCL INFO ";
+
+TEST(NcclLog, QueuePairsAreNamedByTheDevicesOfTheProcess) {
+    const std::string text =
+        std::string(info) +
+        "NET/IB : Using [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [2]mlx5_7:1/IB [RO]; OOB e:1<0>\n" + info +
+        "NET/IB: NCCL Dev 0 IbDev 1 Port 1 qpn 257 mtu 3 GID 3 (0/100000AFFFF0000) x\n" + info +
+        "NET/IB: NCCL Dev 0 IbDev 1 Port 1 qpn 258 mtu 3 GID 3 (0/100000AFFFF0000) x\n" + info +
+        "NET/IB : Made virtual device [2] name=mlx5_0+mlx5_1 speed=800000 ndevs=2\n";
+    const auto log = read_log(text);
+    EXPECT_EQ(facts_of(log.processes.at(0)), "mlx5_0:1, mlx5_1:1, mlx5_7:1; mlx5_1:1 index 3 10.0.0.1");
+}
+
+TEST(NcclLog, AnIndexOfTwoDevicesNamesNone) {
+    const auto log = read_log(
+        std::string(info) + "NET/IB : Using [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [1]mlx5_7:1/IB ; OOB e:1<0>\n" +
+        info + "NET/IB: NCCL Dev 0 IbDev 1 Port 1 qpn 257 mtu 3 GID 3 (0/100000AFFFF0000) x\n");
+    EXPECT_EQ(facts_of(log.processes.at(0)), "mlx5_0:1, mlx5_1:1, mlx5_7:1; HCA 1:1 index 3 10.0.0.1");
+}
+
+TEST(NcclLog, LibfabricIsWhatItsProviderIs) {
+    const auto with = [](const std::string& provider) {
+        return facts_of(read_log(info + provider + "\n" + info +
+                                 "Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA\n" + info +
+                                 "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/Libfabric/0\n")
+                            .processes.at(0));
+    };
+    EXPECT_EQ(with("NET/OFI Selected Provider is efa (found 16 nics)"), "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)"), "rdma 1, gdr 1");
+    EXPECT_EQ(with("NET/OFI Selected Provider is tcp;ofi_rxm (found 2 nics)"), "socket 2");
+    EXPECT_EQ(with("NET/OFI Selected Provider is sockets (found 2 nics)"), "socket 2");
+    EXPECT_EQ(with("NET/OFI Selected Provider is psm3 (found 2 nics)"), "other 2");
+    EXPECT_EQ(with("NET/OFI Selected Provider is e"), "other 2");
+    EXPECT_EQ(with("NET/OFI Initializing"), "other 2");
+}
+
+TEST(NcclLog, ManyProcessesAndOneVersion) {
+    const auto log = read_log("NCCL version 2.21.5+cuda12.4\n"
+                              "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n"
+                              "n02:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [receive] via NET/IB/0\n"
+                              "n01:101:1 [1] NCCL INFO Using network Socket\n"
+                              "loss 0.5\n"
+                              "n01:100:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n");
+    ASSERT_EQ(log.processes.size(), 3U);
+    EXPECT_EQ(facts_of(log.processes[0]), "2.21.5; gdr 2");
+    EXPECT_EQ(facts_of(log.processes[1]), "2.21.5; rdma 1");
+    EXPECT_EQ(facts_of(log.processes[2]), "2.21.5; Socket");
+    EXPECT_EQ(log.processes[1].host, "n02");
+    EXPECT_EQ(log.processes[2].pid, 101U);
+    EXPECT_EQ(log.lines, 6U);
+    EXPECT_EQ(log.nccl_lines, 4U);
+    EXPECT_EQ(log.info_lines, 4U);
+    EXPECT_EQ(log.version, "2.21.5");
+    EXPECT_FALSE(log.truncated);
+    EXPECT_EQ(log.connections(), (std::array<std::uint64_t, nccl_transports>{1, 2, 0, 0, 0, 0, 0}));
+}
+
+TEST(NcclLog, VersionsThatDifferAreNotGuessed) {
+    const auto log = read_log("NCCL version 2.21.5+cuda12.4\nNCCL version 2.22.3+cuda12.4\n"
+                              "n01:100:1 [0] NCCL INFO Using network IB\n");
+    EXPECT_EQ(log.version, "");
+    EXPECT_EQ(log.processes.at(0).version, "");
+}
+
+TEST(NcclLog, TheLargestCommunicatorGivesTheRank) {
+    const auto log =
+        read_log("n1:1:1 [0] NCCL INFO comm 0x1 rank 1 nRanks 2 nNodes 1 localRanks 2 localRank 1 MNNVL 0\n"
+                 "n1:1:1 [0] NCCL INFO comm 0x2 rank 9 nRanks 16 nNodes 2 localRanks 8 localRank 1 MNNVL 0\n"
+                 "n1:1:1 [0] NCCL INFO comm 0x3 rank 0 nRanks 4 nNodes 4 localRanks 1 localRank 0 MNNVL 0\n");
+    EXPECT_EQ(facts_of(log.processes.at(0)), "rank 9 of 16 on 4");
+}
+
+/// Each piece ends a line in the middle or not; the facts do not depend on it.
+TEST(NcclLog, PiecesOfAnySize) {
+    std::string text;
+    for (int i = 0; i < 50; ++i) {
+        text += format_text("n0{}:10{}:1 [0] NCCL INFO Channel 0{}/0 : 0[0] -> 1[0] [send] via NET/IB/0{}\n", i % 3,
+                            i % 2, i % 10, i % 4 == 0 ? "" : "/GDRDMA");
+        text += i % 7 == 0 ? std::string(20000, 'x') + "\n" : "\n";
+    }
+    const auto whole = read_log(text);
+    ASSERT_EQ(whole.processes.size(), 6U);
+    for (const std::size_t size : {1U, 2U, 7U, 64U, 4096U, 16384U, 16385U}) {
+        NcclLogReader reader;
+        for (std::size_t at = 0; at < text.size(); at += size) {
+            reader.read(std::string_view(text).substr(at, size));
+        }
+        const auto log = reader.finish();
+        EXPECT_EQ(log.lines, whole.lines);
+        ASSERT_EQ(log.processes.size(), whole.processes.size()) << size;
+        for (std::size_t i = 0; i < whole.processes.size(); ++i) {
+            EXPECT_EQ(facts_of(log.processes[i]), facts_of(whole.processes[i])) << size;
+        }
+    }
+}
+
+TEST(NcclLog, ALastLineWithoutNewlineCountsForWhatIsCertain) {
+    const auto facts = [](const char* end) { return facts_of(read_log(std::string(info) + end).processes.at(0)); };
+    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"), ""); // GPUDirect may follow
+    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"), "gdr 1");
+    EXPECT_EQ(facts("Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0"), "socket 1");
+    EXPECT_EQ(facts("Using network IB"), ""); // IBext
+    EXPECT_EQ(facts("NCCL version 2.28.1"), "");
+}
+
+TEST(NcclLog, FilesDoNotContinueEachOther) {
+    NcclLogReader reader;
+    reader.read(std::string(info) + "Using network I");
+    reader.end_of_file();
+    reader.read("B\n");
+    reader.end_of_file();
+    const auto log = reader.finish();
+    EXPECT_EQ(log.lines, 2U);
+    EXPECT_TRUE(log.processes.at(0).networks.empty());
+}
+
+TEST(NcclLog, LimitsHold) {
+    NcclLogReader reader;
+    for (unsigned i = 0; i < NcclLog::most_processes + 10; ++i) {
+        reader.read(format_text("n{}:{}:1 [0] NCCL INFO Using network IB\n", i / 8, i));
+    }
+    for (unsigned i = 0; i < NcclLog::most_names_of_a_process + 10; ++i) {
+        reader.read(format_text("n0:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_{}:1/IB [RO]; OOB x\n", i));
+    }
+    const auto log = reader.finish();
+    EXPECT_TRUE(log.truncated);
+    EXPECT_EQ(log.processes.size(), NcclLog::most_processes);
+    EXPECT_EQ(log.processes[1].hcas.size(), NcclLog::most_names_of_a_process);
+}
+
+TEST(NcclLog, SummaryAddsUp) {
+    const auto evidence =
+        summary(read_log("n01:100:1 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n"
+                         "n01:100:1 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
+                         "n02:100:1 [0] NCCL INFO NET/IB : No device found.\n"
+                         "n02:101:1 [1] NCCL INFO NET/IB : No device found.\n"
+                         "n01:100:1 [0] NCCL INFO comm 0x1 rank 0 nRanks 4 nNodes 2 localRanks 2 localRank 1 MNNVL 0\n"
+                         "n01:100:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>\n"
+                         "n01:100:1 [0] NCCL INFO Using network IB\n"
+                         "n02:100:1 [0] NCCL INFO Using network Socket\n"
+                         "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0/GDRDMA\n"
+                         "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0\n"
+                         "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [send] via NET/FasTrak/0\n"
+                         "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] via P2P/MNNVL\n"
+                         "n01:100:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
+                         "n01:100:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"
+                         "n02:101:1 [1] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [receive] via NET/Socket/0\n"));
+    EXPECT_EQ(evidence.ranks, 3U);
+    EXPECT_EQ(evidence.version, "2.28.9");
+    EXPECT_EQ(evidence.networks, (std::vector<std::string>{"IB", "Socket"}));
+    EXPECT_EQ(evidence.hcas, (std::vector<std::string>{"mlx5_0:1"}));
+    EXPECT_EQ(evidence.rdma, 1U);
+    EXPECT_EQ(evidence.rdma_gdr, 1U);
+    EXPECT_EQ(evidence.sockets, 1U);
+    EXPECT_EQ(evidence.nvlink, 1U);
+    EXPECT_EQ(evidence.other, 1U);
+    EXPECT_EQ(evidence.local, 2U);
+    EXPECT_EQ(evidence.nodes, 2U);
+    EXPECT_TRUE(evidence.info);
+    ASSERT_EQ(evidence.causes.size(), 2U);
+    EXPECT_EQ(evidence.causes[0].find("NCCL found no RDMA device"), 0U); // twice
+    EXPECT_EQ(evidence.causes[1].find("NCCL_IB_DISABLE is set"), 0U);
+}
+
+} // namespace
+} // namespace rdma_nccl

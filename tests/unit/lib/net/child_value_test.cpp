@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/net/child_value.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdexcept>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace rdma_nccl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Clock::time_point far_away() {
+    return Clock::now() + seconds(60);
+}
+
+struct Answer {
+    int number = 0;
+    std::string text;
+};
+
+} // namespace
+
+template<>
+inline constexpr std::string_view message_name<Answer> = "answer";
+
+namespace {
+
+void fields(auto& f, Is<Answer> auto& m) {
+    constexpr std::size_t longest = 10'000'000;
+    f("number", m.number);
+    f("text", raw(m.text), longest);
+}
+
+/// Never comes back.
+[[noreturn]] void hang() {
+    for (;;) {
+        ::pause();
+    }
+}
+
+bool has_children() {
+    return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;
+}
+
+TEST(ChildValue, TheValueComesBack) {
+    const auto parent = ::getpid();
+    auto child = ChildValue<Answer>::start([parent] { return Answer{::getppid() == parent ? 42 : 0, "two\nlines"}; });
+    const auto answer = child.finish(far_away());
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->number, 42) << "made in another process";
+    EXPECT_EQ(answer->text, "two\nlines");
+    EXPECT_FALSE(has_children());
+    EXPECT_FALSE(child.finish(far_away())) << "it gives its value once";
+}
+
+TEST(ChildValue, AValueLargerThanAPipeComesBackWhole) {
+    const auto make = [] {
+        std::string text;
+        for (unsigned i = 0; text.size() < 5'000'000; ++i) {
+            text += std::to_string(i);
+        }
+        return text;
+    };
+    auto child = ChildValue<Answer>::start([&make] { return Answer{1, make()}; });
+    const auto answer = child.finish(far_away());
+    ASSERT_TRUE(answer);
+    EXPECT_TRUE(answer->text == make());
+}
+
+TEST(ChildValue, SeveralAtATime) {
+    std::vector<ChildValue<Answer>> children;
+    for (int i = 0; i < 8; ++i) {
+        children.push_back(ChildValue<Answer>::start([i] { return Answer{i, std::string(200'000, 'x')}; }));
+    }
+    for (int i = 7; i >= 0; --i) { // none of them keeps another's pipe open
+        const auto answer = children[static_cast<std::size_t>(i)].finish(far_away());
+        ASSERT_TRUE(answer);
+        EXPECT_EQ(answer->number, i);
+    }
+}
+
+TEST(ChildValue, OneThatHangsIsGivenUpAtItsDeadline) {
+    auto child = ChildValue<Answer>::start([]() -> Answer { hang(); });
+    EXPECT_FALSE(child.finish(Clock::now() + milliseconds(50)));
+    EXPECT_FALSE(has_children()) << "it is killed";
+}
+
+TEST(ChildValue, OneThatHangsIsKilledWhereNobodyAsks) {
+    {
+        const auto child = ChildValue<Answer>::start([]() -> Answer { hang(); });
+    }
+    EXPECT_FALSE(has_children());
+}
+
+TEST(ChildText, WhatWasSaidBeforeItHungIsNoValue) {
+    auto child = ChildText::start(
+        []() -> std::string {
+            for (int fd = 3; fd < 1024; ++fd) { // its pipe is one of them
+                (void)!::write(fd, "half", 4);
+            }
+            hang();
+        },
+        {}, Inherit::Few);
+    ASSERT_TRUE(child);
+    EXPECT_FALSE(child->finish(Clock::now() + milliseconds(50)));
+}
+
+TEST(ChildValue, OneThatDiesHasNoValue) {
+    for (const int signal : {SIGKILL, SIGTERM, SIGABRT}) {
+        auto child = ChildValue<Answer>::start([signal]() -> Answer {
+            ::signal(signal, SIG_DFL);
+            (void)::raise(signal);
+            return {};
+        });
+        EXPECT_FALSE(child.finish(far_away())) << signal;
+    }
+    auto exits = ChildValue<Answer>::start([]() -> Answer { ::_exit(3); });
+    EXPECT_FALSE(exits.finish(far_away()));
+    auto throws = ChildValue<Answer>::start([]() -> Answer { throw std::runtime_error("no"); });
+    EXPECT_FALSE(throws.finish(far_away()));
+}
+
+TEST(ChildText, AnythingIsAText) {
+    for (const auto& text : {std::string(), std::string("\0\xff\n", 3), std::string(65536, 'x')}) {
+        auto child = ChildText::start([&text] { return text; }, {}, Inherit::Few);
+        ASSERT_TRUE(child);
+        EXPECT_EQ(child->finish(far_away()), text);
+    }
+}
+
+TEST(ChildValue, HasTheDescriptorsThatItIsToHave) {
+    const UniqueFd open(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    ASSERT_TRUE(open);
+    const auto look = [&open] { return Answer{::fcntl(open.get(), F_GETFD) >= 0 ? 1 : 0, ""}; };
+    const std::array kept = {open.get()};
+    EXPECT_EQ(ChildValue<Answer>::start(look).finish(far_away())->number, 0);
+    EXPECT_EQ(ChildValue<Answer>::start(look, kept).finish(far_away())->number, 1);
+    EXPECT_EQ(ChildValue<Answer>::start(look, {}, Inherit::All).finish(far_away())->number, 1);
+}
+
+} // namespace
+} // namespace rdma_nccl

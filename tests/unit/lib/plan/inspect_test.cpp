@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is read of a node, within a limit of time or without one: it is the same.
+#include "lib/plan/inspect.h"
+
+#include "lib/settings/parse.h"
+#include "tests/unit/fabric_machine.h"
+#include "tests/unit/hang.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <string>
+
+namespace rdma_nccl {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Machine;
+
+constexpr std::chrono::milliseconds without_limit(0);
+
+Settings settings_of(const std::string& option) {
+    SettingsSources sources;
+    sources.option = option;
+    return resolve_settings(sources).settings;
+}
+
+NodeFacts read_files(Machine& machine, std::chrono::milliseconds patience) {
+    NodeFacts facts;
+    inspect_files(machine.tree().root(), facts, patience);
+    return facts;
+}
+
+TEST(Inspect, ConfigurationFilesAreTheSameThroughAChild) {
+    Machine machine;
+    machine.tree().file("/etc/nccl.conf", "NCCL_DEBUG=INFO\nNCCL_IB_HCA = =mlx5_0:1,mlx5_1:1 # rails\n"
+                                          "NCCL_DEBUG_FILE=/tmp/\xc3\xa4\x01.log\nNCCL_LONG=" +
+                                              std::string(5000, 'x') + "\n");
+    const auto alone = read_files(machine, without_limit);
+    const auto bounded = read_files(machine, 60s);
+    ASSERT_TRUE(alone.nccl_conf.contains("NCCL_DEBUG_FILE"));
+    EXPECT_GE(alone.nccl_conf.size(), 4U);
+    ASSERT_EQ(bounded.nccl_conf.size(), alone.nccl_conf.size());
+    for (const auto& [name, value] : alone.nccl_conf) {
+        ASSERT_TRUE(bounded.nccl_conf.contains(name)) << name;
+        EXPECT_EQ(bounded.nccl_conf.at(name).value, value.value);
+        EXPECT_EQ(bounded.nccl_conf.at(name).file, value.file);
+    }
+    EXPECT_EQ(bounded.fabric.problems, alone.fabric.problems);
+}
+
+/// A plan needs four of eight slots; if the user sets NCCL's GID index, all eight.
+TEST(Inspect, ReadsGidTablesAsFarAsThePlanNeeds) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.1.0.5", test::below_root_port("50", "53"));
+    machine.tree().file("/ip-addresses", "eth0 10.1.0.5/24\n");
+    Settings settings;
+    settings.root = machine.tree().path();
+    const auto slots = [&](const Environment& environment) {
+        return inspect_node(settings, environment, {}).value().fabric.hcas.at(0).ports.at(0).gid_table_length;
+    };
+    EXPECT_EQ(slots({}), 4U);
+    Environment wish;
+    wish.set("NCCL_IB_GID_INDEX", "6");
+    EXPECT_EQ(slots(wish), 8U);
+    settings.gid = 6;
+    EXPECT_EQ(slots({}), 8U);
+}
+
+TEST(Inspect, FilesThatHangCountAsAbsent) {
+    Machine machine;
+    machine.connectx("mlx5_0", "eth0", "10.0.0.5", test::below_root_port("50", "53"));
+    machine.tree().file("/etc/nccl.conf", "NCCL_DEBUG=INFO\n");
+    const test::Hang hang({machine.tree().at("/etc/nccl.conf").string()});
+    if (!hang.works()) {
+        GTEST_SKIP() << "no fanotify permission events here: " << std::strerror(errno);
+    }
+    const auto facts = read_files(machine, 1s);
+    EXPECT_TRUE(facts.nccl_conf.empty());
+    EXPECT_EQ(facts.fabric.hcas.size(), 1U) << "the rest is read";
+    ASSERT_EQ(facts.fabric.problems.size(), 1U);
+    EXPECT_EQ(facts.fabric.problems[0], "NCCL's configuration files count as absent: the home directory or the name "
+                                        "service did not answer within 1 s");
+}
+
+TEST(Inspect, TheHeadIsTheSameThroughAChild) {
+    for (const auto patience : {without_limit, std::chrono::milliseconds(60s)}) {
+        NodeFacts facts;
+        resolve_head(facts, settings_of("head=127.0.0.1"), patience);
+        ASSERT_TRUE(facts.head_resolution);
+        EXPECT_EQ(facts.head_resolution->name, "127.0.0.1");
+        EXPECT_EQ(facts.head_resolution->addresses, std::vector{IpAddress::parse("127.0.0.1").value()});
+        EXPECT_EQ(facts.head_resolution->problem, "");
+        resolve_head(facts, settings_of("head=localhost"), patience);
+        EXPECT_EQ(facts.head_resolution->name, "localhost");
+        EXPECT_FALSE(facts.head_resolution->addresses.empty()) << facts.head_resolution->problem;
+    }
+}
+
+TEST(Inspect, TheHeadIsAskedForOnlyWhereItIsNeeded) {
+    NodeFacts facts;
+    facts.head_node.name = "127.0.0.1";
+    resolve_head(facts, settings_of(""), 60s);
+    EXPECT_TRUE(facts.head_resolution);
+    facts.head_is_to_be_agreed = true; // the nodes will tell each other
+    resolve_head(facts, settings_of(""), 60s);
+    EXPECT_FALSE(facts.head_resolution);
+    resolve_head(facts, settings_of("head=127.0.0.1"), 60s); // not where the user has said it
+    EXPECT_TRUE(facts.head_resolution);
+    facts.environment.set("MASTER_ADDR", "10.0.0.1");
+    resolve_head(facts, settings_of("head=127.0.0.1"), 60s);
+    EXPECT_FALSE(facts.head_resolution);
+}
+
+} // namespace
+} // namespace rdma_nccl

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/plan.h"
+
+#include "lib/plan/report.h"
+
+#include <gtest/gtest.h>
+
+namespace rdma_nccl {
+namespace {
+
+Hca roce_hca(const std::string& name, const std::string& netdev, const std::string& address, unsigned index = 3) {
+    Hca hca;
+    hca.name = name;
+    hca.node_type = "CA";
+    hca.netdevs = {netdev};
+    Port port;
+    port.state = "ACTIVE";
+    port.link_layer = LinkLayer::Ethernet;
+    port.rate_gbps = 100;
+    Gid gid;
+    gid.index = index;
+    gid.value = *IpAddress::parse(address);
+    gid.type = GidType::RoceV2;
+    gid.netdev = netdev;
+    port.gids = {gid};
+    hca.ports = {port};
+    return hca;
+}
+
+Netdev netdev(const std::string& name, const std::string& address) {
+    Netdev result;
+    result.name = name;
+    result.up = true;
+    result.addresses = {{*IpAddress::parse(address), address.find(':') == std::string::npos ? 24U : 64U}};
+    return result;
+}
+
+NodeFacts two_nodes() {
+    NodeFacts facts;
+    facts.host_name = "n01";
+    facts.step.job_id = facts.step.leader_job_id = 12;
+    facts.step.nodes = {"n01", "n02"};
+    facts.step.node_count = 2;
+    facts.step.task_count = 8;
+    facts.step.tasks_per_node = {4, 4};
+    facts.step.note = StepNote{12, 0, "n01", "10.0.0.1", 21000, ""};
+    facts.head_node = find_head_node(facts.step);
+    facts.fabric.hcas = {roce_hca("mlx5_0", "eth1", "10.1.0.1"), roce_hca("mlx5_1", "eth2", "10.2.0.1")};
+    facts.fabric.netdevs = {netdev("eth0", "10.0.0.1"), netdev("eth1", "10.1.0.1"), netdev("eth2", "10.2.0.1")};
+    facts.visible_gpus = 4;
+    facts.visible_gpus_source = "SLURM_STEP_GPUS";
+    facts.allowed_cpus = 32;
+    return facts;
+}
+
+std::string value(const std::vector<Variable>& variables, std::string_view name) {
+    const auto* found = find_variable(variables, name);
+    return found == nullptr ? "(none)" : found->value;
+}
+
+TEST(Plan, SocketsFollowTheHeadsNetwork) {
+    const auto plan = make_plan(two_nodes(), {});
+    EXPECT_EQ(value(plan.variables, "NCCL_SOCKET_IFNAME"), "=eth0");
+    EXPECT_EQ(find_variable(plan.variables, "NCCL_SOCKET_IFNAME")->why, "on the network of MASTER_ADDR 10.0.0.1");
+    Settings settings;
+    settings.net.interface = "eth2";
+    EXPECT_EQ(value(make_plan(two_nodes(), settings).variables, "GLOO_SOCKET_IFNAME"), "eth2");
+}
+
+TEST(Plan, OneIndexOrNcclsOwnChoice) {
+    auto facts = two_nodes();
+    EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_IB_GID_INDEX"), "3");
+    facts.fabric.hcas[1] = roce_hca("mlx5_1", "eth2", "10.2.0.1", 5);
+    const auto plan = make_plan(facts, {});
+    EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_GID_INDEX")->action, VariableAction::Leave);
+    EXPECT_EQ(value(plan.variables, "NCCL_IB_ROCE_VERSION_NUM"), "2");
+    EXPECT_EQ(value(plan.variables, "NCCL_IB_ADDR_FAMILY"), "AF_INET");
+    EXPECT_FALSE(plan.warnings.empty()) << "NCCL before 2.21 cannot do it";
+}
+
+TEST(Plan, Ipv6FabricsSayTheFamilyAndBrackets) {
+    auto facts = two_nodes();
+    facts.fabric.hcas = {roce_hca("mlx5_0", "eth1", "fd00::1")};
+    facts.step.note->head_address = "fd01::9";
+    const auto plan = make_plan(facts, {});
+    EXPECT_EQ(value(plan.variables, "NCCL_IB_ADDR_FAMILY"), "AF_INET6");
+    EXPECT_EQ(value(plan.variables, "MASTER_ADDR"), "fd01::9");
+    EXPECT_EQ(value(plan.variables, "JAX_COORDINATOR_ADDRESS"), "[fd01::9]:21001");
+    Settings node;
+    node.layout = Layout::Node;
+    EXPECT_EQ(value(make_plan(facts, node).variables, "PET_MASTER_ADDR"), "[fd01::9]");
+}
+
+TEST(Plan, InfiniBandHasNoIndex) {
+    auto facts = two_nodes();
+    for (auto& hca : facts.fabric.hcas) {
+        hca.ports[0].link_layer = LinkLayer::InfiniBand;
+    }
+    const auto plan = make_plan(facts, {});
+    EXPECT_EQ(value(plan.variables, "NCCL_IB_HCA"), "=mlx5_0:1,mlx5_1:1");
+    EXPECT_EQ(value(plan.variables, "NCCL_IB_GID_INDEX"), "(none)");
+    EXPECT_EQ(value(plan.variables, "NCCL_IB_ROCE_VERSION_NUM"), "(none)");
+}
+
+TEST(Plan, TheUserAndTheSitesFileWin) {
+    auto facts = two_nodes();
+    facts.environment.set("MASTER_ADDR", "head.example");
+    facts.environment.set("NCCL_IB_TIMEOUT", "14");
+    facts.nccl_conf["NCCL_SOCKET_IFNAME"] = {"eth7", "/etc/nccl.conf"};
+    const auto plan = make_plan(facts, {});
+    EXPECT_EQ(plan.master_address(), "head.example");
+    EXPECT_EQ(find_variable(plan.variables, "MASTER_ADDR")->action, VariableAction::Keep);
+    EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_TIMEOUT")->source, "user");
+    EXPECT_EQ(find_variable(plan.variables, "NCCL_SOCKET_IFNAME")->source, "/etc/nccl.conf");
+    EXPECT_EQ(value(plan.variables, "JAX_COORDINATOR_ADDRESS"), "head.example:21001");
+}
+
+TEST(Plan, TuningCanBeOff) {
+    Settings settings;
+    settings.tuning = false;
+    EXPECT_EQ(value(make_plan(two_nodes(), settings).variables, "NCCL_IB_TIMEOUT"), "(none)");
+    settings.tuning = true;
+    settings.tuning_values.ib_timeout = 20;
+    EXPECT_EQ(value(make_plan(two_nodes(), settings).variables, "NCCL_IB_TIMEOUT"), "20");
+}
+
+TEST(Plan, WithoutAHeadNothingPretendsToKnowIt) {
+    auto facts = two_nodes();
+    facts.step.note.reset();
+    facts.head_resolution = Resolution{"n01", {}, "Name or service not known"};
+    const auto plan = make_plan(facts, {});
+    EXPECT_EQ(value(plan.variables, "MASTER_ADDR"), "(none)");
+    EXPECT_EQ(value(plan.variables, "JAX_COORDINATOR_ADDRESS"), "(none)");
+    ASSERT_FALSE(plan.warnings.empty());
+    EXPECT_EQ(plan.warnings[0],
+              "no address of rank 0's node n01 (Name or service not known): MASTER_ADDR is not set; give "
+              "head=ADDRESS");
+}
+
+TEST(PlanTask, ThreadsAreTheTasksShare) {
+    const auto plan = make_plan(two_nodes(), {});
+    TaskFacts task;
+    task.rank = 5;
+    task.local_rank = 1;
+    task.node_rank = 1;
+    task.local_tasks = 4;
+    task.task_count = 8;
+    task.node_count = 2;
+    task.task_cpus = 32; // not bound
+    task.node_cpus = 32;
+    EXPECT_EQ(value(plan_task(plan, task, {}), "OMP_NUM_THREADS"), "8");
+    task.task_cpus = 4; // bound by Slurm
+    EXPECT_EQ(value(plan_task(plan, task, {}), "OMP_NUM_THREADS"), "4");
+    task.task_cpus = 32;
+    task.cpus_per_task = 6;
+    EXPECT_EQ(value(plan_task(plan, task, {}), "OMP_NUM_THREADS"), "6");
+    task.node_cpus = 2;
+    task.cpus_per_task = 0;
+    EXPECT_EQ(value(plan_task(plan, task, {}), "OMP_NUM_THREADS"), "1") << "never 0";
+    Environment users;
+    users.set("OMP_NUM_THREADS", "3");
+    users.set("RANK", "3");
+    EXPECT_EQ(find_variable(plan_task(plan, task, users), "OMP_NUM_THREADS")->action, VariableAction::Keep);
+    EXPECT_EQ(value(plan_task(plan, task, users), "RANK"), "5");
+}
+
+TEST(PlanTask, InNodeLayoutTheCpusAreSharedByTheRanksToCome) {
+    auto facts = two_nodes();
+    facts.step.tasks_per_node = {1, 1};
+    const auto plan = make_plan(facts, {});
+    ASSERT_EQ(plan.layout.layout, Layout::Node);
+    TaskFacts task;
+    task.rank = 1;
+    task.node_rank = 0; // arbitrary distribution: Slurm's node order is not the tasks'
+    task.task_cpus = task.node_cpus = 32;
+    const auto variables = plan_task(plan, task, {});
+    EXPECT_EQ(value(variables, "OMP_NUM_THREADS"), "8");
+    EXPECT_EQ(value(variables, "PET_NODE_RANK"), "1");
+    EXPECT_EQ(value(variables, "RANK"), "(none)");
+}
+
+TEST(Report, SaysEverythingInALine) {
+    const auto facts = two_nodes();
+    const auto plan = make_plan(facts, {});
+    EXPECT_EQ(plan_summary(plan, facts.step), "rank layout, 8 tasks on 2 nodes, head n01 (10.0.0.1:21000), 2 HCA ports "
+                                              "(mlx5_0:1,mlx5_1:1), GID index 3");
+    const auto lines = plan_lines(plan, facts.step, {});
+    EXPECT_NE(std::find(lines.begin(), lines.end(), "  MASTER_PORT=21000  [derived: from job and step id, by srun]"),
+              lines.end());
+}
+
+/// As NCCL sees it: numbers, hardware below.
+NodeFacts two_nodes_of_hardware() {
+    NodeFacts facts = two_nodes();
+    unsigned number = 1;
+    for (auto& entry : facts.fabric.netdevs) {
+        entry.order = number++;
+        entry.pci_path = "/sys/devices/pci0000:00/0000:00:0" + std::to_string(number) + ".0";
+    }
+    return facts;
+}
+
+const Variable& interface_variable(const Plan& plan) {
+    return *find_variable(plan.variables, "NCCL_SOCKET_IFNAME");
+}
+
+TEST(Plan, NcclIsToldItsInterfaceOnlyWhereItWouldGoWrong) {
+    NodeFacts facts = two_nodes_of_hardware();
+    EXPECT_EQ(interface_variable(make_plan(facts, {})).action, VariableAction::Leave);
+    EXPECT_EQ(value(make_plan(facts, {}).variables, "GLOO_SOCKET_IFNAME"), "eth0");
+
+    NodeFacts other_first = facts;
+    other_first.fabric.netdevs[1].order = 0; // eth1 before eth0
+    EXPECT_EQ(interface_variable(make_plan(other_first, {})).value, "=eth0");
+
+    NodeFacts bridge = facts; // NET/Socket would use it too
+    bridge.fabric.netdevs.push_back(netdev("br-1a2b", "172.18.0.1"));
+    bridge.fabric.netdevs.back().order = 9;
+    EXPECT_EQ(interface_variable(make_plan(bridge, {})).value, "=eth0");
+
+    NodeFacts ipoib = facts;
+    ipoib.fabric.netdevs.push_back(netdev("ib0", "10.9.0.1"));
+    EXPECT_EQ(interface_variable(make_plan(ipoib, {})).value, "=eth0");
+
+    Settings asked;
+    asked.net.interface = "eth0";
+    EXPECT_EQ(interface_variable(make_plan(facts, asked)).value, "=eth0");
+    EXPECT_EQ(interface_variable(make_plan(facts, asked)).source, "setting");
+}
+
+TEST(Plan, WhatTheUserTellsNcclOfInterfacesCounts) {
+    NodeFacts facts = two_nodes_of_hardware();
+    facts.environment.set("NCCL_SOCKET_FAMILY", "AF_INET6"); // no interface has such an address: NCCL fails alone
+    EXPECT_EQ(interface_variable(make_plan(facts, {})).value, "=eth0");
+    facts = two_nodes_of_hardware();
+    facts.environment.set("NCCL_COMM_ID", "10.1.0.9:4000"); // NCCL would go by that subnet
+    EXPECT_EQ(interface_variable(make_plan(facts, {})).value, "=eth0");
+    facts = two_nodes_of_hardware();
+    facts.nccl_conf["NCCL_SOCKET_IFNAME"] = {"eth2", "/etc/nccl.conf"};
+    EXPECT_EQ(interface_variable(make_plan(facts, {})).action, VariableAction::Keep);
+}
+
+TEST(Plan, NcclsCrashWithoutMlx5IsAvoided) {
+    NodeFacts facts = two_nodes();
+    facts.fabric.hcas[0].driver = "bnxt_en";
+    EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_GIN_TYPE"), "2");
+    facts.fabric.hcas[1].driver = "mlx5_core";
+    EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_GIN_TYPE"), "(none)");
+    facts.fabric.hcas.clear();
+    EXPECT_EQ(value(make_plan(facts, {}).variables, "NCCL_GIN_TYPE"), "(none)");
+}
+
+TEST(Plan, NcclsCrashWithoutPciFunctionIsAvoided) {
+    const auto merging = [](const NodeFacts& facts) {
+        return value(make_plan(facts, {}).variables, "NCCL_IB_MERGE_NICS");
+    };
+    NodeFacts facts = two_nodes();
+    EXPECT_EQ(merging(facts), "0");
+    facts.fabric.hcas[0].pci = "0000:51:00.0";
+    EXPECT_EQ(merging(facts), "(none)") << "hardware is preferred, and alone";
+    facts.environment.set("NCCL_IB_HCA", "mlx5_0,mlx5_1");
+    EXPECT_EQ(merging(facts), "0") << "the user wants both";
+    facts.environment.set("NCCL_IB_HCA", "=mlx5_1");
+    EXPECT_EQ(merging(facts), "(none)") << "with one port there is nothing to compare";
+    facts.fabric.hcas[1].ports.push_back(facts.fabric.hcas[1].ports[0]);
+    facts.fabric.hcas[1].ports[1].number = 2;
+    EXPECT_EQ(merging(facts), "0") << "two ports of one HCA";
+    facts.environment.set("NCCL_IB_MERGE_NICS", "1");
+    EXPECT_EQ(find_variable(make_plan(facts, {}).variables, "NCCL_IB_MERGE_NICS")->action, VariableAction::Keep);
+}
+
+TEST(Plan, ASitesTuningValueNamesItsLine) {
+    Settings settings;
+    settings.given["NCCL_IB_TIMEOUT"] = {"20", Origin::SiteFile, "/etc/rdma-nccl.conf:4"};
+    settings.tuning_values.ib_timeout = 20;
+    const auto plan = make_plan(two_nodes(), settings);
+    EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_TIMEOUT")->source, "/etc/rdma-nccl.conf:4");
+    EXPECT_EQ(find_variable(plan.variables, "NCCL_IB_QPS_PER_CONNECTION")->source, "default");
+}
+
+TEST(Plan, TellsRdmaNcclRunHowToBind) {
+    auto facts = two_nodes();
+    facts.step.tasks_per_node = {1, 1};
+    Settings settings;
+    settings.layout = Layout::Node;
+    EXPECT_EQ(find_variable(make_plan(facts, settings).variables, "RDMA_NCCL_BIND"), nullptr);
+    settings.bind = BindChoice::Off;
+    settings.given["bind"] = {"off", Origin::Option, "--rdma-nccl"};
+    const auto plan = make_plan(facts, settings);
+    ASSERT_NE(find_variable(plan.variables, "RDMA_NCCL_BIND"), nullptr);
+    EXPECT_EQ(find_variable(plan.variables, "RDMA_NCCL_BIND")->value, "off");
+}
+
+TEST(Plan, OnlyTheLimitThatRdmaNeedsIsAWarning) {
+    auto facts = two_nodes();
+    facts.limits = {8192, 16, 1};
+    const auto plan = make_plan(facts, Settings());
+    EXPECT_EQ(plan.warnings.size(), 1U);
+    EXPECT_NE(plan.warnings.at(0).find("locked memory is limited to 8192 KiB"), std::string::npos);
+    EXPECT_EQ(plan.notes.size(), 2U);
+    Settings ignore;
+    ignore.memlock = MemlockChoice::Ignore;
+    EXPECT_TRUE(make_plan(facts, ignore).warnings.empty());
+}
+
+TEST(Plan, AnOrderOfTheGpusIsNoLeftOver) {
+    auto facts = two_nodes();
+    facts.environment = Environment(std::vector<std::string>{
+        "CUDA_VISIBLE_DEVICES=2,0,1,3", "RDMA_NCCL_SET=@11.0," + marker_entry("CUDA_VISIBLE_DEVICES", "2,0,1,3")});
+    ASSERT_TRUE(facts.environment.ours().contains("CUDA_VISIBLE_DEVICES"));
+    EXPECT_EQ(find_variable(make_plan(facts, Settings()).variables, "CUDA_VISIBLE_DEVICES"), nullptr);
+}
+
+} // namespace
+} // namespace rdma_nccl

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/slurm/step_processes.h"
+
+#include "lib/base/format.h"
+#include "tests/unit/tree.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+namespace {
+
+using Step = std::optional<StepName>;
+
+TEST(StepOfCgroups, OfSlurmsVersions) {
+    for (const char* text : {
+             "0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0\n",
+             "0::/system.slice/n01_slurmstepd.scope/job_12/step_0/slurm\n", // several slurmds on a node
+             "0::/../../job_12/step_0/user/task_special\n",                 // seen from another cgroup namespace
+             "13:memory:/slurm/uid_1000/job_12/step_0/task_0\n4:devices:/slurm/uid_1000/job_12/step_0\n1:name=systemd:/"
+             "\n0::/\n",
+             "9:freezer:/slurm_n01/uid_0/job_12/step_0",
+             "8:cpuset:/slurm/uid_1000/job_12\n7:freezer:/slurm/uid_1000/job_12/step_0\n", // the deepest known
+         }) {
+        EXPECT_EQ(step_of_cgroups(text), (StepName{12, "0"})) << text;
+    }
+    EXPECT_EQ(step_of_cgroups("0::/system.slice/slurmstepd.scope/job_7/step_batch/user/task_0"),
+              (StepName{7, "batch"}));
+    EXPECT_EQ(step_of_cgroups("0::/system.slice/slurmstepd.scope/job_7/step_extern"), (StepName{7, "extern"}));
+    EXPECT_EQ(step_of_cgroups("0::/system.slice/slurmstepd.scope/job_7/step_1+2/user"), (StepName{7, "1+2"}));
+    EXPECT_EQ(step_of_cgroups("0::/slurm/uid_1/job_7"), (StepName{7, ""}));
+}
+
+TEST(StepOfCgroups, WhatATaskMakesBelowIsItsOwn) {
+    EXPECT_EQ(step_of_cgroups("0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0/job_99/step_1"),
+              (StepName{12, "0"}));
+}
+
+TEST(StepOfCgroups, NoStep) {
+    for (const char* text :
+         {"", "0::/", "0::/user.slice/user-1000.slice", "0::/x/job_/step_0", "0::/job_x/step_0", "0::/job_0/step_0",
+          "0::/job_99999999999/step_1", "0::/my_job_12/step_0", "\n\n/", "0::/job_-1"}) {
+        EXPECT_EQ(step_of_cgroups(text), Step()) << text;
+    }
+}
+
+TEST(StepOfTitle, OfSlurmstepd) {
+    EXPECT_EQ(step_of_title("slurmstepd: [123.0]"), (StepName{123, "0"}));
+    EXPECT_EQ(step_of_title("slurmstepd: [123.batch]"), (StepName{123, "batch"}));
+    EXPECT_EQ(step_of_title("slurmstepd: [123.0+1] "), (StepName{123, "0+1"}));
+    for (const char* text : {"", "slurmstepd", "/usr/sbin/slurmstepd infinity", "slurmstepd: [", "slurmstepd: []",
+                             "slurmstepd: [12]", "slurmstepd: [.0]", "slurmstepd: [12.0", "sleep: [12.0]"}) {
+        EXPECT_EQ(step_of_title(text), Step()) << text;
+    }
+}
+
+/// Processes 1 (init), 20 (slurmstepd of 12.0), 30 (its task), 40 (slurmstepd of another step), 50 (its task).
+class StepProcessesTest : public testing::Test {
+protected:
+    void SetUp() override {
+        process(1, 0, "systemd", "0::/init.scope", "/sbin/init");
+        process(20, 1, "slurmstepd", "0::/system.slice/slurmstepd.scope/job_12/step_0/slurm", "slurmstepd: [12.0]");
+        process(30, 20, "python3", "0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0", "python3");
+        process(40, 1, "slurmstepd", "0::/", "slurmstepd: [13.batch]");
+        process(50, 40, "a) R 20 (b", "0::/", "x");
+    }
+
+    void process(pid_t pid, pid_t parent, std::string_view name, std::string_view cgroup, std::string_view title) {
+        const std::string folder = format_text("/proc/{}/", pid);
+        tree_.file(folder + "stat", format_text("{} ({}) S {} 1 1 0 -1\n", pid, name, parent));
+        tree_.file(folder + "status", format_text("Name:\t{}\nTgid:\t{}\n", name, pid));
+        tree_.file(folder + "comm", format_text("{}\n", name));
+        tree_.file(folder + "cgroup", format_text("{}\n", cgroup));
+        tree_.file(folder + "cmdline", std::string(title) + std::string(200, '\0'));
+    }
+    ProcessIdentity identify(pid_t pid, StepProcesses step = {12, 0, 0}) const {
+        return step.identify(tree_.root(), pid);
+    }
+
+    test::Tree tree_;
+};
+
+constexpr auto own = ProcessOwner::Step;
+constexpr auto other = ProcessOwner::OtherStep;
+
+TEST_F(StepProcessesTest, ByCgroup) {
+    EXPECT_EQ(identify(30), (ProcessIdentity{own, "python3"}));
+    EXPECT_EQ(identify(30, {12, 1, 0}), (ProcessIdentity{other, "job 12 step 0"}));
+    EXPECT_EQ(identify(30, {1, 0, 0}), (ProcessIdentity{other, "job 12 step 0"}));
+    EXPECT_EQ(identify(30, {0, 0, 0}), (ProcessIdentity{other, "job 12 step 0"}));
+    EXPECT_EQ(identify(1), (ProcessIdentity{ProcessOwner::System, "systemd"}));
+}
+
+TEST_F(StepProcessesTest, ComponentsOfAHeterogeneousStep) {
+    process(31, 20, "python3", "0::/system.slice/slurmstepd.scope/job_12/step_0+1/user/task_0", "python3");
+    EXPECT_EQ(identify(31).owner, own);
+}
+
+TEST_F(StepProcessesTest, ByParents) {
+    process(32, 20, "bash", "0::/", "bash");
+    process(33, 32, "ib_write_bw", "0::/", "ib_write_bw");
+    EXPECT_EQ(identify(33, {12, 0, 20}), (ProcessIdentity{own, "ib_write_bw"}));
+    EXPECT_EQ(identify(20, {0, 0, 20}).owner, own) << "the ancestor itself";
+    EXPECT_EQ(identify(33), (ProcessIdentity{own, "ib_write_bw"})) << "slurmstepd's title";
+    EXPECT_EQ(identify(50), (ProcessIdentity{other, "job 13 step batch"})) << "a name with a parenthesis and blanks";
+    EXPECT_EQ(identify(50, {12, 0, 20}).owner, other);
+}
+
+TEST_F(StepProcessesTest, AThreadIsItsProcess) {
+    tree_.file("/proc/39/status", "Name:\tNCCL\nTgid:\t30\nPid:\t39\n").file("/proc/39/comm", "NCCL\n");
+    EXPECT_EQ(identify(39), (ProcessIdentity{own, "python3"}));
+}
+
+TEST_F(StepProcessesTest, WhoseStatusCannotBeRead) {
+    tree_.remove("/proc/30/status");
+    EXPECT_EQ(identify(30), (ProcessIdentity{own, "python3"}));
+}
+
+TEST_F(StepProcessesTest, GoneAndUnknown) {
+    EXPECT_EQ(identify(999), (ProcessIdentity{ProcessOwner::Gone, ""}));
+    EXPECT_EQ(identify(0), (ProcessIdentity{ProcessOwner::System, ""}));
+    EXPECT_EQ(identify(-1), (ProcessIdentity{ProcessOwner::System, ""}));
+}
+
+TEST_F(StepProcessesTest, ParentsInACircle) {
+    process(60, 61, "a", "0::/", "a");
+    process(61, 60, "b", "0::/", "b");
+    EXPECT_EQ(identify(60).owner, ProcessOwner::System);
+}
+
+TEST_F(StepProcessesTest, NamesAreSafeToShow) {
+    process(70, 1, "x\x1b[31m", "0::/job_3/step_\x1b[31m", "x");
+    EXPECT_EQ(identify(70).name, "job 3 step ?[31m");
+    process(71, 1, "x\x1b[31m", "0::/", "x");
+    EXPECT_EQ(identify(71).name, "x?[31m");
+}
+
+TEST_F(StepProcessesTest, OtherJobs) {
+    EXPECT_TRUE(other_jobs_on_node(tree_.root(), 12));
+    tree_.remove("/proc/40");
+    EXPECT_FALSE(other_jobs_on_node(tree_.root(), 12));
+    EXPECT_TRUE(other_jobs_on_node(tree_.root(), 13));
+    process(80, 1, "python3", "0::/", "slurmstepd: [99.0]");
+    EXPECT_FALSE(other_jobs_on_node(tree_.root(), 12)) << "a program that calls itself so";
+    process(81, 1, "slurmstepd", "0::/", "/usr/sbin/slurmstepd");
+    EXPECT_FALSE(other_jobs_on_node(tree_.root(), 12)) << "the one that keeps the scope of cgroups";
+    tree_.remove("/proc");
+    EXPECT_FALSE(other_jobs_on_node(tree_.root(), 12));
+}
+
+TEST(StepProcesses, OfThisProcess) {
+    const auto live = *Root::open("/");
+    EXPECT_EQ((StepProcesses{0, 0, ::getppid()}.identify(live, ::getpid()).owner), own);
+}
+
+} // namespace
+} // namespace rdma_nccl

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machines that tests/data/topology/README.md describes, as hwloc reads them.
+#include "lib/topology/hwloc_topology.h"
+
+#include "config.h"
+#include "tests/unit/tree.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#ifdef __SANITIZE_ADDRESS__ // g++
+#define WITH_LEAK_CHECK
+#elif defined(__has_feature) // clang++
+#if __has_feature(address_sanitizer)
+#define WITH_LEAK_CHECK
+#endif
+#endif
+
+#ifdef WITH_LEAK_CHECK
+#include <sanitizer/lsan_interface.h>
+#endif
+
+namespace rdma_nccl {
+namespace {
+
+/// hwloc (2.9) does not free what it has read of a file that it then gives up: that is no leak of ours.
+class ForgetfulHwloc {
+public:
+#ifdef WITH_LEAK_CHECK
+    ForgetfulHwloc() {
+        __lsan_disable();
+    }
+    ~ForgetfulHwloc() {
+        __lsan_enable();
+    }
+#else
+    ForgetfulHwloc() {}  // NOLINT(modernize-use-equals-default): a variable of it counts as used
+    ~ForgetfulHwloc() {} // NOLINT(modernize-use-equals-default)
+#endif
+    ForgetfulHwloc(const ForgetfulHwloc&) = delete;
+    ForgetfulHwloc& operator=(const ForgetfulHwloc&) = delete;
+};
+
+#ifdef HAVE_HWLOC
+
+XmlMachine machine(const std::string& name) {
+    auto read = read_topology_xml("tests/data/topology/" + name + ".xml");
+    if (!read) {
+        throw std::runtime_error(read.error().message);
+    }
+    return std::move(*read);
+}
+
+std::string text_of(const std::string& name) {
+    std::ifstream file("tests/data/topology/" + name + ".xml");
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// "2x56x2, 2 NUMA nodes, 8 GPUs, 11 HCAs", as the table in the README has it.
+std::string shape_of(const XmlMachine& machine) {
+    const auto& topology = machine.topology;
+    std::size_t threads = 0;
+    for (const auto& core : topology.cores) {
+        threads = std::max(threads, core.cpus.size());
+    }
+    return std::to_string(topology.packages) + "x" + std::to_string(topology.cores.size() / topology.packages) + "x" +
+           std::to_string(threads) + ", " + std::to_string(topology.numa_nodes.size()) + " NUMA nodes, " +
+           std::to_string(machine.fabric.gpus.size()) + " GPUs, " + std::to_string(machine.fabric.hcas.size()) +
+           " HCAs";
+}
+
+const Core* core_of(const Topology& topology, unsigned cpu) {
+    const auto found = std::find_if(topology.cores.begin(), topology.cores.end(),
+                                    [cpu](const Core& core) { return core.cpus.contains(cpu); });
+    return found == topology.cores.end() ? nullptr : &*found;
+}
+
+TEST(HwlocTopology, IsTheShapeOfTheMachine) {
+    EXPECT_EQ(shape_of(machine("dgx-h100")), "2x56x2, 2 NUMA nodes, 8 GPUs, 11 HCAs");
+    EXPECT_EQ(shape_of(machine("dgx-a100")), "2x64x2, 8 NUMA nodes, 8 GPUs, 12 HCAs");
+    EXPECT_EQ(shape_of(machine("hgx-four-hcas")), "2x64x2, 4 NUMA nodes, 8 GPUs, 4 HCAs");
+    EXPECT_EQ(shape_of(machine("frontier")), "1x64x2, 4 NUMA nodes, 8 GPUs, 4 HCAs");
+    EXPECT_EQ(shape_of(machine("v100-edr")), "2x20x1, 2 NUMA nodes, 4 GPUs, 2 HCAs");
+    EXPECT_EQ(shape_of(machine("vf-vm")), "96x1x1, 1 NUMA nodes, 8 GPUs, 8 HCAs");
+    EXPECT_EQ(shape_of(machine("no-numa")), "1x80x1, 1 NUMA nodes, 1 GPUs, 1 HCAs");
+    EXPECT_EQ(shape_of(machine("gh200-quad")), "4x72x1, 36 NUMA nodes, 4 GPUs, 4 HCAs");
+    EXPECT_EQ(shape_of(machine("ib-no-gpu")), "2x96x1, 8 NUMA nodes, 0 GPUs, 2 HCAs");
+    EXPECT_EQ(shape_of(machine("laptop")), "1x14x2, 1 NUMA nodes, 1 GPUs, 0 HCAs");
+}
+
+TEST(HwlocTopology, OfEveryMachineFitsTogether) {
+    std::size_t machines = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("tests/data/topology")) {
+        if (entry.path().extension() != ".xml") {
+            continue;
+        }
+        SCOPED_TRACE(entry.path().string());
+        ++machines;
+        const auto read = machine(entry.path().stem().string());
+        const auto& topology = read.topology;
+        CpuSet seen;
+        for (const auto& core : topology.cores) {
+            EXPECT_FALSE(core.cpus.empty());
+            EXPECT_FALSE(seen.intersects(core.cpus)) << core.cpus.list();
+            EXPECT_LT(core.package, topology.packages);
+            ASSERT_TRUE(core.numa_node);
+            ASSERT_NE(topology.find_numa_node(*core.numa_node), nullptr);
+            EXPECT_TRUE(topology.find_numa_node(*core.numa_node)->cpus.contains(core.cpus)) << core.cpus.list();
+            seen |= core.cpus;
+        }
+        EXPECT_EQ(topology.cpus(), seen);
+        for (const auto& gpu : read.fabric.gpus) {
+            EXPECT_TRUE(gpu.pci_path.starts_with("/sys/devices/pci") && gpu.pci_path.ends_with("/" + gpu.pci));
+            EXPECT_FALSE(gpu.vendor.empty());
+            EXPECT_TRUE(seen.contains(gpu.local_cpus)) << gpu.pci;
+        }
+    }
+    EXPECT_EQ(machines, 27U);
+}
+
+TEST(HwlocTopology, ThreadsOfACoreAreFound) {
+    EXPECT_EQ(core_of(machine("four-gpus").topology, 0)->cpus.list(), "0-1");
+    EXPECT_EQ(core_of(machine("dgx-h100").topology, 0)->cpus.list(), "0,112");
+    EXPECT_EQ(core_of(machine("v100-edr").topology, 1)->package, 1U); // numbered by turns
+    EXPECT_EQ(core_of(machine("dgx-h100").topology, 9999), nullptr);
+    EXPECT_EQ(machine("dgx-h100").topology.packages_of(CpuSet::range(3, 3)).list(), "0-55,112-167");
+}
+
+TEST(HwlocTopology, MemoryOfDevicesIsSpecial) {
+    const auto gh200 = machine("gh200-quad").topology;
+    std::set<unsigned> plain;
+    for (const auto& node : gh200.numa_nodes) {
+        if (!node.special) {
+            plain.insert(node.number);
+            EXPECT_EQ(node.cpus.size(), 72U);
+        }
+    }
+    EXPECT_EQ(plain, (std::set<unsigned>{0, 1, 2, 3}));
+}
+
+void replace(std::string& text, const std::string& from, const std::string& to) {
+    const auto at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+}
+
+TEST(HwlocTopology, MemoryThatIsNearToTheWholeMachineIsSpecial) {
+    // As a CXL expander may be: a third NUMA node, which no package has for itself.
+    std::string text = text_of("two-gpus");
+    for (int i = 0; i < 3; ++i) {
+        replace(text, "nodeset=\"0x00000003\"", "nodeset=\"0x00000007\"");
+    }
+    replace(text, "  <object type=\"Package\"",
+            "  <object type=\"NUMANode\" os_index=\"2\" cpuset=\"0xffffffff,0xffffffff,0xffffffff,0xffffffff\" "
+            "complete_cpuset=\"0xffffffff,0xffffffff,0xffffffff,0xffffffff\" nodeset=\"0x00000004\" "
+            "complete_nodeset=\"0x00000004\" gp_index=\"999\" local_memory=\"1073741824\"/>\n"
+            "  <object type=\"Package\"");
+    test::Tree tree;
+    tree.file("/cxl.xml", text);
+    const auto read = read_topology_xml(tree.at("/cxl.xml").string());
+    ASSERT_TRUE(read) << read.error().message;
+    ASSERT_EQ(read->topology.numa_nodes.size(), 3U);
+    EXPECT_EQ(read->topology.numa_nodes[2].cpus.size(), 128U);
+    EXPECT_TRUE(read->topology.numa_nodes[2].special);
+    EXPECT_FALSE(read->topology.numa_nodes[0].special);
+    EXPECT_EQ(core_of(read->topology, 0)->numa_node, 0U);
+}
+
+TEST(HwlocTopology, GpusOfADgxA100AreOnTheNodesThatItsTableTells) {
+    std::vector<int> nodes;
+    for (const auto& gpu : machine("dgx-a100").fabric.gpus) {
+        nodes.push_back(gpu.numa_node.value_or(-1));
+    }
+    EXPECT_EQ(nodes, (std::vector<int>{3, 3, 1, 1, 7, 7, 5, 5}));
+}
+
+TEST(HwlocTopology, PortsAreActiveWhereTheFileSaysSo) {
+    const auto fabric = machine("dgx-h100").fabric;
+    const auto* hca = fabric.find_hca("mlx5_0");
+    ASSERT_NE(hca, nullptr);
+    ASSERT_EQ(hca->ports.size(), 1U);
+    EXPECT_EQ(hca->ports[0].state, "ACTIVE");
+}
+
+/// What hwloc itself, and nobody else, might write to stderr.
+std::string complaints(const std::function<void()>& run) {
+    ::testing::internal::CaptureStderr();
+    run();
+    return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(HwlocTopology, FilesThatAreNoneAreAnErrorThatNamesThem) {
+    const ForgetfulHwloc forgetful;
+    test::Tree tree;
+    const std::string whole = text_of("one-gpu");
+    tree.file("/empty.xml", "").file("/text.xml", "no topology\n").file("/other.xml", "<?xml version=\"1.0\"?><a/>\n");
+    tree.file("/half.xml", whole.substr(0, whole.size() / 2)).directory("/directory.xml");
+    for (const auto* const name :
+         {"/missing.xml", "/empty.xml", "/text.xml", "/other.xml", "/half.xml", "/directory.xml"}) {
+        std::optional<Result<XmlMachine>> read;
+        const std::string path = tree.at(name).string();
+        complaints([&] { read = read_topology_xml(path); });
+        ASSERT_FALSE(*read) << name;
+        EXPECT_EQ(read->error().message.find(path + ": "), 0U) << read->error().message;
+    }
+}
+
+TEST(HwlocTopology, ADamagedFileIsAnErrorOrATopologyNeverACrash) {
+    const ForgetfulHwloc forgetful;
+    test::Tree tree;
+    const std::string whole = text_of("one-gpu");
+    std::size_t errors = 0;
+    for (std::size_t i = 1; i <= 40; ++i) {
+        std::string damaged = whole;
+        damaged.erase(damaged.size() * i / 41, 7);
+        tree.file("/damaged.xml", damaged);
+        complaints([&] { errors += read_topology_xml(tree.at("/damaged.xml").string()) ? 0U : 1U; });
+    }
+    EXPECT_GT(errors, 10U);
+}
+
+TEST(HwlocTopology, ATreeWithoutCpusIsAnErrorAndNothingIsPrinted) {
+    test::Tree tree;
+    tree.directory("/sys/class/net");
+    const Root root = tree.root();
+    const std::string printed = complaints([&] {
+        const auto read = read_topology(root);
+        ASSERT_FALSE(read);
+        EXPECT_EQ(read.error().message, root.path() + " has no /sys/devices/system/cpu/cpu0/topology");
+        EXPECT_FALSE(export_topology(root));
+    });
+    EXPECT_EQ(printed, "");
+}
+
+TEST(HwlocTopology, ATreeWithAnXmlFileIsReadByThat) {
+    test::Tree tree;
+    std::filesystem::copy_file("tests/data/topology/two-gpus.xml", tree.path() / "topology.xml");
+    const auto read = read_topology(tree.root());
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->packages, 2U);
+    EXPECT_EQ(read->cores.size(), 64U);
+    EXPECT_EQ(read->source.find("hwloc 2"), 0U);
+}
+
+TEST(HwlocTopology, OfThisMachineHasTheCpusThatThisProcessRunsOn) {
+    const auto read = read_topology(Root::open("/").value());
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_FALSE(read->cores.empty());
+    EXPECT_EQ(::getenv("HWLOC_FSROOT"), nullptr);
+}
+
+TEST(HwlocTopology, IsWrittenAsItIsRead) {
+    test::Tree tree;
+    std::filesystem::copy_file("tests/data/topology/two-gpus.xml", tree.path() / "topology.xml");
+    const auto text = export_topology(tree.root());
+    ASSERT_TRUE(text) << text.error().message;
+    tree.file("/again.xml", *text);
+    const auto again = read_topology_xml(tree.at("/again.xml").string());
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(shape_of(*again), shape_of(machine("two-gpus")));
+}
+
+#endif
+
+} // namespace
+} // namespace rdma_nccl

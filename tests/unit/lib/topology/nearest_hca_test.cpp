@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/topology/distance.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <random>
+#include <set>
+
+namespace rdma_nccl {
+namespace {
+
+using Orders = std::vector<std::vector<std::size_t>>;
+
+constexpr auto near = Distance::OneSwitch;
+constexpr auto far = Distance::Other;
+constexpr auto unknown = Distance::Unknown;
+
+DistanceTable all_at(Distance distance, std::size_t devices, std::size_t hcas) {
+    return {devices, std::vector<Distance>(hcas, distance)};
+}
+
+std::vector<std::size_t> firsts_of(const DistanceTable& distances) {
+    std::vector<std::size_t> firsts;
+    for (const auto& order : order_hcas(distances)) {
+        firsts.push_back(order.front());
+    }
+    return firsts;
+}
+
+TEST(NearestHca, ComesFirstAndTheOthersFollowByDistance) {
+    EXPECT_EQ(order_hcas({{far, near}, {near, far}}), (Orders{{1, 0}, {0, 1}}));
+    EXPECT_EQ(order_hcas({{unknown, Distance::HostBridge, Distance::SameDevice, far}}), (Orders{{2, 1, 3, 0}}));
+}
+
+TEST(NearestHca, EquallyNearOnesGoByNumber) {
+    EXPECT_EQ(firsts_of(all_at(unknown, 4, 4)), (std::vector<std::size_t>{0, 1, 2, 3}));
+    EXPECT_EQ(firsts_of(all_at(near, 2, 8)), (std::vector<std::size_t>{0, 1}));
+}
+
+TEST(NearestHca, TheSecondChoiceDiffersToo) {
+    EXPECT_EQ(order_hcas(all_at(near, 3, 3)), (Orders{{0, 1, 2}, {1, 2, 0}, {2, 0, 1}}));
+}
+
+TEST(NearestHca, TiesAreSpreadEvenly) {
+    for (std::size_t devices = 1; devices <= 9; ++devices) {
+        for (std::size_t hcas = 1; hcas <= 4; ++hcas) {
+            std::vector<std::size_t> load(hcas);
+            for (const auto first : firsts_of(all_at(near, devices, hcas))) {
+                ++load[first];
+            }
+            EXPECT_EQ(*std::max_element(load.begin(), load.end()), (devices + hcas - 1) / hcas);
+            EXPECT_EQ(*std::min_element(load.begin(), load.end()), devices / hcas);
+        }
+    }
+}
+
+TEST(NearestHca, WhoHasNoChoiceIsNotCrowded) {
+    EXPECT_EQ(firsts_of({{near, near, near}, {near, far, far}, {far, near, far}}), (std::vector<std::size_t>{2, 0, 1}));
+    EXPECT_EQ(firsts_of({{near, near}, {near, far}}), (std::vector<std::size_t>{1, 0}));
+}
+
+/// By trying every way to give each device one of its nearest HCAs.
+std::size_t least_load(const DistanceTable& table, std::vector<std::size_t>& load, std::size_t device) {
+    if (device == table.size()) {
+        return *std::max_element(load.begin(), load.end());
+    }
+    std::size_t least = table.size();
+    const auto& row = table[device];
+    for (std::size_t hca = 0; hca < row.size(); ++hca) {
+        if (row[hca] == *std::min_element(row.begin(), row.end())) {
+            ++load[hca];
+            least = std::min(least, least_load(table, load, device + 1));
+            --load[hca];
+        }
+    }
+    return least;
+}
+
+TEST(NearestHca, IsAlwaysOfTheNearestAndSharedByAsFewAsCanBe) {
+    std::mt19937 random(5);
+    for (int round = 0; round < 400; ++round) {
+        DistanceTable table(1 + random() % 6, std::vector<Distance>(1 + random() % 4));
+        for (auto& row : table) {
+            std::generate(row.begin(), row.end(), [&] { return static_cast<Distance>(3 + random() % 3); });
+        }
+        std::vector<std::size_t> load(table.front().size());
+        const auto orders = order_hcas(table);
+        for (std::size_t device = 0; device < table.size(); ++device) {
+            const auto& row = table[device];
+            EXPECT_EQ(std::set<std::size_t>(orders[device].begin(), orders[device].end()).size(), row.size());
+            EXPECT_TRUE(std::is_sorted(orders[device].begin(), orders[device].end(),
+                                       [&](std::size_t a, std::size_t b) { return row[a] < row[b]; }));
+            ++load[orders[device].front()];
+        }
+        std::vector<std::size_t> none(load.size());
+        EXPECT_EQ(*std::max_element(load.begin(), load.end()), least_load(table, none, 0)) << "round " << round;
+    }
+}
+
+TEST(NearestHca, OfNoHcasIsNone) {
+    EXPECT_EQ(order_hcas(all_at(near, 2, 0)), (Orders{{}, {}}));
+    EXPECT_TRUE(order_hcas({}).empty());
+}
+
+TEST(TellsNearness, WhereDistancesDiffer) {
+    EXPECT_TRUE(tells_nearness({{near, far}, {far, near}}));
+    EXPECT_TRUE(tells_nearness({{near, far}}));
+    EXPECT_TRUE(tells_nearness({{near}, {far}}));
+}
+
+TEST(TellsNearness, NotWhereSeveralAreAlikeToSeveral) {
+    EXPECT_FALSE(tells_nearness(all_at(Distance::HostBridge, 8, 8)));
+    EXPECT_FALSE(tells_nearness(all_at(unknown, 8, 8)));
+    EXPECT_FALSE(tells_nearness(all_at(unknown, 1, 1)));
+    EXPECT_FALSE(tells_nearness({}));
+    EXPECT_FALSE(tells_nearness(all_at(near, 2, 0)));
+}
+
+TEST(TellsNearness, OfASingleOneAsFarAsItIs) {
+    EXPECT_TRUE(tells_nearness(all_at(far, 1, 1)));
+    EXPECT_TRUE(tells_nearness(all_at(near, 8, 1)));
+    EXPECT_TRUE(tells_nearness(all_at(near, 1, 8)));
+}
+
+TEST(DistancesToHcas, AreAsTheirPlaces) {
+    Topology topology;
+    topology.cores = {{CpuSet::range(0, 0), 0, 0, 0}, {CpuSet::range(1, 1), 1, 1, 1}};
+    topology.packages = 2;
+    const std::vector<Place> gpus = {{"", CpuSet::range(0, 0)}, {"", CpuSet::range(1, 1)}};
+    const std::vector<Place> hcas = {{"", CpuSet::range(1, 1)}, {"", CpuSet()}};
+    EXPECT_EQ(distances_to_hcas(gpus, hcas, topology),
+              (DistanceTable{{Distance::Other, unknown}, {Distance::SameNuma, unknown}}));
+}
+
+} // namespace
+} // namespace rdma_nccl

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/measure/world.h"
+
+#include <gtest/gtest.h>
+#include <vector>
+
+namespace rdma_nccl {
+namespace {
+
+Result<MeasureWorld> world_from(const std::vector<std::string>& entries) {
+    return measure_world(Environment(entries), "n02", "pairs", KeyPurpose::Pairs);
+}
+
+const std::string token(64, '7');
+const std::vector<std::string> meeting = {"MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500", "RDMA_NCCL_TOKEN=" + token};
+
+std::vector<std::string> with_meeting(std::vector<std::string> entries) {
+    entries.insert(entries.end(), meeting.begin(), meeting.end());
+    return entries;
+}
+
+TEST(MeasureWorld, AloneWithoutAnything) {
+    const auto world = world_from({});
+    ASSERT_TRUE(world);
+    EXPECT_EQ(world->members, 1U);
+    EXPECT_FALSE(world->head);
+    EXPECT_EQ(world->node, "n02");
+    EXPECT_FALSE(world->key == Key());
+    EXPECT_FALSE(world->key == world_from({})->key) << "nobody else's";
+}
+
+TEST(MeasureWorld, TheKeyIsForOneCommandAlone) {
+    const auto environment = with_meeting({"RANK=0", "WORLD_SIZE=2"});
+    const auto pairs = world_from(environment);
+    const auto bench = measure_world(Environment(environment), "n01", "bench", KeyPurpose::Bench);
+    ASSERT_TRUE(pairs && bench);
+    EXPECT_EQ(pairs->key, derive_key(*parse_key(token), KeyPurpose::Pairs));
+    EXPECT_EQ(bench->key, derive_key(*parse_key(token), KeyPurpose::Bench));
+    EXPECT_FALSE(pairs->key == bench->key);
+}
+
+TEST(MeasureWorld, SeveralWithoutAKey) {
+    for (const auto* text : {"", "RDMA_NCCL_TOKEN=0123456789abcdef0123456789abcdef"}) {
+        const auto world = world_from({"MASTER_ADDR=10.0.0.1", "MASTER_PORT=1", "RANK=1", "WORLD_SIZE=2", text});
+        ASSERT_FALSE(world);
+        EXPECT_NE(world.error().message.find("openssl rand -hex 32"), std::string::npos) << world.error().message;
+    }
+    EXPECT_TRUE(world_from({"MASTER_ADDR=10.0.0.1", "MASTER_PORT=1", "RANK=0", "WORLD_SIZE=1"})) << "alone";
+}
+
+TEST(MeasureWorld, Ranks) {
+    const auto world = world_from(with_meeting({"RANK=9", "WORLD_SIZE=16", "LOCAL_RANK=1", "NODE_RANK=1", "NNODES=2"}));
+    ASSERT_TRUE(world);
+    EXPECT_EQ(world->member, 9U);
+    EXPECT_EQ(world->members, 16U);
+    EXPECT_EQ(world->local, 1U);
+    EXPECT_TRUE(world->ranks);
+    EXPECT_EQ(world->head->text(), "10.0.0.1");
+    EXPECT_EQ(world->port, 29500);
+}
+
+TEST(MeasureWorld, Nodes) {
+    const auto world =
+        world_from(with_meeting({"NODE_RANK=1", "NNODES=2", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"}));
+    ASSERT_TRUE(world);
+    EXPECT_EQ(world->member, 1U);
+    EXPECT_EQ(world->members, 2U);
+    EXPECT_FALSE(world->ranks);
+}
+
+TEST(MeasureWorld, SeveralTasksWhereNodesAreCounted) {
+    const auto world = world_from(
+        with_meeting({"NODE_RANK=1", "NNODES=2", "SLURM_PROCID=3", "SLURM_STEP_NUM_TASKS=4", "SLURM_LOCALID=1"}));
+    ASSERT_TRUE(world);
+    EXPECT_EQ(world->member, 3U);
+    EXPECT_EQ(world->members, 4U);
+    EXPECT_EQ(world->local, 1U);
+}
+
+TEST(MeasureWorld, StepWithoutThePlugin) {
+    const auto world = world_from({"SLURM_STEP_ID=0", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"});
+    ASSERT_FALSE(world);
+    EXPECT_EQ(world.error().message,
+              "this step does not know its head node (MASTER_ADDR is not set); start it with: srun "
+              "--rdma-nccl ... rdma-nccl pairs");
+    EXPECT_TRUE(world_from({"SLURM_STEP_ID=0", "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1"}));
+}
+
+TEST(MeasureWorld, ValuesThatCannotBe) {
+    const auto port = world_from({"MASTER_ADDR=10.0.0.1", "MASTER_PORT=x", "RANK=0", "WORLD_SIZE=2", meeting.back()});
+    ASSERT_FALSE(port);
+    EXPECT_EQ(port.error().message, "MASTER_PORT=x is no port; give the same, 1 to 65535, to all");
+    const auto name =
+        world_from({"MASTER_ADDR=no.such.host.invalid", "MASTER_PORT=1", "RANK=0", "WORLD_SIZE=2", meeting.back()});
+    ASSERT_FALSE(name);
+    EXPECT_NE(name.error().message.find("MASTER_ADDR=no.such.host.invalid has no address here"), std::string::npos);
+    EXPECT_EQ(world_from(with_meeting({"RANK=2", "WORLD_SIZE=2"}))->members, 1U) << "a rank beyond the world is none";
+}
+
+} // namespace
+} // namespace rdma_nccl

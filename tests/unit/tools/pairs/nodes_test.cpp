@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/json.h"
+#include "tests/unit/pairs_report.h"
+#include "tools/measure/rails.h"
+#include "tools/pairs/fault_messages.h"
+#include "tools/pairs/nodes.h"
+#include "tools/pairs/pairs.h"
+
+#include <gtest/gtest.h>
+
+namespace rdma_nccl {
+namespace {
+
+MeasureWorld world_of(unsigned members) {
+    MeasureWorld world;
+    world.members = members;
+    return world;
+}
+
+Json hello(unsigned node, unsigned local = 0) {
+    return {{"local", local}, {"node", node_json(test::pair_node(node))}};
+}
+
+std::vector<std::string> names(const PairsCrew& crew) {
+    std::vector<std::string> names;
+    for (const auto& node : crew.nodes()) {
+        names.push_back(node.name);
+    }
+    return names;
+}
+
+TEST(PairsCrew, TheFirstTaskOfEachNodeWorks) {
+    const auto world = world_of(4);
+    const Step step;
+    PairsCrew crew(world, step);
+    for (unsigned member = 4; member-- > 0;) {
+        EXPECT_FALSE(crew.complete());
+        crew.join(member, hello(member / 2, member % 2));
+    }
+    EXPECT_TRUE(crew.complete());
+    crew.close("late");
+    EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n02"}));
+    EXPECT_EQ(crew.member_of(1), 2U);
+    EXPECT_EQ(crew.node_of(2), 1U);
+    EXPECT_FALSE(crew.node_of(1));
+}
+
+TEST(PairsCrew, WhoDoesNotComeHasTheStepsName) {
+    const auto world = world_of(3);
+    Step step;
+    step.nodes = {"n01", "n02", "n03"};
+    PairsCrew crew(world, step);
+    crew.join(0, hello(0));
+    EXPECT_EQ(crew.missing(), "n02, n03");
+    EXPECT_EQ(crew.missing(1), "n02 and 1 more");
+    crew.join(2, hello(2));
+    crew.close("it did not come");
+    EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n03", "n02"}));
+    EXPECT_EQ(crew.nodes()[2].problem, "it did not come");
+    EXPECT_EQ(crew.member_of(2), 1U);
+}
+
+TEST(PairsCrew, OfANodeWithSeveralTasksOneMayStayAway) {
+    const auto world = world_of(4);
+    Step step;
+    step.nodes = {"n01", "n02"};
+    step.tasks_per_node = {2, 2};
+    step.distribution = "block";
+    PairsCrew crew(world, step);
+    crew.join(0, hello(0, 0));
+    crew.join(2, hello(1, 0));
+    crew.join(3, hello(1, 1));
+    EXPECT_EQ(crew.missing(), "n01");
+    crew.close("it did not come");
+    EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n02"}));
+}
+
+TEST(PairsCrew, WhoIsMissingOfThousandsIsCounted) {
+    const auto world = world_of(8000);
+    Step step;
+    for (unsigned node = 0; node < 1000; ++node) {
+        step.nodes.push_back(test::pair_node(node).name);
+    }
+    step.tasks_per_node.assign(1000, 8);
+    PairsCrew crew(world, step);
+    EXPECT_TRUE(crew.missing(1).ends_with(" and 999 more"));
+}
+
+TEST(PairsCrew, EndedBeforeAllAreThere) {
+    const auto world = world_of(3);
+    const Step step;
+    PairsCrew crew(world, step);
+    crew.join(1, hello(1));
+    crew.close("");
+    EXPECT_EQ(names(crew), std::vector<std::string>{"n02"});
+}
+
+TEST(PairsCrew, NodesOfOneNameAreToldApart) {
+    const auto world = world_of(2);
+    const Step step;
+    PairsCrew crew(world, step);
+    crew.join(0, hello(0));
+    crew.join(1, hello(0));
+    crew.close("late");
+    EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n01#2"}));
+    PairsReport report;
+    report.nodes = crew.nodes();
+    PairsVerdict verdict;
+    verdict.suspects = {1};
+    EXPECT_EQ(suspects_hostlist(report, verdict), "n01") << "the name that Slurm knows";
+}
+
+TEST(PairsCrew, HostileHellos) {
+    const auto world = world_of(3);
+    const Step step;
+    PairsCrew crew(world, step);
+    crew.join(0, Json::object());
+    crew.join(1, {{"local", -1}, {"node", {{"name", "\x1b[2J"}, {"problem", ""}, {"rails", Json::array()}}}});
+    crew.join(2, {{"local", "x"}, {"node", 5}});
+    crew.close("late");
+    ASSERT_EQ(crew.nodes().size(), 3U);
+    EXPECT_NE(crew.nodes()[0].problem, "");
+    EXPECT_EQ(crew.nodes()[1].name, "member 1") << "no name of ours";
+}
+
+TEST(PairsCrew, TheLostAndTheSilentAreNotAskedAgain) {
+    const auto world = world_of(2);
+    const Step step;
+    PairsCrew crew(world, step);
+    crew.join(0, hello(0));
+    crew.join(1, hello(1));
+    crew.close("late");
+    crew.note_silence(0);
+    EXPECT_TRUE(crew.was_silent(0));
+    EXPECT_FALSE(crew.useless(0)) << "once may be chance";
+    crew.note_answer(0);
+    crew.note_silence(0);
+    EXPECT_FALSE(crew.useless(0)) << "it was heard of meanwhile";
+    crew.note_silence(0);
+    EXPECT_EQ(crew.useless(0), "n01 does not answer");
+    crew.lose(1, "its process has ended");
+    EXPECT_EQ(crew.useless(1), "n02 is gone: its process has ended");
+}
+
+TEST(PairsHead, PlansTheRailsThatAreWanted) {
+    std::vector<PairNode> nodes{test::pair_node(0, 2), test::pair_node(1, 2), test::pair_node(2, 1)};
+    PairsOptions options;
+    const auto count = [&](const std::string& schedule) {
+        std::size_t pairings = 0;
+        for (const auto& round : plan_rounds(options, schedule, nodes)) {
+            EXPECT_FALSE(round.empty());
+            pairings += round.size();
+        }
+        return pairings;
+    };
+    EXPECT_EQ(count("all"), 4U); // rail 0: three pairs, rail 1: one
+    EXPECT_EQ(count("loopback"), 5U);
+    options.only_rail = 1;
+    EXPECT_EQ(count("all"), 1U);
+    options.only_rail.reset();
+    options.rails = RailPairing::Cross;
+    EXPECT_EQ(count("all"), 8U); // 4 + 2 + 2
+    nodes[1].rails.clear();
+    EXPECT_EQ(count("all"), 2U);
+}
+
+TEST(PairsHead, SaysBeforeHowLongItTakes) {
+    const std::vector<PairNode> nodes{test::pair_node(0), test::pair_node(1), PairNode{"n03", {}, "no RDMA device"}};
+    const auto rounds = plan_rounds({}, "all", nodes);
+    EXPECT_EQ(announce("all", nodes, rounds, {}),
+              "3 nodes (1 without RDMA), 1 rail, all pairs: 1 round, 1 pairing, about 7 s");
+}
+
+} // namespace
+} // namespace rdma_nccl

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/ring/rank.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/print.h"
+
+#include <memory>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// The options as given on the command line; options_of() interprets them.
+struct BenchLineOptions {
+    BenchOptions options;
+    std::vector<std::string> operations = {"all_reduce"};
+    std::string first = "1M", last = "1G";
+    unsigned factor = 4;
+    double limit_s = 60;
+    MeasureLimits limits;
+    unsigned rings = 0;
+    bool no_check = false;
+    bool ring_rank = false;
+};
+
+std::string check_size(const std::string& text) {
+    return parse_bench_size(text) ? "" : "a size is bytes, or has K, M, G or T behind it (powers of 1024), up to 1T";
+}
+
+/// Replaces `text` by the operation's canonical name. Returns an error message, or an empty string.
+std::string take_operation(std::string& text) {
+    if (const auto operation = parse_collective(text)) {
+        text = name_of(*operation);
+        return {};
+    }
+    const auto near = nearest_word(text, collective_names());
+    std::string all;
+    for (const auto name : collective_names()) {
+        all += (all.empty() ? "" : ", ") + std::string(name);
+    }
+    return format_text("{} is no operation{}; there are: {}", printable(text),
+                       near ? format_text(" (did you mean {}?)", *near) : "", all);
+}
+
+std::vector<std::string> words(const std::vector<std::string_view>& names) {
+    return {names.begin(), names.end()};
+}
+
+Result<BenchOptions> options_of(const BenchLineOptions& line) {
+    auto options = line.options;
+    auto sizes =
+        sizes_between(parse_bench_size(line.first).value_or(0), parse_bench_size(line.last).value_or(0), line.factor);
+    if (!sizes) {
+        return tl::unexpected(sizes.error());
+    }
+    options.work.sizes = std::move(*sizes);
+    options.work.operations.clear();
+    for (const auto& name : line.operations) {
+        options.work.operations.push_back(parse_collective(name).value_or(Collective::AllReduce));
+    }
+    options.work.check = !line.no_check;
+    options.limit = time_of_seconds(line.limit_s);
+    line.limits.apply(options);
+    if (line.rings > 0) {
+        options.rings = line.rings;
+    }
+    if (options.host && (options.work.operations != std::vector{Collective::AllReduce} ||
+                         options.work.type != "float" || options.work.redop != "sum")) {
+        return fail("--host has all_reduce of float, sum, alone");
+    }
+    return options;
+}
+
+void add_runs(const Subcommand& command, BenchLineOptions& line) {
+    auto& options = line.options;
+    command.option("--gpus", options.ranks, "numbers of GPUs, one run set each (default: 2, 4, 8, ... and all)")
+        .type_name("N,...")
+        .values_with_commas()
+        .range(1U, 1000000U);
+    const auto without_gpu_direct =
+        command.flag("--no-gpudirect-run", options.without_gpu_direct, "measure RDMA without GPUDirect, too (run C)");
+    const auto host = command.flag("--host", options.host, "no GPUs: a built-in ring in host memory, verbs and TCP");
+    without_gpu_direct.excludes(host);
+    command.option("--rings", line.rings, "with --host: number of HCAs per node (default: all)")
+        .type_name("N")
+        .range(1U, 64U)
+        .needs(host);
+    command
+        .option("--nccl", options.nccl,
+                "NCCL's libnccl.so.2, or a directory with it, such as a Python environment (default: the active "
+                "environment's, else the system's)")
+        .type_name("PATH")
+        .not_empty()
+        .excludes(host);
+    command.option("--ranks-per-gpu", options.ranks_per_gpu, "").hidden().range(1U, 8U);
+    command.flag("--ring-rank", line.ring_rank, "").hidden(); // --host starts ranks with this
+}
+
+void add_measure(const Subcommand& command, BenchLineOptions& line) {
+    auto& work = line.options.work;
+    command
+        .option("--op,--operation", line.operations,
+                "all_reduce (default), all_gather, reduce_scatter, alltoall, broadcast, sendrecv; several with "
+                "commas")
+        .type_name("WORD,...")
+        .values_with_commas()
+        .transform(take_operation);
+    const auto word = [&command](const char* names, std::string& value, const char* what, const char* type) {
+        return command.option(names, value, what).type_name(type).shows_default();
+    };
+    word("-b,--minbytes", line.first, "first size", "SIZE").check(check_size);
+    word("-e,--maxbytes", line.last, "last size", "SIZE").check(check_size);
+    command.number("-f,--stepfactor", line.factor, "from size to size", 2U, 1024U);
+    word("-d,--datatype", work.type, "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16", "WORD")
+        .one_of(words(bench_types()));
+    word("-o,--redop", work.redop, "sum, prod, max, min, avg", "WORD").one_of(words(bench_reductions()));
+    command.number("-r,--root-rank", work.root, "of broadcast", 0, 1000000, "RANK");
+    command.number("-n,--iters", work.iterations, "calls in a batch, whose time is divided by them", 1U, 1000000U);
+    command.number("-w,--warmup-iters", work.warm_up, "calls before, for each size", 0U, 1000000U);
+    command.number("--repeats", work.repeats, "batches; the median counts", 1U, 1000U);
+    command.number("--batch-seconds", work.batch_seconds, "a batch that would take longer has fewer calls", 0.001,
+                   3600.0, "SECONDS");
+    command.flag("--no-check", line.no_check, "do not compare values");
+}
+
+int run_line(const BenchLineOptions& line) {
+    if (line.ring_rank) {
+        return run_ring_rank();
+    }
+    const auto options = options_of(line);
+    if (!options) {
+        print_error(options.error().message);
+        return exit_bad_line;
+    }
+    return run_bench(*options);
+}
+
+} // namespace
+
+void add_bench_command(const Subcommand& app, int& exit_code) {
+    auto line = std::make_shared<BenchLineOptions>();
+    const auto command = app.subcommand("bench", "NCCL's bandwidth with RDMA and without: srun --rdma-nccl rdma-nccl "
+                                                 "bench");
+    add_runs(command, *line);
+    add_measure(command, *line);
+    command.number("--limit", line->limit_s, "end a run after this long without progress", 1.0, most_measure_seconds,
+                   "SECONDS");
+    add_limit_options(command, line->limits);
+    add_form_options(command, line->options, "write a line for each size of each run as CSV; - prints it",
+                     "write a page with the bandwidths over the sizes");
+    add_settings_options(command, line->options.settings);
+    command.on_run([line, &exit_code] { exit_code = run_line(*line); });
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data for the page of `rdma-nccl bench`; tools/bench/page.js draws it.
+#include "lib/base/json.h"
+#include "tools/bench/output.h"
+
+#include "lib/base/format.h"
+#include "tools/bench/summary.h"
+#include "tools/html/page.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+Json times_json(const BenchTimes& times) {
+    return Json::array({page_number(times.time_us), page_number(times.algbw), page_number(times.busbw),
+                        times.wrong ? Json(*times.wrong) : Json(nullptr)});
+}
+
+/// Converts a time of the repeats to a bandwidth, to show the spread: the longest time gives the lowest bandwidth.
+Json busbw_after(const BenchTimes& times, double us) {
+    return us > 0 && times.time_us > 0 ? page_number(times.busbw * times.time_us / us) : Json(nullptr);
+}
+
+Json row_json(const BenchRow& row) {
+    const BenchTimes& times = row.out_of_place;
+    const bool has_spread = times.min_us > 0 && times.max_us > 0;
+    return {{"operation", row.operation},
+            {"bytes", row.bytes},
+            {"count", row.count},
+            {"type", row.type},
+            {"redop", row.redop},
+            {"time", page_number(times.time_us)},
+            {"min", page_number(times.min_us)},
+            {"max", page_number(times.max_us)},
+            {"algbw", page_number(times.algbw)},
+            {"busbw", page_number(times.busbw)},
+            {"low_busbw", has_spread ? busbw_after(times, times.max_us) : Json(nullptr)},
+            {"high_busbw", has_spread ? busbw_after(times, times.min_us) : Json(nullptr)},
+            {"wrong", times.wrong ? Json(*times.wrong) : Json(nullptr)},
+            {"in_place", row.in_place ? times_json(*row.in_place) : Json(nullptr)}};
+}
+
+std::uint64_t wrong_values_of(const BenchRun& run) {
+    std::uint64_t wrong = 0;
+    for (const BenchRow& row : run.rows) {
+        wrong += row.out_of_place.wrong.value_or(0) + (row.in_place ? row.in_place->wrong.value_or(0) : 0);
+    }
+    return wrong;
+}
+
+/// Returns whether the run needed no network: it is inside one node, and has no counterpart without RDMA.
+bool is_inside_node(const BenchReport& report, const BenchRun& run) {
+    return !report.host && run.nodes == 1 &&
+           std::none_of(report.runs.begin(), report.runs.end(),
+                        [&](const auto& other) { return other.ranks == run.ranks && !other.rdma_meant; });
+}
+
+BenchDoubt doubt_of(const BenchReport& report, const BenchRun& run) {
+    if (run.rows.empty() && run.problem.empty() && !report.ended_early.empty()) {
+        return {.text = "was ended before it had results", .bad = false};
+    }
+    return !run.rows.empty() && is_inside_node(report, run) ? BenchDoubt{} : doubt_of(run);
+}
+
+std::string_view words_without_doubt(const BenchReport& report, const BenchRun& run) {
+    return is_inside_node(report, run) ? "inside one node: no network"
+           : run.rdma_meant            ? "used RDMA"
+                                       : "without RDMA, as meant";
+}
+
+Json run_json(const BenchReport& report, const BenchRun& run) {
+    Json variables = Json::array();
+    for (const auto& [name, value] : run.variables) {
+        variables.push_back(Json::array({name, value}));
+    }
+    Json rows = Json::array();
+    for (const BenchRow& row : run.rows) {
+        rows.push_back(row_json(row));
+    }
+    const BenchDoubt doubt = doubt_of(report, run);
+    return {{"name", run.name},
+            {"what", run.what},
+            {"ranks", run.ranks},
+            {"rdma_meant", run.rdma_meant},
+            {"variables", variables},
+            {"library", run.library},
+            {"problem", run.problem},
+            {"verdict", run.verdict ? verdict_line(*run.verdict) : std::string()},
+            {"flag", doubt.text},
+            {"flag_is_bad", doubt.bad},
+            {"words", words_without_doubt(report, run)},
+            {"wrong", wrong_values_of(run)},
+            {"rows", rows}};
+}
+
+Json busbw_json(const std::optional<BenchBandwidth>& bandwidth) {
+    return bandwidth ? page_number(bandwidth->busbw) : Json(nullptr);
+}
+
+std::string_view grade_of(BenchState state) {
+    return state == BenchState::Good ? "good" : state == BenchState::Critical ? "bad" : "warn";
+}
+
+/// The same figures and verdicts as on the terminal.
+Json table_json(const BenchSummary& summary) {
+    Json table = Json::array();
+    for (const BenchLine& line : summary.lines) {
+        table.push_back({{"operation", line.operation},
+                         {"ranks", line.ranks},
+                         {"nodes", line.nodes},
+                         {"bytes", line.bytes},
+                         {"rdma", busbw_json(line.with_rdma)},
+                         {"without", busbw_json(line.without_rdma)},
+                         {"no_gpu_direct", busbw_json(line.no_gpu_direct)},
+                         {"ratio", line.ratio ? page_number(*line.ratio) : Json(nullptr)},
+                         {"grade", grade_of(line.state)},
+                         {"verdict", line.verdict()}});
+    }
+    return table;
+}
+
+} // namespace
+
+BenchDoubt doubt_of(const BenchRun& run) {
+    if (run.rows.empty()) {
+        return {.text = "has no results", .bad = true};
+    }
+    const Verdict verdict = run.verdict ? run.verdict->verdict : Verdict::Unknown;
+    switch (verdict) {
+    case Verdict::Used:
+        return run.rdma_meant ? BenchDoubt{} : BenchDoubt{.text = "used RDMA all the same", .bad = true};
+    case Verdict::Mixed:
+        return {.text = run.rdma_meant ? "used RDMA only in part" : "used RDMA in part", .bad = true};
+    case Verdict::NotUsed:
+        return run.rdma_meant ? BenchDoubt{.text = "did not use RDMA", .bad = true} : BenchDoubt{};
+    case Verdict::Idle:
+        return {.text = "moved too little between the nodes to tell", .bad = false};
+    case Verdict::Unknown:
+        break;
+    }
+    return {.text = run.rdma_meant ? "not proven to have used RDMA" : "not proven to have done without RDMA",
+            .bad = false};
+}
+
+std::string bench_html(const BenchReport& report) {
+    Json runs = Json::array();
+    for (const BenchRun& run : report.runs) {
+        runs.push_back(run_json(report, run));
+    }
+    const Json data = {{"host", report.host},
+                       {"software", report.software},
+                       {"started", report.started},
+                       {"seconds", page_number(report.seconds)},
+                       {"nodes", report.nodes},
+                       {"gpus", report.gpus},
+                       {"ended_early", report.ended_early},
+                       {"runs", runs},
+                       {"table", table_json(summarize(report))}};
+    return page_html(Page::Bench, "Collectives with RDMA and without", data);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/nccl_rank/communicator.h"
+
+#include "lib/base/format.h"
+
+#include <array>
+#include <cstring>
+#include <sched.h>
+#include <string>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, ncclDataType_t>, 10> types = {{{"int8", ncclInt8},
+                                                                                {"uint8", ncclUint8},
+                                                                                {"int32", ncclInt32},
+                                                                                {"uint32", ncclUint32},
+                                                                                {"int64", ncclInt64},
+                                                                                {"uint64", ncclUint64},
+                                                                                {"half", ncclFloat16},
+                                                                                {"float", ncclFloat32},
+                                                                                {"double", ncclFloat64},
+                                                                                {"bfloat16", ncclBfloat16}}};
+
+constexpr std::array<std::pair<std::string_view, ncclRedOp_t>, 5> reductions = {
+    {{"sum", ncclSum}, {"prod", ncclProd}, {"max", ncclMax}, {"min", ncclMin}, {"avg", ncclAvg}}};
+
+template<typename Table>
+auto find_in(const Table& table, std::string_view name) -> std::optional<decltype(table[0].second)> {
+    for (const auto& [entry, value] : table) {
+        if (entry == name) {
+            return value;
+        }
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+std::optional<ncclDataType_t> nccl_type(std::string_view name) {
+    return find_in(types, name);
+}
+
+std::optional<ncclRedOp_t> nccl_reduction(std::string_view name) {
+    return find_in(reductions, name);
+}
+
+NcclFailure Communicator::failure(std::string_view what, ncclResult_t result) const {
+    const char* const detail = nccl_->last_error != nullptr ? nccl_->last_error(communicator_) : nullptr;
+    return nccl_failure(what, result, nccl_->error_string(result), detail != nullptr ? detail : "");
+}
+
+NcclResult<Communicator> Communicator::join(const NcclLibrary& nccl, const CudaDevice& gpu, const ncclUniqueId& id,
+                                            unsigned rank, unsigned ranks) {
+    Communicator communicator(nccl, gpu, rank, ranks);
+    const auto result =
+        nccl.init_rank(&communicator.communicator_, static_cast<int>(ranks), id, static_cast<int>(rank));
+    if (result != ncclSuccess) {
+        return tl::unexpected(communicator.failure("ncclCommInitRank", result));
+    }
+    return communicator;
+}
+
+NcclResult<void> Communicator::destroy() {
+    if (const auto result = nccl_->destroy(std::exchange(communicator_, nullptr)); result != ncclSuccess) {
+        return tl::unexpected(failure("ncclCommDestroy", result));
+    }
+    return {};
+}
+
+/// Sends to and receives from other ranks. Send-recv goes around a ring: to the next rank, from the previous one.
+/// All-to-all does so with all ranks, for NCCL versions without a call for it.
+ncclResult_t Communicator::exchange(const CollectiveCall& call) const {
+    const bool all = call.operation == Collective::AllToAll;
+    const std::size_t part = all ? call.count * call.type_size : 0;
+    if (const auto result = nccl_->group_start(); result != ncclSuccess) {
+        return result;
+    }
+    auto failed = ncclSuccess;
+    for (unsigned i = 0; i < (all ? ranks_ : 1) && failed == ncclSuccess; ++i) {
+        const auto to = static_cast<int>(all ? i : (rank_ + 1) % ranks_);
+        const auto from = static_cast<int>(all ? i : (rank_ + ranks_ - 1) % ranks_);
+        failed = nccl_->send(call.send + i * part, call.count, call.type, to, communicator_, gpu_->stream());
+        if (failed == ncclSuccess) {
+            failed =
+                nccl_->receive(call.receive + i * part, call.count, call.type, from, communicator_, gpu_->stream());
+        }
+    }
+    const auto ended = nccl_->group_end();
+    return failed != ncclSuccess ? failed : ended;
+}
+
+ncclResult_t Communicator::call(const CollectiveCall& c) const {
+    auto* const stream = gpu_->stream();
+    switch (c.operation) {
+    case Collective::AllReduce:
+        return nccl_->all_reduce(c.send, c.receive, c.count, c.type, c.reduction, communicator_, stream);
+    case Collective::AllGather:
+        return nccl_->all_gather(c.send, c.receive, c.count, c.type, communicator_, stream);
+    case Collective::ReduceScatter:
+        return nccl_->reduce_scatter(c.send, c.receive, c.count, c.type, c.reduction, communicator_, stream);
+    case Collective::Broadcast:
+        return nccl_->broadcast(c.send, c.receive, c.count, c.type, c.root, communicator_, stream);
+    case Collective::AllToAll:
+        if (nccl_->all_to_all != nullptr) {
+            return nccl_->all_to_all(c.send, c.receive, c.count, c.type, communicator_, stream);
+        }
+        break;
+    case Collective::SendRecv:
+        break;
+    }
+    return exchange(c);
+}
+
+NcclResult<void> Communicator::start(const CollectiveCall& c) const {
+    if (const auto result = call(c); result != ncclSuccess) {
+        return tl::unexpected(failure(name_of(c.operation), result));
+    }
+    return {};
+}
+
+NcclResult<void> Communicator::finish() const {
+    for (;;) {
+        const auto state = gpu_->cuda().query_stream(gpu_->stream());
+        if (state == CUDA_SUCCESS) {
+            return {};
+        }
+        if (state != CUDA_ERROR_NOT_READY) {
+            return tl::unexpected(NcclFailure{gpu_->cuda().check(state, "the GPU").error().message, false});
+        }
+        auto error = ncclSuccess;
+        const auto asked = nccl_->async_error(communicator_, &error);
+        if (asked != ncclSuccess || (error != ncclSuccess && error != ncclInProgress)) {
+            return tl::unexpected(failure("while the ranks worked", asked != ncclSuccess ? asked : error));
+        }
+        ::sched_yield(); // NCCL's own threads need the CPU
+    }
+}
+
+NcclResult<double> Communicator::sum(double value, const CudaMemory& memory) const {
+    std::array<std::byte, sizeof value> bytes{};
+    std::memcpy(bytes.data(), &value, sizeof value);
+    if (const auto written = memory.write(0, bytes); !written) {
+        return tl::unexpected(NcclFailure{written.error().message, false});
+    }
+    CollectiveCall call;
+    call.send = memory.at(0);
+    call.receive = memory.at(0);
+    call.count = 1;
+    call.type = ncclFloat64;
+    call.type_size = sizeof value;
+    if (auto done = start(call).and_then([this] { return finish(); }); !done) {
+        return tl::unexpected(done.error());
+    }
+    if (const auto read = memory.read(0, bytes); !read) {
+        return tl::unexpected(NcclFailure{read.error().message, false});
+    }
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+}
+
+} // namespace rdma_nccl

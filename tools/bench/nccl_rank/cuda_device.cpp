@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/nccl_rank/cuda_device.h"
+
+#include "lib/base/byte_units.h"
+#include "lib/base/format.h"
+
+#include <array>
+
+namespace rdma_nccl {
+
+Result<std::vector<CudaDeviceInfo>> list_devices(const CudaLibrary& cuda) {
+    int count = 0;
+    if (auto counted = cuda.check(cuda.device_count(&count), "cuDeviceGetCount"); !counted) {
+        return tl::unexpected(counted.error());
+    }
+    std::vector<CudaDeviceInfo> gpus;
+    for (int i = 0; i < count; ++i) {
+        CUdevice device = 0;
+        std::array<char, 256> name{};
+        std::array<char, 32> pci{};
+        if (auto found = cuda.check(cuda.device(&device, i), format_text("GPU {}", i)); !found) {
+            return tl::unexpected(found.error());
+        }
+        (void)cuda.device_name(name.data(), static_cast<int>(name.size()) - 1, device);
+        (void)cuda.pci_address(pci.data(), static_cast<int>(pci.size()) - 1, device);
+        gpus.push_back({name.data(), pci.data()});
+    }
+    return gpus;
+}
+
+Result<CudaDevice> CudaDevice::open(const CudaLibrary& cuda, unsigned index) {
+    CUdevice device = 0;
+    if (auto found = cuda.check(cuda.device(&device, static_cast<int>(index)), format_text("GPU {}", index)); !found) {
+        return tl::unexpected(found.error());
+    }
+    CUcontext context = nullptr;
+    if (auto made = cuda.check(cuda.retain_context(&context, device), format_text("GPU {} cannot be used", index));
+        !made) {
+        return tl::unexpected(made.error());
+    }
+    CudaDevice gpu(cuda, device, context);
+    auto ready = cuda.check(cuda.set_context(context), "cuCtxSetCurrent");
+    if (ready) {
+        ready = cuda.check(cuda.create_stream(&gpu.stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    }
+    if (!ready) {
+        return tl::unexpected(ready.error());
+    }
+    return gpu;
+}
+
+CudaDevice::~CudaDevice() {
+    if (stream_ != nullptr) {
+        (void)cuda_->destroy_stream(stream_);
+    }
+    if (context_ != nullptr) {
+        (void)cuda_->release_context(device_);
+    }
+}
+
+Result<CudaMemory> CudaMemory::allocate(const CudaDevice& gpu, std::size_t size) {
+    CUdeviceptr address = 0;
+    if (auto made =
+            gpu.cuda().check(gpu.cuda().allocate(&address, size),
+                             format_text("{} of the GPU's memory cannot be had (smaller sizes: -e)", bytes_text(size)));
+        !made) {
+        return tl::unexpected(made.error());
+    }
+    return CudaMemory(gpu, address, size);
+}
+
+CudaMemory::~CudaMemory() {
+    if (address_ != 0) {
+        (void)gpu_->cuda().free(address_);
+    }
+}
+
+std::byte* CudaMemory::at(std::size_t offset) const {
+    // NCCL takes GPU addresses as pointers.
+    return reinterpret_cast<std::byte*>(address_ + offset); // NOLINT
+}
+
+Result<void> CudaMemory::spoil() const {
+    constexpr unsigned char all_ones = 0xFF; // NaN in all floating types
+    return gpu_->cuda().check(gpu_->cuda().fill(address_, all_ones, size_, gpu_->stream()), "cuMemsetD8Async");
+}
+
+Result<void> CudaMemory::write(std::size_t offset, std::span<const std::byte> bytes) const {
+    return gpu_->cuda().check(gpu_->cuda().to_device(address_ + offset, bytes.data(), bytes.size(), gpu_->stream()),
+                              "cuMemcpyHtoDAsync");
+}
+
+Result<void> CudaMemory::read(std::size_t offset, std::span<std::byte> bytes) const {
+    return gpu_->cuda().check(gpu_->cuda().to_host(bytes.data(), address_ + offset, bytes.size()), "cuMemcpyDtoH");
+}
+
+} // namespace rdma_nccl

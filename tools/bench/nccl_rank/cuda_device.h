@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// One GPU, with the functions that a rank needs.
+#pragma once
+
+#include "tools/bench/nccl_rank/cuda_library.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// A GPU that CUDA shows to this process.
+struct CudaDeviceInfo {
+    std::string name; ///< "NVIDIA H100 80GB HBM3"
+    std::string pci;  ///< "0000:53:00.0"
+};
+Result<std::vector<CudaDeviceInfo>> list_devices(const CudaLibrary& cuda);
+
+/// A stream, and the primary context that the whole process shares, made current. `cuda` must outlive it.
+class CudaDevice {
+public:
+    static Result<CudaDevice> open(const CudaLibrary& cuda, unsigned index);
+    CudaDevice(CudaDevice&& other) noexcept
+        : cuda_(other.cuda_), device_(other.device_), context_(std::exchange(other.context_, nullptr)),
+          stream_(std::exchange(other.stream_, nullptr)) {}
+    CudaDevice(const CudaDevice&) = delete;
+    CudaDevice& operator=(const CudaDevice&) = delete;
+    CudaDevice& operator=(CudaDevice&&) = delete;
+    ~CudaDevice();
+
+    [[nodiscard]] const CudaLibrary& cuda() const { return *cuda_; }
+    [[nodiscard]] CUstream stream() const { return stream_; }
+
+private:
+    CudaDevice(const CudaLibrary& cuda, CUdevice device, CUcontext context)
+        : cuda_(&cuda), device_(device), context_(context) {}
+    const CudaLibrary* cuda_;
+    CUdevice device_;
+    CUcontext context_;
+    CUstream stream_ = nullptr;
+};
+
+/// Memory of a GPU. `gpu` must outlive it.
+class CudaMemory {
+public:
+    static Result<CudaMemory> allocate(const CudaDevice& gpu, std::size_t size);
+    CudaMemory(CudaMemory&& other) noexcept
+        : gpu_(other.gpu_), address_(std::exchange(other.address_, 0)), size_(other.size_) {}
+    CudaMemory(const CudaMemory&) = delete;
+    CudaMemory& operator=(const CudaMemory&) = delete;
+    CudaMemory& operator=(CudaMemory&&) = delete;
+    ~CudaMemory();
+
+    [[nodiscard]] std::byte* at(std::size_t offset) const;
+    [[nodiscard]] std::size_t size() const { return size_; }
+
+    // spoil() and write() use the GPU's stream, so they precede what is put into it later. The default stream of the
+    // plain calls is not ordered with it (CU_STREAM_NON_BLOCKING).
+    /// Fills the memory with a value that no operation produces.
+    [[nodiscard]] Result<void> spoil() const;
+    /// `bytes` may be reused after it returns: CUDA has copied pageable memory by then.
+    [[nodiscard]] Result<void> write(std::size_t offset, std::span<const std::byte> bytes) const;
+    /// The stream must have finished.
+    [[nodiscard]] Result<void> read(std::size_t offset, std::span<std::byte> bytes) const;
+
+private:
+    CudaMemory(const CudaDevice& gpu, CUdeviceptr address, std::size_t size)
+        : gpu_(&gpu), address_(address), size_(size) {}
+    const CudaDevice* gpu_;
+    CUdeviceptr address_;
+    std::size_t size_;
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// rdma-nccl-bench: one rank of `rdma-nccl bench`, on one GPU. It gets its order from the process that started it
+// (tools/bench/rank/channel.h). `rdma-nccl-bench --probe [LIBRARY]` prints this node's GPUs and NCCL as JSON.
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/text.h"
+#include "tools/bench/nccl_rank/measure.h"
+#include "tools/bench/rank/channel.h"
+#include "tools/common/print.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+
+namespace {
+
+using namespace rdma_nccl;
+constexpr int exit_failed = 1;
+constexpr int exit_bad_line = 2;
+
+std::string to_hex(const ncclUniqueId& id) {
+    std::string text;
+    for (const char byte : id.internal) {
+        text += format_text("{:02x}", static_cast<unsigned>(static_cast<unsigned char>(byte)));
+    }
+    return text;
+}
+
+bool from_hex(const std::string& text, ncclUniqueId& id) {
+    if (text.size() != 2 * sizeof id.internal) {
+        return false;
+    }
+    for (std::size_t i = 0; i < sizeof id.internal; ++i) {
+        const auto byte = parse_number<unsigned>(std::string_view(text).substr(2 * i, 2), 16);
+        if (!byte) {
+            return false;
+        }
+        id.internal[i] = static_cast<char>(static_cast<unsigned char>(*byte));
+    }
+    return true;
+}
+
+Json probe(const std::string& library) {
+    Json found = {{"gpus", Json::array()}, {"library", ""}, {"version", 0}, {"problem", ""}};
+    const auto cuda = CudaLibrary::load();
+    const auto gpus = cuda ? list_devices(*cuda) : tl::unexpected(cuda.error());
+    const auto nccl = NcclLibrary::load(library);
+    if (gpus) {
+        for (const auto& gpu : *gpus) {
+            found["gpus"].push_back({{"name", gpu.name}, {"pci", gpu.pci}});
+        }
+    }
+    if (nccl) {
+        found["library"] = nccl->text();
+        found["version"] = nccl->version;
+    }
+    found["problem"] = !gpus ? gpus.error().message : !nccl ? nccl.error().message : "";
+    return found;
+}
+
+struct RankOrder {
+    unsigned rank = 0;
+    unsigned ranks = 1;
+    unsigned gpu = 0;
+    std::string library;
+    BenchWork work;
+};
+
+Result<RankOrder> read_order(const Json& json) {
+    auto work = read_work(json.value("work", Json::object()));
+    if (!work) {
+        return tl::unexpected(work.error());
+    }
+    RankOrder order{json.value("rank", 0U), json.value("ranks", 0U), json.value("gpu", 0U),
+                    json.value("library", std::string()), std::move(*work)};
+    if (order.rank >= order.ranks || !nccl_reduction(order.work.redop)) {
+        return fail("an order for no rank, or with an unknown reduction");
+    }
+    order.work.root = static_cast<int>(static_cast<unsigned>(order.work.root) % order.ranks);
+    return order;
+}
+
+/// Returns the communicator's id, which rank 0 creates and the others receive.
+NcclResult<ncclUniqueId> agree_on_id(BenchChannel& channel, const RankOrder& order, const NcclLibrary& nccl) {
+    ncclUniqueId id{};
+    Json offer = Json::object();
+    if (order.rank == 0) {
+        if (const auto result = nccl.get_unique_id(&id); result != ncclSuccess) {
+            const char* const detail = nccl.last_error != nullptr ? nccl.last_error(nullptr) : nullptr;
+            return tl::unexpected(
+                nccl_failure("ncclGetUniqueId", result, nccl.error_string(result), detail != nullptr ? detail : ""));
+        }
+        offer["id"] = to_hex(id);
+    }
+    channel.say({{"offer", offer}});
+    const auto go = channel.hear("go");
+    if (!go || !from_hex(go->value("id", std::string()), id)) {
+        return tl::unexpected(NcclFailure{go ? "no id of the communicator" : go.error().message, true});
+    }
+    return id;
+}
+
+/// Exits at once, without cleanup: NCCL's threads may wait for ranks that are gone.
+[[noreturn]] void end_failed(const BenchChannel& channel, const NcclFailure& failure) {
+    channel.say({{"failed", failure.words}, {"remote", failure.remote}});
+    std::_Exit(exit_failed);
+}
+
+NcclResult<void> run_rank(BenchChannel& channel) {
+    const auto heard = channel.hear("order");
+    if (heard && heard->value("probe", false)) {
+        channel.say({{"probe", probe(heard->value("library", std::string()))}});
+        return {};
+    }
+    const auto order = heard ? read_order(*heard) : tl::unexpected(heard.error());
+    if (!order) {
+        return tl::unexpected(NcclFailure{order.error().message, false});
+    }
+    channel.at("loading CUDA and NCCL");
+    const auto cuda = CudaLibrary::load();
+    const auto nccl = cuda ? NcclLibrary::load(order->library) : tl::unexpected(cuda.error());
+    const auto gpu = nccl ? CudaDevice::open(*cuda, order->gpu) : tl::unexpected(nccl.error());
+    if (!gpu) {
+        return tl::unexpected(NcclFailure{gpu.error().message, false});
+    }
+    const auto id = agree_on_id(channel, *order, *nccl);
+    if (!id) {
+        return tl::unexpected(id.error());
+    }
+    channel.at("connecting (ncclCommInitRank)");
+    auto communicator = Communicator::join(*nccl, *gpu, *id, order->rank, order->ranks);
+    if (!communicator) {
+        return tl::unexpected(communicator.error());
+    }
+    MeasureReport report;
+    report.at = [&channel](std::string_view what) { channel.at(what); };
+    report.row = [&](const BenchRow& row) {
+        if (order->rank == 0) {
+            channel.say({{"row", row_json(row)}});
+        }
+    };
+    report.failed = [&channel](const NcclFailure& failure) { end_failed(channel, failure); };
+    measure_all(*communicator, order->work, report);
+    channel.at("ending (ncclCommDestroy)");
+    if (auto destroyed = communicator->destroy(); !destroyed) {
+        return destroyed;
+    }
+    channel.say({{"done", {{"library", nccl->text()}}}});
+    return {};
+}
+
+int start(int argc, char** argv) {
+    if (argc > 1 && std::strcmp(argv[1], "--probe") == 0) {
+        const auto text = probe(argc > 2 ? argv[2] : "libnccl.so.2").dump();
+        return std::puts(text.c_str()) < 0 || std::fflush(stdout) != 0 ? exit_failed : 0;
+    }
+    if (argc != 2 || std::strcmp(argv[1], "--rank") != 0) {
+        print_error("rdma-nccl-bench is started by rdma-nccl bench; by hand: rdma-nccl-bench --probe [LIBNCCL]");
+        return exit_bad_line;
+    }
+    BenchChannel channel(bench_channel_fd);
+    const auto done = run_rank(channel);
+    if (!done) {
+        end_failed(channel, done.error());
+    }
+    return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return start(argc, argv);
+    } catch (const std::exception& fault) {
+        print_error(fault.what());
+        return exit_failed;
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches of calls that ranks measure, on GPUs and in host memory. Each batch has as many calls as there is time for,
+// the same number on all ranks. Ranks report progress meanwhile.
+#pragma once
+
+#include "lib/base/result.h"
+#include "tools/bench/rank/order.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace rdma_nccl {
+
+/// Reports the current activity while it makes progress. A run without RDMA may be a hundred times slower than one with
+/// RDMA, and must not count as a hang.
+class BenchNews {
+public:
+    explicit BenchNews(std::function<void(std::string_view)> at) : at_(std::move(at)) {}
+
+    void begin(std::string what) {
+        what_ = std::move(what);
+        last_ = Clock::now();
+        at_(what_);
+    }
+    /// Repeats the current activity if the last report is at least 500 ms old.
+    void live() {
+        constexpr std::chrono::milliseconds pause(500);
+        if (const auto now = Clock::now(); now - last_ >= pause) {
+            last_ = now;
+            at_(what_);
+        }
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    std::function<void(std::string_view)> at_;
+    std::string what_;
+    Clock::time_point last_;
+};
+
+/// Measures one operation at one size. `Failure` is the error type of the calls.
+template<typename Failure>
+class BenchBatches {
+public:
+    template<typename T>
+    using Outcome = tl::expected<T, Failure>;
+    /// Carries out `count` calls of a batch, starting with call `first`.
+    using Calls = std::function<Outcome<void>(unsigned first, unsigned count)>;
+    /// Sums `value` over all ranks. No rank returns before all have called it.
+    using Sum = std::function<Outcome<double>(double value)>;
+
+    BenchBatches(const BenchWork& work, unsigned ranks, Sum sum, BenchNews& news)
+        : work_(work), ranks_(ranks), sum_(std::move(sum)), news_(news) {}
+
+    /// Returns the seconds per call, averaged over calls and ranks.
+    Outcome<double> time(const Calls& calls, unsigned count) {
+        if (auto together = sum_(0); !together) {
+            return together;
+        }
+        const auto start = std::chrono::steady_clock::now();
+        if (auto done = carry_out(calls, count); !done) {
+            return tl::unexpected(done.error());
+        }
+        const auto sum = sum_(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / count);
+        news_.live();
+        return sum.map([this](double all) { return all / ranks_; });
+    }
+
+    /// Returns the number of iterations of a batch, from the time of a warm call. The first call may connect and is the
+    /// slowest; its time limits the number of further warm-up calls.
+    Outcome<unsigned> warm_up(const Calls& calls) {
+        auto first = fitting_calls(calls);
+        if (!first) {
+            return first;
+        }
+        if (auto warm = carry_out(calls, std::min(std::max(work_.warm_up, 1U) - 1, *first)); !warm) {
+            return tl::unexpected(warm.error());
+        }
+        return fitting_calls(calls).map([this](unsigned fit) { return std::min(fit, work_.iterations); });
+    }
+
+private:
+    /// Waits once for each group of calls that takes about a second; small calls are all in one group.
+    Outcome<void> carry_out(const Calls& calls, unsigned count) {
+        constexpr double seconds_of_silence = 1;
+        const double fit = call_seconds_ > 0 ? std::ceil(seconds_of_silence / call_seconds_) : count;
+        const auto at_once = static_cast<unsigned>(std::clamp(fit, 1.0, 1e6));
+        for (unsigned done = 0; done < count; done += std::min(at_once, count - done)) {
+            if (auto carried = calls(done, std::min(at_once, count - done)); !carried) {
+                return carried;
+            }
+            news_.live();
+        }
+        return {};
+    }
+
+    /// Times one call. Returns how many such calls fit into a batch; all ranks get the same time and number.
+    Outcome<unsigned> fitting_calls(const Calls& calls) {
+        const auto one = time(calls, 1);
+        if (!one) {
+            return tl::unexpected(one.error());
+        }
+        call_seconds_ = *one;
+        const double fit = *one > 0 ? std::floor(work_.batch_seconds / *one) : work_.iterations;
+        return static_cast<unsigned>(std::clamp(fit, 1.0, 1e6));
+    }
+
+    const BenchWork& work_;
+    unsigned ranks_;
+    Sum sum_;
+    BenchNews& news_;
+    double call_seconds_ = 0; ///< same on all ranks; 0: not yet known
+};
+
+} // namespace rdma_nccl

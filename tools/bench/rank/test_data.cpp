@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/rank/test_data.h"
+
+#include "tools/bench/rank/order.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Rounds to IEEE 754's 16 bits (5 bits exponent, 10 mantissa). This and to_bfloat16() (8, 7) only get values that both
+/// types hold exactly, or nearly.
+std::uint16_t to_half(double value) {
+    if (value == 0) {
+        return 0;
+    }
+    int exponent = 0;
+    const double mantissa = std::frexp(value, &exponent); // 0.5 to 1
+    const auto bits = static_cast<std::uint16_t>(std::lround((mantissa * 2 - 1) * 1024));
+    return static_cast<std::uint16_t>(((exponent - 1 + 15) << 10) + bits); // rounding up may carry into the exponent
+}
+
+double from_half(std::uint16_t bits) {
+    const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
+    const int exponent = (bits >> 10) & 0x1F;
+    const double mantissa = static_cast<double>(bits & 0x3FFU) / 1024;
+    if (exponent == 0x1F) {
+        return std::nan("");
+    }
+    return sign * (exponent == 0 ? std::ldexp(mantissa, -14) : std::ldexp(1 + mantissa, exponent - 15));
+}
+
+std::uint16_t to_bfloat16(double value) {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    return static_cast<std::uint16_t>((bits + 0x8000U) >> 16);
+}
+
+double from_bfloat16(std::uint16_t bits) {
+    return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
+}
+
+template<typename T>
+void put(std::span<std::byte> place, T value) {
+    std::memcpy(place.data(), &value, sizeof value);
+}
+
+template<typename T>
+T get(std::span<const std::byte> place) {
+    T value{};
+    std::memcpy(&value, place.data(), sizeof value);
+    return value;
+}
+
+void encode(std::string_view type, std::span<std::byte> place, double value) {
+    if (type == "float") {
+        put(place, static_cast<float>(value));
+    } else if (type == "double") {
+        put(place, value);
+    } else if (type == "half") {
+        put(place, to_half(value));
+    } else if (type == "bfloat16") {
+        put(place, to_bfloat16(value));
+    } else if (place.size() == 1) {
+        put(place, static_cast<std::uint8_t>(value)); // signed or not: all values are 0 to 127
+    } else if (place.size() == 4) {
+        put(place, static_cast<std::uint32_t>(value));
+    } else {
+        put(place, static_cast<std::uint64_t>(value));
+    }
+}
+
+double decode(std::string_view type, std::span<const std::byte> place) {
+    if (type == "float") {
+        return static_cast<double>(get<float>(place));
+    }
+    if (type == "double") {
+        return get<double>(place);
+    }
+    return type == "half" ? from_half(get<std::uint16_t>(place)) : from_bfloat16(get<std::uint16_t>(place));
+}
+
+bool is_floating(std::string_view type) {
+    return type == "float" || type == "double" || type == "half" || type == "bfloat16";
+}
+
+/// Mantissas have 7, 10, 23 and 52 bits. An average is a product and sums, each of them rounded.
+double tolerance_of(std::string_view type) {
+    return type == "bfloat16" ? 0.02 : type == "half" ? 0.004 : 1e-5;
+}
+
+/// A value that differs between elements and between ranks, and that all types hold exactly.
+double distinct_value(unsigned rank, std::uint64_t h) {
+    return static_cast<double>((h * 7 + std::uint64_t{rank} * 13) % 101);
+}
+
+/// NCCL averages integers by dividing their sum and dropping the remainder. With many ranks, the sum of two ranks'
+/// values would give 0. So values are scaled up by this factor, as far as the type has room: the sum is at most 9 times
+/// it.
+double scale_of(const TileSettings& settings) {
+    if (settings.redop != "avg" || is_floating(settings.type)) {
+        return 1;
+    }
+    constexpr unsigned most_in_8_bits = 14;
+    const bool small = size_of_type(settings.type) == 1U;
+    return small ? std::min(settings.ranks, most_in_8_bits) : settings.ranks;
+}
+
+/// Returns element h of a rank. Values that are only moved are never 0, which memory may hold anyway. For a sum or
+/// product, two ranks hold values that matter, and all others the neutral value: so sums do not grow with the number of
+/// ranks, and each rank is needed for some element.
+double value_of(const TileSettings& settings, unsigned rank, std::uint64_t h) {
+    if (settings.redop == "max" || settings.redop == "min") {
+        return distinct_value(rank, h);
+    }
+    if (settings.redop == "none") {
+        return 1 + distinct_value(rank, h);
+    }
+    const double scale = scale_of(settings);
+    const double neutral = settings.redop == "prod" ? 1 : 0;
+    const std::uint64_t n = settings.ranks;
+    const bool owns = h % n == rank;
+    const bool helps = (h / n + 1) % n == rank;
+    const double own = scale * (2 + static_cast<double>(h % 5));
+    const double help = scale * 3;
+    if (owns && helps) {
+        return settings.redop == "prod" ? own * help : own + help;
+    }
+    return owns ? own : helps ? help : neutral;
+}
+
+double reduced_value(const TileSettings& settings, std::uint64_t h) {
+    const auto first_value = value_of(settings, 0, h);
+    if (settings.redop == "max" || settings.redop == "min") {
+        double best = first_value;
+        for (unsigned rank = 1; rank < settings.ranks; ++rank) {
+            const double value = value_of(settings, rank, h);
+            best = settings.redop == "max" ? std::max(best, value) : std::min(best, value);
+        }
+        return best;
+    }
+    const double scale = scale_of(settings);
+    const double own = scale * (2 + static_cast<double>(h % 5));
+    const double help = scale * 3;
+    if (settings.redop == "prod") {
+        return own * help;
+    }
+    return settings.redop == "avg" ? (own + help) / settings.ranks : own + help;
+}
+
+template<typename Value>
+std::vector<std::byte> make_tile(const TileSettings& settings, const Value& value) {
+    const std::size_t size = size_of_type(settings.type).value_or(4);
+    std::vector<std::byte> tile(tile_elements * size);
+    for (std::size_t i = 0; i < tile_elements; ++i) {
+        encode(settings.type, std::span(tile).subspan(i * size, size), value((i + settings.seed) % tile_elements));
+    }
+    return tile;
+}
+
+std::uint64_t count_unequal(std::span<const std::byte> expected, std::span<const std::byte> values, std::size_t size) {
+    if (std::memcmp(expected.data(), values.data(), values.size()) == 0) {
+        return 0;
+    }
+    std::uint64_t wrong = 0;
+    for (std::size_t at = 0; at < values.size(); at += size) {
+        wrong += std::memcmp(&expected[at], &values[at], size) != 0 ? 1U : 0U;
+    }
+    return wrong;
+}
+
+std::uint64_t count_far(std::string_view type, std::span<const std::byte> expected, std::span<const std::byte> values,
+                        std::size_t size) {
+    std::uint64_t wrong = 0;
+    for (std::size_t at = 0; at < values.size(); at += size) {
+        const double want = decode(type, expected.subspan(at, size));
+        const double have = decode(type, values.subspan(at, size));
+        wrong += std::abs(have - want) <= tolerance_of(type) * want ? 0U : 1U; // NaN counts as wrong, too
+    }
+    return wrong;
+}
+
+} // namespace
+
+std::vector<std::byte> sent_tile(const TileSettings& settings, unsigned rank) {
+    return make_tile(settings, [&](std::uint64_t h) { return value_of(settings, rank, h); });
+}
+
+std::vector<std::byte> reduced_tile(const TileSettings& settings) {
+    return make_tile(settings, [&](std::uint64_t h) { return reduced_value(settings, h); });
+}
+
+std::uint64_t count_wrong(const TileSettings& settings, std::span<const std::byte> tile,
+                          std::span<const std::byte> values, std::uint64_t first) {
+    const std::size_t size = size_of_type(settings.type).value_or(4);
+    const bool rounded = settings.redop == "avg" && is_floating(settings.type);
+    std::uint64_t wrong = 0;
+    auto at = static_cast<std::size_t>(first % tile_elements) * size;
+    while (!values.empty()) {
+        const auto part = values.first(std::min(values.size(), tile.size() - at));
+        const auto expected = tile.subspan(at, part.size());
+        wrong += rounded ? count_far(settings.type, expected, part, size) : count_unequal(expected, part, size);
+        values = values.subspan(part.size());
+        at = 0;
+    }
+    return wrong;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values that ranks send and expect. They are integers, small enough to give the same result in all types and in
+// any order of addition. They repeat after a prime number of elements. So a whole buffer can be filled and compared
+// block by block, and swapped parts are still noticed.
+#pragma once
+
+#include "tools/bench/rank/collective.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+inline constexpr std::size_t tile_elements = 65521; // the largest prime below 2^16
+
+struct TileSettings {
+    std::string_view type = "float"; ///< nccl-tests' names
+    std::string_view redop = "sum";  ///< "none": values are only moved
+    unsigned ranks = 1;
+    std::uint64_t seed = 0; ///< another seed gives other values, so that leftovers of the repeat before are wrong
+};
+
+/// Returns the tile of the values that `rank` sends, starting with element 0.
+std::vector<std::byte> sent_tile(const TileSettings& settings, unsigned rank);
+
+/// Returns the tile of the reduction over all ranks, starting with element 0.
+std::vector<std::byte> reduced_tile(const TileSettings& settings);
+
+/// Returns how many of the values, which start at element `first`, differ from the tile. An average may be off by
+/// rounding.
+std::uint64_t count_wrong(const TileSettings& settings, std::span<const std::byte> tile,
+                          std::span<const std::byte> values, std::uint64_t first);
+
+} // namespace rdma_nccl

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/rank_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Groups the members by node, so that ranks of one node are neighbours. Nodes are in the order of their first member.
+std::vector<BenchOffer> by_nodes(const std::vector<BenchOffer>& offers) {
+    std::vector<BenchOffer> sorted;
+    std::set<std::string> done;
+    for (const auto& first : offers) {
+        if (done.insert(first.node).second) {
+            std::copy_if(offers.begin(), offers.end(), std::back_inserter(sorted),
+                         [&first](const BenchOffer& offer) { return offer.node == first.node; });
+        }
+    }
+    return sorted;
+}
+
+/// Returns the first GPU of each of the first two nodes; fewer if there are fewer nodes.
+std::vector<BenchPlace> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
+    std::vector<BenchPlace> places;
+    std::set<std::string> nodes;
+    for (const auto& offer : offers) {
+        if (places.size() < 2 && offer.gpus > 0 && nodes.insert(offer.node).second) {
+            places.push_back({offer.member, 0});
+        }
+    }
+    return places;
+}
+
+} // namespace
+
+std::optional<std::vector<BenchPlace>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks) {
+    const auto sorted = by_nodes(offers);
+    if (ranks == 2) {
+        if (auto places = one_on_each_of_two(sorted); places.size() == 2) {
+            return places;
+        }
+    }
+    std::vector<BenchPlace> places;
+    for (const auto& offer : sorted) {
+        for (unsigned gpu = 0; gpu < offer.gpus && places.size() < ranks; ++gpu) {
+            places.push_back({offer.member, gpu});
+        }
+    }
+    return places.size() == ranks && ranks > 0 ? std::optional(std::move(places)) : std::nullopt;
+}
+
+std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<BenchPlace>& places) {
+    std::set<std::string> nodes;
+    for (const auto& place : places) {
+        const auto offer = std::find_if(offers.begin(), offers.end(),
+                                        [&place](const BenchOffer& entry) { return entry.member == place.member; });
+        if (offer != offers.end()) {
+            nodes.insert(offer->node);
+        }
+    }
+    return nodes.size();
+}
+
+std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sights) {
+    std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> seen_by; // node and GPU
+    std::vector<std::pair<std::string, std::string>> gpus;                           // in CUDA's order
+    for (std::size_t i = 0; i < sights.size(); ++i) {
+        for (std::size_t gpu = 0; gpu < sights[i].gpus.size(); ++gpu) {
+            const auto& pci = sights[i].gpus[gpu];
+            const auto key =
+                std::pair(sights[i].node, pci.empty() ? std::to_string(i) + " " + std::to_string(gpu) : pci);
+            auto& all = seen_by[key];
+            if (all.empty()) {
+                gpus.push_back(key);
+            }
+            if (all.empty() || all.back() != i) {
+                all.push_back(i);
+            }
+        }
+    }
+    std::vector<std::vector<unsigned>> shares(sights.size());
+    for (const auto& gpu : gpus) {
+        // Give it to the process with the fewest GPUs so far; among those, to the one that sees the fewest.
+        const auto& all = seen_by.at(gpu);
+        const auto who = *std::min_element(all.begin(), all.end(), [&](std::size_t a, std::size_t b) {
+            return std::tuple(shares[a].size(), sights[a].gpus.size(), sights[a].local) <
+                   std::tuple(shares[b].size(), sights[b].gpus.size(), sights[b].local);
+        });
+        const auto& own = sights[who].gpus;
+        const auto number = std::find(own.begin(), own.end(), gpu.second);
+        shares[who].push_back(number != own.end() ? static_cast<unsigned>(number - own.begin())
+                                                  : static_cast<unsigned>(shares[who].size()));
+    }
+    return shares;
+}
+
+std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers) {
+    unsigned all = 0;
+    for (const auto& offer : offers) {
+        all += offer.gpus;
+    }
+    std::vector<unsigned> counts;
+    for (unsigned count = 2; count < all; count *= 2) {
+        counts.push_back(count);
+    }
+    if (all > 0) {
+        counts.push_back(all);
+    }
+    return counts;
+}
+
+std::vector<BenchKind> kinds_of_runs(bool between_nodes, bool without_gpu_direct) {
+    if (!between_nodes) {
+        return {BenchKind::AsItIs};
+    }
+    std::vector<BenchKind> kinds = {BenchKind::AsItIs, BenchKind::NoRdma};
+    if (without_gpu_direct) {
+        kinds.push_back(BenchKind::NoGpuDirect);
+    }
+    kinds.push_back(BenchKind::AsItIsAgain);
+    return kinds;
+}
+
+BenchVariables variables_of(BenchKind kind) {
+    switch (kind) {
+    case BenchKind::NoRdma:
+        return {{"NCCL_IB_DISABLE", "1"}, {"NCCL_NET", "Socket"}, {"NCCL_NET_PLUGIN", "none"}};
+    case BenchKind::NoGpuDirect:
+        return {{"NCCL_NET_GDR_LEVEL", "LOC"}};
+    case BenchKind::AsItIs:
+    case BenchKind::AsItIsAgain:
+        break;
+    }
+    return {};
+}
+
+BenchRun make_run(BenchKind kind, unsigned ranks) {
+    BenchRun run;
+    run.kind = kind;
+    constexpr std::array names{"A", "B", "C", "A'"};
+    run.name = names.at(static_cast<std::size_t>(kind));
+    run.what = kind == BenchKind::NoRdma        ? "without RDMA"
+               : kind == BenchKind::NoGpuDirect ? "without GPUDirect"
+               : kind == BenchKind::AsItIs      ? "as it is"
+                                                : "as it is, again";
+    run.rdma_meant = kind != BenchKind::NoRdma;
+    run.ranks = ranks;
+    run.variables = variables_of(kind);
+    return run;
+}
+
+BenchRun make_host_run(BenchKind kind, unsigned ranks) {
+    auto run = make_run(kind, ranks);
+    run.what = kind == BenchKind::NoRdma   ? "host memory, TCP"
+               : kind == BenchKind::AsItIs ? "host memory, verbs"
+                                           : "host memory, verbs again";
+    run.variables.clear();
+    return run;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a member. Each run starts new processes, because NCCL reads its environment only once.
+#pragma once
+
+#include "lib/base/json.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "tools/bench/rank_layout.h"
+
+#include <cstddef>
+#include <list>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct BenchRankStart {
+    std::vector<std::string> command;
+    int run = 0;              ///< run that it belongs to
+    BenchVariables variables; ///< added to this process's environment
+    Json order;               ///< first message to the rank
+};
+
+/// A message of a rank, or its end.
+struct BenchRankEvent {
+    int run = 0; ///< needed because a process stuck in a driver cannot be killed at once and may outlast its run
+    unsigned rank = 0;
+    Json says; ///< an object; null if the rank has ended
+    bool ended_well = false;
+    std::string end; ///< how it ended: "killed by signal 9 (Killed)"
+};
+
+class BenchRanks {
+public:
+    BenchRanks() = default;
+    BenchRanks(const BenchRanks&) = delete;
+    BenchRanks& operator=(const BenchRanks&) = delete;
+    ~BenchRanks() { kill(); } ///< no rank outlives this object
+
+    /// Starts a rank. Its standard output goes to this process's standard error. It inherits the blocked signals, so
+    /// only kill() ends it.
+    Result<void> start(unsigned rank, const BenchRankStart& start);
+    /// Sends to one rank; does nothing if it has ended.
+    void tell(int run, unsigned rank, const Json& message);
+    /// Kills all ranks.
+    void kill();
+
+    [[nodiscard]] bool empty() const { return ranks_.empty(); }
+    /// Returns the descriptors to poll for input.
+    [[nodiscard]] std::vector<int> fds() const;
+    /// Returns whether a rank has closed its descriptor but not yet ended: call take() again soon.
+    [[nodiscard]] bool some_are_ending() const;
+    /// Returns the events since the last call; never waits.
+    std::vector<BenchRankEvent> take();
+
+private:
+    struct Process {
+        int run;
+        unsigned rank;
+        pid_t pid;
+        UniqueFd socket;
+        std::string received{}; ///< an unfinished line
+        std::string unsent{};
+        bool closed = false;
+
+        void send(const Json& message);
+        void flush();
+        /// Returns the objects received since the last call.
+        std::vector<Json> receive();
+    };
+    std::list<Process> ranks_;
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/ring/rank.h"
+
+#include "lib/base/byte_units.h"
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/text.h"
+#include "tools/bench/rank/batch.h"
+#include "tools/bench/rank/channel.h"
+#include "tools/bench/rank/order.h"
+#include "tools/bench/rank/test_data.h"
+#include "tools/bench/ring/neighbours.h"
+#include "tools/common/thread_pin.h"
+#include "tools/measure/rails.h"
+#include "tools/verbs/rail.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr int exit_failed = 1;
+
+struct RingOrder {
+    unsigned rank = 0, ranks = 1, rings = 1;
+    bool verbs = true;
+    std::vector<PairRail> rails; ///< ring i uses rail i
+    std::string address;         ///< for TCP, if a rail has no address
+    BenchWork work;
+};
+
+Result<RingOrder> read_order(const Json& json) {
+    auto work = read_work(json.value("work", Json::object()));
+    const auto host = json.value("host", Json::object());
+    auto node = work ? read_pair_node(host.value("node", Json::object())) : tl::unexpected(work.error());
+    if (!node) {
+        return tl::unexpected(node.error());
+    }
+    RingOrder order;
+    order.rank = json.value("rank", 0U);
+    order.ranks = json.value("ranks", 0U);
+    order.rings = std::max(host.value("rings", 0U), 1U);
+    order.verbs = host.value("verbs", true);
+    order.address = host.value("address", std::string());
+    order.rails = std::move(node->rails);
+    order.work = std::move(*work);
+    if (order.rank >= order.ranks || order.ranks < 2) {
+        return fail("an order for no ring");
+    }
+    if (order.verbs && order.rails.size() < order.rings) {
+        return fail("this node has no HCA port that can be used (rdma-nccl gids): no RDMA");
+    }
+    return order;
+}
+
+class Rings {
+public:
+    explicit Rings(const RingOrder& order) : order_(order), links_(order.rings) {
+        const std::size_t values = order.work.sizes.back() / sizeof(float) / order.rings;
+        size_.most_values = std::max<std::size_t>(values, order.ranks);
+        size_.most_part = size_.most_values / order.ranks + 1;
+    }
+
+    Result<void> open() {
+        return for_all([this](unsigned ring) -> Result<void> {
+            auto link = order_.verbs ? open_verbs_ring(order_.rails[ring], size_) : open_tcp(ring);
+            if (!link) {
+                return tl::unexpected(link.error());
+            }
+            links_[ring] = std::move(*link);
+            return {};
+        });
+    }
+
+    [[nodiscard]] Json offer() const {
+        Json offers = Json::array();
+        for (const auto& link : links_) {
+            offers.push_back(link->offer());
+        }
+        return {{"rings", offers}};
+    }
+
+    Result<void> connect(const Json& go) {
+        const auto next = go.value("next", Json::object()).value("rings", Json::array());
+        const auto previous = go.value("previous", Json::object()).value("rings", Json::array());
+        if (next.size() != links_.size() || previous.size() != links_.size()) {
+            return fail("a neighbour has another number of rings");
+        }
+        for (std::size_t i = 0; i < links_.size(); ++i) {
+            if (auto done = links_[i]->connect(next[i], previous[i]); !done) {
+                return done;
+            }
+        }
+        return {};
+    }
+
+    /// `values`: the number of values per ring.
+    Result<void> all_reduce(std::size_t values, unsigned times) {
+        return for_all([&](unsigned ring) -> Result<void> {
+            for (unsigned i = 0; i < times; ++i) {
+                if (auto done = go_around(ring, values); !done) {
+                    return done;
+                }
+            }
+            return {};
+        });
+    }
+
+    /// Returns the sum of `value` over all ranks. It is also a barrier: no rank continues before all ranks have called
+    /// it.
+    Result<double> sum(double value) {
+        std::ranges::fill(links_.front()->send_buffer().first(order_.ranks), static_cast<float>(value));
+        if (auto done = go_around(0, order_.ranks); !done) {
+            return tl::unexpected(done.error());
+        }
+        return static_cast<double>(links_.front()->receive_buffer().front());
+    }
+
+    /// Does one all-reduce of known values and returns the number of wrong values in this rank.
+    Result<std::uint64_t> check(std::size_t values, std::uint64_t seed) {
+        const TileSettings settings{"float", "sum", order_.ranks, seed};
+        const auto sent = sent_tile(settings, order_.rank);
+        for (auto& link : links_) {
+            auto bytes = std::as_writable_bytes(link->send_buffer().first(values));
+            for (std::size_t at = 0; at < bytes.size(); at += sent.size()) {
+                const auto count = std::min(sent.size(), bytes.size() - at);
+                std::copy_n(sent.begin(), count, bytes.begin() + static_cast<std::ptrdiff_t>(at));
+            }
+            std::ranges::fill(link->receive_buffer().first(values), 0.0F);
+        }
+        if (auto done = all_reduce(values, 1); !done) {
+            return tl::unexpected(done.error());
+        }
+        const auto expected = reduced_tile(settings);
+        std::uint64_t wrong = 0;
+        for (auto& link : links_) {
+            wrong += count_wrong(settings, expected, std::as_bytes(link->receive_buffer().first(values)), 0);
+        }
+        return wrong;
+    }
+
+private:
+    [[nodiscard]] Result<std::unique_ptr<RingLink>> open_tcp(unsigned ring) const {
+        const auto text = ring < order_.rails.size() && !order_.rails[ring].address.empty() ? order_.rails[ring].address
+                                                                                            : order_.address;
+        const auto address = IpAddress::parse(text);
+        if (!address) {
+            return fail("this node has no address for TCP");
+        }
+        return open_tcp_ring(*address, size_);
+    }
+
+    Result<void> go_around(unsigned ring, std::size_t values) {
+        auto& link = *links_[ring];
+        return ring_all_reduce([&link](const RingStep& step) { return link.exchange(step); }, order_.rank, order_.ranks,
+                               link.send_buffer().first(values), link.receive_buffer().first(values));
+    }
+
+    /// Runs `work` for all rings at the same time, each on the CPUs next to its HCA. Returns the first failure.
+    Result<void> for_all(const std::function<Result<void>(unsigned)>& work) {
+        std::vector<Result<void>> results(links_.size());
+        const auto run = [&](unsigned ring) {
+            const ThreadPin pin(ring < order_.rails.size() ? order_.rails[ring].local_cpus : "");
+            try {
+                results[ring] = work(ring);
+            } catch (const std::bad_alloc&) {
+                results[ring] = fail("no memory for the buffers of this size; smaller sizes: -e");
+            } catch (const std::exception& fault) { // an uncaught exception would end the process without a message
+                results[ring] = fail(fault.what());
+            }
+        };
+        std::vector<std::thread> threads;
+        for (unsigned ring = 1; ring < links_.size(); ++ring) {
+            threads.emplace_back(run, ring);
+        }
+        run(0);
+        for (auto& thread : threads) {
+            thread.join();
+        }
+        const auto failed = std::find_if(results.begin(), results.end(), [](const auto& result) { return !result; });
+        return failed == results.end() ? Result<void>() : *failed;
+    }
+
+    const RingOrder& order_;
+    RingSize size_;
+    std::vector<std::unique_ptr<RingLink>> links_;
+};
+
+class RingBench {
+public:
+    /// `at` is called with a description of the current work, repeatedly while it lasts.
+    RingBench(const RingOrder& order, Rings& rings, std::function<void(std::string_view)> at)
+        : order_(order), rings_(rings), news_(std::move(at)) {}
+
+    Result<BenchRow> measure(std::uint64_t size, std::string what) {
+        news_.begin(std::move(what));
+        const std::size_t values = size / sizeof(float) / order_.rings;
+        BenchBatches<Error> batches(
+            order_.work, order_.ranks, [this](double value) { return rings_.sum(value); }, news_);
+        const auto calls = [&](unsigned /*first*/, unsigned count) { return rings_.all_reduce(values, count); };
+        const auto iterations = batches.warm_up(calls);
+        if (!iterations) {
+            return tl::unexpected(iterations.error());
+        }
+        std::vector<double> seconds;
+        for (unsigned i = 0; i < order_.work.repeats; ++i) {
+            const auto time = batches.time(calls, *iterations);
+            if (!time) {
+                return tl::unexpected(time.error());
+            }
+            seconds.push_back(*time);
+        }
+        BenchRow row;
+        row.operation = name_of(Collective::AllReduce);
+        row.count = values * order_.rings;
+        row.bytes = row.count * sizeof(float);
+        row.type = "float";
+        row.redop = "sum";
+        row.out_of_place = times_of(std::move(seconds), row.bytes, bus_factor(Collective::AllReduce, order_.ranks));
+        if (order_.work.check) {
+            const auto own = rings_.check(values, ++seed_);
+            const auto wrong = own ? rings_.sum(static_cast<double>(*own)) : tl::unexpected(own.error());
+            if (!wrong) {
+                return tl::unexpected(wrong.error());
+            }
+            row.out_of_place.wrong = static_cast<std::uint64_t>(std::llround(*wrong));
+        }
+        return row;
+    }
+
+private:
+    const RingOrder& order_;
+    Rings& rings_;
+    BenchNews news_;
+    std::uint64_t seed_ = 0;
+};
+
+Result<void> run_rank(BenchChannel& channel) {
+    const auto heard = channel.hear("order");
+    const auto order = heard ? read_order(*heard) : tl::unexpected(heard.error());
+    if (!order) {
+        return tl::unexpected(order.error());
+    }
+    channel.at(order->verbs ? "opening HCAs" : "opening sockets");
+    Rings rings(*order);
+    if (auto opened = rings.open(); !opened) {
+        return opened;
+    }
+    channel.say({{"offer", rings.offer()}});
+    const auto go = channel.hear("go");
+    channel.at("connecting");
+    try {
+        if (auto connected = go ? rings.connect(*go) : tl::unexpected(go.error()); !connected) {
+            return connected;
+        }
+    } catch (const JsonError& fault) {
+        return fail("a neighbour says what cannot be read: " + printable(fault.what(), 200));
+    }
+    RingBench bench(*order, rings, [&channel](std::string_view what) { channel.at(what); });
+    for (const auto size : order->work.sizes) {
+        const auto what = format_text("all_reduce of {}", bytes_text(size));
+        const auto row = bench.measure(size, what);
+        if (!row) {
+            return fail(format_text("{}: {}", what, row.error().message));
+        }
+        if (order->rank == 0) {
+            channel.say({{"row", row_json(*row)}});
+        }
+    }
+    channel.say({{"done",
+                  {{"library", format_text("{} ring{}, {}", order->rings, order->rings == 1 ? "" : "s",
+                                           order->verbs ? "RDMA WRITE" : "a TCP connection each")}}}});
+    // The neighbours' last bytes may still be in flight. So the queue pairs stay until all ranks have reported "done".
+    channel.at("ending");
+    (void)channel.hear("leave");
+    return {};
+}
+
+} // namespace
+
+int run_ring_rank() {
+    BenchChannel channel(bench_channel_fd);
+    const auto done = run_rank(channel);
+    if (!done) {
+        channel.say({{"failed", done.error().message}, {"remote", false}});
+    }
+    return done ? 0 : exit_failed;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/start_order.h"
+
+#include "lib/base/json.h"
+#include "tools/common/json_fields.h"
+#include "tools/measure/rails.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr unsigned most_ranks = 1'000'000;
+constexpr unsigned most_gpus = 1024; // of one node
+constexpr unsigned most_rings = 64;
+
+} // namespace
+
+void fields(auto& f, Is<BenchNode> auto& node) {
+    f("name", node.name);
+    f("local", node.local);
+    f("library", node.library_text);
+    f("version", node.version);
+    f("places", node.places, most_bench_places);
+    f("gpus", node.gpus, std::size_t{most_bench_places});
+    f("pci", node.pci, std::size_t{most_bench_places});
+    f("problem", node.problem);
+    f("rails", node.rails);
+}
+
+void fields(auto& f, Is<BenchRankPlace> auto& place) {
+    f("rank", place.rank, most_ranks);
+    f("gpu", place.gpu, most_gpus);
+}
+
+void fields(auto& f, Is<BenchStart> auto& start) {
+    f("run", start.run);
+    f("kind", start.kind, BenchKind::AsItIsAgain);
+    f("count", start.count, most_ranks);
+    f("ranks", start.ranks, std::size_t{most_gpus});
+    f("work", start.work);
+    f("rings", start.rings, most_rings);
+    f("watch", start.watch);
+}
+
+Json bench_node_json(const BenchNode& node) {
+    return written(node);
+}
+
+Result<BenchNode> read_bench_node(const Json& json) {
+    auto node = read_exactly<BenchNode>(json);
+    if (!node) {
+        return fail("it says of itself what this version does not understand");
+    }
+    return std::move(*node);
+}
+
+Json start_json(const BenchStart& start) {
+    auto order = written(start);
+    order["do"] = "start";
+    return order;
+}
+
+Result<BenchStart> read_start(const Json& order, unsigned places) {
+    auto rest = order.is_object() ? order : Json::object();
+    rest.erase("do");
+    auto start = read_exactly<BenchStart>(rest);
+    const bool possible = start && start->run >= 0 && start->ranks.size() <= places &&
+                          std::ranges::all_of(start->ranks, [&](const auto& each) { return each.rank < start->count; });
+    if (!possible || !can_be_done(start->work)) {
+        return fail("refuses an order to start ranks: it asks for what no rdma-nccl of this version does");
+    }
+    return std::move(*start);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/json.h"
+#include "tools/bench/bench.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/exchange/codec.h"
+#include "lib/net/tcp.h"
+#include "tools/bench/rank_layout.h"
+#include "tools/bench/rank_processes.h"
+#include "tools/bench/start_order.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/print.h"
+#include "tools/measure/channel.h"
+#include "tools/measure/rails.h"
+#include "tools/measure/world.h"
+#include "tools/node/node_plan.h"
+#include "tools/node/traffic_watch.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds ending_pause(20);
+
+/// Returns this node's address towards the head, which others can reach too. TCP uses it when a rail has no address.
+std::string address_to_head(int socket) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) { // NOLINT
+        return {};
+    }
+    const auto own = address_of(reinterpret_cast<sockaddr*>(&address)); // NOLINT
+    return own ? own->text() : "";
+}
+
+class Member {
+public:
+    Member(const MeasureWorld& world, const BenchOptions& options, MeasureMember head, BenchNode node,
+           std::optional<WatchedNode> watched)
+        : world_(world), options_(options), head_(std::move(head)), node_(std::move(node)),
+          watched_(std::move(watched)) {}
+
+    /// Serves until the head sends "end" or is gone.
+    void run() {
+        while (take_orders() && send_answers()) {
+            wait();
+            look();
+        }
+    }
+
+private:
+    /// Carries out the orders received so far. Returns false after "end" or when the head is gone.
+    bool take_orders() {
+        for (;;) {
+            const auto order = head_.receive(MeasureClock::now());
+            if (!order || (*order && (*order)->value("do", "") == "end")) {
+                return false;
+            }
+            if (!*order) {
+                return true;
+            }
+            obey(**order);
+        }
+    }
+
+    void obey(const Json& order) {
+        const auto what = order.value("do", std::string());
+        if (what == "start") {
+            start(order);
+        } else if (order.value("run", -1) != run_) {
+            return; // for an earlier run
+        } else if (what == "go") {
+            ranks_.tell(run_, order.value("rank", 0U), {{"go", order.value("go", Json::object())}});
+        } else if (what == "leave") {
+            ranks_.tell(run_, order.value("rank", 0U), {{"leave", true}});
+        } else if (what == "stop") {
+            ranks_.kill();
+        } else if (what == "evidence") {
+            answer({{"run", run_}, {"evidence", evidence()}});
+        }
+    }
+
+    void start(const Json& order) {
+        run_ = order.value("run", -1);
+        ranks_.kill(); // ranks left over from the run before
+        at_.clear();
+        watch_.reset();
+        const auto start = read_start(order, node_.places);
+        if (!start) {
+            return answer({{"run", run_}, {"refused", start.error().message}});
+        }
+        if (watched_ && start->watch) {
+            const auto& step = watched_->node.facts.step;
+            watch_.emplace(watched_->watch({step.job_id, step.step_id, ::getpid()}));
+        }
+        for (const auto& place : start->ranks) {
+            const auto started = ranks_.start(place.rank, start_of(*start, place));
+            if (!started) {
+                answer({{"run", run_}, {"rank", place.rank}, {"ended", started.error().message}, {"at", "its start"}});
+            }
+        }
+    }
+
+    [[nodiscard]] BenchRankStart start_of(const BenchStart& order, const BenchRankPlace& place) const {
+        BenchRankStart start;
+        start.command = node_.command;
+        start.run = run_;
+        if (!options_.host) {
+            start.variables = variables_of(order.kind);
+            // Nonblocking calls return results that a rank does not expect.
+            start.variables.emplace_back("NCCL_COMM_BLOCKING", "1");
+        }
+        if (options_.ranks_per_gpu > 1) {
+            // NCCL refuses two ranks on one GPU unless they seem to be on two hosts; then they use the network.
+            start.variables.emplace_back("NCCL_HOSTID", format_text("{}-{}", world_.node, place.rank));
+        }
+        start.order = {{"rank", place.rank},       {"ranks", order.count},          {"gpu", place.gpu},
+                       {"library", node_.library}, {"work", work_json(order.work)}, {"host", host_of(order)}};
+        return start;
+    }
+
+    /// What a ring needs to know about this node.
+    [[nodiscard]] Json host_of(const BenchStart& order) const {
+        PairNode node;
+        node.rails = node_.rails;
+        return {{"verbs", order.kind != BenchKind::NoRdma},
+                {"rings", order.rings},
+                {"node", node_json(node)},
+                {"address", address_to_head(head_.fd())}};
+    }
+
+    std::string evidence() {
+        if (!watch_) {
+            return {};
+        }
+        watch_->look(true);
+        return write_evidence(watched_->evidence(*watch_, {}));
+    }
+
+    void answer(const Json& message) { alive_ = alive_ && head_.send(message); }
+
+    /// Forwards the ranks' messages and ends. Returns false if the head is gone.
+    bool send_answers() {
+        for (const auto& event : ranks_.take()) {
+            if (event.run != run_) {
+                continue; // an earlier run, which the head has finished
+            }
+            if (event.says.is_null()) {
+                answer({{"run", run_},
+                        {"rank", event.rank},
+                        {"ended", event.ended_well ? "" : event.end},
+                        {"at", at_[event.rank]}});
+                continue;
+            }
+            if (event.says.contains("at") && event.says["at"].is_string()) {
+                at_[event.rank] = event.says["at"].text();
+            }
+            // Forward the activity of rank 0 only: one of a thousand ranks is enough to show progress.
+            if (!event.says.contains("at") || event.rank == 0) {
+                answer({{"run", run_}, {"rank", event.rank}, {"says", event.says}});
+            }
+        }
+        return alive_;
+    }
+
+    void wait() const {
+        std::vector<pollfd> fds = {{head_.fd(), POLLIN, 0}};
+        for (const int fd : ranks_.fds()) {
+            fds.push_back({fd, POLLIN, 0});
+        }
+        int pause = -1;
+        if (watch_ && !ranks_.empty()) {
+            const auto left = std::chrono::ceil<milliseconds>(watch_->next_look() - MeasureClock::now()).count();
+            pause = static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
+        }
+        if (ranks_.some_are_ending()) {
+            pause = static_cast<int>(ending_pause.count());
+        }
+        (void)::poll(fds.data(), fds.size(), head_.has_input() ? 0 : pause);
+    }
+
+    void look() {
+        if (watch_ && !ranks_.empty() && MeasureClock::now() >= watch_->next_look()) {
+            watch_->look();
+        }
+    }
+
+    const MeasureWorld& world_;
+    const BenchOptions& options_;
+    MeasureMember head_;
+    BenchNode node_;
+    std::optional<WatchedNode> watched_;
+    std::optional<StepWatch> watch_; ///< of the current run
+    BenchRanks ranks_;
+    std::map<unsigned, std::string> at_; ///< current activity by rank
+    int run_ = -1;
+    bool alive_ = true;
+};
+
+} // namespace
+
+int take_part_in_bench(const MeasureWorld& world, const BenchOptions& options) {
+    auto watched = WatchedNode::inspect(options.settings);
+    auto node = inspect_bench_node(world, options, watched ? &watched->node : nullptr);
+    if (!watched) {
+        node.problem = watched.error().message;
+        node.places = 0;
+    }
+    auto head = MeasureMember::join(world, bench_node_json(node), MeasureClock::now() + options.join_time);
+    if (!head) {
+        print_error(head.error().message);
+        return exit_cannot_tell;
+    }
+    try {
+        Member(world, options, std::move(*head), std::move(node),
+               watched ? std::optional(std::move(*watched)) : std::nullopt)
+            .run();
+    } catch (const JsonError& fault) { // e.g. a head of another version
+        print_error(format_text("the head's order cannot be read: {}", printable(fault.what(), 200)));
+        return exit_cannot_tell;
+    }
+    return 0;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// `rdma-nccl check`: is this node ready for RDMA? Inspects, judges and prints; on request it also acts on the result.
+#pragma once
+
+#include "lib/settings/settings.h"
+#include "tools/common/settings_options.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace rdma_nccl {
+
+enum class CheckForm {
+    Text,
+    Json,
+    Nagios,
+    Prolog, ///< prints a line and exits with 1 if critical, else prints nothing and exits with 0; only what the site
+            ///< expects is critical
+    Health, ///< HealthCheckProgram: drains and undrains; judges like Prolog
+    Quiet,  ///< prints nothing, only writes files
+};
+
+struct CheckOptions {
+    SettingsOptions settings;
+    std::string expect = SYSCONFDIR "/rdma-nccl-check.conf";
+    bool expect_given = false;
+    std::optional<std::string> learn; ///< "-": stdout
+    std::string prometheus;           ///< empty: none
+    std::string state;                ///< empty: none
+    CheckForm form = CheckForm::Text;
+    bool all = false;
+    bool dry_run = false;
+    unsigned after = 2;    ///< critical checks in a row before the node is drained; one bad reading is not enough
+    unsigned limit_s = 20; ///< for the whole check; slurmd kills a HealthCheckProgram after 60 s
+    std::string node;      ///< Slurm's name of this node; empty: SLURMD_NODENAME, or the host name
+};
+
+/// Returns the exit code: 0 good, 1 warnings, 2 critical, 3 cannot tell. Prolog: 0 or 1. Health: 0, or 3 if Slurm could
+/// not be asked or updated. Quiet: 0, or 3 if a file could not be written.
+int check_command(const CheckOptions& options);
+
+} // namespace rdma_nccl

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The facts that the checks judge, read once into plain values (tools/check/inspect.h). The judgements
+// (tools/check/judge.h) use nothing else.
+#pragma once
+
+#include "lib/fabric/fabric.h"
+#include "lib/select/port_selection.h"
+#include "lib/settings/settings.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// A PCI function: an HCA, a GPU, or a bridge above one.
+struct PciFunction {
+    std::string path;                  ///< /sys/devices/...
+    std::optional<unsigned> width;     ///< lanes of the upstream link (of a port: of the downstream link)
+    std::optional<unsigned> max_width; ///< the maximum; absent if a virtual machine does not show it
+    std::optional<double> speed;       ///< GT/s
+    std::optional<double> max_speed;
+    std::string iommu_type;             ///< of its IOMMU group: "identity", "DMA", "DMA-FQ"; empty: no group
+    bool config_known = false;          ///< capabilities beyond the first 64 bytes could be read; needs root
+    bool config_extended = false;       ///< so could those beyond 256 bytes
+    std::optional<bool> acs_redirects;  ///< absent: no ACS capability
+    std::optional<bool> relaxed_orders; ///< absent: no PCI Express capability
+};
+
+/// net.ipv4.conf: the higher value of `all` and of the interface counts (kernel
+/// Documentation/networking/ip-sysctl.rst).
+struct NetdevSysctls {
+    std::optional<unsigned> rp_filter, arp_ignore, arp_announce;
+};
+
+/// What OFED's driver shows for one port; absent with other drivers.
+struct RoceQuality {
+    std::optional<unsigned> traffic_class;
+    std::optional<bool> ecn; ///< on for all priorities that it shows
+};
+
+/// Soft and hard limit of a process; absent: unlimited.
+struct ProcessLimit {
+    std::optional<std::uint64_t> soft, hard;
+};
+
+struct LimitFacts {
+    bool known = false;
+    std::string whose; ///< "this step", "slurmd", "this process"
+    bool of_step = false;
+    ProcessLimit memlock; ///< bytes
+    ProcessLimit open_files;
+    bool shm_known = false;
+    std::string shm_problem;              ///< why /dev/shm could not be inspected
+    std::optional<std::uint64_t> shm_mib; ///< free; absent: it is not a separate file system
+};
+
+struct KernelFacts {
+    std::string release;               ///< "6.1.0-50-amd64"
+    bool virtual_machine = false;      ///< the CPU or the firmware reports a hypervisor
+    std::set<std::string> modules;     ///< those of the needed modules that are loaded or built in
+    bool modules_known = false;        ///< /sys/module exists
+    std::string nvidia_version;        ///< "525.85.12"; empty: no NVIDIA driver
+    bool nvidia_open = false;          ///< it has the open kernel modules
+    std::string peer_memory;           ///< file that shows a peer memory client; empty: none
+    bool rdma_cm_file = false;         ///< /dev/infiniband/rdma_cm exists
+    bool dev_known = false;            ///< /dev is part of the root
+    std::set<std::string> nvidia_gpus; ///< PCI addresses that NVIDIA's driver lists
+};
+
+/// How libibverbs behaves in a process like this one.
+struct VerbsFacts {
+    bool asked = false;            ///< false: the tree is of another machine
+    std::string problem;           ///< why there is no answer: no child, or it took too long
+    std::string load_error;        ///< dlopen's message; empty: it could be loaded
+    std::string path;              ///< of the library
+    std::set<std::string> devices; ///< HCAs for which it has a provider
+    std::string warnings;          ///< what it wrote to standard error
+    std::string dmabuf_device;     ///< HCA that was asked for DMA-BUF; empty: none could be opened
+    std::optional<bool> dmabuf;
+};
+
+/// Counters that only increase, by name: "mlx5_1:1 symbol_error", "eth1 carrier_changes".
+using Counts = std::map<std::string, std::uint64_t, std::less<>>;
+
+/// The node's state at one time, for comparison with a later check.
+struct CheckState {
+    std::string boot_id;
+    std::int64_t time_us = 0;
+    Counts counts;
+    std::map<std::string, unsigned, std::less<>> gid_indices; ///< by port, "mlx5_1:1"
+    unsigned critical_in_a_row = 0;
+    std::string drain; ///< the reason of our last drain, with user and time, as scontrol shows it; empty: none
+};
+
+struct CheckFacts {
+    std::string host;
+    bool live = false; ///< of this machine, not of a tree
+    bool root = false; ///< this process can read what only root can read
+    Settings settings;
+    Fabric fabric;
+    FabricChoice choice;
+    std::set<std::string, std::less<>> not_asked;        ///< HCAs of unknown state: others used up the time
+    std::map<std::string, PciFunction, std::less<>> pci; ///< by address
+    std::map<std::string, NetdevSysctls, std::less<>> sysctls;
+    std::map<std::string, RoceQuality, std::less<>> quality; ///< by port
+    std::map<std::string, std::vector<unsigned>, std::less<>> pkeys;
+    KernelFacts kernel;
+    LimitFacts limits;
+    VerbsFacts verbs;
+    CheckState now;
+    std::optional<CheckState> before; ///< of the last check; absent: none, or before a reboot
+    bool has_state_file = false;
+};
+
+} // namespace rdma_nccl

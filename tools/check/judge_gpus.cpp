@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges GPUs, and what GPUDirect RDMA needs.
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "tools/check/judge.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
+    std::size_t found = 0;
+    std::string undriven;
+    for (const auto& gpu : facts.fabric.gpus) {
+        const bool driven = gpu.vendor != "nvidia" || facts.kernel.nvidia_gpus.contains(gpu.pci);
+        found += driven ? 1 : 0;
+        undriven += driven ? "" : (undriven.empty() ? "" : ", ") + gpu.pci;
+    }
+    CheckResult result{.id = "gpu.count",
+                       .message = count_text(found, "GPU"),
+                       .value = format_text("{}", found),
+                       .evidence = "/sys/bus/pci/devices"};
+    if (!undriven.empty()) {
+        result.set(
+            CheckStatus::Warn, result.message + format_text(", and {} that the NVIDIA driver does not know", undriven),
+            "load the driver (modprobe nvidia); if it is, dmesg says why it refused (NVRM, Xid): reset the node");
+        result.evidence = "/proc/driver/nvidia/gpus";
+    }
+    if (expected.gpus && found != *expected.gpus) {
+        judge_number(result, found, *expected.gpus, "gpus",
+                     result.hint.empty() ? "a GPU fell off the bus: lspci and dmesg (Xid 79), power cycle the node"
+                                         : result.hint);
+    }
+    return result;
+}
+
+void add_nearness(const CheckFacts& facts, CheckResults& results) {
+    const auto hcas = used_hcas_of(facts);
+    for (const auto& gpu : facts.fabric.gpus) {
+        CheckResult result{.id = "gpu.hca", .item = gpu.pci, .evidence = gpu.pci_path + "/numa_node"};
+        const bool known = gpu.numa_node && std::all_of(hcas.begin(), hcas.end(),
+                                                        [](const Hca* hca) { return hca->numa_node.has_value(); });
+        if (hcas.empty()) {
+            continue;
+        }
+        if (!known) {
+            result.set(CheckStatus::Skip, "the kernel knows no NUMA node of it or of an HCA");
+        } else if (std::any_of(hcas.begin(), hcas.end(),
+                               [&](const Hca* hca) { return hca->numa_node == gpu.numa_node; })) {
+            result.message = "has a used HCA on its NUMA node";
+        } else if (hcas.size() == 1) {
+            result.message = "the node's one HCA is on another NUMA node";
+        } else {
+            result.set(CheckStatus::Warn, format_text("no used HCA on its NUMA node ({})", *gpu.numa_node),
+                       "its traffic crosses the sockets: see why the HCA beside it is not used (rdma-nccl gids, topo), "
+                       "or which slot it should be in");
+        }
+        results.push_back(std::move(result));
+    }
+}
+
+bool at_least(std::string_view version, unsigned major, unsigned minor) {
+    const auto parts = split(version, '.');
+    const auto number = [&parts](std::size_t i) {
+        const auto digits = i < parts.size() ? parts[i].substr(0, parts[i].find_first_not_of("0123456789")) : "";
+        return parse_number<unsigned>(digits).value_or(0);
+    };
+    return number(0) > major || (number(0) == major && number(1) >= minor);
+}
+
+/// Returns what is missing for DMA-BUF, or an empty text. NCCL also needs CUDA 11.7, which comes with the program.
+std::string dmabuf_lacks(const CheckFacts& facts) {
+    const auto& kernel = facts.kernel;
+    if (!at_least(kernel.release, 5, 12)) {
+        return format_text("Linux {} is older than 5.12", printable(kernel.release));
+    }
+    if (!kernel.nvidia_open) {
+        return "the NVIDIA driver is not its open kernel modules";
+    }
+    if (!at_least(kernel.nvidia_version, 515, 0)) {
+        return format_text("NVIDIA driver {} is older than 515", printable(kernel.nvidia_version));
+    }
+    if (facts.verbs.dmabuf == false) {
+        return format_text("the driver of {} does not take it", facts.verbs.dmabuf_device);
+    }
+    return {};
+}
+
+CheckResult judge_gdr(const CheckFacts& facts, const Expectations& expected) {
+    CheckResult result{.id = "gdr", .evidence = "/sys/module/nvidia_peermem"};
+    result.expected = expected.gdr ? (*expected.gdr ? "on" : "off") : "";
+    const bool nvidia = std::any_of(facts.fabric.gpus.begin(), facts.fabric.gpus.end(),
+                                    [](const Gpu& gpu) { return gpu.vendor == "nvidia"; });
+    if (!facts.kernel.peer_memory.empty()) {
+        result.message = format_text("by a peer memory module ({})", facts.kernel.peer_memory);
+        result.value = "peermem";
+        result.evidence = facts.kernel.peer_memory;
+        return result;
+    }
+    if (!nvidia) {
+        return result.set(CheckStatus::Skip,
+                          "AMD GPUs without peer memory client: whether RCCL uses DMA-BUF cannot be seen from here");
+    }
+    if (facts.kernel.nvidia_version.empty()) {
+        return result.set(CheckStatus::Skip, "no NVIDIA driver to be seen (/proc/driver/nvidia/version)");
+    }
+    const auto lacks = dmabuf_lacks(facts);
+    if (lacks.empty()) {
+        result.value = "dmabuf";
+        result.message =
+            facts.verbs.dmabuf ? "by DMA-BUF" : "by DMA-BUF, if the HCA's driver takes it (nothing could be asked)";
+        result.evidence = "/proc/driver/nvidia/version";
+        return result;
+    }
+    result.value = "none";
+    return result.set(
+        expected.gdr == true    ? CheckStatus::Fail
+        : expected.gdr == false ? CheckStatus::Pass
+                                : CheckStatus::Warn,
+        format_text("neither a peer memory module nor DMA-BUF ({})", lacks),
+        "modprobe nvidia-peermem (part of the NVIDIA driver), and a line in /etc/modules-load.d for each boot; "
+        "without, every byte goes through the host's memory");
+}
+
+} // namespace
+
+CheckResults judge_gpus(const CheckFacts& facts, const Expectations& expected) {
+    CheckResults results;
+    if (is_gpu_node(facts) || expected.gpus) {
+        results.push_back(judge_count(facts, expected));
+    }
+    if (!is_gpu_node(facts) || facts.fabric.hcas.empty()) {
+        return results;
+    }
+    add_nearness(facts, results);
+    results.push_back(judge_gdr(facts, expected));
+    return results;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges limits on what a step may lock, open and share. Inside a step its own limits count; outside, the most that
+// slurmd passes on.
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/sys/limits.h"
+#include "tools/check/judge.h"
+
+#include <limits>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+/// A node's check does not know the step: 1,024 files, the soft limit that most systems begin with, do for as many
+/// ranks.
+constexpr unsigned usual_ranks = 768;
+
+std::string size_text(std::uint64_t bytes) {
+    if (bytes == unlimited) {
+        return "unlimited";
+    }
+    constexpr std::uint64_t kib = 1024;
+    return bytes >= kib * kib ? format_text("{} MiB", bytes / (kib * kib)) : format_text("{} KiB", bytes / kib);
+}
+
+/// Returns the limit that counts. The user who submits a step may raise its soft limit up to slurmd's hard limit.
+std::uint64_t decisive(const LimitFacts& limits, const ProcessLimit& limit) {
+    return (limits.of_step ? limit.soft : limit.hard).value_or(unlimited);
+}
+
+CheckResult judge_memlock(const CheckFacts& facts, const Expectations& expected) {
+    const auto& limits = facts.limits;
+    CheckResult result{.id = "memlock", .unit = "bytes", .evidence = "/proc/self/limits"};
+    if (facts.settings.memlock == MemlockChoice::Raise && !limits.of_step) {
+        result.message = "is raised for steps with --rdma-nccl (memlock = raise)";
+        return result;
+    }
+    if (!limits.known) {
+        return result.set(CheckStatus::Skip, "another machine's tree");
+    }
+    const auto found = decisive(limits, limits.memlock);
+    result.value = found == unlimited ? "unlimited" : format_text("{}", found);
+    result.message = format_text("{} for {}", size_text(found), limits.whose);
+    const auto wanted = expected.memlock.value_or(least_memlock_kib << 10);
+    result.expected = wanted == unlimited ? "unlimited" : format_text("{}", wanted);
+    if (found < wanted) {
+        const bool certain = expected.memlock || (limits.of_step && !facts.root);
+        result.set(certain ? CheckStatus::Fail : CheckStatus::Warn,
+                   result.message +
+                       format_text(", {} wanted: users cannot register memory for RDMA", size_text(wanted)),
+                   limits.whose == "this process"
+                       ? "ulimit -l unlimited, or /etc/security/limits.d (memlock); this is no step of Slurm's"
+                       : "LimitMEMLOCK=infinity for slurmd (systemctl edit slurmd), and "
+                         "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf; or memlock = raise in rdma-nccl.conf");
+    }
+    return result;
+}
+
+CheckResult judge_files(const CheckFacts& facts, const Expectations& expected) {
+    const auto& limits = facts.limits;
+    CheckResult result{.id = "limits.nofile", .evidence = "/proc/self/limits"};
+    if (!limits.known) {
+        return result.set(CheckStatus::Skip, "another machine's tree");
+    }
+    const auto found = decisive(limits, limits.open_files);
+    const auto wanted = expected.open_files.value_or(least_open_files(usual_ranks));
+    result.value = found == unlimited ? "unlimited" : format_text("{}", found);
+    result.expected = format_text("{}", wanted);
+    result.message = format_text("{} for {}", result.value, limits.whose);
+    if (found < wanted) {
+        result.set(expected.open_files ? CheckStatus::Fail : CheckStatus::Warn,
+                   result.message + format_text(", {} wanted", wanted),
+                   "ulimit -n, LimitNOFILE for slurmd (systemctl edit slurmd); PropagateResourceLimitsExcept=NOFILE "
+                   "in slurm.conf keeps login nodes' limits out");
+    }
+    return result;
+}
+
+CheckResult judge_shm(const CheckFacts& facts, const Expectations& expected) {
+    const auto& limits = facts.limits;
+    CheckResult result{.id = "shm", .unit = "MiB", .evidence = "/dev/shm"};
+    if (!limits.shm_known) {
+        return result.set(facts.live ? CheckStatus::Error : CheckStatus::Skip,
+                          facts.live ? limits.shm_problem : "another machine's tree",
+                          facts.live ? "mount -t tmpfs tmpfs /dev/shm; a mount that hangs has to be unmounted first"
+                                     : "");
+    }
+    const auto wanted = expected.shm_mib.value_or(least_shm_mib);
+    const auto found = limits.shm_mib.value_or(0);
+    result.value = format_text("{}", found);
+    result.expected = format_text("{}", wanted);
+    result.message = limits.shm_mib ? format_text("{} MiB free", found) : "is not mounted";
+    if (found < wanted) {
+        result.set(expected.shm_mib ? CheckStatus::Fail : CheckStatus::Warn,
+                   result.message + format_text(", {} wanted: NCCL's shared memory and data loaders need it", wanted),
+                   "remove what nobody uses there (ls /dev/shm), or mount it larger: mount -o remount,size=50% "
+                   "/dev/shm; of a container: --shm-size");
+    }
+    return result;
+}
+
+} // namespace
+
+CheckResults judge_limits(const CheckFacts& facts, const Expectations& expected) {
+    CheckResults results;
+    const bool rdma = !facts.fabric.hcas.empty() || expected.memlock;
+    if (rdma && facts.settings.memlock != MemlockChoice::Ignore) {
+        results.push_back(judge_memlock(facts, expected));
+    }
+    results.push_back(judge_files(facts, expected));
+    results.push_back(judge_shm(facts, expected));
+    return results;
+}
+
+} // namespace rdma_nccl

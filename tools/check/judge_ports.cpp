@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges ports and their GIDs. lib/select/port_selection.h decides which ports NCCL uses; this file judges whether the
+// node has the ports that it should have.
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/fabric/pci.h"
+#include "tools/check/judge.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Counts active EFA ports. EFA is not RoCE: NCCL reaches it through a plugin, and nothing here knows whether that is
+/// installed.
+std::size_t count_efa(const CheckFacts& facts) {
+    const auto ports = ports_of(facts);
+    return static_cast<std::size_t>(std::count_if(ports.begin(), ports.end(), [](const JudgedPort& port) {
+        return port.choice.rule == PortRule::Efa && port.port.state == "ACTIVE";
+    }));
+}
+
+CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
+    const auto used = used_ports_of(facts).size();
+    const auto efa = used == 0 ? count_efa(facts) : 0;
+    const auto found = used + efa;
+    CheckResult result{.id = "port.count",
+                       .message = count_text(found, "port") + " for NCCL",
+                       .value = format_text("{}", found),
+                       .evidence = "/sys/class/infiniband"};
+    result.message += efa > 0 ? ", EFA, through the aws-ofi-nccl plugin" : "";
+    if (expected.ports) {
+        judge_number(result, found, *expected.ports, "ports",
+                     "port.state, gid.usable, device.file and `rdma-nccl gids` say what is wrong with the others");
+    } else if (found == 0) {
+        result.set(is_gpu_node(facts) ? CheckStatus::Fail : CheckStatus::Warn, "no port that NCCL can use",
+                   "port.state, gid.usable, device.file and `rdma-nccl gids` say why");
+    }
+    return result;
+}
+
+/// Returns whether the port, like a used one, is next to a GPU, and no port of its card is used. Whether other ports
+/// (storage, the second port of a card) are needed is unknown without an expectation.
+bool is_rail(const CheckFacts& facts, const JudgedPort& port) {
+    const auto used = used_ports_of(facts);
+    const bool card_is_used = std::any_of(used.begin(), used.end(), [&port](const JudgedPort& other) {
+        return !port.hca.system_image_guid.empty() && other.hca.system_image_guid == port.hca.system_image_guid;
+    });
+    const auto beside_gpu = [&facts](const Hca& hca) {
+        return std::any_of(facts.fabric.gpus.begin(), facts.fabric.gpus.end(), [&hca](const Gpu& gpu) {
+            return !hca.pci_path.empty() && share_pcie_switch(hca.pci_path, gpu.pci_path);
+        });
+    };
+    const bool used_are =
+        std::any_of(used.begin(), used.end(), [&](const auto& other) { return beside_gpu(other.hca); });
+    return !card_is_used && used_are && beside_gpu(port.hca);
+}
+
+/// Returns whether an unused port should be used.
+bool is_missed(const CheckFacts& facts, const JudgedPort& port, const Expectations& expected) {
+    const auto used = used_ports_of(facts).size();
+    return expected.ports ? used < *expected.ports : used == 0 || is_rail(facts, port);
+}
+
+std::string state_hint(const JudgedPort& port) {
+    if (port.port.state == "INIT" && !port.is_roce()) {
+        return "start a subnet manager (opensm on a node, or in the switch), or see why it does not reach this port";
+    }
+    if (port.port.physical_state == "Polling") {
+        return "nothing answers at the other end: check the cable and the switch port (ibstat, ethtool, mlxlink)";
+    }
+    if (port.port.physical_state == "Disabled" && port.is_roce()) {
+        const auto netdev = port.hca.netdevs.empty() ? "its interface" : port.hca.netdevs.front();
+        return format_text("bring its interface up: ip link set {} up", netdev);
+    }
+    return "check the cable and the switch port (ibstat, ethtool, mlxlink)";
+}
+
+CheckResult judge_state(const CheckFacts& facts, const JudgedPort& port, const Expectations& expected) {
+    const auto physical = port.port.physical_state.empty() ? "" : format_text(" ({})", port.port.physical_state);
+    CheckResult result{
+        .id = "port.state",
+        .item = port.name(),
+        .message = format_text("is {}{}", port.port.state.empty() ? "in no readable state" : port.port.state, physical),
+        .value = port.port.state,
+        .expected = "ACTIVE",
+        .evidence = port.file("state")};
+    if (port.port.state == "ACTIVE") {
+        return result;
+    }
+    if (!is_missed(facts, port, expected)) {
+        return result.set(CheckStatus::Skip,
+                          result.message +
+                              (expected.ports ? ", and is not needed" : ", and is not like the ports that are used"));
+    }
+    const bool unreadable = port.port.state.empty();
+    result.status = unreadable ? CheckStatus::Error : CheckStatus::Warn; // port.count fails if there are too few
+    result.hint = unreadable ? "see why the file cannot be read; dmesg, if its driver gave up" : state_hint(port);
+    return result;
+}
+
+/// Returns the highest rate of the node's used ports.
+double best_rate(const CheckFacts& facts) {
+    double best = 0;
+    for (const auto& port : used_ports_of(facts)) {
+        best = std::max(best, port.port.believable_rate_gbps());
+    }
+    return best;
+}
+
+CheckResult judge_rate(const CheckFacts& facts, const JudgedPort& port, const Expectations& expected) {
+    const double rate = port.port.believable_rate_gbps();
+    CheckResult result{.id = "port.rate",
+                       .item = port.name(),
+                       .message = format_text("runs at {:g} Gb/s", rate),
+                       .value = format_text("{:g}", rate),
+                       .unit = "Gb/s",
+                       .evidence = port.file("rate")};
+    const bool software = port.hca.pci.empty();
+    if (rate <= 0 || (port.port.rate_is_default && port.port.netdev_gbps <= 0) || software) {
+        return result.set(expected.rate_gbps && !software ? CheckStatus::Warn : CheckStatus::Skip,
+                          software ? "is software: its rate says nothing"
+                                   : "shows a rate that kernels print when they do not know the speed",
+                          expected.rate_gbps && !software ? "update the kernel or the driver, or leave rate out" : "");
+    }
+    const double wanted = expected.rate_gbps.value_or(best_rate(facts));
+    result.expected = expected.rate_gbps ? format_text("{:g}", wanted) : "";
+    constexpr double rounding = 0.99; // 400 Gb/s of Ethernet, 425 on the link
+    if (rate < wanted * rounding) {
+        result.set(expected.rate_gbps ? CheckStatus::Fail : CheckStatus::Warn,
+                   result.message + (expected.rate_gbps ? format_text(", {:g} expected", wanted)
+                                                        : format_text(", other used ports at {:g}", wanted)),
+                   "a link that came up at a lower speed or with fewer lanes: reseat or replace the cable, see the "
+                   "switch port's speed");
+    }
+    return result;
+}
+
+/// Judges partition membership. Bit 15 of a P_Key means full member; two limited members cannot communicate (InfiniBand
+/// Architecture Specification, volume 1, 10.9.1.1).
+CheckResult judge_pkeys(const CheckFacts& facts, const JudgedPort& port) {
+    CheckResult result{.id = "port.pkey", .item = port.name(), .evidence = port.file("pkeys")};
+    const auto found = facts.pkeys.find(port.name());
+    constexpr unsigned full = 0x8000;
+    if (found == facts.pkeys.end() || found->second.empty()) {
+        result.set(CheckStatus::Skip, "no partition keys to be seen");
+    } else if (std::any_of(found->second.begin(), found->second.end(),
+                           [](unsigned key) { return (key & full) != 0; })) {
+        result.message = "is a full member of a partition";
+    } else {
+        result.set(CheckStatus::Warn,
+                   format_text("is but a limited member (0x{:04x}): limited members cannot talk to each other",
+                               found->second.front()),
+                   "make it a full member in the subnet manager's partitions (opensm: partitions.conf, =full)");
+    }
+    return result;
+}
+
+CheckResult judge_link(const JudgedPort& port, LinkLayer expected) {
+    CheckResult result{.id = "link.layer",
+                       .item = port.name(),
+                       .message = port.is_roce() ? "is RoCE" : "is InfiniBand",
+                       .value = port.is_roce() ? "roce" : "infiniband",
+                       .expected = expected == LinkLayer::Ethernet ? "roce" : "infiniband",
+                       .evidence = port.file("link_layer")};
+    if (port.port.link_layer != expected) {
+        result.set(
+            CheckStatus::Fail,
+            result.message + (format_text(", {} expected", expected == LinkLayer::Ethernet ? "RoCE" : "InfiniBand")),
+            "set the port's type in its firmware (mlxconfig LINK_TYPE_P1: 1 is InfiniBand, 2 Ethernet), and reset it");
+    }
+    return result;
+}
+
+} // namespace
+
+CheckResults judge_ports(const CheckFacts& facts, const Expectations& expected) {
+    if (facts.fabric.hcas.empty()) {
+        return {};
+    }
+    CheckResults results = {judge_count(facts, expected)};
+    for (const auto& port : ports_of(facts)) {
+        if (port.hca.answers) {
+            results.push_back(judge_state(facts, port, expected));
+        }
+    }
+    for (const auto& port : ports_of(facts)) {
+        const bool slow_rail = port.choice.rule == PortRule::Slower && is_rail(facts, port);
+        if (port.choice.used() || slow_rail) {
+            results.push_back(judge_rate(facts, port, expected));
+        }
+    }
+    for (const auto& port : used_ports_of(facts)) {
+        if (!port.is_roce()) {
+            results.push_back(judge_pkeys(facts, port));
+        }
+        if (expected.link) {
+            results.push_back(judge_link(port, *expected.link));
+        }
+    }
+    return results;
+}
+
+namespace {
+
+CheckResult judge_usable_gid(const JudgedPort& port) {
+    CheckResult result{.id = "gid.usable", .item = port.name(), .evidence = port.file("gids")};
+    if (!port.choice.gid_index) {
+        return result.set(
+            CheckStatus::Warn, printable(port.choice.reason, 300),
+            "`rdma-nccl gids --all` shows why each entry is not used; give the interface an address, or the "
+            "container its interface");
+    }
+    const auto is_it = [&](const Gid& gid) { return gid.index == *port.choice.gid_index; };
+    const auto gid = std::find_if(port.port.gids.begin(), port.port.gids.end(), is_it);
+    result.value = format_text("{}", *port.choice.gid_index);
+    result.message = "has a GID";
+    if (gid != port.port.gids.end() && gid->value.is_link_local()) {
+        result.set(CheckStatus::Warn, format_text("has only a link-local GID ({})", gid->value.text()),
+                   format_text("give {} an address of the fabric's network", printable(gid->netdev)));
+    }
+    return result;
+}
+
+CheckResult judge_index(const CheckFacts& facts, const JudgedPort& port) {
+    CheckResult result{.id = "gid.index",
+                       .item = port.name(),
+                       .value = format_text("{}", *port.choice.gid_index),
+                       .evidence = port.file("gids")};
+    if (!facts.before || !facts.before->gid_indices.contains(port.name())) {
+        return result.set(CheckStatus::Skip, "first look at this port");
+    }
+    const unsigned before = facts.before->gid_indices.at(port.name());
+    result.expected = format_text("{}", before);
+    result.message = "is as at the last check";
+    if (before != *port.choice.gid_index) {
+        result.status = CheckStatus::Warn;
+        result.message =
+            format_text("has its GID at index {}, at the last check at {}", *port.choice.gid_index, before);
+        result.hint = "jobs with a fixed NCCL_IB_GID_INDEX fail: leave it unset, or let srun --rdma-nccl set it";
+    }
+    return result;
+}
+
+} // namespace
+
+CheckResults judge_gids(const CheckFacts& facts) {
+    CheckResults results;
+    for (const auto& port : ports_of(facts)) {
+        const bool no_gid = port.choice.rule == PortRule::NoGidTable || port.choice.rule == PortRule::NoGid ||
+                            port.choice.rule == PortRule::NoUsableGid || port.choice.rule == PortRule::NoSuchGid ||
+                            port.choice.rule == PortRule::LinkLocal;
+        if (port.is_roce() && (port.choice.used() || no_gid)) {
+            results.push_back(judge_usable_gid(port));
+        }
+    }
+    for (const auto& port : used_ports_of(facts)) {
+        if (port.choice.gid_index && facts.has_state_file) {
+            results.push_back(judge_index(facts, port));
+        }
+    }
+    return results;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/check/output.h"
+
+#include "config.h"
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/report_fields.h"
+#include "lib/base/table.h"
+#include "lib/base/text.h"
+#include "tools/check/judge.h"
+#include "tools/common/wall_time.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Worst first.
+constexpr std::array order = {CheckStatus::Fail, CheckStatus::Error, CheckStatus::Warn, CheckStatus::Skip,
+                              CheckStatus::Pass};
+
+std::string counts_text(const CheckResults& results) {
+    const auto part = [&](CheckStatus status, std::string_view word) {
+        const auto number = count(results, status);
+        return number == 0 ? std::string() : format_text(", {} {}", number, word);
+    };
+    std::string text = part(CheckStatus::Fail, "failed") + part(CheckStatus::Error, "could not be read") +
+                       part(CheckStatus::Warn, count(results, CheckStatus::Warn) == 1 ? "warning" : "warnings") +
+                       part(CheckStatus::Pass, "passed") + part(CheckStatus::Skip, "left out");
+    return text.empty() ? "nothing was looked at" : text.substr(2);
+}
+
+std::string coloured(std::string text, CheckStatus status, bool colours) {
+    if (!colours) {
+        return text;
+    }
+    constexpr std::array<std::string_view, 5> codes = {"32", "33", "31", "2", "35"};
+    return format_text("\033[{}m{}\033[0m", codes.at(static_cast<std::size_t>(status)), text);
+}
+
+/// Shortens a long list of items; --json has all of them.
+std::string short_items(const std::string& items) {
+    constexpr std::size_t most = 60;
+    if (items.size() <= most) {
+        return items;
+    }
+    const auto cut = items.rfind(", ", most);
+    const auto all = std::count(items.begin(), items.end(), ',') + 1;
+    const auto shown = std::count(items.begin(), items.begin() + static_cast<long>(std::min(cut, most)), ',') + 1;
+    return format_text("{} and {} more", items.substr(0, cut), all - shown);
+}
+
+std::string what(const CheckResult& result) {
+    return result.item.empty() ? result.message : format_text("{}: {}", short_items(result.item), result.message);
+}
+
+} // namespace
+
+std::string check_text(const CheckReport& report, bool all, bool colours) {
+    const auto status = overall(report.results);
+    constexpr std::array as_check = {CheckStatus::Pass, CheckStatus::Warn, CheckStatus::Fail, CheckStatus::Error};
+    const auto colour = as_check.at(static_cast<std::size_t>(status));
+    std::string text = format_text("{}: {}: {}\n", report.host, coloured(std::string(name_of(status)), colour, colours),
+                                   counts_text(report.results));
+    const auto groups = grouped(report.results);
+    std::size_t width = 0;
+    for (const auto& name : check_names()) {
+        width = std::max(width, name.id.size());
+    }
+    for (const auto wanted : order) {
+        const bool is_good = wanted == CheckStatus::Pass || wanted == CheckStatus::Skip;
+        for (const auto& group : groups) {
+            if (group.status != wanted || (is_good && !all)) {
+                continue;
+            }
+            const auto word = format_text("{:<5}", name_of(wanted));
+            text += format_text("{}  {:<{}}  {}\n", coloured(word, wanted, colours), group.id, width, what(group));
+            text += group.hint.empty() ? "" : format_text("{:{}}  -> {}\n", "", 7 + width, group.hint);
+        }
+    }
+    return text;
+}
+
+std::string worst_in_short(const CheckReport& report, std::size_t most) {
+    std::string text;
+    const auto groups = grouped(report.results);
+    for (const auto wanted : {CheckStatus::Fail, CheckStatus::Error, CheckStatus::Warn}) {
+        for (const auto& group : groups) {
+            if (group.status == wanted) {
+                text += (text.empty() ? "" : "; ") + group.id + ": " + what(group);
+            }
+        }
+        if (!text.empty()) {
+            break;
+        }
+    }
+    return printable(text, most);
+}
+
+std::string check_nagios(const CheckReport& report) {
+    constexpr std::size_t most = 300;
+    auto worst = worst_in_short(report, most);
+    std::replace(worst.begin(), worst.end(), '|', '/'); // text after a '|' is performance data
+    std::string text = format_text("RDMA {} - {}", name_of(overall(report.results)),
+                                   worst.empty() ? counts_text(report.results) : worst);
+    text +=
+        format_text(" | fail={};;0;0 error={};;;0 warn={};0;;0 pass={};;;0 time={:.3f}s;;;0",
+                    count(report.results, CheckStatus::Fail), count(report.results, CheckStatus::Error),
+                    count(report.results, CheckStatus::Warn), count(report.results, CheckStatus::Pass), report.seconds);
+    if (report.facts != nullptr) {
+        text += format_text(" hcas={};;;0 ports={};;;0", report.facts->fabric.hcas.size(),
+                            report.facts->choice.used().size());
+    }
+    return text + "\n";
+}
+
+namespace {
+
+/// Converts numbers to JSON numbers, and empty text to null.
+Json value_json(const std::string& text) {
+    if (text.empty()) {
+        return {};
+    }
+    if (const auto number = parse_number<std::uint64_t>(text)) {
+        return *number;
+    }
+    return text;
+}
+
+} // namespace
+
+static void fields(auto& f, Row<CheckResult> /*row*/) {
+    f("id", "of the check: port.state", &CheckResult::id);
+    f("item", "HCA, port, interface or PCI address; null: the node",
+      [](const CheckResult& r) { return text_if_any(r.item); });
+    f("status", "PASS, WARN, FAIL, SKIP or ERROR", [](const CheckResult& r) { return name_of(r.status); });
+    f("message", "about the item", &CheckResult::message);
+    f("value", "what was found: a number or a text; null: none",
+      [](const CheckResult& r) { return value_json(r.value); });
+    f("unit", "of value and expected; null: none", [](const CheckResult& r) { return text_if_any(r.unit); });
+    f("expected", "a number or a text; null: nothing in particular",
+      [](const CheckResult& r) { return value_json(r.expected); });
+    f("hint", "what to do about it; null: nothing", [](const CheckResult& r) { return text_if_any(r.hint); });
+    f("evidence", "a path, seen from the root; null: none",
+      [](const CheckResult& r) { return text_if_any(r.evidence); });
+}
+
+static void fields(auto& f, Row<CheckReport> /*row*/) {
+    f("schema", "1", [](const CheckReport& /*r*/) { return 1U; });
+    f("host", "this node", &CheckReport::host);
+    f("time", "when the check ended, ISO 8601 in UTC", [](const CheckReport& r) { return utc_time_text(r.time_us); });
+    f("version", "of rdma-nccl", [](const CheckReport& /*r*/) { return std::string_view(PACKAGE_VERSION); });
+    f("status", "OK, WARNING, CRITICAL or UNKNOWN", [](const CheckReport& r) { return name_of(overall(r.results)); });
+    f("seconds", "that the check took", &CheckReport::seconds);
+    f("checks", "", &CheckReport::results);
+}
+
+Json check_json(const CheckReport& report) {
+    return report_json(report);
+}
+
+Json check_schema() {
+    return report_schema<CheckReport>();
+}
+
+namespace {
+
+// Prometheus' text format is defined in github.com/prometheus/docs, exposition_formats.md; metric names and base units
+// in its naming.md.
+
+/// One metric. HELP and TYPE appear once, before its samples.
+class Metric {
+public:
+    Metric(std::string_view name, std::string_view type, std::string_view help)
+        : name_(name), text_(format_text("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type)) {}
+
+    using Labels = std::vector<std::pair<std::string_view, std::string>>;
+
+    void add(const Labels& labels, const std::string& value) {
+        std::string text;
+        for (const auto& [label, content] : labels) {
+            text += format_text("{}{}=\"{}\"", text.empty() ? "" : ",", label, escaped(content));
+        }
+        samples_ += format_text("{}{} {}\n", name_, text.empty() ? "" : "{" + text + "}", value);
+    }
+    /// Returns an empty text if there are no samples.
+    [[nodiscard]] std::string text() const { return samples_.empty() ? "" : text_ + samples_; }
+
+private:
+    static std::string escaped(const std::string& content) {
+        std::string result;
+        for (const char c : printable(content, 200)) {
+            result += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+        }
+        return result;
+    }
+    std::string name_, text_, samples_;
+};
+
+std::string number_of(CheckStatus status) {
+    constexpr std::array numbers = {"0", "1", "2", "-1", "3"}; // by CheckStatus; Skip comes before Error
+    return numbers.at(static_cast<std::size_t>(status));
+}
+
+/// Returns a metric of the whole node, with one sample.
+std::string single(std::string_view name, std::string_view help, const std::string& value,
+                   const Metric::Labels& labels = {}) {
+    Metric metric(name, "gauge", help);
+    metric.add(labels, value);
+    return metric.text();
+}
+
+std::string about_checks(const CheckReport& report) {
+    Metric results("rdma_nccl_check_result", "gauge",
+                   "What a check found: 0 pass, 1 warning, 2 failure, 3 could not be read, -1 left out.");
+    for (const auto& result : report.results) {
+        results.add({{"check", result.id}, {"item", result.item}}, number_of(result.status));
+    }
+    return results.text() +
+           single("rdma_nccl_node_status", "The node as a whole: 0 ok, 1 warning, 2 critical, 3 unknown.",
+                  format_text("{}", static_cast<int>(overall(report.results)))) +
+           single("rdma_nccl_check_last_run_timestamp_seconds", "When the check ended, in seconds since 1970.",
+                  format_text("{}", report.time_us / 1000000)) +
+           single("rdma_nccl_check_success", "1: the check ran to its end; 0: it did not come back in time.",
+                  report.facts != nullptr ? "1" : "0") +
+           single("rdma_nccl_check_duration_seconds", "How long the check took.",
+                  format_text("{:.3f}", report.seconds)) +
+           single("rdma_nccl_build_info", "The version of rdma-nccl.", "1", {{"version", PACKAGE_VERSION}});
+}
+
+Metric::Labels labels_of(const JudgedPort& port) {
+    return {{"device", port.hca.name}, {"port", format_text("{}", port.port.number)}};
+}
+
+std::string about_ports(const CheckFacts& facts) {
+    Metric used("rdma_nccl_port_used", "gauge", "1: NCCL uses the port.");
+    Metric active("rdma_nccl_port_active", "gauge", "1: the port is ACTIVE.");
+    Metric rate("rdma_nccl_port_rate_bytes_per_second", "gauge", "Rate of the port's link.");
+    for (const auto& port : ports_of(facts)) {
+        constexpr double bytes = 1e9 / 8; // per gigabit
+        used.add(labels_of(port), port.choice.used() ? "1" : "0");
+        active.add(labels_of(port), port.port.state == "ACTIVE" ? "1" : "0");
+        if (port.port.believable_rate_gbps() > 0) {
+            rate.add(labels_of(port), format_text("{:.0f}", port.port.believable_rate_gbps() * bytes));
+        }
+    }
+    return used.text() + active.text() + rate.text();
+}
+
+std::string about_counts(const CheckFacts& facts) {
+    Metric sent("rdma_nccl_port_transmit_bytes_total", "counter", "Bytes that a port has sent.");
+    Metric received("rdma_nccl_port_receive_bytes_total", "counter", "Bytes that a port has received.");
+    Metric events("rdma_nccl_port_events_total", "counter", "Error counters of a port, as the kernel names them.");
+    Metric carrier("rdma_nccl_link_changes_total", "counter", "Times that the interface of a port went up or down.");
+    for (const auto& port : ports_of(facts)) {
+        const auto prefix = port.name() + " ";
+        for (auto it = facts.now.counts.lower_bound(prefix); it != facts.now.counts.end(); ++it) {
+            if (!it->first.starts_with(prefix)) {
+                break;
+            }
+            auto labels = labels_of(port);
+            const auto name = it->first.substr(prefix.size());
+            const auto value = format_text("{}", it->second);
+            if (name == "transmit_bytes") {
+                sent.add(labels, value);
+            } else if (name == "receive_bytes") {
+                received.add(labels, value);
+            } else {
+                labels.emplace_back("event", name);
+                events.add(labels, value);
+            }
+        }
+        const auto* const netdev = netdev_of(facts, port);
+        const auto changes =
+            netdev == nullptr ? facts.now.counts.end() : facts.now.counts.find(netdev->name + " carrier_changes");
+        if (changes != facts.now.counts.end()) {
+            auto labels = labels_of(port);
+            labels.emplace_back("netdev", netdev->name);
+            carrier.add(labels, format_text("{}", changes->second));
+        }
+    }
+    return sent.text() + received.text() + events.text() + carrier.text();
+}
+
+} // namespace
+
+std::string check_prometheus(const CheckReport& report) {
+    std::string text = about_checks(report);
+    if (report.facts != nullptr) {
+        text +=
+            single("rdma_nccl_hcas", "RDMA devices of the node.", format_text("{}", report.facts->fabric.hcas.size())) +
+            about_ports(*report.facts) + about_counts(*report.facts);
+    }
+    return text;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/common/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+namespace rdma_nccl {
+
+CommandOption CommandOption::type_name(const char* name) const {
+    option_->type_name(name);
+    return *this;
+}
+
+CommandOption CommandOption::not_empty() const {
+    return check([](const std::string& text) { return text.empty() ? "the value is empty" : ""; });
+}
+
+CommandOption CommandOption::one_of(const std::vector<std::string>& words) const {
+    option_->check(CLI::IsMember(words));
+    return *this;
+}
+
+template<typename Number>
+CommandOption CommandOption::range(Number least, Number most) const {
+    option_->check(CLI::Range(least, most));
+    return *this;
+}
+template CommandOption CommandOption::range(double, double) const;
+template CommandOption CommandOption::range(int, int) const;
+template CommandOption CommandOption::range(unsigned, unsigned) const;
+template CommandOption CommandOption::range(std::uint64_t, std::uint64_t) const;
+
+CommandOption CommandOption::check(std::function<std::string(const std::string& text)> problem) const {
+    option_->check(CLI::Validator(std::move(problem), ""));
+    return *this;
+}
+
+CommandOption CommandOption::transform(std::function<std::string(std::string& text)> problem) const {
+    option_->transform(CLI::Validator(std::move(problem), ""));
+    return *this;
+}
+
+CommandOption CommandOption::shows_default() const {
+    option_->capture_default_str();
+    return *this;
+}
+
+CommandOption CommandOption::optional_value(const std::string& value) const {
+    option_->expected(0, 1)->default_str(value);
+    return *this;
+}
+
+CommandOption CommandOption::many_values() const {
+    option_->expected(-1);
+    return *this;
+}
+
+CommandOption CommandOption::values_with_commas() const {
+    option_->delimiter(',');
+    return *this;
+}
+
+CommandOption CommandOption::excludes(const CommandOption& other) const {
+    option_->excludes(other.option_);
+    return *this;
+}
+
+CommandOption CommandOption::needs(const CommandOption& other) const {
+    option_->needs(other.option_);
+    return *this;
+}
+
+CommandOption CommandOption::group(const std::string& heading) const {
+    option_->group(heading);
+    return *this;
+}
+
+CommandOption CommandOption::when_given(std::function<void()> action) const {
+    option_->each([action = std::move(action)](const std::string& /*text*/) { action(); });
+    return *this;
+}
+
+bool CommandOption::is_given() const {
+    return option_->count() > 0;
+}
+
+template<typename T>
+CommandOption Subcommand::option(const std::string& names, T& value, const std::string& help) const {
+    return CommandOption(app_->add_option(names, value, help));
+}
+template CommandOption Subcommand::option(const std::string&, std::string&, const std::string&) const;
+template CommandOption Subcommand::option(const std::string&, double&, const std::string&) const;
+template CommandOption Subcommand::option(const std::string&, int&, const std::string&) const;
+template CommandOption Subcommand::option(const std::string&, unsigned&, const std::string&) const;
+template CommandOption Subcommand::option(const std::string&, std::uint64_t&, const std::string&) const;
+template CommandOption Subcommand::option(const std::string&, std::optional<std::string>&, const std::string&) const;
+template CommandOption Subcommand::option(const std::string&, std::optional<unsigned>&, const std::string&) const;
+template CommandOption Subcommand::option(const std::string&, std::optional<std::uint64_t>&, const std::string&) const;
+template CommandOption Subcommand::option(const std::string&, std::vector<std::string>&, const std::string&) const;
+template CommandOption Subcommand::option(const std::string&, std::vector<unsigned>&, const std::string&) const;
+
+CommandOption Subcommand::flag(const std::string& names, bool& value, const std::string& help) const {
+    return CommandOption(app_->add_flag(names, value, help));
+}
+
+Subcommand Subcommand::subcommand(const char* name, const char* help) const {
+    return Subcommand(app_->add_subcommand(name, help));
+}
+
+Subcommand Subcommand::alternatives(const char* heading, const char* help) const {
+    auto* const group = app_->add_option_group(heading, help);
+    group->require_option(0, 1);
+    return Subcommand(group);
+}
+
+void Subcommand::let_last_count(bool last) const {
+    app_->option_defaults()->multi_option_policy(last ? CLI::MultiOptionPolicy::TakeLast
+                                                      : CLI::MultiOptionPolicy::Throw);
+}
+
+void Subcommand::leave_the_rest() const {
+    app_->prefix_command();
+}
+
+void Subcommand::on_run(std::function<void()> action) const {
+    app_->callback(std::move(action));
+}
+
+CommandLine::CommandLine(const std::string& help) : app_(std::make_unique<CLI::App>(help)) {}
+
+CommandLine::~CommandLine() = default;
+
+Subcommand CommandLine::command() const {
+    return Subcommand(app_.get());
+}
+
+std::string CommandLine::help(const std::string& name) const {
+    app_->name(name);
+    return app_->help();
+}
+
+void CommandLine::add_version(const std::string& version) {
+    app_->set_version_flag("--version", version);
+    app_->set_help_all_flag("--help-all", "help of all subcommands"); // before adding subcommands, which inherit it
+}
+
+int CommandLine::run(int argc, char** argv) {
+    app_->require_subcommand(1);
+    try {
+        app_->parse(argc, argv);
+    } catch (const CLI::ParseError& fault) {
+        return app_->exit(fault) == 0 ? 0 : 2;
+    }
+    return 0;
+}
+
+void refuse_option(const std::string& name, const std::string& problem) {
+    throw CLI::ValidationError(name, problem);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/common/settings_options.h"
+
+#include "lib/base/format.h"
+#include "lib/settings/parse.h"
+#include "lib/sys/environment.h"
+#include "lib/sys/sysroot.h"
+#include "tools/common/print.h"
+
+#include <cerrno>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+void add_settings_options(const Subcommand& command, SettingsOptions& options) {
+    command
+        .option("--root", options.root, "read /sys, /proc and /etc/nccl.conf below DIR: a copied or emulated machine")
+        .not_empty()
+        .type_name("DIR");
+    command.option("--set", options.set, "settings as in srun --rdma-nccl=KEY=VALUE,...").type_name("KEY=VALUE,...");
+    command.option("--conf", options.site_file, "the site file")
+        .type_name("FILE")
+        .shows_default()
+        .when_given([&options] { options.site_file_given = true; });
+}
+
+namespace {
+
+/// Returns the site file's text; nullopt if there is no file and the user did not name one. Fails if the user named a
+/// file that cannot be read.
+Result<std::optional<std::string>> read_site_file(const SettingsOptions& options) {
+    const auto root = Root::open("/");
+    auto text = root ? root->read(options.site_file, std::size_t{1} << 20) : tl::unexpected(root.error());
+    if (text) {
+        return std::optional(std::move(*text));
+    }
+    if (options.site_file_given) {
+        return fail(format_text("--conf {}", text.error().message));
+    }
+    if (text.error().os_error != ENOENT) {
+        print_error(format_text("warning: the site file is not heeded: {}", text.error().message));
+    }
+    return std::optional<std::string>();
+}
+
+} // namespace
+
+Result<Settings> settings_from(const SettingsOptions& options) {
+    SettingsSources sources;
+    sources.site_path = options.site_file;
+    auto site_text = read_site_file(options);
+    if (!site_text) {
+        return tl::unexpected(site_text.error());
+    }
+    sources.site_text = std::move(*site_text);
+    const auto environment = Environment::from(environ);
+    for (const auto& [name, value] : environment.all()) {
+        sources.environment.emplace_back(name, value); // resolve_settings() uses only RDMA_NCCL_*
+    }
+    sources.option = options.set;
+    sources.option_name = "--set";
+    auto outcome = resolve_settings(sources);
+    constexpr std::size_t most_warnings = 8;
+    for (std::size_t i = 0; i < outcome.warnings.size() && i < most_warnings; ++i) {
+        print_error(outcome.warnings[i]);
+    }
+    if (outcome.warnings.size() > most_warnings) {
+        print_error(format_text("{}: and {} more lines that make no sense; is it the right file?", options.site_file,
+                                outcome.warnings.size() - most_warnings));
+    }
+    if (!outcome.errors.empty()) {
+        return fail(outcome.errors.front());
+    }
+    if (!options.root.empty()) {
+        outcome.settings.root = options.root;
+    }
+    return outcome.settings;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain/confined_dir.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/sys/sysroot.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr mode_t private_directory = 0700;
+constexpr mode_t private_file = 0600;
+
+tl::unexpected<Error> fail_errno(std::string_view what) {
+    const int code = errno;
+    return fail(format_text("{}: {}", printable(what, 200), std::strerror(code)), code);
+}
+
+UniqueFd open_beneath(int directory, const std::string& path, int flags) {
+    open_how how{};
+    how.flags = static_cast<decltype(how.flags)>(flags);
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+    return UniqueFd(static_cast<int>(::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how)));
+}
+
+constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+bool is_plain_name(std::string_view name) {
+    return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
+}
+
+} // namespace
+
+Result<Beneath> Beneath::create(const std::string& directory) {
+    const bool made = ::mkdir(directory.c_str(), private_directory) == 0;
+    if (!made && errno != EEXIST) {
+        return fail_errno(directory);
+    }
+    UniqueFd fd(::open(directory.c_str(), directory_flags | O_NOFOLLOW));
+    if (!fd) {
+        return fail_errno(directory);
+    }
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) {
+        return fail_errno(directory);
+    }
+    if (status.st_uid != ::geteuid()) {
+        return fail(format_text("{} is another user's; name a directory that does not exist", printable(directory)));
+    }
+    const auto names = Directory(UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0))).list();
+    if (!names) {
+        return fail(format_text("{}: {}", printable(directory), names.error().message), names.error().os_error);
+    }
+    if (!names->empty()) {
+        return fail(format_text("{} is not empty; name a directory that does not exist", printable(directory)));
+    }
+    return Beneath(directory, std::move(fd), made);
+}
+
+Result<UniqueFd> Beneath::open_parent(std::string_view path) const {
+    UniqueFd parent(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
+    const auto parts = split(path, '/');
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+        const std::string name(parts[i]);
+        if (!is_plain_name(name)) {
+            return fail(format_text("{}: not a path to write", printable(path, 200)));
+        }
+        if (::mkdirat(parent.get(), name.c_str(), private_directory) != 0 && errno != EEXIST) {
+            return fail_errno(path);
+        }
+        parent = open_beneath(parent.get(), name, directory_flags);
+        if (!parent) {
+            return fail_errno(path);
+        }
+    }
+    return parent;
+}
+
+Result<bool> Beneath::make_directory(std::string_view path) const {
+    const auto parent = open_parent(std::string(path) + "/name"); // creates all of `path`
+    if (!parent) {
+        return tl::unexpected(parent.error());
+    }
+    return true;
+}
+
+Result<bool> Beneath::write_file(std::string_view path, std::string_view content) const {
+    const auto parent = open_parent(path);
+    if (!parent) {
+        return tl::unexpected(parent.error());
+    }
+    const std::string name(base_name(path));
+    if (!is_plain_name(name)) {
+        return fail(format_text("{}: not a path to write", printable(path, 200)));
+    }
+    if (::unlinkat(parent->get(), name.c_str(), 0) != 0 && errno == EISDIR) {
+        (void)::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR);
+    }
+    const UniqueFd file(
+        ::openat(parent->get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, private_file));
+    if (!file) {
+        return fail_errno(path);
+    }
+    while (!content.empty()) {
+        const ssize_t count = ::write(file.get(), content.data(), content.size());
+        if (count < 0 && errno != EINTR) {
+            return fail_errno(path);
+        }
+        content.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
+    }
+    return true;
+}
+
+Result<bool> Beneath::replace_by_directory(std::string_view path) const {
+    const auto parent = open_parent(path);
+    if (!parent) {
+        return tl::unexpected(parent.error());
+    }
+    const std::string name(base_name(path));
+    (void)::unlinkat(parent->get(), name.c_str(), 0);
+    if (::mkdirat(parent->get(), name.c_str(), private_directory) != 0 && errno != EEXIST) {
+        return fail_errno(path);
+    }
+    return true;
+}
+
+Result<bool> Beneath::make_link(std::string_view path, const std::string& target) const {
+    const auto parent = open_parent(path);
+    if (!parent) {
+        return tl::unexpected(parent.error());
+    }
+    if (::symlinkat(target.c_str(), parent->get(), std::string(base_name(path)).c_str()) != 0 && errno != EEXIST) {
+        return fail_errno(path);
+    }
+    return true;
+}
+
+bool Beneath::exists(std::string_view path) const {
+    struct stat status {};
+    const std::string name(path);
+    const auto slash = name.rfind('/');
+    const UniqueFd parent = slash == std::string::npos
+                                ? UniqueFd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0))
+                                : open_beneath(fd_.get(), name.substr(0, slash), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return parent && ::fstatat(parent.get(), name.substr(slash + 1).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void Beneath::remove() const {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(format_text("/proc/self/fd/{}", fd_.get()), ignored)) {
+        std::filesystem::remove_all(entry.path(), ignored);
+    }
+    if (made_) {
+        (void)::rmdir(path_.c_str());
+    }
+}
+
+} // namespace rdma_nccl

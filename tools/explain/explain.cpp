@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain/explain.h"
+
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/sys/sysroot.h"
+#include "tools/common/commands.h"
+#include "tools/common/print.h"
+#include "tools/explain/snapshot.h"
+
+#include <memory>
+
+namespace rdma_nccl {
+
+namespace {
+
+struct ExplainOptions {
+    SettingsOptions settings;
+    bool json = false;
+    std::string save;
+};
+
+int run_explain(const ExplainOptions& options) {
+    const auto settings = settings_from(options.settings);
+    if (!settings) {
+        print_error(settings.error().message);
+        return 2;
+    }
+    const auto root = Root::open(settings->root);
+    const auto node = root ? plan_node(options.settings, *settings, usual_patience, {}, GidTables::Whole)
+                           : tl::unexpected(root.error());
+    if (!node) {
+        print_error(node.error().message);
+        return 3;
+    }
+    const std::string host = host_name_of(*root);
+    if (!options.save.empty()) {
+        const auto saved = save_bundle(options.save, *node, options.settings.site_file, host);
+        if (!saved) {
+            print_error(saved.error().message);
+            return 3;
+        }
+        print_error(format_text("{} files of this machine are in {}; look through them before you pass them on", *saved,
+                                options.save));
+        return node->exit_code();
+    }
+    print_out(options.json ? explain_json(*node, host).dump(2) + "\n" : explain_text(*node, host));
+    return node->exit_code();
+}
+
+} // namespace
+
+void add_explain_command(const Subcommand& app, int& exit_code) {
+    auto options = std::make_shared<ExplainOptions>();
+    const auto command =
+        app.subcommand("explain", "the plan of this node: every decision with its reason, nothing is run");
+    command.flag("--json", options->json, "print JSON");
+    command
+        .option("--save", options->save,
+                "write the files that were read, and the plan, below DIR, to be looked at elsewhere (--root DIR)")
+        .type_name("DIR")
+        .not_empty();
+    add_settings_options(command, options->settings);
+    command.on_run([options, &exit_code] { exit_code = run_explain(*options); });
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain/snapshot.h"
+
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/text.h"
+#include "lib/fabric/netdev.h"
+#include "lib/topology/hwloc_topology.h"
+#include "tools/explain/confined_dir.h"
+#include "tools/explain/explain.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t largest_file = std::size_t{1} << 20;
+constexpr unsigned most_links = 40; // the kernel's limit, path_resolution(7)
+
+/// Keeps only NCCL's lines: configuration of other software may hold private data.
+std::string only_nccl_lines(std::string_view text) {
+    std::string kept;
+    for (const auto line : split(text, '\n')) {
+        if (line.starts_with("NCCL_")) {
+            kept += std::string(line) + "\n";
+        }
+    }
+    return kept;
+}
+
+class Copier {
+public:
+    Copier(const Root& root, const Beneath& target) : root_(root), source_(root.path()), target_(target) {}
+
+    /// Copies `path`, and the directories and links on the way to it.
+    [[nodiscard]] Result<bool> copy(const fs::path& path) {
+        if (!path.is_absolute() || path.lexically_normal() != path) {
+            return true; // has "..": this program reads no such path
+        }
+        if (source_ == "/" && path.string().starts_with("/proc/")) { // its links belong to this process
+            return copy_leaf(path);
+        }
+        const auto real = copy_way(path.relative_path(), "/", most_links);
+        if (!real) {
+            return tl::unexpected(real.error());
+        }
+        return *real ? copy_leaf(**real) : Result<bool>(true);
+    }
+    [[nodiscard]] std::size_t files() const { return files_; }
+
+private:
+    using Way = std::optional<fs::path>; ///< nullopt: the path leads nowhere
+
+    static std::string at(const fs::path& path) { return path.relative_path().string(); }
+    [[nodiscard]] fs::path from(const fs::path& path) const { return source_ / path.relative_path(); }
+
+    /// Walks `rest` from the real directory `real`. Recreates links and follows them inside the root.
+    Result<Way> copy_way(const fs::path& rest, fs::path real, unsigned links) {
+        for (auto part = rest.begin(); part != rest.end(); ++part) {
+            if (*part == "..") {
+                real = real.parent_path();
+                continue;
+            }
+            const fs::path next = real / *part;
+            std::error_code error;
+            if (fs::is_symlink(from(next), error)) {
+                const fs::path destination = fs::read_symlink(from(next), error);
+                if (error || links == 0) {
+                    return Way();
+                }
+                if (auto made = target_.make_link(at(next), destination.string()); !made) {
+                    return tl::unexpected(made.error());
+                }
+                fs::path further = destination.relative_path();
+                for (auto other = std::next(part); other != rest.end(); ++other) {
+                    further /= *other;
+                }
+                return copy_way(further, destination.is_absolute() ? "/" : real, links - 1);
+            }
+            real = next;
+            if (std::next(part) != rest.end() && !fs::is_directory(from(real), error)) {
+                return Way();
+            }
+        }
+        return Way(real);
+    }
+
+    Result<bool> copy_leaf(const fs::path& path) {
+        std::error_code error;
+        const auto type = fs::status(from(path), error).type();
+        if (type == fs::file_type::directory) {
+            return copy_names(path);
+        }
+        if (type == fs::file_type::regular) {
+            return copy_file(path);
+        }
+        if (type == fs::file_type::character || type == fs::file_type::block) {
+            return target_.write_file(at(path), "");
+        }
+        return true;
+    }
+
+    /// Copies the names in a directory that was listed: readers of the copy must find the same ones.
+    Result<bool> copy_names(const fs::path& path) {
+        auto done = target_.make_directory(at(path));
+        std::error_code error;
+        for (const auto& entry : fs::directory_iterator(from(path), error)) {
+            const fs::path name = path / entry.path().filename();
+            std::error_code ignored;
+            if (!done) {
+                return done;
+            }
+            if (target_.exists(at(name))) {
+                continue;
+            }
+            if (entry.is_symlink(ignored)) {
+                done = target_.make_link(at(name), fs::read_symlink(entry.path(), ignored).string());
+            } else if (entry.is_directory(ignored)) {
+                done = target_.make_directory(at(name));
+            } else {
+                done = target_.write_file(at(name), "");
+            }
+        }
+        return done;
+    }
+
+    Result<bool> copy_file(const fs::path& path) {
+        const auto text = root_.read(path.string(), largest_file);
+        if (!text) {
+            // Put a directory in its place, which cannot be read either.
+            auto done = target_.write_file(at(path), "");
+            return done ? target_.replace_by_directory(at(path)) : done;
+        }
+        const bool foreign = !path.string().starts_with("/sys/") && !path.string().starts_with("/proc/");
+        ++files_;
+        return target_.write_file(at(path), foreign ? only_nccl_lines(*text) : *text + "\n");
+    }
+
+    const Root& root_;
+    fs::path source_;
+    const Beneath& target_;
+    std::size_t files_ = 0;
+};
+
+} // namespace
+
+Result<std::size_t> copy_accessed(const Root& root, const AccessLog& log, const Beneath& target) {
+    Copier copier(root, target);
+    for (const auto& path : log) {
+        if (auto copied = copier.copy(path); !copied) {
+            return tl::unexpected(copied.error());
+        }
+    }
+    return copier.files();
+}
+
+namespace {
+
+constexpr std::string_view readme = R"(What `rdma-nccl explain --save` read on a machine, to be looked at elsewhere:
+
+    rdma-nccl explain --root DIR --conf DIR/etc/rdma-nccl.conf     (DIR: this directory)
+
+explain.txt and explain.json are what it said there. topology.xml is hwloc's picture of the machine (lstopo -i). sys/ and proc/ hold the files that it read, and the names beside
+them as empty files; a directory in a file's place stands for a file that could not be read. dev/ tells which device files
+were there. Of NCCL's configuration files only lines of NCCL_ variables are kept. There are host names, network and
+hardware addresses in it, and the values of the variables named in explain.txt.
+)";
+
+/// Lists the IPv4 addresses of each interface, because no kernel file does.
+std::string addresses_text(const Fabric& fabric) {
+    std::vector<const Netdev*> netdevs;
+    std::transform(fabric.netdevs.begin(), fabric.netdevs.end(), std::back_inserter(netdevs),
+                   [](const Netdev& netdev) { return &netdev; });
+    std::stable_sort(netdevs.begin(), netdevs.end(),
+                     [](const Netdev* a, const Netdev* b) { return a->order < b->order; });
+    std::string text;
+    for (const Netdev* const netdev : netdevs) {
+        for (const auto& entry : netdev->addresses) {
+            text += format_text("{} {}/{}\n", netdev->name, entry.address.text(), entry.prefix_length);
+        }
+    }
+    return text;
+}
+
+/// Writes the bundle's own files. They are written last and replace files of that name from the copied tree.
+Result<bool> write_own_files(const Beneath& target, const NodePlan& node, const std::string& site_file,
+                             const std::string& host) {
+    const auto root = Root::open("/");
+    const std::string site = root ? root->read(site_file, std::size_t{1} << 20).value_or("") : "";
+    auto done = target.write_file("README", readme);
+    for (const auto& [name, text] : {std::pair<std::string_view, std::string>("etc/rdma-nccl.conf", site),
+                                     {saved_addresses_path.substr(1), addresses_text(node.facts.fabric)},
+                                     {"explain.txt", explain_text(node, host)},
+                                     {"explain.json", explain_json(node, host).dump(2) + "\n"}}) {
+        done = done ? target.write_file(name, text) : done;
+    }
+    const auto machine = Root::open(node.settings.root);
+    const auto topology = machine ? export_topology(*machine) : tl::unexpected(machine.error());
+    if (done && topology) { // without hwloc, the copy has no topology either
+        done = target.write_file(topology_file.substr(1), *topology);
+    }
+    return done;
+}
+
+} // namespace
+
+Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
+                                const std::string& host) {
+    const auto log = std::make_shared<AccessLog>();
+    const auto root = Root::open(node.settings.root, log);
+    if (!root) {
+        return tl::unexpected(root.error());
+    }
+    const auto target = Beneath::create(directory);
+    if (!target) {
+        return tl::unexpected(target.error());
+    }
+    NodeFacts facts;
+    facts.environment = node.facts.environment;
+    inspect_files(*root, facts, usual_patience);
+    (void)host_name_of(*root);
+    auto files = copy_accessed(*root, AccessLog(*log), *target);
+    const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());
+    if (!own) {
+        target->remove(); // a partial copy would be taken for a complete one
+        return fail(format_text("{}: {}", printable(directory), own.error().message));
+    }
+    return files;
+}
+
+} // namespace rdma_nccl

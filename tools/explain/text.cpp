@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/text.h"
+#include "lib/base/format.h"
+#include "lib/base/table.h"
+#include "lib/fabric/pci.h"
+#include "lib/fabric/sysfs_text.h"
+#include "lib/plan/placement_report.h"
+#include "lib/select/port_filters.h"
+#include "tools/explain/explain.h"
+#include "tools/topo/topo.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::string_view indent = "  ";
+
+std::string settings_text(const Settings& settings) {
+    if (settings.given.empty()) {
+        return "  all at their defaults\n";
+    }
+    std::vector<TableRow> rows;
+    for (const auto& [key, given] : settings.given) {
+        rows.push_back({key, printable(given.text), printable(given.place)});
+    }
+    return aligned_table(rows, indent);
+}
+
+std::string step_text(const NodeFacts& facts) {
+    const Step& step = facts.step;
+    if (step.job_id == 0) {
+        return "  none: not inside a Slurm job\n";
+    }
+    const std::string nodes = step.nodes.empty() ? "" : format_text(" ({})", printable(joined(step.nodes, ",")));
+    return format_text("  {}: {} on {}{}\n", step.name(), count_text(step.task_count, "task"),
+                       count_text(step.node_count, "node"), nodes);
+}
+
+std::string rate_text(const Port& port) {
+    const double rate = port.believable_rate_gbps();
+    return rate > 0 ? format_text("{:g}", rate) : "-";
+}
+
+std::string hcas_text(const Fabric& fabric) {
+    if (fabric.hcas.empty()) {
+        return "  none\n";
+    }
+    std::vector<TableRow> rows = {{"HCA", "PORT", "LINK", "STATE", "Gb/s", "GIDS", "DRIVER", "PCI", "NUMA", "NETDEV"}};
+    for (const auto& hca : fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            rows.push_back({hca.name, format_text("{}", port.number), link_layer_text(port.link_layer),
+                            or_dash(printable(port.state)), rate_text(port),
+                            format_text("{}/{}", port.gids.size(), port.gid_table_length), or_dash(hca.driver),
+                            or_dash(hca.pci), number_text(hca.numa_node), or_dash(joined(hca.netdevs, ","))});
+        }
+        if (hca.ports.empty()) {
+            rows.push_back({hca.name, "-", "-", "-", "-", "-", or_dash(hca.driver), or_dash(hca.pci)});
+        }
+    }
+    return aligned_table(rows, indent);
+}
+
+/// Returns the HCAs that share a PCIe switch with the GPU.
+std::string near_text(const Fabric& fabric, const Gpu& gpu) {
+    std::vector<std::string> names;
+    for (const auto& hca : fabric.hcas) {
+        if (share_pcie_switch(hca.pci_path, gpu.pci_path)) {
+            names.push_back(hca.name);
+        }
+    }
+    return or_dash(joined(names, ","));
+}
+
+std::string gpus_text(const Fabric& fabric) {
+    if (fabric.gpus.empty()) {
+        return "  none\n";
+    }
+    std::vector<TableRow> rows = {{"PCI", "VENDOR", "NUMA", "HCAS ON THE SAME SWITCH"}};
+    for (const auto& gpu : fabric.gpus) {
+        rows.push_back({gpu.pci, gpu.vendor, number_text(gpu.numa_node), near_text(fabric, gpu)});
+    }
+    return aligned_table(rows, indent);
+}
+
+std::string addresses_text(const Netdev& netdev) {
+    std::vector<std::string> words;
+    for (const auto& entry : netdev.addresses) {
+        if (!entry.address.is_link_local()) {
+            words.push_back(format_text("{}/{}", entry.address.text(), entry.prefix_length));
+        }
+    }
+    return or_dash(joined(words, ","));
+}
+
+std::string remark_text(const Fabric& fabric, const Netdev& netdev) {
+    const auto& defaults = fabric.default_route_netdevs;
+    std::vector<std::string> words;
+    if (std::find(defaults.begin(), defaults.end(), netdev.name) != defaults.end()) {
+        words.emplace_back("default route");
+    }
+    if (!netdev.upper.empty()) {
+        words.push_back("below " + netdev.upper);
+    }
+    return joined(words, ",");
+}
+
+std::string netdevs_text(const Fabric& fabric) {
+    std::vector<TableRow> rows = {{"NETDEV", "LINK", "Gb/s", "MTU", "ADDRESSES", ""}};
+    for (const auto& netdev : fabric.netdevs) {
+        if (!netdev.loopback) {
+            rows.push_back({netdev.name, netdev.up ? "up" : "down",
+                            netdev.speed_gbps > 0 ? format_text("{:g}", netdev.speed_gbps) : "-",
+                            format_text("{}", netdev.mtu), addresses_text(netdev), remark_text(fabric, netdev)});
+        }
+    }
+    return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
+}
+
+/// Returns "0 wrong-version, 1 less-preferred". There are many similar rejected GIDs; `gids --all` has full sentences.
+std::string short_rejects(const PortChoice& choice) {
+    std::string text;
+    for (const auto& verdict : choice.gids) {
+        if (!verdict.used()) {
+            text += format_text("{}{} {}", text.empty() ? "" : ", ", verdict.index, rule_name(verdict.rule));
+        }
+    }
+    return or_dash(std::move(text));
+}
+
+/// Returns the used entries of each port's GID table, with what NCCL 2.21 or newer would use by itself and with our
+/// settings.
+std::string gids_text(const NodePlan& node) {
+    std::vector<TableRow> rows = {{"PORT", "GID", "ADDRESS", "WHY", "NCCL ALONE", "AS TOLD", "REJECTED"}};
+    std::size_t position = 0; // one PortChoice per port, in the order of the fabric
+    for (const auto& hca : node.facts.fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            const auto& choice = node.plan.fabric.ports.at(position++);
+            for (std::size_t i = 0; i < port.gids.size() && choice.gid_index; ++i) {
+                if (choice.gids.at(i).used()) {
+                    rows.push_back({choice.name(), format_text("{}", port.gids[i].index), port.gids[i].value.text(),
+                                    choice.gids[i].reason, number_text(choice.nccl_alone),
+                                    number_text(choice.nccl_told), short_rejects(choice)});
+                }
+            }
+        }
+    }
+    return rows.size() > 1 ? aligned_table(rows, "      ") : "";
+}
+
+std::string decision_text(const Decision& decision) {
+    std::string text = format_text("  {}: {} ({})\n", decision.what, or_dash(printable(decision.decision, 400)),
+                                   or_dash(printable(decision.why, 400)));
+    AlikeSentences sentences;
+    for (const auto& rejected : decision.rejected) {
+        sentences.add(rejected.rule + rejected.why, rejected.what,
+                      format_text("{} {} [{}]", rejected.what, printable(rejected.why, 400), rejected.rule));
+    }
+    for (const auto& sentence : sentences.texts()) {
+        text += format_text("      rejected: {}\n", sentence);
+    }
+    return text;
+}
+
+/// Shows GID decisions as one table, which is easier to read than a paragraph for each port.
+std::string decisions_text(const NodePlan& node) {
+    std::string text;
+    for (const auto& decision : decisions_of(node)) {
+        if (!decision.what.starts_with(gid_of)) {
+            text += decision_text(decision);
+        }
+    }
+    return text + gids_text(node);
+}
+
+std::string action_text(const Variable& variable) {
+    switch (variable.action) {
+    case VariableAction::Set:
+    case VariableAction::Keep:
+        return format_text("{}={}", variable.name, printable(variable.value, 400));
+    case VariableAction::Leave:
+        return format_text("{} left unset", variable.name);
+    case VariableAction::Unset:
+        break;
+    }
+    return format_text("{} removed", variable.name);
+}
+
+std::string variables_text(const std::vector<Variable>& variables) {
+    std::string text;
+    for (const auto& variable : variables) {
+        text += format_text("  {}  [{}: {}]\n", action_text(variable), printable(variable.source),
+                            printable(variable.why, 400));
+    }
+    return text.empty() ? "  none\n" : text;
+}
+
+/// Returns the places of this node's ranks; `topo` shows the machine itself.
+std::string places_text(const NodePlan& node) {
+    if (node.plan.leave_alone) {
+        return "";
+    }
+    const auto& places = node.places;
+    if (places.problem) {
+        return format_text("\nplaces\n  ranks are not bound: {}\n", *places.problem);
+    }
+    std::string text = format_text("\nplaces: {} ({})\n{}", binding_why(places.placed), places.masks_source,
+                                   ranks_table(node, indent));
+    const auto& placement = places.placed.placement;
+    return text + titled_lines("  warning", placement.warnings) + titled_lines("  note", placement.notes);
+}
+
+std::string lines_text(const std::vector<std::string>& lines) {
+    std::string text;
+    for (const auto& line : lines) {
+        text += format_text("  {}\n", line);
+    }
+    return text.empty() ? "  none\n" : text;
+}
+
+} // namespace
+
+std::string explain_text(const NodePlan& node, const std::string& host) {
+    const auto& fabric = node.facts.fabric;
+    std::string text = format_text("host {}\n", or_dash(printable(host)));
+    text += "\nsettings\n" + settings_text(node.settings);
+    text += "\nstep\n" + step_text(node.facts);
+    text += "\nHCAs\n" + hcas_text(fabric);
+    text += "\nGPUs\n" + gpus_text(fabric);
+    text += "\ninterfaces\n" + netdevs_text(fabric);
+    text += "\ndecisions\n" + decisions_text(node);
+    text += places_text(node);
+    text += "\nvariables\n" + variables_text(node.variables);
+    text += "\nwarnings\n" + lines_text(node.plan.warnings);
+    if (const auto notes = notes_of(node); !notes.empty()) {
+        text += "\nnot readable\n" + lines_text(notes);
+    }
+    return text;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/gids/gids.h"
+
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/text.h"
+#include "lib/sys/sysroot.h"
+#include "tools/common/commands.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/print.h"
+#include "tools/common/settings_options.h"
+#include "tools/gids/output.h"
+#include "tools/node/node_plan.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Returns why there is no device: the first related file that could not be read, or that none is there.
+std::string no_device_text(const Root& root, const Fabric& fabric) {
+    const auto about_hcas = [](const std::string& text) { return text.find("/sys/class/infiniband") == 0; };
+    const auto found = std::find_if(fabric.problems.begin(), fabric.problems.end(), about_hcas);
+    if (found != fabric.problems.end()) {
+        return "cannot tell the RDMA devices: " + *found;
+    }
+    if (!root.exists("/sys/class")) {
+        return format_text("no /sys/class below {}; name the directory that holds sys and proc", root.path());
+    }
+    return "no RDMA device (/sys/class/infiniband is empty or missing); load the driver of the HCA";
+}
+
+std::string text_of(const GidsView& view, GidsForm form, const Root& root) {
+    switch (form) {
+    case GidsForm::Json:
+        return gids_json(host_name_of(root), view).dump(2) + "\n";
+    case GidsForm::ShowGids:
+        return show_gids_text(view);
+    case GidsForm::FullTable:
+        return gids_full_table(view);
+    case GidsForm::Table:
+        break;
+    }
+    return gids_table(view);
+}
+
+/// Without RDMA devices, programs still get the format they asked for; users get no empty table.
+bool is_for_programs(GidsForm form) {
+    return form == GidsForm::Json || form == GidsForm::ShowGids;
+}
+
+int exit_code(const GidsView& view) {
+    if (view.fabric.hcas.empty()) {
+        return exit_cannot_tell;
+    }
+    if (view.choice.used().empty()) {
+        return 2;
+    }
+    return view.warnings.empty() ? 0 : 1;
+}
+
+} // namespace
+
+int gids_command(const GidsOptions& options) {
+    const auto root = Root::open(options.root);
+    if (!root) {
+        print_error(root.error().message);
+        return exit_cannot_tell;
+    }
+    const Fabric fabric = read_fabric(*root);
+    const bool has_hcas = !fabric.hcas.empty();
+    if (!has_hcas) {
+        print_error(no_device_text(*root, fabric));
+    } else if (const auto fault = filter_fault(fabric, options.filter); !fault.empty()) {
+        print_error(fault);
+        return exit_cannot_tell;
+    }
+    const FabricChoice choice = choose_fabric(fabric, options.settings);
+    const GidsView view = view_gids(fabric, choice, options.filter);
+    for (const auto& warning : view.warnings) {
+        print_error("warning: " + warning);
+    }
+    if (has_hcas || is_for_programs(options.form)) {
+        print_out(text_of(view, options.form, *root));
+    }
+    return exit_code(view);
+}
+
+namespace {
+
+struct GidsLine {
+    GidsOptions options;
+    SettingsOptions settings;
+    std::string version, family;
+    bool json = false;
+    bool all = false;
+    bool show_gids = false;
+};
+
+std::optional<RoceVersion> parse_version(std::string_view text) {
+    return text == "v1" || text == "1"   ? std::optional(RoceVersion::V1)
+           : text == "v2" || text == "2" ? std::optional(RoceVersion::V2)
+                                         : std::nullopt;
+}
+
+std::optional<FamilyChoice> parse_family(std::string_view text) {
+    return text == "ipv4"   ? std::optional(FamilyChoice::Ipv4)
+           : text == "ipv6" ? std::optional(FamilyChoice::Ipv6)
+                            : std::nullopt;
+}
+
+GidsForm form_of(const GidsLine& line) {
+    return line.json        ? GidsForm::Json
+           : line.show_gids ? GidsForm::ShowGids
+           : line.all       ? GidsForm::FullTable
+                            : GidsForm::Table;
+}
+
+int run_gids(GidsLine& line) {
+    auto settings = settings_from(line.settings);
+    if (!settings) {
+        print_error(settings.error().message);
+        return 2;
+    }
+    line.options.form = form_of(line);
+    line.options.filter.version = parse_version(line.version);
+    line.options.filter.family = parse_family(line.family).value_or(FamilyChoice::Auto);
+    line.options.root = settings->root;
+    line.options.settings = std::move(*settings);
+    return gids_command(line.options);
+}
+
+void add_forms(const Subcommand& command, GidsLine& line) {
+    const auto json = command.flag("--json", line.json, "print JSON, with every entry");
+    command.flag("--all", line.all, "every entry of every port");
+    command.flag("--show-gids", line.show_gids, "print what the tool show_gids prints, for scripts that parse it")
+        .excludes(json);
+}
+
+void add_filters(const Subcommand& command, GidsLine& line) {
+    command.option("--device", line.options.filter.device, "only this HCA").type_name("NAME");
+    command.option("--port", line.options.filter.port, "only this port number").type_name("N");
+    command
+        .option("--version", line.version,
+                "show only entries of this RoCE version; what is used does not change (--set roce=1 does that)")
+        .type_name("v1|v2")
+        .check(
+            [](const std::string& text) { return parse_version(text) ? "" : "is v1 or v2, not " + printable(text); });
+    command
+        .option("--family", line.family,
+                "show only entries of this address family; what is used does not change (--set family= does that)")
+        .type_name("ipv4|ipv6")
+        .check([](const std::string& text) {
+            return parse_family(text) ? "" : "is ipv4 or ipv6, not " + printable(text);
+        });
+}
+
+} // namespace
+
+void add_gids_command(const Subcommand& app, int& exit_code) {
+    auto line = std::make_shared<GidsLine>();
+    const auto command =
+        app.subcommand("gids", "the GIDs of this node's RDMA ports: which are used, and why the others are not");
+    add_forms(command, *line);
+    add_filters(command, *line);
+    add_settings_options(command, line->settings);
+    command.on_run([line, &exit_code] { exit_code = run_gids(*line); });
+}
+
+} // namespace rdma_nccl

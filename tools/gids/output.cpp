@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/gids/output.h"
+
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/report_fields.h"
+#include "lib/base/table.h"
+#include "lib/base/text.h"
+#include "lib/fabric/sysfs_text.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Rows = std::vector<TableRow>;
+
+Rows titles() {
+    return {{"DEV", "PORT", "INDEX", "GID", "IPv4", "VER", "NETDEV", "USED/REASON"}};
+}
+
+TableRow gid_row(const PortView& view, const Gid& gid, std::string netdev, std::string remark) {
+    return {view.hca.name,
+            format_text("{}", view.port.number),
+            format_text("{}", gid.index),
+            gid_text(gid.value),
+            gid.value.is_ipv4() ? gid.value.text() : "-",
+            gid_type_text(view.port, gid),
+            or_dash(std::move(netdev)),
+            std::move(remark)};
+}
+
+std::string port_remark(const PortView& view) {
+    if (!view.choice.used()) {
+        return view.choice.reason;
+    }
+    const double rate = view.port.believable_rate_gbps();
+    return rate > 0 ? format_text("used, {:g} Gb/s", rate) : "used";
+}
+
+std::string gid_remark(const PortView& view, const GidVerdict& verdict) {
+    if (verdict.used()) {
+        return port_remark(view);
+    }
+    return verdict.rule == GidRule::InfiniBand ? verdict.reason : "not used: " + verdict.reason;
+}
+
+/// Returns a row about the whole port.
+TableRow port_row(const Fabric& fabric, const PortView& view) {
+    return {
+        view.hca.name,    format_text("{}", view.port.number), "-", "-", "-", "-", or_dash(interface_of(fabric, view)),
+        port_remark(view)};
+}
+
+/// Returns a row about an HCA without ports.
+TableRow hca_row(const GidsView& view, const Hca& hca) {
+    return {hca.name,
+            "-",
+            "-",
+            "-",
+            "-",
+            "-",
+            hca.netdevs.empty() ? "-" : hca.netdevs.front(),
+            view.choice.reason_for(hca.name)};
+}
+
+/// Adds the used entry. On InfiniBand, where NCCL needs no index, adds the port's own GID (index 0). Adds nothing if a
+/// filter hides the entry.
+void add_used_row(const Fabric& fabric, const PortView& view, Rows& rows) {
+    const auto is_it = [index = view.choice.gid_index.value_or(0)](const Gid& gid) { return gid.index == index; };
+    const auto found =
+        std::find_if(view.gids.begin(), view.gids.end(), [&](const GidView& entry) { return is_it(entry.gid); });
+    if (found != view.gids.end()) {
+        rows.push_back(gid_row(view, found->gid, interface_of(fabric, view), port_remark(view)));
+    } else if (std::none_of(view.port.gids.begin(), view.port.gids.end(), is_it)) {
+        rows.push_back(port_row(fabric, view));
+    }
+}
+
+std::string notes(const GidsView& view) {
+    std::string text;
+    for (const auto& problem : view.fabric.problems) {
+        text += format_text("note: {}\n", problem);
+    }
+    for (const auto& hca : view.hcas) {
+        for (const auto& problem : hca.hca.problems) {
+            text += format_text("note: {}: {}\n", hca.hca.name, problem);
+        }
+        for (const auto& port : hca.ports) {
+            for (const auto& problem : port.port.problems) {
+                text += format_text("note: {} port {}: {}\n", hca.hca.name, port.port.number, problem);
+            }
+        }
+    }
+    return text;
+}
+
+} // namespace
+
+std::string gids_table(const GidsView& view) {
+    Rows rows = titles();
+    Rows left_out;
+    for (const auto& hca : view.hcas) {
+        for (const auto& port : hca.ports) {
+            if (port.choice.used()) {
+                add_used_row(view.fabric, port, rows);
+            } else {
+                left_out.push_back(port_row(view.fabric, port));
+            }
+        }
+        if (hca.hca.ports.empty()) {
+            left_out.push_back(hca_row(view, hca.hca));
+        }
+    }
+    std::move(left_out.begin(), left_out.end(), std::back_inserter(rows));
+    return aligned_table(rows);
+}
+
+std::string gids_full_table(const GidsView& view) {
+    Rows rows = titles();
+    for (const auto& hca : view.hcas) {
+        for (const auto& port : hca.ports) {
+            if (!port.choice.gid_index) {
+                rows.push_back(port_row(view.fabric, port));
+            }
+            for (const auto& entry : port.gids) {
+                rows.push_back(gid_row(port, entry.gid, entry.gid.netdev, gid_remark(port, entry.verdict)));
+            }
+        }
+        if (hca.hca.ports.empty()) {
+            rows.push_back(hca_row(view, hca.hca));
+        }
+    }
+    return aligned_table(rows) + notes(view);
+}
+
+namespace {
+
+constexpr std::string_view show_titles = "DEV\tPORT\tINDEX\tGID\t\t\t\t\tIPv4  \t\tVER\tDEV\n";
+constexpr std::string_view show_rulers = "---\t----\t-----\t---\t\t\t\t\t------------  \t---\t---\n";
+
+bool is_shown(const Gid& gid) {
+    static const IpAddress bare_prefix = IpAddress::parse("fe80::").value();
+    return gid.value != bare_prefix; // the Fabric has no empty slots
+}
+
+/// show_gids takes the last four bytes for an IPv4 address whenever the first two are zero.
+std::string ipv4_columns(const IpAddress& gid) {
+    const auto& bytes = gid.bytes();
+    if (bytes[0] != 0 || bytes[1] != 0) {
+        return "\t";
+    }
+    return format_text("{}.{}.{}.{}  ", bytes[12], bytes[13], bytes[14], bytes[15]);
+}
+
+std::string version_text(const Gid& gid) {
+    if (!gid.type) {
+        return {};
+    }
+    return *gid.type == GidType::RoceV2 ? "v2" : "v1"; // also for "IB/RoCE v1" of an InfiniBand port
+}
+
+/// Device, port, index and the rest of a line. Sorted as text, like directories in `ls`: 10 before 2.
+using Line = std::tuple<std::string, std::string, std::string, std::string>;
+
+Line line_of(const PortView& view, const Gid& gid) {
+    return {view.hca.name, format_text("{}", view.port.number), format_text("{}", gid.index),
+            format_text("{}\t{}\t{}\t{}", gid_text(gid.value), ipv4_columns(gid.value), version_text(gid), gid.netdev)};
+}
+
+} // namespace
+
+std::string show_gids_text(const GidsView& view) {
+    std::vector<Line> lines;
+    for (const auto& hca : view.hcas) {
+        for (const auto& port : hca.ports) {
+            for (const auto& entry : port.gids) {
+                if (is_shown(entry.gid)) {
+                    lines.push_back(line_of(port, entry.gid));
+                }
+            }
+        }
+    }
+    std::sort(lines.begin(), lines.end());
+    std::string text = format_text("{}{}", show_titles, show_rulers);
+    for (const auto& [device, port, index, rest] : lines) {
+        text += format_text("{}\t{}\t{}\t{}\n", device, port, index, rest);
+    }
+    return text + format_text("n_gids_found={}\n", lines.size());
+}
+
+namespace {
+
+struct GidRow {
+    const Port& port;
+    const GidView& view;
+};
+
+void fields(auto& f, Row<GidRow> /*row*/) {
+    f("index", "in the GID table", [](const GidRow& r) { return r.view.gid.index; });
+    f("gid", "eight groups of four digits", [](const GidRow& r) { return gid_text(r.view.gid.value); });
+    f("ipv4", "of an IPv4-mapped GID", [](const GidRow& r) {
+        const auto& value = r.view.gid.value;
+        return value.is_ipv4() ? std::optional(value.text()) : std::nullopt;
+    });
+    f("type", "RoCE v2, RoCE v1, IB or unknown", [](const GidRow& r) { return gid_type_text(r.port, r.view.gid); });
+    f("netdev", "empty: not known", [](const GidRow& r) { return r.view.gid.netdev; });
+    f("used", "NCCL is told to use it", [](const GidRow& r) { return r.view.verdict.used(); });
+    f("rule", "that decided", [](const GidRow& r) { return rule_name(r.view.verdict.rule); });
+    f("reason", "in words", [](const GidRow& r) { return r.view.verdict.reason; });
+}
+
+} // namespace
+
+static void fields(auto& f, Row<PortView> /*row*/) {
+    f("port", "from 1", [](const PortView& v) { return v.port.number; });
+    f("state", "ACTIVE, DOWN, ...; empty: not known", [](const PortView& v) { return v.port.state; });
+    f("physical_state", "LinkUp, ...", [](const PortView& v) { return v.port.physical_state; });
+    f("link_layer", "Ethernet, InfiniBand or unknown",
+      [](const PortView& v) { return link_layer_text(v.port.link_layer); });
+    f("rate_gbps", "0: not known", [](const PortView& v) { return v.port.believable_rate_gbps(); });
+    f("selected", "NCCL is told to use it", [](const PortView& v) { return v.choice.used(); });
+    f("rule", "that decided", [](const PortView& v) { return rule_name(v.choice.rule); });
+    f("reason", "in words", [](const PortView& v) { return v.choice.reason; });
+    f("gid_index", "for NCCL_IB_GID_INDEX; null: none is needed, or there is none",
+      [](const PortView& v) { return v.choice.gid_index; });
+    f("nccl_alone", "the index that NCCL would take by itself", [](const PortView& v) { return v.choice.nccl_alone; });
+    f("nccl_told", "the index that NCCL takes with our settings", [](const PortView& v) { return v.choice.nccl_told; });
+    f("gids", "slots that are not empty", [](const PortView& v) {
+        std::vector<GidRow> rows;
+        for (const auto& gid : v.gids) {
+            rows.push_back({v.port, gid});
+        }
+        return rows;
+    });
+}
+
+namespace {
+
+struct HcaRow {
+    const HcaView& view;
+    const FabricChoice& choice;
+};
+
+void fields(auto& f, Row<HcaRow> /*row*/) {
+    f("name", "mlx5_0", [](const HcaRow& r) { return r.view.hca.name; });
+    f("driver", "empty: software, without a parent", [](const HcaRow& r) { return r.view.hca.driver; });
+    f("pci", "0000:53:00.0; empty: no PCI device", [](const HcaRow& r) { return r.view.hca.pci; });
+    f("numa_node", "null: not known", [](const HcaRow& r) { return r.view.hca.numa_node; });
+    f("node_type", "CA, RNIC, ...", [](const HcaRow& r) { return r.view.hca.node_type; });
+    f("firmware", "its version", [](const HcaRow& r) { return r.view.hca.firmware; });
+    f("board", "board_id", [](const HcaRow& r) { return r.view.hca.board; });
+    f("physical_function", "of a virtual function", [](const HcaRow& r) { return r.view.hca.physical_function; });
+    f("device_file", "for verbs", [](const HcaRow& r) { return r.view.hca.device_file; });
+    f("netdevs", "of its PCI function and its GIDs", [](const HcaRow& r) { return r.view.hca.netdevs; });
+    f("selected", "NCCL is told to use one of its ports",
+      [](const HcaRow& r) { return r.choice.uses(r.view.hca.name); });
+    f("reason", "in words", [](const HcaRow& r) { return r.choice.reason_for(r.view.hca.name); });
+    f("ports", "", [](const HcaRow& r) -> const std::vector<PortView>& { return r.view.ports; });
+}
+
+struct GidsReport {
+    const std::string& host;
+    const GidsView& view;
+};
+
+void fields(auto& f, Row<GidsReport> /*row*/) {
+    f("schema", "1", [](const GidsReport& /*r*/) { return 1U; });
+    f("host", "this node", [](const GidsReport& r) { return r.host; });
+    f("hcas", "", [](const GidsReport& r) {
+        std::vector<HcaRow> rows;
+        for (const auto& hca : r.view.hcas) {
+            rows.push_back({hca, r.view.choice});
+        }
+        return rows;
+    });
+    f("warnings", "on what is shown", [](const GidsReport& r) { return r.view.warnings; });
+}
+
+} // namespace
+
+Json gids_json(const std::string& host, const GidsView& view) {
+    return report_json(GidsReport{host, view});
+}
+
+Json gids_schema() {
+    return report_schema<GidsReport>();
+}
+
+} // namespace rdma_nccl

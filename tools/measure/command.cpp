@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/measure/command.h"
+
+#include "lib/base/forked_worker.h"
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/sys/atomic_file.h"
+#include "lib/sys/environment.h"
+#include "lib/sys/sysroot.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/print.h"
+#include "tools/node/node_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr unsigned public_file = 0644;
+
+std::string absolute(const std::string& path) {
+    if (path.starts_with('/')) {
+        return path;
+    }
+    std::string here(4096, '\0');
+    return ::getcwd(here.data(), here.size()) != nullptr ? format_text("{}/{}", here.c_str(), path) : path;
+}
+
+/// Recognizes our files by their start: the headers of pairs_csv() and bench_csv(), or the generator in
+/// tools/html/page.html.
+bool is_ours(std::string_view start) {
+    const bool page = start.starts_with("<!doctype html>");
+    return start.empty() || start.starts_with("round,retest,from,") || start.starts_with("run,ranks,nodes,") ||
+           (page && start.find(R"(<meta name="generator" content="rdma-nccl">)") != std::string_view::npos);
+}
+
+/// Returns why --json, --csv and --html conflict; empty if they do not. All members of a measurement find the same
+/// conflict and end without waiting for each other.
+std::string conflict_of_outputs(bool json, const std::string& csv, const std::string& html) {
+    if (json && csv == "-") {
+        return "--json and --csv - both want stdout; give one of them a file, as --csv FILE";
+    }
+    return csv.empty() || csv != html ? ""
+                                      : format_text("--csv and --html both name {}; give each a file of its own", csv);
+}
+
+/// Checks what can be known in advance about write_result(): the directory exists and is writable, and the file does
+/// not exist, is empty, or is an earlier result of `rdma-nccl pairs` or `bench`.
+Result<void> check_result_file(const std::string& path) {
+    constexpr std::size_t enough = 1024;
+    const auto whole = absolute(path);
+    const auto shown = printable(path, 200);
+    const auto slash = whole.rfind('/');
+    const auto directory = slash == 0 || slash == std::string::npos ? "/" : whole.substr(0, slash);
+    if (::access(directory.c_str(), W_OK | X_OK) != 0) {
+        const int error = errno;
+        return fail(format_text("{} cannot be written: {}: {}", shown, printable(directory, 200),
+                                std::strerror(error)), // NOLINT(concurrency-mt-unsafe): one thread
+                    error);
+    }
+    struct stat status {};
+    if (::lstat(whole.c_str(), &status) != 0) {
+        return {};
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return fail(format_text("{} is no regular file; name one", shown));
+    }
+    const auto root = Root::open("/");
+    const auto start = root ? root->read(whole, enough) : tl::unexpected(root.error());
+    if (!start || !is_ours(*start)) {
+        return fail(format_text("{} is there, and no result of rdma-nccl; name another file, or remove it", shown));
+    }
+    return {};
+}
+
+/// Checks the paths before hours of measuring, and prints what is wrong. Empty paths and "-" are not files.
+bool can_write_results(const std::string& csv, const std::string& html) {
+    return std::ranges::all_of(std::array{csv, html}, [](const std::string& path) {
+        const auto good = path.empty() || path == "-" ? Result<void>() : check_result_file(path);
+        if (!good) {
+            print_error(good.error().message);
+        }
+        return good.has_value();
+    });
+}
+
+/// Writes the whole file or nothing.
+Result<void> write_result(const std::string& path, std::string_view text) {
+    if (auto good = check_result_file(path); !good) { // much may have changed since the start
+        return good;
+    }
+    if (const auto written = replace_file(path, text, public_file); !written) {
+        return fail(format_text("the result is not in {}: {}", printable(path, 200), written.error().message),
+                    written.error().os_error);
+    }
+    return {};
+}
+
+int lead_command(const MeasureCommand& command, const MeasureOptions& options, MeasureWorld world,
+                 const Settings& settings) {
+    PairsProgress progress(STDERR_FILENO, options.quiet);
+    auto head = MeasureHead::listen(world);
+    if (!head) {
+        print_error(head.error().message);
+        return exit_cannot_tell;
+    }
+    // Members wait for a head that listens. So after an error here, the head tells them to end, and only the head
+    // reports it.
+    const auto dismiss = [&] {
+        constexpr std::chrono::seconds to_join(15);
+        dismiss_members(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
+    };
+    if (!can_write_results(options.csv, options.html)) {
+        dismiss();
+        return exit_bad_line;
+    }
+    world.port = (*head)->port();
+    // Verbs may hang in a driver and block the end of their process, so a child process does that part.
+    auto member = Child::start([&] { (void)command.take_part(world, settings); });
+    if (!member) {
+        print_error(format_text("no process for {} of this node is to be had; is the limit of processes reached?",
+                                command.own_part));
+        dismiss();
+        return exit_cannot_tell;
+    }
+    const auto tell = command.lead(**head, world, progress);
+    constexpr std::chrono::seconds to_end(2);
+    (void)member->finish(to_end);
+    head->reset(); // from here on a signal ends this process at once
+    return tell();
+}
+
+} // namespace
+
+int run_measure_command(const MeasureCommand& command, const MeasureOptions& options) {
+    const auto settings = settings_from(options.settings);
+    if (!settings) {
+        print_error(settings.error().message);
+        return exit_bad_line;
+    }
+    const auto environment = Environment::from(environ);
+    const auto world = measure_world(environment, node_name_of(environment, *settings), command.name, command.purpose);
+    if (!world) {
+        print_error(world.error().message);
+        return exit_cannot_tell;
+    }
+    if (command.suits && !command.suits(*world)) {
+        return exit_bad_line;
+    }
+    if (const auto problem = conflict_of_outputs(options.json, options.csv, options.html); !problem.empty()) {
+        if (world->member == 0) {
+            print_error(problem);
+        }
+        return exit_bad_line;
+    }
+    return world->member == 0 ? lead_command(command, options, *world, *settings)
+                              : command.take_part(*world, *settings);
+}
+
+bool tell_in_forms(const MeasureForms& forms, const MeasureOptions& options) {
+    const bool csv_printed = options.csv == "-";
+    print_out(options.json ? forms.json() : csv_printed ? forms.csv() : forms.text());
+    bool written = true;
+    const auto write = [&written](const std::string& path, const std::function<std::string()>& form) {
+        if (const auto done = write_result(path, form()); !done) {
+            print_error(done.error().message);
+            written = false;
+        }
+    };
+    if (!options.csv.empty() && !csv_printed) {
+        write(options.csv, forms.csv);
+    }
+    if (!options.html.empty()) {
+        write(options.html, forms.html);
+    }
+    return written;
+}
+
+MeasureTime::MeasureTime(const MeasureOptions& options)
+    : started(MeasureClock::now()), join_until(started + options.join_time) {
+    if (options.time_limit) {
+        deadline = started + *options.time_limit;
+    }
+}
+
+double MeasureTime::seconds() const {
+    return std::chrono::duration<double>(MeasureClock::now() - started).count();
+}
+
+std::string await_members(MeasureHead& head, const MeasureTime& time, PairsProgress& progress,
+                          const MeasureArrivals& arrivals) {
+    while (!arrivals.complete()) {
+        const auto now = MeasureClock::now();
+        if (time.deadline && now >= *time.deadline) {
+            return "time limit";
+        }
+        if (now >= time.join_until) {
+            break;
+        }
+        if (now - time.started > std::chrono::seconds(3) && progress.due(now)) {
+            progress.show(format_text("waiting for {}", arrivals.missing()), now);
+        }
+        const auto event = head.next(std::min(now + milliseconds(500), time.join_until));
+        if (event.kind == MeasureEvent::Kind::Interrupted) {
+            return format_text("interrupted by {}", event.why);
+        }
+        if (event.kind == MeasureEvent::Kind::Joined) {
+            arrivals.join(event.member, event.message);
+        } else if (event.kind == MeasureEvent::Kind::Lost) {
+            arrivals.lose(event.member, event.why);
+        }
+    }
+    return "";
+}
+
+} // namespace rdma_nccl

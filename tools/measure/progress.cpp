@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/measure/progress.h"
+
+#include "lib/base/format.h"
+
+#include <algorithm>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::chrono::milliseconds between_drawings(200);
+constexpr std::chrono::seconds between_lines(30);
+
+std::size_t columns_of(int fd) {
+    winsize size{};
+    return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+} // namespace
+
+std::string duration_text(std::chrono::milliseconds time) {
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(time).count();
+    const auto minutes = (seconds + 30) / 60;
+    if (seconds < 120) {
+        return format_text("{} s", seconds);
+    }
+    return minutes < 120 ? format_text("{} min", minutes) : format_text("{} h {} min", minutes / 60, minutes % 60);
+}
+
+PairsProgress::PairsProgress(int fd, bool quiet) : fd_(fd), quiet_(quiet), terminal_(::isatty(fd) == 1) {}
+
+void PairsProgress::write(std::string_view text) const {
+    // Ignore errors: stderr may be closed on purpose.
+    [[maybe_unused]] const auto written = ::write(fd_, text.data(), text.size());
+}
+
+void PairsProgress::clear() {
+    if (drawn_) {
+        write("\r\x1b[K");
+        drawn_ = false;
+    }
+}
+
+void PairsProgress::say(std::string_view text) {
+    clear();
+    if (!quiet_) {
+        write(format_text("rdma-nccl: {}\n", text));
+    }
+}
+
+bool PairsProgress::due(Time now) {
+    if (quiet_) {
+        return false;
+    }
+    if (!shown_ && !terminal_) {
+        shown_ = now; // a short measurement prints no progress lines
+    }
+    return !shown_ || now - *shown_ >= (terminal_ ? MeasureClock::duration(between_drawings) : between_lines);
+}
+
+void PairsProgress::show(std::string_view text, Time now) {
+    if (!due(now)) {
+        return;
+    }
+    shown_ = now;
+    if (!terminal_) {
+        write(format_text("rdma-nccl: {}\n", text));
+        return;
+    }
+    write(format_text("\r{}\x1b[K", text.substr(0, columns_of(fd_) - 1)));
+    drawn_ = true;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/measure/rails.h"
+
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/lists.h"
+#include "lib/traffic/netdev_counters.h"
+#include "tools/common/json_fields.h"
+#include "tools/verbs/rail.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Returns the interface of the GID, or of the port. On InfiniBand that is the IPoIB interface of the same PCI function
+/// and port.
+std::string netdev_of(const Fabric& fabric, const Hca& hca, const Port& port, const Gid* gid) {
+    if (gid != nullptr && !gid->netdev.empty()) {
+        return gid->netdev;
+    }
+    const auto found = std::find_if(hca.netdevs.begin(), hca.netdevs.end(), [&](const std::string& name) {
+        const Netdev* const netdev = fabric.find_netdev(name);
+        return hca.ports.size() == 1 || (netdev != nullptr && netdev->port == port.number);
+    });
+    return found == hca.netdevs.end() ? "" : *found;
+}
+
+/// Returns the address that the GID was made from, else the first that other nodes can reach.
+std::string address_of(const Netdev& netdev, const Gid* gid) {
+    const InterfaceAddress* best = nullptr;
+    for (const auto& entry : netdev.addresses) {
+        if (gid != nullptr && entry.address == gid->value && entry.address.is_routable()) {
+            return entry.address.text();
+        }
+        best = best == nullptr && entry.address.is_routable() ? &entry : best;
+    }
+    return best == nullptr ? "" : best->address.text();
+}
+
+PairRail rail_of(const Fabric& fabric, const Hca& hca, const Port& port, const PortChoice& choice) {
+    PairRail rail;
+    rail.hca = hca.name;
+    rail.port = port.number;
+    rail.ethernet = port.link_layer == LinkLayer::Ethernet;
+    rail.gid_index = choice.gid_index.value_or(0);
+    const auto gid = std::find_if(port.gids.begin(), port.gids.end(),
+                                  [&rail](const Gid& entry) { return entry.index == rail.gid_index; });
+    const Gid* const used = gid == port.gids.end() ? nullptr : &*gid;
+    if (used != nullptr) {
+        rail.gid = used->value.is_ipv4() ? "::ffff:" + used->value.text() : used->value.text();
+    }
+    rail.rate_gbps = port.believable_rate_gbps();
+    rail.netdev = netdev_of(fabric, hca, port, used);
+    if (const Netdev* const netdev = fabric.find_netdev(rail.netdev)) {
+        rail.netdev_mtu = netdev->mtu;
+        rail.address = address_of(*netdev, used);
+    }
+    rail.numa_node = hca.numa_node;
+    rail.local_cpus = hca.local_cpus.list();
+    rail.software = is_software(hca);
+    return rail;
+}
+
+std::string why_none(const Fabric& fabric, const FabricChoice& choice) {
+    if (fabric.hcas.empty()) {
+        return "no RDMA device";
+    }
+    const auto& first = fabric.hcas.front();
+    return fabric.hcas.size() == 1 ? format_text("{} {}", first.name, choice.reason_for(first.name))
+                                   : format_text("none of {} RDMA devices is usable: {} {}", fabric.hcas.size(),
+                                                 first.name, choice.reason_for(first.name));
+}
+
+} // namespace
+
+PairNode pair_node(const Fabric& fabric, const FabricChoice& choice, std::string name) {
+    PairNode node;
+    node.name = std::move(name);
+    for (const PortChoice* const used : choice.used()) {
+        const Hca* const hca = fabric.find_hca(used->hca);
+        const Port* const port = hca == nullptr ? nullptr : find_by(hca->ports, &Port::number, used->port);
+        if (port != nullptr) {
+            node.rails.push_back(rail_of(fabric, *hca, *port, *used));
+        }
+    }
+    if (node.rails.empty()) {
+        node.problem = why_none(fabric, choice);
+    }
+    return node;
+}
+
+std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, const PairNode& node) {
+    const auto& ranks = placed.placement.ranks;
+    std::vector<unsigned> all;
+    for (const auto& rank : ranks) {
+        if (!rank.gpus.empty()) {
+            all.push_back(static_cast<unsigned>(rank.gpus.front()));
+        }
+    }
+    std::vector<std::optional<unsigned>> gpus;
+    for (const auto& rail : node.rails) {
+        const auto near = std::find_if(ranks.begin(), ranks.end(), [&](const RankPlacement& rank) {
+            return !rank.gpus.empty() && !rank.hcas.empty() && rank.hcas.front() < placed.ports.size() &&
+                   placed.ports[rank.hcas.front()] == rail_name(rail);
+        });
+        if (near != ranks.end()) {
+            gpus.emplace_back(static_cast<unsigned>(near->gpus.front()));
+        } else {
+            gpus.push_back(all.empty() ? std::nullopt : std::optional<unsigned>(all[gpus.size() % all.size()]));
+        }
+    }
+    return gpus;
+}
+
+Json node_json(const PairNode& node) {
+    return written(node);
+}
+
+Result<PairNode> read_pair_node(const Json& json) {
+    auto node = read_exactly<PairNode>(json);
+    if (!node) {
+        return fail("it says of itself what this version does not understand");
+    }
+    return std::move(*node);
+}
+
+std::string rail_name(const PairRail& rail) {
+    return port_name(rail.hca, rail.port);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/measure/world.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/net/key.h"
+#include "lib/plan/head_address.h"
+
+#include <string_view>
+
+namespace rdma_nccl {
+
+namespace {
+
+std::optional<unsigned> number(const Environment& environment, std::string_view name) {
+    return parse_number<unsigned>(environment.get(name).value_or(""));
+}
+
+struct Place {
+    unsigned member = 0, members = 1;
+};
+
+/// Reads a pair of variables. Returns nullopt if one is missing or they are inconsistent.
+std::optional<Place> place_from(const Environment& environment, std::string_view mine, std::string_view all) {
+    const auto member = number(environment, mine);
+    const auto members = number(environment, all);
+    if (!member || !members || *member >= *members) {
+        return std::nullopt;
+    }
+    return Place{*member, *members};
+}
+
+/// Finds this member's number. If a node whose layout counts nodes has several tasks, Slurm's numbers of the tasks
+/// count.
+std::optional<Place> find_place(const Environment& environment) {
+    auto place = place_from(environment, "RANK", "WORLD_SIZE");
+    if (!place) {
+        place = place_from(environment, "NODE_RANK", "NNODES");
+    }
+    const auto tasks = place_from(environment, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+    return tasks && place && tasks->members > place->members ? tasks : place;
+}
+
+Result<IpAddress> head_address(const std::string& name) {
+    if (const auto address = IpAddress::parse(name)) {
+        return *address;
+    }
+    const auto resolved = resolve_host(name).addresses;
+    if (resolved.empty()) {
+        return fail("MASTER_ADDR=" + printable(name, 100) +
+                    " has no address here; give a name that resolves, or an address");
+    }
+    return resolved.front();
+}
+
+} // namespace
+
+Result<MeasureWorld> measure_world(const Environment& environment, std::string node, std::string_view subcommand,
+                                   KeyPurpose purpose) {
+    const auto own = random_key(); // for a process that is alone, and its child
+    if (!own) {
+        return fail("no random numbers: getrandom(2) fails");
+    }
+    MeasureWorld world;
+    world.node = std::move(node);
+    world.key = *own;
+    const bool in_step = environment.get("SLURM_STEP_ID") && environment.get("SLURM_PROCID");
+    const auto place = find_place(environment);
+    const auto address = environment.get("MASTER_ADDR");
+    if (!address || !place) {
+        const auto tasks = number(environment, "SLURM_STEP_NUM_TASKS");
+        if (in_step && tasks && *tasks > 1) {
+            return fail(
+                format_text("this step does not know its head node ({} is not set); start it with: srun --rdma-nccl "
+                            "... rdma-nccl {}",
+                            address ? "RANK and WORLD_SIZE, or NODE_RANK and NNODES," : "MASTER_ADDR", subcommand));
+        }
+        return world;
+    }
+    world.member = place->member;
+    world.members = place->members;
+    const auto local_rank = number(environment, "LOCAL_RANK");
+    world.ranks = local_rank.has_value();
+    world.local = local_rank ? *local_rank : number(environment, "SLURM_LOCALID").value_or(0);
+    if (world.members == 1) {
+        return world;
+    }
+    const auto key = tasks_key(environment);
+    if (!key) {
+        return tl::unexpected(key.error());
+    }
+    world.key = derive_key(*key, purpose);
+    auto head = head_address(*address);
+    if (!head) {
+        return fail(head.error().message);
+    }
+    world.head = *head;
+    const auto port = parse_number<std::uint16_t>(environment.get("MASTER_PORT").value_or(""));
+    if (!port || *port == 0) {
+        return fail(format_text("MASTER_PORT={} is no port; give the same, 1 to 65535, to all",
+                                printable(environment.get("MASTER_PORT").value_or(""), 40)));
+    }
+    world.port = *port;
+    return world;
+}
+
+} // namespace rdma_nccl

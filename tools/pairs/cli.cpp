@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "tools/pairs/pairs.h"
+#include "tools/verbs/rail.h"
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr unsigned most_traffic_class = 255;
+constexpr unsigned most_service_level = 15;
+
+/// The options as given on the command line; options_of() interprets them.
+struct PairsLine {
+    PairsOptions options;
+    std::string rails = "same";
+    double seconds = 2;
+    MeasureLimits limits;
+    std::optional<CommandOption> quick, traffic_class, service_level;
+    bool no_latency = false, no_both = false;
+    bool retest = false, no_retest = false;
+};
+
+/// Takes the value of the job's NCCL variable if the option is not given. Ignores values that are not numbers or are
+/// out of range; those are NCCL's business.
+void follow_job(const CommandOption& option, const char* name, unsigned most, unsigned& value) {
+    const char* const text = std::getenv(name);
+    if (text == nullptr || option.is_given()) {
+        return;
+    }
+    if (const auto number = parse_number<unsigned>(text); number && *number <= most) {
+        value = *number;
+    }
+}
+
+void check_memory(const PairsMeasure& measure) {
+    if (2 * measure.message_size * measure.queue_pairs > most_pair_memory) {
+        refuse_option("--size",
+                      format_text("{} bytes on {} queue pairs, to send and to receive, are more than {} GiB of memory; "
+                                  "take less of --size or --qps",
+                                  measure.message_size, measure.queue_pairs, most_pair_memory >> 30));
+    }
+}
+
+PairsOptions options_of(const PairsLine& line) {
+    check_memory(line.options.measure);
+    auto options = line.options;
+    options.schedule = line.quick->is_given() ? "quick" : options.schedule;
+    options.rails = line.rails == "cross" ? RailPairing::Cross : RailPairing::Same;
+    options.only_rail = parse_number<unsigned>(line.rails);
+    follow_job(*line.traffic_class, "NCCL_IB_TC", most_traffic_class, options.measure.traffic_class);
+    follow_job(*line.service_level, "NCCL_IB_SL", most_service_level, options.measure.service_level);
+    if (const char* const index = std::getenv("NCCL_IB_PKEY")) {
+        options.measure.pkey_index = parse_number<std::uint16_t>(index).value_or(0);
+    }
+    options.measure.time = time_of_seconds(line.seconds);
+    options.measure.latency = !line.no_latency;
+    options.measure.both = !line.no_both;
+    line.limits.apply(options);
+    if (line.retest || line.no_retest) {
+        options.retest = line.retest;
+    }
+    return options;
+}
+
+/// Converts a size to bytes, as tools/verbs/endpoint.cpp needs it. Returns an error message, or an empty text.
+std::string take_message_size(std::string& text) {
+    constexpr std::uint64_t largest = std::uint64_t{1} << 30;
+    const auto bytes = parse_size(text).value_or(0);
+    text = std::to_string(bytes);
+    return bytes > 0 && bytes <= largest && bytes % 8 == 0
+               ? ""
+               : "bytes, or with K, M or G behind them (powers of 1024): a multiple of 8, up to 1G";
+}
+
+std::string check_rails(const std::string& text) {
+    const bool good = text == "same" || text == "cross" || parse_number<unsigned>(text).value_or(256) < 256;
+    return good ? "" : "it is same, cross, or the number of a rail, from 0";
+}
+
+void add_schedule(const Subcommand& command, PairsLine& line) {
+    constexpr unsigned most_rounds = 10000;
+    const auto schedule = command.option("--schedule", line.options.schedule,
+                                         "which pairs to measure: all (each with each), quick, ring, bisection, "
+                                         "loopback (each with itself); default: all");
+    schedule.type_name("WORD").one_of({"all", "quick", "ring", "bisection", "loopback"});
+    const auto quick = command.option("--quick", line.options.quick_rounds,
+                                      "K random rounds instead of all, then suspects with good nodes (default: 3)");
+    quick.type_name("[K]").optional_value("3").range(1U, most_rounds);
+    quick.excludes(schedule);
+    line.quick = quick;
+    command.option("--rails", line.rails, "HCA i with HCA i (same), each with each (cross), or one HCA alone, from 0")
+        .type_name("same|cross|N")
+        .check(check_rails)
+        .shows_default();
+    const auto again =
+        command.flag("--retest", line.retest, "measure suspects again with good nodes (default with quick)");
+    command.flag("--no-retest", line.no_retest, "do not").excludes(again);
+    command.option("--seed", line.options.seed, "of the random rounds").type_name("N").shows_default();
+}
+
+void add_measure(const Subcommand& command, PairsLine& line) {
+    auto& measure = line.options.measure;
+    command.number("-D,--seconds", line.seconds, "for each direction; 10 for a thorough test", 0.1, 3600.0, "SECONDS");
+    command.option("-s,--size", measure.message_size, "bytes of one write, a multiple of 8 up to 1G (default: 1M)")
+        .type_name("BYTES")
+        .transform(take_message_size);
+    command.number("-q,--qps", measure.queue_pairs, "queue pairs for each pairing", 1U, 256U);
+    command.number("--depth", measure.depth, "writes in flight on each queue pair", 2U, 8192U);
+    const auto tclass = command.option("--traffic-class,--tclass", measure.traffic_class,
+                                       "of the packets: DSCP x 4 (default: NCCL_IB_TC, or 0)");
+    tclass.type_name("N").range(0U, most_traffic_class);
+    line.traffic_class = tclass;
+    const auto level =
+        command.option("--service-level,--sl", measure.service_level, "of InfiniBand (default: NCCL_IB_SL, or 0)");
+    level.type_name("N").range(0U, most_service_level);
+    line.service_level = level;
+    command.flag("--gpu", measure.gpu, "memory of the GPU next to each HCA, not of the host");
+    command.flag("--tcp", measure.tcp, "TCP between the same ports, too");
+    command.flag("--no-latency", line.no_latency, "bandwidth alone");
+    command.flag("--no-both", line.no_both, "not both ways at once");
+}
+
+void add_rules(const Subcommand& command, JudgeRules& rules) {
+    command.number("--slow-below", rules.share_of_median, "slow: bandwidth below this share of the median", 0.0, 1.0,
+                   "SHARE");
+    command.number("--deviations", rules.deviations, "or this many scaled median deviations below it", 0.0, 1000.0);
+    command.number("--floor", rules.floor_share, "or below this share of the link's rate; 0: no floor", 0.0, 1.0,
+                   "SHARE");
+    command.number("--slow-pairs", rules.share_of_pairs, "a node is slow when this share of its pairs is", 0.0, 1.0,
+                   "SHARE");
+    command.number("--latency-factor", rules.latency_factor, "slow: latency this many times the median", 1.0, 1e6);
+}
+
+} // namespace
+
+void add_pairs_command(const Subcommand& app, int& exit_code) {
+    auto line = std::make_shared<PairsLine>();
+    const auto command =
+        app.subcommand("pairs", "RDMA bandwidth and latency between all nodes of a step, pair by pair: "
+                                "srun --rdma-nccl rdma-nccl pairs");
+    // A script's options may be followed by the user's, which then count.
+    command.let_last_count(true);
+    add_schedule(command, *line);
+    add_measure(command, *line);
+    add_limit_options(command, line->limits);
+    add_rules(command, line->options.rules);
+    add_form_options(command, line->options, "write a line for each direction as CSV; - prints it",
+                     "write a page with heat map, distribution and rails");
+    command.let_last_count(false);
+    add_settings_options(command, line->options.settings);
+    command.on_run([line, &exit_code] { exit_code = run_pairs(options_of(*line)); });
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/pairs/judge.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "tools/pairs/fault_messages.h"
+#include "tools/pairs/judge_internal.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// With fewer nodes, a pair with a slow node is at least half of its partner's pairs.
+constexpr std::size_t fewest_to_blame = 4;
+
+std::size_t nodes_measured(const PairsReport& report, const std::vector<std::uint32_t>& results) {
+    std::set<unsigned> nodes;
+    for (const std::uint32_t index : results) {
+        nodes.insert(report.results[index].pairing.a);
+        nodes.insert(report.results[index].pairing.b);
+    }
+    return nodes.size();
+}
+
+/// Relaxes the rules for Soft-RoCE, which uses CPUs that others use too: a link that is really slow is slow by factors,
+/// and the rest is noise.
+JudgeRules rules_for(const PairSamples& samples, JudgeRules rules) {
+    if (samples.software) {
+        rules.share_of_median = std::min(rules.share_of_median, 0.5);
+        rules.floor_share = 0;
+        rules.latency_factor = std::max(rules.latency_factor, 4.0);
+    }
+    return rules;
+}
+
+void set_medians(PairsJudging& judging) {
+    std::vector<double> speeds;
+    for (const PairSample& sample : judging.samples.samples) {
+        speeds.push_back(sample.gbps);
+    }
+    judging.verdict.median_gbps = quantile(speeds, 0.5);
+    for (double& speed : speeds) {
+        speed = std::abs(speed - *judging.verdict.median_gbps);
+    }
+    judging.verdict.mad_gbps = quantile(std::move(speeds), 0.5);
+
+    std::vector<double> latencies;
+    for (const std::uint32_t index : judging.results) {
+        if (const auto& latency = judging.report.results[index].latency) {
+            latencies.push_back(latency->median_us);
+        }
+    }
+    judging.verdict.median_latency_us = quantile(std::move(latencies), 0.5);
+}
+
+bool measured(const PairResult& result) {
+    return result.forward || result.backward || result.both || result.latency;
+}
+
+/// Marks results that no part has marked slow or failed as good. Results that were measured again stay unknown.
+void set_good_results(PairsJudging& judging) {
+    for (const std::uint32_t index : judging.results) {
+        PairState& state = judging.verdict.results[index];
+        if (state == PairState::Unknown && measured(judging.report.results[index])) {
+            state = PairState::Good;
+        }
+    }
+}
+
+void set_scores(PairsJudging& judging) {
+    const PairsReport& report = judging.report;
+    auto& scores = judging.verdict.nodes;
+    std::vector<std::array<std::vector<double>, 3>> values(report.nodes.size());
+    for (const PairSample& sample : judging.samples.samples) {
+        values[sample.from][0].push_back(sample.gbps);
+        values[sample.to][1].push_back(sample.gbps);
+    }
+    for (const std::uint32_t index : judging.results) {
+        const PairResult& result = report.results[index];
+        const auto count = [&](unsigned node) {
+            ++scores[node].pairs;
+            scores[node].slow += judging.verdict.results[index] == PairState::Slow;
+            scores[node].failed += judging.verdict.results[index] == PairState::Failed;
+            if (result.latency) {
+                values[node][2].push_back(result.latency->median_us);
+            }
+        };
+        count(result.pairing.a);
+        if (result.pairing.b != result.pairing.a) {
+            count(result.pairing.b);
+        }
+    }
+    for (std::size_t node = 0; node < scores.size(); ++node) {
+        scores[node].sends_gbps = quantile(std::move(values[node][0]), 0.5);
+        scores[node].receives_gbps = quantile(std::move(values[node][1]), 0.5);
+        scores[node].latency_us = quantile(std::move(values[node][2]), 0.5);
+    }
+}
+
+bool is_of_a_node(PairsFaultKind kind, std::size_t nodes) {
+    return nodes == 1 && kind != PairsFaultKind::AllSlow;
+}
+
+/// A node that is not accused is good if nodes can be blamed; else only a node without bad pairs is.
+void set_node_states(PairsJudging& judging) {
+    auto& verdict = judging.verdict;
+    for (NodeScore& score : verdict.nodes) {
+        const bool doubtful = !judging.can_blame && score.slow + score.failed > 0;
+        const bool nothing = score.pairs == 0 || score.failed == score.pairs;
+        score.state = doubtful || nothing ? PairState::Unknown : PairState::Good;
+    }
+    std::set<unsigned> suspects;
+    for (const PairsFault& fault : verdict.faults) {
+        if (!is_of_a_node(fault.kind, fault.nodes.size())) {
+            continue;
+        }
+        suspects.insert(fault.nodes[0]);
+        PairState& state = verdict.nodes[fault.nodes[0]].state;
+        const bool failed = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
+        state = failed || state == PairState::Failed ? PairState::Failed : PairState::Slow;
+    }
+    verdict.suspects.assign(suspects.begin(), suspects.end());
+}
+
+int weight(PairsFaultKind kind) {
+    using enum PairsFaultKind;
+    constexpr std::array order = {WrongData, Failed, AllSlow, Node, Rail, Direction, Link, Duplex, Latency};
+    return static_cast<int>(std::find(order.begin(), order.end(), kind) - order.begin());
+}
+
+void sort_faults(PairsJudging& judging) {
+    auto& faults = judging.verdict.faults;
+    std::vector<std::size_t> order(faults.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t one, std::size_t other) {
+        return std::pair{weight(faults[one].kind), judging.badness[one]} <
+               std::pair{weight(faults[other].kind), judging.badness[other]};
+    });
+    std::vector<PairsFault> sorted;
+    sorted.reserve(faults.size());
+    for (const std::size_t index : order) {
+        sorted.push_back(std::move(faults[index]));
+    }
+    faults = std::move(sorted);
+}
+
+void note_measured(PairsJudging& judging, std::size_t nodes) {
+    const PairsReport& report = judging.report;
+    auto& notes = judging.verdict.notes;
+    if (!report.ended_early.empty() || report.results.size() < report.planned) {
+        notes.push_back(format_text("ended early{}{}: {} of {} pairs were measured",
+                                    report.ended_early.empty() ? "" : ", ", printable(report.ended_early),
+                                    report.results.size(), report.planned));
+    }
+    if (judging.samples.software) {
+        notes.emplace_back("software RDMA: functional test only; speeds are those of the CPUs");
+    }
+    if (nodes > 1 && !judging.can_blame && report.schedule != "loopback") {
+        notes.push_back(
+            format_text("{} nodes: no side of a pair can be blamed, that takes {}", nodes, fewest_to_blame));
+    }
+    const auto& kinds = judging.samples.kinds;
+    if (judging.rules.floor_share > 0 &&
+        std::any_of(kinds.begin(), kinds.end(), [](const PairKind& kind) { return kind.rate_gbps <= 0; })) {
+        notes.emplace_back("link rates are unknown: speeds are compared with each other only");
+    }
+}
+
+/// Directions whose port counters saw an unexpected share of the bytes.
+struct Miscounted {
+    unsigned ways = 0;
+    std::string example;
+};
+
+template<typename Wrong>
+Miscounted miscounted(const PairsJudging& judging, const Wrong& is_wrong) {
+    Miscounted found;
+    for (const PairSample& sample : judging.samples.samples) {
+        const PairResult& result = judging.report.results[sample.result];
+        const auto& way = sample.from == result.pairing.a ? result.forward : result.backward;
+        const auto share = way ? way->counted_share : std::nullopt;
+        if (share && sample.from != sample.to && is_wrong(*share, sample, result)) {
+            if (found.ways++ == 0) {
+                found.example =
+                    format_text("{} sent {} of them", pair_end_name(judging.report, sample.from, sample.from_rail),
+                                pair_percent_text(*share));
+            }
+        }
+    }
+    return found;
+}
+
+/// The port's counters prove that the bytes went through it (measured: 0.98 to 1.10 of the bytes sent).
+void note_uncounted(PairsJudging& judging) {
+    constexpr double least = 0.9;
+    const auto [ways, example] = miscounted(judging, [](double share, auto&, auto&) { return share < least; });
+    if (ways > 0) {
+        judging.verdict.notes.push_back(
+            format_text("{} times the port's counters saw less than {} of the bytes: {}; they took another way, or "
+                        "the counters do not count RDMA",
+                        ways, pair_percent_text(least), example));
+    }
+}
+
+/// Returns the highest share that a port may count: headers (about 80 bytes per packet) and a few retransmits.
+double most_counted(unsigned path_mtu) {
+    constexpr double usual = 1.1;
+    return path_mtu == 0 ? usual : std::max(usual, 1.02 + 80.0 / path_mtu);
+}
+
+/// Counting more than was sent means other traffic, or many retransmits. Soft-RoCE counts packets of any size, so its
+/// counters show nothing.
+void note_overcounted(PairsJudging& judging) {
+    const auto is_over = [&](double share, const PairSample& sample, const PairResult& result) {
+        const bool exact = !judging.report.nodes[sample.from].rails[sample.from_rail].software;
+        return exact && share > most_counted(result.path_mtu);
+    };
+    const auto [ways, example] = miscounted(judging, is_over);
+    if (ways > 0) {
+        judging.verdict.notes.push_back(
+            format_text("{} times the port's counters saw more than the bytes and their headers: {}; another job uses "
+                        "that port, or much was sent again: speeds there are lower than they could be",
+                        ways, example));
+    }
+}
+
+int exit_code_of(const PairsVerdict& verdict) {
+    int code = 0;
+    for (const PairsFault& fault : verdict.faults) {
+        const bool critical = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
+        code = std::max(code, critical ? 2 : 1);
+    }
+    const bool something = std::any_of(verdict.results.begin(), verdict.results.end(),
+                                       [](PairState state) { return state != PairState::Unknown; });
+    return code == 0 && !something ? 3 : code;
+}
+
+} // namespace
+
+void PairsJudging::add(PairsFault fault, double share) {
+    verdict.faults.push_back(std::move(fault));
+    badness.push_back(share);
+}
+
+PairsVerdict judge_pairs(const PairsReport& report, const JudgeRules& rules) {
+    auto results = results_that_count(report);
+    // A value counts as far below normal if it is a tenth further below than a slow one.
+    const auto samples_at = [&](double share) { return pair_samples(report, results, std::max(share - 0.1, 0.1)); };
+    PairSamples samples = samples_at(rules.share_of_median);
+    const JudgeRules own_rules = rules_for(samples, rules);
+    if (own_rules.share_of_median != rules.share_of_median) {
+        samples = samples_at(own_rules.share_of_median);
+    }
+    const std::size_t nodes = nodes_measured(report, results);
+    PairsJudging judging{.report = report,
+                         .rules = own_rules,
+                         .results = std::move(results),
+                         .samples = std::move(samples),
+                         .can_blame = nodes >= fewest_to_blame,
+                         .verdict = {},
+                         .badness = {}};
+    judging.verdict.results.resize(report.results.size());
+    judging.verdict.nodes.resize(report.nodes.size());
+    set_medians(judging);
+    judge_failures(judging);
+    judge_data(judging);
+    judge_speed(judging);
+    judge_duplex(judging);
+    judge_latency(judging);
+    set_good_results(judging);
+    set_scores(judging);
+    set_node_states(judging);
+    sort_faults(judging);
+    note_measured(judging, nodes);
+    note_uncounted(judging);
+    note_overcounted(judging);
+    judging.verdict.exit_code = exit_code_of(judging.verdict);
+    return std::move(judging.verdict);
+}
+
+RetestNodes retest_nodes(const PairsReport& report, const PairsVerdict& verdict) {
+    std::set<unsigned> suspects(verdict.suspects.begin(), verdict.suspects.end());
+    for (std::size_t i = 0; i < report.results.size() && i < verdict.results.size(); ++i) {
+        if (verdict.results[i] == PairState::Slow || verdict.results[i] == PairState::Failed) {
+            suspects.insert(report.results[i].pairing.a);
+            suspects.insert(report.results[i].pairing.b);
+        }
+    }
+    RetestNodes nodes{.suspects = {suspects.begin(), suspects.end()}, .good = {}};
+    for (unsigned node = 0; node < verdict.nodes.size(); ++node) {
+        if (verdict.nodes[node].state == PairState::Good && !suspects.contains(node)) {
+            nodes.good.push_back(node);
+        }
+    }
+    return nodes;
+}
+
+} // namespace rdma_nccl

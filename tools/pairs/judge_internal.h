@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of judge_pairs(). Each adds its faults and marks the results that they concern.
+#pragma once
+
+#include "tools/pairs/blame.h"
+#include "tools/pairs/judge.h"
+#include "tools/pairs/samples.h"
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// The state that the parts share.
+struct PairsJudging {
+    const PairsReport& report;
+    JudgeRules rules;
+    std::vector<std::uint32_t> results; ///< indices of the results that count
+    PairSamples samples;
+    bool can_blame = false; ///< four nodes or more
+    PairsVerdict verdict;
+    std::vector<double> badness; ///< of each fault, to sort faults of the same kind; lower is worse
+
+    void add(PairsFault fault, double share);
+};
+
+/// Numbers the ports of all nodes.
+class PairPorts {
+public:
+    explicit PairPorts(const PairsReport& report);
+
+    [[nodiscard]] unsigned count() const { return first.back(); }
+    [[nodiscard]] unsigned number(unsigned node, unsigned rail) const { return first[node] + rail; }
+    [[nodiscard]] unsigned node(unsigned number) const;
+    [[nodiscard]] unsigned rail(unsigned number) const { return number - first[node(number)]; }
+
+private:
+    std::vector<unsigned> first; ///< first port of each node, then the number of all ports
+};
+
+/// Returns whether that rail of the node takes part; absent `rail`: any rail.
+bool takes_part(const Pairing& pairing, unsigned node, std::optional<unsigned> rail);
+
+/// Called for a node if all its measured rails are to blame (without a rail), else for each rail to blame.
+using AccuseEnd = std::function<void(unsigned node, std::optional<unsigned> rail)>;
+/// Calls `accuse` for the ports to blame, by node. `seen`: the ports that were measured.
+void accuse_ends(const PairPorts& ports, const std::set<unsigned>& blamed, const std::set<unsigned>& seen,
+                 const AccuseEnd& accuse);
+
+/// Called for a pair of nodes with more than one bad result and no good one that counts; else for each bad result, with
+/// its rails.
+using AccusePair = std::function<void(const std::vector<std::uint32_t>& results, bool with_rails)>;
+/// Calls `accuse` for the bad results, by pair of nodes.
+void accuse_pairs(const PairsJudging& judging, const std::set<std::uint32_t>& bad, const AccusePair& accuse);
+/// Returns the fault of such a pair, or of a node with itself.
+PairsFault pair_fault(PairsFaultKind kind, const Pairing& pairing, bool with_rails, std::string text);
+
+/// Results that are good or bad as a whole.
+class ObservedResults {
+public:
+    explicit ObservedResults(PairsJudging& judging) : judging_(judging), ports_(judging.report) {}
+
+    void add(std::uint32_t result, bool bad);
+    /// Returns whether the result added as number i is bad.
+    [[nodiscard]] bool is_bad(std::size_t i) const { return observations_[i].bad; }
+    /// Blames a port or node if several of its results are bad, else the pair.
+    void accuse(const AccuseEnd& end, const AccusePair& pair);
+
+private:
+    PairsJudging& judging_;
+    PairPorts ports_;
+    std::vector<Observation> observations_;
+    std::vector<std::uint32_t> results_; ///< of the observations
+    std::set<unsigned> seen_;            ///< ports
+};
+
+void judge_failures(PairsJudging& judging);
+void judge_data(PairsJudging& judging);
+void judge_speed(PairsJudging& judging);
+/// Runs after judge_speed(): only for pairs that are good one way at a time.
+void judge_duplex(PairsJudging& judging);
+/// Runs last: does not accuse pairs again that are already accused.
+void judge_latency(PairsJudging& judging);
+
+} // namespace rdma_nccl

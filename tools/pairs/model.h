@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `rdma-nccl pairs` measures between nodes, as plain values: the nodes with their rails, the pairings, and the
+// results.
+#pragma once
+
+#include "tools/measure/rails.h"
+#include "tools/verbs/latency.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// What is measured at a time: a rail of one node against a rail of another, or against itself (loopback: a == b and
+/// rail_a == rail_b). Indices into the nodes and their rails.
+struct Pairing {
+    unsigned a = 0, b = 0;
+    unsigned rail_a = 0, rail_b = 0;
+
+    friend bool operator==(const Pairing&, const Pairing&) = default;
+    friend auto operator<=>(const Pairing&, const Pairing&) = default; // NOLINT(modernize-use-nullptr): its own fault
+};
+
+/// Pairings that run at the same time.
+using Round = std::vector<Pairing>;
+
+/// In one direction, or the sum of both at once.
+struct PairBandwidth {
+    double gbps = 0;                     ///< 1e9 bit/s of payload, over the steady part
+    std::uint64_t bytes = 0;             ///< sent in total
+    std::optional<double> counted_share; ///< bytes that the port's counters saw, over `bytes`; absent: no counters
+    std::optional<double> tcp_gbps;      ///< of TCP between the same ports, if requested
+
+    friend bool operator==(const PairBandwidth&, const PairBandwidth&) = default;
+};
+
+struct PairResult {
+    Pairing pairing;
+    unsigned round = 0;
+    bool retest = false;              ///< measured again with a good partner
+    std::string problem;              ///< why not everything was measured: what, where, what to do
+    std::optional<unsigned> fault_of; ///< index of the node where the problem lies, if known
+    std::optional<bool> data_correct;
+    unsigned path_mtu = 0; ///< bytes, as agreed
+    std::optional<PairLatency> latency;
+    std::optional<PairBandwidth> forward, backward; ///< a to b, b to a
+    std::optional<PairBandwidth> both;              ///< at the same time
+    std::vector<std::string> notes;                 ///< explain a slow result: "retransmits: 120 at n02 mlx5_0:1"
+
+    friend bool operator==(const PairResult&, const PairResult&) = default;
+};
+
+/// How each pairing is measured.
+struct PairsMeasure {
+    std::chrono::milliseconds time{2000};                ///< for each direction
+    std::uint64_t message_size = std::uint64_t{1} << 20; ///< bytes of one write
+    unsigned queue_pairs = 4;
+    unsigned depth = 64; ///< writes in flight per queue pair
+    unsigned traffic_class = 0, service_level = 0;
+    bool latency = true, both = true;
+    bool tcp = false;
+    bool gpu = false;
+    unsigned pkey_index = 0; ///< in the port's table
+
+    friend bool operator==(const PairsMeasure&, const PairsMeasure&) = default;
+};
+
+/// All results, also of a measurement that ended early.
+struct PairsReport {
+    std::string schedule; ///< "all", "quick", "ring", "bisection", "loopback"
+    std::string started;  ///< ISO 8601
+    double seconds = 0;   ///< duration
+    bool on_gpu = false;  ///< in GPU memory
+    bool with_tcp = false;
+    std::vector<PairNode> nodes;
+    std::vector<PairResult> results;
+    std::size_t planned = 0; ///< pairings of the schedule; more than results if it ended early
+    std::string ended_early; ///< why: "interrupted", "time limit"; empty: not ended early
+    PairsMeasure measure;
+};
+
+} // namespace rdma_nccl

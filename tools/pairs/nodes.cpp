@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/pairs/nodes.h"
+
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/text.h"
+#include "tools/measure/rails.h"
+
+#include <set>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr unsigned most_silences = 2;
+
+/// Returns the node of each task if tasks are numbered node by node; else an empty list.
+std::vector<std::string> nodes_of_tasks(const Step& step, unsigned members) {
+    std::vector<std::string> names;
+    const bool block = step.distribution.empty() || step.distribution.starts_with("block");
+    for (std::size_t i = 0; i < step.nodes.size(); ++i) {
+        const unsigned tasks = i < step.tasks_per_node.size() ? step.tasks_per_node[i] : 1;
+        names.insert(names.end(), tasks, step.nodes[i]);
+    }
+    const bool one_each = step.nodes.size() == members;
+    return one_each ? step.nodes : block && names.size() == members ? names : std::vector<std::string>();
+}
+
+/// Adds a number to nodes that report the same name.
+void make_unique(std::vector<PairNode>& nodes) {
+    std::map<std::string, unsigned> seen;
+    for (auto& node : nodes) {
+        if (const unsigned before = seen[node.name]++; before > 0) {
+            node.host = node.name;
+            node.name += format_text("#{}", before + 1);
+        }
+    }
+}
+
+} // namespace
+
+// There may be 8,000 members, so work done for each event must not iterate over all of them.
+PairsCrew::PairsCrew(const MeasureWorld& world, const Step& step) : names_(nodes_of_tasks(step, world.members)) {
+    for (unsigned member = 0; member < world.members; ++member) {
+        absent_.insert(absent_.end(), member);
+    }
+}
+
+void PairsCrew::join(unsigned member, const Json& hello) {
+    Joined joined;
+    joined.local = hello.value("local", Json()).integer<unsigned>().value_or(0);
+    auto node = read_pair_node(hello.value("node", Json()));
+    if (node) {
+        joined.node = std::move(*node);
+        joined.node.name = printable(joined.node.name, 64);
+    } else {
+        joined.node.name = name_of(member);
+        joined.node.problem = node.error().message + "; is rdma-nccl the same on all nodes?";
+    }
+    joined_[member] = std::move(joined);
+    if (absent_.erase(member) > 0 && gone_.contains(member)) {
+        --gone_before_;
+    }
+}
+
+void PairsCrew::lose(unsigned member, const std::string& why) {
+    if (gone_.insert_or_assign(member, why).second && absent_.contains(member)) {
+        ++gone_before_;
+    }
+}
+
+bool PairsCrew::complete() const {
+    return absent_.size() <= gone_before_;
+}
+
+std::string PairsCrew::name_of(unsigned member) const {
+    return member < names_.size() ? names_[member] : format_text("member {}", member);
+}
+
+std::string PairsCrew::missing(std::size_t most) const {
+    std::set<std::string> names;
+    std::string text;
+    for (const unsigned member : absent_) {
+        auto name = name_of(member);
+        if (names.insert(name).second && names.size() <= most) {
+            text += (names.size() == 1 ? "" : ", ") + name;
+        }
+    }
+    return names.size() > most ? format_text("{} and {} more", text, names.size() - most) : text;
+}
+
+void PairsCrew::close(const std::string& problem) {
+    std::set<std::string> names;
+    for (const auto& [member, joined] : joined_) {
+        if (joined.local == 0) {
+            nodes_.push_back(joined.node);
+            members_.push_back(member);
+        }
+        names.insert(joined.node.name);
+    }
+    for (const unsigned member : absent_) {
+        if (!problem.empty() && names.insert(name_of(member)).second) {
+            nodes_.push_back({name_of(member), {}, problem});
+            members_.push_back(member);
+        }
+    }
+    for (unsigned node = 0; node < members_.size(); ++node) {
+        nodes_of_[members_[node]] = node;
+    }
+    make_unique(nodes_);
+}
+
+std::optional<unsigned> PairsCrew::node_of(unsigned member) const {
+    const auto found = nodes_of_.find(member);
+    return found == nodes_of_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<std::string> PairsCrew::useless(unsigned node) const {
+    const auto& name = nodes_.at(node).name;
+    if (const auto gone = gone_.find(members_.at(node)); gone != gone_.end()) {
+        return format_text("{} is gone: {}", name, gone->second);
+    }
+    if (const auto silent = silences_.find(node); silent != silences_.end() && silent->second >= most_silences) {
+        return format_text("{} does not answer", name);
+    }
+    return std::nullopt;
+}
+
+void PairsCrew::note_silence(unsigned node) {
+    ++silences_[node];
+}
+
+void PairsCrew::note_answer(unsigned member) {
+    if (const auto node = node_of(member)) {
+        silences_.erase(*node);
+    }
+}
+
+} // namespace rdma_nccl

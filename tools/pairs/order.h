@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The orders of the head of `rdma-nccl pairs`, and the members' answers, as values within their limits.
+#pragma once
+
+#include "lib/base/json.h"
+#include "lib/base/result.h"
+#include "lib/net/ip.h"
+#include "tools/pairs/model.h"
+#include "tools/verbs/address.h"
+#include "tools/verbs/latency.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Each kind of order uses only some of these values.
+struct PairsOrder {
+    std::string what;
+    unsigned rail = 0, ends = 1;
+    PairsMeasure measure;
+    unsigned mtu = 0;
+    std::vector<VerbsAddress> peers;
+    std::uint64_t seed = 0;
+    bool first = false;
+    IpAddress address;
+    std::uint16_t port = 0;
+};
+
+/// Fails on anything that no head of this version sends.
+Result<PairsOrder> read_pairs_order(const Json& json);
+
+/// Each step uses only some of these values.
+struct PairsAnswer {
+    std::optional<std::string> error;
+    bool own = false; ///< the error is this node's fault
+    std::vector<VerbsAddress> addresses;
+    std::optional<bool> correct;
+    std::optional<PairLatency> latency;
+    std::optional<double> gbps;
+    std::optional<std::uint64_t> bytes, counted;
+    std::optional<std::uint16_t> port;
+    std::vector<std::string> notes;
+};
+
+/// Fails on anything that no member of this version sends.
+Result<PairsAnswer> read_pairs_answer(const Json& json);
+
+} // namespace rdma_nccl

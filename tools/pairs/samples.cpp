@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/pairs/samples.h"
+
+#include "tools/measure/rails.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+bool has_rail(const PairsReport& report, unsigned node, unsigned rail) {
+    return node < report.nodes.size() && rail < report.nodes[node].rails.size();
+}
+
+std::vector<double> usual_rates(const PairsReport& report) {
+    std::size_t rails = 0;
+    for (const PairNode& node : report.nodes) {
+        rails = std::max(rails, node.rails.size());
+    }
+    std::vector<double> rates;
+    for (unsigned rail = 0; rail < rails; ++rail) {
+        rates.push_back(usual_rate(report, rail));
+    }
+    return rates;
+}
+
+/// Assigns pairings to kinds and creates new kinds on demand.
+class Kinds {
+public:
+    explicit Kinds(const PairsReport& report) : rates(usual_rates(report)) {}
+
+    std::uint32_t of(const Pairing& pairing) {
+        const std::pair key{std::min(rates[pairing.rail_a], rates[pairing.rail_b]), pairing.a == pairing.b};
+        const auto [place, added] = numbers.try_emplace(key, static_cast<std::uint32_t>(kinds.size()));
+        if (added) {
+            kinds.push_back({.rate_gbps = key.first, .loopback = key.second});
+        }
+        return place->second;
+    }
+
+    std::vector<PairKind> kinds;
+
+private:
+    std::vector<double> rates;
+    std::map<std::pair<double, bool>, std::uint32_t> numbers;
+};
+
+void set_shares(PairSamples& all, double share) {
+    std::vector<std::vector<double>> values(all.kinds.size());
+    for (const PairSample& sample : all.samples) {
+        values[sample.kind].push_back(sample.gbps);
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const double least = share * quantile(values[i], 0.75).value_or(0);
+        std::erase_if(values[i], [&](double value) { return value < least; });
+        all.kinds[i].normal_gbps = quantile(std::move(values[i]), 0.5).value_or(0);
+    }
+    std::vector<double> off;
+    for (PairSample& sample : all.samples) {
+        const double normal = all.kinds[sample.kind].normal_gbps;
+        sample.share = normal > 0 ? sample.gbps / normal : 1;
+        if (sample.share >= share) {
+            off.push_back(std::abs(sample.share - 1));
+        }
+    }
+    all.deviation =
+        1.4826 * quantile(std::move(off), 0.5).value_or(0); // 1.4826 MAD: one sigma of a normal distribution
+}
+
+} // namespace
+
+std::optional<double> quantile(std::vector<double> values, double part) {
+    if (values.empty()) {
+        return std::nullopt;
+    }
+    const auto last = static_cast<double>(values.size() - 1);
+    const auto at = std::min(last, std::floor(part * static_cast<double>(values.size())));
+    const auto place = values.begin() + static_cast<std::ptrdiff_t>(at);
+    std::nth_element(values.begin(), place, values.end());
+    return *place;
+}
+
+double usual_rate(const PairsReport& report, unsigned rail) {
+    std::map<double, unsigned> counts;
+    for (const PairNode& node : report.nodes) {
+        if (rail < node.rails.size() && node.rails[rail].rate_gbps > 0) {
+            ++counts[node.rails[rail].rate_gbps];
+        }
+    }
+    const auto most = std::max_element(counts.begin(), counts.end(), [](const auto& one, const auto& other) {
+        return std::pair{one.second, one.first} < std::pair{other.second, other.first};
+    });
+    return most == counts.end() ? 0 : most->first;
+}
+
+std::vector<std::uint32_t> results_that_count(const PairsReport& report) {
+    std::map<Pairing, std::uint32_t> latest;
+    for (std::size_t i = 0; i < report.results.size(); ++i) {
+        const Pairing& pairing = report.results[i].pairing;
+        if (has_rail(report, pairing.a, pairing.rail_a) && has_rail(report, pairing.b, pairing.rail_b)) {
+            latest[pairing] = static_cast<std::uint32_t>(i);
+        }
+    }
+    std::vector<std::uint32_t> results;
+    results.reserve(latest.size());
+    for (const auto& [pairing, result] : latest) {
+        results.push_back(result);
+    }
+    return results;
+}
+
+PairSamples pair_samples(const PairsReport& report, const std::vector<std::uint32_t>& results, double share) {
+    PairSamples all;
+    Kinds kinds(report);
+    for (const std::uint32_t index : results) {
+        const PairResult& result = report.results[index];
+        const auto& [a, b, rail_a, rail_b] = result.pairing;
+        all.software |= report.nodes[a].rails[rail_a].software || report.nodes[b].rails[rail_b].software;
+        const auto add = [&](const std::optional<PairBandwidth>& way, unsigned from, unsigned from_rail, unsigned to,
+                             unsigned to_rail) {
+            if (way && std::isfinite(way->gbps) && way->gbps >= 0) {
+                all.samples.push_back({.result = index,
+                                       .kind = kinds.of(result.pairing),
+                                       .from = from,
+                                       .from_rail = from_rail,
+                                       .to = to,
+                                       .to_rail = to_rail,
+                                       .gbps = way->gbps});
+            }
+        };
+        add(result.forward, a, rail_a, b, rail_b);
+        add(result.backward, b, rail_b, a, rail_a);
+    }
+    all.kinds = std::move(kinds.kinds);
+    set_shares(all, share);
+    return all;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/json.h"
+#include "tools/pairs/pairs.h"
+
+#include "lib/base/format.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/print.h"
+#include "tools/measure/channel.h"
+#include "tools/measure/rails.h"
+#include "tools/measure/world.h"
+#include "tools/node/node_plan.h"
+#include "tools/pairs/worker_commands.h"
+#include "tools/verbs/libibverbs.h"
+
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// A device whose driver does not answer for this long is left alone.
+constexpr std::chrono::seconds patience(5);
+/// A head that sends no order for this long hangs.
+constexpr std::chrono::hours longest_silence(24);
+
+/// Returns why this process can use no HCA; empty if it may be able to.
+std::string verbs_problem() {
+#ifdef HAVE_IBVERBS
+    const auto library = VerbsLibrary::load();
+    return library ? "" : library.error().message;
+#else
+    return "this rdma-nccl was built without libibverbs: install its headers (libibverbs-dev, rdma-core-devel) and "
+           "build again";
+#endif
+}
+
+PairsSite look_at_node(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
+    PairsSite site;
+    site.node.name = world.node;
+    auto plan = plan_node(options.settings, settings, patience);
+    auto root = Root::open(settings.root);
+    if (!plan || !root) {
+        site.node.problem = !plan ? plan.error().message : root.error().message;
+        return site;
+    }
+    const auto& fabric = plan->facts.fabric;
+    site.node = pair_node(fabric, plan->plan.fabric, world.node);
+    if (auto problem = site.node.rails.empty() ? "" : verbs_problem(); !problem.empty()) {
+        site.node.rails.clear();
+        site.node.problem = std::move(problem);
+    }
+    site.gpus = rail_gpus(plan->places.placed, site.node);
+    for (const auto& rail : site.node.rails) {
+        site.counters.push_back(PortCounters::of(*root, fabric, rail.hca, rail.port));
+    }
+    site.root = std::move(*root);
+    return site;
+}
+
+/// Carries out orders until the head sends "end". Only the first member of a node has work.
+Result<void> serve(MeasureMember& member, PairsWork* work) {
+    const StopAsked stop = [&member] { return member.has_input(); };
+    for (;;) {
+        const auto order = member.receive(MeasureClock::now() + longest_silence);
+        if (!order) {
+            return tl::unexpected(order.error());
+        }
+        if (!*order) {
+            return fail("the head has been silent for a day");
+        }
+        if ((*order)->value("do", Json()) == "end") {
+            return {};
+        }
+        if (work == nullptr) {
+            continue;
+        }
+        if (auto sent = member.send(work->carry_out(**order, stop)); !sent) {
+            return sent;
+        }
+    }
+}
+
+} // namespace
+
+int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
+    const bool works = world.local == 0;
+    PairsSite site;
+    site.node.name = world.node;
+    if (works) {
+        site = look_at_node(world, options, settings);
+    }
+    const Json said = {{"local", world.local}, {"node", node_json(site.node)}};
+    auto member = MeasureMember::join(world, said, MeasureClock::now() + options.join_time);
+    if (!member) {
+        print_error(member.error().message);
+        return exit_cannot_tell;
+    }
+    std::optional<PairsWork> work;
+    if (works) {
+        work.emplace(std::move(site));
+    }
+    if (const auto served = serve(*member, work ? &*work : nullptr); !served) {
+        print_error(format_text("{}: {}", world.node, served.error().message));
+        return exit_cannot_tell;
+    }
+    return 0;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of this node from one start to their end: processes, output, files and failures.
+#pragma once
+
+#include "tools/run/failure/events.h"
+#include "tools/run/job.h"
+#include "tools/run/output/output.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+class Attempt {
+public:
+    /// Prepares the output and the directories. `number` is 0 for the first start. `events` may be nullptr.
+    static Result<Attempt> prepare(const Job& job, unsigned number, EventLog* events);
+
+    /// Starts rank `local_rank` of this node. Ranks are started in order.
+    Result<pid_t> start(ProcessSet& processes, const WorldPlan& plan, unsigned local_rank);
+    /// To be called when no more ranks will be started.
+    void all_started() { output_.close_ends(); }
+
+    /// Reports the exit to the event log and, with --announce, on the console.
+    void note_exit(const RankExit& rank_exit);
+    void add(RankFailure failure) { failures_.push_back(std::move(failure)); }
+
+    /// To be called when all processes have ended. Adds details to the first failure, from its error.json, its output
+    /// and `device_of` its local rank, and returns all failures.
+    const std::vector<RankFailure>& complete_failures(const std::function<NearDevices(unsigned)>& device_of);
+
+    [[nodiscard]] unsigned number() const { return number_; }
+    [[nodiscard]] RankOutput& output() { return output_; }
+
+private:
+    Attempt(const Job& job, unsigned number, EventLog* events, std::string directory, RankOutput output)
+        : job_(&job), number_(number), events_(events), directory_(std::move(directory)), output_(std::move(output)) {}
+    [[nodiscard]] RankName name_of(std::size_t local_rank) const;
+    [[nodiscard]] std::string error_file(unsigned local_rank) const;
+
+    const Job* job_;
+    unsigned number_;
+    EventLog* events_;
+    std::string directory_; ///< of this attempt, with the error.json files; empty: none
+    RankOutput output_;
+    std::vector<RankFailure> failures_;
+};
+
+} // namespace rdma_nccl

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run/control/arbiter.h"
+
+#include "lib/base/format.h"
+
+#include <algorithm>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr int lost_code = 1;
+
+std::string name_of_rank(const RankFailure& failure) {
+    return format_text("rank {} (local {}) on {}: {}", failure.rank, failure.local_rank, failure.host,
+                       describe_end(failure));
+}
+
+} // namespace
+
+void Arbiter::on_failure(unsigned node, RankFailure failure, Time when) {
+    if (node >= nodes_.size() || finished_ || failure.attempt != attempt_) {
+        return;
+    }
+    const auto key = std::pair(failure.attempt, failure.rank);
+    const auto why = name_of_rank(failure);
+    if (const auto known = failures_.find(key); known != failures_.end()) {
+        known->second.failure = std::move(failure); // keep the time of the first notice
+        return;
+    }
+    failures_.emplace(key, Known{std::move(failure), when});
+    end(0, why);
+}
+
+void Arbiter::on_ended(unsigned node, const Ended& ended) {
+    if (node < nodes_.size() && !finished_ && ended.attempt == attempt_) {
+        nodes_[node].ended = true;
+        clean_ = clean_ && ended.clean;
+        settle();
+    }
+}
+
+void Arbiter::on_signal(unsigned node, const SignalCount& got) {
+    if (node >= nodes_.size() || finished_ || got.count <= signals_[got.signal]) {
+        return;
+    }
+    signals_[got.signal] = got.count;
+    if (rules_.end_signals.contains(got.signal)) {
+        stopped_ = true;
+        if (!ending_) {
+            ending_ = EndRanks{attempt_, {}}; // empty reason: the signal itself ends the ranks
+            code_ = 128 + got.signal;
+        }
+    }
+    orders_.emplace_back(got);
+}
+
+void Arbiter::on_lost(unsigned node, const std::string& why) {
+    if (node >= nodes_.size() || finished_ || nodes_[node].lost) {
+        return;
+    }
+    nodes_[node].lost = true;
+    losses_.push_back(why);
+    end(lost_code, why);
+    settle();
+}
+
+void Arbiter::on_absent(unsigned node, bool absent) {
+    if (node < nodes_.size() && !finished_ && nodes_[node].absent != absent) {
+        nodes_[node].absent = absent;
+        settle();
+    }
+}
+
+void Arbiter::on_hang(const std::string& why, bool end_it) {
+    if (finished_ || ending_) {
+        return;
+    }
+    orders_.emplace_back(ShowStacks{});
+    if (end_it) {
+        losses_.push_back(why);
+        end(lost_code, why);
+    }
+}
+
+std::vector<Order> Arbiter::standing_orders() const {
+    std::vector<Order> orders;
+    for (const auto& [number, count] : signals_) {
+        orders.emplace_back(SignalCount{number, count, true});
+    }
+    if (ending_ && !ending_->why.empty()) {
+        orders.emplace_back(*ending_);
+    }
+    if (finished_) {
+        orders.emplace_back(*finished_);
+    }
+    return orders;
+}
+
+std::vector<RankFailure> Arbiter::failures() const {
+    std::vector<const Known*> by_time;
+    by_time.reserve(failures_.size());
+    for (const auto& [key, one] : failures_) {
+        by_time.push_back(&one);
+    }
+    // By attempt, then by time; failures at the same time are in the order of ranks.
+    std::stable_sort(by_time.begin(), by_time.end(), [](const Known* a, const Known* b) {
+        return std::pair(a->failure.attempt, a->when) < std::pair(b->failure.attempt, b->when);
+    });
+    std::vector<RankFailure> failures;
+    failures.reserve(by_time.size());
+    for (const auto* const known : by_time) {
+        failures.push_back(known->failure);
+    }
+    return failures;
+}
+
+void Arbiter::end(int code, const std::string& why) {
+    if (ending_) {
+        return;
+    }
+    ending_ = EndRanks{attempt_, why};
+    code_ = code;
+    orders_.emplace_back(*ending_);
+}
+
+bool Arbiter::may_restart() const {
+    const bool by_rank = ending_ && code_ == 0; // not by a signal or a lost node
+    const bool all_there =
+        std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.ended && !node.lost; });
+    const bool wanted = std::none_of(failures_.begin(), failures_.end(), [this](const auto& entry) {
+        return entry.second.failure.attempt == attempt_ && entry.second.failure.code == rules_.no_restart_code;
+    });
+    return by_rank && !stopped_ && all_there && clean_ && wanted && attempt_ < rules_.max_restarts;
+}
+
+void Arbiter::settle() {
+    if (std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.awaited(); })) {
+        return;
+    }
+    if (may_restart()) {
+        if (const auto port = rules_.new_port ? rules_.new_port(attempt_ + 1) : std::nullopt) {
+            orders_.emplace_back(Restart{++attempt_, *port});
+            nodes_.assign(nodes_.size(), {});
+            ending_.reset();
+            return;
+        }
+    }
+    int code = code_;
+    for (const auto& failure : failures()) {
+        if (code == 0 && ending_ && failure.attempt == attempt_) {
+            code = failure.code;
+        }
+    }
+    finished_ = Finish{code};
+    orders_.emplace_back(*finished_);
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages between the launchers of a world (lib/net/message.h).
+#pragma once
+
+#include "lib/net/message.h"
+#include "tools/run/failure/report.h"
+
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace rdma_nccl {
+
+/// The fields of a failure that is shortened().
+void fields(auto& f, Is<RankFailure> auto& m) {
+    constexpr std::size_t longest_words = 3 * most_failure_text; // an invalid UTF-8 byte is sent as three bytes
+    constexpr unsigned most = 1U << 30U;
+    constexpr std::int64_t latest = std::int64_t{4102444800} * 1000000; // the year 2100
+    f("host", m.host);
+    f("node_rank", m.node_rank, most);
+    f("rank", m.rank, most);
+    f("local_rank", m.local_rank, most);
+    f("attempt", m.attempt, most);
+    f("most_attempts", m.most_attempts, most);
+    f("pid", m.pid);
+    f("program", m.program);
+    f("code", m.code, 255);
+    f("signal", m.signal, 64);
+    f("core_dumped", m.core_dumped);
+    f("exec_error", m.exec_error, 4095);
+    f("out_of_memory", m.out_of_memory);
+    f("gpu_pci", m.gpu_pci);
+    f("gpu_uuid", m.gpu_uuid);
+    f("hcas", m.hcas);
+    f("error", raw(m.error), longest_words);
+    f("traceback", raw(m.traceback), longest_words);
+    f("last_lines", raw(m.last_lines), most_failure_text, longest_words);
+    f("time_us", m.time_us, latest);
+    f.check(m.most_attempts > 0 && m.pid >= 0 && m.code >= 0 && m.signal.value_or(1) > 0 &&
+            m.exec_error.value_or(1) > 0 && m.time_us >= 0);
+}
+
+inline constexpr unsigned most_attempts = 1U << 20U;
+
+// Messages from a launcher to the coordinator, which is the launcher of node rank 0:
+
+struct Hello {
+    unsigned node_rank = 0;
+    std::string host;
+};
+template<>
+inline constexpr std::string_view message_name<Hello> = "hello";
+void fields(auto& f, Is<Hello> auto& m) {
+    f("node_rank", m.node_rank);
+    f("host", m.host);
+}
+
+/// A rank failed. Sent at once, and again with all details when the node's ranks have ended.
+struct FailureNotice {
+    RankFailure failure;
+    std::uint64_t age_us = 0; ///< time since the failure, so that clocks need not agree
+};
+template<>
+inline constexpr std::string_view message_name<FailureNotice> = "failure";
+void fields(auto& f, Is<FailureNotice> auto& m) {
+    f("failure", m.failure);
+    f("age_us", m.age_us, std::uint64_t{1} << 50U);
+}
+
+/// All processes of the node's ranks have ended.
+struct Ended {
+    unsigned attempt = 0;
+    bool clean = true; ///< no process hangs in the kernel
+};
+template<>
+inline constexpr std::string_view message_name<Ended> = "ended";
+void fields(auto& f, Is<Ended> auto& m) {
+    f("attempt", m.attempt, most_attempts);
+    f("clean", m.clean);
+}
+
+/// How often a node's launcher has received a signal. The counts only grow.
+struct SignalCount {
+    int signal = 0;
+    unsigned count = 0;
+    bool old = false; ///< the signal came before the receiver of this message connected
+
+    friend bool operator==(const SignalCount&, const SignalCount&) = default;
+};
+template<>
+inline constexpr std::string_view message_name<SignalCount> = "signal";
+void fields(auto& f, Is<SignalCount> auto& m) {
+    f("signal", m.signal, SIGRTMAX);
+    f("count", m.count, 1U << 20U);
+    f("old", m.old);
+    f.check(m.signal > 0);
+}
+
+/// Sent regularly in both directions.
+struct Alive {
+    bool moved = false; ///< something on this node moved since the last message; see ActivityProbe
+};
+template<>
+inline constexpr std::string_view message_name<Alive> = "alive";
+void fields(auto& f, Is<Alive> auto& m) {
+    f("moved", m.moved);
+}
+
+// Messages from the coordinator to the others:
+
+/// The first message: the coordinator accepts this launcher for its node rank.
+struct Welcome {};
+template<>
+inline constexpr std::string_view message_name<Welcome> = "welcome";
+void fields(auto& /*f*/, Is<Welcome> auto& /*m*/) {}
+
+/// A rank of this attempt failed, or a node is lost: the receiver must end its ranks.
+struct EndRanks {
+    unsigned attempt = 0;
+    std::string why; ///< for users, without a newline
+
+    friend bool operator==(const EndRanks&, const EndRanks&) = default;
+};
+template<>
+inline constexpr std::string_view message_name<EndRanks> = "end";
+void fields(auto& f, Is<EndRanks> auto& m) {
+    f("attempt", m.attempt, most_attempts);
+    f("why", m.why, std::size_t{1024});
+}
+
+struct Restart {
+    unsigned attempt = 0; ///< number of the new attempt
+    std::uint16_t port = 0;
+
+    friend bool operator==(const Restart&, const Restart&) = default;
+};
+template<>
+inline constexpr std::string_view message_name<Restart> = "restart";
+void fields(auto& f, Is<Restart> auto& m) {
+    f("attempt", m.attempt, most_attempts);
+    f("port", m.port);
+}
+
+/// The job is over on all nodes.
+struct Finish {
+    int code = 0; ///< exit code of the launcher
+
+    friend bool operator==(const Finish&, const Finish&) = default;
+};
+template<>
+inline constexpr std::string_view message_name<Finish> = "finish";
+void fields(auto& f, Is<Finish> auto& m) {
+    f("code", m.code, 255);
+    f.check(m.code >= 0);
+}
+
+/// The job hangs: the receiver must print the stacks of its ranks.
+struct ShowStacks {
+    friend bool operator==(const ShowStacks&, const ShowStacks&) = default;
+};
+template<>
+inline constexpr std::string_view message_name<ShowStacks> = "stacks";
+void fields(auto& /*f*/, Is<ShowStacks> auto& /*m*/) {}
+
+using ControlMessage =
+    std::variant<Hello, FailureNotice, Ended, SignalCount, Alive, Welcome, EndRanks, Restart, Finish, ShowStacks>;
+
+/// No message is longer: JSON encodes a byte in at most six bytes, and the texts of a failure are shortened().
+inline constexpr std::size_t most_control_line = std::size_t{256} << 10;
+
+} // namespace rdma_nccl

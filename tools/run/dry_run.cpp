@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run/dry_run.h"
+
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/table.h"
+#include "lib/base/text.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+constexpr std::size_t longest_word = 4096;
+
+/// Returns the word quoted so that it is safe on a terminal. For a POSIX shell it is the same word if all its bytes are
+/// printable.
+std::string shell_word(std::string_view word) {
+    constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+    if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) {
+        return std::string(word);
+    }
+    std::string text = "'";
+    for (const char c : printable(word, longest_word)) {
+        text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    return text + "'";
+}
+
+/// Returns the file to execute, followed by the arguments.
+std::vector<std::string> words_of(const Command& command) {
+    std::vector<std::string> words{command.file};
+    words.insert(words.end(), std::min(command.arguments.begin() + 1, command.arguments.end()),
+                 command.arguments.end());
+    return words;
+}
+
+} // namespace
+
+std::string command_text(const Command& command) {
+    std::string line;
+    for (const auto& word : words_of(command)) {
+        line += (line.empty() ? "" : " ") + shell_word(word);
+    }
+    return line;
+}
+
+namespace {
+
+struct DryRank {
+    unsigned rank = 0;
+    unsigned local_rank = 0;
+    const Command* command = nullptr;
+    NearDevices devices;
+    Binding binding;
+    Variables variables;
+};
+
+std::vector<DryRank> ranks_of(const DryRunFacts& facts) {
+    std::vector<DryRank> ranks;
+    for (unsigned i = 0; i < facts.plan.ranks_per_node.value; ++i) {
+        DryRank rank;
+        rank.rank = facts.plan.first_rank() + i;
+        rank.local_rank = i;
+        rank.command = &facts.commands.of(i);
+        rank.devices = i < facts.devices.size() ? facts.devices[i] : NearDevices();
+        rank.binding = facts.worker.placed == nullptr ? Binding() : binding_of(*facts.worker.placed, i);
+        rank.variables = worker_variables(facts.plan, i, facts.worker, facts.environment);
+        ranks.push_back(std::move(rank));
+    }
+    return ranks;
+}
+
+bool has(const Variables& variables, const std::pair<std::string, std::string>& variable) {
+    return std::find(variables.begin(), variables.end(), variable) != variables.end();
+}
+
+/// Removes the variables that all ranks have with the same value from the ranks' lists, and returns them.
+Variables take_common(std::vector<DryRank>& ranks) {
+    Variables common;
+    if (ranks.empty()) {
+        return common;
+    }
+    for (const auto& variable : ranks.front().variables) {
+        if (std::all_of(ranks.begin(), ranks.end(), [&](const auto& rank) { return has(rank.variables, variable); })) {
+            common.push_back(variable);
+        }
+    }
+    for (auto& rank : ranks) {
+        std::erase_if(rank.variables, [&](const auto& variable) { return has(common, variable); });
+    }
+    return common;
+}
+
+std::string word_or_dash(std::string_view text) {
+    return or_dash(printable(text, longest_word));
+}
+
+std::string world_text(const DryRunFacts& facts) {
+    const auto& plan = facts.plan;
+    return aligned_table(
+        {{"world", format_text("{} rank{} on {} node{} ({})", plan.world_size(), plan.world_size() == 1 ? "" : "s",
+                               plan.nodes.value, plan.nodes.value == 1 ? "" : "s", plan.nodes.source)},
+         {"here", format_text("{}, node rank {} ({}), {} rank{} ({})", printable(facts.host), plan.node_rank.value,
+                              plan.node_rank.source, plan.ranks_per_node.value,
+                              plan.ranks_per_node.value == 1 ? "" : "s", plan.ranks_per_node.source)},
+         {"meet at", format_text("{} ({}), port {} ({})", printable(plan.master_addr.value), plan.master_addr.source,
+                                 plan.master_port.value, plan.master_port.source)}});
+}
+
+bool differ(const std::vector<DryRank>& ranks, std::string (*text)(const DryRank&)) {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [&](const DryRank& rank) { return text(rank) != text(ranks.front()); });
+}
+
+std::string command_of(const DryRank& rank) {
+    return command_text(*rank.command);
+}
+
+std::string ranks_text(const std::vector<DryRank>& ranks) {
+    const bool several = differ(ranks, command_of);
+    std::vector<TableRow> rows{{"RANK", "LOCAL", "GPU", "PCI", "UUID", "HCAS", "CPUS", "MEMORY"}};
+    if (several) {
+        rows.front().emplace_back("COMMAND");
+    }
+    for (const auto& rank : ranks) {
+        const auto& memory = rank.binding.memory_node;
+        rows.push_back({std::to_string(rank.rank), std::to_string(rank.local_rank), word_or_dash(rank.devices.gpu),
+                        word_or_dash(rank.devices.gpu_pci), word_or_dash(rank.devices.gpu_uuid),
+                        word_or_dash(joined(rank.devices.hcas, ",")), word_or_dash(rank.binding.cpus.list()),
+                        memory ? format_text("node {}", *memory) : "-"});
+        if (several) {
+            rows.back().push_back(command_of(rank));
+        }
+    }
+    const std::string one = several ? "" : format_text("\nEvery rank runs\n  {}\n", command_of(ranks.front()));
+    return one + "\n" + aligned_table(rows);
+}
+
+std::string variables_text(const Variables& variables, std::string_view indent) {
+    std::string text;
+    for (const auto& [name, value] : variables) {
+        text += format_text("{}{}={}\n", indent, name, shell_word(value));
+    }
+    return text;
+}
+
+/// Returns a table with one column per variable that differs between ranks.
+std::string own_variables_text(const std::vector<DryRank>& ranks) {
+    std::vector<std::string> names;
+    for (const auto& rank : ranks) {
+        for (const auto& [name, value] : rank.variables) {
+            if (std::find(names.begin(), names.end(), name) == names.end()) {
+                names.push_back(name);
+            }
+        }
+    }
+    if (names.empty()) {
+        return "";
+    }
+    std::vector<TableRow> rows{names};
+    for (const auto& rank : ranks) {
+        TableRow row;
+        for (const auto& name : names) {
+            const auto found = std::find_if(rank.variables.begin(), rank.variables.end(),
+                                            [&](const auto& variable) { return variable.first == name; });
+            row.push_back(found == rank.variables.end() ? "-" : shell_word(found->second));
+        }
+        rows.push_back(std::move(row));
+    }
+    return "\nOf each rank\n" + aligned_table(rows, "  ");
+}
+
+Json variables_json(const Variables& variables) {
+    auto object = Json::object();
+    for (const auto& [name, value] : variables) {
+        object[name] = value;
+    }
+    return object;
+}
+
+Json rank_json(const DryRank& rank) {
+    const auto& memory = rank.binding.memory_node;
+    return {{"rank", rank.rank},
+            {"local_rank", rank.local_rank},
+            {"file", rank.command->file},
+            {"arguments", rank.command->arguments},
+            {"gpu", rank.devices.gpu},
+            {"gpu_pci", rank.devices.gpu_pci},
+            {"gpu_uuid", rank.devices.gpu_uuid},
+            {"hcas", rank.devices.hcas},
+            {"cpus", rank.binding.cpus.list()},
+            {"memory_node", memory ? Json(*memory) : Json()},
+            {"variables", variables_json(rank.variables)}};
+}
+
+} // namespace
+
+std::string dry_run_text(const DryRunFacts& facts) {
+    auto ranks = ranks_of(facts);
+    std::string text = world_text(facts) + ranks_text(ranks);
+    const auto common = take_common(ranks);
+    text += "\nVariables of every rank\n" + variables_text(common, "  ");
+    return text + own_variables_text(ranks);
+}
+
+std::string dry_run_json(const DryRunFacts& facts) {
+    auto ranks = ranks_of(facts);
+    const auto common = take_common(ranks);
+    auto list = Json::array();
+    for (const auto& rank : ranks) {
+        list.push_back(rank_json(rank));
+    }
+    const Json json = {{"schema", 1},
+                       {"host", facts.host},
+                       {"nodes", facts.plan.nodes.value},
+                       {"node_rank", facts.plan.node_rank.value},
+                       {"world_size", facts.plan.world_size()},
+                       {"master_addr", facts.plan.master_addr.value},
+                       {"master_port", facts.plan.master_port.value},
+                       {"run_id", facts.plan.run_id},
+                       {"variables", variables_json(common)},
+                       {"ranks", std::move(list)},
+                       {"warnings", facts.plan.warnings}};
+    return json.dump(2) + "\n";
+}
+
+} // namespace rdma_nccl

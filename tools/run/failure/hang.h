@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Detects that a job hangs: no output, no work on the GPUs and no bytes over RDMA for a while.
+#pragma once
+
+#include "lib/sys/sysroot.h"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Watches the activity on this node. A thread reads RDMA counters and GPUs once per `period`. If a driver hangs, it
+/// blocks the thread but not the launcher, and nothing counts as moving.
+class ActivityProbe {
+public:
+    /// `ports`: named as in NCCL_IB_HCA and UCX_NET_DEVICES ("mlx5_1:1"). `gpus`: UUIDs ("GPU-...") or PCI addresses of
+    /// the ranks' GPUs. `nvml`: NVIDIA's library, which the thread opens; without it GPUs are not watched.
+    ActivityProbe(const Root& root, std::vector<std::string> ports, std::vector<std::string> gpus,
+                  std::chrono::milliseconds period = std::chrono::seconds(1),
+                  const std::string& nvml = "libnvidia-ml.so.1");
+    ~ActivityProbe(); ///< does not wait for a driver
+    ActivityProbe(const ActivityProbe&) = delete;
+    ActivityProbe& operator=(const ActivityProbe&) = delete;
+
+    /// Returns true if anything moved since the last call. `output_bytes`: bytes written by all ranks so far. For a
+    /// GPU, the use of its memory counts: a NCCL kernel that waits for a peer keeps the GPU 100 % busy but its memory
+    /// idle.
+    bool moved(std::uint64_t output_bytes);
+    /// Returns what is watched, for the report: "output, RDMA bytes of mlx5_0:1, memory use of 8 GPUs".
+    [[nodiscard]] std::string watched() const;
+
+private:
+    struct State;
+    std::shared_ptr<State> state_; ///< shared with the thread
+    std::uint64_t output_bytes_ = 0;
+    std::uint64_t changes_ = 0;
+};
+
+/// Decides from the reports of all nodes. A job hangs if no node has seen anything move for `patience`. It is not
+/// judged while a node does not report: lost nodes are detected by the connections' owner.
+class HangJudge {
+public:
+    using Time = std::chrono::steady_clock::time_point;
+
+    /// `interval`: the time between two reports of a node.
+    HangJudge(std::size_t nodes, std::chrono::milliseconds patience, std::chrono::milliseconds interval, Time now)
+        : patience_(patience), interval_(interval), last_call_(now), nodes_(nodes, Node{now, now}) {}
+
+    /// Takes a report of node `node`. Returns true once when the job hangs, and not again until something moves. A gap
+    /// between calls that is much longer than the interval means that this process was stopped, and perhaps the ranks
+    /// too: then the time starts anew.
+    bool on_look(std::size_t node, bool moved, Time now);
+
+    /// Returns how long nothing has moved on any node.
+    [[nodiscard]] std::chrono::milliseconds quiet(Time now) const;
+
+private:
+    struct Node {
+        Time moved;
+        Time looked;
+    };
+    [[nodiscard]] bool all_looked(Time now) const;
+
+    std::chrono::milliseconds patience_;
+    std::chrono::milliseconds interval_;
+    Time last_call_;
+    std::vector<Node> nodes_;
+    bool told_ = false;
+};
+
+} // namespace rdma_nccl

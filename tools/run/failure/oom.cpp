@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/text.h"
+#include "lib/sys/sysroot.h"
+#include "tools/run/failure/report.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// A version of cgroups: where its memory controller is mounted, and which file contains the count.
+struct Hierarchy {
+    std::string_view controllers; ///< second field of /proc/self/cgroup
+    std::vector<std::string_view> mounts;
+    std::string_view file;
+};
+
+const std::vector<Hierarchy>& hierarchies() {
+    static const std::vector<Hierarchy> all{
+        {"", {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "memory.events"},
+        {"memory", {"/sys/fs/cgroup/memory"}, "memory.oom_control"},
+    };
+    return all;
+}
+
+bool names_memory(std::string_view controllers, const Hierarchy& hierarchy) {
+    const auto names = split(controllers, ',');
+    return std::find(names.begin(), names.end(), hierarchy.controllers) != names.end();
+}
+
+/// Adds the files from this cgroup up to Slurm's step, which contains all ranks however they are distributed; the
+/// cgroups above belong to others. Without a step, adds only the file of the cgroup itself, or of its nearest ancestor
+/// that has the memory controller.
+void add_files(const Root& root, const Hierarchy& hierarchy, std::string_view mount, std::string_view cgroup,
+               std::vector<std::string>& files) {
+    const bool in_step = cgroup.find("/step_") != std::string_view::npos;
+    while (true) {
+        auto file = std::string(mount) + std::string(cgroup) + "/" + std::string(hierarchy.file);
+        const bool there = root.exists(file);
+        if (there) {
+            files.push_back(std::move(file));
+        }
+        if (cgroup.empty() || (in_step ? base_name(cgroup).starts_with("step_") : there)) {
+            return;
+        }
+        cgroup = cgroup.substr(0, cgroup.rfind('/'));
+    }
+}
+
+/// Returns the path, or "" if it is the root or leads out of a cgroup namespace and so cannot be read here.
+std::string_view usable(std::string_view cgroup) {
+    const bool plain = cgroup.starts_with('/') && cgroup != "/" && cgroup.find("/..") == std::string_view::npos;
+    return plain ? cgroup : std::string_view();
+}
+
+std::vector<std::string> find_files(const Root& root) {
+    std::vector<std::string> files;
+    const auto text = root.read("/proc/self/cgroup", 64 << 10).value_or("");
+    for (const auto line : split(text, '\n')) { // ID:CONTROLLERS:PATH, see cgroups(7)
+        const auto rest = split_once(line, ':').value.value_or("");
+        const auto [controllers, cgroup] = split_once(rest, ':');
+        for (const auto& hierarchy : hierarchies()) {
+            if (!cgroup || !names_memory(controllers, hierarchy)) {
+                continue;
+            }
+            for (const auto mount : hierarchy.mounts) {
+                if (root.exists(mount)) {
+                    add_files(root, hierarchy, mount, usable(*cgroup), files);
+                }
+            }
+        }
+    }
+    return files;
+}
+
+std::uint64_t kills_in(std::string_view text) {
+    for (const auto line : split(text, '\n')) {
+        const auto [key, value] = split_once(line, ' ');
+        if (key == "oom_kill") {
+            return parse_number<std::uint64_t>(trim(value.value_or(""))).value_or(0);
+        }
+    }
+    return 0;
+}
+
+} // namespace
+
+OutOfMemoryWatch::OutOfMemoryWatch(std::string root) : root_(std::move(root)) {
+    if (const auto opened = Root::open(root_)) {
+        files_ = find_files(*opened);
+    }
+    last_ = count();
+}
+
+/// One kill may be counted in several files, so only a growth of the sum has a meaning.
+std::uint64_t OutOfMemoryWatch::count() const {
+    std::uint64_t sum = 0;
+    if (const auto root = Root::open(root_)) {
+        for (const auto& file : files_) {
+            sum += kills_in(root->read(file).value_or(""));
+        }
+    }
+    return sum;
+}
+
+bool OutOfMemoryWatch::happened() {
+    const auto before = last_;
+    last_ = std::max(count(), before);
+    return last_ > before;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run/options/option_table.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "tools/run/options/option_values.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Of = OptionEntry::Of;
+
+constexpr std::string_view world = "World";
+constexpr std::string_view programs = "Programs";
+constexpr std::string_view places = "Places";
+constexpr std::string_view output = "Output";
+constexpr std::string_view ends = "Failures and signals";
+constexpr std::string_view before = "Before the start";
+constexpr std::string_view hidden;
+
+Result<void> refuse(const GivenOption& given, std::string_view why) {
+    return fail(format_text("{} \"{}\": {}", given.name, printable(given.text), why));
+}
+
+template<typename To, typename From>
+Result<void> keep(To& to, Result<From> from, const GivenOption& given) {
+    if (!from) {
+        return refuse(given, from.error().message);
+    }
+    to = std::move(*from);
+    return {};
+}
+
+template<typename T>
+T& member_of(RunOptions& options, T RunOptions::*member) {
+    return options.*member;
+}
+template<typename T>
+T& member_of(RunOptions& options, T OutputOptions::*member) {
+    return options.output.*member;
+}
+
+template<auto member>
+Result<void> keep_text(OptionTarget& target, const GivenOption& given) {
+    member_of(target.options, member) = given.text;
+    return {};
+}
+
+template<auto member>
+Result<void> keep_file(OptionTarget& target, const GivenOption& given) {
+    return given.text.empty() ? refuse(given, "a path is wanted") : keep_text<member>(target, given);
+}
+
+template<auto member, auto parse>
+Result<void> keep_parsed(OptionTarget& target, const GivenOption& given) {
+    return keep(member_of(target.options, member), parse(given.text), given);
+}
+
+template<auto least, auto most>
+Result<decltype(most)> parse_count(std::string_view text) {
+    const auto number = parse_number<decltype(most)>(text);
+    if (!number || *number < least || *number > most) {
+        return fail(format_text("a number is wanted, {} to {}", least, most));
+    }
+    return *number;
+}
+
+/// The text is "1" for a flag on the command line; in PET_*, torchrun accepts 0 and 1.
+template<auto member, bool meaning = true>
+Result<void> set_flag(OptionTarget& target, const GivenOption& given) {
+    if (given.text != "0" && given.text != "1") {
+        return refuse(given, "0 or 1 is wanted");
+    }
+    member_of(target.options, member) = (given.text == "1") == meaning;
+    return {};
+}
+
+Result<void> ignore(OptionTarget& target, const GivenOption& given) {
+    target.meaningless.push_back(given.name);
+    return {};
+}
+
+Result<void> ignore_unless(std::string_view usual, OptionTarget& target, const GivenOption& given) {
+    return given.text == usual ? Result<void>() : ignore(target, given);
+}
+
+Result<void> store_backend(OptionTarget& target, const GivenOption& given) {
+    target.options.rdzv_backend = given.text;
+    return ignore_unless("static", target, {format_text("{} {}", given.name, printable(given.text)), given.text});
+}
+
+Result<void> store_endpoint(OptionTarget& target, const GivenOption& given) {
+    if (given.text.empty()) { // the default of torchrun
+        return {};
+    }
+    auto endpoint = parse_endpoint(given.text);
+    if (endpoint) {
+        endpoint->source = given.name;
+    }
+    return keep(target.options.rdzv_endpoint, std::move(endpoint), given);
+}
+
+Result<void> store_conf(OptionTarget& target, const GivenOption& given) {
+    if (trim(given.text).empty()) {
+        return {};
+    }
+    const auto checked = check_pairs(given.text);
+    return checked ? ignore(target, given) : refuse(given, checked.error().message);
+}
+
+Result<void> store_interval(OptionTarget& target, const GivenOption& given) {
+    const auto seconds = parse_seconds(given.text);
+    return seconds ? ignore(target, given) : refuse(given, seconds.error().message);
+}
+
+Result<void> store_start_method(OptionTarget& target, const GivenOption& given) {
+    constexpr std::array<std::string_view, 3> methods = {"spawn", "fork", "forkserver"};
+    if (std::find(methods.begin(), methods.end(), given.text) == methods.end()) {
+        return refuse(given, "spawn, fork or forkserver is wanted");
+    }
+    return ignore_unless("spawn", target, given);
+}
+
+Result<void> store_numa_binding(OptionTarget& target, const GivenOption& given) {
+    constexpr std::array<std::string_view, 4> kinds = {"node", "socket", "exclusive", "core-complex"};
+    if (std::find(kinds.begin(), kinds.end(), given.text) == kinds.end()) {
+        return refuse(given, "node, socket, exclusive or core-complex is wanted");
+    }
+    if (target.options.bind) {
+        return ignore(target, given);
+    }
+    target.options.bind = "cpu";
+    if (given.text != "exclusive") {
+        target.options.notes.push_back(
+            format_text("{} {}: as --bind cpu, each rank gets cores of its own near its GPU", given.name, given.text));
+    }
+    return {};
+}
+
+Result<void> store_only(OptionTarget& target, const GivenOption& given) {
+    return given.text.empty() ? Result<void>() : keep(target.options.output.only, parse_local_ranks(given.text), given);
+}
+
+Result<void> store_prefix(OptionTarget& target, const GivenOption& given) {
+    if (const auto checked = check_prefix(given.text); !checked) {
+        return refuse(given, checked.error().message);
+    }
+    target.options.output.prefix = given.text;
+    return {};
+}
+
+Result<void> store_hang_action(OptionTarget& target, const GivenOption& given) {
+    if (given.text != "report" && given.text != "kill") {
+        return refuse(given, "report or kill is wanted");
+    }
+    target.options.hang_kill = given.text == "kill";
+    return {};
+}
+
+Result<void> store_dry_run(OptionTarget& target, const GivenOption& given) {
+    if (given.text != "1" && given.text != "json") {
+        return refuse(given, "nothing or json is wanted");
+    }
+    target.options.dry_run = given.text == "json" ? DryRun::Json : DryRun::Text;
+    return {};
+}
+
+Result<void> store_ranks(OptionTarget& target, const GivenOption& given) {
+    target.options.programs.resize(1); // the command line's other programs follow the first
+    return keep(target.options.programs.front().ranks, parse_rank_ranges(given.text), given);
+}
+
+constexpr std::array table = {
+    OptionEntry{"nproc-per-node", "n", "N", world,
+                "ranks on this node: a number, gpu, auto or cpu (default: one per visible GPU)", Of::Torchrun, false,
+                keep_text<&RunOptions::nproc_per_node>},
+    OptionEntry{"nnodes", "", "N", world, "number of nodes", Of::Torchrun, false, keep_text<&RunOptions::nnodes>},
+    OptionEntry{"node-rank", "", "N", world, "rank of this node, 0 to nnodes - 1", Of::Torchrun, false,
+                keep_text<&RunOptions::node_rank>},
+    OptionEntry{"master-addr", "", "ADDR", world, "name or address of node 0", Of::Torchrun, false,
+                keep_text<&RunOptions::master_addr>},
+    OptionEntry{"master-port", "", "PORT", world, "port on node 0 for the rendezvous of the ranks", Of::Torchrun, false,
+                keep_text<&RunOptions::master_port>},
+    OptionEntry{"standalone", "", "", world, "this node is a world of its own", Of::Torchrun, true,
+                set_flag<&RunOptions::standalone>},
+    OptionEntry{"rdzv-endpoint", "", "HOST[:PORT]", world,
+                "as --master-addr and --master-port where nothing else tells them", Of::Torchrun, true, store_endpoint},
+    OptionEntry{"rdzv-id", "", "ID", world, "the job's name (TORCHELASTIC_RUN_ID; default: JOB.STEP)", Of::Torchrun,
+                true, keep_text<&RunOptions::rdzv_id>},
+    OptionEntry{"rdzv-backend", "", "NAME", hidden, "", Of::Torchrun, true, store_backend},
+    OptionEntry{"rdzv-conf", "", "K=V,...", hidden, "", Of::Torchrun, true, store_conf},
+    OptionEntry{"local-addr", "", "ADDR", hidden, "", Of::Torchrun, true, ignore},
+    OptionEntry{"monitor-interval", "", "SECONDS", hidden, "", Of::Torchrun, true, store_interval},
+    OptionEntry{"start-method", "", "NAME", hidden, "", Of::Torchrun, true, store_start_method},
+    OptionEntry{"event-log-handler", "", "NAME", hidden, "", Of::Torchrun, true,
+                [](OptionTarget& target, const GivenOption& given) { return ignore_unless("null", target, given); }},
+    OptionEntry{"logs-specs", "", "NAME", hidden, "", Of::Torchrun, false, ignore},
+    OptionEntry{"duplicate-stdout-filters", "", "TEXTS", hidden, "", Of::Torchrun, true, ignore},
+    OptionEntry{"duplicate-stderr-filters", "", "TEXTS", hidden, "", Of::Torchrun, true, ignore},
+
+    OptionEntry{"module", "m", "", programs, "PROGRAM is a Python module (python -u -m PROGRAM)", Of::Torchrun, true,
+                set_flag<&RunOptions::module>},
+    OptionEntry{"no-python", "", "", programs, "execute PROGRAM as it is, even a *.py", Of::Torchrun, true,
+                set_flag<&RunOptions::no_python>},
+    OptionEntry{"run-path", "", "", programs, "PROGRAM is a Python file, whatever its name", Of::Torchrun, true,
+                set_flag<&RunOptions::run_path>},
+    OptionEntry{"rank", "", "RANGES", programs,
+                "these ranks run PROGRAM, as 0-7,12; behind a word \":\" follow the others' --rank and program", Of::Us,
+                false, store_ranks},
+    OptionEntry{"role", "", "NAME", programs, "ROLE_NAME of the ranks (default: default)", Of::Torchrun, true,
+                keep_text<&RunOptions::role>},
+    OptionEntry{"virtual-local-rank", "", "", programs, "every rank sees its own GPU only, and has LOCAL_RANK=0",
+                Of::Torchrun, true, set_flag<&RunOptions::virtual_local_rank>},
+    OptionEntry{"no-torchelastic-env", "", "", programs,
+                "do not give the ranks TORCHELASTIC_* (Lightning then keeps its Slurm requeue)", Of::Us, false,
+                set_flag<&RunOptions::torchelastic_environment, false>},
+
+    OptionEntry{"bind", "", "WHAT", places,
+                "auto, off, cpu or cpu+mem: put each rank on CPUs and memory near its GPU (default: auto, or "
+                "RDMA_NCCL_BIND)",
+                Of::Us, false, keep_text<&RunOptions::bind>},
+    OptionEntry{"numa-binding", "", "KIND", places, "as --bind cpu; node, socket, exclusive or core-complex",
+                Of::Torchrun, false, store_numa_binding},
+    OptionEntry{"root", "", "DIR", places, "find GPUs and CPUs below this directory (default: /)", Of::Us, false,
+                keep_text<&RunOptions::root>},
+
+    OptionEntry{"log-dir", "", "DIR", output, "directory for the files of -r and -t", Of::Torchrun, true,
+                keep_file<&OutputOptions::log_dir>},
+    OptionEntry{"redirects", "r", "WHAT", output,
+                "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or by local rank as 0:1,1:3 (default: 0)",
+                Of::Torchrun, true, keep_parsed<&OutputOptions::redirects, parse_streams>},
+    OptionEntry{"tee", "t", "WHAT", output, "to files and the console, as -r", Of::Torchrun, true,
+                keep_parsed<&OutputOptions::tee, parse_streams>},
+    OptionEntry{"local-ranks-filter", "", "RANKS", output, "only these local ranks' lines on the console, as 0,2-3",
+                Of::Torchrun, true, store_only},
+    OptionEntry{
+        "prefix", "", "TEXT", output,
+        "before each line; {host}, {rank}, {local_rank}, {node_rank}, {role} and {time} are filled in (default: "
+        "\"[{host} {rank}] \")",
+        Of::Us, false, store_prefix},
+    OptionEntry{"raw", "", "", output, "pass the ranks' bytes on as they are", Of::Us, false,
+                set_flag<&OutputOptions::raw>},
+    OptionEntry{"announce", "", "", output, "a line when a rank starts and ends", Of::Us, false,
+                set_flag<&OutputOptions::announce>},
+    OptionEntry{"events", "", "FILE", output, "write what happens, as JSON lines", Of::Us, false,
+                keep_file<&OutputOptions::events>},
+
+    OptionEntry{"shutdown-timeout", "", "SECONDS", ends, "time between the end signal and SIGKILL (default: 30)",
+                Of::Torchrun, true, keep_parsed<&RunOptions::shutdown_timeout, parse_seconds>},
+    OptionEntry{"signals-to-handle", "", "SIGNALS", ends,
+                "those that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)", Of::Torchrun, true,
+                keep_parsed<&RunOptions::end_signals, parse_signals>},
+    OptionEntry{"on-signal", "", "FROM=TO,...", ends, "signals that reach the ranks as others, as TERM=USR1", Of::Us,
+                false, keep_parsed<&RunOptions::on_signal, parse_signal_map>},
+    OptionEntry{"max-restarts", "", "N", ends, "start all ranks again after a failure, so many times (default: 0)",
+                Of::Torchrun, true, keep_parsed<&RunOptions::max_restarts, parse_count<0U, 1000000U>>},
+    OptionEntry{"no-restart-code", "", "N", ends, "but not after a rank ended with this code (default: 93)", Of::Us,
+                false, keep_parsed<&RunOptions::no_restart_code, parse_count<1, 255>>},
+    OptionEntry{"node-timeout", "", "SECONDS", ends, "a node silent for so long is lost (default: 15)", Of::Us, false,
+                keep_parsed<&RunOptions::node_timeout, parse_whole_seconds>},
+    OptionEntry{"join-timeout", "", "SECONDS", ends,
+                "how long the launchers of all nodes wait for each other (default: 60)", Of::Us, false,
+                keep_parsed<&RunOptions::join_timeout, parse_whole_seconds>},
+    OptionEntry{"hang-timeout", "", "SECONDS", ends,
+                "no output, no GPU use and no RDMA bytes for so long is a hang (default: no watch)", Of::Us, false,
+                keep_parsed<&RunOptions::hang_after, parse_whole_seconds>},
+    OptionEntry{"hang-action", "", "WHAT", ends, "report a hang, or kill the job too (default: report)", Of::Us, false,
+                store_hang_action},
+    OptionEntry{"json", "", "FILE", ends, "write the report of a failure", Of::Us, false,
+                keep_file<&RunOptions::report_file>},
+
+    OptionEntry{"no-preflight", "", "", before, "do not look at limits, leftovers and ports first", Of::Us, false,
+                set_flag<&RunOptions::preflight, false>},
+    OptionEntry{"dry-run", "", "[=json]", before, "print what would be started, and start nothing", Of::Us, false,
+                store_dry_run},
+};
+
+} // namespace
+
+std::string OptionEntry::pet_variable() const {
+    std::string variable = format_text("PET_{}", name);
+    for (char& c : variable) {
+        c = c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    }
+    return variable;
+}
+
+std::span<const OptionEntry> option_table() {
+    return table;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of `rdma-nccl run`, one entry each: those of torchrun (torch/distributed/run.py, get_args_parser, 1.13 to
+// 2.13) and those that torchrun lacks.
+#pragma once
+
+#include "lib/base/result.h"
+#include "tools/run/options/options.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// An option as given by the user.
+struct GivenOption {
+    std::string name; ///< the variable's name for an option from PET_*, like "PET_TEE", else like "--tee"
+    std::string text; ///< the value; of a flag: "1", or the variable's value
+};
+
+/// The destination of the options.
+struct OptionTarget {
+    RunOptions& options;
+    std::vector<std::string> meaningless; ///< names of options without a meaning in a fixed world
+};
+
+struct OptionEntry {
+    enum class Of { Us, Torchrun };
+
+    std::string_view name;    ///< without the dashes
+    std::string_view letters; ///< "r": -r is the same option
+    std::string_view type;    ///< of the value; empty: a flag; "[...]": an optional value, only as --name=VALUE
+    std::string_view group;   ///< heading in the help; empty: not in the help
+    std::string_view help;
+    Of of = Of::Us;
+    bool reads_pet = false; ///< PET_* is read here; plan_world() reads it for some others
+    Result<void> (*store)(OptionTarget& target, const GivenOption& given) = nullptr;
+
+    [[nodiscard]] std::string pet_variable() const;
+};
+
+std::span<const OptionEntry> option_table();
+
+} // namespace rdma_nccl

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run/options/options.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "tools/common/command_line.h"
+#include "tools/run/options/option_table.h"
+#include "tools/run/options/option_values.h"
+#include "tools/run/options/rank_commands.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Words = std::span<const std::string>;
+
+/// Returns the help. CLI11 only writes the help: it must not parse the command line, because it splits unknown words
+/// that look like lists ("[1,2]") or like a subcommand.
+std::string help_text() {
+    const CommandLine line(
+        "Starts one rank per GPU on this node and ends them together.\n"
+        "Values not given come from PET_* (torchrun's variables), NNODES, NODE_RANK, MASTER_ADDR and "
+        "MASTER_PORT, then from Slurm's step; else the world is this node alone. torchrun's options that mean "
+        "nothing in a fixed world are taken and ignored; see rdma-nccl-run(1).");
+    std::string value;
+    bool flag = false;
+    for (const auto& entry : option_table()) {
+        const auto names = entry.letters.empty() ? format_text("--{}", entry.name)
+                                                 : format_text("-{},--{}", entry.letters, entry.name);
+        const std::string help(entry.help);
+        const auto command = line.command();
+        if (entry.type.empty()) {
+            command.flag(names, flag, help).group(std::string(entry.group));
+        } else {
+            command.option(names, value, help)
+                .group(std::string(entry.group))
+                .type_name(std::string(entry.type).c_str());
+        }
+    }
+    constexpr std::string_view options_only = "[OPTIONS]";
+    std::string text = line.help("rdma-nccl run");
+    if (const auto place = text.find(options_only); place != std::string::npos) {
+        text.insert(place + options_only.size(), " [--] PROGRAM [ARGS...]");
+    }
+    return text;
+}
+
+bool is_option(std::string_view word) {
+    return word.size() > 1 && word.front() == '-';
+}
+
+/// A word that names an option: "--log_dir=x" gives "--log-dir" and "x", "-r3" gives "-r" and "3".
+struct OptionWord {
+    std::string name;
+    std::optional<std::string_view> value;
+};
+
+OptionWord read_word(std::string_view word) {
+    if (word.starts_with("--")) {
+        const auto [name, value] = split_once(word, '=');
+        OptionWord read{std::string(name), value};
+        std::replace(read.name.begin(), read.name.end(), '_', '-');
+        return read;
+    }
+    OptionWord read{std::string(word.substr(0, 2)), std::nullopt};
+    if (word.size() > 2) {
+        read.value = word.substr(word[2] == '=' ? 3 : 2);
+    }
+    return read;
+}
+
+/// Finds an option by its name, its letter, or a prefix that is unique among torchrun's options (argparse,
+/// allow_abbrev).
+const OptionEntry* find_entry(std::string_view name) {
+    const auto table = option_table();
+    const std::string_view plain = name.substr(name.starts_with("--") ? 2 : 1);
+    const auto is_it = [&](const OptionEntry& each) {
+        return name.starts_with("--") ? each.name == plain : !each.letters.empty() && each.letters == plain;
+    };
+    if (const auto found = std::find_if(table.begin(), table.end(), is_it); found != table.end()) {
+        return &*found;
+    }
+    const auto may_be = [&](const OptionEntry& each) {
+        return name.starts_with("--") && each.of == OptionEntry::Of::Torchrun && each.name.starts_with(plain);
+    };
+    const auto found = std::find_if(table.begin(), table.end(), may_be);
+    return found == table.end() || std::count_if(table.begin(), table.end(), may_be) > 1 ? nullptr : &*found;
+}
+
+std::string unknown_option(const std::string& name) {
+    std::vector<std::string> names;
+    for (const auto& entry : option_table()) {
+        names.push_back(format_text("--{}", entry.name));
+    }
+    const auto nearest = nearest_word(name, {names.begin(), names.end()});
+    return format_text("unknown option {}{}; options of the program stand behind its name", printable(name),
+                       nearest ? format_text(" (did you mean {}?)", *nearest) : "");
+}
+
+/// The launcher's own options, and the words after them.
+struct GivenLine {
+    std::map<const OptionEntry*, GivenOption> given; ///< the last value of each: scripts append to a command line
+    bool help = false;
+    Words rest;
+};
+
+Result<GivenLine> read_command_line(Words words) {
+    GivenLine line;
+    while (!words.empty() && words.front() != "--" && is_option(words.front())) {
+        auto [name, value] = read_word(words.front());
+        words = words.subspan(1);
+        if (name == "--help" || name == "-h") {
+            line.help = true;
+            continue;
+        }
+        const auto* const entry = find_entry(name);
+        if (entry == nullptr) {
+            return fail(unknown_option(name));
+        }
+        if (entry->type.empty() && value) {
+            return fail(format_text("option {} takes no value", name));
+        }
+        if (!entry->type.empty() && !entry->type.starts_with('[') && !value) {
+            if (words.empty()) {
+                return fail(format_text("option {} needs a value", name));
+            }
+            value = words.front();
+            words = words.subspan(1);
+        }
+        line.given[entry] = {format_text("--{}", entry->name), std::string(value.value_or("1"))};
+    }
+    line.rest = words.subspan(!words.empty() && words.front() == "--" ? 1 : 0);
+    return line;
+}
+
+/// Adds the values of variables other than PET_* that torchrun also reads.
+Result<void> add_torchruns_variables(RunOptions& options, const GivenLine& line, const Environment& environment) {
+    const auto has = [&line](std::string_view name) { return line.given.contains(find_entry(name)); };
+    if (const auto timeout = environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+        timeout && !timeout->empty() && !has("--shutdown-timeout")) {
+        const auto seconds = parse_seconds(*timeout);
+        if (!seconds) {
+            return fail(
+                format_text("TORCH_ELASTIC_SHUTDOWN_TIMEOUT \"{}\": {}", printable(*timeout), seconds.error().message));
+        }
+        options.shutdown_timeout = *seconds;
+    }
+    if (const auto text = environment.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+        text && !text->empty() && !has("--prefix")) {
+        options.output.prefix = prefix_of_template(*text);
+    }
+    return {};
+}
+
+Result<void> store_options(RunOptions& options, const GivenLine& line, const Environment& environment) {
+    OptionTarget target{options, {}};
+    for (const auto& entry : option_table()) {
+        const auto found = line.given.find(&entry);
+        GivenOption given;
+        if (found != line.given.end()) {
+            given = found->second;
+        } else if (entry.reads_pet) {
+            given = {entry.pet_variable(), environment.get(entry.pet_variable()).value_or("")};
+            if (given.text.empty()) {
+                continue;
+            }
+        } else {
+            continue;
+        }
+        if (auto stored = entry.store(target, given); !stored) {
+            return stored;
+        }
+        if (environment.ours().contains(given.name)) { // the plugin set it for torchrun, so the user did not ask for it
+            std::erase(target.meaningless, given.name);
+        }
+    }
+    if (!target.meaningless.empty()) {
+        std::string names;
+        for (const auto& name : target.meaningless) {
+            names += (names.empty() ? "" : ", ") + name;
+        }
+        options.notes.push_back(names + ": no meaning in a fixed world, ignored");
+    }
+    return {};
+}
+
+Result<void> check_together(const RunOptions& options) {
+    if (options.module && options.no_python) {
+        return fail("--module and --no-python exclude each other");
+    }
+    if (options.module && options.run_path) {
+        return fail("--module and --run-path exclude each other");
+    }
+    if (options.hang_kill && !options.hang_after) {
+        return fail("--hang-action kill does nothing without --hang-timeout SECONDS");
+    }
+    return {};
+}
+
+Result<void> store_programs(RunOptions& options, Words words) {
+    if (words.empty()) {
+        return fail("no program to run: rdma-nccl run [OPTIONS] [--] PROGRAM [ARGS...]");
+    }
+    auto programs = split_programs(words, options.programs.empty() ? std::vector<RankRange>()
+                                                                   : std::move(options.programs.front().ranks));
+    if (!programs) {
+        return tl::unexpected(programs.error());
+    }
+    options.programs = std::move(*programs);
+    return {};
+}
+
+} // namespace
+
+Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& arguments, const Environment& environment) {
+    const auto line = read_command_line(arguments);
+    if (!line) {
+        return tl::unexpected(line.error());
+    }
+    ParsedRunOptions parsed;
+    if (line->help) {
+        parsed.help = help_text();
+        return parsed;
+    }
+    const auto done = add_torchruns_variables(parsed.options, *line, environment)
+                          .and_then([&] { return store_options(parsed.options, *line, environment); })
+                          .and_then([&] { return check_together(parsed.options); })
+                          .and_then([&] { return store_programs(parsed.options, line->rest); });
+    if (!done) {
+        return tl::unexpected(done.error());
+    }
+    return parsed;
+}
+
+} // namespace rdma_nccl

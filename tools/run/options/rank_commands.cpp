@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run/options/rank_commands.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "tools/run/options/option_values.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Words = std::span<const std::string>;
+
+constexpr std::string_view separator = ":";
+
+bool is_colons(std::string_view word) {
+    return !word.empty() && word.find_first_not_of(':') == std::string_view::npos;
+}
+
+/// Returns the words of one program. Words of colons lose the colon that escapes them.
+std::vector<std::string> arguments_of(Words words) {
+    std::vector<std::string> arguments(words.begin(), words.end());
+    for (auto& argument : arguments) {
+        if (is_colons(argument)) {
+            argument.pop_back();
+        }
+    }
+    return arguments;
+}
+
+/// Parses "[--rank RANGES] [--] PROGRAM ARGS".
+Result<RankProgram> read_part(Words words) {
+    RankProgram part;
+    std::optional<std::string_view> ranks;
+    if (!words.empty() && words.front() == "--rank") {
+        ranks = words.size() > 1 ? words[1] : std::string_view();
+        words = words.subspan(std::min<std::size_t>(2, words.size()));
+    } else if (!words.empty() && words.front().starts_with("--rank=")) {
+        ranks = split_once(words.front(), '=').value;
+        words = words.subspan(1);
+    }
+    if (ranks) {
+        auto ranges = parse_rank_ranges(*ranks);
+        if (!ranges) {
+            return fail(format_text("--rank \"{}\": {}", printable(*ranks), ranges.error().message));
+        }
+        part.ranks = std::move(*ranges);
+    }
+    if (!words.empty() && words.front() == "--") {
+        words = words.subspan(1);
+    } else if (!words.empty() && words.front().starts_with('-')) {
+        return fail(format_text("{}: behind \":\" only --rank may stand in front of the program; other options hold "
+                                "for all, and stand before the first",
+                                printable(words.front())));
+    }
+    if (words.empty()) {
+        return fail(R"(no program behind a word ":"; as an argument of a program, ":" is written "::")");
+    }
+    part.program = arguments_of(words);
+    return part;
+}
+
+struct Owned {
+    RankRange range;
+    std::size_t program = 0;
+};
+
+std::string range_text(const RankRange& range) {
+    return range.first == range.second ? format_text("rank {}", range.first)
+                                       : format_text("ranks {}-{}", range.first, range.second);
+}
+
+std::string program_name(const RankProgram& program) {
+    return printable(program.program.front());
+}
+
+/// Returns the ranks that are not in `owned`, which must be sorted.
+std::vector<RankRange> left_over(const std::vector<Owned>& owned, unsigned world_size) {
+    std::vector<RankRange> gaps;
+    unsigned next = 0;
+    for (const auto& each : owned) {
+        if (each.range.first > next) {
+            gaps.emplace_back(next, each.range.first - 1);
+        }
+        next = each.range.second + 1;
+    }
+    if (next < world_size) {
+        gaps.emplace_back(next, world_size - 1);
+    }
+    return gaps;
+}
+
+/// Returns all named ranges in order. Fails if a rank is named twice or is outside of the world.
+Result<std::vector<Owned>> named_ranks(const std::vector<RankProgram>& programs, unsigned world_size) {
+    std::vector<Owned> owned;
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+        for (const auto& range : programs[i].ranks) {
+            owned.push_back({range, i});
+        }
+    }
+    std::sort(owned.begin(), owned.end(), [](const Owned& a, const Owned& b) { return a.range < b.range; });
+    for (std::size_t i = 0; i + 1 < owned.size(); ++i) {
+        if (owned[i + 1].range.first <= owned[i].range.second) {
+            const RankRange twice{owned[i + 1].range.first, std::min(owned[i].range.second, owned[i + 1].range.second)};
+            return fail(format_text("{} would run both {} and {}: name each rank once", range_text(twice),
+                                    program_name(programs[owned[i].program]),
+                                    program_name(programs[owned[i + 1].program])));
+        }
+    }
+    if (!owned.empty() && owned.back().range.second >= world_size) {
+        return fail(format_text("--rank names rank {} for {}, but the world has ranks 0 to {} only",
+                                owned.back().range.second, program_name(programs[owned.back().program]),
+                                world_size - 1));
+    }
+    return owned;
+}
+
+} // namespace
+
+Result<std::vector<RankProgram>> split_programs(Words words, std::vector<RankRange> first) {
+    if (first.empty()) {
+        return std::vector{RankProgram{{}, {words.begin(), words.end()}}};
+    }
+    const auto next_separator = [&words](std::size_t from) {
+        return static_cast<std::size_t>(
+            std::find(words.begin() + static_cast<std::ptrdiff_t>(from), words.end(), separator) - words.begin());
+    };
+    std::size_t end = next_separator(0);
+    if (end == 0) {
+        return fail("no program in front of the word \":\"");
+    }
+    std::vector<RankProgram> programs{{std::move(first), arguments_of(words.first(end))}};
+    while (end < words.size()) {
+        const std::size_t begin = end + 1;
+        end = next_separator(begin);
+        auto part = read_part(words.subspan(begin, end - begin));
+        if (!part) {
+            return tl::unexpected(part.error());
+        }
+        programs.push_back(std::move(*part));
+    }
+    const auto rest =
+        std::partition(programs.begin(), programs.end(), [](const auto& each) { return !each.ranks.empty(); });
+    if (programs.end() - rest > 1) {
+        return fail(format_text("{} and {} are both for the ranks that no --rank names: give one of them --rank",
+                                program_name(*rest), program_name(*std::next(rest))));
+    }
+    return programs;
+}
+
+Result<std::vector<std::size_t>> assign_programs(const std::vector<RankProgram>& programs, unsigned world_size,
+                                                 unsigned first_rank, unsigned count) {
+    const auto rest =
+        std::find_if(programs.begin(), programs.end(), [](const auto& each) { return each.ranks.empty(); });
+    const auto owned = named_ranks(programs, world_size);
+    if (!owned) {
+        return tl::unexpected(owned.error());
+    }
+    const auto gaps = left_over(*owned, world_size);
+    if (rest == programs.end() && !gaps.empty()) {
+        return fail(
+            format_text("{} {} no program: name {} with --rank, or end with \": PROGRAM\" for all that are left",
+                        range_text(gaps.front()), gaps.front().first == gaps.front().second ? "has" : "have",
+                        gaps.size() == 1 ? "them" : "these and others"));
+    }
+    if (rest != programs.end() && gaps.empty()) {
+        return fail(format_text("no rank is left for {}: all {} are named by --rank", program_name(*rest), world_size));
+    }
+    std::vector<std::size_t> assigned(count, static_cast<std::size_t>(rest - programs.begin()));
+    for (const auto& [range, program] : *owned) {
+        const unsigned last = std::min(range.second, first_rank + count - 1);
+        for (unsigned rank = std::max(range.first, first_rank); rank <= last && count > 0; ++rank) {
+            assigned[rank - first_rank] = program;
+        }
+    }
+    return assigned;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run/output/files.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::size_t longest_name = 64; // so that run id and host together stay far below NAME_MAX
+
+bool is_safe(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+}
+
+tl::unexpected<Error> cannot_create(const std::string& path, int os_error) {
+    return fail(format_text("cannot create the log directory {}: {}; name another with --log-dir",
+                            printable(path, 4096), ::strerror(os_error)),
+                os_error);
+}
+
+/// Creates a directory; an existing one is accepted.
+Result<std::string> make_directory(std::string path) {
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
+        return cannot_create(path, errno);
+    }
+    return path;
+}
+
+} // namespace
+
+std::string safe_file_name(std::string_view text) {
+    std::string name(text.substr(0, longest_name));
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return !is_safe(c); }, '_');
+    if (name.empty()) {
+        return "none";
+    }
+    if (name.front() == '.' || name.front() == '-') { // would be hidden, "..", or an option
+        name.front() = '_';
+    }
+    return name;
+}
+
+Result<std::string> make_log_directory(const std::string& parent, std::string_view run_id, std::string_view host) {
+    std::error_code error;
+    std::filesystem::create_directories(parent, error);
+    if (error) {
+        return cannot_create(parent, error.value());
+    }
+    std::string path = format_text("{}/{}_{}_XXXXXX", parent, safe_file_name(run_id), safe_file_name(host));
+    if (::mkdtemp(path.data()) == nullptr) {
+        return cannot_create(path, errno);
+    }
+    return path;
+}
+
+Result<std::string> make_attempt_directory(const std::string& log_directory, unsigned attempt) {
+    return make_directory(format_text("{}/attempt_{}", log_directory, attempt));
+}
+
+Result<std::string> make_rank_directory(const std::string& attempt_directory, unsigned local_rank) {
+    return make_directory(format_text("{}/{}", attempt_directory, local_rank));
+}
+
+Result<PrivateDirectory> PrivateDirectory::create(const std::string& parent) {
+    std::string path = parent + "/rdma-nccl-XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) {
+        return fail(format_text("cannot create a directory in {}: {}", parent, ::strerror(errno)), errno);
+    }
+    return PrivateDirectory(std::move(path));
+}
+
+PrivateDirectory::~PrivateDirectory() {
+    if (!path_.empty()) {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+}
+
+Result<LogFile> LogFile::create(std::string path) {
+    // Readable, because the end of a file that a rank writes itself is read through this descriptor. O_APPEND, because
+    // a user may truncate the file.
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+    if (!fd) {
+        return fail(format_text("cannot create {}: {}", printable(path, 4096), ::strerror(errno)), errno);
+    }
+    return LogFile(std::move(fd), std::move(path));
+}
+
+std::optional<int> LogFile::write(std::string_view bytes) const {
+    while (!bytes.empty()) {
+        const auto count = ::write(fd_.get(), bytes.data(), bytes.size());
+        if (count > 0) {
+            bytes.remove_prefix(static_cast<std::size_t>(count));
+        } else if (count == 0 || errno != EINTR) {
+            return count == 0 ? ENOSPC : errno;
+        }
+    }
+    return std::nullopt;
+}
+
+std::uint64_t file_size(int fd) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+std::string read_end(int fd, std::size_t count) {
+    const auto size = file_size(fd);
+    std::string bytes(std::min<std::uint64_t>(size, count), '\0');
+    const auto got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(size - bytes.size()));
+    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return bytes;
+}
+
+} // namespace rdma_nccl

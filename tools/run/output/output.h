@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes the ranks' output from their pipes to the console and to files, as whole lines, each with its prefix. A thread
+// of its own does this, so that a slow reader delays the ranks, as without a launcher, but not the launcher.
+#pragma once
+
+#include "lib/base/result.h"
+#include "tools/run/options/options.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+struct StreamPlan {
+    enum class Way {
+        Inherit, ///< the rank writes to the launcher's stream
+        File,    ///< the rank writes directly to its file
+        Pipe,    ///< the launcher passes the output on
+    };
+
+    Way way = Way::Pipe;
+    bool console = false;
+    bool file = false;
+
+    friend bool operator==(const StreamPlan&, const StreamPlan&) = default;
+};
+
+/// Plans a stream: stderr if `error` is true, else stdout. A stream that is both redirected and teed is teed, as in
+/// torchrun.
+StreamPlan plan_stream(const OutputOptions& options, unsigned local_rank, bool error);
+
+/// The values that identify a rank in its lines and files.
+struct RankName {
+    std::string host;
+    unsigned node_rank = 0;
+    unsigned rank = 0;
+    unsigned local_rank = 0;
+    std::string role = "default";
+};
+
+class RankOutput {
+public:
+    struct Ends {
+        int out = 1; ///< descriptor for the rank's stdout
+        int err = 2;
+    };
+
+    /// Starts the thread and creates pipes and files. `directory`: the directory of this attempt, in which
+    /// LOCAL_RANK/{stdout,stderr}.log are created; empty if `options` need no files. `first_output`: called by the
+    /// thread with the local rank of each rank that writes for the first time, but not for files that a rank writes
+    /// itself (redirected and not teed). Fails if the prefix is invalid, if there are too few descriptors, or if a file
+    /// cannot be created. The caller must have blocked the signals that it handles, and must ignore SIGPIPE.
+    static Result<RankOutput> start(const OutputOptions& options, const std::vector<RankName>& ranks,
+                                    const std::string& directory,
+                                    std::function<void(unsigned local_rank)> first_output = {});
+    RankOutput(RankOutput&& other) noexcept;
+    RankOutput& operator=(RankOutput&& other) noexcept;
+    /// Passes on the output that has arrived, but does not wait for a console that accepts nothing.
+    ~RankOutput();
+
+    /// Returns the descriptors to give to the rank by dup2(2); they are close-on-exec.
+    [[nodiscard]] Ends ends_of(unsigned local_rank) const;
+    /// To be called when all ranks run: closes the launcher's copies of their ends, so that the end of the last writer
+    /// is detected.
+    void close_ends();
+
+    /// Returns a descriptor that is readable once close_ends() was called and everything that the ranks and their
+    /// children wrote has been passed on.
+    [[nodiscard]] int done_fd() const;
+
+    /// Prints a line of the launcher itself on the console's stderr, never inside a line of a rank.
+    void say(const std::string& line);
+
+    /// Returns the last lines (at most `count`, and at most 4 KiB in all) that the rank wrote to stderr, oldest first.
+    /// An unfinished line at the end counts. Empty if `raw` is set without a file.
+    [[nodiscard]] std::vector<std::string> last_errors(unsigned local_rank, std::size_t count) const;
+    /// Returns the number of bytes from all ranks so far, which shows whether they make progress.
+    [[nodiscard]] std::uint64_t bytes() const;
+    /// Returns the problems so far, each once: "n01: cannot write /logs/.../stdout.log: No space left on device; ...".
+    [[nodiscard]] std::vector<std::string> take_problems();
+
+private:
+    struct State;
+    explicit RankOutput(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+} // namespace rdma_nccl

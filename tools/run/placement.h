@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds places for the ranks that `rdma-nccl run` starts on this node.
+#pragma once
+
+#include "lib/plan/node_placement.h"
+#include "lib/settings/settings.h"
+#include "lib/sys/environment.h"
+#include "lib/sys/sysroot.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Returns a place for each rank within the CPUs of this process. Reads only what it needs: the topology, the GPUs, and
+/// the HCAs that the plugin named in UCX_NET_DEVICES. Returns nullopt if there is nothing to decide (one rank, or
+/// bind=off), or if nothing can be bound; then `problem` is the reason.
+std::optional<NodePlacement> place_run(const Root& root, const Environment& environment, BindChoice bind,
+                                       unsigned ranks, std::string& problem);
+
+/// The devices of a rank, for users; values are empty if unknown.
+struct NearDevices {
+    std::string gpu;               ///< as in CUDA_VISIBLE_DEVICES
+    std::string gpu_pci;           ///< "0000:53:00.0"
+    std::string gpu_uuid;          ///< "GPU-..."
+    std::string gpu_file;          ///< "/dev/nvidia3"; empty when unknown
+    std::vector<std::string> hcas; ///< "mlx5_1:1", nearest first: those that the plugin named, or would use
+};
+
+/// Returns the devices by local rank. Reads the whole fabric if the plugin has not named HCAs.
+std::vector<NearDevices> find_devices(const Root& root, const Environment& environment, unsigned ranks);
+
+} // namespace rdma_nccl

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run/preflight.h"
+
+#include "lib/base/format.h"
+#include "lib/base/names.h"
+#include "lib/base/text.h"
+#include "lib/fabric/sysfs_text.h"
+#include "lib/fabric/unresponsive_hcas.h"
+#include "lib/net/ip.h"
+#include "lib/sys/limits.h"
+#include "tools/run/process/device_holders.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Warnings = std::vector<std::string>;
+
+constexpr std::string_view devices = "/sys/class/infiniband";
+constexpr std::size_t most_named = 8;
+
+void check_limits(const PreflightQuestion& question, Warnings& warnings) {
+    if (!question.root.is_live() || !question.environment.marked_step().empty()) {
+        return;
+    }
+    const bool uses_rdma = !question.root.list(devices).value_or(std::vector<std::string>()).empty();
+    for (auto& warning : judge_limits(read_limits(Environment()), uses_rdma, question.world_size)) {
+        warnings.push_back(std::move(warning));
+    }
+}
+
+void check_gpus(const PreflightQuestion& question, Warnings& warnings) {
+    const auto holders = holders_of(question.root, question.gpus);
+    if (holders.empty()) {
+        return;
+    }
+    std::vector<std::string> named;
+    std::string pids;
+    for (const pid_t pid : holders) {
+        if (named.size() < most_named) {
+            named.push_back(format_text("{} ({})", pid, process_name(question.root, pid)));
+        }
+        pids += format_text(" {}", pid);
+    }
+    const auto rest = holders.size() - named.size();
+    warnings.push_back(
+        format_text("the GPUs are held by other processes of yours: {}{}: they take memory and time from "
+                    "the ranks; if they are left from an earlier job: kill{}",
+                    joined(named), rest > 0 ? format_text(" and {} more", rest) : "", pids));
+}
+
+void check_segments(const PreflightQuestion& question, Warnings& warnings) {
+    const auto left = find_left_segments(question.root);
+    if (left.names.empty()) {
+        return;
+    }
+    const auto count = left.names.size();
+    std::string files = " /dev/shm/nccl-*";
+    if (left.others) {
+        files.clear();
+        for (std::size_t i = 0; i < std::min(count, most_named); ++i) {
+            files += " /dev/shm/" + printable(left.names[i]);
+        }
+        files += count > most_named ? " ..." : "";
+    }
+    warnings.push_back(format_text(
+        "{} of NCCL's shared memory in /dev/shm, {} MiB, used by no process: left by a job that was killed; rm{}",
+        count == 1 ? "1 file" : format_text("{} files", count), (left.bytes + (1U << 20U) - 1) >> 20U, files));
+}
+
+std::optional<std::string> first_set(const Environment& environment, std::span<const std::string_view> names) {
+    for (const auto name : names) {
+        if (!environment.get(name).value_or("").empty()) {
+            return std::string(name);
+        }
+    }
+    return std::nullopt;
+}
+
+/// Checks the proxy variables. Those of gRPC are in doc/environment_variables.md (grpc_proxy, https_proxy, http_proxy;
+/// no_grpc_proxy before no_proxy); curl, Python and Go also read the names in capitals. torch's own store uses none of
+/// them.
+void check_proxies(const PreflightQuestion& question, Warnings& warnings) {
+    constexpr std::array<std::string_view, 7> proxies = {"grpc_proxy",  "https_proxy", "http_proxy", "all_proxy",
+                                                         "HTTPS_PROXY", "HTTP_PROXY",  "ALL_PROXY"};
+    constexpr std::array<std::string_view, 3> exceptions = {"no_grpc_proxy", "no_proxy", "NO_PROXY"};
+    const auto proxy = first_set(question.environment, proxies);
+    if (!proxy || question.world_size <= question.ranks || question.master_addr.empty()) {
+        return;
+    }
+    const auto exception = first_set(question.environment, exceptions);
+    if (exception && no_proxy_covers(*question.environment.get(*exception), question.master_addr)) {
+        return;
+    }
+    const auto head = printable(question.master_addr);
+    warnings.push_back(format_text("{} is set, and no_proxy does not have {}: a rendezvous by gRPC or HTTP (JAX, etcd) "
+                                   "would go through the proxy; "
+                                   "export no_proxy=\"$no_proxy,{}\"",
+                                   *proxy, head, head));
+}
+
+/// An entry of a device list: "mlx5_1" or "mlx5_1:1".
+struct NamedDevice {
+    std::string name;
+    std::optional<unsigned> port;
+    std::string variable;
+
+    friend auto operator<=>(const NamedDevice&,
+                            const NamedDevice&) = default; // NOLINT(modernize-use-nullptr): clang-tidy 14
+};
+
+/// Adds the devices that a list names. Skips lists that exclude devices, because those devices need not work, and UCX's
+/// words for all devices.
+void add_named(const Environment& environment, std::string_view variable, std::vector<NamedDevice>& named) {
+    const auto text = environment.get(variable).value_or("");
+    if (text.starts_with('^')) {
+        return;
+    }
+    for (auto item : split(std::string_view(text).substr(text.starts_with('=') ? 1 : 0), ',')) {
+        const auto [name, port] = split_once(trim(item), ':');
+        if (is_device_name(name) && name != "all") {
+            named.push_back({std::string(name), parse_number<unsigned>(port.value_or("")), std::string(variable)});
+        }
+    }
+}
+
+std::vector<NamedDevice> named_devices(const Environment& environment) {
+    std::vector<NamedDevice> named;
+    add_named(environment, "NCCL_IB_HCA", named);
+    add_named(environment, "UCX_NET_DEVICES", named);
+    std::sort(named.begin(), named.end());
+    const auto same = [](const NamedDevice& one, const NamedDevice& other) {
+        return one.name == other.name && one.port == other.port;
+    };
+    named.erase(std::unique(named.begin(), named.end(), same), named.end());
+    return named;
+}
+
+/// Returns the problem of a device; empty if its port, or one of its ports if none is named, is ACTIVE.
+std::string problem_of(const Root& root, const NamedDevice& device) {
+    const auto ports = root.list(format_text("{}/{}/ports", devices, device.name));
+    if (!ports) {
+        return "is not on this node";
+    }
+    std::string problem = "has no such port";
+    for (const auto& port : *ports) {
+        if (device.port && port != std::to_string(*device.port)) {
+            continue;
+        }
+        const auto state = root.read(format_text("{}/{}/ports/{}/state", devices, device.name, port)).value_or("?");
+        if (state.ends_with("ACTIVE") && state.find("DEFER") == std::string::npos) {
+            return {};
+        }
+        problem = format_text("is in state {}, not ACTIVE: is its cable or interface down (ip link, ibstat)?",
+                              printable(trim(split_once(state, ':').value.value_or(state))));
+    }
+    return problem;
+}
+
+/// Returns true if the absence of a device is no fault: NCCL treats the names as prefixes, and UCX also accepts names
+/// of interfaces.
+bool may_be_absent(const Root& root, const std::vector<std::string>& present, const NamedDevice& device) {
+    const bool prefix =
+        std::any_of(present.begin(), present.end(), [&](const auto& name) { return name.starts_with(device.name); });
+    const bool known = std::find(present.begin(), present.end(), device.name) != present.end();
+    return !known && (prefix || root.exists("/sys/class/net/" + device.name));
+}
+
+void check_hcas(const PreflightQuestion& question, Warnings& warnings) {
+    const auto named = named_devices(question.environment);
+    if (named.empty()) {
+        return;
+    }
+    const auto present = question.root.list(devices).value_or(std::vector<std::string>());
+    const auto silent = find_silent_hcas(question.root, usual_patience).value_or(SilentHcas());
+    std::map<std::string, std::vector<std::string>> found; // by variable and problem, for one line each
+    for (const auto& device : named) {
+        if (may_be_absent(question.root, present, device)) {
+            continue;
+        }
+        const auto problem = silent.contains(device.name) ? "does not answer: its driver or card hangs"
+                                                          : problem_of(question.root, device);
+        if (!problem.empty()) {
+            auto& names = found[device.variable + '\n' + problem];
+            names.push_back(device.name + (device.port ? format_text(" port {}", *device.port) : ""));
+        }
+    }
+    for (const auto& [key, names] : found) {
+        const auto [variable, problem] = split_once(key, '\n');
+        const std::vector<std::string> others(names.begin() + 1, names.end());
+        warnings.push_back(format_text("{}: {} {}{}", variable, names.front(), problem.value_or(""),
+                                       others.empty() ? "" : format_text(" (likewise {})", joined(others))));
+    }
+}
+
+} // namespace
+
+bool no_proxy_covers(std::string_view no_proxy, std::string_view host) {
+    const auto address = IpAddress::parse(host);
+    for (const auto item : split(no_proxy, ',')) {
+        auto entry = trim(item);
+        if (entry == "*" || entry == host) {
+            return true;
+        }
+        const auto network = IpPrefix::parse(entry);
+        if (network && address && network->contains(*address)) {
+            return true;
+        }
+        entry.remove_prefix(entry.starts_with("*.") ? 2 : entry.starts_with('.') ? 1 : 0);
+        const bool is_end = !entry.empty() && host.ends_with(entry);
+        if (is_end && !address && (host.size() == entry.size() || host[host.size() - entry.size() - 1] == '.')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+std::vector<std::string> preflight(const PreflightQuestion& question) {
+    Warnings warnings;
+    check_limits(question, warnings);
+    check_gpus(question, warnings);
+    check_segments(question, warnings);
+    check_proxies(question, warnings);
+    check_hcas(question, warnings);
+    return warnings;
+}
+
+} // namespace rdma_nccl

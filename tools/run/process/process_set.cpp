@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run/process/process_set.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "tools/common/print.h"
+#include "tools/common/process.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// Keys of the epoll entries. A rank has its index + first_rank_key, another descriptor its number + first_other_key.
+constexpr std::size_t first_other_key = std::size_t{1} << 32U;
+constexpr std::size_t signal_key = 0;
+constexpr std::size_t guard_key = 1;
+constexpr std::size_t first_rank_key = 2;
+
+int milliseconds_until(std::optional<ProcessSet::Time> until) {
+    if (!until) {
+        return -1;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now()).count();
+    return static_cast<int>(std::clamp<decltype(left)>(left, 0, std::numeric_limits<int>::max()));
+}
+
+/// A child that could not execute its program writes this to the report pipe.
+struct ExecFailure {
+    std::size_t index = 0;
+    int os_error = 0;
+};
+
+} // namespace
+
+FileLimit::FileLimit() {
+    rlimit raised{};
+    changed_ = ::getrlimit(RLIMIT_NOFILE, &old_) == 0;
+    raised = {old_.rlim_max, old_.rlim_max};
+    changed_ = changed_ && ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
+}
+
+void FileLimit::restore() const {
+    if (changed_) {
+        ::setrlimit(RLIMIT_NOFILE, &old_);
+    }
+}
+
+UniqueFd open_pidfd(pid_t pid) {
+    return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); // glibc 2.36 and later have a function for it
+}
+
+Result<ProcessSet> ProcessSet::create(const BlockedSignals& signals, int guard_fd, bool use_pidfds) {
+    auto reader = SignalReader::open(signals);
+    if (!reader) {
+        return tl::unexpected(reader.error());
+    }
+    ProcessSet set(signals, std::move(*reader), use_pidfds);
+    if (auto opened = set.open_descriptors(guard_fd); !opened) {
+        return tl::unexpected(opened.error());
+    }
+    return set;
+}
+
+Result<void> ProcessSet::open_descriptors(int guard_fd) {
+    std::array<int, 2> report{-1, -1};
+    const int pipe_result = ::pipe2(report.data(), O_CLOEXEC | O_NONBLOCK);
+    report_read_.reset(report[0]);
+    report_write_.reset(report[1]);
+    epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+    null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (pipe_result != 0 || !epoll_ || !null_ || !watch(reader_.fd(), signal_key, EPOLLIN) ||
+        // Only once, because a closed pipe stays ready.
+        (guard_fd >= 0 && !watch(guard_fd, guard_key, EPOLLIN | EPOLLONESHOT))) {
+        return fail(format_text("cannot set up the event loop: {}", ::strerror(errno)), errno);
+    }
+    return {};
+}
+
+bool ProcessSet::watch(int fd, std::size_t key, std::uint32_t what) const {
+    epoll_event event{};
+    event.events = what;
+    event.data.u64 = key;
+    return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+Result<pid_t> ProcessSet::start(const Command& command, const std::vector<std::string>& environment,
+                                const Binding& binding, int out_fd, int err_fd) {
+    const std::size_t index = ranks_.size();
+    ProcessStart start{.words = command.arguments, .file = command.file, .environment = environment};
+    start.input = index == 0 ? STDIN_FILENO : null_.get();
+    start.output = out_fd;
+    start.errors = err_fd;
+    start.leads_group = true;
+    start.prepare = [&] {
+        if (const auto bound = bind_self(binding); !bound) {
+            print_error(format_text("warning: local rank {} {}", index, bound.error().message));
+        }
+        files_.restore();
+        signals_.restore();
+    };
+    start.on_failure = [&](int os_error) {
+        const ExecFailure failure{index, os_error};
+        [[maybe_unused]] const auto written = ::write(report_write_.get(), &failure, sizeof(failure));
+        return exit_code_for_exec_error(os_error);
+    };
+    auto pid = start_process(start);
+    if (!pid) {
+        const int code = pid.error().os_error;
+        return fail(
+            format_text("cannot start a process: {} (limits: ulimit -u, pids.max of the cgroup)", ::strerror(code)),
+            code);
+    }
+    Rank rank{*pid, use_pidfds_ ? open_pidfd(*pid) : UniqueFd()};
+    if (rank.pidfd && !watch(rank.pidfd.get(), first_rank_key + index, EPOLLIN)) {
+        rank.pidfd.reset(); // SIGCHLD also reports the end
+    }
+    ranks_.push_back(std::move(rank));
+    ++running_;
+    has_children_ = true;
+    return pid;
+}
+
+bool ProcessSet::also_watch(int fd, bool once) const {
+    return watch(fd, first_other_key + static_cast<std::size_t>(fd), once ? EPOLLIN | EPOLLONESHOT : EPOLLIN);
+}
+
+void ProcessSet::clear() {
+    ranks_.clear();
+    running_ = 0;
+}
+
+Result<Events> ProcessSet::wait(std::optional<Time> until) {
+    // Pidfds become ready in the order in which the processes end, and epoll keeps that order, so the first failure
+    // comes first.
+    constexpr std::size_t most_others = 8;
+    std::vector<epoll_event> ready(first_rank_key + most_others + ranks_.size());
+    const int count =
+        ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), milliseconds_until(until));
+    if (count < 0 && errno != EINTR) {
+        return fail(format_text("cannot wait for the ranks: {}", ::strerror(errno)), errno);
+    }
+    ready.resize(static_cast<std::size_t>(std::max(count, 0)));
+    Events events;
+    for (const auto& event : ready) {
+        if (event.data.u64 == signal_key) {
+            read_signals(events);
+        } else if (event.data.u64 == guard_key) {
+            events.guard_gone = true;
+        } else if (event.data.u64 < first_other_key) {
+            reap_rank(event.data.u64 - first_rank_key, events);
+        }
+    }
+    reap_children(events);
+    add_exec_failures(events);
+    return events;
+}
+
+void ProcessSet::read_signals(Events& events) const {
+    while (const auto received = reader_.next()) {
+        if (received->number != SIGCHLD) {
+            events.signals.push_back(*received);
+        }
+    }
+}
+
+void ProcessSet::reap_rank(std::size_t index, Events& events) {
+    Rank& rank = ranks_[index];
+    int status = 0;
+    if (rank.running && ::waitpid(rank.pid, &status, WNOHANG) == rank.pid) {
+        note_exit(rank, status, events);
+    }
+}
+
+void ProcessSet::reap_children(Events& events) {
+    while (true) {
+        int status = 0;
+        const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+        if (pid <= 0) {
+            has_children_ = pid == 0;
+            return;
+        }
+        const auto rank =
+            std::find_if(ranks_.begin(), ranks_.end(), [pid](const Rank& r) { return r.running && r.pid == pid; });
+        if (rank != ranks_.end()) {
+            note_exit(*rank, status, events);
+        }
+    }
+}
+
+void ProcessSet::note_exit(Rank& rank, int status, Events& events) {
+    rank.running = false;
+    rank.pidfd.reset();
+    --running_;
+    events.exits.push_back({static_cast<std::size_t>(&rank - ranks_.data()), rank.pid, status, std::nullopt});
+}
+
+void ProcessSet::add_exec_failures(Events& events) {
+    // A child writes before it exits, so the reports of these exits are in the pipe or were read earlier.
+    ExecFailure failure;
+    while (!events.exits.empty() &&
+           ::read(report_read_.get(), &failure, sizeof(failure)) == static_cast<ssize_t>(sizeof(failure))) {
+        ranks_.at(failure.index).exec_error = failure.os_error;
+    }
+    for (auto& rank_exit : events.exits) {
+        rank_exit.exec_error = ranks_[rank_exit.index].exec_error;
+    }
+}
+
+std::vector<pid_t> ProcessSet::running_pids() const {
+    std::vector<pid_t> pids;
+    for (const Rank& rank : ranks_) {
+        if (rank.running) {
+            pids.push_back(rank.pid);
+        }
+    }
+    return pids;
+}
+
+void ProcessSet::signal_groups(int signal_number) const {
+    for (const pid_t pid : running_pids()) {
+        ::kill(-pid, signal_number);
+    }
+}
+
+void ProcessSet::signal_ranks(int signal_number) const {
+    for (const pid_t pid : running_pids()) {
+        ::kill(pid, signal_number);
+    }
+}
+
+Result<std::vector<pid_t>> list_children() {
+    // proc(5): some children may be missing if children end during the read. Each such end is one more SIGCHLD, and so
+    // causes one more call.
+    std::ifstream file("/proc/thread-self/children");
+    if (!file) {
+        return fail("cannot read /proc/thread-self/children");
+    }
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    std::vector<pid_t> children;
+    for (const auto word : split_words(text)) {
+        if (const auto pid = parse_number<pid_t>(word)) {
+            children.push_back(*pid);
+        }
+    }
+    return children;
+}
+
+Result<std::size_t> ChildSweep::signal_new(int signal_number) {
+    const auto children = list_children();
+    if (!children) {
+        return tl::unexpected(children.error());
+    }
+    std::size_t count = 0;
+    for (const pid_t pid : *children) {
+        if (done_.emplace(pid, signal_number).second) {
+            ::kill(pid, signal_number);
+            ::kill(pid, SIGCONT); // a stopped process handles the signal only when it continues
+            ++count;
+        }
+    }
+    return count;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes of the ranks, the processes that they left behind, and the only place where the launcher waits: for
+// their ends, for signals, and for the end of the guard process. The set decides nothing; it reports what happened.
+#pragma once
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/sys/affinity.h"
+#include "lib/sys/signal_fd.h"
+#include "tools/run/process/command.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <unistd.h>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Returns a descriptor that is readable when the process has ended, pidfd_open(2). Empty if there is no such process,
+/// or if the kernel has no pidfds.
+UniqueFd open_pidfd(pid_t pid);
+
+/// Raises the soft limit of open files to the hard limit, because the launcher keeps a descriptor per rank.
+class FileLimit {
+public:
+    FileLimit();
+    /// Restores the old limit, for a child that is about to execute a rank: its program may use select(2).
+    void restore() const;
+
+private:
+    rlimit old_{};
+    bool changed_ = false;
+};
+
+struct RankExit {
+    std::size_t index = 0; ///< number of the start(), from 0
+    pid_t pid = 0;
+    int status = 0;                ///< from waitpid(2)
+    std::optional<int> exec_error; ///< set if the program was not executed: errno
+};
+
+struct Events {
+    std::vector<ReceivedSignal> signals; ///< without SIGCHLD
+    std::vector<RankExit> exits;         ///< in the order of their ends (of their starts if the kernel has no pidfds)
+    bool guard_gone = false;             ///< the other end of the watched descriptor was closed
+};
+
+class ProcessSet {
+public:
+    using Time = std::chrono::steady_clock::time_point;
+
+    /// `guard_fd`: the read end of a pipe to watch, or -1. Without pidfds (Linux before 5.3, or forbidden by seccomp)
+    /// only SIGCHLD reports ends; tests of that set `use_pidfds` to false.
+    static Result<ProcessSet> create(const BlockedSignals& signals, int guard_fd, bool use_pidfds = true);
+
+    /// Starts a rank. The first rank gets the launcher's stdin, the others /dev/null. `out_fd` and `err_fd` become its
+    /// stdout and stderr. If `binding` fails, a warning is printed and the rank runs without it. The rank leads a
+    /// process group of its own. It gets SIGKILL when the calling thread ends, so that thread must live as long as the
+    /// process.
+    Result<pid_t> start(const Command& command, const std::vector<std::string>& environment,
+                        const Binding& binding = {}, int out_fd = STDOUT_FILENO, int err_fd = STDERR_FILENO);
+
+    /// Makes wait() also return when `fd` is readable, until it is closed; with `once` only the first time, for a
+    /// descriptor that stays readable. Returns false if the kernel refuses.
+    [[nodiscard]] bool also_watch(int fd, bool once = false) const;
+
+    /// Forgets all ranks, none of which may be running. The index of the next one is 0.
+    void clear();
+
+    /// Waits for an event, at most until the given time. Reaps all children that have ended, including those that are
+    /// not ranks.
+    Result<Events> wait(std::optional<Time> until);
+
+    [[nodiscard]] std::size_t running() const { return running_; }
+    /// Returns true if there was any child at the last wait(): a rank, or a process that a rank left behind.
+    [[nodiscard]] bool has_children() const { return has_children_; }
+    [[nodiscard]] std::vector<pid_t> running_pids() const;
+
+    /// Sends the signal to the process groups of all running ranks.
+    void signal_groups(int signal_number) const;
+    /// Sends the signal only to the running ranks themselves.
+    void signal_ranks(int signal_number) const;
+
+private:
+    struct Rank {
+        pid_t pid = 0;
+        UniqueFd pidfd;
+        bool running = true;
+        std::optional<int> exec_error = {};
+    };
+
+    ProcessSet(const BlockedSignals& signals, SignalReader reader, bool use_pidfds)
+        : signals_(signals), reader_(std::move(reader)), use_pidfds_(use_pidfds) {}
+    Result<void> open_descriptors(int guard_fd);
+    [[nodiscard]] bool watch(int fd, std::size_t key, std::uint32_t what) const;
+    void read_signals(Events& events) const;
+    void reap_rank(std::size_t index, Events& events);
+    void reap_children(Events& events);
+    void note_exit(Rank& rank, int status, Events& events);
+    void add_exec_failures(Events& events);
+
+    const BlockedSignals& signals_;
+    SignalReader reader_;
+    FileLimit files_;
+    UniqueFd epoll_;
+    UniqueFd null_; ///< kept open, because a rank that has reached its limit of descriptors cannot open it
+    UniqueFd report_read_;
+    UniqueFd report_write_;
+    std::vector<Rank> ranks_;
+    std::size_t running_ = 0;
+    bool has_children_ = false;
+    bool use_pidfds_ = true;
+};
+
+/// Returns the children of the calling thread, which must be the one that forks. Fails if /proc does not list them.
+Result<std::vector<pid_t>> list_children();
+
+/// Signals the processes that the ranks left behind, each once per signal. The launcher is their subreaper
+/// (PR_SET_CHILD_SUBREAPER, prctl(2)): every descendant that loses its parent becomes its child, even a daemon that
+/// forked twice.
+class ChildSweep {
+public:
+    /// Sends `signal_number` to all children that have not got it yet. Returns their number.
+    Result<std::size_t> signal_new(int signal_number);
+
+private:
+    std::set<std::pair<pid_t, int>> done_;
+};
+
+} // namespace rdma_nccl

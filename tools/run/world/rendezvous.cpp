@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run/world/rendezvous.h"
+
+#include "lib/base/format.h"
+#include "lib/net/key.h"
+#include "lib/net/tcp.h"
+#include "lib/plan/head_address.h"
+#include "lib/slurm/step.h"
+
+#include <cstring>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr unsigned control_offset = port_block_size - 1;
+constexpr unsigned spare_offset = 2;
+constexpr unsigned greatest_port = 65535;
+
+std::uint16_t at(std::uint16_t first, unsigned offset) {
+    const unsigned port = first + offset;
+    return static_cast<std::uint16_t>(port <= greatest_port ? port : first - offset);
+}
+
+/// Returns the first port of a block that only this step uses.
+std::uint16_t block_of(const Environment& environment, std::uint16_t master_port, const PortRange& range) {
+    const auto step = read_step(environment, {});
+    const bool reserved = !step.reserved_ports.empty() && step.reserved_ports.front() == master_port;
+    return reserved ? derive_port(step.job_id, step.step_id, range) : master_port;
+}
+
+/// Returns true if nobody listens on the port. A process of this step that has bound it without listening does not
+/// count.
+bool is_free(std::uint16_t port) {
+    return port != 0 && listen_on(port, PortSharing::Reuse).has_value();
+}
+
+} // namespace
+
+std::uint16_t control_port(const Environment& environment, std::uint16_t master_port, const PortRange& range) {
+    const auto reserved = read_step(environment, {}).reserved_ports;
+    const bool more = reserved.size() > 2 && reserved.front() == master_port;
+    return more ? reserved.back() : at(block_of(environment, master_port, range), control_offset);
+}
+
+RestartPorts::RestartPorts(const Environment& environment, std::uint16_t master_port, const PortRange& range)
+    : first_(master_port), spare_(at(block_of(environment, master_port, range), spare_offset)) {}
+
+std::optional<std::uint16_t> RestartPorts::next(unsigned attempt) {
+    held_ = {};
+    const auto wanted = attempt % 2 == 0 ? first_ : spare_;
+    for (const auto port : {wanted, wanted == first_ ? spare_ : first_}) {
+        if (is_free(port)) {
+            return port;
+        }
+    }
+    auto held = hold_free_port();
+    if (!held) {
+        return std::nullopt;
+    }
+    held_ = std::move(*held);
+    return held_.port;
+}
+
+std::unique_ptr<Control> start_control(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
+                                       const std::string& node, const PortRange& range, RestartPorts& ports) {
+    ArbiterRules rules{plan.nodes.value, options.max_restarts, options.no_restart_code, options.end_signals,
+                       [&ports](unsigned attempt) { return ports.next(attempt); }};
+    for (const auto& [from, to] : options.on_signal) {
+        rules.end_signals.erase(from); // the ranks get another signal instead
+    }
+    std::optional<HangRules> hang;
+    if (options.hang_after) {
+        hang = HangRules{*options.hang_after, std::chrono::seconds(1), options.hang_kill};
+    }
+    if (plan.nodes.value == 1) {
+        return control_alone(std::move(rules), hang);
+    }
+    ControlSettings settings;
+    settings.node_rank = plan.node_rank.value;
+    settings.host = node;
+    settings.port = control_port(environment, plan.master_port.value, range);
+    settings.key = tasks_key(environment).map([](const Key& key) { return derive_key(key, KeyPurpose::Launchers); });
+    settings.context = "run " + plan.run_id;
+    settings.node_timeout = options.node_timeout;
+    settings.patience = options.join_timeout;
+    if (plan.node_rank.value == 0) {
+        return control_head(std::move(settings), std::move(rules), hang);
+    }
+    settings.addresses = resolve_host(plan.master_addr.value).addresses;
+    return control_member(std::move(settings), std::move(rules));
+}
+
+Result<HeldPort> hold_free_port() {
+    auto socket = bind_port(0, PortSharing::Reuse);
+    if (!socket) {
+        const int code = socket.error().os_error;
+        return fail(format_text("no free port: {}; give one with --master-port", ::strerror(code)), code);
+    }
+    const auto port = local_port(socket->get());
+    return HeldPort{std::move(*socket), port};
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/top/sampler.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/fabric/unresponsive_hcas.h"
+#include "lib/plan/ports_in_use.h"
+#include "lib/select/port_selection.h"
+#include "lib/slurm/step_processes.h"
+#include "tools/common/wall_time.h"
+#include "tools/node/node_plan.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <csignal>
+#include <exception>
+#include <iterator>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace rdma_nccl {
+
+struct OwnerWatch::State {
+    std::mutex mutex;
+    std::condition_variable wake;
+    bool ended = false;
+    Result<std::vector<QpOwner>> latest = fail("not read yet");
+
+    void look_until_ended(std::chrono::milliseconds period);
+};
+
+void OwnerWatch::State::look_until_ended(std::chrono::milliseconds period) {
+    using Clock = std::chrono::steady_clock;
+    constexpr int rest = 100; // the pause is this many times the duration of a read
+    for (;;) {
+        const auto began = Clock::now();
+        auto owners = read_qp_owners();
+        const auto pause = std::max<Clock::duration>(period, rest * (Clock::now() - began));
+        std::unique_lock lock(mutex);
+        latest = std::move(owners);
+        if (wake.wait_for(lock, pause, [this] { return ended; })) {
+            return;
+        }
+    }
+}
+
+OwnerWatch::OwnerWatch(std::chrono::milliseconds period) : state_(std::make_shared<State>()) {
+    sigset_t all; // so that signals go to the main thread
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+        std::thread([state = state_, period] { state->look_until_ended(period); }).detach();
+    } catch (const std::exception& fault) {
+        state_->latest = fail(fault.what());
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+OwnerWatch::~OwnerWatch() {
+    const std::lock_guard lock(state_->mutex);
+    state_->ended = true;
+    state_->wake.notify_all();
+}
+
+Result<std::vector<QpOwner>> OwnerWatch::latest() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->latest;
+}
+
+namespace {
+
+/// Returns the interface of the port's GIDs, which is the bond if there is one; otherwise the first on its PCI
+/// function.
+std::string netdev_of(const Hca& hca, const Port& port) {
+    for (const auto& gid : port.gids) {
+        if (!gid.netdev.empty()) {
+            return gid.netdev;
+        }
+    }
+    return hca.netdevs.empty() ? "" : hca.netdevs.front();
+}
+
+} // namespace
+
+TopSampler::TopSampler(Root root, Settings settings, std::chrono::milliseconds period)
+    : root_(std::move(root)), settings_(std::move(settings)) {
+    if (root_.is_live()) {
+        owners_.emplace(period);
+    }
+}
+
+std::vector<std::string> TopSampler::device_names() const {
+    std::vector<std::string> names;
+    for (const auto* directory : {"/sys/class/infiniband", "/sys/class/net"}) {
+        auto list = root_.list(directory).value_or(std::vector<std::string>{});
+        std::move(list.begin(), list.end(), std::back_inserter(names));
+        names.emplace_back("/"); // separates the two lists
+    }
+    return names;
+}
+
+void TopSampler::find_devices() {
+    names_ = device_names();
+    facts_ = NodeFacts();
+    facts_.environment = Environment::from(environ);
+    inspect_files(root_, facts_, root_.is_live() ? usual_patience : std::chrono::milliseconds(0));
+    const auto ports = ports_in_use(facts_, choose_fabric(facts_.fabric, settings_));
+    meter_.emplace(traffic_sources(root_, facts_.fabric, names_of(ports)));
+    problems_.clear();
+    if (facts_.fabric.hcas.empty()) {
+        problems_.emplace_back("no RDMA device (/sys/class/infiniband is empty or missing)");
+    }
+}
+
+TopSample TopSampler::next() {
+    if (!meter_ || device_names() != names_) {
+        find_devices();
+    }
+    meter_->add(read_traffic(root_, meter_->sources()));
+    const Traffic traffic = meter_->last();
+    TopSample sample;
+    sample.host = host_name_of(root_);
+    sample.time_us = wall_time_us();
+    sample.seconds = traffic.seconds;
+    sample.rdma = traffic.rdma;
+    sample.sockets = traffic.sockets;
+    sample.estimate = traffic.estimate;
+    sample.problems = problems_;
+    add_ports(sample, traffic);
+    add_netdevs(sample, traffic);
+    add_owners(sample);
+    return sample;
+}
+
+void TopSampler::add_ports(TopSample& sample, const Traffic& traffic) const {
+    for (std::size_t i = 0; i < traffic.ports.size(); ++i) {
+        const PortSource& source = meter_->sources().ports[i];
+        TopPort port;
+        port.traffic = traffic.ports[i];
+        if (const Hca* hca = facts_.fabric.find_hca(source.hca)) {
+            const auto found = std::find_if(hca->ports.begin(), hca->ports.end(),
+                                            [&source](const Port& other) { return other.number == source.port; });
+            port.netdev = netdev_of(*hca, *found);
+            port.state = found->state;
+            port.rate_gbps = found->state == "ACTIVE" ? found->believable_rate_gbps() : 0;
+        }
+        sample.ports.push_back(std::move(port));
+    }
+}
+
+void TopSampler::add_netdevs(TopSample& sample, const Traffic& traffic) const {
+    for (std::size_t i = 0; i < traffic.netdevs.size(); ++i) {
+        const Netdev* const netdev = facts_.fabric.find_netdev(traffic.netdevs[i].netdev);
+        sample.netdevs.push_back(
+            {traffic.netdevs[i], meter_->sources().netdevs[i].port, netdev != nullptr ? netdev->speed_gbps : 0});
+    }
+}
+
+void TopSampler::add_owners(TopSample& sample) const {
+    if (!owners_) { // files of another machine, whose processes are not here
+        return;
+    }
+    const auto owners = owners_->latest();
+    sample.processes_known = owners.has_value();
+    if (!owners) {
+        sample.processes_problem = owners.error().message;
+        return;
+    }
+    for (const auto& owner : *owners) {
+        for (auto& port : sample.ports) {
+            if (port.traffic.port == port_name(owner.hca, owner.port)) {
+                port.processes.push_back(process_of(owner));
+            }
+        }
+    }
+}
+
+TopProcess TopSampler::process_of(const QpOwner& owner) const {
+    TopProcess process{owner.pid, printable(owner.kernel_user, 24), {}, owner.count};
+    if (owner.pid <= 0) {
+        return process;
+    }
+    const auto identity = StepProcesses{}.identify(root_, owner.pid);
+    process.name = printable(root_.read(format_text("/proc/{}/comm", owner.pid), 64).value_or(""), 24);
+    process.step = identity.owner == ProcessOwner::OtherStep ? identity.name : "";
+    return process;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// rdma-nccl top: live rates of RDMA and of sockets.
+#include "lib/base/format.h"
+#include "lib/sys/signal_fd.h"
+#include "tools/common/commands.h"
+#include "tools/common/console.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/print.h"
+#include "tools/common/settings_options.h"
+#include "tools/top/sampler.h"
+#include "tools/top/terminal.h"
+#include "tools/top/view.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <poll.h>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+enum class TopForm {
+    Live,  ///< redraws the screen on a terminal, else prints lines
+    Table, ///< prints the table once
+    Json,
+};
+
+struct TopLoopOptions {
+    std::chrono::milliseconds interval{1000};
+    std::uint64_t count = 0; ///< 0: until the user ends it
+    TopForm form = TopForm::Live;
+};
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+class Loop {
+public:
+    Loop(TopSampler& sampler, const TopLoopOptions& options, SignalReader signals)
+        : sampler_(sampler), options_(options), signals_(std::move(signals)), console_(STDOUT_FILENO) {
+        if (options.form == TopForm::Live && ::isatty(STDOUT_FILENO) == 1) {
+            screen_.emplace(STDOUT_FILENO);
+        }
+        reads_keys_ = screen_ && ::isatty(STDIN_FILENO) == 1;
+    }
+
+    /// Returns the exit code.
+    int run() {
+        next_ = Clock::now();
+        while (!done_) {
+            if (Clock::now() >= next_ && !reached_count()) {
+                take_sample();
+            }
+            flush();
+            if (reached_count() && !console_.pending()) {
+                break;
+            }
+            if (!done_) {
+                wait();
+            }
+        }
+        end_screen();
+        return exit_code_;
+    }
+
+    /// Returns the signal that ended it, which is to be raised again; 0: none.
+    [[nodiscard]] int ended_by() const { return ended_by_; }
+
+private:
+    [[nodiscard]] bool reached_count() const { return options_.count > 0 && shown_ >= options_.count; }
+
+    /// Takes samples at equal intervals, even if one took long. Skips a sample while the previous output is pending.
+    void take_sample() {
+        if (!console_.pending()) {
+            sample_ = sampler_.next();
+            shown_ += sample_->seconds > 0 ? 1U : 0U;
+            if (sample_->seconds > 0 || screen_) {
+                show();
+            }
+        }
+        next_ = std::max(next_ + options_.interval, Clock::now() + options_.interval / 2);
+    }
+
+    void show() {
+        std::string& out = console_.lines();
+        if (screen_) {
+            out += TopScreen::frame(top_table(*sample_, screen_->size()));
+        } else if (options_.form == TopForm::Json) {
+            out += top_json(*sample_) + '\n';
+        } else if (options_.form == TopForm::Table) {
+            append(out, top_table(*sample_, {}));
+        } else {
+            if (shown_ == 1) {
+                out += top_heading() + '\n';
+            }
+            append(out, top_rows(*sample_));
+        }
+    }
+
+    static void append(std::string& out, const std::vector<std::string>& lines) {
+        for (const auto& line : lines) {
+            out += line;
+            out += '\n';
+        }
+    }
+
+    void flush() {
+        if (const auto error = console_.write_pending()) {
+            fail_output(*error);
+        }
+    }
+
+    void fail_output(int error) {
+        done_ = true;
+        if (error != EPIPE && error != EIO) { // if the reader or terminal is gone, this is no error
+            screen_.reset();
+            print_error(format_text("cannot write the output: {}", std::strerror(error)));
+            exit_code_ = exit_cannot_tell;
+        }
+    }
+
+    void wait() {
+        std::array<pollfd, 3> entries{{
+            {signals_.fd(), POLLIN, 0},
+            {console_.fd(), static_cast<short>(console_.pending() ? POLLOUT : 0), 0}, // POLLERR: its reader is gone
+            {reads_keys_ ? STDIN_FILENO : -1, POLLIN, 0},
+        }};
+        const auto left = std::chrono::ceil<milliseconds>(next_ - Clock::now()).count();
+        const auto timeout = std::clamp<std::int64_t>(left, 0, 3'600'000);
+        if (::poll(entries.data(), entries.size(), static_cast<int>(timeout)) <= 0) {
+            return;
+        }
+        while (const auto signal = signals_.next()) {
+            on_signal(signal->number);
+        }
+        if ((entries[1].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
+            done_ = true;
+        }
+        if (entries[2].revents != 0) {
+            read_keys();
+        }
+    }
+
+    void on_signal(int number) {
+        switch (number) {
+        case SIGWINCH:
+            redraw();
+            break;
+        case SIGTSTP:
+            stop();
+            break;
+        case SIGINT:
+            done_ = true;
+            break;
+        case SIGTERM:
+        case SIGHUP:
+        case SIGQUIT:
+            done_ = true;
+            ended_by_ = number;
+            break;
+        default: // SIGCONT after a SIGSTOP: others may have written on the screen
+            redraw();
+        }
+    }
+
+    void redraw() {
+        if (screen_ && sample_ && !console_.pending()) {
+            show();
+        }
+    }
+
+    void stop() {
+        if (screen_) {
+            screen_->leave();
+        }
+        (void)::raise(SIGSTOP);
+        if (screen_) {
+            screen_->enter();
+        }
+        redraw();
+    }
+
+    void read_keys() {
+        std::array<char, 64> keys{};
+        const auto count = ::read(STDIN_FILENO, keys.data(), keys.size());
+        if (count <= 0) {
+            done_ = true; // the terminal is gone
+            return;
+        }
+        const auto end = keys.begin() + count;
+        done_ = done_ || std::find_if(keys.begin(), end, [](char key) { return key == 'q' || key == 'Q'; }) != end;
+    }
+
+    /// Leaves the screen. After a given number of samples, the last table stays visible.
+    void end_screen() {
+        if (!screen_) {
+            return;
+        }
+        const auto size = screen_->size();
+        screen_.reset();
+        if (reached_count() && sample_ && exit_code_ == 0) {
+            append(console_.lines(), top_table(*sample_, {size.columns, 0}));
+            flush();
+        }
+    }
+
+    TopSampler& sampler_;
+    TopLoopOptions options_;
+    SignalReader signals_;
+    Console console_;
+    std::optional<TopScreen> screen_;
+    std::optional<TopSample> sample_;
+    Clock::time_point next_;
+    std::uint64_t shown_ = 0;
+    bool reads_keys_ = false;
+    bool done_ = false;
+    int ended_by_ = 0;
+    int exit_code_ = 0;
+};
+
+/// Takes and shows samples until the user ends it (q, ^C) or the count is reached. Returns the exit code: 0, also if
+/// the reader of a pipe is gone; 3 after an error message if the output cannot be written. SIGTERM, SIGHUP and SIGQUIT
+/// end the process with their default action, after the terminal is restored.
+int top_loop(TopSampler& sampler, const TopLoopOptions& options) {
+    int exit_code = exit_cannot_tell;
+    int signal = 0;
+    {
+        const BlockedSignals blocked;
+        auto reader = SignalReader::open(blocked);
+        if (!reader) {
+            print_error(reader.error().message);
+            return exit_code;
+        }
+        Loop loop(sampler, options, std::move(*reader));
+        exit_code = loop.run();
+        signal = loop.ended_by();
+    }
+    if (signal != 0) {
+        (void)::raise(signal); // with its default action
+    }
+    return exit_code;
+}
+
+struct TopLine {
+    SettingsOptions settings;
+    double interval = 1;
+    std::uint64_t count = 0;
+    bool once = false;
+    bool json = false;
+};
+
+int run_top(const TopLine& line) {
+    auto settings = settings_from(line.settings);
+    if (!settings) {
+        print_error(settings.error().message);
+        return 2;
+    }
+    auto root = Root::open(settings->root);
+    if (!root) {
+        print_error(root.error().message);
+        return exit_cannot_tell;
+    }
+    if (!root->exists("/sys/class/net")) {
+        print_error("no /sys/class/net below " + root->path() + "; name the directory that holds sys and proc");
+        return exit_cannot_tell;
+    }
+    TopLoopOptions options;
+    options.interval = std::chrono::milliseconds(static_cast<std::int64_t>(line.interval * 1000));
+    options.count = line.once ? 1 : line.count;
+    options.form = line.json ? TopForm::Json : line.once ? TopForm::Table : TopForm::Live;
+    TopSampler sampler(std::move(*root), std::move(*settings), options.interval);
+    return top_loop(sampler, options);
+}
+
+} // namespace
+
+void add_top_command(const Subcommand& app, int& exit_code) {
+    auto line = std::make_shared<TopLine>();
+    const auto command =
+        app.subcommand("top", "bytes over RDMA and over sockets, live, and whose queue pairs there are");
+    command.option("-i,--interval", line->interval, "seconds between two samples, 0.1 to 3600 (default: 1)")
+        .type_name("SECONDS")
+        .range(0.1, 3600.0);
+    const auto count = command.option("-n,--count", line->count, "end after so many samples")
+                           .type_name("N")
+                           .range(std::uint64_t{1}, std::uint64_t{1000000000});
+    command.flag("--once", line->once, "one sample, as a table").excludes(count);
+    command.flag("--json", line->json, "one JSON object a line");
+    add_settings_options(command, line->settings);
+    command.on_run([line, &exit_code] { exit_code = run_top(*line); });
+}
+
+} // namespace rdma_nccl

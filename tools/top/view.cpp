@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/top/view.h"
+
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "tools/common/wall_time.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// The cells of a row, used for the table and for plain lines.
+struct TopCells {
+    std::string name, netdev, link, sent, received, use, share, notes;
+    /// 0: traffic; otherwise idle: 1 if traffic is expected, 2 if not
+    unsigned idle = 0;
+};
+
+std::string percent_text(double part) {
+    return part <= 0 ? "0 %" : part < 0.001 ? "<0.1 %" : format_text("{:.1f} %", part * 100);
+}
+
+/// Returns the share of a row like "98.7 %", or "-" if there was no traffic at all.
+std::string share_text(const Bytes& bytes, const TopSample& sample) {
+    return sample.rdma.most() + sample.sockets.most() > 0 ? percent_text(sample.share(bytes)) : "-";
+}
+
+std::string link_text(double gbps) {
+    return gbps > 0 ? format_text("{:g}", std::round(gbps * 10) / 10) : "-";
+}
+
+std::string process_text(const TopProcess& process) {
+    const std::string who =
+        process.pid > 0 ? format_text("{} {}", process.name.empty() ? "?" : printable(process.name, 24), process.pid)
+        : process.name.empty() ? "a process that is not visible"
+                               : "kernel: " + printable(process.name, 24);
+    return format_text("{} ({}{}{})", who, printable(process.step, 32), process.step.empty() ? "" : ", ",
+                       count_text(process.queue_pairs, "QP"));
+}
+
+void add_note(std::string& notes, const std::string& note) {
+    notes += (notes.empty() || note.empty() ? "" : "; ") + note;
+}
+
+/// Fills in the cells of a row whose bytes are counted.
+void fill_numbers(TopCells& cells, const Bytes& bytes, double rate_gbps, const TopSample& sample) {
+    const std::string mark = bytes.at_least ? ">" : "";
+    cells.sent = mark + gbps_text(sample.gbps(bytes.tx));
+    cells.received = mark + gbps_text(sample.gbps(bytes.rx));
+    cells.use = rate_gbps > 0 ? percent_text(sample.utilization(bytes, rate_gbps)) : "-";
+    cells.share = share_text(bytes, sample);
+}
+
+TopCells cells_of(const TopPort& port, const TopSample& sample) {
+    const PortTraffic& traffic = port.traffic;
+    TopCells cells;
+    cells.name = printable(traffic.port, 32) + (traffic.expected ? "*" : "");
+    cells.netdev = port.netdev.empty() ? "-" : printable(port.netdev, 16);
+    cells.link = link_text(port.rate_gbps);
+    cells.sent = cells.received = cells.use = cells.share = "-";
+    if (traffic.source != ByteSource::None) {
+        fill_numbers(cells, traffic.bytes, port.rate_gbps, sample);
+    }
+    for (const auto& process : port.processes) {
+        cells.notes += (cells.notes.empty() ? "" : ", ") + process_text(process);
+    }
+    add_note(cells.notes, port.state == "ACTIVE"
+                              ? ""
+                              : "port is " + (port.state.empty() ? "in an unknown state" : printable(port.state)));
+    add_note(cells.notes, traffic.source == ByteSource::Packets ? "estimated" : "");
+    add_note(cells.notes, printable(traffic.problem));
+    cells.idle = traffic.bytes.most() > 0 ? 0 : traffic.expected || !port.processes.empty() ? 1 : 2;
+    return cells;
+}
+
+TopCells cells_of(const TopNetdev& netdev, const TopSample& sample) {
+    const NetdevTraffic& traffic = netdev.traffic;
+    TopCells cells;
+    cells.name = printable(traffic.netdev, 32);
+    cells.link = link_text(netdev.rate_gbps);
+    fill_numbers(cells, traffic.bytes, netdev.rate_gbps, sample);
+    if (traffic.role == NetdevRole::IncludesRdma) {
+        cells.share = "-"; // its bytes would be counted twice
+        cells.notes = "includes " + printable(netdev.port);
+    } else if (traffic.role == NetdevRole::Ipoib) {
+        cells.notes = netdev.port.empty() ? "IPoIB" : "IPoIB on " + printable(netdev.port);
+    }
+    add_note(cells.notes, printable(traffic.problem));
+    cells.idle = traffic.bytes.most() > 0 ? 0 : 2;
+    return cells;
+}
+
+/// Returns notes about the whole node.
+std::vector<std::string> notes_of(const TopSample& sample) {
+    std::vector<std::string> notes;
+    for (const auto& problem : sample.problems) {
+        notes.push_back(printable(problem, 160));
+    }
+    if (sample.estimate) {
+        notes.emplace_back("Soft-RoCE counts no bytes: packets times path MTU, too much where packets are not full");
+    }
+    if (!sample.processes_problem.empty() && !sample.ports.empty()) {
+        notes.push_back("processes cannot be told: " + printable(sample.processes_problem, 160));
+    }
+    return notes;
+}
+
+struct Column {
+    std::string_view heading;
+    std::string TopCells::*cell;
+    bool right;     ///< right-aligned
+    unsigned least; ///< least width, so that columns stay in place while numbers change
+    unsigned order; ///< columns with the greatest order are left out first; 0: never
+};
+
+constexpr std::array<Column, 8> columns{{
+    {"PORT", &TopCells::name, false, 9, 0},
+    {"NETDEV", &TopCells::netdev, false, 0, 3},
+    {"LINK", &TopCells::link, true, 0, 4},
+    {"SENT", &TopCells::sent, true, 6, 0},
+    {"RECEIVED", &TopCells::received, true, 0, 0},
+    {"USED", &TopCells::use, true, 7, 1},
+    {"SHARE", &TopCells::share, true, 7, 5},
+    {"PROCESSES, NOTES", &TopCells::notes, false, 0, 2},
+}};
+constexpr std::size_t notes_column = columns.size() - 1;
+constexpr std::size_t least_notes = 16; // least width of the column
+
+using Widths = std::array<std::size_t, columns.size()>;
+
+struct Row {
+    TopCells cells;
+    bool is_port = true;
+};
+
+std::string cut(std::string text, std::size_t width) {
+    if (width > 0 && text.size() > width) {
+        text.resize(width);
+        if (width > 3) {
+            text.replace(width - 3, 3, "...");
+        }
+    }
+    return text;
+}
+
+Widths widths_of(const std::vector<Row>& rows) {
+    Widths widths{};
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        widths.at(i) = std::max<std::size_t>(columns.at(i).heading.size(), columns.at(i).least);
+        for (const auto& row : rows) {
+            widths.at(i) = std::max(widths.at(i), (row.cells.*columns.at(i).cell).size());
+        }
+    }
+    return widths;
+}
+
+/// Sets the width of each column that is left out to 0.
+void fit(Widths& widths, std::size_t available) {
+    if (available == 0) {
+        return;
+    }
+    const auto needed = [&widths] {
+        std::size_t sum = 0;
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            const auto width = i == notes_column ? std::min(widths.at(i), least_notes) : widths.at(i);
+            sum += width > 0 ? width + 2 : 0;
+        }
+        return sum;
+    };
+    for (unsigned order = 5; order > 0 && needed() > available + 2; --order) {
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            widths.at(i) = columns.at(i).order == order ? 0 : widths.at(i);
+        }
+    }
+}
+
+std::string line_of(const Widths& widths, const std::array<std::string, columns.size()>& cells) {
+    std::string line;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        if (widths.at(i) == 0) {
+            continue;
+        }
+        const std::string padding(widths.at(i) - std::min(widths.at(i), cells.at(i).size()), ' ');
+        line += (line.empty() ? "" : "  ") + (columns.at(i).right ? padding + cells.at(i) : cells.at(i) + padding);
+    }
+    line.resize(line.find_last_not_of(' ') + 1);
+    return line;
+}
+
+std::string heading(const Widths& widths, std::string_view name, bool is_port) {
+    std::array<std::string, columns.size()> cells;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        const bool of_ports = columns.at(i).cell == &TopCells::netdev && !is_port;
+        cells.at(i) = i == 0 ? name : of_ports ? "" : i == notes_column && !is_port ? "NOTES" : columns.at(i).heading;
+    }
+    return line_of(widths, cells);
+}
+
+std::string row_line(const Widths& widths, const TopCells& row) {
+    std::array<std::string, columns.size()> cells;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        cells.at(i) = row.*columns.at(i).cell;
+    }
+    return line_of(widths, cells);
+}
+
+/// Returns the longest of three forms that fits into `width`; 0: the longest.
+std::string sum_line(std::string_view name, const Bytes& bytes, bool estimate, const TopSample& sample,
+                     std::size_t width) {
+    const std::string mark = std::string(estimate ? "~" : "") + (bytes.at_least ? ">" : "");
+    const std::string sent = mark + gbps_text(sample.gbps(bytes.tx));
+    const std::string received = mark + gbps_text(sample.gbps(bytes.rx));
+    const std::string share = share_text(bytes, sample);
+    auto line = format_text("{:<8} {:>8} Gb/s sent  {:>8} Gb/s received", name, sent, received);
+    line += share == "-" ? "" : format_text("  {:>7} of all", share);
+    if (width > 0 && line.size() > width) {
+        line = format_text("{:<7} {:>7}  {:>6} sent  {:>6} received", name, share, sent, received);
+    }
+    return width > 0 && line.size() > width ? format_text("{:<7} {:>7} {:>6} {:>6}", name, share, sent, received)
+                                            : line;
+}
+
+std::vector<Row> rows_of(const TopSample& sample) {
+    std::vector<Row> rows;
+    for (const auto& port : sample.ports) {
+        rows.push_back({cells_of(port, sample), true});
+    }
+    for (const auto& netdev : sample.netdevs) {
+        rows.push_back({cells_of(netdev, sample), false});
+    }
+    return rows;
+}
+
+std::vector<std::string> head_of(const TopSample& sample, std::size_t width) {
+    // "2026-11-22T10:00:05.123+00:00": only up to the seconds
+    std::string time = wall_time_text(sample.time_us).substr(0, 19);
+    std::replace(time.begin(), time.end(), 'T', ' ');
+    std::vector<std::string> lines{format_text("{}  {}  *: NCCL would use it", printable(sample.host), time),
+                                   sum_line("RDMA", sample.rdma, sample.estimate, sample, width),
+                                   sum_line("Sockets", sample.sockets, false, sample, width)};
+    if (sample.seconds <= 0) {
+        lines.emplace_back("measuring ...");
+    }
+    for (auto& note : notes_of(sample)) {
+        lines.push_back(std::move(note));
+    }
+    return lines;
+}
+
+/// Removes idle rows until `room` are left, the least important first: idle interfaces, then idle ports, then idle
+/// ports with expected traffic. Returns the number of removed rows.
+std::size_t leave_out_idle(std::vector<Row>& rows, std::size_t room) {
+    struct Kind {
+        bool is_port;
+        unsigned idle;
+    };
+    const std::size_t before = rows.size();
+    for (const Kind kind : {Kind{false, 2}, Kind{true, 2}, Kind{true, 1}}) {
+        for (std::size_t i = rows.size(); i > 0 && rows.size() > room; --i) {
+            if (rows[i - 1].cells.idle == kind.idle && rows[i - 1].is_port == kind.is_port) {
+                rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(i - 1));
+            }
+        }
+    }
+    return before - rows.size();
+}
+
+void add_rows(std::vector<std::string>& lines, const std::vector<Row>& rows, const Widths& widths) {
+    bool any_port = false;
+    bool any_netdev = false;
+    for (const auto& row : rows) {
+        bool& begun = row.is_port ? any_port : any_netdev;
+        if (!begun) {
+            lines.emplace_back();
+            lines.push_back(heading(widths, row.is_port ? "PORT" : "INTERFACE", row.is_port));
+            begun = true;
+        }
+        lines.push_back(row_line(widths, row.cells));
+    }
+}
+
+} // namespace
+
+std::string gbps_text(double gbps) {
+    if (gbps <= 0) {
+        return "0";
+    }
+    if (gbps < 0.01) {
+        return "<0.01";
+    }
+    return gbps < 100 ? format_text("{:.2f}", gbps) : format_text("{:.0f}", gbps);
+}
+
+std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size) {
+    auto lines = head_of(sample, size.columns);
+    auto rows = rows_of(sample);
+    constexpr std::size_t headings = 4; // including the blank lines above them
+    std::size_t hidden = 0;
+    if (size.lines > 0 && lines.size() + headings + rows.size() > size.lines) {
+        const std::size_t taken = lines.size() + headings + 1;
+        hidden = leave_out_idle(rows, size.lines > taken ? size.lines - taken : 0);
+    }
+    Widths widths = widths_of(rows);
+    fit(widths, size.columns);
+    add_rows(lines, rows, widths);
+    if (hidden > 0) {
+        lines.push_back(format_text("{} more in which nothing moves", hidden));
+    }
+    if (size.lines > 0 && lines.size() > size.lines) {
+        const std::size_t more = lines.size() - size.lines + 1;
+        lines.resize(size.lines);
+        lines.back() = format_text("{} more lines: make the window higher", more);
+    }
+    for (auto& line : lines) {
+        line = cut(std::move(line), size.columns);
+    }
+    return lines;
+}
+
+namespace {
+
+std::string plain_line(std::string_view time, std::string_view kind, const TopCells& cells) {
+    auto line = format_text("{:<12}  {:<7}  {:<12}  {:>8}  {:>8}  {:>7}  {:>7}  {}", time, kind, cells.name, cells.sent,
+                            cells.received, cells.use, cells.share, cells.notes);
+    line.resize(line.find_last_not_of(' ') + 1);
+    return line;
+}
+
+TopCells sum_cells(const Bytes& bytes, const TopSample& sample) {
+    TopCells cells;
+    cells.name = "all";
+    cells.sent = gbps_text(sample.gbps(bytes.tx));
+    cells.received = gbps_text(sample.gbps(bytes.rx));
+    cells.use = "-";
+    cells.share = share_text(bytes, sample);
+    return cells;
+}
+
+} // namespace
+
+std::string top_heading() {
+    TopCells cells{"NAME", {}, {}, "SENT", "RECEIVED", "USED", "SHARE", "PROCESSES, NOTES (rates in Gb/s)", 0};
+    return plain_line("TIME", "KIND", cells);
+}
+
+std::vector<std::string> top_rows(const TopSample& sample) {
+    const std::string time = wall_time_text(sample.time_us).substr(11, 12);
+    std::vector<std::string> lines{plain_line(time, "rdma", sum_cells(sample.rdma, sample)),
+                                   plain_line(time, "sockets", sum_cells(sample.sockets, sample))};
+    for (const auto& row : rows_of(sample)) {
+        lines.push_back(plain_line(time, row.is_port ? "port" : "netdev", row.cells));
+    }
+    return lines;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/fabric/pci.h"
+#include "tools/topo/parts.h"
+#include "tools/topo/topo.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+namespace rdma_nccl {
+
+namespace {
+
+/// A GPU or an HCA, and the PCI devices above it.
+struct Device {
+    std::string path;
+    std::vector<std::string_view> above; ///< parts of `path`
+    CpuSet cpus;
+    Part part;
+};
+
+std::string or_unknown(const std::string& text) {
+    return text.empty() ? "PCI address not known" : text;
+}
+
+std::string near_text(const CpuSet& cpus) {
+    return cpus.empty() ? "near CPUs not known" : "near CPUs " + printable(cpus.list());
+}
+
+/// Returns lines like "one PCIe switch: mlx5_1:1, mlx5_2:1", the nearest first.
+std::string distance_lines(const std::map<Distance, std::string>& names) {
+    std::string text;
+    for (const auto& [distance, list] : names) {
+        text += format_text("\n{}: {}", distance == Distance::Unknown ? "not known" : distance_text(distance),
+                            printable(list, 160));
+    }
+    return text;
+}
+
+void add_name(std::map<Distance, std::string>& names, Distance distance, const std::string& name) {
+    auto& list = names[distance];
+    list += (list.empty() ? "" : ", ") + name;
+}
+
+/// Returns "GPU 3"; ids that begin with GPU- or MIG- are returned unchanged.
+std::string gpu_name(const std::string& id) {
+    return id.starts_with("GPU") || id.starts_with("MIG") ? id : "GPU " + id;
+}
+
+std::string distances_of_gpu(const NodePlacement& placed, std::size_t gpu) {
+    std::map<Distance, std::string> names;
+    const auto& row = placed.placement.gpu_to_hca;
+    for (std::size_t hca = 0; gpu < row.size() && hca < row[gpu].size(); ++hca) {
+        add_name(names, row[gpu][hca], placed.ports.at(hca));
+    }
+    return distance_lines(names);
+}
+
+/// Returns the part of a GPU that ranks can see, by its index among them.
+Part visible_gpu(const NodePlan& node, std::size_t number) {
+    const auto& placed = node.places.placed;
+    Part part = make_part(PartKind::Gpu, gpu_name(placed.gpu_ids.at(number)));
+    for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
+        const auto& gpus = placed.placement.ranks[i].gpus;
+        if (std::find(gpus.begin(), gpus.end(), number) != gpus.end()) {
+            part.ranks.push_back(i);
+        }
+    }
+    const Gpu* const gpu = gpu_at(node, number);
+    part.detail = gpu == nullptr ? "" : gpu->pci;
+    part.hint = format_text("{}, {}, {}{}", part.label, or_unknown(part.detail),
+                            near_text(gpu == nullptr ? CpuSet() : place_of(*gpu, node.places.topology).cpus),
+                            distances_of_gpu(placed, number));
+    return part;
+}
+
+/// Returns the indices of the HCA's ports among the used ports.
+std::vector<std::size_t> ports_of(const NodePlacement& placed, const std::string& hca) {
+    std::vector<std::size_t> ports;
+    for (std::size_t i = 0; i < placed.ports.size(); ++i) {
+        if (placed.ports[i].substr(0, placed.ports[i].rfind(':')) == hca) {
+            ports.push_back(i);
+        }
+    }
+    return ports;
+}
+
+std::string distances_of_port(const NodePlacement& placed, std::size_t port) {
+    std::map<Distance, std::string> names;
+    for (std::size_t gpu = 0; gpu < placed.placement.gpu_to_hca.size(); ++gpu) {
+        add_name(names, placed.placement.gpu_to_hca[gpu].at(port), gpu_name(placed.gpu_ids.at(gpu)));
+    }
+    return distance_lines(names);
+}
+
+Part hca_part(const NodePlan& node, const Hca& hca) {
+    const auto& placed = node.places.placed;
+    const auto ports = ports_of(placed, hca.name);
+    Part part = make_part(PartKind::Hca, hca.name, hca.pci);
+    part.used = !ports.empty();
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+        part.label += (i == 0 ? ":" : ",") + placed.ports[ports[i]].substr(hca.name.size() + 1);
+    }
+    for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
+        const auto& hcas = placed.placement.ranks[i].hcas;
+        if (!hcas.empty() && std::find(ports.begin(), ports.end(), hcas.front()) != ports.end()) {
+            part.ranks.push_back(i);
+        }
+    }
+    part.hint =
+        format_text("{}, {}, {}", part.label, or_unknown(hca.pci), near_text(place_of(hca, node.places.topology).cpus));
+    part.hint += part.used ? distances_of_port(placed, ports.front())
+                           : "\nnot used: " + printable(node.plan.fabric.reason_for(hca.name), 160);
+    return part;
+}
+
+Device device(const Place& place, const Topology& topology, Part part) {
+    Device made{place.pci_path, {}, place.cpus, std::move(part)};
+    if (!topology.cores.empty()) {
+        made.cpus &= topology.cpus(); // the kernel also counts CPUs that are offline
+    }
+    return made;
+}
+
+std::vector<Device> find_devices(const NodePlan& node) {
+    std::vector<Device> devices;
+    const auto& fabric = node.facts.fabric;
+    std::vector<bool> seen(fabric.gpus.size());
+    for (std::size_t i = 0; i < node.places.placed.gpus.size(); ++i) {
+        const auto& position = node.places.placed.gpus[i];
+        const auto place = position ? place_of(fabric.gpus.at(*position), node.places.topology) : Place();
+        devices.push_back(device(place, node.places.topology, visible_gpu(node, i)));
+        if (position) {
+            seen[*position] = true;
+        }
+    }
+    for (std::size_t i = 0; i < fabric.gpus.size(); ++i) {
+        if (!seen[i]) {
+            const auto& gpu = fabric.gpus[i];
+            Part part = make_part(PartKind::Gpu, "GPU", gpu.pci, gpu.pci + ": the ranks do not see it");
+            part.used = false;
+            devices.push_back(device(place_of(gpu, node.places.topology), node.places.topology, std::move(part)));
+        }
+    }
+    for (const auto& hca : fabric.hcas) {
+        devices.push_back(device(place_of(hca, node.places.topology), node.places.topology, hca_part(node, hca)));
+    }
+    std::stable_sort(devices.begin(), devices.end(), [](const Device& a, const Device& b) { return a.path < b.path; });
+    for (auto& each : devices) {
+        each.above = pci_ancestors(each.path); // only now, because moving a text may change its address
+    }
+    return devices;
+}
+
+Part bridge_part(std::size_t depth, std::string_view name) {
+    if (depth % 2 == 1) {
+        return make_part(PartKind::Card, std::string(name), "", format_text("one card at port {}", name));
+    }
+    return depth == 0
+               ? make_part(PartKind::HostBridge, std::string(name), "", format_text("host bridge {}", name))
+               : make_part(PartKind::Switch, format_text("switch {}", name), "", format_text("PCIe switch {}", name));
+}
+
+/// Returns everything below a port or bridge. Depth 0 is the host bridge, 1 the root port, 2 the upstream port of a
+/// switch, 3 one of its downstream ports, and so on: even depths are devices, odd depths are links.
+std::vector<Part> parts_below(std::span<const Device> devices, std::size_t depth) {
+    std::vector<Part> parts;
+    while (!devices.empty()) {
+        const auto& first = devices.front();
+        if (first.above.size() <= depth) {
+            parts.push_back(first.part);
+            devices = devices.subspan(1);
+            continue;
+        }
+        const auto end = std::find_if(devices.begin(), devices.end(), [&](const Device& other) {
+            return other.above.size() <= depth || other.above[depth] != first.above[depth];
+        });
+        const auto group = devices.first(static_cast<std::size_t>(end - devices.begin()));
+        devices = devices.subspan(group.size());
+        Part bridge = bridge_part(depth, first.above[depth]);
+        bridge.parts = parts_below(group, depth + 1);
+        const bool decides = bridge.parts.size() > 1 || depth == 0;
+        if (decides) {
+            parts.push_back(std::move(bridge));
+        } else {
+            std::move(bridge.parts.begin(), bridge.parts.end(), std::back_inserter(parts));
+        }
+    }
+    std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.kind < b.kind; });
+    return parts;
+}
+
+} // namespace
+
+std::vector<DeviceTree> device_trees(const NodePlan& node) {
+    const auto devices = find_devices(node);
+    std::span<const Device> rest(devices);
+    std::vector<DeviceTree> trees;
+    while (!rest.empty()) {
+        const auto& first = rest.front();
+        std::size_t count = 1;
+        while (!first.above.empty() && count < rest.size() && !rest[count].above.empty() &&
+               rest[count].above.front() == first.above.front()) {
+            ++count;
+        }
+        DeviceTree tree;
+        for (const auto& each : rest.first(count)) {
+            tree.cpus |= each.cpus;
+        }
+        tree.part = std::move(parts_below(rest.first(count), 0).front());
+        trees.push_back(std::move(tree));
+        rest = rest.subspan(count);
+    }
+    return trees;
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/topo/topo.h"
+
+#include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/text.h"
+#include "lib/sys/sysroot.h"
+#include "tools/common/commands.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/print.h"
+#include "tools/common/settings_options.h"
+#include "tools/node/node_plan.h"
+
+#include <cstring>
+#include <memory>
+
+namespace rdma_nccl {
+
+namespace {
+
+struct TopoOptions {
+    SettingsOptions settings;
+    RanksWanted ranks;
+    std::string xml;
+    std::string svg;
+    bool json = false;
+};
+
+struct Shown {
+    NodePlan node;
+    std::string host;
+};
+
+Result<Shown> look_at_xml(const TopoOptions& options, const Settings& settings) {
+    return place_by_xml(options.xml, settings.bind, options.ranks).map([&](XmlPlaces xml) {
+        NodePlan node{settings, std::move(xml.facts), std::move(xml.plan), {}, std::move(xml.places)};
+        return Shown{std::move(node), std::string(base_name(options.xml))};
+    });
+}
+
+Result<Shown> look_at(const TopoOptions& options, const Settings& settings) {
+    if (!options.xml.empty()) {
+        return look_at_xml(options, settings);
+    }
+    const auto root = Root::open(settings.root);
+    if (!root) {
+        return tl::unexpected(root.error());
+    }
+    return plan_node(options.settings, settings, usual_patience, options.ranks).map([&](NodePlan node) {
+        return Shown{std::move(node), host_name_of(*root)};
+    });
+}
+
+int run_topo(const TopoOptions& options) {
+    const auto settings = settings_from(options.settings);
+    if (!settings) {
+        print_error(settings.error().message);
+        return exit_bad_line;
+    }
+    const auto shown = look_at(options, *settings);
+    if (!shown) {
+        print_error(shown.error().message);
+        return exit_cannot_tell;
+    }
+    const auto& [node, host] = *shown;
+    if (!options.svg.empty()) {
+        if (const int error = overwrite_file(options.svg, topo_svg(node, host)); error != 0) {
+            print_error(format_text("--svg {}: {}", printable(options.svg), std::strerror(error)));
+            return exit_cannot_tell;
+        }
+    }
+    if (options.json) {
+        print_out(topo_json(node, host).dump(2) + "\n");
+    } else if (options.svg.empty()) {
+        print_out(topo_text(node, host));
+    }
+    return node.places.problem ? exit_cannot_tell : node.places.placed.placement.warnings.empty() ? 0 : 1;
+}
+
+} // namespace
+
+void add_topo_command(const Subcommand& app, int& exit_code) {
+    auto options = std::make_shared<TopoOptions>();
+    const auto command = app.subcommand("topo", "GPUs, HCAs and CPUs, their distances, and where the ranks belong");
+    const auto json = command.flag("--json", options->json, "print JSON");
+    command.option("--svg", options->svg, "write a picture for a browser to FILE")
+        .type_name("FILE")
+        .not_empty()
+        .excludes(json);
+    command
+        .option("--ranks", options->ranks.ranks,
+                "places for N ranks (default: the tasks of this step on this node, else one per GPU)")
+        .type_name("N");
+    command
+        .option("--cpus", options->ranks.cpus,
+                "as if Slurm had given these CPUs: 0-15, or one list for each rank, 0-7/8-15")
+        .type_name("LIST")
+        .not_empty();
+    command.option("--xml", options->xml, "hwloc's XML topology of another machine (lstopo FILE.xml)")
+        .type_name("FILE")
+        .not_empty();
+    add_settings_options(command, options->settings);
+    command.on_run([options, &exit_code] { exit_code = run_topo(*options); });
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/verbs/tcp_bandwidth.h"
+
+#include "lib/base/format.h"
+#include "lib/net/tcp.h"
+#include "tools/verbs/steady_rate.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <poll.h>
+#include <sys/socket.h>
+#include <utility>
+#include <vector>
+
+namespace rdma_nccl {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = SteadyRate::Clock;
+using Stop = std::function<bool()>;
+
+constexpr std::size_t chunk = std::size_t{1} << 20;
+constexpr milliseconds look{50};       // between checks of the clock and of `stop`
+constexpr milliseconds meeting{5000};  // until all connections are established
+constexpr milliseconds emptying{3000}; // after the time, for data in flight
+
+tl::unexpected<Error> failed(std::string_view what, const IpAddress& address, int code) {
+    return fail(format_text("TCP: {} {}: {}", what, address.text(), std::strerror(code)), code);
+}
+
+Result<UniqueFd> bound_socket(const IpAddress& address) {
+    const auto local = socket_address(address, 0, address.is_ipv4() ? AF_INET : AF_INET6);
+    UniqueFd socket(::socket(local.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket || ::bind(socket.get(), local.get(), local.length) != 0) {
+        return failed("no socket on", address, errno);
+    }
+    return socket;
+}
+
+/// Calls `ready(index)` for sockets with events, until it returns false, the time is over or `stop` returns true.
+template<typename Ready>
+void attend(std::vector<pollfd>& sockets, Clock::time_point end, const Stop& stop, Ready&& ready) {
+    auto asked = Clock::now();
+    for (auto now = asked; now < end; now = Clock::now()) {
+        if (now - asked >= look) {
+            asked = now;
+            if (stop && stop()) {
+                return;
+            }
+        }
+        if (::poll(sockets.data(), sockets.size(), static_cast<int>(look.count())) <= 0) {
+            continue;
+        }
+        for (std::size_t i = 0; i < sockets.size(); ++i) {
+            if (sockets[i].fd >= 0 && sockets[i].revents != 0 && !ready(i)) {
+                return;
+            }
+        }
+    }
+}
+
+std::vector<pollfd> watched(const std::vector<UniqueFd>& sockets, short events) {
+    std::vector<pollfd> list;
+    list.reserve(sockets.size());
+    for (const auto& socket : sockets) {
+        list.push_back({socket.get(), events, 0});
+    }
+    return list;
+}
+
+std::vector<UniqueFd> accept_all(int listener, unsigned connections, const Stop& stop) {
+    std::vector<UniqueFd> accepted;
+    std::vector<pollfd> waiting{{listener, POLLIN, 0}};
+    attend(waiting, Clock::now() + meeting, stop, [&](std::size_t) {
+        UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (socket) {
+            accepted.push_back(std::move(socket));
+        }
+        return accepted.size() < connections;
+    });
+    return accepted;
+}
+
+Result<std::vector<UniqueFd>> connect_all(const IpAddress& from, const IpAddress& to, std::uint16_t port,
+                                          unsigned connections, const Stop& stop) {
+    std::vector<UniqueFd> sockets;
+    const auto target = socket_address(to, port, to.is_ipv4() ? AF_INET : AF_INET6);
+    for (unsigned i = 0; i < connections; ++i) {
+        auto socket = bound_socket(from);
+        if (!socket) {
+            return tl::unexpected(socket.error());
+        }
+        if (::connect(socket->get(), target.get(), target.length) != 0 && errno != EINPROGRESS) {
+            return failed("no connection to", to, errno);
+        }
+        sockets.push_back(std::move(*socket));
+    }
+    auto waiting = watched(sockets, POLLOUT);
+    int error = ETIMEDOUT;
+    unsigned standing = 0;
+    attend(waiting, Clock::now() + meeting, stop, [&](std::size_t i) {
+        error = connection_error(waiting[i].fd);
+        waiting[i].fd = -1;
+        return error == 0 && ++standing < connections;
+    });
+    if (standing < connections) {
+        return failed("no connection to", to, error == 0 ? ETIMEDOUT : error);
+    }
+    return sockets;
+}
+
+/// Closes the socket; unsent data need not arrive.
+void discard(UniqueFd socket) {
+    close_without_trace(std::move(socket));
+}
+
+} // namespace
+
+Result<TcpReceiver> TcpReceiver::listen(const IpAddress& address) {
+    auto socket = bound_socket(address);
+    if (!socket) {
+        return tl::unexpected(socket.error());
+    }
+    if (::listen(socket->get(), SOMAXCONN) != 0) {
+        return failed("cannot listen on", address, errno);
+    }
+    return TcpReceiver(std::move(*socket));
+}
+
+std::uint16_t TcpReceiver::port() const {
+    return local_port(socket_.get());
+}
+
+Result<TcpBandwidth> TcpReceiver::receive(milliseconds time, unsigned connections, const Stop& stop) {
+    auto sockets = accept_all(socket_.get(), connections, stop);
+    if (sockets.size() < connections && !(stop && stop())) {
+        return fail(format_text("TCP: {} of {} connections have come", sockets.size(), connections), ETIMEDOUT);
+    }
+    std::vector<std::byte> buffer(chunk);
+    auto reading = watched(sockets, POLLIN);
+    const auto begin = Clock::now();
+    SteadyRate rate(begin, time);
+    std::uint64_t bytes = 0;
+    auto open = sockets.size();
+    attend(reading, begin + time + emptying, stop, [&](std::size_t i) {
+        const auto count = ::recv(reading[i].fd, buffer.data(), buffer.size(), 0);
+        if (count > 0) {
+            bytes += static_cast<std::uint64_t>(count);
+            rate.add(Clock::now(), bytes);
+        } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+            reading[i].fd = -1;
+            --open;
+        }
+        return open > 0;
+    });
+    if (stop && stop()) {
+        rate.cut(Clock::now());
+    }
+    return TcpBandwidth{rate.gbps(), bytes};
+}
+
+Result<TcpBandwidth> send_tcp(const IpAddress& from, const IpAddress& to, std::uint16_t port, unsigned connections,
+                              milliseconds time, const Stop& stop) {
+    auto sockets = connect_all(from, to, port, connections, stop);
+    if (!sockets) {
+        return tl::unexpected(sockets.error());
+    }
+    const std::vector<std::byte> buffer(chunk);
+    auto writing = watched(*sockets, POLLOUT);
+    const auto begin = Clock::now();
+    SteadyRate rate(begin, time);
+    std::uint64_t bytes = 0;
+    int error = 0;
+    attend(writing, begin + time, stop, [&](std::size_t i) {
+        const auto count = ::send(writing[i].fd, buffer.data(), buffer.size(), MSG_NOSIGNAL);
+        if (count > 0) {
+            bytes += static_cast<std::uint64_t>(count);
+            rate.add(Clock::now(), bytes);
+        } else if (errno != EAGAIN && errno != EINTR) {
+            error = errno;
+        }
+        return error == 0;
+    });
+    if (stop && stop()) {
+        rate.cut(Clock::now());
+    }
+    for (auto& socket : *sockets) {
+        discard(std::move(socket));
+    }
+    if (error != 0) {
+        return failed("lost the connection to", to, error);
+    }
+    return TcpBandwidth{rate.gbps(), bytes};
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify --step: srun --overlap starts a process on each node of the job, which watches the node and prints the
+// evidence. The calling process judges all evidence together.
+#include "lib/base/format.h"
+#include "lib/base/hostlist.h"
+#include "lib/base/text.h"
+#include "lib/exchange/codec.h"
+#include "lib/sys/signal_fd.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/print.h"
+#include "tools/common/process.h"
+#include "tools/node/traffic_watch.h"
+#include "tools/verify/program.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+using Clock = StepWatch::Clock;
+
+constexpr std::string_view mark = "rdma-nccl-evidence ";
+constexpr char more_pieces = '+'; // after the mark
+constexpr char last_piece = '.';
+constexpr std::size_t most_output = std::size_t{64} << 20;
+
+struct StepId {
+    std::uint32_t job = 0;
+    std::uint32_t step = 0;
+};
+
+std::optional<StepId> parse_step(std::string_view text) {
+    const auto [job, step] = split_once(text, '.');
+    const auto job_number = parse_number<std::uint32_t>(job);
+    const auto step_number = step ? parse_number<std::uint32_t>(*step) : std::nullopt;
+    return job_number && *job_number > 0 && step_number ? std::optional(StepId{*job_number, *step_number})
+                                                        : std::nullopt;
+}
+
+// --- On each node ---
+
+/// Prints the evidence as short lines: srun merges the lines of several nodes, and splits lines of 1 KiB or more.
+void tell(const NodeEvidence& evidence) {
+    constexpr std::size_t longest_line = 512;
+    const std::string text = write_evidence(evidence);
+    std::string lines;
+    for (std::size_t begin = 0; begin < text.size(); begin += longest_line) {
+        const bool last = begin + longest_line >= text.size();
+        lines += format_text("{}{}{}\n", mark, last ? last_piece : more_pieces, text.substr(begin, longest_line));
+    }
+    (void)std::fwrite(lines.data(), 1, lines.size(), stdout);
+    (void)std::fflush(stdout);
+}
+
+/// Watches until the time is over, the step has ended, or a signal arrives.
+int watch_here(const VerifyNodeOptions& options, const StepId& id) {
+    const auto live = Root::open("/");
+    const auto task = live ? environment_of_step(*live, id.job, id.step) : std::nullopt;
+    const auto node = WatchedNode::inspect(options.settings, task.value_or(Environment::from(environ)));
+    const BlockedSignals blocked;
+    const auto signals = SignalReader::open(blocked);
+    if (!node || !signals || !live) {
+        print_error(!node ? node.error().message : "verify: no signals or no /proc");
+        return exit_cannot_tell;
+    }
+    if (!step_on_node(*live, id.job, id.step)) {
+        return 0; // this node of the job is not part of the step
+    }
+    auto watch = node->watch({id.job, id.step, 0});
+    const auto end = Clock::now() + std::chrono::milliseconds(std::lround(options.seconds * 1000));
+    while (Clock::now() < end && step_on_node(*live, id.job, id.step)) {
+        if (wait_for_look(watch, signals->fd(), end)) {
+            const auto signal = signals->next();
+            if (signal && (signal->number == SIGINT || signal->number == SIGTERM)) {
+                break;
+            }
+            continue;
+        }
+        watch.look();
+    }
+    watch.look(true);
+    tell(node->evidence(watch, {}));
+    return 0;
+}
+
+// --- In the calling process ---
+
+std::vector<std::string> command_for(const VerifyNodeOptions& options, const StepId& id, const std::string& nodes,
+                                     std::size_t node_count) {
+    std::array<char, 4096> self{};
+    const auto length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
+    std::vector<std::string> command = {"srun",
+                                        format_text("--jobid={}", id.job),
+                                        format_text("--nodelist={}", nodes),
+                                        format_text("--nodes={}", node_count),
+                                        "--overlap",
+                                        "--quiet",
+                                        "--label",
+                                        "--ntasks-per-node=1",
+                                        "--gres=none",
+                                        "--cpu-bind=none",
+                                        "--input=none",
+                                        length > 0 ? std::string(self.data()) : "rdma-nccl"};
+    for (const auto& word :
+         {std::string("verify"), std::string("--on-this-node"), std::string("--step"),
+          format_text("{}.{}", id.job, id.step), std::string("--seconds"), format_text("{}", options.seconds)}) {
+        command.push_back(word);
+    }
+    if (!options.settings.root.empty()) {
+        command.insert(command.end(), {"--root", options.settings.root});
+    }
+    return command;
+}
+
+/// Returns the output of a program, at most `most_output` bytes. Fails if it cannot be started.
+Result<std::string> output_of(const std::vector<std::string>& command) {
+    ProcessStart start{.words = command, .ends_with_parent = false};
+    start.prepare = [] { (void)::setenv("RDMA_NCCL_ENABLE", "off", 1); }; // the plugin must ignore this step
+    start.on_failure = [&command](int error) {
+        print_error(format_text("verify: {}: {}", command.front(), std::strerror(error)));
+        return exit_cannot_tell;
+    };
+    auto process = CapturedProcess::start(std::move(start), false, most_output);
+    if (!process) {
+        return tl::unexpected(process.error());
+    }
+    CapturedProcess::read({&*process, 1}, Clock::time_point::max());
+    (void)process->finish();
+    return process->text();
+}
+
+std::vector<NodeEvidence> evidence_in(std::string_view output) {
+    std::vector<NodeEvidence> nodes;
+    std::map<std::string_view, std::string> pieces; // by srun's label
+    for (const auto line : split(output, '\n')) {
+        const auto found = line.find(mark);
+        const auto piece = found == std::string_view::npos ? std::string_view() : line.substr(found + mark.size());
+        if (piece.empty()) {
+            continue;
+        }
+        auto& text = pieces[line.substr(0, found)];
+        text += piece.substr(1);
+        if (piece.front() != last_piece) {
+            continue;
+        }
+        if (auto evidence = read_evidence(text)) {
+            nodes.push_back(std::move(*evidence));
+        }
+        text.clear();
+    }
+    std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
+    return nodes;
+}
+
+/// Returns the missing nodes by name. A node's own name may differ from Slurm's, so no node is missing if enough have
+/// reported.
+std::vector<std::string> silent_of(const std::vector<std::string>& names, const std::vector<NodeEvidence>& heard) {
+    std::vector<std::string> silent;
+    for (const auto& name : names) {
+        const bool spoke =
+            std::any_of(heard.begin(), heard.end(), [&name](const auto& node) { return node.node == name; });
+        if (!spoke && heard.size() < names.size()) {
+            silent.push_back(name);
+        }
+    }
+    return silent;
+}
+
+} // namespace
+
+int verify_step(const VerifyNodeOptions& options) {
+    const auto id = parse_step(options.step);
+    if (!id) {
+        print_error(
+            format_text("verify: --step {}: expected JOB.STEP, as squeue --steps shows it", printable(options.step)));
+        return exit_bad_line;
+    }
+    if (options.on_this_node) {
+        return watch_here(options, *id);
+    }
+    const auto list = output_of({"squeue", "--noheader", "--steps", options.step, "--format=%N"});
+    const std::string nodes(list ? trim(*list) : "");
+    const auto names = expand_hostlist(nodes).value_or(std::vector<std::string>());
+    if (nodes.empty() || names.empty()) {
+        print_error(list ? format_text("verify: there is no step {} that runs (squeue --steps)", options.step)
+                         : format_text("verify: {}", list.error().message));
+        return exit_cannot_tell;
+    }
+    const auto output = output_of(command_for(options, *id, nodes, names.size()));
+    auto evidence = output ? evidence_in(*output) : std::vector<NodeEvidence>();
+    if (evidence.empty()) {
+        print_error(
+            format_text("verify: no node of step {} told anything: is rdma-nccl installed there?", options.step));
+        return exit_cannot_tell;
+    }
+    auto silent = silent_of(names, evidence);
+    return print_verdict(judge_step(std::move(evidence), std::move(silent)), options, id->job, id->step);
+}
+
+} // namespace rdma_nccl
