@@ -33,10 +33,6 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /// Returns the digits at the front, without leading zeros.
 std::string_view leading_number(std::string_view text) {
     const auto end = std::find_if_not(text.begin(), text.end(), is_digit);

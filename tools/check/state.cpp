@@ -21,11 +21,6 @@ namespace {
 
 constexpr std::size_t largest_state = std::size_t{1} << 20;
 
-tl::unexpected<Error> fail_errno(std::string_view path) {
-    const int code = errno;
-    return fail(format_text("{}: {}", printable(path, 200), std::strerror(code)), code);
-}
-
 template<typename Number>
 void take_numbers(const Json& json, std::map<std::string, Number, std::less<>>& target) {
     for (const auto& [name, value] : json.members()) {
