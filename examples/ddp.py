@@ -3,15 +3,15 @@
 """Distributed data parallel training with PyTorch, small enough to try a cluster with: seconds, and no data set.
 
 Every rank draws its own samples of a known function and trains the same small network on them; DDP averages the
-gradients over all ranks (gloo on CPUs, NCCL on GPUs). At the end the ranks compare their parameters bit by bit.
+gradients over all ranks (gloo on CPUs, NCCL on GPUs). At the end, the ranks compare their parameters bit by bit.
 
     python3 examples/ddp.py                                                             # alone
     srun --rdma-nccl --nodes=2 --ntasks-per-node=8 --gpus-per-node=8 python3 examples/ddp.py
     srun --rdma-nccl --nodes=2 --ntasks-per-node=1 --gpus-per-node=8 rdma-nccl run python3 examples/ddp.py
     srun --rdma-nccl --nodes=2 --ntasks-per-node=1 --gpus-per-node=8 torchrun examples/ddp.py
 
-The launcher gives RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT; without RANK and WORLD_SIZE it runs alone.
-Rank 0 prints one line. Exit code: 0 trained and all ranks agree, 1 not, 2 wrong use.
+The launcher sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT; without RANK and WORLD_SIZE it runs alone.
+Rank 0 prints one line. Exit code: 0 if training succeeded and all ranks agree, 1 if not, 2 for wrong usage.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def read_arguments():
 
 
 def choose_device(backend):
-    """LOCAL_RANK i drives the i-th visible GPU; a rank that sees one GPU only drives that."""
+    """LOCAL_RANK i uses the i-th visible GPU; a rank that sees only one GPU uses that."""
     if backend == "gloo":
         return torch.device("cpu")
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
@@ -60,7 +60,7 @@ def choose_device(backend):
 
 def train(device, steps):
     """Returns the trained network, and the first and the last loss averaged over all ranks."""
-    torch.manual_seed(dist.get_rank())  # other samples and other first weights on each rank: DDP has to even them out
+    torch.manual_seed(dist.get_rank())  # different samples and initial weights on each rank, which DDP must align
     network = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 1)).to(device)
     model = DistributedDataParallel(network, device_ids=[device.index] if device.type == "cuda" else None)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -78,7 +78,7 @@ def train(device, steps):
 
 
 def same_everywhere(network):
-    """Whether every rank has the same parameters: then the least and the greatest of each are the same number."""
+    """Whether every rank has the same parameters: then the minimum and the maximum of each are equal."""
     least = torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
     greatest = least.clone()
     dist.all_reduce(least, op=dist.ReduceOp.MIN)

@@ -8,9 +8,10 @@
 //     srun --rdma-nccl --nodes=2 --ntasks-per-node=8 ./pi       # 16 ranks on two nodes
 //     srun --rdma-nccl --nodes=2 rdma-nccl run -n 8 ./pi        # the same, with one launcher per node
 //
-// Usage: pi [-v] [INTERVALS]. -v prints every rank's share first. From the launcher pi needs what PyTorch needs too:
-// RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (LOCAL_RANK is only shown). Without RANK and WORLD_SIZE it runs alone.
-// PI_TIMEOUT: how many seconds the ranks wait for each other. Exit code: 0 sum complete, 1 incomplete, 2 wrong use.
+// Usage: pi [-v] [INTERVALS]. -v prints every rank's share first. pi needs the same variables as PyTorch from the
+// launcher: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (LOCAL_RANK is only shown). Without RANK and WORLD_SIZE it runs
+// alone. PI_TIMEOUT: seconds that the ranks wait for each other (default 60). Exit code: 0 sum complete, 1 incomplete,
+// 2 wrong usage.
 
 #include <algorithm>
 #include <array>
@@ -42,12 +43,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What each rank sends to rank 0, which answers with pi. It travels as it lies in memory: all run the same program.
+/// What each rank sends to rank 0, which answers with pi. It is sent as it is in memory: all run the same program.
 struct Report {
     std::array<char, 8> magic{'p', 'i', ' ', 's', 'h', 'a', 'r', 'e'};
-    long rank = -1; // -1: nothing came from this rank yet
+    long rank = -1; // -1: this rank has not reported yet
     long world_size = 1;
-    long local_rank = -1; // -1: the launcher did not tell
+    long local_rank = -1; // -1: the launcher did not set it
     long intervals = 200'000'000;
     double share = 0;
     std::array<char, 72> host{}; // ends with a zero
@@ -110,8 +111,8 @@ Job read_job(int argc, char** argv) {
 
 // ---- the mathematics -----------------------------------------------------------------------------------------------
 
-/// One rank's share of the area: every world_size-th point, where the first and the last of all count half. Kahan's
-/// summation carries along what each addition rounds away, so the error does not grow with the number of points.
+/// One rank's share of the area: every world_size-th point. The first and the last point of all count half. Kahan
+/// summation keeps what each addition rounds away, so the error does not grow with the number of points.
 double compute_share(const Report& self) {
     const double width = 1 / static_cast<double>(self.intervals);
     double sum = 0;
@@ -141,7 +142,7 @@ struct Socket { // closes itself
     void set(int level, int option, auto value) const { setsockopt(fd, level, option, &value, sizeof value); }
 };
 
-/// A socket for the first address of `host` (nullptr: of this one) with which `use` succeeds; otherwise -1 and `why`.
+/// A socket for the first address of `host` (nullptr: this host) for which `use` succeeds; otherwise -1 and `why`.
 Socket open_socket(const char* host, const Job& job, int family, const auto& use, std::string& why) {
     addrinfo hints{};
     hints.ai_flags = AI_PASSIVE;
@@ -155,7 +156,7 @@ Socket open_socket(const char* host, const Job& job, int family, const auto& use
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
     for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
         Socket candidate(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        candidate.set(SOL_SOCKET, SO_REUSEADDR, 1); // neither a holder of the port nor a rank keeps rank 0 from it
+        candidate.set(SOL_SOCKET, SO_REUSEADDR, 1); // so that no holder of the port and no other rank blocks rank 0
         if (use(candidate, *address)) {
             return candidate;
         }
@@ -174,11 +175,11 @@ struct Rank {
 Socket listen_for_ranks(const Job& job) {
     const auto start = [](const Socket& listener, const addrinfo& address) {
         listener.set(IPPROTO_IPV6, IPV6_V6ONLY, 0);
-        listener.set(SOL_SOCKET, SO_RCVLOWAT, int{sizeof(Report)}); // peers inherit it: readable once a report is whole
+        listener.set(SOL_SOCKET, SO_RCVLOWAT, int{sizeof(Report)}); // peers inherit it: readable when a report is whole
         return bind(listener.fd, address.ai_addr, address.ai_addrlen) == 0 && listen(listener.fd, SOMAXCONN) == 0;
     };
     std::string why;
-    for (const int family : {AF_INET6, AF_INET}) { // an IPv6 socket serves IPv4 too; a kernel without IPv6 gets IPv4
+    for (const int family : {AF_INET6, AF_INET}) { // an IPv6 socket serves IPv4 too; a kernel without IPv6 uses IPv4
         if (Socket listener = open_socket(nullptr, job, family, start, why); listener.fd >= 0) {
             return listener;
         }
@@ -186,7 +187,7 @@ Socket listen_for_ranks(const Job& job) {
     throw std::runtime_error(text("cannot listen on port ", job.master_port, " (MASTER_PORT): ", why));
 }
 
-/// Takes what a peer has sent. A good report goes to its place; otherwise returns what is wrong with it.
+/// Reads what a peer has sent. Stores a good report; otherwise returns what is wrong with it.
 std::string receive(Socket peer, const Job& job, std::vector<Rank>& ranks) {
     Report report;
     if (recv(peer.fd, &report, sizeof report, MSG_DONTWAIT) != sizeof report || report.magic != job.self.magic ||
@@ -214,7 +215,7 @@ std::string missing(const std::vector<Rank>& ranks) {
     return list;
 }
 
-/// Collects the reports of all ranks. Whoever else knocks is turned away.
+/// Collects the reports of all ranks. Refuses any other connection.
 std::vector<Rank> gather(const Job& job, const Socket& listener) {
     std::vector<Rank> ranks(static_cast<std::size_t>(job.self.world_size));
     ranks[0].report = job.self;
@@ -249,7 +250,7 @@ std::vector<Rank> gather(const Job& job, const Socket& listener) {
 }
 
 void print_result(const Job& job, const std::vector<Rank>& ranks, double pi, double seconds) {
-    std::map<std::string, int> nodes; // and how many ranks each has
+    std::map<std::string, int> nodes; // with the number of ranks on each
     for (const auto& [report, socket] : ranks) {
         const char* host = report.host.data();
         ++nodes[host];
@@ -288,13 +289,13 @@ void lead(Job job) {
 
 // ---- the other ranks -----------------------------------------------------------------------------------------------
 
-/// Sends this rank's share to rank 0, which may not listen yet, and waits for pi: then the sum is complete.
+/// Sends this rank's share to rank 0, which may not listen yet, and waits for pi, which means that the sum is complete.
 void follow(Job job) {
     job.self.share = compute_share(job.self);
     const auto connect_to = [&](const Socket& socket, const addrinfo& address) {
-        // Waits longer than rank 0, which may still compute and is the one that can tell who is missing.
+        // Wait longer than rank 0, which may still compute, and which alone knows who is missing.
         socket.set(SOL_SOCKET, SO_RCVTIMEO, timeval{2 * job.timeout.count(), 0});
-        socket.set(SOL_SOCKET, SO_SNDTIMEO, timeval{std::min<time_t>(job.timeout.count(), 5), 0}); // connect as well
+        socket.set(SOL_SOCKET, SO_SNDTIMEO, timeval{std::min<time_t>(job.timeout.count(), 5), 0}); // also for connect
         return connect(socket.fd, address.ai_addr, address.ai_addrlen) == 0;
     };
     std::string why;
