@@ -192,7 +192,7 @@ std::string receive(Socket peer, const Job& job, std::vector<Rank>& ranks) {
     Report report;
     if (recv(peer.fd, &report, sizeof report, MSG_DONTWAIT) != sizeof report || report.magic != job.self.magic ||
         report.host.back() != 0 || !std::isfinite(report.share)) {
-        return "it is not pi";
+        return "not a pi process";
     }
     const std::string who = text("rank ", report.rank, " of ", report.world_size, " on ", report.host.data());
     if (report.world_size != job.self.world_size || report.rank < 1 || report.rank >= report.world_size ||
@@ -235,7 +235,7 @@ std::vector<Rank> gather(const Job& job, const Socket& listener) {
         for (std::size_t i = 0; i < peers.size(); ++i) {
             const auto fault = watched[i + 1].revents != 0 ? receive(std::move(peers[i]), job, ranks) : "";
             if (!fault.empty()) {
-                complain(job, text("turned a connection away: ", fault));
+                complain(job, text("refused a connection: ", fault));
             }
         }
         std::erase_if(peers, [](const Socket& peer) { return peer.fd < 0; });
@@ -314,7 +314,7 @@ void follow(Job job) {
         if (count <= 0) {
             throw std::runtime_error("rank 0 ended without an answer: the sum is not complete");
         }
-        why = "what answers there is not pi";
+        why = "the server there is not pi";
     }
     throw std::runtime_error(text("no rank 0 at ", job.master_addr, " port ", job.master_port, " within ",
                                   job.timeout.count(), " s: ", why));

@@ -284,7 +284,7 @@ bool client_end_step(const ClientStep& step, ExchangeServer& server) {
     const bool fails = settings.strict && (verdict.verdict == Verdict::NotUsed ||
                                            (verdict.verdict == Verdict::Mixed && verdict.share < used_share));
     if (fails) {
-        tell_user(format_text("strict: srun fails, as RDMA was {}",
+        tell_user(format_text("strict: srun exits with 1 because RDMA was {}",
                               verdict.verdict == Verdict::Mixed ? "not used alone" : "not used"));
     }
     return !fails;

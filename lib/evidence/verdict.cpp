@@ -97,9 +97,10 @@ bool judge_balance(const NodeEvidence& node, NodeVerdict& verdict) {
         } else if (bytes < std::max(static_cast<double>(noise), idle_part * median)) {
             idle.push_back(port.port);
         } else if (bytes < unbalanced_part * median) {
-            verdict.notes.push_back(format_text("{} moved {:.0f} % of what the middle one of its ports did: is a rank "
-                                                "far from its HCA? (rdma-nccl topo)",
-                                                port.port, 100 * bytes / median));
+            verdict.notes.push_back(
+                format_text("{} moved {:.0f} % of the median of its ports: is a rank far from its HCA? "
+                            "(rdma-nccl topo)",
+                            port.port, 100 * bytes / median));
         }
     }
     const bool all_needed = node.rank_per_gpu && node.gpus >= expected && 2 * idle.size() < expected;
@@ -124,7 +125,7 @@ void add_causes(const NodeEvidence& node, Verdict verdict, std::vector<std::stri
     }
     add(node.causes);
     if (why.empty() && !node.log && verdict == Verdict::NotUsed) {
-        why.emplace_back("the cause is not known: verify=full lets NCCL's logs tell it");
+        why.emplace_back("cause unknown: run with verify=full to find it in NCCL's logs");
     }
 }
 
@@ -158,7 +159,7 @@ void judge_without_bytes(NodeVerdict& verdict) {
         if (verdict.verdict == Verdict::NotUsed && no_device) {
             verdict.why.emplace_back("there is no RDMA device");
         } else if (verdict.verdict == Verdict::NotUsed) {
-            verdict.why.emplace_back("no process of the step had a queue pair whenever they were looked at");
+            verdict.why.emplace_back("no process of the step ever had a queue pair when checked");
             note_others_sockets(verdict);
         }
         return;
@@ -187,7 +188,7 @@ void judge_shared(NodeVerdict& verdict) {
     if (qps.known && qps.most_own == 0 && !(kernel_alone && verdict.rdma.most() >= noise)) {
         if (verdict.rdma.most() >= noise) {
             verdict.notes.push_back(
-                format_text("what went over RDMA was not of this step, which had no queue pair ({})", others));
+                format_text("the RDMA traffic was not this step's, which had no queue pair ({})", others));
         }
         verdict.rdma = {};
         verdict.share = worst_share(verdict.rdma, verdict.sockets);
@@ -200,10 +201,10 @@ void judge_shared(NodeVerdict& verdict) {
     const bool clear = qps.known && verdict.verdict == Verdict::Used;
     if (verdict.verdict != Verdict::Idle && !clear) {
         verdict.verdict = Verdict::Unknown;
-        verdict.why.push_back(format_text("{} over RDMA and {} over sockets may be partly those of {} on the node",
+        verdict.why.push_back(format_text("{} over RDMA and {} over sockets may include those of {} on the node",
                                           bytes_text(verdict.rdma.most()), bytes_text(verdict.sockets.most()), others));
     } else if (clear) {
-        verdict.notes.push_back(format_text("the bytes may be partly those of {}", others));
+        verdict.notes.push_back(format_text("the bytes may include those of {}", others));
     }
 }
 
@@ -241,7 +242,7 @@ void judge_bytes(NodeVerdict& verdict) {
     if (verdict.verdict == Verdict::Mixed && moves_files(verdict)) {
         verdict.verdict = Verdict::Used;
         const auto least = std::min(verdict.sockets.tx, verdict.sockets.rx);
-        verdict.notes.push_back(format_text("{} over sockets went one way, as files do, and do not count",
+        verdict.notes.push_back(format_text("{} over sockets went one way, like file I/O, and do not count",
                                             bytes_text(verdict.sockets.most() - least)));
         verdict.elsewhere.tx += verdict.sockets.tx - least;
         verdict.elsewhere.rx += verdict.sockets.rx - least;
@@ -250,7 +251,7 @@ void judge_bytes(NodeVerdict& verdict) {
     }
     if (lost && verdict.verdict == Verdict::NotUsed) {
         verdict.verdict = Verdict::Unknown;
-        verdict.why.emplace_back("not all of its ports' bytes could be read");
+        verdict.why.emplace_back("the bytes of some ports could not be read");
     }
     if ((verdict.verdict == Verdict::Used || verdict.verdict == Verdict::Mixed) && judge_balance(node, verdict)) {
         verdict.verdict = Verdict::Mixed;
@@ -439,7 +440,7 @@ StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string>
         step.why.insert(step.why.begin(), format_text("not used on {}", fold_hostlist(without)));
     }
     if (!step.silent.empty()) {
-        step.why.push_back(format_text("nothing was heard of {}", fold_hostlist(step.silent)));
+        step.why.push_back(format_text("no report from {}", fold_hostlist(step.silent)));
     }
     return step;
 }

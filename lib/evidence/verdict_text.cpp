@@ -149,7 +149,7 @@ std::string words_of(const StepVerdict& step) {
     case Verdict::Unknown:
         break;
     }
-    return format_text("RDMA use UNKNOWN: {}", why.empty() ? "no node has told its bytes" : why);
+    return format_text("RDMA use UNKNOWN: {}", why.empty() ? "no node reported its bytes" : why);
 }
 
 tl::unexpected<Error> not_saved(const std::string& path, int error) {

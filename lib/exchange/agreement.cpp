@@ -389,7 +389,7 @@ HeadVerdict judge_reach(std::span<const HeadCandidate> candidates, std::span<con
     verdict.chosen = candidates[best];
     const std::string instead = format_text("; MASTER_ADDR is {}", candidates[best].address.text());
     const std::string helpless =
-        format_text("; MASTER_ADDR is {} all the same, as {}: check routes and firewalls, or give net= or head=",
+        format_text("; MASTER_ADDR stays {}, because {}: check routes and firewalls, or set net= or head=",
                     candidates[best].address.text(),
                     candidates.size() == 1 ? "there is no other" : "no address is reached by all nodes");
     for (std::size_t c = 0; c <= best; ++c) {

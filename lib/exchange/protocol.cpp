@@ -107,7 +107,7 @@ void ExchangeRounds::learn_size(unsigned step_nodes) {
 
 void ExchangeRounds::start_test(Clock::time_point now) {
     stage_ = Stage::Testing;
-    late_answer_ = share(disagreement("it came too late"));
+    late_answer_ = share(disagreement("it reported too late"));
     const auto rank_of = [this](const Node& node) {
         return node.expected ? step_.nodes[*node.expected].first_rank : node.report.first_task;
     };
@@ -332,7 +332,7 @@ void ExchangeRounds::pass_time(Clock::time_point now) {
     }
     if (stage_ == Stage::Gathering && !first_report_ && now >= start_ + launch_limit) {
         stage_ = Stage::Answered; // prologs may take long, but Slurm itself has given up by now
-        late_answer_ = share(disagreement("it came too late"));
+        late_answer_ = share(disagreement("it reported too late"));
     }
     if (stage_ != Stage::Answered && now >= next_progress_) {
         tell_progress(now);

@@ -232,9 +232,9 @@ std::vector<PortListener> strangers(std::span<const PortListener> listeners, uid
 std::string stranger_text(const PortListener& stranger) {
     const auto program =
         stranger.program ? format_text(", {} (pid {})", stranger.program->name, stranger.program->pid) : std::string();
-    return format_text("port {} of this step is listened on by uid {}{}: ranks may connect to it; end that program, or "
-                       "give another port=",
-                       stranger.port, stranger.uid, program);
+    return format_text("uid {}{} listens on port {} of this step: ranks may connect to it; end that program, or "
+                       "set another port=",
+                       stranger.uid, program, stranger.port);
 }
 
 std::string listening_text(std::uint16_t port) {

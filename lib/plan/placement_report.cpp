@@ -82,7 +82,7 @@ std::string binding_why(const NodePlacement& node) {
         return "each rank has CPUs of its own: kept";
     }
     return any(CpuSource::Slurm) ? "what tasks had in common is shared out, own CPUs are kept"
-                                 : "the tasks had their CPUs in common: shared out, near the GPUs";
+                                 : "the tasks shared their CPUs: divided among them, near the GPUs";
 }
 
 std::string write_masks(const std::vector<CpuSet>& masks) {

@@ -181,9 +181,9 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
             return held;
         }
     }
-    held.block.warnings.push_back(format_text(
-        "port {} is in use on this node, or was until a minute ago, so rank 0 may not be able to listen: {}",
-        first_busy, wanted.source == "setting" ? "give another port=" : "give port=N"));
+    held.block.warnings.push_back(
+        format_text("port {} is or was recently in use on this node; rank 0 may be unable to listen: {}", first_busy,
+                    wanted.source == "setting" ? "give another port=" : "give port=N"));
     return held;
 }
 

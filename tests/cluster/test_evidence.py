@@ -127,7 +127,7 @@ class Verdicts(EvidenceTest):
         sockets = self.everywhere("eth1", GIB, GIB)
         code, lines = self.step("--rdma-nccl=strict", sockets)
         self.assertEqual(code, 1, lines)
-        self.assertEqual(lines[-1], "rdma-nccl: strict: srun fails, as RDMA was not used")
+        self.assertEqual(lines[-1], "rdma-nccl: strict: srun exits with 1 because RDMA was not used")
         code, lines = self.step("--rdma-nccl=strict", sockets, program="exit 7")
         self.assertEqual(code, 7, lines)
         rails = [word for rail in RAILS for word in (rail, GIB, GIB)]

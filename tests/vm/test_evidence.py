@@ -250,14 +250,14 @@ class Verdicts(StepsTest):
         said = self.line(done.err)
         self.assertIn(first["verdict"], ("USED", "UNKNOWN"), said)
         if first["verdict"] == "UNKNOWN":
-            self.assertRegex(said, "may be partly those of another step")
+            self.assertRegex(said, "may include those of another step")
         self.assertEqual(second["verdict"], "NOT USED", other.err)
         for mine, others in zip(first["nodes"], second["nodes"]):
             self.assertEqual((mine["queue_pairs"]["most_own"], mine["queue_pairs"]["others"]), (1, []))
             self.assertEqual(others["queue_pairs"]["most_own"], 0)
             self.assertEqual(others["queue_pairs"]["others"], [f"job {first['job']} step 0"])
             self.assertEqual((mine["exclusive"], others["exclusive"]), (False, False))
-        self.assertIn(f"what went over RDMA was not of this step, which had no queue pair (job {first['job']} ", other.err)
+        self.assertIn(f"the RDMA traffic was not this step's, which had no queue pair (job {first['job']} ", other.err)
         self.assert_amounts(second, 0, 100)
 
     def test_lost_in_the_middle(self):

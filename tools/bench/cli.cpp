@@ -112,13 +112,13 @@ void add_measure(const Subcommand& command, BenchLineOptions& line) {
     };
     word("-b,--minbytes", line.first, "first size", "SIZE").check(check_size);
     word("-e,--maxbytes", line.last, "last size", "SIZE").check(check_size);
-    command.number("-f,--stepfactor", line.factor, "from size to size", 2U, 1024U);
+    command.number("-f,--stepfactor", line.factor, "factor between sizes", 2U, 1024U);
     word("-d,--datatype", work.type, "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16", "WORD")
         .one_of(words(bench_types()));
     word("-o,--redop", work.redop, "sum, prod, max, min, avg", "WORD").one_of(words(bench_reductions()));
-    command.number("-r,--root-rank", work.root, "of broadcast", 0, 1000000, "RANK");
+    command.number("-r,--root-rank", work.root, "root of broadcast", 0, 1000000, "RANK");
     command.number("-n,--iters", work.iterations, "calls in a batch, whose time is divided by them", 1U, 1000000U);
-    command.number("-w,--warmup-iters", work.warm_up, "calls before, for each size", 0U, 1000000U);
+    command.number("-w,--warmup-iters", work.warm_up, "warm-up calls per size", 0U, 1000000U);
     command.number("--repeats", work.repeats, "batches; the median counts", 1U, 1000U);
     command.number("--batch-seconds", work.batch_seconds, "a batch that would take longer has fewer calls", 0.001,
                    3600.0, "SECONDS");

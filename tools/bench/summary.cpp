@@ -191,7 +191,7 @@ private:
                 break;
             case Verdict::Idle:
                 note(BenchState::CannotTell,
-                     format_text("{}: too few bytes were counted to tell (greater sizes: -e)", run->name));
+                     format_text("{}: too few bytes to judge (use larger sizes: -e)", run->name));
                 break;
             case Verdict::Unknown:
                 note(BenchState::CannotTell,
@@ -216,7 +216,7 @@ private:
             note(BenchState::CannotTell,
                  format_text("B: {}: no comparison", !b_->verdict ? "no counters were read"
                                                      : has_verdict(b_, Verdict::Idle)
-                                                         ? "too few bytes were counted to tell"
+                                                         ? "too few bytes to judge"
                                                          : "cannot tell whether RDMA was used"));
         }
         return proven;

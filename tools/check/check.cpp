@@ -102,7 +102,7 @@ bool write_state(const CheckOptions& options, const CheckFacts& facts) {
     }
     const auto kept = replace_file(options.state, state_text(facts.now), public_file);
     if (!kept) {
-        print_error(format_text("the state is not kept: {}", kept.error().message));
+        print_error(format_text("cannot save the state: {}", kept.error().message));
     }
     return kept.has_value();
 }
@@ -146,7 +146,7 @@ int learn(const CheckOptions& options, const CheckFacts& facts) {
         return 0;
     }
     if (!is_ours(*options.learn, learned_mark)) {
-        print_error(format_text("{} was not learned, but written by somebody: nothing is changed; name another file",
+        print_error(format_text("{} was not written by --learn and is left unchanged; name another file",
                                 printable(*options.learn, 200)));
         return exit_cannot_tell;
     }
@@ -220,7 +220,7 @@ void keep_drain(const Slurm& slurm, CheckFacts& facts, const std::string& reason
     }
     const bool kept = facts.has_state_file && write_state(slurm.options, facts);
     if (!kept || facts.now.drain.empty()) {
-        print_error(format_text("{}: this drain is not kept ({}), and no check will undo it; "
+        print_error(format_text("{}: this drain could not be recorded ({}), so no check will undo it; "
                                 "when the node is good, run {}",
                                 slurm.node,
                                 !facts.has_state_file     ? "there is no file for it: --state"
@@ -239,7 +239,7 @@ int act_as_health_check(const CheckOptions& options, const CheckReport& report, 
     const auto& node = slurm.node;
     const auto seen = slurm.show();
     if (!seen) {
-        print_error(format_text("{} is {}; nothing is done: {}", node, name_of(status), seen.error().message));
+        print_error(format_text("{} is {}; no action: {}", node, name_of(status), seen.error().message));
         return exit_cannot_tell;
     }
     const unsigned before = facts.before ? facts.before->critical_in_a_row : 0;
@@ -359,7 +359,7 @@ int report_hang(const CheckOptions& options, const Shared& shared, double second
         {.id = "check",
          .item = "time",
          .status = CheckStatus::Error,
-         .message = format_text("{} did not come back within {:.0f} s", stage.empty() ? "the check" : stage, seconds),
+         .message = format_text("{} did not return within {:.0f} s", stage.empty() ? "the check" : stage, seconds),
          .hint = "something in the kernel hangs (dmesg: hung tasks): drain and reboot the node"});
     (void)write_metrics(options, report);
     if (options.form == CheckForm::Health || options.form == CheckForm::Quiet || options.learn) {

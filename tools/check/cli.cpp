@@ -70,7 +70,7 @@ void add_slurm(const Subcommand& command, CheckOptions& options) {
         .shows_default();
     command.option("--node", options.node, "with --health: Slurm's name of this node").type_name("NAME").not_empty();
     command.flag("--dry-run", options.dry_run, "with --health: say what would be done, and do nothing");
-    command.option("--limit", options.limit_s, "give up after so many seconds")
+    command.option("--limit", options.limit_s, "give up after this many seconds")
         .type_name("SECONDS")
         .range(1U, most_seconds)
         .shows_default();

@@ -75,7 +75,7 @@ DrainDecision decide_drain(NodeStatus status, const SlurmNode& node, std::string
         }
         return {DrainAction::Drain, "it is critical"};
     case NodeStatus::Unknown:
-        return {DrainAction::None, "something could not be read: nothing is done"};
+        return {DrainAction::None, "something could not be read; no action"};
     case NodeStatus::Ok:
     case NodeStatus::Warning:
         break;

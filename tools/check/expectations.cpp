@@ -220,7 +220,7 @@ ExpectationsOutcome parse_expectations(std::string_view text, std::string_view p
 
 std::string learned_expectations(const CheckFacts& facts, std::string_view time) {
     std::string text = format_text("{} on {}, {}.\n"
-                                   "# A node that differs is not as this one was. Raise or lower what you like; see "
+                                   "# Recorded from this node; nodes that differ are reported. Edit as needed; see "
                                    "rdma-nccl-check(1).\n",
                                    learned_mark, printable(facts.host), time);
     const auto used = used_ports_of(facts);

@@ -182,7 +182,7 @@ void inspect_verbs(CheckFacts& facts) {
     verbs.warnings = only_warnings(drain(errors->reader.get()));
     const bool listed = said.find("\nlisted") != std::string::npos || !verbs.load_error.empty();
     if (!done && !listed) {
-        verbs.problem = format_text("did not come back within {} ms, or died", limit.count());
+        verbs.problem = format_text("did not return within {} ms, or crashed", limit.count());
     }
 }
 

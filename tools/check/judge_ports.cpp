@@ -150,7 +150,7 @@ CheckResult judge_pkeys(const CheckFacts& facts, const JudgedPort& port) {
         result.message = "is a full member of a partition";
     } else {
         result.set(CheckStatus::Warn,
-                   format_text("is but a limited member (0x{:04x}): limited members cannot talk to each other",
+                   format_text("is only a limited member (0x{:04x}): limited members cannot talk to each other",
                                found->second.front()),
                    "make it a full member in the subnet manager's partitions (opensm: partitions.conf, =full)");
     }

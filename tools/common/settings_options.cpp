@@ -38,7 +38,8 @@ Result<std::optional<std::string>> read_site_file(const SettingsOptions& options
         return fail(format_text("--conf {}", text.error().message));
     }
     if (text.error().os_error != ENOENT) {
-        print_error(format_text("warning: the site file is not heeded: {}", text.error().message));
+        print_error(
+            format_text("warning: cannot read the site file, so its settings are not used: {}", text.error().message));
     }
     return std::optional<std::string>();
 }
@@ -65,7 +66,7 @@ Result<Settings> settings_from(const SettingsOptions& options) {
         print_error(outcome.warnings[i]);
     }
     if (outcome.warnings.size() > most_warnings) {
-        print_error(format_text("{}: and {} more lines that make no sense; is it the right file?", options.site_file,
+        print_error(format_text("{}: {} more lines are invalid; is this the right file?", options.site_file,
                                 outcome.warnings.size() - most_warnings));
     }
     if (!outcome.errors.empty()) {

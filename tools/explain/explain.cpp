@@ -40,7 +40,7 @@ int run_explain(const ExplainOptions& options) {
             print_error(saved.error().message);
             return 3;
         }
-        print_error(format_text("{} files of this machine are in {}; look through them before you pass them on", *saved,
+        print_error(format_text("saved {} files of this machine in {}; review them before you share them", *saved,
                                 options.save));
         return node->exit_code();
     }

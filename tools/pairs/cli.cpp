@@ -101,36 +101,37 @@ void add_schedule(const Subcommand& command, PairsLine& line) {
         .shows_default();
     const auto again =
         command.flag("--retest", line.retest, "measure suspects again with good nodes (default with quick)");
-    command.flag("--no-retest", line.no_retest, "do not").excludes(again);
-    command.option("--seed", line.options.seed, "of the random rounds").type_name("N").shows_default();
+    command.flag("--no-retest", line.no_retest, "do not measure suspects again").excludes(again);
+    command.option("--seed", line.options.seed, "seed of the random rounds").type_name("N").shows_default();
 }
 
 void add_measure(const Subcommand& command, PairsLine& line) {
     auto& measure = line.options.measure;
-    command.number("-D,--seconds", line.seconds, "for each direction; 10 for a thorough test", 0.1, 3600.0, "SECONDS");
+    command.number("-D,--seconds", line.seconds, "seconds per direction; 10 for a thorough test", 0.1, 3600.0,
+                   "SECONDS");
     command.option("-s,--size", measure.message_size, "bytes of one write, a multiple of 8 up to 1G (default: 1M)")
         .type_name("BYTES")
         .transform(take_message_size);
     command.number("-q,--qps", measure.queue_pairs, "queue pairs for each pairing", 1U, 256U);
     command.number("--depth", measure.depth, "writes in flight on each queue pair", 2U, 8192U);
     const auto tclass = command.option("--traffic-class,--tclass", measure.traffic_class,
-                                       "of the packets: DSCP x 4 (default: NCCL_IB_TC, or 0)");
+                                       "traffic class of the packets: DSCP x 4 (default: NCCL_IB_TC, or 0)");
     tclass.type_name("N").range(0U, most_traffic_class);
     line.traffic_class = tclass;
-    const auto level =
-        command.option("--service-level,--sl", measure.service_level, "of InfiniBand (default: NCCL_IB_SL, or 0)");
+    const auto level = command.option("--service-level,--sl", measure.service_level,
+                                      "service level of InfiniBand (default: NCCL_IB_SL, or 0)");
     level.type_name("N").range(0U, most_service_level);
     line.service_level = level;
-    command.flag("--gpu", measure.gpu, "memory of the GPU next to each HCA, not of the host");
-    command.flag("--tcp", measure.tcp, "TCP between the same ports, too");
-    command.flag("--no-latency", line.no_latency, "bandwidth alone");
-    command.flag("--no-both", line.no_both, "not both ways at once");
+    command.flag("--gpu", measure.gpu, "use memory of the GPU next to each HCA instead of the host's");
+    command.flag("--tcp", measure.tcp, "also measure TCP between the same ports");
+    command.flag("--no-latency", line.no_latency, "do not measure latency");
+    command.flag("--no-both", line.no_both, "do not measure both directions at once");
 }
 
 void add_rules(const Subcommand& command, JudgeRules& rules) {
     command.number("--slow-below", rules.share_of_median, "slow: bandwidth below this share of the median", 0.0, 1.0,
                    "SHARE");
-    command.number("--deviations", rules.deviations, "or this many scaled median deviations below it", 0.0, 1000.0);
+    command.number("--deviations", rules.deviations, "allowance for noise, in scaled median deviations", 0.0, 1000.0);
     command.number("--floor", rules.floor_share, "or below this share of the link's rate; 0: no floor", 0.0, 1.0,
                    "SHARE");
     command.number("--slow-pairs", rules.share_of_pairs, "a node is slow when this share of its pairs is", 0.0, 1.0,

@@ -16,7 +16,7 @@ namespace rdma_nccl {
 namespace {
 
 std::string speed(const SlowFacts& facts) {
-    return format_text("{} Gb/s where {} are normal ({})", short_gbps(facts.gbps), short_gbps(facts.normal_gbps),
+    return format_text("{} Gb/s, normal is {} ({})", short_gbps(facts.gbps), short_gbps(facts.normal_gbps),
                        pair_percent_text(facts.share));
 }
 
@@ -50,8 +50,8 @@ std::string_view advice_of(SlowWay way, bool rail) {
     case SlowWay::Both:
         break;
     }
-    return rail ? "the HCA, its cable or its PCIe slot: `rdma-nccl check` there tells width and speed"
-                : "`rdma-nccl check` there tells PCIe width and speed, limits and settings; then CPU frequency and "
+    return rail ? "the HCA, its cable or its PCIe slot: run `rdma-nccl check` there for width and speed"
+                : "run `rdma-nccl check` there for PCIe width and speed, limits and settings; then CPU frequency and "
                   "other processes";
 }
 

@@ -161,8 +161,8 @@ void note_measured(PairsJudging& judging, std::size_t nodes) {
         notes.emplace_back("software RDMA: functional test only; speeds are those of the CPUs");
     }
     if (nodes > 1 && !judging.can_blame && report.schedule != "loopback") {
-        notes.push_back(
-            format_text("{} nodes: no side of a pair can be blamed, that takes {}", nodes, fewest_to_blame));
+        notes.push_back(format_text("{} nodes: cannot tell which side of a pair is slow; at least {} are needed", nodes,
+                                    fewest_to_blame));
     }
     const auto& kinds = judging.samples.kinds;
     if (judging.rules.floor_share > 0 &&
@@ -201,7 +201,7 @@ void note_uncounted(PairsJudging& judging) {
     const auto [ways, example] = miscounted(judging, [](double share, auto&, auto&) { return share < least; });
     if (ways > 0) {
         judging.verdict.notes.push_back(
-            format_text("{} times the port's counters saw less than {} of the bytes: {}; they took another way, or "
+            format_text("in {} directions, the port counted less than {} of the bytes: {}; they took another way, or "
                         "the counters do not count RDMA",
                         ways, pair_percent_text(least), example));
     }
@@ -222,10 +222,10 @@ void note_overcounted(PairsJudging& judging) {
     };
     const auto [ways, example] = miscounted(judging, is_over);
     if (ways > 0) {
-        judging.verdict.notes.push_back(
-            format_text("{} times the port's counters saw more than the bytes and their headers: {}; another job uses "
-                        "that port, or much was sent again: speeds there are lower than they could be",
-                        ways, example));
+        judging.verdict.notes.push_back(format_text(
+            "in {} directions, the port counted more than the bytes and their headers: {}; another job uses "
+            "that port, or much was sent again: speeds there are lower than they could be",
+            ways, example));
     }
 }
 

@@ -38,7 +38,7 @@ std::string title(const PairsReport& report) {
                     static_cast<double>(measure.time.count()) / 1000, size_text(measure.message_size),
                     measure.queue_pairs, measure.queue_pairs == 1 ? "" : "s", report.on_gpu ? ", memory of GPUs" : "");
     if (!report.ended_early.empty()) {
-        text += format_text("Ended early: {}. What follows is not all.\n", report.ended_early);
+        text += format_text("Ended early: {}. The results below are incomplete.\n", report.ended_early);
     }
     return text;
 }

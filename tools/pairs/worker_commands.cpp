@@ -71,7 +71,7 @@ T PairsWork::wait_for(std::future<T> future, const StopAsked& stop) const {
         if (!asked && stop()) {
             asked = now;
         } else if (asked && now - *asked > site_.longest_stop) {
-            print_error("a call to the HCA's driver does not come back; this process ends");
+            print_error("a call to the HCA's driver hangs; this process exits");
             ::_exit(exit_cannot_tell);
         }
     }

@@ -288,7 +288,7 @@ void add_top_command(const Subcommand& app, int& exit_code) {
     command.option("-i,--interval", line->interval, "seconds between two samples, 0.1 to 3600 (default: 1)")
         .type_name("SECONDS")
         .range(0.1, 3600.0);
-    const auto count = command.option("-n,--count", line->count, "end after so many samples")
+    const auto count = command.option("-n,--count", line->count, "end after this many samples")
                            .type_name("N")
                            .range(std::uint64_t{1}, std::uint64_t{1000000000});
     command.flag("--once", line->once, "one sample, as a table").excludes(count);

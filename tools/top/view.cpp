@@ -105,7 +105,7 @@ std::vector<std::string> notes_of(const TopSample& sample) {
         notes.emplace_back("Soft-RoCE counts no bytes: packets times path MTU, too much where packets are not full");
     }
     if (!sample.processes_problem.empty() && !sample.ports.empty()) {
-        notes.push_back("processes cannot be told: " + printable(sample.processes_problem, 160));
+        notes.push_back("cannot list processes: " + printable(sample.processes_problem, 160));
     }
     return notes;
 }
@@ -309,12 +309,12 @@ std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size
     fit(widths, size.columns);
     add_rows(lines, rows, widths);
     if (hidden > 0) {
-        lines.push_back(format_text("{} more in which nothing moves", hidden));
+        lines.push_back(format_text("{} more idle rows", hidden));
     }
     if (size.lines > 0 && lines.size() > size.lines) {
         const std::size_t more = lines.size() - size.lines + 1;
         lines.resize(size.lines);
-        lines.back() = format_text("{} more lines: make the window higher", more);
+        lines.back() = format_text("{} more lines: enlarge the window", more);
     }
     for (auto& line : lines) {
         line = cut(std::move(line), size.columns);

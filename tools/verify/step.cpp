@@ -199,8 +199,7 @@ int verify_step(const VerifyNodeOptions& options) {
     const auto output = output_of(command_for(options, *id, nodes, names.size()));
     auto evidence = output ? evidence_in(*output) : std::vector<NodeEvidence>();
     if (evidence.empty()) {
-        print_error(
-            format_text("verify: no node of step {} told anything: is rdma-nccl installed there?", options.step));
+        print_error(format_text("verify: no node of step {} reported: is rdma-nccl installed there?", options.step));
         return exit_cannot_tell;
     }
     auto silent = silent_of(names, evidence);

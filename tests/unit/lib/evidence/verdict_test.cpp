@@ -51,7 +51,7 @@ TEST(NodeVerdict, FilesThatAreReadOrWrittenDoNotCount) {
         EXPECT_EQ(verdict.verdict, Verdict::Used);
         EXPECT_DOUBLE_EQ(verdict.share, 1);
         EXPECT_EQ(verdict.elsewhere, files);
-        EXPECT_EQ(verdict.notes, Texts{"32.2 GB over sockets went one way, as files do, and do not count"});
+        EXPECT_EQ(verdict.notes, Texts{"32.2 GB over sockets went one way, like file I/O, and do not count"});
     }
     // Where RDMA goes one way alone, the other way over sockets may be the answer to it.
     EXPECT_EQ(verdict_of({10 * gib, 0, false}, {0, 10 * gib, false}), Verdict::Mixed);
@@ -117,7 +117,7 @@ NodeEvidence shared(std::uint64_t rdma, std::uint64_t sockets) {
 }
 
 TEST(NodeVerdict, OnASharedNodeWithoutQueuePairsNothingIsCertain) {
-    const Texts unclear = {"1.07 GB over RDMA and 0 B over sockets may be partly those of another step on the node"};
+    const Texts unclear = {"1.07 GB over RDMA and 0 B over sockets may include those of another step on the node"};
     EXPECT_EQ(judge_node(shared(gib, 0)).verdict, Verdict::Unknown);
     EXPECT_EQ(judge_node(shared(gib, 0)).why, unclear);
     EXPECT_EQ(judge_node(shared(0, gib)).verdict, Verdict::Unknown);
@@ -128,7 +128,7 @@ TEST(NodeVerdict, OnASharedNodeWithoutQueuePairsNothingIsCertain) {
 TEST(NodeVerdict, OnASharedNodeQueuePairsTellWhoUsedRdma) {
     const auto own = judge_node(with_queue_pairs(shared(gib, 0), 2, {"job 12 step 0"}));
     EXPECT_EQ(own.verdict, Verdict::Used);
-    EXPECT_EQ(own.notes, Texts{"the bytes may be partly those of job 12 step 0"});
+    EXPECT_EQ(own.notes, Texts{"the bytes may include those of job 12 step 0"});
     EXPECT_EQ(judge_node(with_queue_pairs(shared(gib, gib), 2)).verdict, Verdict::Unknown);
     EXPECT_EQ(judge_node(with_queue_pairs(shared(0, gib), 2)).verdict, Verdict::Unknown);
 
@@ -136,7 +136,7 @@ TEST(NodeVerdict, OnASharedNodeQueuePairsTellWhoUsedRdma) {
     EXPECT_EQ(none.verdict, Verdict::NotUsed);
     EXPECT_EQ(none.rdma, Bytes{});
     EXPECT_EQ(none.share, 0);
-    EXPECT_EQ(none.notes, (Texts{"what went over RDMA was not of this step, which had no queue pair (job 12 step 0, "
+    EXPECT_EQ(none.notes, (Texts{"the RDMA traffic was not this step's, which had no queue pair (job 12 step 0, "
                                  "job 13 step 1)",
                                  "the bytes over sockets may be those of job 12 step 0, job 13 step 1"}));
     EXPECT_EQ(judge_node(with_queue_pairs(shared(gib, mib), 0)).verdict, Verdict::Idle);
@@ -156,7 +156,7 @@ TEST(NodeVerdict, WithoutByteCountersTheLogsTell) {
 }
 
 TEST(NodeVerdict, WithoutByteCountersAndLogsThatTheStepHadNoQueuePairsTells) {
-    const Texts why = {"no process of the step had a queue pair whenever they were looked at"};
+    const Texts why = {"no process of the step ever had a queue pair when checked"};
     for (const bool log : {false, true}) {
         auto evidence = with_queue_pairs(without_source(node(0, gib)), 0);
         if (log) {
@@ -196,7 +196,7 @@ TEST(NodeVerdict, LostCountersMakeNotUsedUncertain) {
     lost.bytes.at_least = true;
     lost.problem = "its counters were reset";
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::Unknown);
-    EXPECT_EQ(judge_node(evidence).why, Texts{"not all of its ports' bytes could be read"});
+    EXPECT_EQ(judge_node(evidence).why, Texts{"the bytes of some ports could not be read"});
     EXPECT_EQ(judge_node(evidence).notes, Texts{"mlx5_0:1: its counters were reset"});
     lost.expected = false; // NCCL had nothing to do with it
     EXPECT_EQ(judge_node(evidence).verdict, Verdict::NotUsed);
@@ -261,9 +261,8 @@ TEST(NodeVerdict, AnUnbalancedPortIsNoted) {
     for (const unsigned gpus : {1U, 4U}) {
         const auto verdict = judge_node(four_ports(gib / 4, gpus));
         EXPECT_EQ(verdict.verdict, Verdict::Used);
-        EXPECT_EQ(verdict.notes,
-                  Texts{"mlx5_3:1 moved 25 % of what the middle one of its ports did: is a rank far from "
-                        "its HCA? (rdma-nccl topo)"});
+        EXPECT_EQ(verdict.notes, Texts{"mlx5_3:1 moved 25 % of the median of its ports: is a rank far from "
+                                       "its HCA? (rdma-nccl topo)"});
     }
     EXPECT_TRUE(judge_node(four_ports(gib / 2, 4)).notes.empty());
     EXPECT_FALSE(judge_node(four_ports(gib / 2 - mib, 4)).notes.empty());
@@ -403,7 +402,7 @@ TEST(StepVerdict, SaysASentenceOnceAndOfWhom) {
 TEST(StepVerdict, NamesTheNodesThatDidNotUseRdma) {
     const auto step = judge_step({node(gib, 0, "n1"), node(gib, 0, "n2"), node(0, gib, "n3"), node(0, gib, "n4")}, {});
     EXPECT_EQ(step.verdict, Verdict::Mixed);
-    const std::string unknown = "the cause is not known: verify=full lets NCCL's logs tell it";
+    const std::string unknown = "cause unknown: run with verify=full to find it in NCCL's logs";
     EXPECT_EQ(step.why, (Texts{"not used on n[3-4]", "n[3-4]: " + unknown}));
     EXPECT_EQ(judge_step({node(0, gib, "n3"), node(0, gib, "n4")}, {}).why, Texts{unknown});
 }

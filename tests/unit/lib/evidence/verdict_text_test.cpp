@@ -44,7 +44,7 @@ TEST(VerdictLine, OfIdleAndUnknown) {
               "RDMA IDLE: too little to judge: 0 B over RDMA, 2.10 MB over sockets between 2 nodes");
     EXPECT_EQ(line_of({without_source(node(0, gib))}),
               "RDMA use UNKNOWN: no port has byte counters: siw counts no bytes");
-    EXPECT_EQ(line_of({}), "RDMA use UNKNOWN: no node has told its bytes");
+    EXPECT_EQ(line_of({}), "RDMA use UNKNOWN: no node reported its bytes");
     EXPECT_EQ(line_of({}, {"n1"}), "RDMA use UNKNOWN: nothing was heard of n1");
 }
 

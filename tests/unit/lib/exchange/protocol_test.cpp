@@ -273,7 +273,7 @@ TEST_F(ExchangeRoundsTest, AReportAfterThatHearsWhy) {
     agree();
     EXPECT_TRUE(rounds_->take(20, fabric_report(1), now_));
     ASSERT_EQ(sent_.size(), 1U);
-    EXPECT_EQ(test::from_server<Disagreement>(*sent_[0].second).why, "it came too late");
+    EXPECT_EQ(test::from_server<Disagreement>(*sent_[0].second).why, "it reported too late");
     EXPECT_EQ(rounds_->still_running(), 3U);
     rounds_->lose(20);
     EXPECT_EQ(rounds_->still_running(), 3U);

@@ -109,7 +109,7 @@ TEST(NodePlacement, EachRankIsBesideItsGpuAndItsHca) {
                      "(the NUMA node)",
                      "local rank 3: GPU 3 (0000:13:00.0), CPUs 12-15 (4 cores), memory of NUMA node 1, mlx5_0:1 first "
                      "(the NUMA node)"}));
-    EXPECT_EQ(binding_why(node), "the tasks had their CPUs in common: shared out, near the GPUs");
+    EXPECT_EQ(binding_why(node), "the tasks shared their CPUs: divided among them, near the GPUs");
 }
 
 TEST(NodePlacement, IndicesOfAConfinedStepAreThoseOfTheGrantedGpus) {

@@ -159,7 +159,7 @@ TEST(PairsText, TheWholeOfAFewPairs) {
     report.results[0].notes = {"path MTU 1024: n01 has 4096, n02 has 1024"};
     report.measure.gpu = report.on_gpu = true;
     auto verdict = test::plain_verdict(report, 388);
-    verdict.notes = {"2 nodes: no side of a pair can be blamed, that takes 4"};
+    verdict.notes = {"2 nodes: cannot tell which side of a pair is slow, that takes 4"};
     EXPECT_EQ(pairs_text(report, verdict, {}),
               "2 nodes, all pairs: 1 of 1 pairings in 42 s; 2 s each way, writes of 1 MiB on 4 queue pairs, memory of "
               "GPUs\n"
@@ -174,7 +174,7 @@ TEST(PairsText, TheWholeOfAFewPairs) {
               "Counters of the ports saw 101 to 102 % of the bytes sent\n"
               "TCP between the same ports: median 31.0 Gb/s; RDMA is 12.5 times as fast\n"
               "\n"
-              "Note: 2 nodes: no side of a pair can be blamed, that takes 4\n"
+              "Note: 2 nodes: cannot tell which side of a pair is slow, that takes 4\n"
               "Verdict: good\n");
 }
 
@@ -194,7 +194,7 @@ TEST(PairsText, EndedEarlyIsSaidFirst) {
     report.planned = 12;
     const auto lines = lines_of(pairs_text(report, test::plain_verdict(report, 388), {}));
     EXPECT_EQ(lines[0].find("4 nodes, all pairs: 6 of 12 pairings in 42 s"), 0U);
-    EXPECT_EQ(lines[1], "Ended early: interrupted by SIGINT. What follows is not all.");
+    EXPECT_EQ(lines[1], "Ended early: interrupted by SIGINT. The results below are incomplete.");
 }
 
 TEST(PairsText, TheSlowestOfManyAreNamed) {

@@ -59,7 +59,7 @@ TEST(TopTable, NamesProcesses) {
         << line_with(top_table(with, {}), "mlx5_1");
     with.processes_known = false;
     with.processes_problem = "libnl is not installed";
-    EXPECT_EQ(line_with(top_table(with, {}), "libnl"), "processes cannot be told: libnl is not installed");
+    EXPECT_EQ(line_with(top_table(with, {}), "libnl"), "cannot list processes: libnl is not installed");
 }
 
 TEST(TopTable, MarksWhatIsNotSure) {
@@ -109,7 +109,7 @@ TEST(TopTable, LeavesOutColumnsThenIdleRows) {
     EXPECT_EQ(line_with(low, "eth9"), "");
     EXPECT_EQ(line_with(low, "mlx5_1"), "");
     EXPECT_NE(line_with(low, "eth0"), "");
-    EXPECT_EQ(low.back(), "2 more in which nothing moves");
+    EXPECT_EQ(low.back(), "2 more idle rows");
     auto expected = sample();
     expected.ports[1].traffic.expected = true;
     expected.netdevs[1].traffic.bytes.tx = 1;
