@@ -122,7 +122,7 @@ class FromTheNetwork(AttackTest):
             port = re.search(r"^MASTER_PORT=(\d+)", step.text, re.M).group(1)
             bob = self.stranger("n01", "squat", "0.0.0.0", port)
             bob.until_said("^listening 1")
-            step.until_said(f"n01: warning: port {port} of this step is listened on by uid \\d+")
+            step.until_said(rf"n01: warning: uid \d+[^:]* listens on port {port} of this step")
             if options:
                 self.assertNotEqual(step.wait(), 0, step.text)
                 self.assertTrue(step.said("strict: the step is ended"), step.text)

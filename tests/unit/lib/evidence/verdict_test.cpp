@@ -365,7 +365,7 @@ TEST(StepVerdict, OfNothingSaysNothing) {
     EXPECT_EQ(none.grade, Grade::D);
     EXPECT_EQ(none.gpu_direct, GpuDirect::Unknown);
     EXPECT_EQ(none.share, 0);
-    EXPECT_EQ(none.why, Texts{"nothing was heard of n[1-2]"});
+    EXPECT_EQ(none.why, Texts{"no report from n[1-2]"});
     EXPECT_EQ(judge_step({node(0, 0), node(0, 0)}, {}).gpu_direct, GpuDirect::Unknown);
 }
 
@@ -411,7 +411,7 @@ TEST(StepVerdict, NamesSilentNodes) {
     const auto step = judge_step({node(gib, 0, "n1")}, {"n3", "n2"});
     EXPECT_EQ(step.verdict, Verdict::Used);
     EXPECT_EQ(step.silent, (Texts{"n3", "n2"}));
-    EXPECT_EQ(step.why, Texts{"nothing was heard of n[2-3]"});
+    EXPECT_EQ(step.why, Texts{"no report from n[2-3]"});
 }
 
 TEST(StepVerdict, BytesThatNoOtherNodeMovedWereNotBetweenTheNodes) {

@@ -45,7 +45,7 @@ TEST(VerdictLine, OfIdleAndUnknown) {
     EXPECT_EQ(line_of({without_source(node(0, gib))}),
               "RDMA use UNKNOWN: no port has byte counters: siw counts no bytes");
     EXPECT_EQ(line_of({}), "RDMA use UNKNOWN: no node reported its bytes");
-    EXPECT_EQ(line_of({}, {"n1"}), "RDMA use UNKNOWN: nothing was heard of n1");
+    EXPECT_EQ(line_of({}, {"n1"}), "RDMA use UNKNOWN: no report from n1");
 }
 
 TEST(VerdictLine, SaysByWhatWhereNoBytesWereCounted) {

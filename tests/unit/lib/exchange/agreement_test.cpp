@@ -236,8 +236,8 @@ TEST_F(ExchangeReachVerdict, NobodyReachesAnything) {
     EXPECT_EQ(verdict.chosen, candidates_[0]);
     EXPECT_EQ(lines(verdict.findings),
               (Texts{"n[02-04]: cannot connect to 10.1.0.1 of n01, on the fabric (eth0): Connection timed out; "
-                     "MASTER_ADDR is 10.1.0.1 all the same, as no address is reached by all nodes: check routes and "
-                     "firewalls, or give net= or head="}));
+                     "MASTER_ADDR stays 10.1.0.1, because no address is reached by all nodes: check routes and "
+                     "firewalls, or set net= or head="}));
 }
 
 TEST_F(ExchangeReachVerdict, OfSeveralThatNotAllReachTheOneThatMostDo) {
@@ -247,8 +247,8 @@ TEST_F(ExchangeReachVerdict, OfSeveralThatNotAllReachTheOneThatMostDo) {
               (Texts{"n[03-04]: cannot connect to 10.1.0.1 of n01, on the fabric (eth0): Connection timed out; "
                      "MASTER_ADDR is 10.2.0.1",
                      "n04: cannot connect to 10.2.0.1 of n01, on the fabric (eth1): Connection timed out; MASTER_ADDR "
-                     "is 10.2.0.1 all the same, as no address is reached by all nodes: check routes and firewalls, or "
-                     "give net= or head="}));
+                     "stays 10.2.0.1, because no address is reached by all nodes: check routes and firewalls, or "
+                     "set net= or head="}));
 }
 
 TEST_F(ExchangeReachVerdict, NoCandidatesNoTests) {
@@ -504,7 +504,7 @@ TEST(ExchangeAgreement, StrictNamesTheFirstFault) {
     const std::vector<ReachResult> bad = {{}, {ECONNREFUSED}, {0}};
     EXPECT_EQ(agree(reports, candidates, bad, settings).agreements[0].strict_fault,
               "n02: cannot connect to 10.1.0.1 of n01, on the fabric (eth0): Connection refused; MASTER_ADDR is "
-              "10.1.0.1 all the same, as there is no other: check routes and firewalls, or give net= or head=");
+              "10.1.0.1, because there is no other: check routes and firewalls, or set net= or head=");
     settings.strict = false;
     EXPECT_FALSE(agree(reports, candidates, bad, settings).agreements[0].strict_fault);
 }

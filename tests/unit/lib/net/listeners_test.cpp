@@ -204,11 +204,11 @@ TEST(Listeners, StrangersAreNeitherTheUserNorRoot) {
 
 TEST(Listeners, WordsOfAStranger) {
     PortListener bob = {23456, {}, 1002, 3, ListenerProgram{"python3", 4711}};
-    EXPECT_EQ(stranger_text(bob), "port 23456 of this step is listened on by uid 1002, python3 (pid 4711): ranks may "
-                                  "connect to it; end that program, or give another port=");
+    EXPECT_EQ(stranger_text(bob), "uid 1002, python3 (pid 4711) listens on port 23456 of this step: ranks may "
+                                  "connect to it; end that program, or set another port=");
     bob.program.reset();
-    EXPECT_EQ(stranger_text(bob), "port 23456 of this step is listened on by uid 1002: ranks may connect to it; end "
-                                  "that program, or give another port=");
+    EXPECT_EQ(stranger_text(bob), "uid 1002 listens on port 23456 of this step: ranks may connect to it; end "
+                                  "that program, or set another port=");
 }
 
 TEST(Listeners, WordsForWhoCouldNotListen) {

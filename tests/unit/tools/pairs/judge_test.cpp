@@ -70,7 +70,7 @@ TEST(PairsJudge, ASlowNode) {
         EXPECT_EQ(verdict.nodes[1].slow, 2U);
     }
     const auto verdict = judge_pairs(measured_cluster(6, 1, slow_where(slow)), {});
-    EXPECT_TRUE(contains(all_texts(verdict), "n002 is slow: 183 Gb/s where 389 are normal (47 %), on 5 of 5 pairs; "))
+    EXPECT_TRUE(contains(all_texts(verdict), "n002 is slow: 183 Gb/s, normal is 389 (47 %), on 5 of 5 pairs; "))
         << all_texts(verdict);
 }
 
@@ -449,7 +449,7 @@ TEST(PairsJudgeDuplex, ANodeThatHalvesIsNamed) {
     EXPECT_EQ(verdict.exit_code, 1);
     EXPECT_EQ(verdict.nodes[2].state, PairState::Slow);
     EXPECT_TRUE(verdict.faults[0].text.starts_with(
-        "n002 is slow when both ways are used at once: 400 Gb/s where 764 are normal (52 %), on 5 of 5 pairs"))
+        "n002 is slow when both ways are used at once: 400 Gb/s, normal is 764 (52 %), on 5 of 5 pairs"))
         << verdict.faults[0].text;
     JudgeRules easy;
     easy.share_of_median = 0.1;

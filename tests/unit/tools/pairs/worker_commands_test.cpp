@@ -84,8 +84,8 @@ TEST_F(PairsWorkTest, ADriverThatDoesNotLetGoEndsTheProcess) {
             (void)work.carry_out({{"do", "finish"}}, at_once);
         }
     };
-    EXPECT_EXIT(finish(true), testing::ExitedWithCode(3), "does not come back");
-    EXPECT_EXIT(finish(false), testing::ExitedWithCode(3), "does not come back");
+    EXPECT_EXIT(finish(true), testing::ExitedWithCode(3), "hangs; this process exits");
+    EXPECT_EXIT(finish(false), testing::ExitedWithCode(3), "hangs; this process exits");
 }
 
 } // namespace
