@@ -503,8 +503,8 @@ TEST(ExchangeAgreement, StrictNamesTheFirstFault) {
     }
     const std::vector<ReachResult> bad = {{}, {ECONNREFUSED}, {0}};
     EXPECT_EQ(agree(reports, candidates, bad, settings).agreements[0].strict_fault,
-              "n02: cannot connect to 10.1.0.1 of n01, on the fabric (eth0): Connection refused; MASTER_ADDR is "
-              "10.1.0.1, because there is no other: check routes and firewalls, or set net= or head=");
+              "n02: cannot connect to 10.1.0.1 of n01, on the fabric (eth0): Connection refused; MASTER_ADDR "
+              "stays 10.1.0.1, because there is no other: check routes and firewalls, or set net= or head=");
     settings.strict = false;
     EXPECT_FALSE(agree(reports, candidates, bad, settings).agreements[0].strict_fault);
 }
