@@ -173,6 +173,10 @@ std::string find_in_path(std::string_view name, std::string_view path) {
     return {};
 }
 
+int exit_code_for_exec_error(int os_error) {
+    return os_error == ENOENT || os_error == ENOTDIR ? 127 : 126;
+}
+
 int exit_code_for_status(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -77,6 +77,9 @@ std::string find_in_path(std::string_view name, std::string_view path);
 /// Returns a shell's exit code for a status of waitpid(2): the program's own, or 128 + n if signal n ended it.
 int exit_code_for_status(int status);
 
+/// Returns a shell's exit code for a program that cannot be executed: 127 if it does not exist, else 126.
+int exit_code_for_exec_error(int os_error);
+
 /// Returns "signal 9 (Killed)".
 std::string signal_text(int signal_number);
 

@@ -10,6 +10,7 @@
 #include "lib/sys/node_name.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/print.h"
+#include "tools/common/process.h"
 #include "tools/common/settings_options.h"
 #include "tools/run/dry_run.h"
 #include "tools/run/job.h"

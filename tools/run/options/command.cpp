@@ -120,8 +120,4 @@ Result<RankCommands> find_commands(const RunOptions& options, const Environment&
     return RankCommands(std::move(commands), *assigned);
 }
 
-int exit_code_for_exec_error(int os_error) {
-    return is_missing(os_error) ? 127 : 126;
-}
-
 } // namespace rdma_nccl

@@ -43,7 +43,4 @@ private:
 Result<RankCommands> find_commands(const RunOptions& options, const Environment& environment, unsigned world_size,
                                    unsigned first_rank, unsigned ranks);
 
-/// Returns the exit code of a shell for a program that cannot be executed: 127 if it does not exist, else 126.
-int exit_code_for_exec_error(int os_error);
-
 } // namespace rdma_nccl

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/common/process.h"
 #include "tools/run/options/command.h"
 
 #include <cerrno>
