@@ -239,7 +239,7 @@ void add_missing_note(Environment& environment, const Step& step, Clock::time_po
     }
 }
 
-/// On a node that may have rank 0: holds the ports and puts them into the plan. Ports that cannot be held matter only
+/// On a node that may have rank 0: holds the ports of its own plan, or others. Ports that cannot be held matter only
 /// on the head, so these warnings are kept apart until the head is known.
 void hold_ports_of_step(NodeState& state, const Host& host, BlockChoice choice) {
     if (!state.settings.hold || !has_task_zero(host) || state.facts.step.job_id == 0) {
@@ -253,22 +253,20 @@ void hold_ports_of_step(NodeState& state, const Host& host, BlockChoice choice) 
                                held.block.warnings.end());
     held.block.warnings = wanted.warnings;
     state.sockets.held_ports = std::move(held.sockets);
-    state.facts.held_ports = std::move(held.block);
-    state.plan = make_plan(state.facts, state.settings);
+    state.coordination.held_ports = std::move(held.block);
 }
 
 void release_ports(NodeState& state) {
     state.sockets.held_ports.clear();
-    state.facts.held_ports.reset();
+    state.coordination.held_ports.reset();
     state.port_warnings.clear();
 }
 
 /// The node with task 0 knows its own name. The others do not know which node that is before the nodes agree.
-void name_own_head(NodeState& state, const Host& host) {
-    if (has_task_zero(host) && !state.settings.head.suffix.empty()) {
-        state.facts.head_node = {node_name(host, state.facts), "has task 0", true};
-        resolve_head(state.facts, state.settings, usual_patience);
-        state.plan = make_plan(state.facts, state.settings);
+void name_own_head(NodeFacts& facts, const Settings& settings, const Host& host) {
+    if (has_task_zero(host) && !settings.head.suffix.empty()) {
+        facts.head_node = {node_name(host, facts), "has task 0", true};
+        resolve_head(facts, settings, usual_patience);
     }
 }
 
@@ -299,7 +297,7 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
     }
     const bool with_task_zero = has_task_zero(host);
     if (with_task_zero) {
-        own.block = state.plan.port;
+        own.block = state.coordination.held_ports.value_or(state.plan.port);
     }
     if (!is_worth_a_warning(state)) {
         own.warnings.clear();
@@ -375,23 +373,21 @@ void judge_listeners(NodeState& state) {
 void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged, bool was_offered,
             Clock::time_point deadline) {
     const auto note = state.facts.step.note;
-    state.facts.agreement = exchanged.agreement;
-    state.facts.unequal_gpus = exchanged.unequal_gpus || (note && note->unequal_gpus);
+    state.coordination.agreement = exchanged.agreement;
+    state.coordination.unequal_gpus = exchanged.unequal_gpus || (note && note->unequal_gpus);
     if (was_offered && !exchanged.agreement) {
         // The other nodes use the ports that every node can derive, so this one must not have moved to others.
         release_ports(state);
         plan_head_alone(state, host, exchanged, deadline);
-        state.plan = make_plan(state.facts, state.settings);
         hold_ports_of_step(state, host, BlockChoice::Fixed);
     }
-    state.plan = make_plan(state.facts, state.settings);
     state.has_rank_zero = exchanged.agreement
                               ? has_task_zero(host) && exchanged.agreement->head_node == node_name(host, state.facts)
                               : hosts_rank_zero(host, state.facts);
     if (!state.has_rank_zero) {
         release_ports(state);
-        state.plan = make_plan(state.facts, state.settings);
     }
+    state.plan = complete_plan(std::move(state.plan), state.facts, state.settings, state.coordination);
     if (is_worth_a_warning(state)) {
         state.warnings.insert(state.warnings.end(), state.plan.warnings.begin(), state.plan.warnings.end());
     }
@@ -561,6 +557,9 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
         tell_user(facts.error().message + "; the step runs without rdma-nccl");
         return std::nullopt;
     }
+    if (offer) {
+        name_own_head(*facts, outcome.settings, host);
+    }
     NodeState state;
     state.settings = std::move(outcome.settings);
     state.facts = std::move(*facts);
@@ -579,9 +578,6 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     auto asked = ask_for_nodes(state.settings, host, state.facts.step.heterogeneous); // runs while the nodes agree
     const bool movable = offer || state.facts.step.node_count == 1;
     hold_ports_of_step(state, host, movable ? BlockChoice::Movable : BlockChoice::Fixed);
-    if (offer) {
-        name_own_head(state, host);
-    }
     const auto exchanged = exchange(state, host, offer, step.note.has_value(), deadline);
     settle(state, host, exchanged, offer.has_value(), deadline);
     prepare_placement(state, host);

@@ -30,6 +30,7 @@ struct StepUser {
 struct NodeState {
     Settings settings;
     NodeFacts facts;
+    Coordination coordination;
     Plan plan;
     bool has_rank_zero = false;              ///< as far as known before the tasks start
     std::vector<std::string> warnings;       ///< about settings and plan

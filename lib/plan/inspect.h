@@ -3,7 +3,6 @@
 #pragma once
 
 #include "lib/fabric/fabric.h"
-#include "lib/plan/agreement.h"
 #include "lib/plan/head_address.h"
 #include "lib/plan/variables.h"
 #include "lib/settings/settings.h"
@@ -36,9 +35,6 @@ struct NodeFacts {
     unsigned allowed_cpus = 1;                ///< CPUs of this process's affinity mask
     Limits limits;                            ///< the tasks' limits; filled in only by slurmstepd, which can read them
     bool head_is_to_be_agreed = false;        ///< srun offers an exchange: do not resolve an automatic head before it
-    std::optional<PortBlock> held_ports;      ///< ports that this node holds for the step
-    std::optional<Agreement> agreement;       ///< the agreement with the other nodes of the step
-    bool unequal_gpus = false;                ///< there is no agreement, and the nodes have different numbers of GPUs
 };
 
 /// Reads the node below `settings.root`. Fails only if that directory cannot be opened. With `timeout` above 0, skips a

@@ -81,12 +81,12 @@ void add_torchrun(VariableList& variables, const Plan& plan, const Step& step) {
 }
 
 /// Tells the launcher on this node which ranks to start. One node cannot know that alone if GPU counts differ.
-void add_ranks(VariableList& variables, const Plan& plan, const NodeFacts& facts) {
+void add_ranks(VariableList& variables, const Plan& plan, bool unequal_gpus) {
     if (plan.ranks) {
         variables.force(ranks_variable,
                         format_text("{}:{}:{}", plan.ranks->first, plan.ranks->count, plan.ranks->total), "exchange",
                         "first rank here, ranks here, all ranks");
-    } else if (facts.unequal_gpus) {
+    } else if (unequal_gpus) {
         variables.force(ranks_variable, "unequal", "exchange",
                         "the nodes have different numbers of GPUs, and did not agree on the ranks");
     }
@@ -146,7 +146,7 @@ void add_binding(VariableList& variables, const Plan& plan, const Settings& sett
     }
 }
 
-std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const Settings& settings) {
+std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const Settings& settings, bool unequal_gpus) {
     VariableList variables(facts.environment, facts.nccl_conf);
     const bool in_step = facts.step.job_id != 0; // outside a step there are no peers, and no port to agree on
     if (in_step) {
@@ -156,7 +156,7 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     forbid_other_layout(variables, plan);
     if (in_step && plan.layout.layout != Layout::Rank) {
         add_torchrun(variables, plan, facts.step);
-        add_ranks(variables, plan, facts);
+        add_ranks(variables, plan, unequal_gpus);
     }
     if (in_step && plan.layout.layout == Layout::Pod) {
         variables.force("WORLD_SIZE", format_text("{}", facts.step.node_count), "slurm", "number of nodes: pod layout");
@@ -169,6 +169,53 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
     add_binding(variables, plan, settings);
     remove_left_over(variables, plan, facts.environment);
     return variables.take();
+}
+
+/// Decides on the ports and GIDs. `left_out`: ports that the nodes agreed not to use.
+void choose_ports(Plan& plan, const NodeFacts& facts, const Settings& settings,
+                  const std::vector<std::string>& left_out) {
+    plan.fabric = choose_fabric(facts.fabric, settings, left_out);
+    model_told(facts, settings, plan.fabric);
+}
+
+/// The interface on the head's network. Outside a step there are no other nodes to meet: the head is this node.
+std::optional<SocketChoice> sockets_towards_head(const Plan& plan, const NodeFacts& facts, const Settings& settings) {
+    const auto head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
+    const bool meets = facts.step.job_id != 0 || plan.users_head;
+    return meets && head && settings.net.is_auto() ? interface_towards(facts.fabric, *head) : std::nullopt;
+}
+
+void warn_about_head(Plan& plan, const NodeFacts& facts, const Settings& settings, bool agreed) {
+    const bool asked_later = facts.head_is_to_be_agreed && !agreed;
+    if (asked_later && !plan.head.address && !plan.head.warnings.empty()) {
+        plan.head.warnings.pop_back(); // the warning that there is no address: the nodes will agree on one
+    }
+    if (plan.users_head || facts.step.job_id == 0) {
+        return;
+    }
+    append(plan.warnings, plan.head.warnings);
+    if (!asked_later && plan.head.address && !plan.head_node.certain && facts.step.node_count > 1 &&
+        settings.head.is_auto()) {
+        plan.warnings.push_back(
+            format_text("rank 0 may run on another node than {} ({}): give head=NAME if ranks do not meet",
+                        plan.head_node.name, plan.head_node.why));
+    }
+}
+
+/// Collects the warnings of all parts. `sockets`: the choice without regard to the head.
+void collect_warnings(Plan& plan, const NodeFacts& facts, const Settings& settings, const SocketChoice& sockets,
+                      bool agreed) {
+    plan.warnings = facts.step.problems;
+    append(plan.warnings, plan.layout.warnings);
+    warn_about_head(plan, facts, settings, agreed);
+    append(plan.warnings, plan.port.warnings);
+    plan.notes = facts.fabric.problems;
+    if (facts.fabric.hcas.empty()) {
+        plan.warnings.emplace_back("no RDMA device in /sys/class/infiniband: NCCL will use sockets");
+    }
+    append(plan.warnings, plan.fabric.warnings);
+    append(plan.warnings, judge_users_nccl(facts, plan.fabric));
+    append(plan.warnings, sockets.warnings);
 }
 
 /// Replaces this node's own decisions with what the nodes agreed on.
@@ -226,49 +273,31 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings) {
     plan.visible_gpus = facts.visible_gpus;
     plan.visible_gpus_source = facts.visible_gpus_source;
     plan.layout = choose_layout(settings, facts.step, facts.program, facts.visible_gpus);
-    plan.fabric =
-        choose_fabric(facts.fabric, settings, facts.agreement ? facts.agreement->left_out : std::vector<std::string>());
-    model_told(facts, settings, plan.fabric);
-    plan.head_node = facts.head_node;
     plan.users_head = facts.environment.get_users("MASTER_ADDR");
-    const SocketChoice own = choose_socket_interface(facts.fabric, plan.fabric, settings);
-    plan.head = choose_head(settings, facts.step, facts.head_node, facts.head_resolution, own.address);
+    choose_ports(plan, facts, settings, {});
     plan.port = choose_port(settings, facts.step, facts.environment.get_users("MASTER_PORT"), facts.ephemeral_ports);
-    plan.port = facts.held_ports.value_or(plan.port);
-    if (facts.agreement) {
-        take_agreement(plan, *facts.agreement);
-    }
-    const auto head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
-    // Outside a step there are no other nodes to meet: the head is this node.
-    const bool meets = facts.step.job_id != 0 || plan.users_head;
-    const auto towards_head =
-        meets && head && settings.net.is_auto() ? interface_towards(facts.fabric, *head) : std::nullopt;
-    plan.sockets = towards_head.value_or(own);
+    return complete_plan(std::move(plan), facts, settings, {});
+}
 
-    append(plan.warnings, facts.step.problems);
-    append(plan.warnings, plan.layout.warnings);
-    const bool asked_later = facts.head_is_to_be_agreed && !facts.agreement;
-    if (asked_later && !plan.head.address && !plan.head.warnings.empty()) {
-        plan.head.warnings.pop_back(); // the warning that there is no address: the nodes will agree on one
+Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, const Coordination& coordination) {
+    Plan plan = std::move(own);
+    if (plan.leave_alone) {
+        return plan;
     }
-    if (!plan.users_head && facts.step.job_id != 0) {
-        append(plan.warnings, plan.head.warnings);
-        if (!asked_later && plan.head.address && !plan.head_node.certain && facts.step.node_count > 1 &&
-            settings.head.is_auto()) {
-            plan.warnings.push_back(
-                format_text("rank 0 may run on another node than {} ({}): give head=NAME if ranks do not meet",
-                            plan.head_node.name, plan.head_node.why));
-        }
+    const auto& agreement = coordination.agreement;
+    if (agreement && !agreement->left_out.empty()) {
+        choose_ports(plan, facts, settings, agreement->left_out);
     }
-    append(plan.warnings, plan.port.warnings);
-    plan.notes = facts.fabric.problems;
-    if (facts.fabric.hcas.empty()) {
-        plan.warnings.emplace_back("no RDMA device in /sys/class/infiniband: NCCL will use sockets");
+    const SocketChoice sockets = choose_socket_interface(facts.fabric, plan.fabric, settings);
+    plan.head_node = facts.head_node;
+    plan.head = choose_head(settings, facts.step, facts.head_node, facts.head_resolution, sockets.address);
+    plan.port = coordination.held_ports.value_or(plan.port);
+    if (agreement) {
+        take_agreement(plan, *agreement);
     }
-    append(plan.warnings, plan.fabric.warnings);
-    append(plan.warnings, judge_users_nccl(facts, plan.fabric));
-    append(plan.warnings, own.warnings);
-    plan.variables = plan_variables(plan, facts, settings);
+    plan.sockets = sockets_towards_head(plan, facts, settings).value_or(sockets);
+    collect_warnings(plan, facts, settings, sockets, agreement.has_value());
+    plan.variables = plan_variables(plan, facts, settings, coordination.unequal_gpus);
     judge_node_limits(plan, facts, settings);
     return plan;
 }

@@ -38,7 +38,20 @@ struct Plan {
     [[nodiscard]] std::string master_address() const;
 };
 
+/// What the step's other nodes and the ports say about a plan. Empty: this node plans on its own.
+struct Coordination {
+    std::optional<Agreement> agreement;
+    std::optional<PortBlock> held_ports; ///< that this node holds for the step
+    bool unequal_gpus = false;           ///< there is no agreement, and the nodes have different numbers of GPUs
+};
+
+/// Plans this node on its own.
 Plan make_plan(const NodeFacts& facts, const Settings& settings);
+
+/// Completes `own`, a plan by make_plan(): what the nodes agreed on, and the ports that are held, replace the node's own
+/// decisions. Of `facts` only the head may have changed since. The ports are chosen again only if the agreement leaves
+/// some of them out.
+Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, const Coordination& coordination);
 
 /// The facts that a task has about itself from Slurm when it is about to start.
 struct TaskFacts {
