@@ -69,7 +69,7 @@ std::string text(const Parts&... parts) {
     return out.str();
 }
 
-void complain(const Job& job, const std::string& message) {
+void report_error(const Job& job, const std::string& message) {
     std::cerr << text("pi: rank ", job.self.rank, " on ", job.self.host.data(), ": ", message, "\n");
 }
 
@@ -235,7 +235,7 @@ std::vector<Rank> gather(const Job& job, const Socket& listener) {
         for (std::size_t i = 0; i < peers.size(); ++i) {
             const auto fault = watched[i + 1].revents != 0 ? receive(std::move(peers[i]), job, ranks) : "";
             if (!fault.empty()) {
-                complain(job, text("refused a connection: ", fault));
+                report_error(job, text("refused a connection: ", fault));
             }
         }
         std::erase_if(peers, [](const Socket& peer) { return peer.fd < 0; });
@@ -332,7 +332,7 @@ int main(int argc, char** argv) {
         std::cerr << text("pi: ", error.what(), "\n");
         return 2;
     } catch (const std::exception& error) {
-        complain(job, error.what());
+        report_error(job, error.what());
         return 1;
     }
 }

@@ -37,7 +37,7 @@ Pairs from_note(std::string_view text) {
 
 /// Reads the site file. A missing file is no error; an unreadable one adds a warning.
 std::optional<std::string> read_site_file(const std::string& path, std::vector<std::string>& warnings) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     if (!root) {
         return std::nullopt;
     }

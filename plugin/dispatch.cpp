@@ -61,7 +61,7 @@ int guarded(const char* where, Work work) noexcept {
 }
 
 bool is_client() {
-    const Context context = Host::context();
+    const Context context = SpankHandle::context();
     return context == Context::Srun || context == Context::Allocator;
 }
 
@@ -75,7 +75,7 @@ int option_callback(int /*value*/, const char* argument, int remote) {
     });
 }
 
-int register_option(Host host) {
+int register_option(SpankHandle host) {
     std::array<char, 11> name = {"rdma-nccl"};
     std::array<char, 21> arginfo = {"[key[=value],...]"};
     std::array<char, 80> usage = {"[rdma-nccl] set up NCCL and torch over RDMA; --rdma-nccl=help"};
@@ -101,18 +101,18 @@ extern "C" {
 
 int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
     return guarded("init", [=] {
-        if (!is_client() && Host::context() != Context::Slurmstepd) {
+        if (!is_client() && SpankHandle::context() != Context::Slurmstepd) {
             return 0;
         }
         state().configuration.take_arguments(argc, argv);
-        return register_option(Host(spank));
+        return register_option(SpankHandle(spank));
     });
 }
 
 int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     return guarded("init_post_opt", [] {
         const int result = is_client() ? client_check(state().configuration) : 0;
-        if (result == 0 && Host::context() == Context::Srun) {
+        if (result == 0 && SpankHandle::context() == Context::Srun) {
             client_open_exchange(state().configuration, state().server);
         }
         return result;
@@ -120,13 +120,14 @@ int slurm_spank_init_post_opt(spank_t /*spank*/, int /*argc*/, char* /*argv*/[])
 }
 
 int slurm_spank_local_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
-    return guarded("local_user_init",
-                   [=] { return client_start_step(state().configuration, Host(spank), state().server, state().step); });
+    return guarded("local_user_init", [=] {
+        return client_start_step(state().configuration, SpankHandle(spank), state().server, state().step);
+    });
 }
 
 int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     return guarded("user_init", [=] {
-        Host host(spank);
+        SpankHandle host(spank);
         if (auto node = node_start(state().configuration, host)) {
             state().node.emplace(std::move(*node));
         }
@@ -146,7 +147,7 @@ int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*ar
 int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     return guarded("task_post_fork", [=] {
         if (state().node) {
-            node_note_task(*state().node, Host(spank));
+            node_note_task(*state().node, SpankHandle(spank));
         }
         return 0;
     });
@@ -154,7 +155,7 @@ int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 
 int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     const int result = guarded("task_init", [=] {
-        Host host(spank);
+        SpankHandle host(spank);
         return state().node ? node_start_task(*state().node, host) : 0;
     });
     if (result != 0) {

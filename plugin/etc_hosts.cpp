@@ -51,7 +51,7 @@ MountedHosts mounted_hosts(std::uint32_t job_id, std::uint32_t step_id, std::str
 }
 
 std::optional<std::string> read_etc_hosts() {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     auto own = root ? root->read(etc_hosts, longest_hosts + 1) : fail("");
     return own && own->size() <= longest_hosts ? std::optional(std::move(*own)) : std::nullopt;
 }

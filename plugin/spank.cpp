@@ -19,7 +19,7 @@ std::optional<std::uint32_t> item(spank_t spank, spank_item_t which, Arguments..
 
 } // namespace
 
-Context Host::context() {
+Context SpankHandle::context() {
     switch (spank_context()) {
     case S_CTX_LOCAL:
         return Context::Srun;
@@ -36,53 +36,53 @@ Context Host::context() {
     }
 }
 
-std::optional<std::uint32_t> Host::job_id() const {
+std::optional<std::uint32_t> SpankHandle::job_id() const {
     return item<std::uint32_t>(spank_, S_JOB_ID);
 }
 
-std::optional<std::uint32_t> Host::step_id() const {
+std::optional<std::uint32_t> SpankHandle::step_id() const {
     return item<std::uint32_t>(spank_, S_JOB_STEPID);
 }
 
-std::optional<std::uint32_t> Host::node_count() const {
+std::optional<std::uint32_t> SpankHandle::node_count() const {
     return item<std::uint32_t>(spank_, S_JOB_NNODES);
 }
 
-std::optional<std::uint32_t> Host::task_count() const {
+std::optional<std::uint32_t> SpankHandle::task_count() const {
     return item<std::uint32_t>(spank_, S_JOB_TOTAL_TASK_COUNT);
 }
 
-std::optional<std::uint32_t> Host::local_task_count() const {
+std::optional<std::uint32_t> SpankHandle::local_task_count() const {
     return item<std::uint32_t>(spank_, S_JOB_LOCAL_TASK_COUNT);
 }
 
-std::optional<std::uint32_t> Host::node_id() const {
+std::optional<std::uint32_t> SpankHandle::node_id() const {
     return item<std::uint32_t>(spank_, S_JOB_NODEID);
 }
 
-std::optional<std::uint32_t> Host::global_id(std::uint32_t local_id) const {
+std::optional<std::uint32_t> SpankHandle::global_id(std::uint32_t local_id) const {
     return item<std::uint32_t>(spank_, S_JOB_LOCAL_TO_GLOBAL_ID, local_id);
 }
 
-std::optional<std::uint32_t> Host::task_global_id() const {
+std::optional<std::uint32_t> SpankHandle::task_global_id() const {
     return item<std::uint32_t>(spank_, S_TASK_GLOBAL_ID);
 }
 
-std::optional<std::uint32_t> Host::task_local_id() const {
+std::optional<std::uint32_t> SpankHandle::task_local_id() const {
     return item<int>(spank_, S_TASK_ID);
 }
 
-std::optional<pid_t> Host::task_pid() const {
+std::optional<pid_t> SpankHandle::task_pid() const {
     pid_t pid = 0;
     return spank_get_item(spank_, S_TASK_PID, &pid) == ESPANK_SUCCESS ? std::optional(pid) : std::nullopt;
 }
 
-std::string Host::step_cores() const {
+std::string SpankHandle::step_cores() const {
     char* text = nullptr;
     return spank_get_item(spank_, S_STEP_ALLOC_CORES, &text) == ESPANK_SUCCESS && text != nullptr ? text : "";
 }
 
-Environment Host::environment() const {
+Environment SpankHandle::environment() const {
     char** entries = nullptr;
     if (spank_get_item(spank_, S_JOB_ENV, &entries) != ESPANK_SUCCESS) {
         return {};
@@ -90,7 +90,7 @@ Environment Host::environment() const {
     return Environment::from(entries);
 }
 
-std::vector<std::string> Host::program() const {
+std::vector<std::string> SpankHandle::program() const {
     int count = 0;
     char** arguments = nullptr;
     if (spank_get_item(spank_, S_JOB_ARGV, &count, &arguments) != ESPANK_SUCCESS || arguments == nullptr ||
@@ -100,19 +100,19 @@ std::vector<std::string> Host::program() const {
     return {arguments, arguments + count};
 }
 
-bool Host::set_variable(const std::string& name, const std::string& value) {
+bool SpankHandle::set_variable(const std::string& name, const std::string& value) {
     return spank_setenv(spank_, name.c_str(), value.c_str(), 1) == ESPANK_SUCCESS;
 }
 
-bool Host::unset_variable(const std::string& name) {
+bool SpankHandle::unset_variable(const std::string& name) {
     return spank_unsetenv(spank_, name.c_str()) == ESPANK_SUCCESS;
 }
 
-bool Host::can_prepend() {
+bool SpankHandle::can_prepend() {
     return spank_prepend_task_argv != nullptr;
 }
 
-bool Host::prepend(const std::vector<std::string>& words) {
+bool SpankHandle::prepend(const std::vector<std::string>& words) {
     std::vector<const char*> pointers; // Slurm copies the texts
     pointers.reserve(words.size());
     for (const auto& word : words) {
@@ -122,7 +122,7 @@ bool Host::prepend(const std::vector<std::string>& words) {
            spank_prepend_task_argv(spank_, static_cast<int>(pointers.size()), pointers.data()) == ESPANK_SUCCESS;
 }
 
-bool Host::register_option(const struct spank_option& option) {
+bool SpankHandle::register_option(const struct spank_option& option) {
     struct spank_option copy = option; // older headers take a non-const pointer
     return spank_option_register(spank_, &copy) == ESPANK_SUCCESS;
 }

@@ -17,9 +17,9 @@ namespace rdma_nccl {
 enum class Context { Srun, Allocator, Slurmd, JobScript, Slurmstepd, Unknown };
 
 /// A spank_t, valid for one callback.
-class Host {
+class SpankHandle {
 public:
-    explicit Host(spank_t spank) : spank_(spank) {}
+    explicit SpankHandle(spank_t spank) : spank_(spank) {}
 
     [[nodiscard]] static Context context();
 

@@ -34,11 +34,11 @@ std::string too_many_tasks_to_spawn(unsigned tasks, unsigned nodes) {
                        tasks, nodes, nodes == 1 ? "node" : "nodes");
 }
 
-std::optional<std::string> spawn_ranks(const TaskFacts& task, const Environment& now, Host& host) {
+std::optional<std::string> spawn_ranks(const TaskFacts& task, const Environment& now, SpankHandle& host) {
     if (task.local_tasks > 1) {
         return too_many_tasks_to_spawn(task.task_count, task.node_count);
     }
-    if (!Host::can_prepend()) {
+    if (!SpankHandle::can_prepend()) {
         return std::string(spawn_needs_newer_slurm);
     }
     const auto command = find_command(now);

@@ -21,6 +21,6 @@ std::string too_many_tasks_to_spawn(unsigned tasks, unsigned nodes);
 /// task_init: puts `rdma-nccl run` in front of the program. On failure returns why the task must not run: it would be
 /// one rank instead of one per GPU. Uses the command that was installed with the plugin, else the first one in the
 /// task's PATH; the task sees its container's files here.
-std::optional<std::string> spawn_ranks(const TaskFacts& task, const Environment& now, Host& host);
+std::optional<std::string> spawn_ranks(const TaskFacts& task, const Environment& now, SpankHandle& host);
 
 } // namespace rdma_nccl

@@ -40,7 +40,7 @@ bool tell_errors(const SettingsOutcome& outcome) {
 
 /// Reports what this Slurm cannot do of the settings. Returns true if there is anything.
 bool tell_impossible(const Settings& settings) {
-    if (!settings.enable || !settings.spawn || Host::can_prepend()) {
+    if (!settings.enable || !settings.spawn || SpankHandle::can_prepend()) {
         return false;
     }
     tell_user(spawn_needs_newer_slurm);
@@ -48,7 +48,7 @@ bool tell_impossible(const Settings& settings) {
 }
 
 std::uint16_t port_for(const Settings& settings, std::uint32_t job_id, std::uint32_t step_id) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     const auto ephemeral = root ? read_ephemeral_range(*root) : std::nullopt;
     return derive_port(job_id, step_id, settings.port_range ? *settings.port_range : default_port_range(ephemeral));
 }
@@ -69,7 +69,7 @@ void call_off(std::optional<ExchangeServer>& server) {
 /// Returns true for `srun A : B` inside one job. Only the colon shows its other components here.
 bool has_components() {
     constexpr std::size_t longest = std::size_t{1} << 20;
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     const auto words = root ? root->read("/proc/self/cmdline", longest) : fail("");
     if (!words) {
         return false;
@@ -102,7 +102,7 @@ bool has_descriptors_for(std::uint32_t nodes) {
 }
 
 /// Returns false if the nodes must do without: there is only one, or the exchange cannot start.
-bool start_exchange(std::optional<ExchangeServer>& server, const Settings& settings, const Host& host,
+bool start_exchange(std::optional<ExchangeServer>& server, const Settings& settings, const SpankHandle& host,
                     bool heterogeneous_job) {
     const auto node_count = host.node_count().value_or(0);
     const bool daemons = classify_program(host.program()).kind == ProgramKind::RuntimeDaemon; // nodes skip these
@@ -132,10 +132,10 @@ bool start_exchange(std::optional<ExchangeServer>& server, const Settings& setti
 }
 
 /// How long srun waits at its end for the nodes' last reports.
-constexpr std::chrono::milliseconds patience_with_nodes = patience_with_settling + std::chrono::milliseconds(500);
+constexpr std::chrono::milliseconds nodes_timeout = settling_timeout + std::chrono::milliseconds(500);
 
 /// Returns false for steps that need no RDMA: if the site enables the plugin for every step, these get no message.
-bool is_worth_a_word(const std::vector<NodeEvidence>& nodes, const Settings& settings) {
+bool concerns_rdma(const std::vector<NodeEvidence>& nodes, const Settings& settings) {
     return asked_by_user(settings) || std::any_of(nodes.begin(), nodes.end(), [](const NodeEvidence& node) {
                return node.gpus > 0 || node.log || node.qps.most_own > 0 || node.traffic.rdma.most() >= noise;
            });
@@ -212,8 +212,8 @@ void client_open_exchange(const Configuration& configuration, std::optional<Exch
     set_variable(endpoint_variable, write_endpoint(server->endpoint()));
 }
 
-int client_start_step(const Configuration& configuration, const Host& host, std::optional<ExchangeServer>& server,
-                      std::optional<ClientStep>& step) {
+int client_start_step(const Configuration& configuration, const SpankHandle& host,
+                      std::optional<ExchangeServer>& server, std::optional<ClientStep>& step) {
     const Environment environment = own_environment();
     const auto outcome = configuration.resolve(environment, std::nullopt);
     const auto job_id = host.job_id();
@@ -259,8 +259,8 @@ int client_start_step(const Configuration& configuration, const Host& host, std:
 bool client_end_step(const ClientStep& step, ExchangeServer& server) {
     const auto& settings = step.settings;
     const bool wanted = settings.verify != VerifyChoice::Off;
-    auto evidence = server.finish(wanted ? patience_with_nodes : std::chrono::milliseconds(0));
-    if (!evidence || !wanted || evidence->nodes.empty() || !is_worth_a_word(evidence->nodes, settings)) {
+    auto evidence = server.finish(wanted ? nodes_timeout : std::chrono::milliseconds(0));
+    if (!evidence || !wanted || evidence->nodes.empty() || !concerns_rdma(evidence->nodes, settings)) {
         return true;
     }
     const auto verdict = judge_step(std::move(evidence->nodes), std::move(evidence->silent));

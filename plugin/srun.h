@@ -34,8 +34,8 @@ struct ClientStep {
 /// local_user_init, srun only: writes the note with the head node, its address and a port, and starts the exchange, or
 /// calls it off if there is nobody to talk to. Returns -1 for an impossible step, which the nodes refuse too, because
 /// srun goes on if the plugin is optional. Sets `step` if the step is ours.
-int client_start_step(const Configuration& configuration, const Host& host, std::optional<ExchangeServer>& server,
-                      std::optional<ClientStep>& step);
+int client_start_step(const Configuration& configuration, const SpankHandle& host,
+                      std::optional<ExchangeServer>& server, std::optional<ClientStep>& step);
 
 /// exit, srun only: receives what the nodes saw of the step's bytes, and reports whether RDMA was used. Returns false
 /// if the step must fail because of it (strict).

@@ -56,7 +56,7 @@ constexpr seconds time_to_start(45);
 /// The part of it reserved for what follows the exchange: if that failed, Slurm and the name service are asked.
 constexpr seconds time_behind_exchange(5);
 constexpr seconds time_for_slurmctld(3); // at least, of the reserved part
-constexpr milliseconds patience_with_files(5000);
+constexpr milliseconds files_timeout(5000);
 constexpr milliseconds timeout_of_slurmctld(5000);
 
 void tell(const NodeState& state, std::string_view text) {
@@ -65,7 +65,7 @@ void tell(const NodeState& state, std::string_view text) {
 
 /// Applies `variables` only where `now` differs: Slurm clears 256 KiB for each variable that it sets (src/common/env.c,
 /// setenvpf). Returns false if Slurm refused one.
-bool apply_variables(Host& host, const Environment& now, const std::vector<Variable>& variables) {
+bool apply_variables(SpankHandle& host, const Environment& now, const std::vector<Variable>& variables) {
     bool good = true;
     for (const auto& variable : variables) {
         const auto value = now.get(variable.name);
@@ -88,12 +88,12 @@ std::vector<Variable> variables_of(const NodeState& state) {
     return variables;
 }
 
-void mark(Host& host, const NodeState& state, const std::vector<Variable>& variables) {
+void mark(SpankHandle& host, const NodeState& state, const std::vector<Variable>& variables) {
     (void)host.set_variable(std::string(marker_variable), marker_value(state.facts.step.name(), variables));
 }
 
 /// Returns true if a task 0 is here. In a heterogeneous step every component has one.
-bool has_task_zero(const Host& host) {
+bool has_task_zero(const SpankHandle& host) {
     const std::uint32_t tasks = host.local_task_count().value_or(0);
     for (std::uint32_t local = 0; local < tasks; ++local) {
         if (host.global_id(local) == 0U) {
@@ -105,7 +105,7 @@ bool has_task_zero(const Host& host) {
 
 /// Returns true if task 0 of the step is on this node. In a heterogeneous step every component has its own task 0, so
 /// the name in the step layout decides if node names are host names.
-bool hosts_rank_zero(const Host& host, const NodeFacts& facts) {
+bool hosts_rank_zero(const SpankHandle& host, const NodeFacts& facts) {
     const auto& nodes = facts.step.nodes;
     const bool named = std::find(nodes.begin(), nodes.end(), facts.host_name) != nodes.end();
     if (named && facts.step.note && facts.head_node.name != facts.host_name) {
@@ -148,13 +148,13 @@ void report(const NodeState& state) {
 }
 
 /// Returns false for steps that need no RDMA: if the site enables the plugin for every step, these get no warnings.
-bool is_worth_a_warning(const NodeState& state) {
+bool concerns_rdma(const NodeState& state) {
     return asked_by_user(state.settings) || state.settings.strict || !state.facts.fabric.hcas.empty();
 }
 
 // SLURM_PROCID and its like are right from task_init on; S_TASK_GLOBAL_ID does not count over all components of a
 // heterogeneous step (doc/facts/spank-callbacks.md).
-TaskFacts task_facts(const NodeState& state, const Host& host, const Environment& now) {
+TaskFacts task_facts(const NodeState& state, const SpankHandle& host, const Environment& now) {
     const TaskIds ids{host.task_global_id().value_or(0), host.task_local_id().value_or(0), host.node_id().value_or(0),
                       host.local_task_count().value_or(1)};
     return task_facts(now, state.facts.step, ids, count_allowed_cpus(), state.facts.allowed_cpus);
@@ -183,7 +183,7 @@ void tell_task_details(const NodeState& state, const TaskFacts& task, const std:
 /// Reports what concerns all tasks alike once, from task 0. With verbose=3 also reports each task's place.
 void tell_placement(const NodeState& state, const TaskFacts& task, const Environment& now,
                     const std::optional<NodePlacement>& placed) {
-    if (task.rank == 0 && state.settings.verbose >= 1 && is_worth_a_warning(state)) {
+    if (task.rank == 0 && state.settings.verbose >= 1 && concerns_rdma(state)) {
         for (const auto& warning : judge_placement(state, task, now, placed)) {
             tell(state, "warning: " + warning);
         }
@@ -209,11 +209,11 @@ void tell_placement(const NodeState& state, const TaskFacts& task, const Environ
 /// Returns the time limit for one operation that may hang.
 milliseconds left_of(Clock::time_point deadline) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    return std::clamp(left, milliseconds(1), usual_patience);
+    return std::clamp(left, milliseconds(1), usual_timeout);
 }
 
 /// Nodes whose exchange failed must not all ask slurmctld at once: each waits its node id in milliseconds.
-void take_turn(const Host& host, Clock::time_point deadline) {
+void take_turn(const SpankHandle& host, Clock::time_point deadline) {
     constexpr milliseconds longest(10'000);
     const auto turn = std::min(milliseconds(host.node_id().value_or(0)), longest);
     std::this_thread::sleep_until(std::min(Clock::now() + turn, deadline - time_for_slurmctld));
@@ -241,7 +241,7 @@ void add_missing_note(Environment& environment, const Step& step, Clock::time_po
 
 /// On a node that may have rank 0: holds the ports of its own plan, or others. Ports that cannot be held matter only
 /// on the head, so these warnings are kept apart until the head is known.
-void hold_ports_of_step(NodeState& state, const Host& host, BlockChoice choice) {
+void hold_ports_of_step(NodeState& state, const SpankHandle& host, BlockChoice choice) {
     if (!state.settings.hold || !has_task_zero(host) || state.facts.step.job_id == 0) {
         return;
     }
@@ -263,10 +263,10 @@ void release_ports(NodeState& state) {
 }
 
 /// The node with task 0 knows its own name. The others do not know which node that is before the nodes agree.
-void name_own_head(NodeFacts& facts, const Settings& settings, const Host& host) {
+void name_own_head(NodeFacts& facts, const Settings& settings, const SpankHandle& host) {
     if (has_task_zero(host) && !settings.head.suffix.empty()) {
         facts.head_node = {node_name(host, facts), "has task 0", true};
-        resolve_head(facts, settings, usual_patience);
+        resolve_head(facts, settings, usual_timeout);
     }
 }
 
@@ -277,8 +277,8 @@ std::optional<ExchangeOffer> find_offer(const Settings& settings, const Environm
     return settings.exchange && endpoint && key ? std::optional(ExchangeOffer{*endpoint, *key}) : std::nullopt;
 }
 
-ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<ExchangeOffer>& offer, bool noted,
-                        Clock::time_point deadline) {
+ExchangeResult exchange(NodeState& state, const SpankHandle& host, const std::optional<ExchangeOffer>& offer,
+                        bool noted, Clock::time_point deadline) {
     const auto& step = state.facts.step;
     if (!offer) {
         ExchangeResult result;
@@ -299,7 +299,7 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
     if (with_task_zero) {
         own.block = state.coordination.held_ports.value_or(state.plan.port);
     }
-    if (!is_worth_a_warning(state)) {
+    if (!concerns_rdma(state)) {
         own.warnings.clear();
     }
     own.warnings.insert(own.warnings.begin(), state.warnings.begin(), state.warnings.end());
@@ -313,7 +313,8 @@ ExchangeResult exchange(NodeState& state, const Host& host, const std::optional<
 }
 
 /// Without an agreement, takes the head from srun or Slurm.
-void plan_head_alone(NodeState& state, const Host& host, const ExchangeResult& exchanged, Clock::time_point deadline) {
+void plan_head_alone(NodeState& state, const SpankHandle& host, const ExchangeResult& exchanged,
+                     Clock::time_point deadline) {
     auto& facts = state.facts;
     facts.head_is_to_be_agreed = false;
     auto& note = facts.step.note;
@@ -370,7 +371,7 @@ void judge_listeners(NodeState& state) {
 }
 
 /// Makes the final plan after the exchange, or without one. Decides who has rank 0 and what to warn about.
-void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged, bool was_offered,
+void settle(NodeState& state, const SpankHandle& host, const ExchangeResult& exchanged, bool was_offered,
             Clock::time_point deadline) {
     const auto note = state.facts.step.note;
     state.coordination.agreement = exchanged.agreement;
@@ -388,7 +389,7 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged,
         release_ports(state);
     }
     state.plan = complete_plan(std::move(state.plan), state.facts, state.settings, state.coordination);
-    if (is_worth_a_warning(state)) {
+    if (concerns_rdma(state)) {
         state.warnings.insert(state.warnings.end(), state.plan.warnings.begin(), state.plan.warnings.end());
     }
     if (state.settings.strict && !state.warnings.empty()) {
@@ -410,14 +411,15 @@ void settle(NodeState& state, const Host& host, const ExchangeResult& exchanged,
 /// hosts=mount: asks Slurm for the step's nodes before these agree, while the step still runs on all of them: slurmctld
 /// forgets a component of a heterogeneous step that has ended. Trusts only the ids from Slurm, not the step's
 /// environment, which the user controls.
-std::optional<ChildValue<SlurmsStep>> ask_for_nodes(const Settings& settings, const Host& host, bool heterogeneous) {
+std::optional<ChildValue<SlurmsStep>> ask_for_nodes(const Settings& settings, const SpankHandle& host,
+                                                    bool heterogeneous) {
     if (settings.hosts != HostsChoice::Mount || !settings.hosts_mount_allowed) {
         return std::nullopt;
     }
     return ask_slurm(host.job_id().value_or(0), host.step_id().value_or(first_special_step), heterogeneous);
 }
 
-void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts, ChildValue<SlurmsStep>& asked,
+void add_etc_hosts(NodeState& state, const SpankHandle& host, const HostsTable& hosts, ChildValue<SlurmsStep>& asked,
                    Clock::time_point deadline) {
     const auto own = read_etc_hosts();
     const auto known = asked.finish(std::min(Clock::now() + timeout_of_slurmctld, deadline)).value_or(SlurmsStep());
@@ -432,8 +434,8 @@ void add_etc_hosts(NodeState& state, const Host& host, const HostsTable& hosts, 
 }
 
 /// Writes the files of hosts=file and hosts=mount.
-void write_hosts(NodeState& state, const Host& host, HostsTable hosts, std::optional<ChildValue<SlurmsStep>>& asked,
-                 Clock::time_point deadline) {
+void write_hosts(NodeState& state, const SpankHandle& host, HostsTable hosts,
+                 std::optional<ChildValue<SlurmsStep>>& asked, Clock::time_point deadline) {
     if (state.settings.hosts == HostsChoice::Off) {
         return;
     }
@@ -523,7 +525,7 @@ void start_evidence(NodeState& state) {
 
 /// Runs `work` in a child as the user, for good: the user may change these files at any time.
 void as_user(const StepUser& user, const std::function<void()>& work) {
-    (void)run_in_child(patience_with_files, [&] {
+    (void)run_in_child(files_timeout, [&] {
         if (become(user.uid, user.gid)) {
             work();
         }
@@ -532,7 +534,7 @@ void as_user(const StepUser& user, const std::function<void()>& work) {
 
 } // namespace
 
-std::optional<NodeState> node_start(const Configuration& configuration, Host& host) {
+std::optional<NodeState> node_start(const Configuration& configuration, SpankHandle& host) {
     const auto deadline = Clock::now() + time_to_start;
     Environment environment = host.environment();
     for (const auto name : {note_variable, endpoint_variable, step_key_variable}) {
@@ -552,7 +554,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, Host& ho
     if (!offer) {
         add_missing_note(environment, step, deadline);
     }
-    auto facts = inspect_node(outcome.settings, environment, host.program(), usual_patience, offer.has_value());
+    auto facts = inspect_node(outcome.settings, environment, host.program(), usual_timeout, offer.has_value());
     if (!facts) {
         tell_user(facts.error().message + "; the step runs without rdma-nccl");
         return std::nullopt;
@@ -614,7 +616,7 @@ void node_prepare_task(const NodeState& state) {
     }
 }
 
-void node_note_task(NodeState& state, const Host& host) {
+void node_note_task(NodeState& state, const SpankHandle& host) {
     if (state.sockets.ours()) {
         open_for_reuse(state.sockets.held_ports); // the tasks, which may listen there, still wait
     }
@@ -626,7 +628,7 @@ void node_note_task(NodeState& state, const Host& host) {
     start_evidence(state);
 }
 
-int node_start_task(const NodeState& state, Host& host) {
+int node_start_task(const NodeState& state, SpankHandle& host) {
     const Environment now = host.environment();
     const TaskFacts task = task_facts(state, host, now);
     const auto placed = place_task(state, task, now);

@@ -52,17 +52,17 @@ struct NodeState {
 };
 
 /// user_init. Returns nullopt if there is nothing to do (not enabled, a special step, another runtime's daemons).
-std::optional<NodeState> node_start(const Configuration& configuration, Host& host);
+std::optional<NodeState> node_start(const Configuration& configuration, SpankHandle& host);
 
 /// task_init_privileged, as root in the task: applies hosts=mount and memlock=raise.
 void node_prepare_task(const NodeState& state);
 
 /// task_post_fork, as root in slurmstepd: the task is bound and waits for the others to be bound. The first task starts
 /// the watch on the step's bytes, so bytes that fetch its container do not count. Opens the ports to the tasks.
-void node_note_task(NodeState& state, const Host& host);
+void node_note_task(NodeState& state, const SpankHandle& host);
 
 /// task_init. Returns 0, or -1 if the step must not run (strict).
-int node_start_task(const NodeState& state, Host& host);
+int node_start_task(const NodeState& state, SpankHandle& host);
 
 /// task_exit, as root: after the last task, reports to srun what the tasks moved.
 void node_end_task(NodeState& state);

@@ -40,12 +40,12 @@ std::vector<CpuSet> allowed_masks(const NodeState& state) {
 
 } // namespace
 
-void prepare_placement(NodeState& state, const Host& host) {
+void prepare_placement(NodeState& state, const SpankHandle& host) {
     if (state.plan.layout.layout != Layout::Rank) {
         return;
     }
     state.masks = TaskMasks::create(host.local_task_count().value_or(0));
-    const auto root = Root::open(state.settings.root);
+    const auto root = SysRoot::open(state.settings.root);
     auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
     if (!topology) {
         tell_log("ranks are not bound: " + topology.error().message);

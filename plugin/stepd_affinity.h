@@ -10,7 +10,7 @@
 namespace rdma_nccl {
 
 /// user_init, once the layout is settled: reads the topology if ranks are tasks.
-void prepare_placement(NodeState& state, const Host& host);
+void prepare_placement(NodeState& state, const SpankHandle& host);
 
 /// task_init. Returns the placement of the node's ranks as this task sees it, or nullopt outside rank layout.
 std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts& task, const Environment& now);

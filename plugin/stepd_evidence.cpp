@@ -31,7 +31,7 @@ using std::chrono::milliseconds;
 constexpr char end_of_step = 'e';
 constexpr char has_begun = 'b';
 constexpr char settles = 's';
-constexpr milliseconds patience_with_beginning(250); // a driver may hang; the tasks wait no longer than this
+constexpr milliseconds beginning_timeout(250); // a driver may hang; the tasks wait no longer than this
 
 /// A signal for the step's tasks may also reach this process if Slurm finds them by their parents.
 void ignore_signals() {
@@ -49,7 +49,7 @@ struct Parent {
 /// Returns true if that thread has a child other than this process: if a launch fails midway, nothing else shows that
 /// the step has ended. Also true if the kernel does not list children (CONFIG_PROC_CHILDREN).
 bool has_tasks(const Parent& slurmstepd) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     const auto text =
         root ? root->read(format_text("/proc/{}/task/{}/children", slurmstepd.process, slurmstepd.thread)) : fail("");
     return !text || split_words(*text).size() > 1;
@@ -82,7 +82,7 @@ private:
 bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstepd, int control) {
     unsigned empty_looks = 0;
     for (;;) {
-        const auto pause = std::chrono::ceil<milliseconds>(watch.next_look() - Clock::now()).count();
+        const auto pause = std::chrono::ceil<milliseconds>(watch.next_sample() - Clock::now()).count();
         pollfd event{control, POLLIN, 0};
         const int ready = ::poll(&event, 1, static_cast<int>(std::clamp<decltype(pause)>(pause, 0, 60000)));
         if (ready < 0 && errno != EINTR) {
@@ -107,7 +107,7 @@ void watch_as_user(const EvidenceTask& task, const Parent& slurmstepd, int contr
         return;
     }
     (void)::prctl(PR_SET_PDEATHSIG, SIGKILL); // after setuid(2), which resets it
-    const auto root = Root::open(task.root);
+    const auto root = SysRoot::open(task.root);
     if (!root || ::getppid() != slurmstepd.process) {
         return;
     }
@@ -146,7 +146,7 @@ std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, 
         return std::nullopt;
     }
     pollfd begun{control.get(), POLLIN, 0};
-    (void)::poll(&begun, 1, static_cast<int>(patience_with_beginning.count()));
+    (void)::poll(&begun, 1, static_cast<int>(beginning_timeout.count()));
     return EvidenceProcess(std::move(*child), std::move(control));
 }
 
@@ -155,13 +155,13 @@ void EvidenceProcess::end_step() {
     pollfd event{control_.get(), POLLIN, 0};
     const auto start = Clock::now();
     char byte = 0;
-    milliseconds patience = patience_with_evidence;
+    milliseconds timeout = evidence_timeout;
     // The first byte is has_begun, which nobody has read yet.
-    while (::poll(&event, 1, static_cast<int>(patience.count())) > 0 && ::read(control_.get(), &byte, 1) == 1) {
-        patience = byte == settles ? patience_with_settling : patience;
+    while (::poll(&event, 1, static_cast<int>(timeout.count())) > 0 && ::read(control_.get(), &byte, 1) == 1) {
+        timeout = byte == settles ? settling_timeout : timeout;
     }
     const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
-    (void)child_.finish(std::max(patience - spent, milliseconds(20)));
+    (void)child_.finish(std::max(timeout - spent, milliseconds(20)));
     control_.reset();
 }
 

@@ -55,7 +55,7 @@ private:
 };
 
 /// The longest that end_step() may take: the slowest driver's counters are two seconds late (traffic_sources.cpp).
-inline constexpr std::chrono::milliseconds patience_with_evidence(1000);
-inline constexpr std::chrono::milliseconds patience_with_settling(2500);
+inline constexpr std::chrono::milliseconds evidence_timeout(1000);
+inline constexpr std::chrono::milliseconds settling_timeout(2500);
 
 } // namespace rdma_nccl

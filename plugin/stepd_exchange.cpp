@@ -52,7 +52,7 @@ void StepSockets::forget() {
     }
 }
 
-std::string node_name(const Host& host, const NodeFacts& facts) {
+std::string node_name(const SpankHandle& host, const NodeFacts& facts) {
     // slurmstepd's own (slurmstepd.c, 22.05): that of the step's environment is of the node where srun runs, as in a
     // batch script, until the tasks start.
     if (auto name = slurm_node_name(); !name.empty()) {

@@ -60,6 +60,6 @@ ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport repor
                                     StepSockets& sockets);
 
 /// Returns Slurm's name of this node.
-std::string node_name(const Host& host, const NodeFacts& facts);
+std::string node_name(const SpankHandle& host, const NodeFacts& facts);
 
 } // namespace rdma_nccl

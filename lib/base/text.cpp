@@ -133,7 +133,7 @@ std::string printable(std::string_view text, std::size_t max_length) {
     return cut ? result + "..." : result;
 }
 
-void AlikeSentences::add(std::string_view key, std::string_view name, std::string sentence) {
+void MessageGroups::add(std::string_view key, std::string_view name, std::string sentence) {
     const auto found =
         std::find_if(groups_.begin(), groups_.end(), [key](const Group& group) { return group.key == key; });
     if (found == groups_.end()) {
@@ -143,7 +143,7 @@ void AlikeSentences::add(std::string_view key, std::string_view name, std::strin
     }
 }
 
-std::vector<std::string> AlikeSentences::texts() const {
+std::vector<std::string> MessageGroups::texts() const {
     std::vector<std::string> texts;
     std::transform(groups_.begin(), groups_.end(), std::back_inserter(texts),
                    [](const Group& group) { return group.sentence + likewise(group.others); });

@@ -75,7 +75,7 @@ std::string_view base_name(std::string_view path);
 std::string printable(std::string_view text, std::size_t max_length = 80);
 
 /// Merges sentences about many ports that say the same: eight rails without an address give one line, not eight.
-class AlikeSentences {
+class MessageGroups {
 public:
     /// `sentence` is about `name` and begins with it. The first sentence of each `key` stands for all others.
     void add(std::string_view key, std::string_view name, std::string sentence);

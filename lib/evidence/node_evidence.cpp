@@ -40,7 +40,7 @@ NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, const s
 }
 
 std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan) {
-    auto causes = judge_users_nccl(facts, plan.fabric);
+    auto causes = judge_nccl_overrides(facts, plan.fabric);
     if (plan.fabric.used().empty()) {
         causes.insert(causes.end(), plan.fabric.warnings.begin(), plan.fabric.warnings.end());
     }

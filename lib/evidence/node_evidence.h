@@ -14,7 +14,7 @@ namespace rdma_nccl {
 
 /// A step on this node. What it refers to must outlive its watch.
 struct WatchedStep {
-    const Root& root;
+    const SysRoot& root;
     const NodeFacts& facts;
     const Plan& plan;
     unsigned tasks = 1;             ///< of the step, on this node

@@ -21,7 +21,7 @@ constexpr milliseconds longest_pause(5000);
 constexpr std::size_t most_others = 16;
 
 /// Describes the owner of queue pairs that are not the step's.
-std::string words_for_other(const QpOwner& owner, const ProcessIdentity& process) {
+std::string owner_text(const QpOwner& owner, const ProcessIdentity& process) {
     if (owner.pid == 0) {
         return format_text("{}{}", kernel_owner, owner.kernel_user);
     }
@@ -31,7 +31,7 @@ std::string words_for_other(const QpOwner& owner, const ProcessIdentity& process
 
 } // namespace
 
-StepWatch::StepWatch(const Root& root, TrafficSources sources, StepProcesses processes)
+StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes)
     : root_(root), meter_(std::move(sources)), processes_(processes), start_(Clock::now()),
       next_look_(start_ + first_pause) {
     meter_.add(read_traffic(root_, meter_.sources()));
@@ -79,7 +79,7 @@ void StepWatch::look_at_queue_pairs() {
             own += owner.count;
             own_ports_.insert(port_name(owner.hca, owner.port));
         } else if (found->second.owner != ProcessOwner::Gone && others_.size() < most_others) {
-            others_.insert(words_for_other(owner, found->second));
+            others_.insert(owner_text(owner, found->second));
         }
     }
     qps_.most_own = std::max(qps_.most_own, own);

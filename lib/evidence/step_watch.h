@@ -19,13 +19,13 @@ public:
     using Clock = std::chrono::steady_clock;
 
     /// Takes the first reading. Reports no queue pairs unless `root` and `processes.ancestor` are of this machine.
-    StepWatch(const Root& root, TrafficSources sources, StepProcesses processes);
+    StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes);
 
     /// Reads the bytes and looks for other jobs on the node. Reads the queue pairs too, unless the step `has_ended`.
     void look(bool has_ended = false);
 
     /// Returns the time of the next look: soon at first, because short steps end early, later every five seconds.
-    [[nodiscard]] Clock::time_point next_look() const { return next_look_; }
+    [[nodiscard]] Clock::time_point next_sample() const { return next_look_; }
 
     /// Returns what was seen so far. The caller adds node, gpus, log and causes.
     [[nodiscard]] NodeEvidence evidence() const;
@@ -38,7 +38,7 @@ private:
     void look_at_queue_pairs();
     [[nodiscard]] bool processes_are_hidden() const;
 
-    const Root& root_;
+    const SysRoot& root_;
     TrafficMeter meter_;
     StepProcesses processes_;
     Clock::time_point start_, next_look_;

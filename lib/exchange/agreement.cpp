@@ -427,8 +427,8 @@ std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
     return findings;
 }
 
-std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeReport> reports,
-                                                        std::vector<Finding>& findings) {
+std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeReport> reports,
+                                                          std::vector<Finding>& findings) {
     // Maps a network to the nodes with a port in it.
     std::map<std::string, std::set<std::size_t>> nodes_by_network;
     for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -438,7 +438,7 @@ std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeRepo
             }
         }
     }
-    std::vector<std::vector<std::string>> lonely(reports.size());
+    std::vector<std::vector<std::string>> isolated(reports.size());
     for (std::size_t i = 0; i < reports.size(); ++i) {
         std::size_t neighbours = 0;
         std::vector<const ReportedPort*> alone;
@@ -457,7 +457,7 @@ std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeRepo
             continue; // its rails are routed, beside a network that is not
         }
         for (const auto* port : alone) {
-            lonely[i].push_back(port_name(port->hca, port->port));
+            isolated[i].push_back(port_name(port->hca, port->port));
             findings.push_back({{reports[i].node},
                                 format_text("{} ({}): no other node uses a port in that network, so it reaches none: "
                                             "left out",
@@ -465,7 +465,7 @@ std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeRepo
                                 true});
         }
     }
-    return lonely;
+    return isolated;
 }
 
 Layout common_layout(std::span<const NodeReport> reports) {
@@ -503,7 +503,7 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
     auto verdict = judge_reach(candidates, reports, results);
     outcome.findings = std::move(verdict.findings);
     append(outcome.findings, find_differences(reports));
-    const auto lonely = find_lonely_ports(reports, outcome.findings);
+    const auto isolated = find_isolated_ports(reports, outcome.findings);
 
     Agreement common;
     common.head_node = reports.front().node;
@@ -522,7 +522,7 @@ ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadC
     }
     for (std::size_t i = 0; i < reports.size(); ++i) {
         outcome.agreements.push_back(common);
-        outcome.agreements.back().left_out = lonely[i];
+        outcome.agreements.back().left_out = isolated[i];
         if (!shares.empty()) {
             outcome.agreements.back().ranks = shares[i];
         }

@@ -63,8 +63,8 @@ std::vector<Finding> find_differences(std::span<const NodeReport> reports);
 /// Returns the ports of each node that no other node can reach because none has a port in their network, and adds
 /// findings for them. Returns none for a node with more of them than other ports: its rails are routed. Ignores
 /// networks of two addresses: such a link to a router tells nothing.
-std::vector<std::vector<std::string>> find_lonely_ports(std::span<const NodeReport> reports,
-                                                        std::vector<Finding>& findings);
+std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeReport> reports,
+                                                          std::vector<Finding>& findings);
 
 /// Returns the layout for all nodes: rank, unless a node has another one; then the first such node's.
 Layout common_layout(std::span<const NodeReport> reports);

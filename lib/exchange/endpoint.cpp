@@ -80,7 +80,7 @@ std::vector<IpAddress> own_addresses() {
 }
 
 std::vector<IpAddress> published_addresses() {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     Notes notes;
     const auto netdevs = root ? read_netdevs(*root, {}, notes) : std::vector<Netdev>();
     std::vector<IpAddress> addresses;

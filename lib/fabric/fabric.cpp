@@ -67,7 +67,7 @@ std::string port_name(std::string_view hca, unsigned port) {
     return format_text("{}:{}", hca, port);
 }
 
-Fabric read_fabric(const Root& root, const SilentHcas& silent, GidTables tables) {
+Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& silent, GidTables tables) {
     Fabric fabric;
     Notes notes;
     fabric.hcas = read_hcas(root, silent, notes);

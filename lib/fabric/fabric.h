@@ -144,6 +144,6 @@ std::string port_name(std::string_view hca, unsigned port);
 /// reads only what their drivers are not needed for. `tables`: Expected stops at a table's expected entries, which are
 /// enough for a plan (lib/fabric/expected_gids.h), if the interfaces' addresses are known.
 enum class GidTables { Whole, Expected };
-Fabric read_fabric(const Root& root, const SilentHcas& silent = {}, GidTables tables = GidTables::Whole);
+Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& silent = {}, GidTables tables = GidTables::Whole);
 
 } // namespace rdma_nccl

@@ -25,7 +25,7 @@ bool may_be_gpu(std::string_view pci_class) {
     return kind == "0x0300" || kind == "0x0302" || kind == "0x0380" || kind == "0x1200";
 }
 
-void read_amd(const Root& root, const std::string& path, Gpu& gpu) {
+void read_amd(const SysRoot& root, const std::string& path, Gpu& gpu) {
     if (const auto id = root.read(path + "/unique_id", short_file)) {
         gpu.uuid = "GPU-" + printable(*id, 36); // the name in ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES
     }
@@ -36,7 +36,7 @@ void read_amd(const Root& root, const std::string& path, Gpu& gpu) {
     }
 }
 
-std::optional<Gpu> read_gpu(const Root& root, const std::string& address) {
+std::optional<Gpu> read_gpu(const SysRoot& root, const std::string& address) {
     const std::string path = format_text("{}/{}", pci_directory, address);
     const auto pci_class = root.read(path + "/class", short_file);
     if (!pci_class || !may_be_gpu(*pci_class)) { // most devices are skipped here, after reading one small file
@@ -76,7 +76,7 @@ std::string gpu_vendor(std::string_view pci_class, std::string_view vendor) {
     return vendor == nvidia ? "nvidia" : vendor == amd ? "amd" : "";
 }
 
-std::string find_peer_memory(const Root& root) {
+std::string find_peer_memory(const SysRoot& root) {
     for (const std::string_view path :
          {"/sys/module/nvidia_peermem", "/sys/module/nv_peer_mem", "/sys/kernel/mm/memory_peers/nv_mem/version",
           "/sys/kernel/mm/memory_peers/nv_mem_nc/version", "/sys/kernel/mm/memory_peers/nvidia-peermem/version",
@@ -101,7 +101,7 @@ NvidiaInformation parse_nvidia_information(std::string_view text) {
     return information;
 }
 
-std::vector<Gpu> read_gpus(const Root& root, Notes& notes) {
+std::vector<Gpu> read_gpus(const SysRoot& root, Notes& notes) {
     const auto addresses = root.list(pci_directory);
     if (!addresses) {
         if (addresses.error().os_error != ENOENT) {

@@ -47,7 +47,7 @@ struct GidTable {
     Result<Directory> types;
     Result<Directory> netdevs;
 
-    GidTable(const Root& root, const std::string& port_path)
+    GidTable(const SysRoot& root, const std::string& port_path)
         : values(root.directory(port_path + "/gids")), types(root.directory(port_path + "/gid_attrs/types")),
           netdevs(root.directory(port_path + "/gid_attrs/ndevs")) {}
 };
@@ -122,8 +122,8 @@ bool read_until_enough(const GidTable& table, const ExpectedGids& expected, Port
     return false;
 }
 
-void read_gids(const Root& root, const std::string& port_path, Port& port, const std::optional<ExpectedGids>& expected,
-               Notes& notes) {
+void read_gids(const SysRoot& root, const std::string& port_path, Port& port,
+               const std::optional<ExpectedGids>& expected, Notes& notes) {
     const GidTable table(root, port_path);
     if (table.values && expected && read_until_enough(table, *expected, port, notes)) {
         return;
@@ -158,7 +158,7 @@ void read_state_and_rate(const Directory& directory, Port& port, Notes& notes) {
     }
 }
 
-Port read_port(const Root& root, const std::string& path, unsigned number, bool answers) {
+Port read_port(const SysRoot& root, const std::string& path, unsigned number, bool answers) {
     Port port;
     port.number = number;
     Notes notes;
@@ -175,7 +175,7 @@ Port read_port(const Root& root, const std::string& path, unsigned number, bool 
     return port;
 }
 
-void read_ports(const Root& root, const std::string& path, Hca& hca, Notes& notes) {
+void read_ports(const SysRoot& root, const std::string& path, Hca& hca, Notes& notes) {
     const auto names = root.list(path + "/ports");
     if (!names) {
         notes.add(names.error().message);
@@ -193,7 +193,7 @@ void read_ports(const Root& root, const std::string& path, Hca& hca, Notes& note
 }
 
 /// Reads what the `device` link leads to. Software devices (rxe, siw) have no such link.
-void read_parent(const Root& root, const std::string& path, Hca& hca) {
+void read_parent(const SysRoot& root, const std::string& path, Hca& hca) {
     const auto real_path = root.resolve(path + "/device");
     const auto device = root.directory(path + "/device");
     if (!real_path || !device) {
@@ -212,7 +212,7 @@ void read_parent(const Root& root, const std::string& path, Hca& hca) {
     }
 }
 
-Hca read_hca(const Root& root, const std::string& name, const Directory& directory, bool answers) {
+Hca read_hca(const SysRoot& root, const std::string& name, const Directory& directory, bool answers) {
     const std::string path = format_text("{}/{}", class_directory, name);
     Hca hca;
     hca.name = name;
@@ -231,7 +231,7 @@ Hca read_hca(const Root& root, const std::string& name, const Directory& directo
 
 constexpr std::string_view verbs_directory = "/sys/class/infiniband_verbs";
 
-DeviceAccess access_of(const Root& root, const std::string& path) {
+DeviceAccess access_of(const SysRoot& root, const std::string& path) {
     if (!root.exists(path)) {
         return DeviceAccess::Missing;
     }
@@ -240,7 +240,7 @@ DeviceAccess access_of(const Root& root, const std::string& path) {
 
 } // namespace
 
-Hca read_hca_place(const Root& root, const std::string& name) {
+Hca read_hca_place(const SysRoot& root, const std::string& name) {
     Hca hca;
     hca.name = name;
     if (is_device_name(name)) {
@@ -249,7 +249,7 @@ Hca read_hca_place(const Root& root, const std::string& name) {
     return hca;
 }
 
-void read_gid_tables(const Root& root, Hca& hca, const std::vector<Netdev>* netdevs) {
+void read_gid_tables(const SysRoot& root, Hca& hca, const std::vector<Netdev>* netdevs) {
     for (auto& port : hca.ports) {
         const auto path = format_text("{}/{}/ports/{}", class_directory, hca.name, port.number);
         if (!root.exists(path)) {
@@ -266,7 +266,7 @@ void read_gid_tables(const Root& root, Hca& hca, const std::vector<Netdev>* netd
     }
 }
 
-std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& notes) {
+std::vector<Hca> read_hcas(const SysRoot& root, const UnresponsiveHcas& silent, Notes& notes) {
     auto names = root.list(class_directory);
     if (!names) {
         if (names.error().os_error != ENOENT) { // ENOENT: the machine has no RDMA at all
@@ -294,7 +294,7 @@ std::vector<Hca> read_hcas(const Root& root, const SilentHcas& silent, Notes& no
     return hcas;
 }
 
-VerbsDevices::VerbsDevices(const Root& root) : known_(root.exists("/dev")) {
+VerbsDevices::VerbsDevices(const SysRoot& root) : known_(root.exists("/dev")) {
     if (!known_) {
         return;
     }
@@ -306,7 +306,7 @@ VerbsDevices::VerbsDevices(const Root& root) : known_(root.exists("/dev")) {
     }
 }
 
-void VerbsDevices::describe(const Root& root, Hca& hca) const {
+void VerbsDevices::describe(const SysRoot& root, Hca& hca) const {
     if (!known_) {
         return;
     }

@@ -64,7 +64,7 @@ double read_speed_gbps(const Directory& directory) {
     return speed > 0 && speed < unknown ? static_cast<double>(speed) / 1000 : 0;
 }
 
-void read_links(const Root& root, const std::string& path, const Directory& directory, Netdev& netdev) {
+void read_links(const SysRoot& root, const std::string& path, const Directory& directory, Netdev& netdev) {
     constexpr std::string_view lower_link = "lower_";
     for (const auto& entry : directory.list().value_or(std::vector<std::string>{})) {
         if (entry == "device") {
@@ -83,7 +83,8 @@ void read_links(const Root& root, const std::string& path, const Directory& dire
     }
 }
 
-Netdev read_netdev(const Root& root, const std::string& name, const Directory& directory, bool answers, Notes& notes) {
+Netdev read_netdev(const SysRoot& root, const std::string& name, const Directory& directory, bool answers,
+                   Notes& notes) {
     Netdev netdev;
     netdev.name = name;
     read_flags(directory, netdev, notes);
@@ -110,7 +111,7 @@ bool stands_on_hardware(const std::vector<Netdev>& netdevs, const Netdev& netdev
 constexpr std::size_t table_limit = std::size_t{256} * 1024;
 
 /// Returns a table of /proc/net, or "" if there is none. Drops the last, torn line of a table that is too long.
-std::string read_table(const Root& root, std::string_view path, Notes& notes) {
+std::string read_table(const SysRoot& root, std::string_view path, Notes& notes) {
     auto text = root.read(path, table_limit);
     if (!text) {
         if (text.error().os_error != ENOENT) { // ENOENT: no such protocol, or not copied
@@ -235,7 +236,7 @@ std::optional<Place> place_of(const IpAddress& address, const std::vector<Hca>& 
 }
 
 /// Adds the exact addresses that a saved tree contains. Returns false if it contains none.
-bool add_saved_addresses(const Root& root, std::vector<Netdev>& netdevs) {
+bool add_saved_addresses(const SysRoot& root, std::vector<Netdev>& netdevs) {
     const auto text = root.read(saved_addresses_path, table_limit);
     if (!text) {
         return false;
@@ -272,7 +273,7 @@ bool is_host_bridge(const std::vector<Netdev>& netdevs, std::string_view name) {
     return netdev != nullptr && netdev->bridge && !stands_on_hardware(netdevs, *netdev, most_levels);
 }
 
-std::vector<Netdev> read_netdevs(const Root& root, const SilentNetdevs& silent, Notes& notes) {
+std::vector<Netdev> read_netdevs(const SysRoot& root, const SilentNetdevs& silent, Notes& notes) {
     const auto names = root.list(class_directory);
     if (!names) {
         notes.add(names.error().message);
@@ -297,7 +298,7 @@ std::vector<Netdev> read_netdevs(const Root& root, const SilentNetdevs& silent, 
     return netdevs;
 }
 
-bool add_known_addresses(const Root& root, std::vector<Netdev>& netdevs, Notes& notes) {
+bool add_known_addresses(const SysRoot& root, std::vector<Netdev>& netdevs, Notes& notes) {
     if (root.is_live()) {
         add_live_addresses(netdevs, notes);
         return true;
@@ -305,7 +306,8 @@ bool add_known_addresses(const Root& root, std::vector<Netdev>& netdevs, Notes& 
     return add_saved_addresses(root, netdevs);
 }
 
-void add_copied_addresses(const Root& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs, Notes& notes) {
+void add_copied_addresses(const SysRoot& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs,
+                          Notes& notes) {
     const auto routes = parse_ipv4_routes(read_table(root, "/proc/net/route", notes));
     for (const auto& address : parse_fib_trie(read_table(root, "/proc/net/fib_trie", notes))) {
         if (const auto place = place_of(address, hcas, routes, netdevs)) {
@@ -319,7 +321,7 @@ void add_copied_addresses(const Root& root, const std::vector<Hca>& hcas, std::v
     }
 }
 
-std::vector<std::string> read_default_route_netdevs(const Root& root, Notes& notes) {
+std::vector<std::string> read_default_route_netdevs(const SysRoot& root, Notes& notes) {
     std::vector<std::string> netdevs;
     add_default_routes(parse_ipv4_routes(read_table(root, "/proc/net/route", notes)), netdevs);
     if (netdevs.empty()) {

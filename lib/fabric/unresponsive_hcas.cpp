@@ -29,7 +29,7 @@ struct Question {
     std::string path;
 };
 
-std::vector<Question> questions(const Root& root) {
+std::vector<Question> questions(const SysRoot& root) {
     std::vector<Question> all;
     for (const auto& hca : root.list("/sys/class/infiniband").value_or(std::vector<std::string>{})) {
         const std::string ports = format_text("/sys/class/infiniband/{}/ports", hca);
@@ -41,7 +41,7 @@ std::vector<Question> questions(const Root& root) {
 }
 
 /// Runs in the child: reads from question `next` on, and writes one byte per answer, whatever the answer is.
-void ask(const Root& root, const std::vector<Question>& all, std::size_t next, int answers) {
+void ask(const SysRoot& root, const std::vector<Question>& all, std::size_t next, int answers) {
     for (; next < all.size(); ++next) {
         (void)root.read(all[next].path, 64);
         const char answered = 0;
@@ -52,20 +52,20 @@ void ask(const Root& root, const std::vector<Question>& all, std::size_t next, i
 }
 
 /// The child that asks. Destruction ends it.
-class Asker {
+class Prober {
 public:
-    static Result<Asker> start(const Root& root, const std::vector<Question>& all, std::size_t next);
+    static Result<Prober> start(const SysRoot& root, const std::vector<Question>& all, std::size_t next);
 
     /// Returns how many more answers have arrived, 0 if none arrives before `deadline`, nullopt if the child has ended.
     [[nodiscard]] std::optional<std::size_t> wait_for_answers(Clock::time_point deadline) const;
 
 private:
-    Asker(Child child, UniqueFd answers) : child_(std::move(child)), answers_(std::move(answers)) {}
+    Prober(Child child, UniqueFd answers) : child_(std::move(child)), answers_(std::move(answers)) {}
     Child child_;
     UniqueFd answers_;
 };
 
-Result<Asker> Asker::start(const Root& root, const std::vector<Question>& all, std::size_t next) {
+Result<Prober> Prober::start(const SysRoot& root, const std::vector<Question>& all, std::size_t next) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
         return fail(format_text("pipe: {}", std::strerror(errno)), errno);
@@ -76,10 +76,10 @@ Result<Asker> Asker::start(const Root& root, const std::vector<Question>& all, s
     if (!child) {
         return fail(format_text("fork: {}", std::strerror(errno)), errno);
     }
-    return Asker(std::move(*child), std::move(reader));
+    return Prober(std::move(*child), std::move(reader));
 }
 
-std::optional<std::size_t> Asker::wait_for_answers(Clock::time_point deadline) const {
+std::optional<std::size_t> Prober::wait_for_answers(Clock::time_point deadline) const {
     for (;;) {
         const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
         pollfd waiting{answers_.get(), POLLIN, 0};
@@ -97,7 +97,7 @@ std::optional<std::size_t> Asker::wait_for_answers(Clock::time_point deadline) c
 }
 
 /// Waits for the child's answers from question `next` on. Returns the first question without an answer, or `count`.
-Result<std::size_t> first_unanswered(const Asker& asker, std::size_t next, std::size_t count, milliseconds limit,
+Result<std::size_t> first_unanswered(const Prober& asker, std::size_t next, std::size_t count, milliseconds limit,
                                      Clock::time_point last_deadline) {
     while (next < count) {
         const auto more = asker.wait_for_answers(std::min(Clock::now() + limit, last_deadline));
@@ -114,13 +114,13 @@ Result<std::size_t> first_unanswered(const Asker& asker, std::size_t next, std::
 
 } // namespace
 
-Result<HcaAnswers> ask_hcas(const Root& root, milliseconds limit) {
+Result<HcaAnswers> ask_hcas(const SysRoot& root, milliseconds limit) {
     const auto all = questions(root);
     HcaAnswers answers;
     const auto last_deadline = Clock::now() + 4 * limit;
     std::size_t next = 0;
     while (next < all.size() && Clock::now() < last_deadline) {
-        const auto asker = Asker::start(root, all, next);
+        const auto asker = Prober::start(root, all, next);
         if (!asker) {
             return tl::unexpected(asker.error());
         }
@@ -141,7 +141,7 @@ Result<HcaAnswers> ask_hcas(const Root& root, milliseconds limit) {
     return answers;
 }
 
-Result<SilentHcas> find_silent_hcas(const Root& root, milliseconds limit) {
+Result<UnresponsiveHcas> find_unresponsive_hcas(const SysRoot& root, milliseconds limit) {
     auto answers = ask_hcas(root, limit);
     if (!answers) {
         return tl::unexpected(answers.error());

@@ -131,7 +131,7 @@ std::optional<std::uint32_t> socket_inode(std::string_view link) {
 }
 
 /// Fills in the program of each listener whose socket process `pid` has open.
-void note_program(const Root& root, pid_t pid, std::vector<PortListener>& listeners, std::size_t& descriptors) {
+void note_program(const SysRoot& root, pid_t pid, std::vector<PortListener>& listeners, std::size_t& descriptors) {
     const auto folder = format_text("/proc/{}/fd", pid);
     const auto names = root.list(folder);
     if (!names) {
@@ -154,7 +154,7 @@ void note_program(const Root& root, pid_t pid, std::vector<PortListener>& listen
 }
 
 void find_programs(std::vector<PortListener>& listeners) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     auto names = root && !listeners.empty() ? root->list("/proc") : fail("");
     if (!names) {
         return;

@@ -85,7 +85,7 @@ std::string home_directory(const Environment& environment) {
     return found->pw_dir;
 }
 
-void read_conf_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout) {
+void read_conf_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout) {
     const std::function<ConfFiles()> read = [&] {
         ConfFiles files;
         for (const auto& [name, value] : read_nccl_conf(root, facts.environment, home_directory(facts.environment))) {
@@ -112,12 +112,12 @@ unsigned count_allowed_cpus() {
     return std::max(static_cast<unsigned>(read_affinity().size()), 1U);
 }
 
-void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout, GidTables tables) {
+void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout, GidTables tables) {
     read_conf_files(root, facts, timeout);
     const auto problems = std::exchange(facts.fabric.problems, {});
-    const auto silent = timeout.count() > 0 ? find_silent_hcas(root, timeout) : SilentHcas();
+    const auto silent = timeout.count() > 0 ? find_unresponsive_hcas(root, timeout) : UnresponsiveHcas();
     facts.fabric =
-        read_fabric(root, silent.value_or(SilentHcas()), users_gid_variable(facts) ? GidTables::Whole : tables);
+        read_fabric(root, silent.value_or(UnresponsiveHcas()), gid_override(facts) ? GidTables::Whole : tables);
     if (!silent) {
         facts.fabric.problems.push_back("devices are read without time limit: " + silent.error().message);
     }
@@ -139,7 +139,7 @@ void resolve_head(NodeFacts& facts, const Settings& settings, std::chrono::milli
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,
                                std::vector<std::string> program, std::chrono::milliseconds timeout,
                                bool head_is_to_be_agreed, GidTables tables) {
-    const auto root = Root::open(settings.root);
+    const auto root = SysRoot::open(settings.root);
     if (!root) {
         return tl::unexpected(root.error());
     }

@@ -51,7 +51,7 @@ void resolve_head(NodeFacts& facts, const Settings& settings,
                   std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
 /// Reads the part of NodeFacts that comes from files, below an open root.
-void inspect_files(const Root& root, NodeFacts& facts, std::chrono::milliseconds timeout,
+void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout,
                    GidTables tables = GidTables::Whole);
 
 /// Returns the number of CPUs in the calling thread's affinity mask, at least 1.

@@ -73,9 +73,9 @@ void judge_users_file(const std::string& file, NcclDebug& debug) {
 } // namespace
 
 NcclDebug add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory) {
-    const auto level = users_nccl_value(facts, level_variable);
-    const auto subsystems = users_nccl_value(facts, subsystems_variable);
-    const auto file = users_nccl_value(facts, file_variable);
+    const auto level = nccl_override(facts, level_variable);
+    const auto subsystems = nccl_override(facts, subsystems_variable);
+    const auto file = nccl_override(facts, file_variable);
     if (level && !shows_info(*level)) {
         return keep_users(variables, format_text("{}={} stays: NCCL writes no logs that can be judged; unset it",
                                                  level_variable, printable(*level)));

@@ -49,19 +49,19 @@ std::optional<long> nccl_number(const std::optional<std::string>& text) {
 
 /// Returns the user's index, or nullopt if it is not set or is negative: both mean automatic.
 std::optional<unsigned> users_gid_index(const NodeFacts& facts) {
-    const auto number = nccl_number(users_nccl_value(facts, gid_index_variable));
+    const auto number = nccl_number(nccl_override(facts, gid_index_variable));
     return number && *number >= 0 ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
 }
 
 NcclGidEnvironment gid_environment(const NodeFacts& facts, const Settings& settings, const FabricChoice& choice) {
     NcclGidEnvironment environment{choice.gid_family_is_ipv6, settings.roce, choice.gid_range};
-    if (const auto family = users_nccl_value(facts, "NCCL_IB_ADDR_FAMILY")) {
+    if (const auto family = nccl_override(facts, "NCCL_IB_ADDR_FAMILY")) {
         environment.ipv6 = *family == "AF_INET6";
     }
-    if (const auto version = nccl_number(users_nccl_value(facts, "NCCL_IB_ROCE_VERSION_NUM"))) {
+    if (const auto version = nccl_number(nccl_override(facts, "NCCL_IB_ROCE_VERSION_NUM"))) {
         environment.roce_version = *version == 1 ? RoceVersion::V1 : RoceVersion::V2;
     }
-    if (const auto range = users_nccl_value(facts, "NCCL_IB_ADDR_RANGE")) {
+    if (const auto range = nccl_override(facts, "NCCL_IB_ADDR_RANGE")) {
         environment.range = IpPrefix::parse(*range);
     }
     return environment;
@@ -74,8 +74,7 @@ std::string place_of(const NodeFacts& facts, std::string_view name) {
 
 /// Returns "NCCL_IB_HCA=mlx5 (set before)".
 std::string as_set(const NodeFacts& facts, std::string_view name) {
-    return format_text("{}={} ({})", name, printable(users_nccl_value(facts, name).value_or("")),
-                       place_of(facts, name));
+    return format_text("{}={} ({})", name, printable(nccl_override(facts, name).value_or("")), place_of(facts, name));
 }
 
 std::string entry_text(const Port& port, unsigned index) {
@@ -83,25 +82,25 @@ std::string entry_text(const Port& port, unsigned index) {
     return found == nullptr ? "an empty entry" : found->value.text();
 }
 
-void judge_gids(const NodeFacts& facts, const std::vector<PortView>& views, AlikeSentences& sentences) {
-    const auto variable = users_gid_variable(facts);
+void judge_gids(const NodeFacts& facts, const std::vector<PortView>& views, MessageGroups& sentences) {
+    const auto variable = gid_override(facts);
     if (!variable) {
         return;
     }
     for (const auto& view : views) {
         const auto& choice = view.choice;
-        if (choice.gid_index && choice.nccl_told && *choice.nccl_told != *choice.gid_index) {
+        if (choice.gid_index && choice.nccl_effective && *choice.nccl_effective != *choice.gid_index) {
             sentences.add("gid", view.name(),
                           format_text("{} stays, and gives {} the GID at index {} ({}) instead of {} ({}): unset it",
-                                      as_set(facts, *variable), view.name(), *choice.nccl_told,
-                                      entry_text(view.port, *choice.nccl_told), *choice.gid_index,
+                                      as_set(facts, *variable), view.name(), *choice.nccl_effective,
+                                      entry_text(view.port, *choice.nccl_effective), *choice.gid_index,
                                       entry_text(view.port, *choice.gid_index)));
         }
     }
 }
 
-void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, AlikeSentences& sentences) {
-    const auto text = users_nccl_value(facts, hca_variable);
+void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, MessageGroups& sentences) {
+    const auto text = nccl_override(facts, hca_variable);
     if (!text || text->empty() || views.empty()) {
         return;
     }
@@ -126,8 +125,8 @@ void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, Alik
     }
 }
 
-void judge_interface(const NodeFacts& facts, AlikeSentences& sentences) {
-    const auto text = users_nccl_value(facts, interface_variable);
+void judge_interface(const NodeFacts& facts, MessageGroups& sentences) {
+    const auto text = nccl_override(facts, interface_variable);
     if (!text || text->size() < 2 || facts.fabric.netdevs.empty()) { // NCCL treats one letter as unset
         return;
     }
@@ -143,11 +142,11 @@ void judge_interface(const NodeFacts& facts, AlikeSentences& sentences) {
     }
 }
 
-void judge_transport(const NodeFacts& facts, AlikeSentences& sentences) {
-    if (nccl_number(users_nccl_value(facts, "NCCL_IB_DISABLE")).value_or(0) != 0) {
+void judge_transport(const NodeFacts& facts, MessageGroups& sentences) {
+    if (nccl_number(nccl_override(facts, "NCCL_IB_DISABLE")).value_or(0) != 0) {
         sentences.add("disable", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_IB_DISABLE")));
     }
-    auto net = users_nccl_value(facts, "NCCL_NET").value_or("");
+    auto net = nccl_override(facts, "NCCL_NET").value_or("");
     std::transform(net.begin(), net.end(), net.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
     if (net == "socket") {
         sentences.add("net", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_NET")));
@@ -161,7 +160,7 @@ unsigned leading_number(std::string_view text) {
 
 } // namespace
 
-std::optional<std::string> users_nccl_value(const NodeFacts& facts, std::string_view name) {
+std::optional<std::string> nccl_override(const NodeFacts& facts, std::string_view name) {
     if (auto value = facts.environment.get_users(name)) {
         return value;
     }
@@ -169,31 +168,31 @@ std::optional<std::string> users_nccl_value(const NodeFacts& facts, std::string_
     return found == facts.nccl_conf.end() ? std::nullopt : std::optional(found->second.value);
 }
 
-std::optional<std::string_view> users_gid_variable(const NodeFacts& facts) {
+std::optional<std::string_view> gid_override(const NodeFacts& facts) {
     constexpr std::array names = {gid_index_variable, std::string_view("NCCL_IB_ROCE_VERSION_NUM"),
                                   std::string_view("NCCL_IB_ADDR_FAMILY"), std::string_view("NCCL_IB_ADDR_RANGE")};
     const auto found =
-        std::find_if(names.begin(), names.end(), [&](std::string_view name) { return users_nccl_value(facts, name); });
+        std::find_if(names.begin(), names.end(), [&](std::string_view name) { return nccl_override(facts, name); });
     return found == names.end() ? std::nullopt : std::optional(*found);
 }
 
-void model_told(const NodeFacts& facts, const Settings& settings, FabricChoice& choice) {
+void model_effective(const NodeFacts& facts, const Settings& settings, FabricChoice& choice) {
     const auto users_index = users_gid_index(facts);
-    const auto users_hcas = users_nccl_value(facts, hca_variable);
+    const auto users_hcas = nccl_override(facts, hca_variable);
     // If the user names HCAs, we set no index (lib/plan/nccl_variables.cpp).
     const auto index = users_index || users_hcas ? users_index : choice.common_gid_index;
     const auto environment = gid_environment(facts, settings, choice);
     std::size_t position = 0;
     for (const auto& hca : facts.fabric.hcas) {
         for (const auto& port : hca.ports) {
-            auto& told = choice.ports.at(position++).nccl_told;
+            auto& told = choice.ports.at(position++).nccl_effective;
             told = told ? index.value_or(nccl_gid_pick(port, environment).index) : told;
         }
     }
 }
 
-std::vector<std::string> judge_users_nccl(const NodeFacts& facts, const FabricChoice& choice) {
-    AlikeSentences sentences;
+std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const FabricChoice& choice) {
+    MessageGroups sentences;
     const auto views = port_views(facts.fabric, choice);
     judge_hcas(facts, views, sentences);
     judge_gids(facts, views, sentences);

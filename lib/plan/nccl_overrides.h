@@ -14,18 +14,18 @@ namespace rdma_nccl {
 
 /// Returns the user's value of an NCCL variable, from the environment or from one of NCCL's files; nullopt if the value
 /// is ours or there is none.
-std::optional<std::string> users_nccl_value(const NodeFacts& facts, std::string_view name);
+std::optional<std::string> nccl_override(const NodeFacts& facts, std::string_view name);
 
 /// Returns the first GID variable that the user has set. NCCL may then take any entry of a GID table.
-std::optional<std::string_view> users_gid_variable(const NodeFacts& facts);
+std::optional<std::string_view> gid_override(const NodeFacts& facts);
 
-/// Sets PortChoice::nccl_told of the used RoCE ports to the GID index that NCCL takes with the user's variables and,
-/// where the user sets none, with ours.
-void model_told(const NodeFacts& facts, const Settings& settings, FabricChoice& choice);
+/// Sets PortChoice::nccl_effective of the used RoCE ports to the GID index that NCCL takes with the user's variables
+/// and, where the user sets none, with ours.
+void model_effective(const NodeFacts& facts, const Settings& settings, FabricChoice& choice);
 
 /// Returns the problems that the user's variables cause: a GID other than the chosen one, ports that cannot or should
 /// not be used, an interface that does not exist, RDMA disabled.
-std::vector<std::string> judge_users_nccl(const NodeFacts& facts, const FabricChoice& choice);
+std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const FabricChoice& choice);
 
 /// A list of names in the form of NCCL_IB_HCA and NCCL_SOCKET_IFNAME: [^][=]NAME[:PORT][,...] (parseStringList() and
 /// matchIfList() of NCCL, src/misc/utils.cc).

@@ -101,7 +101,7 @@ bool leads_somewhere(const Fabric& fabric, const std::string& name) {
 /// Returns true if NCCL of any version, left alone, meets its peers through this interface and uses no interface for
 /// data that leads nowhere.
 bool nccl_does_right_alone(const NodeFacts& facts, const std::string& interface) {
-    const auto family = users_nccl_value(facts, "NCCL_SOCKET_FAMILY");
+    const auto family = nccl_override(facts, "NCCL_SOCKET_FAMILY");
     const bool one_family = family == "AF_INET" || family == "AF_INET6";
     for (const bool before_2_28 : {false, true}) {
         const auto names = nccl_interfaces(
@@ -113,7 +113,7 @@ bool nccl_does_right_alone(const NodeFacts& facts, const std::string& interface)
             return false;
         }
     }
-    return !users_nccl_value(facts, "NCCL_COMM_ID");
+    return !nccl_override(facts, "NCCL_COMM_ID");
 }
 
 void add_sockets(VariableList& variables, const SocketChoice& sockets, const NodeFacts& facts,

@@ -175,7 +175,7 @@ std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const S
 void choose_ports(Plan& plan, const NodeFacts& facts, const Settings& settings,
                   const std::vector<std::string>& left_out) {
     plan.fabric = choose_fabric(facts.fabric, settings, left_out);
-    model_told(facts, settings, plan.fabric);
+    model_effective(facts, settings, plan.fabric);
 }
 
 /// The interface on the head's network. Outside a step there are no other nodes to meet: the head is this node.
@@ -214,7 +214,7 @@ void collect_warnings(Plan& plan, const NodeFacts& facts, const Settings& settin
         plan.warnings.emplace_back("no RDMA device in /sys/class/infiniband: NCCL will use sockets");
     }
     append(plan.warnings, plan.fabric.warnings);
-    append(plan.warnings, judge_users_nccl(facts, plan.fabric));
+    append(plan.warnings, judge_nccl_overrides(facts, plan.fabric));
     append(plan.warnings, sockets.warnings);
 }
 

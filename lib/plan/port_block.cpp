@@ -85,7 +85,7 @@ HeldPorts hold_reserved(const PortBlock& wanted, std::span<const std::uint16_t> 
 
 } // namespace
 
-std::optional<PortRange> read_ephemeral_range(const Root& root) {
+std::optional<PortRange> read_ephemeral_range(const SysRoot& root) {
     const auto text = root.read("/proc/sys/net/ipv4/ip_local_port_range");
     if (!text) {
         return std::nullopt;

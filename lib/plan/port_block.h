@@ -29,7 +29,7 @@ struct PortBlock {
 };
 
 /// Reads net.ipv4.ip_local_port_range, from which the kernel takes local ports for outgoing connections.
-std::optional<PortRange> read_ephemeral_range(const Root& root);
+std::optional<PortRange> read_ephemeral_range(const SysRoot& root);
 
 /// Returns the range for derived blocks if the site names none: outside the ephemeral range, below Kubernetes' node
 /// ports.

@@ -13,7 +13,7 @@ bool nccl_opens(const Port& port) {
 }
 
 std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& choice) {
-    const auto value = users_nccl_value(facts, "NCCL_IB_HCA");
+    const auto value = nccl_override(facts, "NCCL_IB_HCA");
     const auto list = value ? std::optional(NcclNameList(*value)) : std::nullopt;
     const auto chosen = choice.used();
     const auto is_chosen = [&](const Hca& hca, const Port& port) {

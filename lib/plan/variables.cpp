@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t largest_file = std::size_t{1} << 20;
 
-void read_into(NcclConf& conf, const Root& root, const std::string& file) {
+void read_into(NcclConf& conf, const SysRoot& root, const std::string& file) {
     if (const auto text = root.read(file, largest_file)) {
         add_nccl_conf(conf, *text, file);
     }
@@ -95,7 +95,7 @@ void add_nccl_conf(NcclConf& conf, std::string_view text, const std::string& fil
     }
 }
 
-NcclConf read_nccl_conf(const Root& root, const Environment& environment, const std::string& home) {
+NcclConf read_nccl_conf(const SysRoot& root, const Environment& environment, const std::string& home) {
     NcclConf conf;
     if (const auto named = environment.get("NCCL_CONF_FILE"); named && named->starts_with('/')) {
         read_into(conf, root, *named);

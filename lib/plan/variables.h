@@ -43,7 +43,7 @@ using NcclConf = std::map<std::string, NcclConfValue, std::less<>>;
 void add_nccl_conf(NcclConf& conf, std::string_view text, const std::string& file);
 
 /// Reads $NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf, below `root`. `home`: the user's, from passwd.
-NcclConf read_nccl_conf(const Root& root, const Environment& environment, const std::string& home);
+NcclConf read_nccl_conf(const SysRoot& root, const Environment& environment, const std::string& home);
 
 /// Collects variables. The user's own value always takes precedence, and the plan says so.
 class VariableList {

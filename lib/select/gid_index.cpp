@@ -12,16 +12,16 @@ namespace rdma_nccl {
 
 namespace {
 
-using Ports = std::vector<const Candidate*>;
+using Ports = std::vector<const PortCandidate*>;
 
-const IpAddress& value_of(const Candidate& candidate) {
+const IpAddress& value_of(const PortCandidate& candidate) {
     return candidate.gid.gid->value;
 }
 
 /// Returns "index 3: mlx5_1 port 1, mlx5_2 port 1; index 5: mlx5_3 port 1".
 std::string indices_text(const Ports& ports) {
     std::map<unsigned, std::string> names;
-    for (const Candidate* const port : ports) {
+    for (const PortCandidate* const port : ports) {
         auto& text = names[port->gid.gid->index];
         text += (text.empty() ? "" : ", ") + port->name();
     }
@@ -36,7 +36,7 @@ std::string indices_text(const Ports& ports) {
 std::optional<IpPrefix> covering_network(const Ports& ports) {
     const auto& first = value_of(*ports.front());
     unsigned common = 128;
-    for (const Candidate* const port : ports) {
+    for (const PortCandidate* const port : ports) {
         const auto& other = value_of(*port);
         if (other.is_ipv4() != first.is_ipv4()) {
             return std::nullopt;
@@ -57,7 +57,7 @@ std::optional<IpPrefix> covering_network(const Ports& ports) {
 /// Returns the ports for which NCCL's rule would choose another entry than we do.
 Ports disagreeing(const Ports& ports, const NcclGidEnvironment& environment) {
     Ports result;
-    std::copy_if(ports.begin(), ports.end(), std::back_inserter(result), [&](const Candidate* port) {
+    std::copy_if(ports.begin(), ports.end(), std::back_inserter(result), [&](const PortCandidate* port) {
         return nccl_gid_pick(*port->port, environment).index != port->gid.gid->index;
     });
     return result;
@@ -85,15 +85,16 @@ void warn_of_differing_indices(const Ports& ports, const NcclGidEnvironment& env
         format_text("the GID index differs ({}): NCCL_IB_GID_INDEX stays unset; NCCL 2.21 or newer finds "
                     "the entry per port, older versions cannot",
                     indices_text(ports)));
-    for (const Candidate* const port : disagreeing(ports, environment)) {
+    for (const PortCandidate* const port : disagreeing(ports, environment)) {
         warnings.push_back(format_text("{}: NCCL will take GID index {} instead of {} ({}); leave the port out with "
                                        "hca=^{}, or give its interface the addresses in the order of the other ports",
                                        port->name(), nccl_gid_pick(*port->port, environment).index,
                                        port->gid.gid->index, value_of(*port).text(), port->hca->name));
     }
     Ports unreadable;
-    std::copy_if(ports.begin(), ports.end(), std::back_inserter(unreadable),
-                 [&](const Candidate* port) { return nccl_gid_pick(*port->port, environment).meets_unreadable_type; });
+    std::copy_if(ports.begin(), ports.end(), std::back_inserter(unreadable), [&](const PortCandidate* port) {
+        return nccl_gid_pick(*port->port, environment).meets_unreadable_type;
+    });
     if (!unreadable.empty()) {
         warnings.push_back(
             format_text("{} has GIDs whose type cannot be read: NCCL 2.21 to 2.25 stop there; use 2.26 or "
@@ -104,26 +105,26 @@ void warn_of_differing_indices(const Ports& ports, const NcclGidEnvironment& env
 
 /// Records which entries NCCL would choose, to explain the decision to users.
 void model_nccl(const Ports& ports, const NcclGidEnvironment& environment, FabricChoice& choice) {
-    for (const Candidate* const port : ports) {
+    for (const PortCandidate* const port : ports) {
         const auto found = std::find_if(choice.ports.begin(), choice.ports.end(), [&](const PortChoice& entry) {
             return entry.hca == port->hca->name && entry.port == port->port->number;
         });
-        found->nccl_alone = nccl_gid_pick(*port->port, {}).index;
-        found->nccl_told =
+        found->nccl_default = nccl_gid_pick(*port->port, {}).index;
+        found->nccl_effective =
             choice.common_gid_index ? *choice.common_gid_index : nccl_gid_pick(*port->port, environment).index;
     }
 }
 
 } // namespace
 
-void decide_gid_index(const std::vector<Candidate*>& used, const Settings& settings, FabricChoice& choice) {
+void decide_gid_index(const std::vector<PortCandidate*>& used, const Settings& settings, FabricChoice& choice) {
     Ports ports;
     std::copy_if(used.begin(), used.end(), std::back_inserter(ports),
-                 [](const Candidate* candidate) { return candidate->is_roce(); });
+                 [](const PortCandidate* candidate) { return candidate->is_roce(); });
     if (ports.empty()) {
         return;
     }
-    const auto is_ipv6 = [](const Candidate* port) { return !value_of(*port).is_ipv4(); };
+    const auto is_ipv6 = [](const PortCandidate* port) { return !value_of(*port).is_ipv4(); };
     choice.gid_family_is_ipv6 = std::all_of(ports.begin(), ports.end(), is_ipv6);
     if (!choice.gid_family_is_ipv6 && std::any_of(ports.begin(), ports.end(), is_ipv6)) {
         choice.warnings.emplace_back(
@@ -133,7 +134,7 @@ void decide_gid_index(const std::vector<Candidate*>& used, const Settings& setti
     NcclGidEnvironment environment{choice.gid_family_is_ipv6, settings.roce, std::nullopt};
     const unsigned first_index = ports.front()->gid.gid->index;
     if (std::all_of(ports.begin(), ports.end(),
-                    [&](const Candidate* port) { return port->gid.gid->index == first_index; })) {
+                    [&](const PortCandidate* port) { return port->gid.gid->index == first_index; })) {
         choice.common_gid_index = first_index;
         model_nccl(ports, environment, choice);
         return;

@@ -22,7 +22,7 @@ bool holds(const Names& names, std::string_view name) {
 }
 
 /// Returns the interfaces of a port: those that its GIDs name, and those of the PCI function that belong to this port.
-Names netdevs_of(const Fabric& fabric, const Candidate& candidate) {
+Names netdevs_of(const Fabric& fabric, const PortCandidate& candidate) {
     if (candidate.hca->ports.size() == 1) {
         return candidate.hca->netdevs;
     }
@@ -105,7 +105,7 @@ std::optional<LeftOut> device_file_fault(const Hca& hca) {
     return std::nullopt;
 }
 
-std::optional<LeftOut> verbs_fault(const Candidate& candidate) {
+std::optional<LeftOut> verbs_fault(const PortCandidate& candidate) {
     const auto& hca = *candidate.hca;
     if (hca.node_type == "RNIC") {
         return LeftOut{PortRule::Iwarp, "is iWARP (node type RNIC), which NCCL cannot use: left out"};
@@ -125,14 +125,14 @@ std::optional<LeftOut> verbs_fault(const Candidate& candidate) {
 }
 
 void keep_verbs_capable(Selection& selection) {
-    for (Candidate* const candidate : selection.remaining()) {
+    for (PortCandidate* const candidate : selection.remaining()) {
         candidate->left_out = verbs_fault(*candidate);
     }
 }
 
 // 2. The port is ACTIVE: NCCL silently skips all others.
 
-std::optional<LeftOut> state_fault(const Candidate& candidate) {
+std::optional<LeftOut> state_fault(const PortCandidate& candidate) {
     const auto& port = *candidate.port;
     if (port.state == "ACTIVE") {
         return std::nullopt;
@@ -157,7 +157,7 @@ std::optional<LeftOut> state_fault(const Candidate& candidate) {
 }
 
 void keep_active(Selection& selection) {
-    for (Candidate* const candidate : selection.remaining()) {
+    for (PortCandidate* const candidate : selection.remaining()) {
         candidate->left_out = state_fault(*candidate);
     }
 }
@@ -165,7 +165,7 @@ void keep_active(Selection& selection) {
 // 3. On RoCE, a GID that is usable here.
 
 void keep_with_usable_gid(Selection& selection) {
-    for (Candidate* const candidate : selection.remaining()) {
+    for (PortCandidate* const candidate : selection.remaining()) {
         if (candidate->is_roce() && candidate->gid.gid == nullptr) {
             candidate->left_out = candidate->gid.problem;
         }
@@ -192,13 +192,13 @@ bool stands_on_function(const Fabric& fabric, const Hca& hca, std::string_view p
 
 void drop_virtual_functions(Selection& selection) {
     const auto remaining = selection.remaining();
-    std::vector<std::pair<Candidate*, LeftOut>> dropped;
-    for (Candidate* const candidate : remaining) {
+    std::vector<std::pair<PortCandidate*, LeftOut>> dropped;
+    for (PortCandidate* const candidate : remaining) {
         const auto& physical_function = candidate->hca->physical_function;
         if (physical_function.empty()) {
             continue;
         }
-        for (const Candidate* const other : remaining) {
+        for (const PortCandidate* const other : remaining) {
             if (stands_on_function(selection.fabric, *other->hca, physical_function)) {
                 dropped.emplace_back(
                     candidate, LeftOut{PortRule::VirtualFunction,
@@ -216,13 +216,14 @@ void drop_virtual_functions(Selection& selection) {
 // 5. Bonds instead of their slaves.
 
 /// Returns the remaining port that uses the bond above `slave`, or nullptr.
-const Candidate* bond_above(const Fabric& fabric, const Candidate& slave, const std::vector<Candidate*>& remaining) {
+const PortCandidate* bond_above(const Fabric& fabric, const PortCandidate& slave,
+                                const std::vector<PortCandidate*>& remaining) {
     for (const auto& name : netdevs_of(fabric, slave)) {
         const Netdev* const netdev = fabric.find_netdev(name);
         if (netdev == nullptr || netdev->upper.empty() || slave.gid.gid->netdev == netdev->upper) {
             continue; // last condition: this port uses the bond itself
         }
-        for (const Candidate* const other : remaining) {
+        for (const PortCandidate* const other : remaining) {
             const bool software_on_hardware = other->hca->pci.empty() && !slave.hca->pci.empty();
             if (other->hca != slave.hca && other->is_roce() && !software_on_hardware &&
                 other->gid.gid->netdev == netdev->upper) {
@@ -235,8 +236,8 @@ const Candidate* bond_above(const Fabric& fabric, const Candidate& slave, const 
 
 void drop_bond_slaves(Selection& selection) {
     const auto remaining = selection.remaining();
-    for (Candidate* const candidate : remaining) {
-        const Candidate* const bond =
+    for (PortCandidate* const candidate : remaining) {
+        const PortCandidate* const bond =
             candidate->is_roce() ? bond_above(selection.fabric, *candidate, remaining) : nullptr;
         if (bond != nullptr) {
             candidate->left_out =
@@ -250,13 +251,13 @@ void drop_bond_slaves(Selection& selection) {
 
 void drop_software(Selection& selection) {
     const auto remaining = selection.remaining();
-    const auto is_software = [](const Candidate* candidate) {
+    const auto is_software = [](const PortCandidate* candidate) {
         return candidate->hca->pci.empty() && candidate->hca->driver.empty();
     };
     if (std::all_of(remaining.begin(), remaining.end(), is_software)) {
         return;
     }
-    for (Candidate* const candidate : remaining) {
+    for (PortCandidate* const candidate : remaining) {
         if (is_software(candidate)) {
             candidate->left_out =
                 LeftOut{PortRule::Software, "is software (no PCI device), and the node has hardware: left out"};
@@ -274,18 +275,18 @@ struct LayerWeight {
     }
 };
 
-LayerWeight weigh(const Fabric& fabric, const std::vector<Candidate*>& remaining, LinkLayer layer) {
+LayerWeight weigh(const Fabric& fabric, const std::vector<PortCandidate*>& remaining, LinkLayer layer) {
     LayerWeight weight;
     for (const auto& gpu : fabric.gpus) {
         std::size_t nearest = 0;
-        for (const Candidate* const candidate : remaining) {
+        for (const PortCandidate* const candidate : remaining) {
             if (candidate->port->link_layer == layer) {
                 nearest = std::max(nearest, common_pci_ancestors(place_of(fabric, *candidate->hca), gpu.pci_path));
             }
         }
         weight.nearness += nearest;
     }
-    for (const Candidate* const candidate : remaining) {
+    for (const PortCandidate* const candidate : remaining) {
         if (candidate->port->link_layer == layer) {
             weight.gbps += candidate->port->believable_rate_gbps();
         }
@@ -295,7 +296,7 @@ LayerWeight weigh(const Fabric& fabric, const std::vector<Candidate*>& remaining
 
 void keep_one_link_layer(Selection& selection) {
     const auto remaining = selection.remaining();
-    const bool all_alike = std::all_of(remaining.begin(), remaining.end(), [&](const Candidate* candidate) {
+    const bool all_alike = std::all_of(remaining.begin(), remaining.end(), [&](const PortCandidate* candidate) {
         return candidate->is_roce() == remaining.front()->is_roce();
     });
     if (all_alike) {
@@ -306,7 +307,7 @@ void keep_one_link_layer(Selection& selection) {
     const bool keep_roce = infiniband < ethernet; // on a tie InfiniBand, which is never the management network
     const std::string_view why =
         infiniband.nearness == ethernet.nearness ? "are not slower in total" : "are nearer to the GPUs";
-    for (Candidate* const candidate : remaining) {
+    for (PortCandidate* const candidate : remaining) {
         if (candidate->is_roce() != keep_roce) {
             candidate->left_out =
                 LeftOut{PortRule::OtherLinkLayer,
@@ -318,16 +319,17 @@ void keep_one_link_layer(Selection& selection) {
 
 // 8. Address class: a link-local address is used only if no port has a routable one.
 
-bool is_link_local_only(const Candidate& candidate) {
+bool is_link_local_only(const PortCandidate& candidate) {
     return candidate.is_roce() && candidate.gid.gid_class == GidClass::LinkLocal;
 }
 
 void drop_link_local(Selection& selection) {
     const auto remaining = selection.remaining();
-    if (std::all_of(remaining.begin(), remaining.end(), [](const Candidate* c) { return is_link_local_only(*c); })) {
+    if (std::all_of(remaining.begin(), remaining.end(),
+                    [](const PortCandidate* c) { return is_link_local_only(*c); })) {
         return;
     }
-    for (Candidate* const candidate : remaining) {
+    for (PortCandidate* const candidate : remaining) {
         if (is_link_local_only(*candidate)) {
             candidate->left_out = candidate->gid.problem.value_or(
                 LeftOut{PortRule::LinkLocal,
@@ -339,10 +341,10 @@ void drop_link_local(Selection& selection) {
 // 9. The top rate class; if there are ports beside GPUs, that of these ports. A port of unknown rate stays.
 
 /// Returns the rate to keep: the highest of the ports beside a GPU if there are any, else of all ports.
-double top_rate(const Selection& selection, const std::vector<Candidate*>& remaining) {
+double top_rate(const Selection& selection, const std::vector<PortCandidate*>& remaining) {
     double top = 0;
     double top_beside_gpu = 0;
-    for (const Candidate* const candidate : remaining) {
+    for (const PortCandidate* const candidate : remaining) {
         const double rate = link_gbps(selection.fabric, *candidate);
         top = std::max(top, rate);
         if (shares_switch_with_gpu(selection.fabric, *candidate->hca)) {
@@ -355,7 +357,7 @@ double top_rate(const Selection& selection, const std::vector<Candidate*>& remai
 void keep_top_rate(Selection& selection) {
     const auto remaining = selection.remaining();
     const double top = top_rate(selection, remaining);
-    for (Candidate* const candidate : remaining) {
+    for (PortCandidate* const candidate : remaining) {
         const double rate = link_gbps(selection.fabric, *candidate);
         if (rate <= 0 || same_rate_class(rate, top)) {
             continue;
@@ -376,8 +378,9 @@ void keep_top_rate(Selection& selection) {
 
 void drop_management(Selection& selection) {
     const auto remaining = selection.remaining();
-    std::vector<std::pair<Candidate*, std::string>> management; // the port, and the interface with the default route
-    for (Candidate* const candidate : remaining) {
+    std::vector<std::pair<PortCandidate*, std::string>>
+        management; // the port, and the interface with the default route
+    for (PortCandidate* const candidate : remaining) {
         auto carrier = default_route_above(selection.fabric, *candidate);
         if (carrier && !shares_switch_with_gpu(selection.fabric, *candidate->hca)) {
             management.emplace_back(candidate, std::move(*carrier));
@@ -403,12 +406,12 @@ void keep_what_nccl_takes(Selection& selection) {
         return;
     }
     std::map<std::string, std::size_t> counts; // number of ports below each root port
-    std::map<const Candidate*, std::size_t> turns;
-    for (const Candidate* const candidate : remaining) {
+    std::map<const PortCandidate*, std::size_t> turns;
+    for (const PortCandidate* const candidate : remaining) {
         turns[candidate] = counts[root_port_of(place_of(selection.fabric, *candidate->hca))]++;
     }
     std::stable_sort(remaining.begin(), remaining.end(),
-                     [&](const Candidate* a, const Candidate* b) { return turns[a] < turns[b]; });
+                     [&](const PortCandidate* a, const PortCandidate* b) { return turns[a] < turns[b]; });
     for (std::size_t i = most_ports; i < remaining.size(); ++i) {
         remaining[i]->left_out = LeftOut{
             PortRule::TooMany, format_text("is one more than the {} ports that NCCL takes: left out", most_ports)};
@@ -431,12 +434,12 @@ constexpr std::array<Filter, 11> filters = {{
 
 } // namespace
 
-std::string Candidate::name() const {
+std::string PortCandidate::name() const {
     return format_text("{} port {}", hca->name, port->number);
 }
 
-std::vector<Candidate*> Selection::remaining() {
-    std::vector<Candidate*> result;
+std::vector<PortCandidate*> Selection::remaining() {
+    std::vector<PortCandidate*> result;
     for (auto& candidate : candidates) {
         if (candidate.remains()) {
             result.push_back(&candidate);
@@ -454,7 +457,7 @@ std::span<const Filter> fabric_filters() {
     return filters;
 }
 
-std::optional<std::string> default_route_above(const Fabric& fabric, const Candidate& candidate) {
+std::optional<std::string> default_route_above(const Fabric& fabric, const PortCandidate& candidate) {
     const auto own = netdevs_of(fabric, candidate);
     for (const auto& carrier : fabric.default_route_netdevs) {
         const auto below = with_lowers(fabric, carrier);
@@ -465,7 +468,7 @@ std::optional<std::string> default_route_above(const Fabric& fabric, const Candi
     return std::nullopt;
 }
 
-double link_gbps(const Fabric& fabric, const Candidate& candidate) {
+double link_gbps(const Fabric& fabric, const PortCandidate& candidate) {
     double slave_gbps = 0;
     if (candidate.gid.gid != nullptr) {
         const auto below = with_lowers(fabric, candidate.gid.gid->netdev);

@@ -16,7 +16,7 @@
 namespace rdma_nccl {
 
 /// A port that passes through the filters.
-struct Candidate {
+struct PortCandidate {
     const Hca* hca = nullptr;
     const Port* port = nullptr;
     GidChoice gid;                   ///< empty on InfiniBand
@@ -31,9 +31,9 @@ struct Candidate {
 struct Selection {
     const Fabric& fabric;
     const Settings& settings;
-    std::vector<Candidate> candidates;
+    std::vector<PortCandidate> candidates;
 
-    [[nodiscard]] std::vector<Candidate*> remaining();
+    [[nodiscard]] std::vector<PortCandidate*> remaining();
 };
 
 struct Filter {
@@ -52,11 +52,11 @@ bool shares_switch_with_gpu(const Fabric& fabric, const Hca& hca);
 
 /// Returns the interface with the default route if the port carries it: its own interface, or one stacked on it. Else
 /// nullopt.
-std::optional<std::string> default_route_above(const Fabric& fabric, const Candidate& candidate);
+std::optional<std::string> default_route_above(const Fabric& fabric, const PortCandidate& candidate);
 
 /// Returns the rate of one physical link of the port in Gb/s, to compare rate classes. For a bond, that of its fastest
 /// slave.
-double link_gbps(const Fabric& fabric, const Candidate& candidate);
+double link_gbps(const Fabric& fabric, const PortCandidate& candidate);
 
 /// Returns true if the rates differ by at most 10 %, as rounded rates of one class may.
 bool same_rate_class(double gbps_a, double gbps_b);
@@ -64,6 +64,6 @@ bool same_rate_class(double gbps_a, double gbps_b);
 /// Decides what NCCL must be told so that it uses the chosen GIDs. If all RoCE ports have the same index, that index.
 /// Else the family and, where it helps, the range with which NCCL's own rule (2.21 or newer) finds the same entries.
 /// Sets `common_gid_index`, `gid_family_is_ipv6` and `gid_range`, and adds warnings. `used`: the ports in use.
-void decide_gid_index(const std::vector<Candidate*>& used, const Settings& settings, FabricChoice& choice);
+void decide_gid_index(const std::vector<PortCandidate*>& used, const Settings& settings, FabricChoice& choice);
 
 } // namespace rdma_nccl

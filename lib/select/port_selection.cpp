@@ -28,7 +28,7 @@ bool names_all(const HcaChoice& wanted) {
     return wanted.is_auto() || wanted.exclude;
 }
 
-bool is_listed(const HcaChoice& wanted, const Candidate& candidate) {
+bool is_listed(const HcaChoice& wanted, const PortCandidate& candidate) {
     return std::any_of(wanted.items.begin(), wanted.items.end(), [&](const HcaChoice::Item& item) {
         return item.name == candidate.hca->name && item.port.value_or(candidate.port->number) == candidate.port->number;
     });
@@ -38,7 +38,7 @@ Selection start_selection(const Fabric& fabric, const Settings& settings) {
     Selection selection{fabric, settings, {}};
     for (const auto& hca : fabric.hcas) {
         for (const auto& port : hca.ports) {
-            Candidate candidate;
+            PortCandidate candidate;
             candidate.hca = &hca;
             candidate.port = &port;
             if (candidate.is_roce()) {
@@ -69,10 +69,10 @@ void apply_filters(Selection& selection) {
     }
 }
 
-void leave_out_lonely(Selection& selection, std::span<const std::string> lonely) {
+void exclude_isolated(Selection& selection, std::span<const std::string> isolated) {
     for (auto& candidate : selection.candidates) {
         const std::string name = port_name(candidate.hca->name, candidate.port->number);
-        if (candidate.remains() && std::find(lonely.begin(), lonely.end(), name) != lonely.end()) {
+        if (candidate.remains() && std::find(isolated.begin(), isolated.end(), name) != isolated.end()) {
             candidate.left_out = LeftOut{PortRule::NoNeighbour, "has an address in a network in which no other node of "
                                                                 "the step has a port: left out; hca= can name it"};
         }
@@ -114,7 +114,7 @@ std::string join_some(const std::vector<std::string>& texts) {
     return texts.size() > most_texts ? format_text("{}; and {} more", joined, texts.size() - most_texts) : joined;
 }
 
-void add_left_out(const Candidate& candidate, AlikeSentences& sentences) {
+void add_left_out(const PortCandidate& candidate, MessageGroups& sentences) {
     sentences.add(rule_name(candidate.left_out->rule), candidate.name(),
                   format_text("{} {}", candidate.name(), candidate.left_out->reason));
 }
@@ -123,11 +123,11 @@ void warn_of_nothing(const Selection& selection, std::vector<std::string>& warni
     if (selection.fabric.hcas.empty()) {
         return; // Fabric itself reports that there is nothing to choose from
     }
-    AlikeSentences reasons;
+    MessageGroups reasons;
     for (const auto& candidate : selection.candidates) {
         add_left_out(candidate, reasons);
     }
-    const auto is_efa = [](const Candidate& candidate) { return candidate.left_out->rule == PortRule::Efa; };
+    const auto is_efa = [](const PortCandidate& candidate) { return candidate.left_out->rule == PortRule::Efa; };
     if (!selection.candidates.empty() &&
         std::all_of(selection.candidates.begin(), selection.candidates.end(), is_efa)) {
         warnings.emplace_back("the node's RDMA devices are EFA: NCCL reaches them through the aws-ofi-nccl plugin, and "
@@ -141,14 +141,15 @@ void warn_of_nothing(const Selection& selection, std::vector<std::string>& warni
 
 /// True for an ACTIVE port that is beside a GPU, or at least as fast as a used one, but has no usable address: someone
 /// probably forgot to configure it.
-bool lacks_address(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
+bool lacks_address(const Selection& selection, const PortCandidate& candidate,
+                   const std::vector<PortCandidate*>& used) {
     constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
                                   PortRule::LinkLocal};
-    const auto rate = [&](const Candidate& port) { return link_gbps(selection.fabric, port); };
+    const auto rate = [&](const PortCandidate& port) { return link_gbps(selection.fabric, port); };
     return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
            !default_route_above(selection.fabric, candidate) && // a management port is not missed
            (shares_switch_with_gpu(selection.fabric, *candidate.hca) ||
-            std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
+            std::any_of(used.begin(), used.end(), [&](const PortCandidate* other) {
                 return other->is_roce() == candidate.is_roce() &&
                        (same_rate_class(rate(*other), rate(candidate)) || rate(candidate) > rate(*other));
             }));
@@ -161,12 +162,12 @@ std::string_view card_of(const Hca& hca) {
 
 /// True for a broken rail: a port beside a GPU that does not work, with no other working port on its card. If another
 /// port of the card works, this one may simply have no cable.
-bool is_broken_rail(const Selection& selection, const Candidate& candidate) {
+bool is_broken_rail(const Selection& selection, const PortCandidate& candidate) {
     constexpr std::array rules = {PortRule::NotActive, PortRule::NoSubnetManager, PortRule::StateUnreadable,
                                   PortRule::TooSlowToRead, PortRule::NoDeviceFile};
     return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
            shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
-           std::none_of(selection.candidates.begin(), selection.candidates.end(), [&](const Candidate& other) {
+           std::none_of(selection.candidates.begin(), selection.candidates.end(), [&](const PortCandidate& other) {
                return card_of(*other.hca) == card_of(*candidate.hca) && other.port->state == "ACTIVE" &&
                       other.port != candidate.port;
            });
@@ -174,10 +175,11 @@ bool is_broken_rail(const Selection& selection, const Candidate& candidate) {
 
 /// True for a degraded rail: beside a GPU, with a card like that of a used port beside a GPU, but slower. Its link has
 /// come up below its full speed.
-bool is_degraded_rail(const Selection& selection, const Candidate& candidate, const std::vector<Candidate*>& used) {
+bool is_degraded_rail(const Selection& selection, const PortCandidate& candidate,
+                      const std::vector<PortCandidate*>& used) {
     return candidate.left_out->rule == PortRule::Slower && !candidate.hca->board.empty() &&
            shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
-           std::any_of(used.begin(), used.end(), [&](const Candidate* other) {
+           std::any_of(used.begin(), used.end(), [&](const PortCandidate* other) {
                return other->hca->board == candidate.hca->board &&
                       shares_switch_with_gpu(selection.fabric, *other->hca);
            });
@@ -187,7 +189,7 @@ bool is_degraded_rail(const Selection& selection, const Candidate& candidate, co
 void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) {
     const bool user_named = !names_all(selection.settings.hca);
     const auto used = selection.remaining();
-    AlikeSentences sentences;
+    MessageGroups sentences;
     for (const auto& candidate : selection.candidates) {
         if (!candidate.remains() &&
             (lacks_address(selection, candidate, used) || is_broken_rail(selection, candidate) ||
@@ -199,7 +201,7 @@ void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) 
     append(warnings, sentences.texts());
 }
 
-void warn_of_used(const Candidate& candidate, const Settings& settings, AlikeSentences& sentences) {
+void warn_of_used(const PortCandidate& candidate, const Settings& settings, MessageGroups& sentences) {
     if (!candidate.is_roce()) {
         return;
     }
@@ -221,14 +223,14 @@ void warn_of_used(const Candidate& candidate, const Settings& settings, AlikeSen
     }
 }
 
-void warn_of_mixed_layers(const std::vector<Candidate*>& used, std::vector<std::string>& warnings) {
-    const auto is_roce = [](const Candidate* candidate) { return candidate->is_roce(); };
+void warn_of_mixed_layers(const std::vector<PortCandidate*>& used, std::vector<std::string>& warnings) {
+    const auto is_roce = [](const PortCandidate* candidate) { return candidate->is_roce(); };
     if (std::any_of(used.begin(), used.end(), is_roce) && !std::all_of(used.begin(), used.end(), is_roce)) {
         warnings.emplace_back("hca= names InfiniBand and RoCE ports: NCCL cannot join them; name one kind");
     }
 }
 
-std::string used_reason(const Candidate& candidate, const Settings& settings) {
+std::string used_reason(const PortCandidate& candidate, const Settings& settings) {
     const std::string by = settings.hca.is_auto() || settings.hca.exclude ? "" : " as " + hca_setting(settings.hca);
     const double rate = candidate.port->believable_rate_gbps();
     const std::string speed = rate > 0 ? format_text("{:g} Gb/s", rate) : "rate unknown";
@@ -240,7 +242,7 @@ std::string used_reason(const Candidate& candidate, const Settings& settings) {
 }
 
 /// Returns the verdicts on a port's GIDs, now that it is known whether the port itself is used.
-std::vector<GidVerdict> gid_verdicts(const Candidate& candidate) {
+std::vector<GidVerdict> gid_verdicts(const PortCandidate& candidate) {
     std::vector<GidVerdict> verdicts = candidate.gid.verdicts;
     if (!candidate.is_roce()) {
         for (const auto& gid : candidate.port->gids) {
@@ -259,7 +261,7 @@ std::vector<GidVerdict> gid_verdicts(const Candidate& candidate) {
     return verdicts;
 }
 
-PortChoice port_choice(const Candidate& candidate, const Settings& settings) {
+PortChoice port_choice(const PortCandidate& candidate, const Settings& settings) {
     PortChoice choice;
     choice.hca = candidate.hca->name;
     choice.port = candidate.port->number;
@@ -320,12 +322,12 @@ std::string FabricChoice::reason_for(const std::string& hca) const {
     return first == nullptr ? "has no port: left out" : first->reason;
 }
 
-FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> lonely) {
+FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> isolated) {
     Selection selection = start_selection(fabric, settings);
     apply_hca_setting(selection);
     apply_filters(selection);
     if (names_all(settings.hca)) {
-        leave_out_lonely(selection, lonely);
+        exclude_isolated(selection, isolated);
     }
 
     FabricChoice choice;
@@ -339,8 +341,8 @@ FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::
         return choice;
     }
     warn_of_left_out(selection, choice.warnings);
-    AlikeSentences sentences;
-    for (const Candidate* const candidate : used) {
+    MessageGroups sentences;
+    for (const PortCandidate* const candidate : used) {
         warn_of_used(*candidate, settings, sentences);
     }
     append(choice.warnings, sentences.texts());

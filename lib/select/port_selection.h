@@ -33,8 +33,8 @@ struct PortChoice {
     std::optional<unsigned> gid_index; ///< the chosen entry; absent on InfiniBand and for ports that are left out
     /// The GID index that NCCL 2.21 or newer chooses for a used RoCE port: without any variables, and with the
     /// variables that result from this choice (lib/nccl/model.h).
-    std::optional<unsigned> nccl_alone;
-    std::optional<unsigned> nccl_told;
+    std::optional<unsigned> nccl_default;
+    std::optional<unsigned> nccl_effective;
     std::vector<GidVerdict> gids; ///< one per Gid of the port, in the same order
 
     [[nodiscard]] bool used() const { return rule == PortRule::Used; }
@@ -64,7 +64,7 @@ struct FabricChoice {
 
 /// Chooses the ports and GIDs. `lonely`: ports, as "mlx5_3:1", in whose network no other node of the step has a port;
 /// they are left out unless hca= names them.
-FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> lonely = {});
+FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> isolated = {});
 
 /// The interface for sockets (rendezvous, NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME), its address, and the reason.
 struct SocketChoice {

@@ -46,25 +46,25 @@ bool is_step(std::string_view step, std::uint32_t number) {
     return parse_number<std::uint32_t>(split_once(step, '+').key) == number;
 }
 
-std::string words_for(const StepName& step) {
+std::string step_text(const StepName& step) {
     return step.step.empty() ? format_text("job {}", step.job) : format_text("job {} step {}", step.job, step.step);
 }
 
-std::string file_of(const Root& root, pid_t pid, std::string_view name) {
+std::string file_of(const SysRoot& root, pid_t pid, std::string_view name) {
     return root.read(format_text("/proc/{}/{}", pid, name), 4096).value_or("");
 }
 
-std::string title_of(const Root& root, pid_t pid) {
+std::string title_of(const SysRoot& root, pid_t pid) {
     const auto words = file_of(root, pid, "cmdline");
     return words.substr(0, words.find('\0'));
 }
 
-bool is_step_daemon(const Root& root, pid_t pid) {
+bool is_step_daemon(const SysRoot& root, pid_t pid) {
     return file_of(root, pid, "comm") == "slurmstepd";
 }
 
 /// Returns the step of the nearest slurmstepd among the ancestors.
-std::optional<StepName> step_of_ancestors(const Root& root, const std::vector<pid_t>& ancestors) {
+std::optional<StepName> step_of_ancestors(const SysRoot& root, const std::vector<pid_t>& ancestors) {
     for (const pid_t each : ancestors) {
         if (is_step_daemon(root, each)) {
             return step_of_title(title_of(root, each));
@@ -75,7 +75,7 @@ std::optional<StepName> step_of_ancestors(const Root& root, const std::vector<pi
 
 /// Reads each process once.
 template<typename Wanted>
-bool any_step_daemon(const Root& root, const Wanted& wanted) {
+bool any_step_daemon(const SysRoot& root, const Wanted& wanted) {
     const auto names = root.list("/proc").value_or(std::vector<std::string>{});
     return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
         const auto pid = parse_number<pid_t>(name);
@@ -87,7 +87,7 @@ bool any_step_daemon(const Root& root, const Wanted& wanted) {
     });
 }
 
-std::optional<pid_t> parent_of(const Root& root, pid_t pid) {
+std::optional<pid_t> parent_of(const SysRoot& root, pid_t pid) {
     const auto stat = root.read(format_text("/proc/{}/stat", pid), 4096).value_or("");
     const auto behind_name = stat.rfind(')'); // the name may contain any character
     if (behind_name == std::string::npos) {
@@ -122,7 +122,7 @@ std::optional<StepName> step_of_title(std::string_view text) {
     return job && step ? std::optional(StepName{*job, printable(*step, 24)}) : std::nullopt;
 }
 
-ProcessIdentity StepProcesses::identify(const Root& root, pid_t pid) const {
+ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (pid <= 0) {
         return {ProcessOwner::System, {}};
     }
@@ -146,10 +146,10 @@ ProcessIdentity StepProcesses::identify(const Root& root, pid_t pid) const {
     if (step->job == job_id && is_step(step->step, step_id)) {
         return {ProcessOwner::Step, name};
     }
-    return {ProcessOwner::OtherStep, words_for(*step)};
+    return {ProcessOwner::OtherStep, step_text(*step)};
 }
 
-std::optional<Environment> environment_of_step(const Root& root, std::uint32_t job, std::uint32_t step) {
+std::optional<Environment> environment_of_step(const SysRoot& root, std::uint32_t job, std::uint32_t step) {
     constexpr std::size_t longest = 6 << 20; // what execve(2) takes at most
     const auto wanted = std::array{format_text("SLURM_JOB_ID={}", job), format_text("SLURM_STEP_ID={}", step)};
     for (const auto& process : root.list("/proc").value_or(std::vector<std::string>{})) {
@@ -172,15 +172,15 @@ std::optional<Environment> environment_of_step(const Root& root, std::uint32_t j
     return std::nullopt;
 }
 
-bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step) {
+bool step_on_node(const SysRoot& root, std::uint32_t job, std::uint32_t step) {
     return any_step_daemon(root, [&](const StepName& name) { return name.job == job && is_step(name.step, step); });
 }
 
-bool other_jobs_on_node(const Root& root, std::uint32_t own_job) {
+bool other_jobs_on_node(const SysRoot& root, std::uint32_t own_job) {
     return any_step_daemon(root, [own_job](const StepName& name) { return name.job != own_job; });
 }
 
-std::vector<pid_t> ancestors_of(const Root& root, pid_t pid) {
+std::vector<pid_t> ancestors_of(const SysRoot& root, pid_t pid) {
     std::vector<pid_t> found;
     // Processes that end during the loop could leave a cycle of reused numbers.
     for (auto parent = parent_of(root, pid);
@@ -191,7 +191,7 @@ std::vector<pid_t> ancestors_of(const Root& root, pid_t pid) {
     return found;
 }
 
-std::optional<pid_t> process_of(const Root& root, pid_t thread) {
+std::optional<pid_t> process_of(const SysRoot& root, pid_t thread) {
     // The command's name comes first in this file, with its newlines escaped (proc(5)).
     const auto status = root.read(format_text("/proc/{}/status", thread), 4096).value_or("");
     for (const auto line : split(status, '\n')) {
@@ -202,7 +202,7 @@ std::optional<pid_t> process_of(const Root& root, pid_t thread) {
     return std::nullopt;
 }
 
-std::optional<pid_t> step_daemon_above(const Root& root, pid_t pid) {
+std::optional<pid_t> step_daemon_above(const SysRoot& root, pid_t pid) {
     for (const pid_t ancestor : ancestors_of(root, pid)) {
         if (trim(root.read(format_text("/proc/{}/comm", ancestor), 64).value_or("")) == "slurmstepd") {
             return ancestor;

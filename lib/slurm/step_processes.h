@@ -46,29 +46,29 @@ struct StepProcesses {
 
     /// `ancestor` and its descendants belong to the step. For others the cgroup decides, or, if Slurm uses none, the
     /// slurmstepd above them. `pid` may be a thread's. 0, an owner that cannot be seen, is System without a name.
-    [[nodiscard]] ProcessIdentity identify(const Root& root, pid_t pid) const;
+    [[nodiscard]] ProcessIdentity identify(const SysRoot& root, pid_t pid) const;
 };
 
 /// The environment of one of the step's tasks on the node; nullopt when none can be read: they are another user's, or
 /// have ended. What the plugin set counts as the user's: it is what the step has.
-std::optional<Environment> environment_of_step(const Root& root, std::uint32_t job, std::uint32_t step);
+std::optional<Environment> environment_of_step(const SysRoot& root, std::uint32_t job, std::uint32_t step);
 
 /// Returns true if the step's slurmstepd runs on the node.
-bool step_on_node(const Root& root, std::uint32_t job, std::uint32_t step);
+bool step_on_node(const SysRoot& root, std::uint32_t job, std::uint32_t step);
 
 /// Returns true if a slurmstepd of another job runs on the node. Reads each process once, and sees none of those hidden
 /// from this user. Other steps of the own job are noticed only by their queue pairs: most are users who look around.
-bool other_jobs_on_node(const Root& root, std::uint32_t own_job);
+bool other_jobs_on_node(const SysRoot& root, std::uint32_t own_job);
 
 // The ancestors of a process, from /proc.
 
 /// Returns the parent first, as far as /proc shows them: up to process 1 or to a hidden one (hidepid, proc(5)).
-std::vector<pid_t> ancestors_of(const Root& root, pid_t pid);
+std::vector<pid_t> ancestors_of(const SysRoot& root, pid_t pid);
 
 /// Returns the process of a thread (for a process, itself); nullopt if it does not exist (any more) or is hidden.
-std::optional<pid_t> process_of(const Root& root, pid_t thread);
+std::optional<pid_t> process_of(const SysRoot& root, pid_t thread);
 
 /// Returns the slurmstepd under which this process runs, of a step or of a batch script, or nullopt if there is none.
-std::optional<pid_t> step_daemon_above(const Root& root, pid_t pid);
+std::optional<pid_t> step_daemon_above(const SysRoot& root, pid_t pid);
 
 } // namespace rdma_nccl

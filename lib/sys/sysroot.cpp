@@ -140,7 +140,7 @@ Result<std::vector<std::string>> Directory::list() const {
     return list_fd(std::move(again));
 }
 
-Result<Root> Root::open(const std::string& path, std::shared_ptr<AccessLog> log) {
+Result<SysRoot> SysRoot::open(const std::string& path, std::shared_ptr<AccessLog> log) {
     const std::unique_ptr<char, decltype(&std::free)> absolute(::realpath(path.c_str(), nullptr), std::free);
     UniqueFd fd(absolute ? ::open(absolute.get(), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1);
     if (!fd) {
@@ -149,10 +149,10 @@ Result<Root> Root::open(const std::string& path, std::shared_ptr<AccessLog> log)
                                 std::strerror(code)),
                     code);
     }
-    return Root(absolute.get(), std::move(fd), std::move(log));
+    return SysRoot(absolute.get(), std::move(fd), std::move(log));
 }
 
-Result<UniqueFd> Root::open_below(std::string_view path, int flags) const {
+Result<UniqueFd> SysRoot::open_below(std::string_view path, int flags) const {
     const std::string name(path);
     note(path);
     if (!is_live()) {
@@ -178,7 +178,7 @@ Result<UniqueFd> Root::open_below(std::string_view path, int flags) const {
     return fd;
 }
 
-Result<std::string> Root::read(std::string_view path, std::size_t limit) const {
+Result<std::string> SysRoot::read(std::string_view path, std::size_t limit) const {
     const auto fd = open_below(path, read_flags);
     if (!fd) {
         return tl::unexpected(fd.error());
@@ -186,7 +186,7 @@ Result<std::string> Root::read(std::string_view path, std::size_t limit) const {
     return read_all(fd->get(), path, limit, path.starts_with("/sys/") ? ShortRead::IsEnd : ShortRead::SaysNothing);
 }
 
-Result<Directory> Root::directory(std::string_view path) const {
+Result<Directory> SysRoot::directory(std::string_view path) const {
     auto fd = open_below(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!fd) {
         return tl::unexpected(fd.error());
@@ -194,7 +194,7 @@ Result<Directory> Root::directory(std::string_view path) const {
     return log_ ? Directory(std::move(*fd), std::string(path), log_) : Directory(std::move(*fd));
 }
 
-Result<std::vector<std::string>> Root::list(std::string_view path) const {
+Result<std::vector<std::string>> SysRoot::list(std::string_view path) const {
     auto fd = open_below(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!fd) {
         return tl::unexpected(fd.error());
@@ -202,18 +202,18 @@ Result<std::vector<std::string>> Root::list(std::string_view path) const {
     return list_fd(std::move(*fd));
 }
 
-bool Root::exists(std::string_view path) const {
+bool SysRoot::exists(std::string_view path) const {
     return open_below(path, O_PATH | O_CLOEXEC).has_value();
 }
 
-bool Root::may_read_and_write(std::string_view path) const {
+bool SysRoot::may_read_and_write(std::string_view path) const {
     const auto real = resolve(path);
     return real && ::faccessat(fd_.get(), from_root(*real), R_OK | W_OK, AT_EACCESS) == 0;
 }
 
 // Resolves link by link rather than with /proc/self/fd: there may be no /proc where a copied tree is inspected (a
 // chroot, a container being built).
-Result<std::string> Root::resolve(std::string_view path) const {
+Result<std::string> SysRoot::resolve(std::string_view path) const {
     note(path);
     std::string real; // "/sys/devices"
     std::vector<std::string> ahead;

@@ -40,11 +40,11 @@ private:
     std::shared_ptr<AccessLog> log_;
 };
 
-class Root {
+class SysRoot {
 public:
     /// Opens the directory; fails if it is not a directory or cannot be searched. With a log, reads even "/" only
     /// through files and records each requested path.
-    static Result<Root> open(const std::string& path, std::shared_ptr<AccessLog> log = {});
+    static Result<SysRoot> open(const std::string& path, std::shared_ptr<AccessLog> log = {});
 
     [[nodiscard]] const std::string& path() const { return path_; }
     /// True for "/" without a log: kernel interfaces that have no file (getifaddrs) may be used too.
@@ -64,7 +64,7 @@ public:
     [[nodiscard]] int descriptor() const { return fd_.get(); }
 
 private:
-    Root(std::string path, UniqueFd fd, std::shared_ptr<AccessLog> log)
+    SysRoot(std::string path, UniqueFd fd, std::shared_ptr<AccessLog> log)
         : path_(std::move(path)), fd_(std::move(fd)), log_(std::move(log)) {}
     void note(std::string_view path) const {
         if (log_) {

@@ -24,7 +24,7 @@ tl::unexpected<Error> not_built() {
 
 } // namespace
 
-Result<Topology> read_topology(const Root& /*root*/) {
+Result<Topology> read_topology(const SysRoot& /*root*/) {
     return not_built();
 }
 
@@ -32,7 +32,7 @@ Result<XmlMachine> read_topology_xml(const std::string& /*path*/) {
     return not_built();
 }
 
-Result<std::string> export_topology(const Root& /*root*/) {
+Result<std::string> export_topology(const SysRoot& /*root*/) {
     return not_built();
 }
 
@@ -340,7 +340,7 @@ std::optional<int> node_of(const Topology& topology, const CpuSet& cpus) {
     return std::nullopt;
 }
 
-Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const Root& root, Devices devices) {
+Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const SysRoot& root, Devices devices) {
     if (root.path() != "/" && root.exists(topology_file)) {
         return load(hwloc, devices, root.path() + std::string(topology_file));
     }
@@ -353,7 +353,7 @@ Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const Root& root, De
 
 } // namespace
 
-Result<Topology> read_topology(const Root& root) {
+Result<Topology> read_topology(const SysRoot& root) {
     const auto hwloc = HwlocLibrary::load();
     if (!hwloc) {
         return tl::unexpected(hwloc.error());
@@ -383,7 +383,7 @@ Result<XmlMachine> read_topology_xml(const std::string& path) {
     });
 }
 
-Result<std::string> export_topology(const Root& root) {
+Result<std::string> export_topology(const SysRoot& root) {
     const auto hwloc = HwlocLibrary::load();
     if (!hwloc) {
         return tl::unexpected(hwloc.error());

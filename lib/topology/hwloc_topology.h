@@ -17,7 +17,7 @@ inline constexpr std::string_view topology_file = "/topology.xml";
 /// Reads CPUs, caches and memory. Skips hwloc's search for devices, which takes four times as long and queries drivers
 /// that may hang; lib/fabric/fabric.h reads the devices, with protection against hangs. Fails if hwloc is missing or
 /// cannot read the machine.
-Result<Topology> read_topology(const Root& root);
+Result<Topology> read_topology(const SysRoot& root);
 
 /// A machine of which there is only an XML file.
 struct XmlMachine {
@@ -27,6 +27,6 @@ struct XmlMachine {
 Result<XmlMachine> read_topology_xml(const std::string& path);
 
 /// Returns the topology with devices in hwloc's XML, to be examined on another machine.
-Result<std::string> export_topology(const Root& root);
+Result<std::string> export_topology(const SysRoot& root);
 
 } // namespace rdma_nccl

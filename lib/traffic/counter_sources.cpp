@@ -41,7 +41,7 @@ constexpr std::array<Dialect, 5> dialects{{
 /// Finds the counters of one port.
 class PortFiles {
 public:
-    PortFiles(const Root& root, const Fabric& fabric, const Hca& hca, const Port& port)
+    PortFiles(const SysRoot& root, const Fabric& fabric, const Hca& hca, const Port& port)
         : root_(root), fabric_(fabric), hca_(hca),
           directory_(format_text("/sys/class/infiniband/{}/ports/{}", hca.name, port.number)) {
         source_.hca = hca.name;
@@ -178,7 +178,7 @@ private:
                                                          : "no counters (a container's view of the device)";
     }
 
-    const Root& root_;
+    const SysRoot& root_;
     const Fabric& fabric_;
     const Hca& hca_;
     std::string directory_;
@@ -221,7 +221,7 @@ milliseconds TrafficSources::settle() const {
     return longest;
 }
 
-TrafficSources traffic_sources(const Root& root, const Fabric& fabric, std::span<const std::string> expected) {
+TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::span<const std::string> expected) {
     TrafficSources sources;
     for (const auto& hca : fabric.hcas) {
         if (is_bonded(fabric, hca)) {

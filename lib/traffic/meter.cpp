@@ -73,13 +73,13 @@ Bytes with_headers(const Bytes& bytes, const NetdevSource& netdev) {
 
 constexpr std::size_t longest_number = 64;
 
-Count read_count(const Root& root, const std::string& path) {
+Count read_count(const SysRoot& root, const std::string& path) {
     const auto text = root.read(path, longest_number);
     return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
 }
 
 /// Returns nullopt if one of the files cannot be read or the sum overflows.
-Count read_sum(const Root& root, const CounterFiles& files) {
+Count read_sum(const SysRoot& root, const CounterFiles& files) {
     std::uint64_t sum = 0;
     for (const auto& path : files.paths) {
         const auto value = read_count(root, path);
@@ -208,7 +208,7 @@ Traffic TrafficMeter::last() const {
     return traffic(&Item::last, before_last_ ? Seconds(*last_ - *before_last_).count() : 0);
 }
 
-TrafficReading read_traffic(const Root& root, const TrafficSources& sources) {
+TrafficReading read_traffic(const SysRoot& root, const TrafficSources& sources) {
     TrafficReading reading;
     reading.time = std::chrono::steady_clock::now();
     for (const auto& port : sources.ports) {

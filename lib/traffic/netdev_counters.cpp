@@ -15,36 +15,36 @@ std::string file_of(const Netdev& netdev, std::string_view name) {
 }
 
 /// Compares with ARPHRD_INFINIBAND of <linux/if_arp.h>.
-bool is_ipoib(const Root& root, const Netdev& netdev) {
+bool is_ipoib(const SysRoot& root, const Netdev& netdev) {
     return root.read(file_of(netdev, "type"), 16).value_or("") == "32";
 }
 
-bool is_bond(const Root& root, const Netdev& netdev) {
+bool is_bond(const SysRoot& root, const Netdev& netdev) {
     return root.exists(file_of(netdev, "bonding"));
 }
 
 /// Returns true for the host's side of a virtual function or subfunction, "pf0vf3", "c1pf0sf88" (kernel
 /// Documentation/networking/representors.rst). The other side counts its traffic.
-bool is_representor(const Root& root, const Netdev& netdev) {
+bool is_representor(const SysRoot& root, const Netdev& netdev) {
     const auto name = root.read(file_of(netdev, "phys_port_name"), 32).value_or("");
     return name.find("pf") != std::string::npos &&
            (name.find("vf") != std::string::npos || name.find("sf") != std::string::npos);
 }
 
 /// Counts not a bond of IPoIB interfaces but its slaves, which have a port each.
-bool counts(const Root& root, const Netdev& netdev) {
+bool counts(const SysRoot& root, const Netdev& netdev) {
     const bool on_hardware = netdev.port.has_value();
     return !netdev.loopback && (on_hardware ? !is_representor(root, netdev)
                                             : is_bond(root, netdev) != is_ipoib(root, netdev)); // or a child of ib0
 }
 
 /// For a network namespace without hardware: excludes bridges and tunnels to programs of this node.
-bool counts_in_container(const Root& root, const Netdev& netdev) {
+bool counts_in_container(const SysRoot& root, const Netdev& netdev) {
     return !netdev.loopback && netdev.lowers.empty() && !root.exists(file_of(netdev, "bridge")) &&
            !root.exists(file_of(netdev, "tun_flags"));
 }
 
-std::vector<const Netdev*> counted_netdevs(const Root& root, const Fabric& fabric) {
+std::vector<const Netdev*> counted_netdevs(const SysRoot& root, const Fabric& fabric) {
     std::vector<const Netdev*> counted;
     for (const auto& netdev : fabric.netdevs) {
         if (counts(root, netdev)) {
@@ -115,7 +115,7 @@ void make_software(NetdevSource& source, const Netdev& netdev, const Hca& hca) {
     source.headers = 14 + (has_ipv4(hca) ? 20 : 40) + 8 + 12 + 4;
 }
 
-NetdevSource source_of(const Root& root, const Fabric& fabric, const Netdev& netdev) {
+NetdevSource source_of(const SysRoot& root, const Fabric& fabric, const Netdev& netdev) {
     NetdevSource source{netdev.name, NetdevRole::Plain, {}, 0, 0};
     if (is_ipoib(root, netdev)) {
         make_ipoib(source, netdev, ipoib_port(fabric, netdev));
@@ -137,7 +137,7 @@ std::string digits_of(std::string text) {
 }
 
 /// siw's only GID begins with the MAC of its interface (drivers/infiniband/sw/siw: siw_query_gid).
-bool has_mac_of(const Root& root, const Hca& hca, const Netdev& netdev) {
+bool has_mac_of(const SysRoot& root, const Hca& hca, const Netdev& netdev) {
     constexpr std::size_t mac_digits = 12;
     const auto mac = digits_of(root.read(file_of(netdev, "address"), 64).value_or(""));
     if (mac.size() != mac_digits || hca.ports.empty() || hca.ports.front().gids.empty()) {
@@ -156,7 +156,7 @@ bool is_software(const Hca& hca) {
     return hca.pci.empty() && hca.driver.empty();
 }
 
-std::vector<std::string> netdevs_below(const Root& root, const Fabric& fabric, const Hca& hca) {
+std::vector<std::string> netdevs_below(const SysRoot& root, const Fabric& fabric, const Hca& hca) {
     const auto parent = root.read(format_text("/sys/class/infiniband/{}/parent", hca.name), 64); // rxe has this file
     if (parent && fabric.find_netdev(*parent) != nullptr) {
         return {*parent};
@@ -180,7 +180,7 @@ unsigned path_mtu(unsigned netdev_mtu) {
     return netdev_mtu == 0 ? usual : mtu;
 }
 
-std::vector<NetdevSource> netdev_sources(const Root& root, const Fabric& fabric) {
+std::vector<NetdevSource> netdev_sources(const SysRoot& root, const Fabric& fabric) {
     std::vector<NetdevSource> sources;
     for (const Netdev* netdev : counted_netdevs(root, fabric)) {
         sources.push_back(source_of(root, fabric, *netdev));

@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds patience(2000);
+constexpr milliseconds timeout(2000);
 
 /// The library and the deadline of one reading.
 struct Asking {
@@ -48,7 +48,7 @@ tl::unexpected<Error> fail_with(const NetlinkError& error, std::string_view what
         return fail(format_text("the kernel does not list {} ({}): Linux 4.17 or newer does", what, error.text));
     case NetlinkFailure::Silent:
         return fail(
-            format_text("the kernel did not list {} in {} s: does a device hang?", what, patience.count() / 1000));
+            format_text("the kernel did not list {} in {} s: does a device hang?", what, timeout.count() / 1000));
     case NetlinkFailure::Other:
         break;
     }
@@ -71,7 +71,7 @@ Result<std::vector<RdmaDevice>> read_devices(const Asking& asking) {
 
 /// Adds the queue pairs of threads to those of their process.
 void merge_threads(std::vector<QpOwner>& owners) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     std::vector<QpOwner> merged;
     for (auto& owner : owners) {
         if (owner.pid > 0 && root) {
@@ -101,7 +101,7 @@ Result<std::vector<QpOwner>> read_qp_owners() {
     if (!library) {
         return tl::unexpected(library.error());
     }
-    const Asking asking{*library, Clock::now() + patience};
+    const Asking asking{*library, Clock::now() + timeout};
     const auto devices = read_devices(asking);
     if (!devices) {
         return tl::unexpected(devices.error());

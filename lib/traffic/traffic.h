@@ -81,7 +81,7 @@ struct TrafficSources {
 };
 
 /// Finds the counters of every port of the fabric except bonded HCAs' slaves. `expected`: ports such as "mlx5_1:1".
-TrafficSources traffic_sources(const Root& root, const Fabric& fabric, std::span<const std::string> expected);
+TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::span<const std::string> expected);
 
 /// One reading of one direction, in counts; nullopt if it failed.
 using Count = std::optional<std::uint64_t>;
@@ -96,7 +96,7 @@ struct TrafficReading {
 };
 
 /// Never fails: counters that cannot be read are absent.
-TrafficReading read_traffic(const Root& root, const TrafficSources& sources);
+TrafficReading read_traffic(const SysRoot& root, const TrafficSources& sources);
 
 /// Bytes of one port or interface in a period of time.
 struct Bytes {

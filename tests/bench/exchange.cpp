@@ -29,7 +29,7 @@ using Clock = ExchangeClient::Clock;
 
 constexpr unsigned tasks_per_node = 8;
 constexpr unsigned nodes_per_process = 2048;
-constexpr unsigned patience = 120; // seconds
+constexpr unsigned timeout = 120; // seconds
 constexpr unsigned limit_with_late_nodes = 3;
 
 [[noreturn]] void give_up(const std::string& why) {
@@ -129,12 +129,12 @@ void be_srun(const Child& parent, unsigned nodes, unsigned late) {
     }
     step.node_count = nodes;
     step.settings.verbose = 1;
-    step.settings.exchange_seconds = late > 0 ? limit_with_late_nodes : patience;
+    step.settings.exchange_seconds = late > 0 ? limit_with_late_nodes : timeout;
     const auto key = random_key();
     if (!key) {
         give_up("no random bytes");
     }
-    auto server = ExchangeServer::open(std::nullopt, patience, *key);
+    auto server = ExchangeServer::open(std::nullopt, timeout, *key);
     if (!server) {
         give_up(server.error().message);
     }
@@ -256,8 +256,8 @@ private:
     std::string try_to_agree() {
         // An address of srun's host for each node: its own address is the same, so that no two have the same ports.
         const ExchangeEndpoint endpoint{
-            {ipv4(127, 1 + number_ / 65536, number_ / 256 % 256, number_ % 256)}, endpoint_->port, patience};
-        const auto deadline = Clock::now() + std::chrono::seconds(patience);
+            {ipv4(127, 1 + number_ / 65536, number_ / 256 % 256, number_ % 256)}, endpoint_->port, timeout};
+        const auto deadline = Clock::now() + std::chrono::seconds(timeout);
         NodeReport report = report_of(number_, nodes_);
         std::optional<ReachListener> listener;
         if (number_ == 0) {

@@ -49,8 +49,8 @@ int main(int count, char** arguments) {
         give_up("usage: placement FILE.xml TREE");
     }
     const std::string file = arguments[1];
-    const auto tree = must(Root::open(arguments[2]));
-    const auto live = must(Root::open("/"));
+    const auto tree = must(SysRoot::open(arguments[2]));
+    const auto live = must(SysRoot::open("/"));
     const auto machine = must(read_topology_xml(file));
     const std::size_t ranks = machine.fabric.gpus.size();
     const auto open = facts_of(machine, std::vector<CpuSet>(ranks, machine.topology.cpus()));

@@ -59,7 +59,7 @@ int main(int count, char** arguments) {
         }
     };
     const auto gids = [&] {
-        const auto fabric = read_fabric(must(Root::open(settings.root)));
+        const auto fabric = read_fabric(must(SysRoot::open(settings.root)));
         if (gids_full_table(view_gids(fabric, choose_fabric(fabric, settings))).empty()) {
             give_up("there are no GIDs");
         }

@@ -78,7 +78,7 @@ struct QueuePair : ibv_qp {
     std::uint32_t number = 0;
     std::string port;
     unsigned path_mtu = 4096;
-    std::chrono::microseconds patience{0}; ///< until a write that is not answered fails
+    std::chrono::microseconds timeout{0}; ///< until a write that is not answered fails
     std::uint32_t peer_number = 0;
     std::optional<PeerQueuePair> peer;
     Path path;

@@ -65,7 +65,7 @@ int to_receive(fake::QueuePair& pair, const ibv_qp_attr& attributes) {
 
 void to_send(fake::QueuePair& pair, const ibv_qp_attr& attributes) {
     const double each = attributes.timeout == 0 ? 1e6 : tick_us * std::pow(2, attributes.timeout);
-    pair.patience = std::chrono::microseconds(static_cast<std::int64_t>(each * (1 + attributes.retry_cnt)));
+    pair.timeout = std::chrono::microseconds(static_cast<std::int64_t>(each * (1 + attributes.retry_cnt)));
 }
 
 } // namespace

@@ -106,7 +106,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr** bad) {
                 count_rest(pair);
             }
         } else if (!pair.broken) {
-            due += pair.patience;
+            due += pair.timeout;
         }
         if (!waiting.empty()) {
             due = std::max(due, waiting.back().due);

@@ -141,7 +141,7 @@ inline void check_port(const DecidedPort& port, const rdma_nccl::Fabric& fabric,
     if (port.choice.used()) {
         check_used(port, fabric, settings);
     } else {
-        require(!port.choice.gid_index && !port.choice.nccl_told && !port.choice.nccl_alone,
+        require(!port.choice.gid_index && !port.choice.nccl_effective && !port.choice.nccl_default,
                 "no index of a port that is left out");
     }
 }
@@ -163,8 +163,8 @@ inline void check_index(const std::vector<DecidedPort>& roce, const rdma_nccl::F
     for (const auto& port : roce) {
         const auto told =
             same ? *choice.common_gid_index : nccl_gid_pick(port.fact, {ipv6, settings.roce, choice.gid_range}).index;
-        require(port.choice.nccl_told == told, "what NCCL takes when it is told");
-        require(port.choice.nccl_alone == nccl_gid_pick(port.fact, {}).index, "what NCCL takes alone");
+        require(port.choice.nccl_effective == told, "what NCCL takes when it is told");
+        require(port.choice.nccl_default == nccl_gid_pick(port.fact, {}).index, "what NCCL takes alone");
         const bool warned =
             std::any_of(choice.warnings.begin(), choice.warnings.end(), [&](const std::string& warning) {
                 return warning.starts_with(port.name() + ": NCCL will take GID index ");

@@ -292,7 +292,7 @@ void check_inside(const Fabric& fabric) {
 
 /// The machine as it is: both HCAs are used. Without this, a reader that finds nothing would pass.
 void check_unchanged(const Tree& tree) {
-    const auto root = Root::open(tree.path());
+    const auto root = SysRoot::open(tree.path());
     require(root.has_value(), "the root can be opened");
     Settings settings;
     const Fabric fabric = read_fabric(*root);
@@ -311,7 +311,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static const bool unchanged = (check_unchanged(tree), true);
     (void)unchanged;
     const Settings settings = apply(tree, {reinterpret_cast<const char*>(data), size});
-    const auto root = Root::open(tree.path());
+    const auto root = SysRoot::open(tree.path());
     require(root.has_value(), "the root can be opened");
     const Fabric fabric = read_fabric(*root);
     const auto ephemeral = read_ephemeral_range(*root);

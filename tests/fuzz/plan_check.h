@@ -102,7 +102,8 @@ inline void check_plan(const rdma_nccl::Fabric& fabric, const rdma_nccl::Setting
     require((hcas == "^" ? "" : hcas) == plan.fabric.nccl_ib_hca(), "NCCL_IB_HCA is the choice");
     for (const auto& port : decided_ports(fabric, plan.fabric)) {
         if (port.choice.used() && port.is_roce()) {
-            require(port.choice.nccl_told == index_under(plan, port.fact), "the variables tell NCCL what was chosen");
+            require(port.choice.nccl_effective == index_under(plan, port.fact),
+                    "the variables tell NCCL what was chosen");
         }
     }
     require_all_plain(plan.warnings);

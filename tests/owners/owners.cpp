@@ -22,7 +22,7 @@ T number(int argc, char** argv, int index) {
 } // namespace
 
 int main(int argc, char** argv) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     const auto owners = read_qp_owners();
     if (!root || !owners) {
         std::fprintf(stderr, "owners: %s\n", (root ? owners.error() : root.error()).message.c_str());

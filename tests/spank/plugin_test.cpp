@@ -619,11 +619,11 @@ protected:
     };
 
     /// `name`: of this node, by slurmd.
-    Outcome step(const std::string& name, std::chrono::seconds patience = std::chrono::seconds(4)) {
+    Outcome step(const std::string& name, std::chrono::seconds timeout = std::chrono::seconds(4)) {
         Outcome outcome;
         const auto hosts = tree.at("/hosts");
         const auto messages = tree.at("/messages");
-        outcome.ended = run_in_child(patience, [&] {
+        outcome.ended = run_in_child(timeout, [&] {
             ::setenv("SLURMD_NODENAME", name.c_str(), 1);
             slurm.slurmstepd("hosts=mount");
             std::ofstream(hosts) << std::ifstream("/etc/hosts").rdbuf();

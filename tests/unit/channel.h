@@ -16,10 +16,10 @@
 
 namespace rdma_nccl::test {
 
-inline constexpr int patience_seconds = 30; // of a test for anything
+inline constexpr int timeout_seconds = 30; // of a test for anything
 
 inline void limit_waits(const UniqueFd& socket) {
-    const timeval limit{patience_seconds, 0};
+    const timeval limit{timeout_seconds, 0};
     (void)::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }

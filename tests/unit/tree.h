@@ -34,8 +34,8 @@ public:
         return path_ / std::filesystem::path(name).relative_path();
     }
     /// The root to hand to the code under test.
-    [[nodiscard]] Root root() const {
-        auto root = Root::open(path_.string());
+    [[nodiscard]] SysRoot root() const {
+        auto root = SysRoot::open(path_.string());
         if (!root) {
             throw std::runtime_error(root.error().message);
         }

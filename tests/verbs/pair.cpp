@@ -124,7 +124,7 @@ VerbsSettings settings_of(const Options& options) {
 }
 
 struct Run {
-    VerbsEnd& end;
+    VerbsEndpoint& end;
     Peer& peer;
     bool connects; ///< the one that begins
     unsigned seconds, round_trips;
@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
     if (!socket) {
         end_with("meet", "nobody came");
     }
-    const auto opened = VerbsEnd::open(settings_of(options));
+    const auto opened = VerbsEndpoint::open(settings_of(options));
     if (!opened) {
         end_with("open", where(options) + opened.error().message);
     }

@@ -223,7 +223,7 @@ private:
     }
 
     /// Returns the number of rings: as many as every node has HCAs for; 0 if a node has none.
-    [[nodiscard]] unsigned rings_of(const std::vector<BenchPlace>& places) const {
+    [[nodiscard]] unsigned rings_of(const std::vector<GpuSlot>& places) const {
         unsigned rings = options_.rings.value_or(UINT_MAX);
         for (const auto& place : places) {
             const auto peer = peers_.find(place.member);

@@ -25,8 +25,8 @@ std::vector<BenchOffer> by_nodes(const std::vector<BenchOffer>& offers) {
 }
 
 /// Returns the first GPU of each of the first two nodes; fewer if there are fewer nodes.
-std::vector<BenchPlace> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
-    std::vector<BenchPlace> places;
+std::vector<GpuSlot> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
+    std::vector<GpuSlot> places;
     std::set<std::string> nodes;
     for (const auto& offer : offers) {
         if (places.size() < 2 && offer.gpus > 0 && nodes.insert(offer.node).second) {
@@ -38,14 +38,14 @@ std::vector<BenchPlace> one_on_each_of_two(const std::vector<BenchOffer>& offers
 
 } // namespace
 
-std::optional<std::vector<BenchPlace>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks) {
+std::optional<std::vector<GpuSlot>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks) {
     const auto sorted = by_nodes(offers);
     if (ranks == 2) {
         if (auto places = one_on_each_of_two(sorted); places.size() == 2) {
             return places;
         }
     }
-    std::vector<BenchPlace> places;
+    std::vector<GpuSlot> places;
     for (const auto& offer : sorted) {
         for (unsigned gpu = 0; gpu < offer.gpus && places.size() < ranks; ++gpu) {
             places.push_back({offer.member, gpu});
@@ -54,7 +54,7 @@ std::optional<std::vector<BenchPlace>> places_for(const std::vector<BenchOffer>&
     return places.size() == ranks && ranks > 0 ? std::optional(std::move(places)) : std::nullopt;
 }
 
-std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<BenchPlace>& places) {
+std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<GpuSlot>& places) {
     std::set<std::string> nodes;
     for (const auto& place : places) {
         const auto offer = std::find_if(offers.begin(), offers.end(),

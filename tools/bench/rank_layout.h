@@ -21,20 +21,20 @@ struct BenchOffer {
     friend bool operator==(const BenchOffer&, const BenchOffer&) = default;
 };
 
-struct BenchPlace {
+struct GpuSlot {
     unsigned member = 0;
     unsigned gpu = 0; ///< index among that member's places, from 0
 
-    friend bool operator==(const BenchPlace&, const BenchPlace&) = default;
+    friend bool operator==(const GpuSlot&, const GpuSlot&) = default;
 };
 
 /// Returns the places of ranks 0, 1, ... of a run, node by node in the order of the members. Two ranks are placed on
 /// two nodes if there are two, because their figure should measure the network. Returns nullopt if there are not enough
 /// places.
-std::optional<std::vector<BenchPlace>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks);
+std::optional<std::vector<GpuSlot>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks);
 
 /// Returns the number of nodes that `places` are on.
-std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<BenchPlace>& places);
+std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<GpuSlot>& places);
 
 /// The GPUs that a process of the step sees.
 struct BenchSight {

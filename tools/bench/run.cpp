@@ -26,7 +26,7 @@ constexpr std::size_t most_offer = std::size_t{1} << 20;
 
 } // namespace
 
-Json go_of(bool host, const std::vector<Json>& offers, std::size_t rank) {
+Json start_payload(bool host, const std::vector<Json>& offers, std::size_t rank) {
     if (!host) {
         return offers.front();
     }
@@ -34,7 +34,7 @@ Json go_of(bool host, const std::vector<Json>& offers, std::size_t rank) {
     return {{"next", offers[(rank + 1) % count]}, {"previous", offers[(rank + count - 1) % count]}};
 }
 
-BenchRunLead::BenchRunLead(BenchCrew crew, const BenchOptions& options, std::vector<BenchPlace> places, BenchRun run,
+BenchRunLead::BenchRunLead(BenchContext crew, const BenchOptions& options, std::vector<GpuSlot> places, BenchRun run,
                            int number, unsigned rings)
     : crew_(crew), options_(options), run_(std::move(run)), number_(number), rings_(rings),
       last_news_(MeasureClock::now()) {
@@ -77,11 +77,11 @@ RunEnd BenchRunLead::carry_out(std::optional<Time> deadline, const std::function
     if (!gather_evidence(end == RunEnd::Interrupted)) {
         end = RunEnd::Interrupted;
     }
-    run_.problem = !hang_.empty() ? words_of_hang() : words_of_failures();
+    run_.problem = !hang_.empty() ? describe_hang() : words_of_failures();
     return end;
 }
 
-unsigned BenchRunLead::gpu_of(const BenchPlace& place) const {
+unsigned BenchRunLead::gpu_of(const GpuSlot& place) const {
     const auto peer = crew_.peers.find(place.member);
     const auto index = place.gpu / options_.ranks_per_gpu;
     return peer == crew_.peers.end() || index >= peer->second.gpus.size() ? index : peer->second.gpus[index];
@@ -265,8 +265,9 @@ void BenchRunLead::send_go() {
         offers.push_back(*rank.offer);
     }
     for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
-        crew_.head.send(ranks_[rank].place.member,
-                        {{"do", "go"}, {"run", number_}, {"rank", rank}, {"go", go_of(options_.host, offers, rank)}});
+        crew_.head.send(
+            ranks_[rank].place.member,
+            {{"do", "go"}, {"run", number_}, {"rank", rank}, {"go", start_payload(options_.host, offers, rank)}});
     }
 }
 
@@ -285,7 +286,7 @@ std::string BenchRunLead::name_of(unsigned rank) const {
                          : format_text("rank {} ({}, its GPU {})", rank, node, ranks_[rank].gpu);
 }
 
-std::string BenchRunLead::words_of_hang() const {
+std::string BenchRunLead::describe_hang() const {
     // Ranks whose activity differs from the majority's are where to look.
     std::map<std::string, std::vector<unsigned>> by_place;
     for (unsigned rank = 0; rank < ranks_.size(); ++rank) {

@@ -28,7 +28,7 @@ struct BenchPeer {
 enum class RunEnd { Done, Interrupted, TimeLimit };
 
 /// What all runs share.
-struct BenchCrew {
+struct BenchContext {
     MeasureHead& head;
     std::map<unsigned, BenchPeer>& peers; ///< lost members are removed
     std::vector<std::string>& losses;     ///< "n02 is gone: its process has ended"
@@ -38,7 +38,7 @@ class BenchRunLead {
 public:
     using Time = MeasureClock::time_point;
 
-    BenchRunLead(BenchCrew crew, const BenchOptions& options, std::vector<BenchPlace> places, BenchRun run, int number,
+    BenchRunLead(BenchContext crew, const BenchOptions& options, std::vector<GpuSlot> places, BenchRun run, int number,
                  unsigned rings);
 
     /// Returns when all ranks have ended and their nodes have sent their counters. Calls `row` for each result.
@@ -47,7 +47,7 @@ public:
 
 private:
     struct Rank {
-        BenchPlace place;
+        GpuSlot place;
         unsigned gpu = 0; ///< CUDA's number
         bool ended = false;
         bool done = false; ///< it has measured everything and waits for the others
@@ -74,14 +74,14 @@ private:
     void fail_rank(unsigned rank, std::string words, bool consequence);
     /// `interrupted`: an interrupt came before. Returns false if one came before or while gathering.
     bool gather_evidence(bool interrupted);
-    [[nodiscard]] unsigned gpu_of(const BenchPlace& place) const;
+    [[nodiscard]] unsigned gpu_of(const GpuSlot& place) const;
     [[nodiscard]] std::string name_of_member(unsigned member) const;
     [[nodiscard]] std::string name_of(unsigned rank) const;
-    [[nodiscard]] std::string words_of_hang() const;
+    [[nodiscard]] std::string describe_hang() const;
     [[nodiscard]] std::string words_of_failures() const;
     [[nodiscard]] std::set<unsigned> watchers() const;
 
-    BenchCrew crew_;
+    BenchContext crew_;
     const BenchOptions& options_;
     std::vector<Rank> ranks_;
     BenchRun run_;
@@ -96,6 +96,6 @@ private:
 
 /// Returns what a rank must know of the others, from their offers. NCCL: the id from rank 0. A ring in host memory: its
 /// neighbours.
-Json go_of(bool host, const std::vector<Json>& offers, std::size_t rank);
+Json start_payload(bool host, const std::vector<Json>& offers, std::size_t rank);
 
 } // namespace rdma_nccl

@@ -180,7 +180,7 @@ private:
         }
         int pause = -1;
         if (watch_ && !ranks_.empty()) {
-            const auto left = std::chrono::ceil<milliseconds>(watch_->next_look() - MeasureClock::now()).count();
+            const auto left = std::chrono::ceil<milliseconds>(watch_->next_sample() - MeasureClock::now()).count();
             pause = static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
         }
         if (ranks_.some_are_ending()) {
@@ -190,7 +190,7 @@ private:
     }
 
     void look() {
-        if (watch_ && !ranks_.empty() && MeasureClock::now() >= watch_->next_look()) {
+        if (watch_ && !ranks_.empty() && MeasureClock::now() >= watch_->next_sample()) {
             watch_->look();
         }
     }

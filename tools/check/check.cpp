@@ -39,7 +39,7 @@ constexpr unsigned public_file = 0644;
 /// Reads the file of expectations, if there is one.
 Expectations read_expectations(const CheckOptions& options, std::string_view host, CheckResults& results) {
     constexpr std::size_t largest = std::size_t{1} << 20;
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     const auto text = root ? root->read(options.expect, largest) : tl::unexpected(root.error());
     CheckResult result{.id = "check", .item = "expectations", .evidence = options.expect};
     if (!text) {
@@ -118,7 +118,7 @@ void keep_state(const CheckOptions& options, CheckFacts& facts, NodeStatus statu
 
 /// Returns whether the file does not exist, is empty, or starts with `mark`.
 bool is_ours(const std::string& path, std::string_view mark) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     const auto start = root ? root->read(path, mark.size()) : tl::unexpected(root.error());
     return start ? start->empty() || *start == mark : start.error().os_error == ENOENT;
 }
@@ -309,7 +309,7 @@ int print_report(const CheckOptions& options, const CheckReport& report) {
 
 /// Does the whole check. May hang.
 int check_here(const CheckOptions& options, const Settings& settings, Clock::time_point start, const StageLog& stage) {
-    const auto root = Root::open(settings.root);
+    const auto root = SysRoot::open(settings.root);
     if (!root) {
         print_error(root.error().message);
         return options.form == CheckForm::Prolog ? 0 : exit_cannot_tell;

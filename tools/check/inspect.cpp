@@ -19,14 +19,14 @@ namespace {
 constexpr std::size_t short_file = 256;
 
 template<typename Number = unsigned>
-std::optional<Number> read_value(const Root& root, const std::string& path) {
+std::optional<Number> read_value(const SysRoot& root, const std::string& path) {
     const auto text = root.read(path, short_file);
     return text ? parse_number<Number>(*text) : std::nullopt;
 }
 
 /// Looks for the flag "hypervisor" of the first CPU ("flags : fpu ... hypervisor ..."). Arm kernels do not show it, but
 /// their firmware names the hypervisor.
-bool is_virtual_machine(const Root& root) {
+bool is_virtual_machine(const SysRoot& root) {
     constexpr std::size_t first_cpu = 8192;
     const auto text = root.read("/proc/cpuinfo", first_cpu).value_or("");
     for (const auto line : split(text, '\n')) {
@@ -57,7 +57,7 @@ void parse_nvidia_version(std::string_view text, KernelFacts& kernel) {
     }
 }
 
-void inspect_kernel(const Root& root, CheckFacts& facts) {
+void inspect_kernel(const SysRoot& root, CheckFacts& facts) {
     auto& kernel = facts.kernel;
     kernel.release = root.read("/proc/sys/kernel/osrelease", short_file).value_or("");
     kernel.virtual_machine = is_virtual_machine(root);
@@ -157,7 +157,7 @@ void read_pci_config(std::string_view bytes, PciFunction& function) {
 
 namespace {
 
-PciFunction read_function(const Root& root, const std::string& path) {
+PciFunction read_function(const SysRoot& root, const std::string& path) {
     constexpr std::size_t whole_config = 4096;
     PciFunction function;
     function.path = path;
@@ -178,7 +178,7 @@ PciFunction read_function(const Root& root, const std::string& path) {
     return function;
 }
 
-void add_with_bridges(const Root& root, const std::string& path, CheckFacts& facts) {
+void add_with_bridges(const SysRoot& root, const std::string& path, CheckFacts& facts) {
     if (path.empty()) {
         return;
     }
@@ -195,7 +195,7 @@ void add_with_bridges(const Root& root, const std::string& path, CheckFacts& fac
 
 } // namespace
 
-void inspect_pci(const Root& root, CheckFacts& facts) {
+void inspect_pci(const SysRoot& root, CheckFacts& facts) {
     for (const auto& hca : facts.fabric.hcas) {
         add_with_bridges(root, hca.pci_path, facts);
     }
@@ -207,14 +207,14 @@ void inspect_pci(const Root& root, CheckFacts& facts) {
 namespace {
 
 /// Returns the greater value of `all` and the interface.
-std::optional<unsigned> read_sysctl(const Root& root, const std::string& netdev, const char* name) {
+std::optional<unsigned> read_sysctl(const SysRoot& root, const std::string& netdev, const char* name) {
     const auto own = read_value(root, format_text("/proc/sys/net/ipv4/conf/{}/{}", netdev, name));
     const auto all = read_value(root, format_text("/proc/sys/net/ipv4/conf/all/{}", name));
     return own && all ? std::optional(std::max(*own, *all)) : own;
 }
 
 /// Reads OFED's /sys/class/net/IF/ecn/roce_np/enable/0 ... 7, and roce_rp.
-std::optional<bool> read_ecn(const Root& root, const std::string& netdev) {
+std::optional<bool> read_ecn(const SysRoot& root, const std::string& netdev) {
     constexpr unsigned priorities = 8;
     std::optional<bool> on;
     for (const char* const side : {"roce_np", "roce_rp"}) {
@@ -230,7 +230,7 @@ std::optional<bool> read_ecn(const Root& root, const std::string& netdev) {
 }
 
 /// Reads OFED's "Global tclass=106".
-std::optional<unsigned> read_traffic_class(const Root& root, const JudgedPort& port) {
+std::optional<unsigned> read_traffic_class(const SysRoot& root, const JudgedPort& port) {
     const auto text = root.read(
         format_text("/sys/class/infiniband/{}/tc/{}/traffic_class", port.hca.name, port.port.number), short_file);
     if (!text) {
@@ -244,7 +244,7 @@ std::optional<unsigned> read_traffic_class(const Root& root, const JudgedPort& p
 
 } // namespace
 
-void inspect_netdevs(const Root& root, CheckFacts& facts) {
+void inspect_netdevs(const SysRoot& root, CheckFacts& facts) {
     for (const auto& port : used_ports_of(facts)) {
         const auto* const netdev = netdev_of(facts, port);
         if (netdev == nullptr) {
@@ -277,7 +277,7 @@ constexpr std::array port_counters = {
 };
 
 /// The counters are in words of four bytes on all link layers (kernel Documentation/ABI/stable/sysfs-class-infiniband).
-void read_bytes(const Root& root, const JudgedPort& port, Counts& counts) {
+void read_bytes(const SysRoot& root, const JudgedPort& port, Counts& counts) {
     constexpr std::uint64_t word = 4;
     for (const auto& [file, name] :
          {std::pair("counters/port_xmit_data", "transmit_bytes"), {"counters/port_rcv_data", "receive_bytes"}}) {
@@ -287,7 +287,7 @@ void read_bytes(const Root& root, const JudgedPort& port, Counts& counts) {
     }
 }
 
-void read_pkeys(const Root& root, const std::string& directory, std::vector<unsigned>& keys) {
+void read_pkeys(const SysRoot& root, const std::string& directory, std::vector<unsigned>& keys) {
     constexpr std::size_t most = 128; // the most slots that a table has
     const auto names = root.list(directory).value_or(std::vector<std::string>{});
     for (std::size_t i = 0; i < names.size() && i < most; ++i) {
@@ -302,7 +302,7 @@ void read_pkeys(const Root& root, const std::string& directory, std::vector<unsi
 
 } // namespace
 
-void inspect_counts(const Root& root, CheckFacts& facts) {
+void inspect_counts(const SysRoot& root, CheckFacts& facts) {
     facts.now.boot_id = root.read("/proc/sys/kernel/random/boot_id", short_file).value_or("");
     for (const auto& port :
          ports_of(facts)) { // include ports that are down: their counters show it after they are up again
@@ -335,13 +335,13 @@ namespace {
 
 /// Asks silent HCAs a second time: one that answers then was only busy (a reset, new firmware) and does not hang. If
 /// the first round did not finish, there is no time for a second.
-HcaAnswers ask_twice(const Root& root) {
-    constexpr std::chrono::milliseconds patience(2000);
-    auto first = ask_hcas(root, patience).value_or(HcaAnswers());
+HcaAnswers ask_twice(const SysRoot& root) {
+    constexpr std::chrono::milliseconds timeout(2000);
+    auto first = ask_hcas(root, timeout).value_or(HcaAnswers());
     if (first.silent.empty() || !first.not_asked.empty()) {
         return first;
     }
-    auto second = ask_hcas(root, patience).value_or(first);
+    auto second = ask_hcas(root, timeout).value_or(first);
     const auto has_answered = [&first](const std::string& hca) { return !first.silent.contains(hca); };
     std::erase_if(second.silent, has_answered);
     std::erase_if(second.not_asked, has_answered);
@@ -350,7 +350,7 @@ HcaAnswers ask_twice(const Root& root) {
 
 } // namespace
 
-CheckFacts inspect_for_check(const Root& root, const Settings& settings, const Environment& environment,
+CheckFacts inspect_for_check(const SysRoot& root, const Settings& settings, const Environment& environment,
                              const StageLog& stage) {
     CheckFacts facts;
     facts.host = host_name_of(root);

@@ -16,20 +16,20 @@ using StageLog = std::function<void(std::string_view stage)>;
 
 /// Reads all facts except `before` and `has_state_file`, which the caller sets. Skips slow devices, and loads libraries
 /// in a child process.
-CheckFacts inspect_for_check(const Root& root, const Settings& settings, const Environment& environment,
+CheckFacts inspect_for_check(const SysRoot& root, const Settings& settings, const Environment& environment,
                              const StageLog& stage);
 
 // The parts of inspect_for_check():
-void inspect_kernel(const Root& root, CheckFacts& facts);
-void inspect_pci(const Root& root, CheckFacts& facts);
-void inspect_netdevs(const Root& root, CheckFacts& facts); ///< sysctls, quality
-void inspect_counts(const Root& root, CheckFacts& facts);  ///< facts.now, pkeys
-void inspect_limits(const Root& root, const Environment& environment, CheckFacts& facts);
+void inspect_kernel(const SysRoot& root, CheckFacts& facts);
+void inspect_pci(const SysRoot& root, CheckFacts& facts);
+void inspect_netdevs(const SysRoot& root, CheckFacts& facts); ///< sysctls, quality
+void inspect_counts(const SysRoot& root, CheckFacts& facts);  ///< facts.now, pkeys
+void inspect_limits(const SysRoot& root, const Environment& environment, CheckFacts& facts);
 void inspect_verbs(CheckFacts& facts);
 
 /// Returns the process whose limits all steps of this node inherit, unless the user lowers them: "slurmd", started by
 /// root, because a user may give any process that name. Returns nullopt if none is visible.
-std::optional<std::string> find_slurmd(const Root& root);
+std::optional<std::string> find_slurmd(const SysRoot& root);
 /// Parses /proc/PID/limits: "Max locked memory  8388608  unlimited  bytes".
 std::optional<ProcessLimit> parse_limit(std::string_view limits, std::string_view name);
 /// Parses /proc/driver/nvidia/version: "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release

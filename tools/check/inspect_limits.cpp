@@ -32,7 +32,7 @@ constexpr std::size_t limits_size = 8192;
 /// Checks the real user, the first number of "Uid:  0  0  0  0" (proc_pid_status(5)). The effective user does not
 /// suffice: a user may start a set-user-ID program under any name; its effective user is 0, and root owns its files in
 /// /proc.
-bool is_started_by_root(const Root& root, std::string_view process) {
+bool is_started_by_root(const SysRoot& root, std::string_view process) {
     const auto text = root.read(format_text("/proc/{}/status", process)).value_or("");
     for (const auto line : split(text, '\n')) {
         if (line.starts_with("Uid:")) {
@@ -45,7 +45,7 @@ bool is_started_by_root(const Root& root, std::string_view process) {
 
 } // namespace
 
-std::optional<std::string> find_slurmd(const Root& root) {
+std::optional<std::string> find_slurmd(const SysRoot& root) {
     for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
         if (parse_number<unsigned>(name) &&
             root.read(format_text("/proc/{}/comm", name), 32).value_or("") == "slurmd" &&
@@ -58,7 +58,7 @@ std::optional<std::string> find_slurmd(const Root& root) {
 
 namespace {
 
-void read_limits_of(const Root& root, const std::string& process, std::string whose, LimitFacts& facts) {
+void read_limits_of(const SysRoot& root, const std::string& process, std::string whose, LimitFacts& facts) {
     const auto text = root.read(format_text("/proc/{}/limits", process), limits_size);
     if (!text) {
         return;
@@ -112,7 +112,7 @@ void inspect_shm(LimitFacts& facts) {
 
 } // namespace
 
-void inspect_limits(const Root& root, const Environment& environment, CheckFacts& facts) {
+void inspect_limits(const SysRoot& root, const Environment& environment, CheckFacts& facts) {
     if (!root.is_live()) {
         return;
     }

@@ -61,7 +61,7 @@ std::optional<CheckState> parse_state(std::string_view text) {
 }
 
 Result<std::optional<CheckState>> read_state(const std::string& path) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     const auto text = root ? root->read(path, largest_state) : tl::unexpected(root.error());
     if (!text) {
         if (text.error().os_error == ENOENT) {

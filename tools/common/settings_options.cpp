@@ -29,7 +29,7 @@ namespace {
 /// Returns the site file's text; nullopt if there is no file and the user did not name one. Fails if the user named a
 /// file that cannot be read.
 Result<std::optional<std::string>> read_site_file(const SettingsOptions& options) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     auto text = root ? root->read(options.site_file, std::size_t{1} << 20) : tl::unexpected(root.error());
     if (text) {
         return std::optional(std::move(*text));

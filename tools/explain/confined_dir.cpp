@@ -41,7 +41,7 @@ bool is_plain_name(std::string_view name) {
 
 } // namespace
 
-Result<Beneath> Beneath::create(const std::string& directory) {
+Result<ConfinedDir> ConfinedDir::create(const std::string& directory) {
     const bool made = ::mkdir(directory.c_str(), private_directory) == 0;
     if (!made && errno != EEXIST) {
         return fail_errno(directory);
@@ -64,10 +64,10 @@ Result<Beneath> Beneath::create(const std::string& directory) {
     if (!names->empty()) {
         return fail(format_text("{} is not empty; name a directory that does not exist", printable(directory)));
     }
-    return Beneath(directory, std::move(fd), made);
+    return ConfinedDir(directory, std::move(fd), made);
 }
 
-Result<UniqueFd> Beneath::open_parent(std::string_view path) const {
+Result<UniqueFd> ConfinedDir::open_parent(std::string_view path) const {
     UniqueFd parent(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
     const auto parts = split(path, '/');
     for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
@@ -86,7 +86,7 @@ Result<UniqueFd> Beneath::open_parent(std::string_view path) const {
     return parent;
 }
 
-Result<bool> Beneath::make_directory(std::string_view path) const {
+Result<bool> ConfinedDir::make_directory(std::string_view path) const {
     const auto parent = open_parent(std::string(path) + "/name"); // creates all of `path`
     if (!parent) {
         return tl::unexpected(parent.error());
@@ -94,7 +94,7 @@ Result<bool> Beneath::make_directory(std::string_view path) const {
     return true;
 }
 
-Result<bool> Beneath::write_file(std::string_view path, std::string_view content) const {
+Result<bool> ConfinedDir::write_file(std::string_view path, std::string_view content) const {
     const auto parent = open_parent(path);
     if (!parent) {
         return tl::unexpected(parent.error());
@@ -121,7 +121,7 @@ Result<bool> Beneath::write_file(std::string_view path, std::string_view content
     return true;
 }
 
-Result<bool> Beneath::replace_by_directory(std::string_view path) const {
+Result<bool> ConfinedDir::replace_by_directory(std::string_view path) const {
     const auto parent = open_parent(path);
     if (!parent) {
         return tl::unexpected(parent.error());
@@ -134,7 +134,7 @@ Result<bool> Beneath::replace_by_directory(std::string_view path) const {
     return true;
 }
 
-Result<bool> Beneath::make_link(std::string_view path, const std::string& target) const {
+Result<bool> ConfinedDir::make_link(std::string_view path, const std::string& target) const {
     const auto parent = open_parent(path);
     if (!parent) {
         return tl::unexpected(parent.error());
@@ -145,7 +145,7 @@ Result<bool> Beneath::make_link(std::string_view path, const std::string& target
     return true;
 }
 
-bool Beneath::exists(std::string_view path) const {
+bool ConfinedDir::exists(std::string_view path) const {
     struct stat status {};
     const std::string name(path);
     const auto slash = name.rfind('/');
@@ -155,7 +155,7 @@ bool Beneath::exists(std::string_view path) const {
     return parent && ::fstatat(parent.get(), name.substr(slash + 1).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-void Beneath::remove() const {
+void ConfinedDir::remove() const {
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(format_text("/proc/self/fd/{}", fd_.get()), ignored)) {
         std::filesystem::remove_all(entry.path(), ignored);

@@ -11,11 +11,11 @@
 
 namespace rdma_nccl {
 
-class Beneath {
+class ConfinedDir {
 public:
     /// Creates the directory, accessible only to its owner, or takes an empty one that belongs to this user. Fails
     /// otherwise.
-    static Result<Beneath> create(const std::string& directory);
+    static Result<ConfinedDir> create(const std::string& directory);
 
     /// These functions take paths relative to the directory, e.g. "sys/class/net", and create missing parents. They
     /// fail with the system's reason.
@@ -32,7 +32,7 @@ public:
     void remove() const;
 
 private:
-    Beneath(std::string path, UniqueFd fd, bool made) : path_(std::move(path)), fd_(std::move(fd)), made_(made) {}
+    ConfinedDir(std::string path, UniqueFd fd, bool made) : path_(std::move(path)), fd_(std::move(fd)), made_(made) {}
     [[nodiscard]] Result<UniqueFd> open_parent(std::string_view path) const;
 
     std::string path_;

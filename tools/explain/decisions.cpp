@@ -7,18 +7,18 @@ namespace rdma_nccl {
 
 namespace {
 
-Decision head_address_decision(const Plan& plan) {
+Explanation head_address_decision(const Plan& plan) {
     if (!plan.users_head) {
         return {"MASTER_ADDR", plan.head.address ? plan.head.address->text() : "none", plan.head.why, {}};
     }
-    Decision decision{"MASTER_ADDR", *plan.users_head, "set before, kept", {}};
+    Explanation decision{"MASTER_ADDR", *plan.users_head, "set before, kept", {}};
     if (plan.head.address) {
         decision.rejected.push_back({plan.head.address->text(), "user", plan.head.why});
     }
     return decision;
 }
 
-Decision interface_decision(const Plan& plan) {
+Explanation interface_decision(const Plan& plan) {
     const auto& sockets = plan.sockets;
     std::string text = sockets.interface.empty() ? "none" : sockets.interface;
     if (sockets.address) {
@@ -27,10 +27,10 @@ Decision interface_decision(const Plan& plan) {
     return {"socket interface", std::move(text), sockets.why, {}};
 }
 
-Decision ports_decision(const NodePlan& node) {
+Explanation ports_decision(const NodePlan& node) {
     const auto& choice = node.plan.fabric;
     const std::string list = choice.nccl_ib_hca();
-    Decision decision{"HCA ports", list.empty() ? "none" : list, {}, {}};
+    Explanation decision{"HCA ports", list.empty() ? "none" : list, {}, {}};
     if (node.facts.fabric.hcas.empty()) {
         decision.why = "no RDMA device in /sys/class/infiniband";
         return decision;
@@ -47,17 +47,18 @@ Decision ports_decision(const NodePlan& node) {
 
 /// Returns the GID index that NCCL 2.21 and newer would use for the port by itself, and with our settings.
 std::string nccl_text(const PortChoice& choice) {
-    if (!choice.nccl_alone || !choice.nccl_told) {
+    if (!choice.nccl_default || !choice.nccl_effective) {
         return {};
     }
-    const std::string alone = *choice.nccl_alone == *choice.gid_index
+    const std::string alone = *choice.nccl_default == *choice.gid_index
                                   ? "NCCL alone takes the same"
-                                  : format_text("NCCL alone takes {}", *choice.nccl_alone);
-    return *choice.nccl_told == *choice.gid_index ? alone : format_text("{}, told {}", alone, *choice.nccl_told);
+                                  : format_text("NCCL alone takes {}", *choice.nccl_default);
+    return *choice.nccl_effective == *choice.gid_index ? alone
+                                                       : format_text("{}, told {}", alone, *choice.nccl_effective);
 }
 
-Decision gid_decision(const Port& port, const PortChoice& choice) {
-    Decision decision{format_text("{}{} port {}", gid_of, choice.hca, choice.port), {}, {}, {}};
+Explanation gid_decision(const Port& port, const PortChoice& choice) {
+    Explanation decision{format_text("{}{} port {}", gid_of, choice.hca, choice.port), {}, {}, {}};
     for (std::size_t i = 0; i < port.gids.size(); ++i) {
         const auto& gid = port.gids[i];
         const auto& verdict = choice.gids.at(i);
@@ -72,7 +73,7 @@ Decision gid_decision(const Port& port, const PortChoice& choice) {
     return decision;
 }
 
-Decision index_decision(const NodePlan& node) {
+Explanation index_decision(const NodePlan& node) {
     const auto& choice = node.plan.fabric;
     if (choice.common_gid_index) {
         return {"GID index", format_text("{}", *choice.common_gid_index), "the same on all used ports", {}};
@@ -80,7 +81,7 @@ Decision index_decision(const NodePlan& node) {
     return {"GID index", "per port", "the used ports differ: NCCL 2.21 or newer finds each port's by itself", {}};
 }
 
-void add_gid_decisions(const NodePlan& node, std::vector<Decision>& decisions) {
+void add_gid_decisions(const NodePlan& node, std::vector<Explanation>& decisions) {
     std::size_t position = 0; // one PortChoice per port, in the order of the fabric
     bool any = false;
     for (const auto& hca : node.facts.fabric.hcas) {
@@ -99,12 +100,13 @@ void add_gid_decisions(const NodePlan& node, std::vector<Decision>& decisions) {
 
 } // namespace
 
-std::vector<Decision> decisions_of(const NodePlan& node) {
+std::vector<Explanation> decisions_of(const NodePlan& node) {
     const auto& plan = node.plan;
     if (plan.leave_alone) {
         return {{"step", "left alone", plan.leave_alone_why, {}}};
     }
-    std::vector<Decision> decisions = {{"layout", std::string(layout_name(plan.layout.layout)), plan.layout.why, {}}};
+    std::vector<Explanation> decisions = {
+        {"layout", std::string(layout_name(plan.layout.layout)), plan.layout.why, {}}};
     if (node.facts.step.job_id != 0) { // outside a job there are no other nodes to meet
         decisions.push_back({"head node", plan.head_node.name, plan.head_node.why, {}});
         decisions.push_back(head_address_decision(plan));

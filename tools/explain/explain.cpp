@@ -26,8 +26,8 @@ int run_explain(const ExplainOptions& options) {
         print_error(settings.error().message);
         return 2;
     }
-    const auto root = Root::open(settings->root);
-    const auto node = root ? plan_node(options.settings, *settings, usual_patience, {}, GidTables::Whole)
+    const auto root = SysRoot::open(settings->root);
+    const auto node = root ? plan_node(options.settings, *settings, usual_timeout, {}, GidTables::Whole)
                            : tl::unexpected(root.error());
     if (!node) {
         print_error(node.error().message);

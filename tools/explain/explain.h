@@ -16,7 +16,7 @@ struct Rejected {
     std::string why;
 };
 
-struct Decision {
+struct Explanation {
     std::string what;     ///< "layout", "HCA ports", "GID of mlx5_1 port 1", ...
     std::string decision; ///< "rank", "=mlx5_1:1,...", "index 3, 10.0.0.1"
     std::string why;
@@ -27,7 +27,7 @@ struct Decision {
 inline constexpr std::string_view gid_of = "GID of ";
 
 /// Returns the decisions in the order they are made. If the step is left alone, returns only that decision.
-std::vector<Decision> decisions_of(const NodePlan& node);
+std::vector<Explanation> decisions_of(const NodePlan& node);
 
 /// Returns what could not be read of the node, of each HCA and of each port.
 std::vector<std::string> notes_of(const NodePlan& node);

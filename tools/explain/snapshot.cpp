@@ -37,7 +37,7 @@ std::string only_nccl_lines(std::string_view text) {
 
 class Copier {
 public:
-    Copier(const Root& root, const Beneath& target) : root_(root), source_(root.path()), target_(target) {}
+    Copier(const SysRoot& root, const ConfinedDir& target) : root_(root), source_(root.path()), target_(target) {}
 
     /// Copies `path`, and the directories and links on the way to it.
     [[nodiscard]] Result<bool> copy(const fs::path& path) {
@@ -143,15 +143,15 @@ private:
         return target_.write_file(at(path), foreign ? only_nccl_lines(*text) : *text + "\n");
     }
 
-    const Root& root_;
+    const SysRoot& root_;
     fs::path source_;
-    const Beneath& target_;
+    const ConfinedDir& target_;
     std::size_t files_ = 0;
 };
 
 } // namespace
 
-Result<std::size_t> copy_accessed(const Root& root, const AccessLog& log, const Beneath& target) {
+Result<std::size_t> copy_accessed(const SysRoot& root, const AccessLog& log, const ConfinedDir& target) {
     Copier copier(root, target);
     for (const auto& path : log) {
         if (auto copied = copier.copy(path); !copied) {
@@ -190,9 +190,9 @@ std::string addresses_text(const Fabric& fabric) {
 }
 
 /// Writes the bundle's own files. They are written last and replace files of that name from the copied tree.
-Result<bool> write_own_files(const Beneath& target, const NodePlan& node, const std::string& site_file,
+Result<bool> write_own_files(const ConfinedDir& target, const NodePlan& node, const std::string& site_file,
                              const std::string& host) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     const std::string site = root ? root->read(site_file, std::size_t{1} << 20).value_or("") : "";
     auto done = target.write_file("README", readme);
     for (const auto& [name, text] : {std::pair<std::string_view, std::string>("etc/rdma-nccl.conf", site),
@@ -201,7 +201,7 @@ Result<bool> write_own_files(const Beneath& target, const NodePlan& node, const 
                                      {"explain.json", explain_json(node, host).dump(2) + "\n"}}) {
         done = done ? target.write_file(name, text) : done;
     }
-    const auto machine = Root::open(node.settings.root);
+    const auto machine = SysRoot::open(node.settings.root);
     const auto topology = machine ? export_topology(*machine) : tl::unexpected(machine.error());
     if (done && topology) { // without hwloc, the copy has no topology either
         done = target.write_file(topology_file.substr(1), *topology);
@@ -214,17 +214,17 @@ Result<bool> write_own_files(const Beneath& target, const NodePlan& node, const 
 Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& node, const std::string& site_file,
                                 const std::string& host) {
     const auto log = std::make_shared<AccessLog>();
-    const auto root = Root::open(node.settings.root, log);
+    const auto root = SysRoot::open(node.settings.root, log);
     if (!root) {
         return tl::unexpected(root.error());
     }
-    const auto target = Beneath::create(directory);
+    const auto target = ConfinedDir::create(directory);
     if (!target) {
         return tl::unexpected(target.error());
     }
     NodeFacts facts;
     facts.environment = node.facts.environment;
-    inspect_files(*root, facts, usual_patience);
+    inspect_files(*root, facts, usual_timeout);
     (void)host_name_of(*root);
     auto files = copy_accessed(*root, AccessLog(*log), *target);
     const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());

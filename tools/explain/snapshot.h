@@ -17,7 +17,7 @@ namespace rdma_nccl {
 /// with their names, links as links, and the content of regular files. What cannot be read becomes an empty directory;
 /// device files become empty files; links below /proc are followed instead. Files outside /sys and /proc keep only
 /// their lines with NCCL_ variables. Returns the number of files with content. `directory` must exist.
-Result<std::size_t> copy_accessed(const Root& root, const AccessLog& log, const Beneath& target);
+Result<std::size_t> copy_accessed(const SysRoot& root, const AccessLog& log, const ConfinedDir& target);
 
 /// Writes below `directory`, which must be empty or not exist: sys/, proc/ and etc/ with what was read, links as links;
 /// dev/ with empty files for device nodes; README, explain.txt, explain.json. A file that could not be read becomes a

@@ -140,8 +140,8 @@ std::string gids_text(const NodePlan& node) {
             for (std::size_t i = 0; i < port.gids.size() && choice.gid_index; ++i) {
                 if (choice.gids.at(i).used()) {
                     rows.push_back({choice.name(), format_text("{}", port.gids[i].index), port.gids[i].value.text(),
-                                    choice.gids[i].reason, number_text(choice.nccl_alone),
-                                    number_text(choice.nccl_told), short_rejects(choice)});
+                                    choice.gids[i].reason, number_text(choice.nccl_default),
+                                    number_text(choice.nccl_effective), short_rejects(choice)});
                 }
             }
         }
@@ -149,10 +149,10 @@ std::string gids_text(const NodePlan& node) {
     return rows.size() > 1 ? aligned_table(rows, "      ") : "";
 }
 
-std::string decision_text(const Decision& decision) {
+std::string decision_text(const Explanation& decision) {
     std::string text = format_text("  {}: {} ({})\n", decision.what, or_dash(printable(decision.decision, 400)),
                                    or_dash(printable(decision.why, 400)));
-    AlikeSentences sentences;
+    MessageGroups sentences;
     for (const auto& rejected : decision.rejected) {
         sentences.add(rejected.rule + rejected.why, rejected.what,
                       format_text("{} {} [{}]", rejected.what, printable(rejected.why, 400), rejected.rule));

@@ -20,7 +20,7 @@ namespace rdma_nccl {
 namespace {
 
 /// Returns why there is no device: the first related file that could not be read, or that none is there.
-std::string no_device_text(const Root& root, const Fabric& fabric) {
+std::string no_device_text(const SysRoot& root, const Fabric& fabric) {
     const auto about_hcas = [](const std::string& text) { return text.find("/sys/class/infiniband") == 0; };
     const auto found = std::find_if(fabric.problems.begin(), fabric.problems.end(), about_hcas);
     if (found != fabric.problems.end()) {
@@ -32,7 +32,7 @@ std::string no_device_text(const Root& root, const Fabric& fabric) {
     return "no RDMA device (/sys/class/infiniband is empty or missing); load the driver of the HCA";
 }
 
-std::string text_of(const GidsView& view, GidsForm form, const Root& root) {
+std::string text_of(const GidsView& view, GidsForm form, const SysRoot& root) {
     switch (form) {
     case GidsForm::Json:
         return gids_json(host_name_of(root), view).dump(2) + "\n";
@@ -64,7 +64,7 @@ int exit_code(const GidsView& view) {
 } // namespace
 
 int gids_command(const GidsOptions& options) {
-    const auto root = Root::open(options.root);
+    const auto root = SysRoot::open(options.root);
     if (!root) {
         print_error(root.error().message);
         return exit_cannot_tell;

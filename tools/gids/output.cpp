@@ -229,8 +229,10 @@ static void fields(auto& f, Row<PortView> /*row*/) {
     f("reason", "in words", [](const PortView& v) { return v.choice.reason; });
     f("gid_index", "for NCCL_IB_GID_INDEX; null: none is needed, or there is none",
       [](const PortView& v) { return v.choice.gid_index; });
-    f("nccl_alone", "the index that NCCL would take by itself", [](const PortView& v) { return v.choice.nccl_alone; });
-    f("nccl_told", "the index that NCCL takes with our settings", [](const PortView& v) { return v.choice.nccl_told; });
+    f("nccl_alone", "the index that NCCL would take by itself",
+      [](const PortView& v) { return v.choice.nccl_default; });
+    f("nccl_told", "the index that NCCL takes with our settings",
+      [](const PortView& v) { return v.choice.nccl_effective; });
     f("gids", "slots that are not empty", [](const PortView& v) {
         std::vector<GidRow> rows;
         for (const auto& gid : v.gids) {

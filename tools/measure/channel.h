@@ -96,6 +96,6 @@ private:
 /// Sends {"do": "end"} to all members, also to those that join meanwhile, and waits until they are gone. With `absent`,
 /// it also waits for those of the `members` that have not joined, except member 0. Returns after `limit`, or on a
 /// signal.
-void dismiss_members(MeasureHead& head, unsigned members, std::chrono::milliseconds limit, bool absent);
+void shutdown_workers(MeasureHead& head, unsigned members, std::chrono::milliseconds limit, bool absent);
 
 } // namespace rdma_nccl

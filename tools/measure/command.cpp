@@ -73,7 +73,7 @@ Result<void> check_result_file(const std::string& path) {
     if (!S_ISREG(status.st_mode)) {
         return fail(format_text("{} is no regular file; name one", shown));
     }
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     const auto start = root ? root->read(whole, enough) : tl::unexpected(root.error());
     if (!start || !is_ours(*start)) {
         return fail(format_text("{} is there, and no result of rdma-nccl; name another file, or remove it", shown));
@@ -116,7 +116,7 @@ int lead_command(const MeasureCommand& command, const MeasureOptions& options, M
     // reports it.
     const auto dismiss = [&] {
         constexpr std::chrono::seconds to_join(15);
-        dismiss_members(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
+        shutdown_workers(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
     };
     if (!can_write_results(options.csv, options.html)) {
         dismiss();

@@ -206,7 +206,7 @@ Result<std::unique_ptr<MeasureHead>> MeasureHead::listen(const MeasureWorld& wor
         });
 }
 
-void dismiss_members(MeasureHead& head, unsigned members, std::chrono::milliseconds limit, bool absent) {
+void shutdown_workers(MeasureHead& head, unsigned members, std::chrono::milliseconds limit, bool absent) {
     const Json end = {{"do", "end"}};
     const auto until = MeasureClock::now() + limit;
     std::set<unsigned> awaited;

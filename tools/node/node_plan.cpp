@@ -92,7 +92,7 @@ Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& setti
     return node;
 }
 
-std::string host_name_of(const Root& root) {
+std::string host_name_of(const SysRoot& root) {
     for (const auto* path : {"/proc/sys/kernel/hostname", "/etc/hostname"}) {
         if (auto name = root.read(path, 256)) {
             return std::move(*name);
@@ -105,7 +105,7 @@ std::string node_name_of(const Environment& environment, const Settings& setting
     if (auto name = environment.get("SLURMD_NODENAME"); name && !name->empty()) {
         return *name;
     }
-    const auto root = Root::open(settings.root);
+    const auto root = SysRoot::open(settings.root);
     return root ? host_name_of(*root) : "";
 }
 

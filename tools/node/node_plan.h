@@ -36,7 +36,7 @@ Result<NodePlan> plan_node(const SettingsOptions& options, const Settings& setti
                            Environment environment = Environment::from(environ));
 
 /// Returns the host name from the root; for a copied tree, the name of the machine it was copied from.
-std::string host_name_of(const Root& root);
+std::string host_name_of(const SysRoot& root);
 
 /// Returns Slurm's name of this node, which its users know; else the host name.
 std::string node_name_of(const Environment& environment, const Settings& settings);

@@ -108,7 +108,7 @@ bool set_up_by_plugin(const Environment& environment, const Step& step) {
 Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
                           const RanksWanted& wanted) {
     Places places;
-    const auto root = Root::open(settings.root);
+    const auto root = SysRoot::open(settings.root);
     auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
     if (topology) {
         places.topology = std::move(*topology);

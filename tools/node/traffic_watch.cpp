@@ -13,7 +13,7 @@ Result<WatchedNode> WatchedNode::inspect(const SettingsOptions& options, const E
     if (!settings) {
         return tl::unexpected(settings.error());
     }
-    auto root = Root::open(settings->root);
+    auto root = SysRoot::open(settings->root);
     if (!root) {
         return tl::unexpected(root.error());
     }
@@ -33,9 +33,9 @@ NodeEvidence WatchedNode::evidence(StepWatch& watch, const std::string& log_dire
     return collect_evidence({root, node.facts, node.plan, task ? task->local_tasks : 1, log_directory}, watch);
 }
 
-bool wait_for_look(const StepWatch& watch, int fd, StepWatch::Clock::time_point end) {
+bool wait_for_sample(const StepWatch& watch, int fd, StepWatch::Clock::time_point end) {
     using std::chrono::milliseconds;
-    const auto until = std::min(watch.next_look(), end);
+    const auto until = std::min(watch.next_sample(), end);
     const auto pause = std::chrono::ceil<milliseconds>(until - StepWatch::Clock::now()).count();
     pollfd event{fd, POLLIN, 0};
     return ::poll(&event, 1, static_cast<int>(std::max<decltype(pause)>(pause, 0))) > 0;

@@ -12,7 +12,7 @@
 namespace rdma_nccl {
 
 struct WatchedNode {
-    Root root;
+    SysRoot root;
     NodePlan node;
 
     /// As the settings say, for a program with `environment`; fails when its root cannot be read.
@@ -27,6 +27,6 @@ struct WatchedNode {
 };
 
 /// Waits until the next look is due, or until `end`. Returns true if `fd` becomes readable before.
-bool wait_for_look(const StepWatch& watch, int fd, StepWatch::Clock::time_point end);
+bool wait_for_sample(const StepWatch& watch, int fd, StepWatch::Clock::time_point end);
 
 } // namespace rdma_nccl

@@ -92,8 +92,8 @@ private:
     /// A member that does not leave in time must first finish an earlier order, or hangs; its connection is then
     /// closed.
     void dismiss() {
-        constexpr std::chrono::seconds patience(2);
-        dismiss_members(head_, world_.members, patience, false);
+        constexpr std::chrono::seconds timeout(2);
+        shutdown_workers(head_, world_.members, timeout, false);
     }
 
     void measure() {
@@ -124,7 +124,7 @@ private:
     const MeasureWorld& world_;
     const PairsOptions& options_;
     PairsProgress& progress_;
-    PairsCrew crew_;
+    NodeRoster crew_;
     MeasureTime time_;
     PairsReport report_;
 };

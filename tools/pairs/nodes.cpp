@@ -40,13 +40,13 @@ void make_unique(std::vector<PairNode>& nodes) {
 } // namespace
 
 // There may be 8,000 members, so work done for each event must not iterate over all of them.
-PairsCrew::PairsCrew(const MeasureWorld& world, const Step& step) : names_(nodes_of_tasks(step, world.members)) {
+NodeRoster::NodeRoster(const MeasureWorld& world, const Step& step) : names_(nodes_of_tasks(step, world.members)) {
     for (unsigned member = 0; member < world.members; ++member) {
         absent_.insert(absent_.end(), member);
     }
 }
 
-void PairsCrew::join(unsigned member, const Json& hello) {
+void NodeRoster::join(unsigned member, const Json& hello) {
     Joined joined;
     joined.local = hello.value("local", Json()).integer<unsigned>().value_or(0);
     auto node = read_pair_node(hello.value("node", Json()));
@@ -63,21 +63,21 @@ void PairsCrew::join(unsigned member, const Json& hello) {
     }
 }
 
-void PairsCrew::lose(unsigned member, const std::string& why) {
+void NodeRoster::lose(unsigned member, const std::string& why) {
     if (gone_.insert_or_assign(member, why).second && absent_.contains(member)) {
         ++gone_before_;
     }
 }
 
-bool PairsCrew::complete() const {
+bool NodeRoster::complete() const {
     return absent_.size() <= gone_before_;
 }
 
-std::string PairsCrew::name_of(unsigned member) const {
+std::string NodeRoster::name_of(unsigned member) const {
     return member < names_.size() ? names_[member] : format_text("member {}", member);
 }
 
-std::string PairsCrew::missing(std::size_t most) const {
+std::string NodeRoster::missing(std::size_t most) const {
     std::set<std::string> names;
     std::string text;
     for (const unsigned member : absent_) {
@@ -89,7 +89,7 @@ std::string PairsCrew::missing(std::size_t most) const {
     return names.size() > most ? format_text("{} and {} more", text, names.size() - most) : text;
 }
 
-void PairsCrew::close(const std::string& problem) {
+void NodeRoster::close(const std::string& problem) {
     std::set<std::string> names;
     for (const auto& [member, joined] : joined_) {
         if (joined.local == 0) {
@@ -110,12 +110,12 @@ void PairsCrew::close(const std::string& problem) {
     make_unique(nodes_);
 }
 
-std::optional<unsigned> PairsCrew::node_of(unsigned member) const {
+std::optional<unsigned> NodeRoster::node_of(unsigned member) const {
     const auto found = nodes_of_.find(member);
     return found == nodes_of_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<std::string> PairsCrew::useless(unsigned node) const {
+std::optional<std::string> NodeRoster::useless(unsigned node) const {
     const auto& name = nodes_.at(node).name;
     if (const auto gone = gone_.find(members_.at(node)); gone != gone_.end()) {
         return format_text("{} is gone: {}", name, gone->second);
@@ -126,11 +126,11 @@ std::optional<std::string> PairsCrew::useless(unsigned node) const {
     return std::nullopt;
 }
 
-void PairsCrew::note_silence(unsigned node) {
+void NodeRoster::note_silence(unsigned node) {
     ++silences_[node];
 }
 
-void PairsCrew::note_answer(unsigned member) {
+void NodeRoster::note_answer(unsigned member) {
     if (const auto node = node_of(member)) {
         silences_.erase(*node);
     }

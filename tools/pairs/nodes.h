@@ -17,9 +17,9 @@
 
 namespace rdma_nccl {
 
-class PairsCrew {
+class NodeRoster {
 public:
-    PairsCrew(const MeasureWorld& world, const Step& step);
+    NodeRoster(const MeasureWorld& world, const Step& step);
 
     /// Adds a member by its hello: {"local": 0, "node": ...}. The member with local number 0 works for its node.
     void join(unsigned member, const Json& hello);

@@ -123,13 +123,13 @@ std::string PairingJob::end_name(unsigned side) const {
     return format_text("{} {}", names.at(side), rail_name(rails.at(side)));
 }
 
-PairingRun::PairingRun(PairingJob job) : job_(std::move(job)), steps_(steps_of(job_)) {
+PairTest::PairTest(PairingJob job) : job_(std::move(job)), steps_(steps_of(job_)) {
     result_.pairing = job_.pairing;
     result_.round = job_.round;
     result_.retest = job_.retest;
 }
 
-PairOrders PairingRun::start(Time now) {
+PairOrders PairTest::start(Time now) {
     if (job_.rails[0].ethernet != job_.rails[1].ethernet) {
         const auto kind = [](const PairRail& rail) { return rail.ethernet ? "RoCE" : "InfiniBand"; };
         return give_up(format_text("{} is {}, {} is {}: they cannot reach each other; choose the ports with "
@@ -140,7 +140,7 @@ PairOrders PairingRun::start(Time now) {
     return begin(now);
 }
 
-PairOrders PairingRun::begin(Time now) {
+PairOrders PairTest::begin(Time now) {
     answers_ = {};
     if (done()) {
         return {};
@@ -149,16 +149,16 @@ PairOrders PairingRun::begin(Time now) {
     return orders();
 }
 
-milliseconds PairingRun::limit() const {
+milliseconds PairTest::limit() const {
     const auto limit = limit_of(steps_[step_], job_.measure);
     return job_.was_silent && steps_[step_] == PairStep::Prepare ? std::min(limit, grace) : limit;
 }
 
-PairOrder PairingRun::order(unsigned side, std::string_view what) const {
+PairOrder PairTest::order(unsigned side, std::string_view what) const {
     return {side, {{"pairing", job_.number}, {"step", static_cast<unsigned>(steps_[step_])}, {"do", what}}};
 }
 
-PairOrders PairingRun::to_both(std::string_view what) const {
+PairOrders PairTest::to_both(std::string_view what) const {
     PairOrders orders{order(0, what)};
     if (!job_.loopback()) {
         orders.push_back(order(1, what));
@@ -166,7 +166,7 @@ PairOrders PairingRun::to_both(std::string_view what) const {
     return orders;
 }
 
-PairOrders PairingRun::bandwidth_orders() const {
+PairOrders PairTest::bandwidth_orders() const {
     const auto step = steps_[step_];
     PairOrders orders = step == PairStep::Both ? to_both("bandwidth")
                                                : PairOrders{order(step == PairStep::Forward ? 0 : 1, "bandwidth")};
@@ -176,13 +176,13 @@ PairOrders PairingRun::bandwidth_orders() const {
     return orders;
 }
 
-PairOrders PairingRun::listen_order(unsigned side) const {
+PairOrders PairTest::listen_order(unsigned side) const {
     auto listen = order(side, "listen");
     listen.what["address"] = job_.rails.at(side).address;
     return {listen};
 }
 
-PairOrders PairingRun::tcp_orders(unsigned from) const {
+PairOrders PairTest::tcp_orders(unsigned from) const {
     const unsigned to = 1 - from;
     auto send = order(from, "tcp send");
     send.what["address"] = job_.rails.at(to).address;
@@ -192,7 +192,7 @@ PairOrders PairingRun::tcp_orders(unsigned from) const {
     return {send, receive};
 }
 
-PairOrders PairingRun::orders() const {
+PairOrders PairTest::orders() const {
     using enum PairStep;
     const bool loopback = job_.loopback();
     switch (steps_[step_]) {
@@ -259,7 +259,7 @@ PairOrders PairingRun::orders() const {
     return to_both("finish");
 }
 
-std::vector<unsigned> PairingRun::awaited() const {
+std::vector<unsigned> PairTest::awaited() const {
     std::vector<unsigned> sides;
     if (!done()) {
         for (const auto& each : orders()) {
@@ -271,7 +271,7 @@ std::vector<unsigned> PairingRun::awaited() const {
     return sides;
 }
 
-PairOrders PairingRun::take(unsigned side, const Json& answer, Time now) {
+PairOrders PairTest::take(unsigned side, const Json& answer, Time now) {
     const bool mine = !done() && answer.value("pairing", Json()) == Json(job_.number) &&
                       answer.value("step", Json()) == Json(static_cast<unsigned>(steps_[step_]));
     if (!mine || side >= job_.sides()) {
@@ -299,7 +299,7 @@ PairOrders PairingRun::take(unsigned side, const Json& answer, Time now) {
 }
 
 /// A side that fails to open its HCA is at fault. A side that gets no answer is not: its partner may be the cause.
-PairOrders PairingRun::fail_step(unsigned side, const PairsAnswer& answer, Time now) {
+PairOrders PairTest::fail_step(unsigned side, const PairsAnswer& answer, Time now) {
     const auto& error = *answer.error;
     const PairStep step = steps_[step_];
     if (may_fail(step)) {
@@ -313,13 +313,13 @@ PairOrders PairingRun::fail_step(unsigned side, const PairsAnswer& answer, Time 
     return give_up(error, own ? std::optional(job_.node(side)) : std::nullopt);
 }
 
-PairOrders PairingRun::give_up(std::string problem, std::optional<unsigned> fault_of) {
+PairOrders PairTest::give_up(std::string problem, std::optional<unsigned> fault_of) {
     result_.problem = std::move(problem);
     result_.fault_of = fault_of;
     return stop();
 }
 
-PairOrders PairingRun::stop() {
+PairOrders PairTest::stop() {
     if (done()) {
         return {};
     }
@@ -331,7 +331,7 @@ PairOrders PairingRun::stop() {
     return orders;
 }
 
-PairOrders PairingRun::lose(unsigned side, const std::string& why) {
+PairOrders PairTest::lose(unsigned side, const std::string& why) {
     if (done()) {
         return {};
     }
@@ -339,7 +339,7 @@ PairOrders PairingRun::lose(unsigned side, const std::string& why) {
                    job_.node(side));
 }
 
-PairOrders PairingRun::expire() {
+PairOrders PairTest::expire() {
     const auto silent = awaited();
     if (silent.empty()) {
         return {};
@@ -360,7 +360,7 @@ PairOrders PairingRun::expire() {
         job_.node(silent[0]));
 }
 
-std::optional<std::string> PairingRun::understand() {
+std::optional<std::string> PairTest::understand() {
     try {
         return evaluate();
     } catch (const std::bad_optional_access&) {
@@ -368,7 +368,7 @@ std::optional<std::string> PairingRun::understand() {
     }
 }
 
-std::optional<std::string> PairingRun::evaluate() {
+std::optional<std::string> PairTest::evaluate() {
     using enum PairStep;
     switch (steps_[step_]) {
     case Prepare:
@@ -409,7 +409,7 @@ std::optional<std::string> PairingRun::evaluate() {
 }
 
 /// Sets the path MTU to the smaller one of the two ends, because both must use the same.
-std::optional<std::string> PairingRun::take_addresses() {
+std::optional<std::string> PairTest::take_addresses() {
     addresses_.clear();
     for (const auto& answer : answers_) {
         if (answer) {
@@ -429,7 +429,7 @@ std::optional<std::string> PairingRun::take_addresses() {
     return std::nullopt;
 }
 
-void PairingRun::take_notes() {
+void PairTest::take_notes() {
     for (const auto& answer : answers_) {
         if (answer) {
             result_.notes.insert(result_.notes.end(), answer->notes.begin(), answer->notes.end());
@@ -437,7 +437,7 @@ void PairingRun::take_notes() {
     }
 }
 
-void PairingRun::take_check(unsigned checker) {
+void PairTest::take_check(unsigned checker) {
     const bool correct = answers_.at(checker)->correct.value();
     result_.data_correct = result_.data_correct.value_or(true) && correct;
     if (!correct) {
@@ -445,7 +445,7 @@ void PairingRun::take_check(unsigned checker) {
     }
 }
 
-PairBandwidth PairingRun::bandwidth_of(unsigned side) const {
+PairBandwidth PairTest::bandwidth_of(unsigned side) const {
     const auto& answer = *answers_.at(side);
     PairBandwidth bandwidth;
     bandwidth.gbps = answer.gbps.value();
@@ -456,7 +456,7 @@ PairBandwidth PairingRun::bandwidth_of(unsigned side) const {
     return bandwidth;
 }
 
-void PairingRun::take_bandwidth() {
+void PairTest::take_bandwidth() {
     const PairStep step = steps_[step_];
     if (step == PairStep::Forward) {
         result_.forward = bandwidth_of(0);

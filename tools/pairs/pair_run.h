@@ -64,11 +64,11 @@ struct PairOrder {
 };
 using PairOrders = std::vector<PairOrder>;
 
-class PairingRun {
+class PairTest {
 public:
     using Time = MeasureClock::time_point;
 
-    explicit PairingRun(PairingJob job);
+    explicit PairTest(PairingJob job);
 
     PairOrders start(Time now);
     /// Takes the answer of one side. Ignores answers to other steps or pairings.

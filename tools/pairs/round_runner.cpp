@@ -88,7 +88,7 @@ void PairsRounds::send(std::size_t run, const PairOrders& orders) {
 }
 
 bool PairsRounds::busy() const {
-    return std::any_of(runs_.begin(), runs_.end(), [](const PairingRun& run) { return !run.done(); });
+    return std::any_of(runs_.begin(), runs_.end(), [](const PairTest& run) { return !run.done(); });
 }
 
 PairsRounds::Time PairsRounds::next_deadline() const {

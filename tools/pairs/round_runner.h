@@ -19,7 +19,7 @@ public:
     using Time = MeasureClock::time_point;
 
     /// `report` holds the nodes and the measurement, and receives the results. `deadline`: of all rounds; absent: none.
-    PairsRounds(MeasureHead& head, PairsCrew& crew, PairsReport& report, PairsProgress& progress,
+    PairsRounds(MeasureHead& head, NodeRoster& crew, PairsReport& report, PairsProgress& progress,
                 std::optional<Time> deadline)
         : head_(head), crew_(crew), report_(report), progress_(progress), deadline_(deadline) {}
 
@@ -47,11 +47,11 @@ private:
     void show(std::size_t left);
 
     MeasureHead& head_;
-    PairsCrew& crew_;
+    NodeRoster& crew_;
     PairsReport& report_;
     PairsProgress& progress_;
     std::optional<Time> deadline_;
-    std::vector<PairingRun> runs_;     ///< of this round
+    std::vector<PairTest> runs_;       ///< of this round
     std::map<unsigned, Place> places_; ///< by member
     std::uint64_t numbers_ = 0;
     unsigned rounds_done_ = 0;

@@ -19,7 +19,7 @@ namespace rdma_nccl {
 namespace {
 
 /// A device whose driver does not answer for this long is left alone.
-constexpr std::chrono::seconds patience(5);
+constexpr std::chrono::seconds timeout(5);
 /// A head that sends no order for this long hangs.
 constexpr std::chrono::hours longest_silence(24);
 
@@ -37,8 +37,8 @@ std::string verbs_problem() {
 PairsSite look_at_node(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
     PairsSite site;
     site.node.name = world.node;
-    auto plan = plan_node(options.settings, settings, patience);
-    auto root = Root::open(settings.root);
+    auto plan = plan_node(options.settings, settings, timeout);
+    auto root = SysRoot::open(settings.root);
     if (!plan || !root) {
         site.node.problem = !plan ? plan.error().message : root.error().message;
         return site;

@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-using End = std::unique_ptr<VerbsEnd>;
+using End = std::unique_ptr<VerbsEndpoint>;
 
 tl::unexpected<Error> not_prepared() {
     return fail("an order out of turn: no HCA is open here");
@@ -153,7 +153,7 @@ Result<Json> PairsWork::prepare(const PairsOrder& order, const StopAsked& stop) 
     bool distant = false;
     while (ends_.size() < order.ends) {
         auto opened = ends_.emplace_back().run([&settings, &distant](End& end) -> Result<VerbsAddress> {
-            auto made = VerbsEnd::open(settings);
+            auto made = VerbsEndpoint::open(settings);
             if (!made) {
                 return tl::unexpected(made.error());
             }

@@ -25,7 +25,7 @@ struct PairsSite {
     PairNode node;
     std::vector<std::optional<unsigned>> gpus; ///< for each rail its nearest one
     std::vector<PortCounters> counters;        ///< for each rail
-    std::optional<Root> root;                  ///< for reading the counters; absent: there are no rails
+    std::optional<SysRoot> root;               ///< for reading the counters; absent: there are no rails
     /// A thread that does not stop this long after it was asked hangs in a driver; the process then ends.
     std::chrono::milliseconds longest_stop{30000};
 };

@@ -93,7 +93,7 @@ void Attempt::note_exit(const RankExit& rank_exit) {
     }
 }
 
-const std::vector<RankFailure>& Attempt::complete_failures(const std::function<NearDevices(unsigned)>& device_of) {
+const std::vector<RankFailure>& Attempt::complete_failures(const std::function<RankDeviceNames(unsigned)>& device_of) {
     // Only the first failure gets details: the others follow from it, and a traceback from each of 8,000 ranks would be
     // too much for the coordinator.
     for (auto& failure : std::span(failures_).first(std::min<std::size_t>(failures_.size(), 1))) {

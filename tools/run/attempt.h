@@ -29,7 +29,7 @@ public:
 
     /// To be called when all processes have ended. Adds details to the first failure, from its error.json, its output
     /// and `device_of` its local rank, and returns all failures.
-    const std::vector<RankFailure>& complete_failures(const std::function<NearDevices(unsigned)>& device_of);
+    const std::vector<RankFailure>& complete_failures(const std::function<RankDeviceNames(unsigned)>& device_of);
 
     [[nodiscard]] unsigned number() const { return number_; }
     [[nodiscard]] RankOutput& output() { return output_; }

@@ -57,7 +57,7 @@ struct DryRank {
     unsigned rank = 0;
     unsigned local_rank = 0;
     const Command* command = nullptr;
-    NearDevices devices;
+    RankDeviceNames devices;
     Binding binding;
     Variables variables;
 };
@@ -69,7 +69,7 @@ std::vector<DryRank> ranks_of(const DryRunFacts& facts) {
         rank.rank = facts.plan.first_rank() + i;
         rank.local_rank = i;
         rank.command = &facts.commands.of(i);
-        rank.devices = i < facts.devices.size() ? facts.devices[i] : NearDevices();
+        rank.devices = i < facts.devices.size() ? facts.devices[i] : RankDeviceNames();
         rank.binding = facts.worker.placed == nullptr ? Binding() : binding_of(*facts.worker.placed, i);
         rank.variables = worker_variables(facts.plan, i, facts.worker, facts.environment);
         ranks.push_back(std::move(rank));

@@ -18,8 +18,8 @@ struct DryRunFacts {
     const WorldPlan& plan;
     const RankCommands& commands;
     const WorkerSettings& worker;
-    const Environment& environment;   ///< of the launcher
-    std::vector<NearDevices> devices; ///< by local rank; may be shorter
+    const Environment& environment;       ///< of the launcher
+    std::vector<RankDeviceNames> devices; ///< by local rank; may be shorter
     std::string host;
 };
 

@@ -32,11 +32,11 @@ using Phase = EndPolicy::Phase;
 using Time = EndPolicy::Time;
 using std::chrono::milliseconds;
 
-constexpr milliseconds gpu_memory_patience(10000); ///< for drivers to free the memory of dead processes
+constexpr milliseconds gpu_memory_timeout(10000); ///< for drivers to free the memory of dead processes
 constexpr milliseconds gpu_memory_interval(50);
-constexpr milliseconds output_patience(5000); ///< for a console that accepts nothing, once the job was ended
-constexpr milliseconds look_interval(1000);   ///< of the hang watch
-constexpr milliseconds stack_patience(10000);
+constexpr milliseconds output_timeout(5000); ///< for a console that accepts nothing, once the job was ended
+constexpr milliseconds look_interval(1000);  ///< of the hang watch
+constexpr milliseconds stack_timeout(10000);
 constexpr milliseconds stack_interval(100);
 
 Time now() {
@@ -68,7 +68,7 @@ struct StepDaemon {
 };
 
 StepDaemon find_step_daemon() {
-    const auto root = Root::open("/"); // this machine's processes, even if another root is emulated
+    const auto root = SysRoot::open("/"); // this machine's processes, even if another root is emulated
     const auto pid = root ? step_daemon_above(*root, ::getpid()) : std::nullopt;
     return pid ? StepDaemon{*pid, open_pidfd(*pid)} : StepDaemon();
 }
@@ -122,15 +122,15 @@ public:
 private:
     [[nodiscard]] EndPolicy new_policy() const { return {job_.options.shutdown_timeout, job_.options.end_signals}; }
 
-    const std::vector<NearDevices>& devices() {
+    const std::vector<RankDeviceNames>& devices() {
         if (!devices_) {
-            devices_ = job_.find_devices ? job_.find_devices() : std::vector<NearDevices>();
+            devices_ = job_.find_devices ? job_.find_devices() : std::vector<RankDeviceNames>();
         }
         return *devices_;
     }
 
-    NearDevices device_of(unsigned local_rank) {
-        return local_rank < devices().size() ? devices()[local_rank] : NearDevices();
+    RankDeviceNames device_of(unsigned local_rank) {
+        return local_rank < devices().size() ? devices()[local_rank] : RankDeviceNames();
     }
 
     /// Returns the values that `name` inserts for each device, without empty ones and duplicates.
@@ -359,7 +359,7 @@ private:
             return false;
         }
         if (policy_.phase() != Phase::Running && !output_deadline_) {
-            output_deadline_ = now() + output_patience;
+            output_deadline_ = now() + output_timeout;
         }
         return !output_deadline_ || now() < *output_deadline_;
     }
@@ -374,7 +374,7 @@ private:
             return false;
         }
         if (!gpu_deadline_) {
-            gpu_deadline_ = now() + gpu_memory_patience;
+            gpu_deadline_ = now() + gpu_memory_timeout;
         }
         return now() < *gpu_deadline_;
     }
@@ -405,7 +405,7 @@ private:
         const bool ends = job_.options.end_signals.contains(signal_number);
         const bool begins = ends && policy_.phase() == Phase::Running;
         if (ends && ended_told_) { // this node waits for others; a second signal ends that
-            if (++impatience_ > 1) {
+            if (++repeated_end_signals_ > 1) {
                 exit_code_ = 128 + signal_number;
             }
             return;
@@ -490,7 +490,7 @@ private:
     void obey(const ShowStacks& /*order*/) {
         if (!stacks_.valid()) {
             stacks_ = std::async(std::launch::async, [&job = job_, pids = processes_.running_pids()] {
-                return read_stacks(job.root, pids, job.environment, stack_patience);
+                return read_stacks(job.root, pids, job.environment, stack_timeout);
             });
         }
     }
@@ -575,7 +575,7 @@ private:
     std::optional<EventLog> events_;
     std::optional<Attempt> attempt_; ///< uses events_
     std::optional<ActivityProbe> probe_;
-    std::optional<std::vector<NearDevices>> devices_;
+    std::optional<std::vector<RankDeviceNames>> devices_;
     Time next_look_;
     pid_t guard_ = ::getppid();
     unsigned number_ = 0;                           ///< number of the current attempt
@@ -585,7 +585,7 @@ private:
     int own_code_ = 0;             ///< code of the last failure on this node
     bool ended_told_ = false;      ///< the end of this attempt was reported
     bool ended_by_signal_ = false; ///< ranks that fail now do so because of the signal
-    unsigned impatience_ = 0;
+    unsigned repeated_end_signals_ = 0;
     std::optional<Time> gpu_deadline_;
     std::optional<Time> output_deadline_;
     std::optional<int> exit_code_now_; ///< exit with this code once the ranks are gone, without asking the other nodes

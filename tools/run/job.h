@@ -25,9 +25,9 @@ struct Job {
     const WorkerSettings& worker;   ///< without values that differ between attempts
     const Environment& environment; ///< of the launcher
     const RunOptions& options;
-    const Root& root;
-    std::string node;                                       ///< for messages
-    std::function<std::vector<NearDevices>()> find_devices; ///< by local rank; called at most once, when needed
+    const SysRoot& root;
+    std::string node;                                           ///< for messages
+    std::function<std::vector<RankDeviceNames>()> find_devices; ///< by local rank; called at most once, when needed
     std::string error_directory; ///< for error.json if there is no log directory; empty: none
     std::string log_directory;   ///< empty: none
 };

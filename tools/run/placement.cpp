@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view ports_variable = "UCX_NET_DEVICES";
 
 /// Adds the plugin's list ("mlx5_1:1,mlx5_2:1") as used ports. Of their HCAs only the place is read.
-void add_ports(const Root& root, const Environment& environment, NodeFacts& facts, Plan& plan) {
+void add_ports(const SysRoot& root, const Environment& environment, NodeFacts& facts, Plan& plan) {
     if (!environment.ours().contains(ports_variable)) {
         return;
     }
@@ -54,8 +54,8 @@ NodeInquiry inquire(const Environment& environment, Fabric fabric) {
     return node;
 }
 
-NearDevices devices_of(const NodeInquiry& node, const NodePlacement& placed, const RankPlacement& rank) {
-    NearDevices devices;
+RankDeviceNames devices_of(const NodeInquiry& node, const NodePlacement& placed, const RankPlacement& rank) {
+    RankDeviceNames devices;
     for (const auto hca : rank.hcas) {
         devices.hcas.push_back(placed.ports.at(hca));
     }
@@ -73,7 +73,7 @@ NearDevices devices_of(const NodeInquiry& node, const NodePlacement& placed, con
 
 } // namespace
 
-std::optional<NodePlacement> place_run(const Root& root, const Environment& environment, BindChoice bind,
+std::optional<NodePlacement> place_run(const SysRoot& root, const Environment& environment, BindChoice bind,
                                        unsigned ranks, std::string& problem) {
     if (ranks < 2 || bind == BindChoice::Off) {
         return std::nullopt;
@@ -91,7 +91,7 @@ std::optional<NodePlacement> place_run(const Root& root, const Environment& envi
     return place_ranks(node.facts, node.plan, bind, *topology, std::vector<CpuSet>(ranks, read_affinity()));
 }
 
-std::vector<NearDevices> find_devices(const Root& root, const Environment& environment, unsigned ranks) {
+std::vector<RankDeviceNames> find_devices(const SysRoot& root, const Environment& environment, unsigned ranks) {
     auto node = inquire(environment, read_fabric(root));
     add_ports(root, environment, node.facts, node.plan);
     if (node.plan.fabric.ports.empty()) {
@@ -101,7 +101,7 @@ std::vector<NearDevices> find_devices(const Root& root, const Environment& envir
     const auto topology = read_topology(root).value_or(Topology());
     const auto placed =
         place_ranks(node.facts, node.plan, BindChoice::Off, topology, std::vector<CpuSet>(ranks, read_affinity()));
-    std::vector<NearDevices> devices;
+    std::vector<RankDeviceNames> devices;
     for (const auto& rank : placed.placement.ranks) {
         devices.push_back(devices_of(node, placed, rank));
     }

@@ -16,11 +16,11 @@ namespace rdma_nccl {
 /// Returns a place for each rank within the CPUs of this process. Reads only what it needs: the topology, the GPUs, and
 /// the HCAs that the plugin named in UCX_NET_DEVICES. Returns nullopt if there is nothing to decide (one rank, or
 /// bind=off), or if nothing can be bound; then `problem` is the reason.
-std::optional<NodePlacement> place_run(const Root& root, const Environment& environment, BindChoice bind,
+std::optional<NodePlacement> place_run(const SysRoot& root, const Environment& environment, BindChoice bind,
                                        unsigned ranks, std::string& problem);
 
 /// The devices of a rank, for users; values are empty if unknown.
-struct NearDevices {
+struct RankDeviceNames {
     std::string gpu;               ///< as in CUDA_VISIBLE_DEVICES
     std::string gpu_pci;           ///< "0000:53:00.0"
     std::string gpu_uuid;          ///< "GPU-..."
@@ -29,6 +29,6 @@ struct NearDevices {
 };
 
 /// Returns the devices by local rank. Reads the whole fabric if the plugin has not named HCAs.
-std::vector<NearDevices> find_devices(const Root& root, const Environment& environment, unsigned ranks);
+std::vector<RankDeviceNames> find_devices(const SysRoot& root, const Environment& environment, unsigned ranks);
 
 } // namespace rdma_nccl

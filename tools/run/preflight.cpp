@@ -143,7 +143,7 @@ std::vector<NamedDevice> named_devices(const Environment& environment) {
 }
 
 /// Returns the problem of a device; empty if its port, or one of its ports if none is named, is ACTIVE.
-std::string problem_of(const Root& root, const NamedDevice& device) {
+std::string problem_of(const SysRoot& root, const NamedDevice& device) {
     const auto ports = root.list(format_text("{}/{}/ports", devices, device.name));
     if (!ports) {
         return "is not on this node";
@@ -165,7 +165,7 @@ std::string problem_of(const Root& root, const NamedDevice& device) {
 
 /// Returns true if the absence of a device is no fault: NCCL treats the names as prefixes, and UCX also accepts names
 /// of interfaces.
-bool may_be_absent(const Root& root, const std::vector<std::string>& present, const NamedDevice& device) {
+bool may_be_absent(const SysRoot& root, const std::vector<std::string>& present, const NamedDevice& device) {
     const bool prefix =
         std::any_of(present.begin(), present.end(), [&](const auto& name) { return name.starts_with(device.name); });
     const bool known = std::find(present.begin(), present.end(), device.name) != present.end();
@@ -178,7 +178,7 @@ void check_hcas(const PreflightQuestion& question, Warnings& warnings) {
         return;
     }
     const auto present = question.root.list(devices).value_or(std::vector<std::string>());
-    const auto silent = find_silent_hcas(question.root, usual_patience).value_or(SilentHcas());
+    const auto silent = find_unresponsive_hcas(question.root, usual_timeout).value_or(UnresponsiveHcas());
     std::map<std::string, std::vector<std::string>> found; // by variable and problem, for one line each
     for (const auto& device : named) {
         if (may_be_absent(question.root, present, device)) {

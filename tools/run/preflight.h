@@ -12,7 +12,7 @@
 namespace rdma_nccl {
 
 struct PreflightQuestion {
-    const Root& root;
+    const SysRoot& root;
     const Environment& environment;
     unsigned ranks = 1; ///< on this node
     unsigned world_size = 1;

@@ -43,7 +43,7 @@ constexpr int exit_not_ready = 1; ///< as for all failures of the launcher itsel
 /// Answers plan_world()'s questions about this machine. It holds the port that it returned.
 class MachineInquiry {
 public:
-    MachineInquiry(const Root& root, const Environment& environment) : root_(root), environment_(environment) {}
+    MachineInquiry(const SysRoot& root, const Environment& environment) : root_(root), environment_(environment) {}
 
     WorldInquiry questions() {
         WorldInquiry inquiry;
@@ -82,12 +82,12 @@ private:
         return chosen.address->text();
     }
 
-    const Root& root_;
+    const SysRoot& root_;
     const Environment& environment_;
     HeldPort held_;
 };
 
-int complain(const Error& error, int code) {
+int report_error(const Error& error, int code) {
     print_error(error.message);
     return code;
 }
@@ -160,11 +160,11 @@ std::set<int> signals_of(const RunOptions& options) {
     return signals;
 }
 
-int run_ranks(const RunOptions& options, const Root& root, const Environment& environment, const WorldPlan& plan,
+int run_ranks(const RunOptions& options, const SysRoot& root, const Environment& environment, const WorldPlan& plan,
               const RankCommands& commands, const std::optional<NodePlacement>& placed) {
     const auto logs = log_directory(options, environment, plan);
     if (!logs) {
-        return complain(logs.error(), 1);
+        return report_error(logs.error(), 1);
     }
     auto directory =
         options.torchelastic_environment && logs->empty() ? make_error_directory(environment) : std::nullopt;
@@ -191,7 +191,7 @@ int run_ranks(const RunOptions& options, const Root& root, const Environment& en
 }
 
 /// Returns the device files of the ranks' GPUs.
-std::vector<std::string> gpu_files(const Root& root, const Environment& environment, unsigned ranks) {
+std::vector<std::string> gpu_files(const SysRoot& root, const Environment& environment, unsigned ranks) {
     Notes notes;
     if (read_gpus(root, notes).empty()) {
         return {}; // usual; the HCAs need not be read
@@ -206,7 +206,7 @@ std::vector<std::string> gpu_files(const Root& root, const Environment& environm
 }
 
 /// Returns false if a job must not start on this node: preflight found a problem, and `strict` is set.
-bool pass_preflight(const Root& root, const Environment& environment, const WorldPlan& plan, bool strict) {
+bool pass_preflight(const SysRoot& root, const Environment& environment, const WorldPlan& plan, bool strict) {
     const unsigned ranks = plan.ranks_per_node.value;
     const auto warnings = preflight(
         {root, environment, ranks, plan.world_size(), plan.master_addr.value, gpu_files(root, environment, ranks)});
@@ -226,7 +226,7 @@ Result<Settings> settings_of(const RunOptions& options) {
     return settings_from(wanted);
 }
 
-std::optional<NodePlacement> find_places(const Root& root, const Environment& environment, BindChoice bind,
+std::optional<NodePlacement> find_places(const SysRoot& root, const Environment& environment, BindChoice bind,
                                          const WorldPlan& plan) {
     std::string problem;
     auto placed = place_run(root, environment, bind, plan.ranks_per_node.value, problem);
@@ -252,7 +252,7 @@ int run_command(const std::vector<std::string>& arguments) {
     const auto environment = Environment::from(environ);
     const auto parsed = parse_run_options(arguments, environment);
     if (!parsed) {
-        return complain(parsed.error(), exit_usage);
+        return report_error(parsed.error(), exit_usage);
     }
     if (parsed->help) {
         return std::fputs(parsed->help->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
@@ -260,21 +260,21 @@ int run_command(const std::vector<std::string>& arguments) {
     const auto& options = parsed->options;
     auto settings = settings_of(options);
     if (!settings && options.bind) {
-        return complain(settings.error(), exit_usage);
+        return report_error(settings.error(), exit_usage);
     }
     if (!settings) { // the run needs only the binding of these settings, so it continues
         print_error("warning: " + settings.error().message);
         settings = Settings();
         settings->root = options.root.empty() ? "/" : options.root;
     }
-    const auto root = Root::open(settings->root);
+    const auto root = SysRoot::open(settings->root);
     if (!root) {
-        return complain(root.error(), exit_usage);
+        return report_error(root.error(), exit_usage);
     }
     MachineInquiry machine(*root, environment);
     const auto plan = plan_world(options, environment, machine.questions());
     if (!plan) {
-        return complain(plan.error(), exit_usage);
+        return report_error(plan.error(), exit_usage);
     }
     if (plan->node_rank.value == 0) { // print them once per world
         for (const auto* const notes : {&options.notes, &plan->notes}) {
@@ -290,7 +290,7 @@ int run_command(const std::vector<std::string>& arguments) {
         find_commands(options, environment, plan->world_size(), plan->first_rank(), plan->ranks_per_node.value);
     if (!commands) {
         const auto& error = commands.error();
-        return complain(error, error.os_error == 0 ? exit_usage : exit_code_for_exec_error(error.os_error));
+        return report_error(error, error.os_error == 0 ? exit_usage : exit_code_for_exec_error(error.os_error));
     }
     const auto placed = find_places(*root, environment, settings->bind, *plan);
     if (options.dry_run != DryRun::Off) {

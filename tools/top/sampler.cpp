@@ -84,7 +84,7 @@ std::string netdev_of(const Hca& hca, const Port& port) {
 
 } // namespace
 
-TopSampler::TopSampler(Root root, Settings settings, std::chrono::milliseconds period)
+TopSampler::TopSampler(SysRoot root, Settings settings, std::chrono::milliseconds period)
     : root_(std::move(root)), settings_(std::move(settings)) {
     if (root_.is_live()) {
         owners_.emplace(period);
@@ -105,7 +105,7 @@ void TopSampler::find_devices() {
     names_ = device_names();
     facts_ = NodeFacts();
     facts_.environment = Environment::from(environ);
-    inspect_files(root_, facts_, root_.is_live() ? usual_patience : std::chrono::milliseconds(0));
+    inspect_files(root_, facts_, root_.is_live() ? usual_timeout : std::chrono::milliseconds(0));
     const auto ports = ports_in_use(facts_, choose_fabric(facts_.fabric, settings_));
     meter_.emplace(traffic_sources(root_, facts_.fabric, names_of(ports)));
     problems_.clear();

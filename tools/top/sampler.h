@@ -37,7 +37,7 @@ private:
 class TopSampler {
 public:
     /// `settings` decide which ports NCCL is expected to use. `period`: the time between two samples.
-    TopSampler(Root root, Settings settings, std::chrono::milliseconds period);
+    TopSampler(SysRoot root, Settings settings, std::chrono::milliseconds period);
 
     /// Returns the traffic since the last call; none at the first call.
     TopSample next();
@@ -50,7 +50,7 @@ private:
     void add_owners(TopSample& sample) const;
     [[nodiscard]] TopProcess process_of(const QpOwner& owner) const;
 
-    Root root_;
+    SysRoot root_;
     Settings settings_;
     std::vector<std::string> names_; ///< of the devices found last
     NodeFacts facts_;                ///< what comes from files, and the environment

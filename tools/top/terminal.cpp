@@ -20,9 +20,9 @@ constexpr std::string_view empty_line = "\x1b[2K";
 
 /// Writes to the terminal. If it accepts nothing (^S), gives up after a short time.
 void write_to(int fd, std::string_view text) {
-    constexpr int patience_ms = 300;
+    constexpr int timeout_ms = 300;
     pollfd entry{fd, POLLOUT, 0};
-    if (::poll(&entry, 1, patience_ms) > 0) {
+    if (::poll(&entry, 1, timeout_ms) > 0) {
         (void)!::write(fd, text.data(), text.size());
     }
 }

@@ -262,7 +262,7 @@ int run_top(const TopLine& line) {
         print_error(settings.error().message);
         return 2;
     }
-    auto root = Root::open(settings->root);
+    auto root = SysRoot::open(settings->root);
     if (!root) {
         print_error(root.error().message);
         return exit_cannot_tell;

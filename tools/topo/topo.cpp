@@ -42,11 +42,11 @@ Result<Shown> look_at(const TopoOptions& options, const Settings& settings) {
     if (!options.xml.empty()) {
         return look_at_xml(options, settings);
     }
-    const auto root = Root::open(settings.root);
+    const auto root = SysRoot::open(settings.root);
     if (!root) {
         return tl::unexpected(root.error());
     }
-    return plan_node(options.settings, settings, usual_patience, options.ranks).map([&](NodePlan node) {
+    return plan_node(options.settings, settings, usual_timeout, options.ranks).map([&](NodePlan node) {
         return Shown{std::move(node), host_name_of(*root)};
     });
 }

@@ -36,7 +36,7 @@ constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 
 /// The first half of the memory is the source of own writes, the second half the destination of the peer's. Both may be
 /// in use at once.
-class RcEnd final : public VerbsEnd {
+class RcEnd final : public VerbsEndpoint {
 public:
     explicit RcEnd(const VerbsSettings& settings) : settings_(settings), pin_(settings.rail.local_cpus) {}
 
@@ -237,7 +237,7 @@ Result<void> RcEnd::write_pattern(std::uint64_t seed, milliseconds limit) {
 /// Writes a few bytes. If that fails, nothing passes; if only larger writes fail later, their size is the reason.
 Result<void> RcEnd::write_small(milliseconds limit) {
     WriteFlow small(*queues_, slots(small_bytes), depth(), settings_.rail.software);
-    if (const auto done = small.write_once(std::min(limit, verbs_patience)); !done) {
+    if (const auto done = small.write_once(std::min(limit, verbs_timeout)); !done) {
         return failed(done.error(), small_bytes);
     }
     small_passed_ = true;
@@ -260,7 +260,7 @@ Result<bool> RcEnd::check_pattern(std::uint64_t seed) {
 
 Result<VerbsBandwidth> RcEnd::write_for(milliseconds time, const StopAsked& stop) {
     if (!small_passed_) {
-        if (const auto small = write_small(verbs_patience); !small) {
+        if (const auto small = write_small(verbs_timeout); !small) {
             return tl::unexpected(small.error());
         }
     }
@@ -299,12 +299,12 @@ tl::unexpected<Error> RcEnd::failed(TransferFailure failure, std::uint64_t bytes
 
 } // namespace
 
-Result<std::unique_ptr<VerbsEnd>> VerbsEnd::open(const VerbsSettings& settings) {
+Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::open(const VerbsSettings& settings) {
     auto end = std::make_unique<RcEnd>(settings);
     if (const auto made = end->make(); !made) {
         return tl::unexpected(made.error());
     }
-    return std::unique_ptr<VerbsEnd>(std::move(end));
+    return std::unique_ptr<VerbsEndpoint>(std::move(end));
 }
 
 } // namespace rdma_nccl
@@ -313,7 +313,7 @@ Result<std::unique_ptr<VerbsEnd>> VerbsEnd::open(const VerbsSettings& settings) 
 
 namespace rdma_nccl {
 
-Result<std::unique_ptr<VerbsEnd>> VerbsEnd::open(const VerbsSettings&) {
+Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::open(const VerbsSettings&) {
     return fail("this rdma-nccl was built without libibverbs: install its headers (libibverbs-dev, rdma-core-devel), "
                 "then configure and build again");
 }

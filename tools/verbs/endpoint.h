@@ -47,13 +47,13 @@ struct VerbsBandwidth {
 /// From open() until its destruction the calling thread runs near the HCA, on those CPUs of PairRail::local_cpus that
 /// it may use. An object must be used by one thread. If a thread has several, the last one opened must be destroyed
 /// first. Two ends on one HCA (loopback) need two threads for their ping-pong.
-class VerbsEnd {
+class VerbsEndpoint {
 public:
     /// Opens the device, registers memory and creates the queue pairs (INIT).
-    static Result<std::unique_ptr<VerbsEnd>> open(const VerbsSettings& settings);
-    VerbsEnd(const VerbsEnd&) = delete;
-    VerbsEnd& operator=(const VerbsEnd&) = delete;
-    virtual ~VerbsEnd() = default;
+    static Result<std::unique_ptr<VerbsEndpoint>> open(const VerbsSettings& settings);
+    VerbsEndpoint(const VerbsEndpoint&) = delete;
+    VerbsEndpoint& operator=(const VerbsEndpoint&) = delete;
+    virtual ~VerbsEndpoint() = default;
 
     [[nodiscard]] virtual const VerbsAddress& address() const = 0;
     /// Returns true if the thread may use none of the CPUs near the HCA, and so runs on others.
@@ -80,7 +80,7 @@ public:
                                           const StopAsked& stop) = 0;
 
 protected:
-    VerbsEnd() = default;
+    VerbsEndpoint() = default;
 };
 
 } // namespace rdma_nccl

@@ -31,15 +31,15 @@ public:
     /// must live until it is done.
     template<typename Work>
     auto run(Work work) {
-        using Value = std::invoke_result_t<Work, std::unique_ptr<VerbsEnd>&>;
-        auto task = std::make_shared<std::packaged_task<Value(std::unique_ptr<VerbsEnd>&)>>(std::move(work));
+        using Value = std::invoke_result_t<Work, std::unique_ptr<VerbsEndpoint>&>;
+        auto task = std::make_shared<std::packaged_task<Value(std::unique_ptr<VerbsEndpoint>&)>>(std::move(work));
         auto future = task->get_future();
-        add([task](std::unique_ptr<VerbsEnd>& end) { (*task)(end); });
+        add([task](std::unique_ptr<VerbsEndpoint>& end) { (*task)(end); });
         return future;
     }
 
 private:
-    using Task = std::function<void(std::unique_ptr<VerbsEnd>&)>;
+    using Task = std::function<void(std::unique_ptr<VerbsEndpoint>&)>;
 
     /// An empty task ends the thread.
     void add(Task task) {
@@ -49,7 +49,7 @@ private:
     }
 
     void serve() {
-        std::unique_ptr<VerbsEnd> end;
+        std::unique_ptr<VerbsEndpoint> end;
         for (;;) {
             std::unique_lock<std::mutex> lock(mutex_);
             ready_.wait(lock, [this] { return !tasks_.empty(); });

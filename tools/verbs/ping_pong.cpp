@@ -91,7 +91,7 @@ VerbsPing::Wait VerbsPing::await_number(const StopAsked& stop) {
         if (!look_at_completions()) {
             return Wait::Failed;
         }
-        if (now - began > verbs_patience) {
+        if (now - began > verbs_timeout) {
             failure_ = {};
             return Wait::Failed;
         }
@@ -106,7 +106,7 @@ VerbsPing::Wait VerbsPing::await_number(const StopAsked& stop) {
 
 /// Waits for the last write, which may still be in flight and be retried.
 bool VerbsPing::drain() {
-    const auto deadline = Clock::now() + verbs_patience;
+    const auto deadline = Clock::now() + verbs_timeout;
     while (signalled_ > 0) {
         if (!look_at_completions()) {
             return false;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t longest_number = 64;
 constexpr std::uint64_t largest_32 = std::numeric_limits<std::uint32_t>::max();
 
-struct Explanation {
+struct CounterExplanation {
     std::string_view file; ///< below the port's directory in sysfs
     std::string_view words;
     double of_packets = 0; ///< reported above this many per packet
@@ -30,7 +30,7 @@ constexpr double a_thousandth = 1e-3;
 /// 4,096 bytes are a tenth of the time. Other events without a limit are rare, or cost milliseconds each. Drivers: mlx5
 /// (kernel Documentation/infiniband, hw/mlx5/counters.c), IB PMA, rxe (sw/rxe/rxe_hw_counters.c), irdma, bnxt_re, mana.
 /// Counts of several files with the same words are added.
-constexpr Explanation explanations[] = {
+constexpr CounterExplanation explanations[] = {
     {"hw_counters/local_ack_timeout_err", "timeouts"},
     {"hw_counters/requester_timeout", "timeouts"},
     {"hw_counters/packet_seq_err", "retransmits", a_hundred_thousandth},
@@ -69,7 +69,7 @@ constexpr Explanation explanations[] = {
 constexpr std::string_view packet_files[] = {"counters/port_xmit_packets", "counters/port_rcv_packets",
                                              "hw_counters/sent_pkts", "hw_counters/rcvd_pkts"};
 
-std::optional<std::uint64_t> read_number(const Root& root, const std::string& path) {
+std::optional<std::uint64_t> read_number(const SysRoot& root, const std::string& path) {
     const auto text = root.read(path, longest_number);
     return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
 }
@@ -88,7 +88,7 @@ std::optional<std::uint64_t> difference(const CounterFiles& files, Count before,
 
 } // namespace
 
-PortCounters PortCounters::of(const Root& root, const Fabric& fabric, const std::string& hca, unsigned port) {
+PortCounters PortCounters::of(const SysRoot& root, const Fabric& fabric, const std::string& hca, unsigned port) {
     PortCounters counters;
     counters.source_.hca = hca;
     counters.source_.port = port;
@@ -100,7 +100,7 @@ PortCounters PortCounters::of(const Root& root, const Fabric& fabric, const std:
     return counters;
 }
 
-PortReading PortCounters::read(const Root& root) const {
+PortReading PortCounters::read(const SysRoot& root) const {
     PortReading reading;
     reading.bytes = read_traffic(root, {.ports = {source_}, .netdevs = {}}).ports.front();
     const auto number_of = [&](std::string_view file) {

@@ -25,12 +25,12 @@ struct PortReading {
 class PortCounters {
 public:
     /// Returns counters with absent results if the port does not exist or counts nothing.
-    static PortCounters of(const Root& root, const Fabric& fabric, const std::string& hca, unsigned port);
+    static PortCounters of(const SysRoot& root, const Fabric& fabric, const std::string& hca, unsigned port);
 
     /// Returns how late the counters may be: read them this long after a transfer.
     [[nodiscard]] std::chrono::milliseconds settle() const { return source_.settle; }
     /// Never fails: values that cannot be read are absent.
-    [[nodiscard]] PortReading read(const Root& root) const;
+    [[nodiscard]] PortReading read(const SysRoot& root) const;
     /// Returns the bytes sent between two readings; absent if the port does not count them, or a counter was reset or
     /// is full. `path_mtu`: of the connection; Soft-RoCE counts packets, which are assumed to be full.
     [[nodiscard]] std::optional<std::uint64_t> sent(const PortReading& before, const PortReading& after,

@@ -151,7 +151,7 @@ tl::expected<VerbsBandwidth, TransferFailure> WriteFlow::write_for(milliseconds 
         }
         if (*polled == 0 && (naps_ || ++idle % idle_polls == 0)) {
             now = Clock::now();
-            if (now - progress > verbs_patience + slowest_transfer(std::uint64_t{in_flight_} * bytes_)) {
+            if (now - progress > verbs_timeout + slowest_transfer(std::uint64_t{in_flight_} * bytes_)) {
                 return failed({});
             }
         }

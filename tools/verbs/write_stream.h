@@ -16,7 +16,7 @@ namespace rdma_nccl {
 
 /// Time after which a peer counts as silent if nothing completes, in addition to the time of the bytes in flight. It is
 /// longer than all retries of an HCA with timeout 14 (8 times up to 4 x 67 ms). Soft-RoCE can retry forever.
-inline constexpr std::chrono::milliseconds verbs_patience{4000};
+inline constexpr std::chrono::milliseconds verbs_timeout{4000};
 
 /// Source and destination of a queue pair's writes.
 struct WriteSlot {

@@ -59,7 +59,7 @@ void pass_on(const ReceivedSignal& signal, pid_t program) {
 /// Watches the node until the program has ended. Returns the program's wait status.
 int watch_program(StepWatch& watch, const SignalReader& signals, pid_t program) {
     for (;;) {
-        if (!wait_for_look(watch, signals.fd(), StepWatch::Clock::time_point::max())) {
+        if (!wait_for_sample(watch, signals.fd(), StepWatch::Clock::time_point::max())) {
             watch.look();
             continue;
         }

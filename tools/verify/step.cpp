@@ -64,7 +64,7 @@ void tell(const NodeEvidence& evidence) {
 
 /// Watches until the time is over, the step has ended, or a signal arrives.
 int watch_here(const VerifyNodeOptions& options, const StepId& id) {
-    const auto live = Root::open("/");
+    const auto live = SysRoot::open("/");
     const auto task = live ? environment_of_step(*live, id.job, id.step) : std::nullopt;
     const auto node = WatchedNode::inspect(options.settings, task.value_or(Environment::from(environ)));
     const BlockedSignals blocked;
@@ -79,7 +79,7 @@ int watch_here(const VerifyNodeOptions& options, const StepId& id) {
     auto watch = node->watch({id.job, id.step, 0});
     const auto end = Clock::now() + std::chrono::milliseconds(std::lround(options.seconds * 1000));
     while (Clock::now() < end && step_on_node(*live, id.job, id.step)) {
-        if (wait_for_look(watch, signals->fd(), end)) {
+        if (wait_for_sample(watch, signals->fd(), end)) {
             const auto signal = signals->next();
             if (signal && (signal->number == SIGINT || signal->number == SIGTERM)) {
                 break;

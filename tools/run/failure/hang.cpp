@@ -39,7 +39,7 @@ namespace {
 constexpr int most_late = 4;
 
 /// Returns the sources of ports like "mlx5_1:1". Reads only the files of these ports, because another HCA may hang.
-TrafficSources sources_of(const Root& root, const std::vector<std::string>& ports) {
+TrafficSources sources_of(const SysRoot& root, const std::vector<std::string>& ports) {
     Fabric fabric;
     for (const auto& port : ports) {
         const auto [name, number] = split_once(port, ':');
@@ -69,7 +69,7 @@ bool ActivityProbe::State::wait_for_next() {
 }
 
 void ActivityProbe::State::look_until_ended() {
-    const auto opened = Root::open(root);
+    const auto opened = SysRoot::open(root);
     if (!opened) {
         return;
     }
@@ -93,7 +93,7 @@ void ActivityProbe::State::look_until_ended() {
     }
 }
 
-ActivityProbe::ActivityProbe(const Root& root, std::vector<std::string> ports, std::vector<std::string> gpus,
+ActivityProbe::ActivityProbe(const SysRoot& root, std::vector<std::string> ports, std::vector<std::string> gpus,
                              std::chrono::milliseconds period, const std::string& nvml)
     : state_(new State{root.path(), std::move(ports), std::move(gpus), period, nvml, {}, {}, false, 0, {}, 0}) {
     if (!state_->ports.empty() || !state_->gpus.empty()) {
@@ -162,7 +162,7 @@ bool HangJudge::on_look(std::size_t node, bool moved, Time now) {
         teller.moved = now;
         told_ = false;
     }
-    if (told_ || quiet(now) < patience_ || !all_looked(now)) {
+    if (told_ || quiet(now) < timeout_ || !all_looked(now)) {
         return false;
     }
     told_ = true;

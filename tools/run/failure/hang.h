@@ -18,7 +18,7 @@ class ActivityProbe {
 public:
     /// `ports`: named as in NCCL_IB_HCA and UCX_NET_DEVICES ("mlx5_1:1"). `gpus`: UUIDs ("GPU-...") or PCI addresses of
     /// the ranks' GPUs. `nvml`: NVIDIA's library, which the thread opens; without it GPUs are not watched.
-    ActivityProbe(const Root& root, std::vector<std::string> ports, std::vector<std::string> gpus,
+    ActivityProbe(const SysRoot& root, std::vector<std::string> ports, std::vector<std::string> gpus,
                   std::chrono::milliseconds period = std::chrono::seconds(1),
                   const std::string& nvml = "libnvidia-ml.so.1");
     ~ActivityProbe(); ///< does not wait for a driver
@@ -46,8 +46,8 @@ public:
     using Time = std::chrono::steady_clock::time_point;
 
     /// `interval`: the time between two reports of a node.
-    HangJudge(std::size_t nodes, std::chrono::milliseconds patience, std::chrono::milliseconds interval, Time now)
-        : patience_(patience), interval_(interval), last_call_(now), nodes_(nodes, Node{now, now}) {}
+    HangJudge(std::size_t nodes, std::chrono::milliseconds timeout, std::chrono::milliseconds interval, Time now)
+        : timeout_(timeout), interval_(interval), last_call_(now), nodes_(nodes, Node{now, now}) {}
 
     /// Takes a report of node `node`. Returns true once when the job hangs, and not again until something moves. A gap
     /// between calls that is much longer than the interval means that this process was stopped, and perhaps the ranks
@@ -64,7 +64,7 @@ private:
     };
     [[nodiscard]] bool all_looked(Time now) const;
 
-    std::chrono::milliseconds patience_;
+    std::chrono::milliseconds timeout_;
     std::chrono::milliseconds interval_;
     Time last_call_;
     std::vector<Node> nodes_;

@@ -34,7 +34,7 @@ bool names_memory(std::string_view controllers, const Hierarchy& hierarchy) {
 /// Adds the files from this cgroup up to Slurm's step, which contains all ranks however they are distributed; the
 /// cgroups above belong to others. Without a step, adds only the file of the cgroup itself, or of its nearest ancestor
 /// that has the memory controller.
-void add_files(const Root& root, const Hierarchy& hierarchy, std::string_view mount, std::string_view cgroup,
+void add_files(const SysRoot& root, const Hierarchy& hierarchy, std::string_view mount, std::string_view cgroup,
                std::vector<std::string>& files) {
     const bool in_step = cgroup.find("/step_") != std::string_view::npos;
     while (true) {
@@ -56,7 +56,7 @@ std::string_view usable(std::string_view cgroup) {
     return plain ? cgroup : std::string_view();
 }
 
-std::vector<std::string> find_files(const Root& root) {
+std::vector<std::string> find_files(const SysRoot& root) {
     std::vector<std::string> files;
     const auto text = root.read("/proc/self/cgroup", 64 << 10).value_or("");
     for (const auto line : split(text, '\n')) { // ID:CONTROLLERS:PATH, see cgroups(7)
@@ -89,7 +89,7 @@ std::uint64_t kills_in(std::string_view text) {
 } // namespace
 
 OutOfMemoryWatch::OutOfMemoryWatch(std::string root) : root_(std::move(root)) {
-    if (const auto opened = Root::open(root_)) {
+    if (const auto opened = SysRoot::open(root_)) {
         files_ = find_files(*opened);
     }
     last_ = count();
@@ -98,7 +98,7 @@ OutOfMemoryWatch::OutOfMemoryWatch(std::string root) : root_(std::move(root)) {
 /// One kill may be counted in several files, so only a growth of the sum has a meaning.
 std::uint64_t OutOfMemoryWatch::count() const {
     std::uint64_t sum = 0;
-    if (const auto root = Root::open(root_)) {
+    if (const auto root = SysRoot::open(root_)) {
         for (const auto& file : files_) {
             sum += kills_in(root->read(file).value_or(""));
         }

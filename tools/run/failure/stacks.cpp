@@ -14,7 +14,7 @@ namespace rdma_nccl {
 
 namespace {
 
-bool is_python(const Root& root, pid_t pid) {
+bool is_python(const SysRoot& root, pid_t pid) {
     // The name of the executable, because comm is the script's name if a #! line started it.
     std::array<char, 4096> target{};
     const auto link = format_text("{}/proc/{}/exe", root.path() == "/" ? "" : root.path(), pid);
@@ -62,7 +62,7 @@ std::string field_of(std::string_view status, std::string_view name) {
 
 } // namespace
 
-std::optional<std::vector<std::string>> stack_command(const Root& root, pid_t pid, const Environment& environment) {
+std::optional<std::vector<std::string>> stack_command(const SysRoot& root, pid_t pid, const Environment& environment) {
     const auto number = std::to_string(pid);
     const auto path = environment.get("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
     if (is_python(root, pid)) {
@@ -86,7 +86,7 @@ std::optional<std::vector<std::string>> stack_command(const Root& root, pid_t pi
     return std::nullopt;
 }
 
-std::string kernel_state(const Root& root, pid_t pid) {
+std::string kernel_state(const SysRoot& root, pid_t pid) {
     const auto read = [&](const char* name) {
         return root.read(format_text("/proc/{}/{}", pid, name), 16 << 10).value_or("");
     };
@@ -110,7 +110,7 @@ std::string kernel_state(const Root& root, pid_t pid) {
     return frames.empty() ? text : text + ", kernel stack " + frames;
 }
 
-std::vector<ProcessStack> read_stacks(const Root& root, std::span<const pid_t> pids, const Environment& environment,
+std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t> pids, const Environment& environment,
                                       std::chrono::milliseconds limit) {
     const auto deadline = std::chrono::steady_clock::now() + limit;
     std::vector<ProcessStack> stacks;

@@ -17,7 +17,7 @@ namespace rdma_nccl {
 /// Returns a command that shows the stacks of a process: py-spy for Python if it is installed, else gdb; nullopt if
 /// there is neither. Both attach by ptrace(2). Yama (/proc/sys/kernel/yama/ptrace_scope 1) allows that to the
 /// launcher's children if the rank has called prctl(PR_SET_PTRACER, LAUNCHER).
-std::optional<std::vector<std::string>> stack_command(const Root& root, pid_t pid, const Environment& environment);
+std::optional<std::vector<std::string>> stack_command(const SysRoot& root, pid_t pid, const Environment& environment);
 
 struct ProcessStack {
     pid_t pid = 0;
@@ -29,12 +29,12 @@ struct ProcessStack {
 
 /// Returns what the kernel reports about a process: /proc/PID/status and wchan, and syscall and stack if they are
 /// readable.
-std::string kernel_state(const Root& root, pid_t pid);
+std::string kernel_state(const SysRoot& root, pid_t pid);
 
 /// Reads the stacks of these processes, all at the same time, and returns them in the order of `pids`. Takes at most
 /// `limit`, and then kills the programs that read them. May be called in a thread of its own, even if another thread
 /// waits for all children.
-std::vector<ProcessStack> read_stacks(const Root& root, std::span<const pid_t> pids, const Environment& environment,
+std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t> pids, const Environment& environment,
                                       std::chrono::milliseconds limit);
 
 /// Returns the text for the launcher's stderr, with the programs' output after a bar. Ends with a newline.

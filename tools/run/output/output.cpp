@@ -133,9 +133,9 @@ RankOutput::State::~State() {
     notify(shared->wake);
     // Far more than the loop needs. If it hangs in a write, to a network file system or to a terminal that could not be
     // opened again, it is detached: it owns everything that it uses.
-    constexpr int patience = 2000; // milliseconds
+    constexpr int timeout = 2000; // milliseconds
     pollfd ended{shared->ended.get(), POLLIN, 0};
-    if (::poll(&ended, 1, patience) > 0) {
+    if (::poll(&ended, 1, timeout) > 0) {
         thread.join();
     } else {
         thread.detach();

@@ -15,7 +15,7 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::size_t block_size = 1 << 18;
-constexpr std::chrono::milliseconds patience_at_stop{300};
+constexpr std::chrono::milliseconds stop_timeout{300};
 
 } // namespace
 
@@ -63,7 +63,7 @@ void OutputLoop::run() {
         }
         write_consoles();
         if (!deadline && shared_->stop) {
-            deadline = std::chrono::steady_clock::now() + patience_at_stop;
+            deadline = std::chrono::steady_clock::now() + stop_timeout;
         } else if (deadline && (ready <= 0 || std::chrono::steady_clock::now() >= *deadline)) {
             break;
         }

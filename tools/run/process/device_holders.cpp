@@ -55,7 +55,7 @@ void for_each_name(const UniqueFd& directory, Visit visit) {
     }
 }
 
-std::set<pid_t> self_and_ancestors(const Root& root) {
+std::set<pid_t> self_and_ancestors(const SysRoot& root) {
     const auto ancestors = ancestors_of(root, ::getpid());
     std::set<pid_t> found(ancestors.begin(), ancestors.end());
     found.insert(::getpid());
@@ -64,7 +64,7 @@ std::set<pid_t> self_and_ancestors(const Root& root) {
 
 /// Calls `visit` with each pid and its open descriptor directory, which is empty if it may not be read.
 template<typename Visit>
-void for_each_process_of_user(const Root& root, Visit visit) {
+void for_each_process_of_user(const SysRoot& root, Visit visit) {
     const auto proc = open_directory(root.descriptor(), "proc");
     const auto user = ::geteuid();
     for_each_name(proc, [&](const char* name) {
@@ -89,7 +89,7 @@ void for_each_open_file(const UniqueFd& descriptors, Visit visit) {
 
 /// Erases the names of the segments that the process has mapped. Lines of the map end in the path, which "(deleted)"
 /// may follow.
-void erase_mapped(const Root& root, pid_t pid, std::set<std::string, std::less<>>& names) {
+void erase_mapped(const SysRoot& root, pid_t pid, std::set<std::string, std::less<>>& names) {
     constexpr std::size_t most = 16 << 20;
     const auto maps = root.read(format_text("/proc/{}/maps", pid), most).value_or("");
     const std::string wanted = format_text("{}/{}", shm, segment_prefix);
@@ -102,7 +102,7 @@ void erase_mapped(const Root& root, pid_t pid, std::set<std::string, std::less<>
     }
 }
 
-void erase_used(const Root& root, std::set<std::string, std::less<>>& names) {
+void erase_used(const SysRoot& root, std::set<std::string, std::less<>>& names) {
     for_each_process_of_user(root, [&](pid_t pid, const UniqueFd& descriptors) {
         if (names.empty()) {
             return;
@@ -121,11 +121,11 @@ void erase_used(const Root& root, std::set<std::string, std::less<>>& names) {
 
 } // namespace
 
-std::string process_name(const Root& root, pid_t pid) {
+std::string process_name(const SysRoot& root, pid_t pid) {
     return printable(root.read(format_text("/proc/{}/comm", pid), 64).value_or(""));
 }
 
-std::vector<pid_t> holders_of(const Root& root, std::span<const std::string> device_files) {
+std::vector<pid_t> holders_of(const SysRoot& root, std::span<const std::string> device_files) {
     std::vector<pid_t> holders;
     if (device_files.empty()) {
         return holders;
@@ -148,7 +148,7 @@ std::vector<pid_t> holders_of(const Root& root, std::span<const std::string> dev
     return holders;
 }
 
-LeftSegments find_left_segments(const Root& root) {
+LeftSegments find_left_segments(const SysRoot& root) {
     constexpr std::time_t new_seconds = 60; ///< a new segment may not be mapped yet
     const auto directory = open_directory(root.descriptor(), "dev/shm");
     const auto size_of = [&directory](const char* name, std::time_t before) -> std::optional<std::uint64_t> {

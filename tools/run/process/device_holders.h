@@ -16,10 +16,10 @@ namespace rdma_nccl {
 /// Returns the processes of this user that have one of these device files ("/dev/nvidia0") open, in ascending order,
 /// without this process, its ancestors and NVIDIA's own processes ("nvidia-cuda-mps-server"). Processes that may not be
 /// read are skipped. A restart waits until there are none: the memory of a GPU is free once its last holder is gone.
-std::vector<pid_t> holders_of(const Root& root, std::span<const std::string> device_files);
+std::vector<pid_t> holders_of(const SysRoot& root, std::span<const std::string> device_files);
 
 /// Returns the name as ps shows it, like "python"; empty if the process is gone.
-std::string process_name(const Root& root, pid_t pid);
+std::string process_name(const SysRoot& root, pid_t pid);
 
 /// NCCL's shared memory segments of this user ("nccl-Ab12Cd" in /dev/shm, ncclShmOpen() in src/misc/shmutils.cc). A job
 /// that is killed leaves them behind.
@@ -28,6 +28,6 @@ struct LeftSegments {
     std::uint64_t bytes = 0;        ///< total size of `names`
     bool others = false;            ///< there are more, which are in use or new
 };
-LeftSegments find_left_segments(const Root& root);
+LeftSegments find_left_segments(const SysRoot& root);
 
 } // namespace rdma_nccl

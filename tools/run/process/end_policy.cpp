@@ -66,7 +66,7 @@ void EndPolicy::end(Time now) {
 
 EndPolicy::Action EndPolicy::kill(Time now) {
     phase_ = Phase::Killing;
-    deadline_ = now + kill_patience;
+    deadline_ = now + kill_timeout;
     return {.to_groups = SIGKILL};
 }
 

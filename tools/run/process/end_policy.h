@@ -9,7 +9,7 @@
 namespace rdma_nccl {
 
 /// Time to wait after SIGKILL. A process ends at once, or hangs in a driver or file system for an unknown time.
-inline constexpr std::chrono::seconds kill_patience{10};
+inline constexpr std::chrono::seconds kill_timeout{10};
 
 class EndPolicy {
 public:

@@ -51,10 +51,10 @@ public:
         return status_;
     }
 
-    /// Kills all processes that the child left behind. Waits at most kill_patience.
+    /// Kills all processes that the child left behind. Waits at most kill_timeout.
     void kill_rest() {
         ChildSweep sweep;
-        const auto end = Clock::now() + kill_patience;
+        const auto end = Clock::now() + kill_timeout;
         while (has_children_ && Clock::now() < end && sweep.signal_new(SIGKILL)) {
             const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
             wait_for_signal(static_cast<int>(std::max<decltype(left)>(left, 0)));

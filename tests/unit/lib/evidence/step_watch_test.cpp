@@ -36,7 +36,7 @@ protected:
     StepWatch watch() { return {root_, sources_, {}}; }
 
     test::Tree tree_;
-    Root root_;
+    SysRoot root_;
     TrafficSources sources_;
 };
 
@@ -96,11 +96,11 @@ TEST_F(Watched, SaysWhyNothingIsKnownOfQueuePairs) {
 TEST_F(Watched, LooksSoonAndThenSeldom) {
     const auto before = StepWatch::Clock::now();
     auto watch = this->watch();
-    EXPECT_GE(watch.next_look(), before + milliseconds(100));
-    EXPECT_LE(watch.next_look(), StepWatch::Clock::now() + milliseconds(100));
+    EXPECT_GE(watch.next_sample(), before + milliseconds(100));
+    EXPECT_LE(watch.next_sample(), StepWatch::Clock::now() + milliseconds(100));
     watch.look();
-    EXPECT_GE(watch.next_look(), before + milliseconds(100));
-    EXPECT_LE(watch.next_look(), StepWatch::Clock::now() + milliseconds(5000));
+    EXPECT_GE(watch.next_sample(), before + milliseconds(100));
+    EXPECT_LE(watch.next_sample(), StepWatch::Clock::now() + milliseconds(5000));
 }
 
 TEST_F(Watched, WaitsForLateCountersOnlyWhereTheyCouldChangeTheVerdict) {

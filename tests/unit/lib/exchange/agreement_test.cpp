@@ -358,8 +358,8 @@ TEST(ExchangeLonelyPorts, AreLeftOut) {
     auto reports = fabric_reports(3);
     reports[1].ports[1].address = ip("10.77.0.2", 24);
     std::vector<Finding> findings;
-    const auto lonely = find_lonely_ports(reports, findings);
-    EXPECT_EQ(lonely, (std::vector<Texts>{{}, {"mlx5_1:1"}, {}}));
+    const auto isolated = find_isolated_ports(reports, findings);
+    EXPECT_EQ(isolated, (std::vector<Texts>{{}, {"mlx5_1:1"}, {}}));
     EXPECT_EQ(lines(findings),
               (Texts{"n02: mlx5_1:1 (10.77.0.0/24): no other node uses a port in that network, so it reaches none: "
                      "left out"}));
@@ -369,7 +369,7 @@ TEST(ExchangeLonelyPorts, ANeighbourOnAnotherRailWillDo) {
     auto reports = fabric_reports(2);
     std::swap(reports[1].ports[0].address, reports[1].ports[1].address);
     std::vector<Finding> findings;
-    EXPECT_EQ(find_lonely_ports(reports, findings), std::vector<Texts>(2));
+    EXPECT_EQ(find_isolated_ports(reports, findings), std::vector<Texts>(2));
     EXPECT_TRUE(findings.empty());
 }
 
@@ -382,7 +382,7 @@ TEST(ExchangeLonelyPorts, NotWhereTheNetworkIsRouted) {
         }
     }
     std::vector<Finding> findings;
-    EXPECT_EQ(find_lonely_ports(reports, findings), std::vector<Texts>(3));
+    EXPECT_EQ(find_isolated_ports(reports, findings), std::vector<Texts>(3));
     EXPECT_TRUE(findings.empty());
 }
 
@@ -397,22 +397,22 @@ TEST(ExchangeLonelyPorts, RoutedRailsBesideASharedNetwork) {
             }
         }
         std::vector<Finding> findings;
-        EXPECT_EQ(find_lonely_ports(reports, findings), std::vector<Texts>(2)) << length;
+        EXPECT_EQ(find_isolated_ports(reports, findings), std::vector<Texts>(2)) << length;
         EXPECT_TRUE(findings.empty());
     }
 }
 
 TEST(ExchangeLonelyPorts, NotOneOfOneNodeOrWithoutAnAddress) {
     std::vector<Finding> findings;
-    EXPECT_EQ(find_lonely_ports(fabric_reports(1), findings), std::vector<Texts>(1));
+    EXPECT_EQ(find_isolated_ports(fabric_reports(1), findings), std::vector<Texts>(1));
     auto reports = fabric_reports(2);
     reports[1].ports[1].address = std::nullopt; // InfiniBand
-    EXPECT_EQ(find_lonely_ports(reports, findings), (std::vector<Texts>{{"mlx5_1:1"}, {}}));
+    EXPECT_EQ(find_isolated_ports(reports, findings), (std::vector<Texts>{{"mlx5_1:1"}, {}}));
     for (auto& report : reports) {
         report.ports[0].address = report.ports[1].address = std::nullopt;
     }
     findings.clear();
-    EXPECT_EQ(find_lonely_ports(reports, findings), std::vector<Texts>(2));
+    EXPECT_EQ(find_isolated_ports(reports, findings), std::vector<Texts>(2));
     EXPECT_TRUE(findings.empty());
 }
 

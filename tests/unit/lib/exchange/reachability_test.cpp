@@ -25,7 +25,7 @@ using test::Channel;
 using test::ip;
 using Clock = std::chrono::steady_clock;
 
-constexpr seconds most_wait(test::patience_seconds);
+constexpr seconds most_wait(test::timeout_seconds);
 
 /// Tells a thread to end.
 class Stop {

@@ -42,7 +42,7 @@ using test::is_open;
 using test::say;
 using Clock = ExchangeClient::Clock;
 
-constexpr seconds most_wait(test::patience_seconds); // of this test for anything
+constexpr seconds most_wait(test::timeout_seconds); // of this test for anything
 
 /// A node's report whose head is this host.
 NodeReport local_report(unsigned index) {

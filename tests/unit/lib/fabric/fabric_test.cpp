@@ -325,7 +325,7 @@ TEST(ReadFabric, Gpus) {
 }
 
 TEST(ReadFabric, TheMachineWeRunOn) {
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     ASSERT_TRUE(root);
     const Fabric fabric = read_fabric(*root);
     const Netdev* const loopback = fabric.find_netdev("lo");

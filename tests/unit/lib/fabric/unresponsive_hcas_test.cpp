@@ -39,7 +39,7 @@ std::string state_of(Machine& machine, const std::string& hca) {
 
 TEST(SilentDevices, AllAnswerOnAWorkingMachine) {
     TwoRails machine;
-    const auto silent = find_silent_hcas(machine.tree().root(), 10s);
+    const auto silent = find_unresponsive_hcas(machine.tree().root(), 10s);
     ASSERT_TRUE(silent) << silent.error().message;
     EXPECT_TRUE(silent->empty());
     while (::waitpid(-1, nullptr, WNOHANG) == 0) { // killed, and not dead yet where the machine is busy
@@ -49,24 +49,24 @@ TEST(SilentDevices, AllAnswerOnAWorkingMachine) {
 
 TEST(SilentDevices, AMachineWithoutAny) {
     const test::Tree tree;
-    const auto silent = find_silent_hcas(tree.root(), 10s);
+    const auto silent = find_unresponsive_hcas(tree.root(), 10s);
     ASSERT_TRUE(silent);
     EXPECT_TRUE(silent->empty());
 }
 
 TEST(SilentDevices, OneThatHangsIsLeftOutAndTheOthersAreUsed) {
     TwoRails machine;
-    SilentHcas silent;
+    UnresponsiveHcas silent;
     {
         const Hang hang({state_of(machine, "mlx5_0")});
         if (!hang.works()) {
             GTEST_SKIP() << "no fanotify permission events here: " << std::strerror(errno);
         }
-        const auto found = find_silent_hcas(machine.tree().root(), 1s);
+        const auto found = find_unresponsive_hcas(machine.tree().root(), 1s);
         ASSERT_TRUE(found) << found.error().message;
         silent = *found;
     }
-    EXPECT_EQ(silent, SilentHcas{"mlx5_0"});
+    EXPECT_EQ(silent, UnresponsiveHcas{"mlx5_0"});
 
     const Fabric fabric = read_fabric(machine.tree().root(), silent);
     EXPECT_EQ(fabric.find_hca("mlx5_0")->ports.at(0).state, "");
@@ -91,7 +91,7 @@ TEST(SilentDevices, TheTimeIsBoundedWhenNothingAnswers) {
     if (!hang.works()) {
         GTEST_SKIP() << "no fanotify permission events here: " << std::strerror(errno);
     }
-    const auto silent = find_silent_hcas(machine.tree().root(), 50ms);
+    const auto silent = find_unresponsive_hcas(machine.tree().root(), 50ms);
     ASSERT_TRUE(silent);
     EXPECT_EQ(silent->size(), 12U);
     const auto answers = ask_hcas(machine.tree().root(), 50ms);
@@ -123,7 +123,7 @@ TEST(SilentDevices, TheChildHoldsNoFileOfItsParent) {
     const UniqueFd writer(ends[1]);
     const pid_t parent = ::fork();
     if (parent == 0) {
-        (void)find_silent_hcas(machine.tree().root(), 20s);
+        (void)find_unresponsive_hcas(machine.tree().root(), 20s);
         ::_exit(0);
     }
     const std::string child = child_of(parent);

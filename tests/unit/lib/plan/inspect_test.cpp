@@ -26,9 +26,9 @@ Settings settings_of(const std::string& option) {
     return resolve_settings(sources).settings;
 }
 
-NodeFacts read_files(Machine& machine, std::chrono::milliseconds patience) {
+NodeFacts read_files(Machine& machine, std::chrono::milliseconds timeout) {
     NodeFacts facts;
-    inspect_files(machine.tree().root(), facts, patience);
+    inspect_files(machine.tree().root(), facts, timeout);
     return facts;
 }
 
@@ -85,14 +85,14 @@ TEST(Inspect, FilesThatHangCountAsAbsent) {
 }
 
 TEST(Inspect, TheHeadIsTheSameThroughAChild) {
-    for (const auto patience : {without_limit, std::chrono::milliseconds(60s)}) {
+    for (const auto timeout : {without_limit, std::chrono::milliseconds(60s)}) {
         NodeFacts facts;
-        resolve_head(facts, settings_of("head=127.0.0.1"), patience);
+        resolve_head(facts, settings_of("head=127.0.0.1"), timeout);
         ASSERT_TRUE(facts.head_resolution);
         EXPECT_EQ(facts.head_resolution->name, "127.0.0.1");
         EXPECT_EQ(facts.head_resolution->addresses, std::vector{IpAddress::parse("127.0.0.1").value()});
         EXPECT_EQ(facts.head_resolution->problem, "");
-        resolve_head(facts, settings_of("head=localhost"), patience);
+        resolve_head(facts, settings_of("head=localhost"), timeout);
         EXPECT_EQ(facts.head_resolution->name, "localhost");
         EXPECT_FALSE(facts.head_resolution->addresses.empty()) << facts.head_resolution->problem;
     }

@@ -26,7 +26,7 @@ NodeFacts node() {
 using Texts = std::vector<std::string>;
 
 Texts warnings(const NodeFacts& facts) {
-    return judge_users_nccl(facts, make_plan(facts, {}).fabric);
+    return judge_nccl_overrides(facts, make_plan(facts, {}).fabric);
 }
 
 Texts warnings_with(const std::string& name, const std::string& value) {
@@ -58,7 +58,7 @@ TEST(UsersNccl, AnotherGid) {
     NodeFacts facts = node();
     facts.nccl_conf["NCCL_IB_GID_INDEX"] = {"1", "/etc/nccl.conf"};
     EXPECT_EQ(warnings(facts).at(0).find("NCCL_IB_GID_INDEX=1 (/etc/nccl.conf) stays"), 0U);
-    EXPECT_EQ(port_of(make_plan(facts, {}).fabric, "mlx5_0").nccl_told, 1U);
+    EXPECT_EQ(port_of(make_plan(facts, {}).fabric, "mlx5_0").nccl_effective, 1U);
 }
 
 TEST(UsersNccl, TheRuleSteeredElsewhere) {
@@ -67,8 +67,8 @@ TEST(UsersNccl, TheRuleSteeredElsewhere) {
     facts.fabric.hcas[1].ports[0].gids.back().index = 7;                                  // but the indices differ
     facts.environment.set("NCCL_IB_ROCE_VERSION_NUM", "1");
     const auto choice = make_plan(facts, {}).fabric;
-    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_told, 2U);
-    EXPECT_EQ(judge_users_nccl(facts, choice).size(), 1U);
+    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_effective, 2U);
+    EXPECT_EQ(judge_nccl_overrides(facts, choice).size(), 1U);
 }
 
 TEST(UsersNccl, PortsThatCannotBeUsedOrHadBetterNotBe) {

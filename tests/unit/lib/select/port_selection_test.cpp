@@ -662,8 +662,8 @@ TEST(Warnings, NotTheUnpluggedSecondPortOfARail) {
 TEST(GidIndex, WhatNcclWouldTakeAloneAndTold) {
     Fabric fabric = two_rails();
     auto choice = choose_fabric(fabric, {});
-    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_alone, 3U);
-    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_told, 3U);
+    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_default, 3U);
+    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_effective, 3U);
     // 169.254 before the real address: NCCL alone takes it, one index puts it right.
     for (auto& hca : fabric.hcas) {
         hca.ports[0].gids.erase(hca.ports[0].gids.begin() + 2, hca.ports[0].gids.end());
@@ -671,8 +671,8 @@ TEST(GidIndex, WhatNcclWouldTakeAloneAndTold) {
         add_both(hca.ports[0], 4, "10.0.0.1", hca.netdevs[0]);
     }
     choice = choose_fabric(fabric, {});
-    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_alone, 3U);
-    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_told, 5U);
+    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_default, 3U);
+    EXPECT_EQ(port_of(choice, "mlx5_0").nccl_effective, 5U);
     EXPECT_EQ(port_of(choice, "mlx5_0").gid_index, 5U);
 }
 

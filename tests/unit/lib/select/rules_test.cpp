@@ -27,7 +27,7 @@ using test::port_of;
 struct Node {
     Fabric fabric;
     Settings settings;
-    std::vector<std::string> lonely; ///< as the other nodes of a step have it
+    std::vector<std::string> isolated; ///< as the other nodes of a step have it
 
     Node() {
         add_roce(fabric, "mlx5_0", "eth0", "10.0.0.1");
@@ -115,7 +115,7 @@ const Case<PortRule> port_cases[] = {
          add_gpu(node.fabric, "/sys/devices/pci0000:50/0000:50:01.0/0000:54:00.0");
          node.port().rate_gbps = 800;
      }},
-    {PortRule::NoNeighbour, [](Node& node) { node.lonely = {"mlx5_0:1"}; }},
+    {PortRule::NoNeighbour, [](Node& node) { node.isolated = {"mlx5_0:1"}; }},
     {PortRule::Management, [](Node& node) { node.fabric.default_route_netdevs = {"eth0"}; }},
     {PortRule::TooMany,
      [](Node& node) {
@@ -164,7 +164,7 @@ template<typename Rule>
 PortChoice decide(const Case<Rule>& one) {
     Node node;
     one.change(node);
-    return port_of(choose_fabric(node.fabric, node.settings, node.lonely), "mlx5_0");
+    return port_of(choose_fabric(node.fabric, node.settings, node.isolated), "mlx5_0");
 }
 
 TEST(FabricRule, EveryPortRuleIsReached) {

@@ -46,7 +46,7 @@ TEST(Ancestors, ProcessOfAThread) {
     for (const pid_t none : {42, 43, 44}) {
         EXPECT_EQ(process_of(tree.root(), none), std::nullopt);
     }
-    const auto live = *Root::open("/");
+    const auto live = *SysRoot::open("/");
     EXPECT_EQ(process_of(live, ::getpid()), ::getpid());
     std::optional<pid_t> of_thread;
     std::thread([&] { of_thread = process_of(live, static_cast<pid_t>(::syscall(SYS_gettid))); }).join();
@@ -54,7 +54,7 @@ TEST(Ancestors, ProcessOfAThread) {
 }
 
 TEST(Ancestors, OfThisProcess) {
-    EXPECT_EQ(ancestors_of(*Root::open("/"), ::getpid()).front(), ::getppid());
+    EXPECT_EQ(ancestors_of(*SysRoot::open("/"), ::getpid()).front(), ::getppid());
 }
 
 } // namespace

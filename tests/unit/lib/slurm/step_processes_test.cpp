@@ -149,7 +149,7 @@ TEST_F(StepProcessesTest, OtherJobs) {
 }
 
 TEST(StepProcesses, OfThisProcess) {
-    const auto live = *Root::open("/");
+    const auto live = *SysRoot::open("/");
     EXPECT_EQ((StepProcesses{0, 0, ::getppid()}.identify(live, ::getpid()).owner), own);
 }
 

@@ -18,20 +18,20 @@
 namespace rdma_nccl::test {
 namespace {
 
-TEST(Root, ReadsWithoutTrailingBlanks) {
+TEST(SysRoot, ReadsWithoutTrailingBlanks) {
     Tree tree;
     tree.file("/sys/a", "4: ACTIVE \n").file("/sys/long", std::string(9000, 'x'));
-    const Root root = tree.root();
+    const SysRoot root = tree.root();
     EXPECT_EQ(root.read("/sys/a").value(), "4: ACTIVE");
     EXPECT_EQ(root.read("/sys/long").value().size(), 4096U) << "bounded";
     EXPECT_EQ(root.read("/sys/none").error().os_error, ENOENT);
     EXPECT_EQ(root.read("/sys").error().os_error, EISDIR);
 }
 
-TEST(Root, LinksStayInside) {
+TEST(SysRoot, LinksStayInside) {
     Tree tree;
     tree.file("/real/file", "inside").link("/absolute", "/real/file").link("/up", "../../../../../../etc/passwd");
-    const Root root = tree.root();
+    const SysRoot root = tree.root();
     EXPECT_EQ(root.read("/absolute").value(), "inside");
     EXPECT_FALSE(root.read("/up").has_value()) << "a link must not lead out of the tree";
     EXPECT_EQ(root.resolve("/absolute").value(), "/real/file");
@@ -40,10 +40,10 @@ TEST(Root, LinksStayInside) {
 }
 
 // The kernel cannot tell then whether ".." still leads where it did (openat2(2), EAGAIN): no port may be lost by that.
-TEST(Root, ReadsWhileSomethingElseIsRenamed) {
+TEST(SysRoot, ReadsWhileSomethingElseIsRenamed) {
     Tree tree;
     tree.file("/sys/devices/a", "ACTIVE").link("/sys/class/a", "../devices/a").file("/one", "");
-    const Root root = tree.root();
+    const SysRoot root = tree.root();
     std::atomic<bool> done = false;
     std::thread other([&] {
         while (!done) {
@@ -60,7 +60,7 @@ TEST(Root, ReadsWhileSomethingElseIsRenamed) {
     EXPECT_EQ(failed, 0U);
 }
 
-TEST(Root, ResolvesAsTheKernelDoes) {
+TEST(SysRoot, ResolvesAsTheKernelDoes) {
     Tree tree;
     const std::string function = "/sys/devices/pci0000:00/0000:00:06.0";
     tree.file(function + "/virtio3/net/eth1/mtu", "1500")
@@ -71,7 +71,7 @@ TEST(Root, ResolvesAsTheKernelDoes) {
         .link("/sys/dangling", "nowhere")
         .link("/sys/a", "b")
         .link("/sys/b", "a");
-    const Root root = tree.root();
+    const SysRoot root = tree.root();
     EXPECT_EQ(root.resolve("/sys/class/net/eth1/device").value_or("?"), function + "/virtio3");
     EXPECT_EQ(root.resolve("/sys/absolute/mtu").value_or("?"), function + "/virtio3/net/eth1/mtu");
     EXPECT_EQ(root.resolve("/sys/up").value_or("?"), "/");
@@ -81,11 +81,11 @@ TEST(Root, ResolvesAsTheKernelDoes) {
     EXPECT_EQ(root.resolve("/sys/a").error().os_error, ELOOP);
 }
 
-TEST(Root, ADirectoryTellsWhatItsLinksSay) {
+TEST(SysRoot, ADirectoryTellsWhatItsLinksSay) {
     test::Tree tree;
     tree.file("/d/file", "x").link("/d/driver", "../../bus/pci/drivers/none");
     const auto log = std::make_shared<AccessLog>();
-    const Root root = Root::open(tree.path().string(), log).value();
+    const SysRoot root = SysRoot::open(tree.path().string(), log).value();
     const auto directory = root.directory("/d").value();
     EXPECT_EQ(directory.read_link("driver"), "../../bus/pci/drivers/none"); // nothing is followed
     EXPECT_TRUE(log->contains("/d/driver"));
@@ -93,7 +93,7 @@ TEST(Root, ADirectoryTellsWhatItsLinksSay) {
     EXPECT_EQ(directory.read_link("none").error().os_error, ENOENT);
 }
 
-TEST(Root, TellsWhatMayBeOpened) {
+TEST(SysRoot, TellsWhatMayBeOpened) {
     Tree tree;
     tree.file("/dev/uverbs0", "").link("/dev/link", "uverbs0");
     EXPECT_TRUE(tree.root().may_read_and_write("/dev/link"));
@@ -102,7 +102,7 @@ TEST(Root, TellsWhatMayBeOpened) {
 }
 
 /// 0: both links are followed where there is no /proc; 1: not; 2: this process may not hide /proc.
-int follow_links_without_proc(const Root& root) {
+int follow_links_without_proc(const SysRoot& root) {
     if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) {
         return 2;
@@ -110,10 +110,10 @@ int follow_links_without_proc(const Root& root) {
     return root.resolve("/link").value_or("?") == "/file" && root.may_read_and_write("/link") ? 0 : 1;
 }
 
-TEST(Root, FollowsLinksWithoutProc) {
+TEST(SysRoot, FollowsLinksWithoutProc) {
     Tree tree;
     tree.file("/file", "").link("/link", "file");
-    const Root root = tree.root();
+    const SysRoot root = tree.root();
     const pid_t child = ::fork(); // the only one that loses /proc
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -128,7 +128,7 @@ TEST(Root, FollowsLinksWithoutProc) {
     EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(Root, ListsInNumericOrder) {
+TEST(SysRoot, ListsInNumericOrder) {
     Tree tree;
     for (const char* name : {"10", "9", "100", "b", "a"}) {
         tree.file(std::string("/d/") + name, "");
@@ -137,21 +137,21 @@ TEST(Root, ListsInNumericOrder) {
     EXPECT_EQ(tree.root().directory("/d").value().list().value().size(), 5U);
 }
 
-TEST(Root, AFifoDoesNotBlock) {
+TEST(SysRoot, AFifoDoesNotBlock) {
     Tree tree;
     ASSERT_EQ(::mkfifo((tree.path() / "fifo").c_str(), 0600), 0);
     EXPECT_EQ(tree.root().read("/fifo").value_or("error"), "");
 }
 
-TEST(Root, SaysWhatIsWrongWithARoot) {
-    const auto root = Root::open("/nonexistent/tree");
+TEST(SysRoot, SaysWhatIsWrongWithARoot) {
+    const auto root = SysRoot::open("/nonexistent/tree");
     ASSERT_FALSE(root.has_value());
     EXPECT_NE(root.error().message.find("/nonexistent/tree: No such file or directory; name a directory"),
               std::string::npos);
 }
 
-TEST(Root, TheLiveRootIsTheMachine) {
-    const auto root = Root::open("/");
+TEST(SysRoot, TheLiveRootIsTheMachine) {
+    const auto root = SysRoot::open("/");
     ASSERT_TRUE(root.has_value());
     EXPECT_TRUE(root->is_live());
     EXPECT_TRUE(root->read("/proc/self/comm").has_value());

@@ -166,7 +166,7 @@ TEST(Place, IsReadFromTheFunctionsDirectory) {
     tree.file("/d/numa_node", "1\n").file("/d/local_cpulist", "2-3,10\n");
     tree.file("/e/numa_node", "-1\n").file("/e/local_cpulist", "\n");
     tree.file("/f/numa_node", "x\n").file("/f/local_cpulist", "3-\n").directory("/empty");
-    const Root root = tree.root();
+    const SysRoot root = tree.root();
     EXPECT_EQ(read_numa_node(*root.directory("/d")), 1);
     EXPECT_EQ(read_local_cpus(*root.directory("/d")).list(), "2-3,10");
     for (const auto* const path : {"/e", "/f", "/empty"}) {

@@ -230,7 +230,7 @@ TEST(HwlocTopology, ADamagedFileIsAnErrorOrATopologyNeverACrash) {
 TEST(HwlocTopology, ATreeWithoutCpusIsAnErrorAndNothingIsPrinted) {
     test::Tree tree;
     tree.directory("/sys/class/net");
-    const Root root = tree.root();
+    const SysRoot root = tree.root();
     const std::string printed = complaints([&] {
         const auto read = read_topology(root);
         ASSERT_FALSE(read);
@@ -251,7 +251,7 @@ TEST(HwlocTopology, ATreeWithAnXmlFileIsReadByThat) {
 }
 
 TEST(HwlocTopology, OfThisMachineHasTheCpusThatThisProcessRunsOn) {
-    const auto read = read_topology(Root::open("/").value());
+    const auto read = read_topology(SysRoot::open("/").value());
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_FALSE(read->cores.empty());
     EXPECT_EQ(::getenv("HWLOC_FSROOT"), nullptr);

@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 class TreeCopy : public testing::Test {
 protected:
     /// What is read here is copied.
-    [[nodiscard]] Root source() const { return std::move(*Root::open(from_.path().string(), log_)); }
+    [[nodiscard]] SysRoot source() const { return std::move(*SysRoot::open(from_.path().string(), log_)); }
     std::size_t copy() {
-        const auto target = Beneath::create(to_.path().string());
+        const auto target = ConfinedDir::create(to_.path().string());
         EXPECT_TRUE(target) << target.error().message;
         const auto files = copy_accessed(source(), AccessLog(*log_), *target);
         EXPECT_TRUE(files) << files.error().message;
@@ -135,27 +135,27 @@ TEST_F(HostileTree, DotsAreNoPathOfOurs) {
 TEST_F(HostileTree, OurOwnFilesAreNotWrittenThroughItsLinks) {
     from_.link("/ip-addresses", victim_.at("/hostname").string());
     (void)source().read("/ip-addresses");
-    const auto target = Beneath::create(to_.path().string());
+    const auto target = ConfinedDir::create(to_.path().string());
     ASSERT_TRUE(target);
     (void)copy_accessed(source(), AccessLog(*log_), *target);
     EXPECT_TRUE(target->write_file("ip-addresses", "eth0 10.0.0.1/24\n"));
     EXPECT_EQ(to_.root().read("/ip-addresses").value_or(""), "eth0 10.0.0.1/24");
 }
 
-TEST(Beneath, OnlyAnEmptyDirectoryOfThisUser) {
+TEST(ConfinedDir, OnlyAnEmptyDirectoryOfThisUser) {
     const Tree tree;
-    EXPECT_TRUE(Beneath::create((tree.path() / "new").string()));
-    EXPECT_TRUE(Beneath::create((tree.path() / "new").string()));
-    EXPECT_FALSE(Beneath::create(tree.path().string())) << "not empty";
-    EXPECT_FALSE(Beneath::create("/dev/null/here"));
+    EXPECT_TRUE(ConfinedDir::create((tree.path() / "new").string()));
+    EXPECT_TRUE(ConfinedDir::create((tree.path() / "new").string()));
+    EXPECT_FALSE(ConfinedDir::create(tree.path().string())) << "not empty";
+    EXPECT_FALSE(ConfinedDir::create("/dev/null/here"));
     fs::create_directory_symlink(tree.path() / "new", tree.path() / "link");
-    EXPECT_FALSE(Beneath::create((tree.path() / "link").string()));
+    EXPECT_FALSE(ConfinedDir::create((tree.path() / "link").string()));
 }
 
-TEST(Beneath, WhatItMadeIsTheOwnersAloneAndCanBeRemoved) {
+TEST(ConfinedDir, WhatItMadeIsTheOwnersAloneAndCanBeRemoved) {
     const Tree tree;
     const auto path = tree.path() / "new";
-    const auto target = Beneath::create(path.string());
+    const auto target = ConfinedDir::create(path.string());
     ASSERT_TRUE(target);
     ASSERT_TRUE(target->write_file("a/b", "x"));
     EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all);
@@ -163,9 +163,9 @@ TEST(Beneath, WhatItMadeIsTheOwnersAloneAndCanBeRemoved) {
     EXPECT_FALSE(fs::exists(path));
 }
 
-TEST(Beneath, NothingIsWrittenThroughALink) {
+TEST(ConfinedDir, NothingIsWrittenThroughALink) {
     const Tree tree;
-    const auto target = Beneath::create((tree.path() / "new").string());
+    const auto target = ConfinedDir::create((tree.path() / "new").string());
     ASSERT_TRUE(target);
     ASSERT_TRUE(target->make_link("up", ".."));
     EXPECT_FALSE(target->write_file("up/x", "x"));

@@ -75,11 +75,11 @@ protected:
     }
 
     /// What a process hears of a head that does not want it.
-    std::string refusal_of(const MeasureWorld& world, milliseconds patience = seconds(20)) {
+    std::string refusal_of(const MeasureWorld& world, milliseconds timeout = seconds(20)) {
         std::string refusal;
         std::atomic<bool> done = false;
         std::thread thread([&] {
-            auto joined = MeasureMember::join(world, {{"node", "n09"}}, in(patience));
+            auto joined = MeasureMember::join(world, {{"node", "n09"}}, in(timeout));
             const auto order = joined ? joined->receive(in(seconds(20))) : tl::unexpected(joined.error());
             refusal = order ? "none" : order.error().message;
             done = true;

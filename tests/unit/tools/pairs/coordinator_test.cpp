@@ -251,14 +251,14 @@ TEST(MeasureDismiss, WhoComesLaterIsLetGoToo) {
     head.join(1, 1, 0);
     head.events.clear(); // it has been heard of before
     head.join(2, 2, 0);
-    dismiss_members(head, 3, std::chrono::seconds(5), false);
+    shutdown_workers(head, 3, std::chrono::seconds(5), false);
     EXPECT_EQ(head.orders["end"], 2U);
     head.join(1, 1, 0);
     head.connected.clear(); // still on its way
-    dismiss_members(head, 3, std::chrono::milliseconds(50), true);
+    shutdown_workers(head, 3, std::chrono::milliseconds(50), true);
     EXPECT_GT(head.waited, 0U) << "2 has not come again";
     head.events.push_back({MeasureEvent::Kind::Interrupted, 0, {}, "SIGINT"});
-    dismiss_members(head, 3, std::chrono::hours(1), true);
+    shutdown_workers(head, 3, std::chrono::hours(1), true);
 }
 
 TEST(PairsProgress, Durations) {

@@ -21,7 +21,7 @@ Json hello(unsigned node, unsigned local = 0) {
     return {{"local", local}, {"node", node_json(test::pair_node(node))}};
 }
 
-std::vector<std::string> names(const PairsCrew& crew) {
+std::vector<std::string> names(const NodeRoster& crew) {
     std::vector<std::string> names;
     for (const auto& node : crew.nodes()) {
         names.push_back(node.name);
@@ -29,10 +29,10 @@ std::vector<std::string> names(const PairsCrew& crew) {
     return names;
 }
 
-TEST(PairsCrew, TheFirstTaskOfEachNodeWorks) {
+TEST(NodeRoster, TheFirstTaskOfEachNodeWorks) {
     const auto world = world_of(4);
     const Step step;
-    PairsCrew crew(world, step);
+    NodeRoster crew(world, step);
     for (unsigned member = 4; member-- > 0;) {
         EXPECT_FALSE(crew.complete());
         crew.join(member, hello(member / 2, member % 2));
@@ -45,11 +45,11 @@ TEST(PairsCrew, TheFirstTaskOfEachNodeWorks) {
     EXPECT_FALSE(crew.node_of(1));
 }
 
-TEST(PairsCrew, WhoDoesNotComeHasTheStepsName) {
+TEST(NodeRoster, WhoDoesNotComeHasTheStepsName) {
     const auto world = world_of(3);
     Step step;
     step.nodes = {"n01", "n02", "n03"};
-    PairsCrew crew(world, step);
+    NodeRoster crew(world, step);
     crew.join(0, hello(0));
     EXPECT_EQ(crew.missing(), "n02, n03");
     EXPECT_EQ(crew.missing(1), "n02 and 1 more");
@@ -60,13 +60,13 @@ TEST(PairsCrew, WhoDoesNotComeHasTheStepsName) {
     EXPECT_EQ(crew.member_of(2), 1U);
 }
 
-TEST(PairsCrew, OfANodeWithSeveralTasksOneMayStayAway) {
+TEST(NodeRoster, OfANodeWithSeveralTasksOneMayStayAway) {
     const auto world = world_of(4);
     Step step;
     step.nodes = {"n01", "n02"};
     step.tasks_per_node = {2, 2};
     step.distribution = "block";
-    PairsCrew crew(world, step);
+    NodeRoster crew(world, step);
     crew.join(0, hello(0, 0));
     crew.join(2, hello(1, 0));
     crew.join(3, hello(1, 1));
@@ -75,30 +75,30 @@ TEST(PairsCrew, OfANodeWithSeveralTasksOneMayStayAway) {
     EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n02"}));
 }
 
-TEST(PairsCrew, WhoIsMissingOfThousandsIsCounted) {
+TEST(NodeRoster, WhoIsMissingOfThousandsIsCounted) {
     const auto world = world_of(8000);
     Step step;
     for (unsigned node = 0; node < 1000; ++node) {
         step.nodes.push_back(test::pair_node(node).name);
     }
     step.tasks_per_node.assign(1000, 8);
-    PairsCrew crew(world, step);
+    NodeRoster crew(world, step);
     EXPECT_TRUE(crew.missing(1).ends_with(" and 999 more"));
 }
 
-TEST(PairsCrew, EndedBeforeAllAreThere) {
+TEST(NodeRoster, EndedBeforeAllAreThere) {
     const auto world = world_of(3);
     const Step step;
-    PairsCrew crew(world, step);
+    NodeRoster crew(world, step);
     crew.join(1, hello(1));
     crew.close("");
     EXPECT_EQ(names(crew), std::vector<std::string>{"n02"});
 }
 
-TEST(PairsCrew, NodesOfOneNameAreToldApart) {
+TEST(NodeRoster, NodesOfOneNameAreToldApart) {
     const auto world = world_of(2);
     const Step step;
-    PairsCrew crew(world, step);
+    NodeRoster crew(world, step);
     crew.join(0, hello(0));
     crew.join(1, hello(0));
     crew.close("late");
@@ -110,10 +110,10 @@ TEST(PairsCrew, NodesOfOneNameAreToldApart) {
     EXPECT_EQ(suspects_hostlist(report, verdict), "n01") << "the name that Slurm knows";
 }
 
-TEST(PairsCrew, HostileHellos) {
+TEST(NodeRoster, HostileHellos) {
     const auto world = world_of(3);
     const Step step;
-    PairsCrew crew(world, step);
+    NodeRoster crew(world, step);
     crew.join(0, Json::object());
     crew.join(1, {{"local", -1}, {"node", {{"name", "\x1b[2J"}, {"problem", ""}, {"rails", Json::array()}}}});
     crew.join(2, {{"local", "x"}, {"node", 5}});
@@ -123,10 +123,10 @@ TEST(PairsCrew, HostileHellos) {
     EXPECT_EQ(crew.nodes()[1].name, "member 1") << "no name of ours";
 }
 
-TEST(PairsCrew, TheLostAndTheSilentAreNotAskedAgain) {
+TEST(NodeRoster, TheLostAndTheSilentAreNotAskedAgain) {
     const auto world = world_of(2);
     const Step step;
-    PairsCrew crew(world, step);
+    NodeRoster crew(world, step);
     crew.join(0, hello(0));
     crew.join(1, hello(1));
     crew.close("late");

@@ -73,7 +73,7 @@ public:
     }
 
     /// Until the run is done, or waits for what `silent` does not answer.
-    void carry_out(PairingRun& run, PairOrders orders, const std::string& silent = "") {
+    void carry_out(PairTest& run, PairOrders orders, const std::string& silent = "") {
         while (!orders.empty()) {
             const auto order = orders.front();
             orders.erase(orders.begin());
@@ -87,7 +87,7 @@ public:
 };
 
 PairResult measured(PairingJob job, Members& members) {
-    PairingRun run(std::move(job));
+    PairTest run(std::move(job));
     members.carry_out(run, run.start(start));
     EXPECT_TRUE(run.done());
     return run.result();
@@ -218,7 +218,7 @@ TEST(PairsPairing, NotesOfBothAreKept) {
 TEST(PairsPairing, TheSilentOneIsNamedAtTheDeadline) {
     for (const auto* silent : {"1 prepare", "1 connect", "1 check", "1 latency", "1 bandwidth"}) {
         Members members;
-        PairingRun run(job_of(4, 9));
+        PairTest run(job_of(4, 9));
         members.carry_out(run, run.start(start), silent);
         ASSERT_FALSE(run.done()) << silent;
         EXPECT_EQ(run.awaited(), std::vector<unsigned>{1}) << silent;
@@ -233,7 +233,7 @@ TEST(PairsPairing, TheSilentOneIsNamedAtTheDeadline) {
 }
 
 TEST(PairsPairing, WhenBothAreSilentNoneIsBlamed) {
-    PairingRun run(job_of(0, 1));
+    PairTest run(job_of(0, 1));
     (void)run.start(start);
     (void)run.expire();
     EXPECT_EQ(run.result().problem, "neither n01 nor n02 has answered in 30 s while opening its HCA");
@@ -242,7 +242,7 @@ TEST(PairsPairing, WhenBothAreSilentNoneIsBlamed) {
 
 TEST(PairsPairing, ASilentFinishCostsNothing) {
     Members members;
-    PairingRun run(job_of(0, 1));
+    PairTest run(job_of(0, 1));
     members.carry_out(run, run.start(start), "1 finish");
     EXPECT_FALSE(run.done());
     (void)run.expire();
@@ -252,7 +252,7 @@ TEST(PairsPairing, ASilentFinishCostsNothing) {
 
 TEST(PairsPairing, TheLostOneIsNamedAtOnce) {
     Members members;
-    PairingRun run(job_of(4, 9));
+    PairTest run(job_of(4, 9));
     members.carry_out(run, run.start(start), "1 latency");
     const auto orders = run.lose(1, "its process has ended");
     EXPECT_TRUE(run.done());
@@ -263,7 +263,7 @@ TEST(PairsPairing, TheLostOneIsNamedAtOnce) {
 }
 
 TEST(PairsPairing, LateAnswersArePassedOver) {
-    PairingRun run(job_of(0, 1));
+    PairTest run(job_of(0, 1));
     const auto orders = run.start(start);
     Members members;
     auto late = members.answer(orders[0]);
@@ -306,7 +306,7 @@ TEST(PairsPairing, NotesOfAllStepsStay) {
 TEST(PairsPairing, DifferentNetworksAreNotTried) {
     auto job = job_of(0, 1);
     job.rails[1].ethernet = false;
-    PairingRun run(job);
+    PairTest run(job);
     (void)run.start(start);
     EXPECT_TRUE(run.done());
     EXPECT_NE(run.result().problem.find("n01 mlx5_1:1 is RoCE, n02 mlx5_2:1 is InfiniBand"), std::string::npos);
@@ -314,7 +314,7 @@ TEST(PairsPairing, DifferentNetworksAreNotTried) {
 
 TEST(PairsPairing, StoppedItKeepsWhatItHas) {
     Members members;
-    PairingRun run(job_of(0, 1));
+    PairTest run(job_of(0, 1));
     members.carry_out(run, run.start(start), "1 bandwidth"); // of the way back
     EXPECT_TRUE(run.has_values());
     EXPECT_EQ(run.stop().size(), 2U);

@@ -20,7 +20,7 @@ TEST(RunJob, FailureInOneLine) {
     const Environment environment;
     const WorkerSettings worker;
     const RunOptions options;
-    const auto root = Root::open("/");
+    const auto root = SysRoot::open("/");
     ASSERT_TRUE(root);
     const Job job{plan, commands, worker, environment, options, *root, "n01", {}, "", ""};
     EXPECT_EQ(describe_failure(failure_of(job, {3, 1234, SIGKILL, {}}, 0), 7),

@@ -101,7 +101,7 @@ TEST_F(Preflight, OfThisMachineFindsAnOpenFile) {
         ::pause();
         ::_exit(0);
     }
-    const auto found = holders_of(*Root::open("/"), Texts{"/dev/full"});
+    const auto found = holders_of(*SysRoot::open("/"), Texts{"/dev/full"});
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     ::close(fd);
@@ -204,7 +204,7 @@ protected:
     void TearDown() override { ::setrlimit(RLIMIT_NOFILE, &files_); }
 
     static bool warns(const Texts& environment) {
-        const auto root = Root::open("/");
+        const auto root = SysRoot::open("/");
         const Environment variables{environment};
         const auto warnings = preflight({*root, variables, 8, 8, "", {}});
         return std::any_of(warnings.begin(), warnings.end(), [](const std::string& warning) {

@@ -34,9 +34,9 @@ protected:
     }
 
     void open() {
-        auto one = VerbsEnd::open(settings("mlx5_0"));
+        auto one = VerbsEndpoint::open(settings("mlx5_0"));
         ASSERT_TRUE(one) << one.error().message;
-        auto other = VerbsEnd::open(settings("mlx5_1"));
+        auto other = VerbsEndpoint::open(settings("mlx5_1"));
         ASSERT_TRUE(other) << other.error().message;
         one_ = std::move(*one);
         other_ = std::move(*other);
@@ -54,7 +54,7 @@ protected:
         return written ? "" : written.error().message;
     }
 
-    std::unique_ptr<VerbsEnd> one_, other_;
+    std::unique_ptr<VerbsEndpoint> one_, other_;
 };
 
 TEST_F(VerbsEnds, PatternArrives) {
@@ -166,13 +166,13 @@ TEST_F(VerbsEnds, NoWayThere) {
 }
 
 TEST_F(VerbsEnds, NoSuchGid) {
-    const auto end = VerbsEnd::open(settings("mlx5_0", 3));
+    const auto end = VerbsEndpoint::open(settings("mlx5_0", 3));
     ASSERT_FALSE(end);
     EXPECT_NE(end.error().message.find("index 3 is empty"), std::string::npos) << end.error().message;
 }
 
 TEST_F(VerbsEnds, NoSuchDevice) {
-    const auto end = VerbsEnd::open(settings("mlx5_9"));
+    const auto end = VerbsEndpoint::open(settings("mlx5_9"));
     ASSERT_FALSE(end);
     EXPECT_NE(end.error().message.find("no such device"), std::string::npos) << end.error().message;
 }

@@ -150,17 +150,17 @@ TEST(VerbsEndTest, SaysWhatIsMissing) {
     VerbsSettings settings;
     settings.rail.hca = "nothing_0";
     settings.message_size = 12; // no multiple of 8
-    const auto odd = VerbsEnd::open(settings);
+    const auto odd = VerbsEndpoint::open(settings);
     ASSERT_FALSE(odd);
     EXPECT_NE(odd.error().message.find("multiple of 8"), std::string::npos) << odd.error().message;
     settings.message_size = std::uint64_t{1} << 30;
     settings.queue_pairs = 3;
-    const auto large = VerbsEnd::open(settings);
+    const auto large = VerbsEndpoint::open(settings);
     ASSERT_FALSE(large);
     EXPECT_NE(large.error().message.find("more than 4 GiB"), std::string::npos) << large.error().message;
     settings.queue_pairs = 1;
     settings.message_size = 4096;
-    const auto absent = VerbsEnd::open(settings);
+    const auto absent = VerbsEndpoint::open(settings);
     ASSERT_FALSE(absent);
     EXPECT_NE(absent.error().message.find("libibverbs"), std::string::npos) << absent.error().message;
 }

@@ -17,7 +17,7 @@ float float_at(std::span<const std::byte> tile, std::size_t index) {
     return value;
 }
 
-TEST(BenchTile, TheReductionIsThatOfWhatRanksSend) {
+TEST(TestPattern, TheReductionIsThatOfWhatRanksSend) {
     for (const unsigned ranks : {2U, 3U, 8U}) {
         for (const auto redop : {"sum", "prod", "max", "min"}) {
             const TileSettings settings{"float", redop, ranks, 5};
@@ -42,7 +42,7 @@ TEST(BenchTile, TheReductionIsThatOfWhatRanksSend) {
     }
 }
 
-TEST(BenchTile, EachRankIsMissed) {
+TEST(TestPattern, EachRankIsMissed) {
     // Without one rank's part, or with another's twice, some of the first few values are wrong.
     const TileSettings settings{"float", "sum", 1000, 1};
     const auto expected = reduced_tile(settings);
@@ -57,7 +57,7 @@ TEST(BenchTile, EachRankIsMissed) {
     EXPECT_LE(float_at(expected, 12345), 9) << "sums do not grow with the ranks";
 }
 
-TEST(BenchTile, WhatIsOnlyMovedTellsRanksAndIsNeverZero) {
+TEST(TestPattern, WhatIsOnlyMovedTellsRanksAndIsNeverZero) {
     for (const auto type : bench_types()) {
         const TileSettings settings{type, "none", 1000, 4};
         const auto tile = sent_tile(settings, 1);
@@ -68,7 +68,7 @@ TEST(BenchTile, WhatIsOnlyMovedTellsRanksAndIsNeverZero) {
     }
 }
 
-TEST(BenchTile, AnAverageOfWholeNumbersIsNotZero) {
+TEST(TestPattern, AnAverageOfWholeNumbersIsNotZero) {
     for (const auto type : {"int8", "uint8", "int32", "int64"}) {
         for (const unsigned ranks : {2U, 16U, 64U}) {
             const TileSettings settings{type, "avg", ranks, 0};
@@ -79,7 +79,7 @@ TEST(BenchTile, AnAverageOfWholeNumbersIsNotZero) {
     }
 }
 
-TEST(BenchTile, AllTypesCanBeCompared) {
+TEST(TestPattern, AllTypesCanBeCompared) {
     for (const auto type : bench_types()) {
         for (const auto redop : bench_reductions()) {
             const TileSettings settings{type, redop, 5, 3};
@@ -93,7 +93,7 @@ TEST(BenchTile, AllTypesCanBeCompared) {
     }
 }
 
-TEST(BenchTile, AnAverageMayBeRounded) {
+TEST(TestPattern, AnAverageMayBeRounded) {
     const TileSettings settings{"float", "avg", 3, 0};
     const auto tile = reduced_tile(settings);
     auto near = tile;
@@ -108,7 +108,7 @@ TEST(BenchTile, AnAverageMayBeRounded) {
     EXPECT_EQ(count_wrong(settings, tile, near, 0), 2U);
 }
 
-TEST(BenchTile, ValuesRepeatFromAnyElementOn) {
+TEST(TestPattern, ValuesRepeatFromAnyElementOn) {
     const TileSettings settings{"float", "sum", 2, 0};
     const auto tile = reduced_tile(settings);
     std::vector<std::byte> twice(tile);
@@ -119,7 +119,7 @@ TEST(BenchTile, ValuesRepeatFromAnyElementOn) {
     EXPECT_GT(count_wrong(settings, tile, from_5, 6), tile_elements / 2);
 }
 
-TEST(BenchTile, AnotherSeedHasOtherValues) {
+TEST(TestPattern, AnotherSeedHasOtherValues) {
     const TileSettings first{"int32", "sum", 4, 1};
     const TileSettings second{"int32", "sum", 4, 2};
     EXPECT_GT(count_wrong(first, reduced_tile(first), reduced_tile(second), 0), tile_elements / 2);

@@ -196,7 +196,7 @@ protected:
             ::pause();
             ::_exit(0);
         }
-        while (kernel_state(*Root::open("/"), child_).find("(sleeping)") == std::string::npos) {
+        while (kernel_state(*SysRoot::open("/"), child_).find("(sleeping)") == std::string::npos) {
             std::this_thread::sleep_for(1ms);
         }
     }
@@ -212,7 +212,7 @@ protected:
         return Environment{std::vector<std::string>{"PATH=" + tree_.at("/bin").string(), "X=y"}};
     }
     std::vector<ProcessStack> read(std::chrono::milliseconds limit = 20s) {
-        return read_stacks(*Root::open("/"), std::vector{child_}, environment(), limit);
+        return read_stacks(*SysRoot::open("/"), std::vector{child_}, environment(), limit);
     }
     test::Tree tree_;
     pid_t child_ = -1;
@@ -259,7 +259,7 @@ TEST_F(Stacks, DoNotWaitForAProgramThatHangs) {
     ASSERT_TRUE(text >> reader >> below) << stacks[0].text;
     ::waitpid(reader, nullptr, 0); // on a busy machine it does not end within the second that it is given
     EXPECT_EQ(::kill(reader, 0), -1);
-    while (::kill(below, 0) == 0 && kernel_state(*Root::open("/"), below).find("zombie") == std::string::npos) {
+    while (::kill(below, 0) == 0 && kernel_state(*SysRoot::open("/"), below).find("zombie") == std::string::npos) {
         std::this_thread::sleep_for(1ms); // what it started was killed, too, and not only asked to end
     }
 }

@@ -33,7 +33,7 @@ TEST(RunPolicy, FirstFailureEndsTheOthers) {
     EXPECT_EQ(policy.phase(), Phase::Ending);
     EXPECT_EQ(policy.on_time(start + grace), Action{.to_groups = SIGKILL});
     EXPECT_EQ(policy.phase(), Phase::Killing);
-    EXPECT_EQ(policy.on_time(start + grace + kill_patience), Action{});
+    EXPECT_EQ(policy.on_time(start + grace + kill_timeout), Action{});
     EXPECT_EQ(policy.phase(), Phase::GivenUp);
 }
 
