@@ -27,7 +27,7 @@ struct ControlSettings {
     Result<Key> key = fail("no key");              ///< the same on all nodes; or the reason why there is none
     std::string context;                           ///< identifies this world; the same on all nodes
     std::chrono::milliseconds node_timeout{15000}; ///< a node that is silent for longer counts as lost
-    std::chrono::milliseconds timeout{60000};      ///< how long to wait for a missing launcher, from the start
+    std::chrono::milliseconds join_timeout{60000}; ///< how long to wait for a missing launcher, from the start
 };
 
 class Control {

@@ -206,7 +206,7 @@ private:
         // Slurm gives a job that it ends KillWait seconds, 30 by default: too short to wait for launchers that have not
         // connected.
         const bool hurry = stopped_since_ && now - *stopped_since_ > stop_time;
-        if (!absent_told_ && (hurry || now - start_ > settings_.timeout)) {
+        if (!absent_told_ && (hurry || now - start_ > settings_.join_timeout)) {
             absent_told_ = true;
             leave_out_absent();
         }
@@ -228,7 +228,7 @@ private:
                 "{} of {} launchers did not connect to port {} here within {} s: a failure reaches their ranks only "
                 "through Slurm (srun --kill-on-bad-exit=1)",
                 missing, nodes_ - 1, settings_.port,
-                std::chrono::duration_cast<std::chrono::seconds>(settings_.timeout).count()));
+                std::chrono::duration_cast<std::chrono::seconds>(settings_.join_timeout).count()));
         }
     }
 

@@ -39,11 +39,11 @@ public:
         case State::Member:
             return last_beat_ + beat();
         case State::Greeting:
-            return timed_out();
+            return join_deadline();
         case State::Apart:
             break;
         }
-        return std::min(timed_out(), dialer_ ? dialer_->deadline() : next_try_);
+        return std::min(join_deadline(), dialer_ ? dialer_->deadline() : next_try_);
     }
 
     void failed(const RankFailure& failure, Time when) override {
@@ -91,7 +91,7 @@ private:
 
     [[nodiscard]] bool is_over() const { return state_ == State::Alone || state_ == State::Lost; }
 
-    [[nodiscard]] Time timed_out() const { return start_ + settings_.timeout; }
+    [[nodiscard]] Time join_deadline() const { return start_ + settings_.join_timeout; }
 
     void advance(Time now) {
         if (is_over()) {
@@ -108,7 +108,7 @@ private:
         }
         if (state_ == State::Member) {
             keep_alive(now);
-        } else if (!is_over() && now >= timed_out()) { // the head may answer late if it is busy
+        } else if (!is_over() && now >= join_deadline()) { // the head may answer late if it is busy
             go_alone(no_connection());
         }
     }

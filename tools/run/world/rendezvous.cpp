@@ -83,7 +83,7 @@ std::unique_ptr<Control> start_control(const RunOptions& options, const Environm
     settings.key = tasks_key(environment).map([](const Key& key) { return derive_key(key, KeyPurpose::Launchers); });
     settings.context = "run " + plan.run_id;
     settings.node_timeout = options.node_timeout;
-    settings.timeout = options.join_timeout;
+    settings.join_timeout = options.join_timeout;
     if (plan.node_rank.value == 0) {
         return control_head(std::move(settings), std::move(rules), hang);
     }

@@ -65,7 +65,7 @@ protected:
         wanted.key = key_;
         wanted.context = "run 7.0";
         wanted.node_timeout = timeout;
-        wanted.timeout = timeout;
+        wanted.join_timeout = join_timeout;
         return wanted;
     }
     ArbiterRules rules(unsigned nodes) const {
@@ -99,7 +99,7 @@ protected:
     HeldPort port_ = *hold_free_port();
     std::vector<Launcher> launchers_;
     milliseconds timeout{30000};
-    milliseconds timeout{30000};
+    milliseconds join_timeout{30000};
     unsigned restarts = 0;
 };
 
@@ -250,7 +250,7 @@ TEST_F(RunControl, ASilentNodeIsLostButNotToOneThatWasStoppedItself) {
 }
 
 TEST_F(RunControl, WhoIsAloneEndsItsOwn) {
-    timeout = milliseconds(300);
+    join_timeout = milliseconds(300);
     launchers_.push_back({control_member(settings(1), rules(2))}); // no head
     ASSERT_TRUE(until([this] { return !launchers_[0].warnings.empty(); }));
     EXPECT_NE(launchers_[0].warnings[0].find("no connection to the launcher of rank 0"), std::string::npos);
@@ -263,7 +263,7 @@ TEST_F(RunControl, WhoIsAloneEndsItsOwn) {
 }
 
 TEST_F(RunControl, TheHeadDoesNotWaitForEverForWhoNeverCame) {
-    timeout = milliseconds(300);
+    join_timeout = milliseconds(300);
     launchers_.push_back({control_head(settings(0), rules(2), {})});
     launchers_[0].control->ended({});
     ASSERT_TRUE(until([this] { return all_finished(); }));
@@ -288,7 +288,7 @@ TEST_F(RunControl, WithAnotherKeyOrOfAnotherWorldNobodyJoins) {
     auto another_world = settings(1);
     another_world.context = "run 7.1";
     for (auto* const wrong : {&another_key, &another_world}) {
-        wrong->timeout = milliseconds(300);
+        wrong->join_timeout = milliseconds(300);
         Launcher stranger{control_member(*wrong, rules(2))};
         stranger.control->failed(failure_of(1, 9), Clock::now());
         ASSERT_TRUE(until([&] {
@@ -326,7 +326,7 @@ TEST_F(RunControl, TheSecondLauncherOfANodeIsNotTakenAndTheFirstIsTold) {
     start(3);
     launchers_[1].control->got_signal({SIGUSR1, 1}); // to know that it is connected
     ASSERT_TRUE(until([this] { return launchers_[2].order<SignalCount>() != nullptr; }));
-    timeout = milliseconds(1000); // it tries several times
+    join_timeout = milliseconds(1000); // it tries several times
     auto second = settings(1);
     second.host = "n09";
     launchers_.push_back({control_member(second, rules(3))});
