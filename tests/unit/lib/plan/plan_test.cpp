@@ -303,6 +303,69 @@ TEST(Plan, OnlyTheLimitThatRdmaNeedsIsAWarning) {
     EXPECT_TRUE(make_plan(facts, ignore).warnings.empty());
 }
 
+TEST(Plan, TheAgreementReplacesTheNodesOwnDecisions) {
+    const auto facts = two_nodes();
+    const auto own = make_plan(facts, {});
+    Coordination coordination;
+    coordination.agreement = Agreement{.head_node = "n02",
+                                       .head = IpAddress::parse("10.1.0.2"),
+                                       .head_why = "reached by all nodes",
+                                       .block = PortBlock{.first = 23000, .second = 23001, .source = "slurm"},
+                                       .left_out = {"mlx5_1:1"}};
+    const auto plan = complete_plan(own, facts, {}, coordination);
+    EXPECT_EQ(plan.head_node.name, "n02");
+    EXPECT_EQ(value(plan.variables, "MASTER_ADDR"), "10.1.0.2");
+    EXPECT_EQ(value(plan.variables, "MASTER_PORT"), "23000");
+    EXPECT_EQ(value(plan.variables, "NCCL_IB_HCA"), "=mlx5_0:1");
+    EXPECT_EQ(value(plan.variables, "NCCL_SOCKET_IFNAME"), "=eth1") << "on the network of the agreed head";
+    EXPECT_EQ(plan.fabric.used_names(), std::vector<std::string>{"mlx5_0:1"});
+}
+
+TEST(Plan, CompletingWithNothingChangesNothing) {
+    const auto facts = two_nodes();
+    const auto own = make_plan(facts, {});
+    const auto plan = complete_plan(own, facts, {}, {});
+    EXPECT_EQ(plan.warnings, own.warnings);
+    EXPECT_EQ(plan.notes, own.notes);
+    EXPECT_EQ(plan_lines(plan, facts.step, {}), plan_lines(own, facts.step, {}));
+}
+
+TEST(Plan, HeldPortsAreThePlans) {
+    const auto facts = two_nodes();
+    Coordination coordination;
+    coordination.held_ports = PortBlock{.first = 24000, .second = 24001, .source = "derived"};
+    const auto plan = complete_plan(make_plan(facts, {}), facts, {}, coordination);
+    EXPECT_EQ(value(plan.variables, "MASTER_PORT"), "24000");
+    EXPECT_NE(value(make_plan(facts, {}).variables, "MASTER_PORT"), "24000");
+}
+
+TEST(Plan, RanksCannotBeNumberedWhereNodesDifferAndDoNotAgree) {
+    auto facts = two_nodes();
+    facts.step.tasks_per_node = {1, 1};
+    facts.step.task_count = 2;
+    Coordination coordination;
+    coordination.unequal_gpus = true;
+    EXPECT_EQ(value(complete_plan(make_plan(facts, {}), facts, {}, coordination).variables, ranks_variable), "unequal");
+    EXPECT_EQ(value(make_plan(facts, {}).variables, ranks_variable), "(none)");
+}
+
+TEST(TaskFacts, CpusAreWhatSlurmGrantsAndTheNodeHas) {
+    const Environment environment(std::vector<std::string>{"SLURM_PROCID=5", "SLURM_LOCALID=1", "SLURM_NODEID=1",
+                                                           "SLURM_CPUS_ON_NODE=64", "SLURM_CPUS_PER_TASK=4"});
+    Step step;
+    step.task_count = 8;
+    step.node_count = 2;
+    const auto task =
+        task_facts(environment, step, {.rank = 1, .local_rank = 0, .node_rank = 0, .local_tasks = 4}, 2, 16);
+    EXPECT_EQ(task.rank, 5U) << "of all components of a heterogeneous step";
+    EXPECT_EQ(task.local_rank, 1U);
+    EXPECT_EQ(task.node_rank, 1U);
+    EXPECT_EQ(task.local_tasks, 4U);
+    EXPECT_EQ(task.node_cpus, 16U) << "a node may claim more CPUs than it has";
+    EXPECT_EQ(task.cpus_per_task, 4U);
+    EXPECT_EQ(task_facts(Environment(), step, {.rank = 1}, 2, 16).rank, 1U);
+}
+
 TEST(Plan, AnOrderOfTheGpusIsNoLeftOver) {
     auto facts = two_nodes();
     facts.environment = Environment(std::vector<std::string>{

@@ -12,6 +12,21 @@ namespace {
 
 using Step = std::optional<StepName>;
 
+TEST(EnvironmentOfStep, IsThatOfOneOfItsTasks) {
+    using namespace std::string_literals;
+    test::Tree tree;
+    tree.file("/proc/10/environ", "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0"s); // slurmstepd: it is no task
+    tree.file("/proc/11/environ", "SLURM_JOB_ID=12\0SLURM_STEP_ID=1\0SLURM_PROCID=0\0"s);
+    tree.file("/proc/12/environ",
+              "SLURM_JOB_ID=12\0SLURM_STEP_ID=0\0SLURM_PROCID=3\0NCCL_IB_HCA=mlx5_1\0RDMA_NCCL_SET=@12.0,x\0"s);
+    const auto found = environment_of_step(tree.root(), 12, 0);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->get("SLURM_PROCID"), "3");
+    EXPECT_EQ(found->get_users("NCCL_IB_HCA"), "mlx5_1") << "whoever has set it";
+    EXPECT_EQ(found->get(marker_variable), std::nullopt);
+    EXPECT_FALSE(environment_of_step(tree.root(), 12, 2));
+}
+
 TEST(StepOfCgroups, OfSlurmsVersions) {
     for (const char* text : {
              "0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0\n",
