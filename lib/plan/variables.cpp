@@ -97,10 +97,15 @@ void add_nccl_conf(NcclConf& conf, std::string_view text, const std::string& fil
 
 NcclConf read_nccl_conf(const SysRoot& root, const Environment& environment, const std::string& home) {
     NcclConf conf;
-    if (const auto named = environment.get("NCCL_CONF_FILE"); named && named->starts_with('/')) {
-        read_into(conf, root, *named);
-    } else if (!named && home.starts_with('/')) {
-        read_into(conf, root, home + "/.nccl.conf");
+    const auto absolute = [](const std::string& directory, const std::string& name) {
+        return directory.starts_with('/') ? directory + "/" + name : "";
+    };
+    const std::string named = environment.get("NCCL_CONF_FILE").value_or(""); // an empty one counts as not set
+    const std::string file = named.empty()            ? absolute(home, ".nccl.conf")
+                             : named.starts_with('/') ? named
+                                                      : absolute(environment.get("PWD").value_or(""), named);
+    if (!file.empty()) {
+        read_into(conf, root, file);
     }
     read_into(conf, root, "/etc/nccl.conf");
     return conf;

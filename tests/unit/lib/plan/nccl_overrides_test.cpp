@@ -4,6 +4,7 @@
 
 #include "lib/plan/plan.h"
 #include "tests/unit/fabric_values.h"
+#include "tests/unit/tree.h"
 
 #include <gtest/gtest.h>
 
@@ -33,6 +34,23 @@ Texts warnings_with(const std::string& name, const std::string& value) {
     NodeFacts facts = node();
     facts.environment.set(name, value);
     return warnings(facts);
+}
+
+TEST(NcclConf, IsReadWhereNcclReadsIt) {
+    test::Tree tree;
+    tree.file("/home/bob/.nccl.conf", "FILE=home\n").file("/work/own.conf", "FILE=own\n");
+    tree.file("/etc/nccl.conf", "FILE=etc\nSITE=1\n");
+    const auto file = [&](std::vector<std::string> variables) {
+        const auto conf = read_nccl_conf(tree.root(), Environment(variables), "/home/bob");
+        EXPECT_EQ(conf.at("SITE").value, "1");
+        return conf.at("FILE").value;
+    };
+    EXPECT_EQ(file({}), "home");
+    EXPECT_EQ(file({"NCCL_CONF_FILE="}), "home") << "an empty name counts as none (setEnvFile, NCCL 2.30)";
+    EXPECT_EQ(file({"NCCL_CONF_FILE=/work/own.conf"}), "own");
+    EXPECT_EQ(file({"NCCL_CONF_FILE=own.conf", "PWD=/work"}), "own");
+    EXPECT_EQ(file({"NCCL_CONF_FILE=own.conf"}), "etc");
+    EXPECT_EQ(file({"NCCL_CONF_FILE=/none"}), "etc");
 }
 
 TEST(UsersNccl, NothingToSay) {
