@@ -371,8 +371,8 @@ void judge_listeners(NodeState& state) {
 }
 
 /// Makes the final plan after the exchange, or without one. Decides who has rank 0 and what to warn about.
-void settle(NodeState& state, const SpankHandle& host, const ExchangeResult& exchanged, bool was_offered,
-            Clock::time_point deadline) {
+void finalize_plan(NodeState& state, const SpankHandle& host, const ExchangeResult& exchanged, bool was_offered,
+                   Clock::time_point deadline) {
     const auto note = state.facts.step.note;
     state.coordination.agreement = exchanged.agreement;
     state.coordination.unequal_gpus = exchanged.unequal_gpus || (note && note->unequal_gpus);
@@ -581,7 +581,7 @@ std::optional<NodeState> node_start(const Configuration& configuration, SpankHan
     const bool movable = offer || state.facts.step.node_count == 1;
     hold_ports_of_step(state, host, movable ? BlockChoice::Movable : BlockChoice::Fixed);
     const auto exchanged = exchange(state, host, offer, step.note.has_value(), deadline);
-    settle(state, host, exchanged, offer.has_value(), deadline);
+    finalize_plan(state, host, exchanged, offer.has_value(), deadline);
     prepare_placement(state, host);
     if (state.settings.memlock == MemlockChoice::Raise) {
         // After task_init, Slurm replaces the limit that we raise by that of the shell that submitted (ulimits.c).

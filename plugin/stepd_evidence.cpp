@@ -60,7 +60,7 @@ class PortWatch {
 public:
     PortWatch(const EvidenceTask& task, ExchangeClient& srun) : task_(task), srun_(srun) {}
 
-    void look() {
+    void sample() {
         const auto listeners = task_.ports.empty() ? std::vector<PortListener>()
                                                    : find_listeners(task_.ports).value_or(std::vector<PortListener>());
         constexpr std::size_t most_alarms = 8; // a user may open any number of sockets
@@ -92,8 +92,8 @@ bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstep
             char byte = 0;
             return ::read(control, &byte, 1) == 1 && byte == end_of_step;
         }
-        watch.look();
-        ports.look();
+        watch.sample();
+        ports.sample();
         empty_looks = has_tasks(slurmstepd) ? 0 : empty_looks + 1;
         if (empty_looks == 2) {
             return false;
@@ -118,7 +118,7 @@ void watch_as_user(const EvidenceTask& task, const Parent& slurmstepd, int contr
     if (!watch_until_end(watch, ports, slurmstepd, control)) {
         return;
     }
-    watch.look(true);
+    watch.sample(true);
     (void)srun.send_evidence(collect_evidence(step, watch, [&] { (void)!::write(control, &settles, 1); }));
 }
 

@@ -18,12 +18,12 @@ StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
 }
 
 NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, const std::function<void()>& before_waiting) {
-    if (watch.should_settle()) {
+    if (watch.should_wait_for_counters()) {
         if (before_waiting) {
             before_waiting();
         }
-        std::this_thread::sleep_for(watch.settle());
-        watch.look(true);
+        std::this_thread::sleep_for(watch.counter_latency());
+        watch.sample(true);
     }
     NodeEvidence evidence = watch.evidence();
     evidence.node = step.facts.host_name;

@@ -38,7 +38,7 @@ StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses 
     qps_.unknown_why = "the step ended before they were looked at";
 }
 
-void StepWatch::look(bool has_ended) {
+void StepWatch::sample(bool has_ended) {
     meter_.add(read_traffic(root_, meter_.sources()));
     if (!has_ended) {
         look_at_queue_pairs();
@@ -104,9 +104,9 @@ NodeEvidence StepWatch::evidence() const {
     return evidence;
 }
 
-bool StepWatch::should_settle() const {
+bool StepWatch::should_wait_for_counters() const {
     const auto verdict = judge_node(evidence()).verdict;
-    return settle() > milliseconds(0) && (verdict == Verdict::NotUsed || verdict == Verdict::Mixed);
+    return counter_latency() > milliseconds(0) && (verdict == Verdict::NotUsed || verdict == Verdict::Mixed);
 }
 
 } // namespace rdma_nccl

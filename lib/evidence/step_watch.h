@@ -22,7 +22,7 @@ public:
     StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes);
 
     /// Reads the bytes and looks for other jobs on the node. Reads the queue pairs too, unless the step `has_ended`.
-    void look(bool has_ended = false);
+    void sample(bool has_ended = false);
 
     /// Returns the time of the next look: soon at first, because short steps end early, later every five seconds.
     [[nodiscard]] Clock::time_point next_sample() const { return next_look_; }
@@ -31,8 +31,8 @@ public:
     [[nodiscard]] NodeEvidence evidence() const;
 
     /// Returns true if port counters that lag behind could still change the verdict: then look again after settle().
-    [[nodiscard]] bool should_settle() const;
-    [[nodiscard]] std::chrono::milliseconds settle() const { return meter_.sources().settle(); }
+    [[nodiscard]] bool should_wait_for_counters() const;
+    [[nodiscard]] std::chrono::milliseconds counter_latency() const { return meter_.sources().counter_latency(); }
 
 private:
     void look_at_queue_pairs();

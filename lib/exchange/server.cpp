@@ -152,11 +152,11 @@ private:
     }
 
     [[nodiscard]] std::optional<Clock::time_point> next_look_at_cancel() const {
-        constexpr milliseconds between_looks(100);
+        constexpr milliseconds between_samples(100);
         if (!rounds_.holds_nodes() || !may_poll_) {
             return std::nullopt;
         }
-        return cancel_ ? Clock::now() + between_looks : start_ + before_polling;
+        return cancel_ ? Clock::now() + between_samples : start_ + before_polling;
     }
 
     /// Asks only once nodes have been missing for longer than a launch takes.

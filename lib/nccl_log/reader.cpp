@@ -128,7 +128,7 @@ struct NcclLogReader::State {
     void take_version(std::string_view version, Process* process);
     void add_name(NcclNames& names_of_process, std::string_view name);
     bool may_add(std::size_t already);
-    NcclLog settle();
+    NcclLog counter_latency();
 };
 
 bool NcclLogReader::State::may_add(std::size_t already) {
@@ -361,7 +361,7 @@ void NcclLogReader::State::take_bytes(std::string_view bytes) {
     }
 }
 
-NcclLog NcclLogReader::State::settle() {
+NcclLog NcclLogReader::State::counter_latency() {
     const bool one_version = versions.size() == 1;
     log.version = one_version ? *versions.begin() : std::string();
     log.processes.reserve(processes.size());
@@ -396,7 +396,7 @@ void NcclLogReader::end_of_file() {
 
 NcclLog NcclLogReader::finish() {
     end_of_file();
-    return state_->settle();
+    return state_->counter_latency();
 }
 
 std::array<std::uint64_t, nccl_transports> NcclLog::connections() const {

@@ -90,7 +90,7 @@ private:
             files->bits = extended ? 64 : 32;
             files->saturates = !extended;
         }
-        source_.settle = lifespan(directory_ + "/hw_counters");
+        source_.counter_latency = lifespan(directory_ + "/hw_counters");
         return true;
     }
 
@@ -106,7 +106,7 @@ private:
         }
         // irdma and EFA query their device about once a second.
         const bool slow = source_.source == ByteSource::HwOctets || hca_.driver == "efa";
-        source_.settle = std::max(slow ? milliseconds(2000) : milliseconds(0), lifespan(directory));
+        source_.counter_latency = std::max(slow ? milliseconds(2000) : milliseconds(0), lifespan(directory));
         return true;
     }
 
@@ -213,10 +213,10 @@ std::string PortSource::name() const {
     return port_name(hca, port);
 }
 
-milliseconds TrafficSources::settle() const {
+milliseconds TrafficSources::counter_latency() const {
     milliseconds longest{0};
     for (const auto& port : ports) {
-        longest = std::max(longest, port.settle);
+        longest = std::max(longest, port.counter_latency);
     }
     return longest;
 }

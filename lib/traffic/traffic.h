@@ -45,7 +45,7 @@ struct PortSource {
     CounterFiles tx, rx;
     /// How late the counters may be: irdma and EFA refresh them about every second, other drivers keep what they have
     /// read for hw_counters/lifespan.
-    std::chrono::milliseconds settle{0};
+    std::chrono::milliseconds counter_latency{0};
     bool expected = false; ///< a port that NCCL was told to use
 
     /// Returns "mlx5_1:1".
@@ -77,7 +77,7 @@ struct TrafficSources {
     std::vector<NetdevSource> netdevs;
 
     /// Returns how late the slowest port's counters may be.
-    [[nodiscard]] std::chrono::milliseconds settle() const;
+    [[nodiscard]] std::chrono::milliseconds counter_latency() const;
 };
 
 /// Finds the counters of every port of the fabric except bonded HCAs' slaves. `expected`: ports such as "mlx5_1:1".

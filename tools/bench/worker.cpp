@@ -54,7 +54,7 @@ public:
     void run() {
         while (take_orders() && send_answers()) {
             wait();
-            look();
+            sample();
         }
     }
 
@@ -143,7 +143,7 @@ private:
         if (!watch_) {
             return {};
         }
-        watch_->look(true);
+        watch_->sample(true);
         return write_evidence(watched_->evidence(*watch_, {}));
     }
 
@@ -189,9 +189,9 @@ private:
         (void)::poll(fds.data(), fds.size(), head_.has_input() ? 0 : pause);
     }
 
-    void look() {
+    void sample() {
         if (watch_ && !ranks_.empty() && MeasureClock::now() >= watch_->next_sample()) {
-            watch_->look();
+            watch_->sample();
         }
     }
 

@@ -9,7 +9,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::chrono::milliseconds between_looks(500);
+constexpr std::chrono::milliseconds between_samples(500);
 
 } // namespace
 
@@ -92,7 +92,7 @@ bool PairsRounds::busy() const {
 }
 
 PairsRounds::Time PairsRounds::next_deadline() const {
-    auto next = MeasureClock::now() + between_looks;
+    auto next = MeasureClock::now() + between_samples;
     for (const auto& run : runs_) {
         next = run.done() ? next : std::min(next, run.deadline());
     }

@@ -34,7 +34,7 @@ std::string verbs_problem() {
 #endif
 }
 
-PairsSite look_at_node(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
+PairsSite inspect_this_node(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
     PairsSite site;
     site.node.name = world.node;
     auto plan = plan_node(options.settings, settings, timeout);
@@ -87,7 +87,7 @@ int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, c
     PairsSite site;
     site.node.name = world.node;
     if (works) {
-        site = look_at_node(world, options, settings);
+        site = inspect_this_node(world, options, settings);
     }
     const Json said = {{"local", world.local}, {"node", node_json(site.node)}};
     auto member = MeasureMember::join(world, said, MeasureClock::now() + options.join_time);

@@ -64,9 +64,9 @@ PairsWork::~PairsWork() {
 /// notices.
 template<typename T>
 T PairsWork::wait_for(std::future<T> future, const StopAsked& stop) const {
-    constexpr milliseconds between_looks(50);
+    constexpr milliseconds between_samples(50);
     std::optional<MeasureClock::time_point> asked;
-    while (future.wait_for(between_looks) != std::future_status::ready) {
+    while (future.wait_for(between_samples) != std::future_status::ready) {
         const auto now = MeasureClock::now();
         if (!asked && stop()) {
             asked = now;
@@ -229,10 +229,10 @@ Result<Json> PairsWork::latency(const PairsOrder& order, const StopAsked& stop) 
 }
 
 void PairsWork::let_settle(const StopAsked& stop) const {
-    constexpr milliseconds between_looks(20);
-    const auto until = MeasureClock::now() + site_.counters.at(rail_).settle();
+    constexpr milliseconds between_samples(20);
+    const auto until = MeasureClock::now() + site_.counters.at(rail_).counter_latency();
     while (MeasureClock::now() < until && !stop()) {
-        std::this_thread::sleep_for(between_looks);
+        std::this_thread::sleep_for(between_samples);
     }
 }
 

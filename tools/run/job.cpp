@@ -34,8 +34,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds gpu_memory_timeout(10000); ///< for drivers to free the memory of dead processes
 constexpr milliseconds gpu_memory_interval(50);
-constexpr milliseconds output_timeout(5000); ///< for a console that accepts nothing, once the job was ended
-constexpr milliseconds look_interval(1000);  ///< of the hang watch
+constexpr milliseconds output_timeout(5000);  ///< for a console that accepts nothing, once the job was ended
+constexpr milliseconds sample_interval(1000); ///< of the hang watch
 constexpr milliseconds stack_timeout(10000);
 constexpr milliseconds stack_interval(100);
 
@@ -80,7 +80,7 @@ public:
           policy_(new_policy()) {
         if (job.options.hang_after) {
             probe_.emplace(job.root, ports(), gpus());
-            next_look_ = now() + look_interval;
+            next_look_ = now() + sample_interval;
         }
     }
 
@@ -256,7 +256,7 @@ private:
             }
         }
         handle_time();
-        look_for_hang(time);
+        check_for_hang(time);
         if (processes_.running() == 0 && exits_.empty()) {
             end_attempt();
         }
@@ -509,16 +509,16 @@ private:
         }
     }
 
-    void look_for_hang(Time time) {
+    void check_for_hang(Time time) {
         tell_stacks();
         if (!probe_ || time < next_look_) {
             return;
         }
-        next_look_ = time + look_interval;
+        next_look_ = time + sample_interval;
         if (!attempt_) {
             return;
         }
-        control_.looked(probe_->moved(attempt_->output().bytes()));
+        control_.report_activity(probe_->moved(attempt_->output().bytes()));
     }
 
     // --- Waiting

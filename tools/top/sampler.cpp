@@ -27,10 +27,10 @@ struct OwnerWatch::State {
     bool ended = false;
     Result<std::vector<QpOwner>> latest = fail("not read yet");
 
-    void look_until_ended(std::chrono::milliseconds period);
+    void sample_until_ended(std::chrono::milliseconds period);
 };
 
-void OwnerWatch::State::look_until_ended(std::chrono::milliseconds period) {
+void OwnerWatch::State::sample_until_ended(std::chrono::milliseconds period) {
     using Clock = std::chrono::steady_clock;
     constexpr int rest = 100; // the pause is this many times the duration of a read
     for (;;) {
@@ -51,7 +51,7 @@ OwnerWatch::OwnerWatch(std::chrono::milliseconds period) : state_(std::make_shar
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-        std::thread([state = state_, period] { state->look_until_ended(period); }).detach();
+        std::thread([state = state_, period] { state->sample_until_ended(period); }).detach();
     } catch (const std::exception& fault) {
         state_->latest = fail(fault.what());
     }

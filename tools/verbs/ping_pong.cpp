@@ -72,11 +72,11 @@ bool VerbsPing::send(bool last) {
 /// Waits until the peer's number of this round is in this end's mailbox.
 VerbsPing::Wait VerbsPing::await_number(const StopAsked& stop) {
     const std::atomic_ref<std::uint64_t> mailbox(*mailboxes_.own);
-    const unsigned between_looks = yields_ ? yields_between_looks : spins;
+    const unsigned between_samples = yields_ ? yields_between_looks : spins;
     Clock::time_point began{};
     Clock::time_point asked{};
     while (true) {
-        for (unsigned i = 0; i < between_looks; ++i) {
+        for (unsigned i = 0; i < between_samples; ++i) {
             const auto came = mailbox.load(std::memory_order_acquire);
             if ((came & ~last_mark) == number_) {
                 peer_ends_ = (came & last_mark) != 0;

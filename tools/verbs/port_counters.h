@@ -28,7 +28,7 @@ public:
     static PortCounters of(const SysRoot& root, const Fabric& fabric, const std::string& hca, unsigned port);
 
     /// Returns how late the counters may be: read them this long after a transfer.
-    [[nodiscard]] std::chrono::milliseconds settle() const { return source_.settle; }
+    [[nodiscard]] std::chrono::milliseconds counter_latency() const { return source_.counter_latency; }
     /// Never fails: values that cannot be read are absent.
     [[nodiscard]] PortReading read(const SysRoot& root) const;
     /// Returns the bytes sent between two readings; absent if the port does not count them, or a counter was reset or

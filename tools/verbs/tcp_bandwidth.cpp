@@ -22,7 +22,7 @@ using Clock = SteadyRate::Clock;
 using Stop = std::function<bool()>;
 
 constexpr std::size_t chunk = std::size_t{1} << 20;
-constexpr milliseconds look{50};       // between checks of the clock and of `stop`
+constexpr milliseconds sample{50};     // between checks of the clock and of `stop`
 constexpr milliseconds meeting{5000};  // until all connections are established
 constexpr milliseconds emptying{3000}; // after the time, for data in flight
 
@@ -44,13 +44,13 @@ template<typename Ready>
 void attend(std::vector<pollfd>& sockets, Clock::time_point end, const Stop& stop, Ready&& ready) {
     auto asked = Clock::now();
     for (auto now = asked; now < end; now = Clock::now()) {
-        if (now - asked >= look) {
+        if (now - asked >= sample) {
             asked = now;
             if (stop && stop()) {
                 return;
             }
         }
-        if (::poll(sockets.data(), sockets.size(), static_cast<int>(look.count())) <= 0) {
+        if (::poll(sockets.data(), sockets.size(), static_cast<int>(sample.count())) <= 0) {
             continue;
         }
         for (std::size_t i = 0; i < sockets.size(); ++i) {

@@ -60,7 +60,7 @@ void pass_on(const ReceivedSignal& signal, pid_t program) {
 int watch_program(StepWatch& watch, const SignalReader& signals, pid_t program) {
     for (;;) {
         if (!wait_for_sample(watch, signals.fd(), StepWatch::Clock::time_point::max())) {
-            watch.look();
+            watch.sample();
             continue;
         }
         while (const auto signal = signals.next()) {
@@ -169,7 +169,7 @@ int verify_program(const VerifyNodeOptions& options) {
     (void)!::write(opener.get(), "g", 1);
     opener.reset();
     const int code = exit_code_for_status(watch_program(watch, *signals, *program));
-    watch.look(true);
+    watch.sample(true);
     const auto verdict = judge_step({node->evidence(watch, logs.path())}, {});
     const int judged = print_verdict(verdict, options, facts.step.job_id, facts.step.step_id);
     return code != 0 ? code : judged;

@@ -86,9 +86,9 @@ int watch_here(const VerifyNodeOptions& options, const StepId& id) {
             }
             continue;
         }
-        watch.look();
+        watch.sample();
     }
-    watch.look(true);
+    watch.sample(true);
     tell(node->evidence(watch, {}));
     return 0;
 }

@@ -36,7 +36,7 @@ void Arbiter::on_ended(unsigned node, const Ended& ended) {
     if (node < nodes_.size() && !finished_ && ended.attempt == attempt_) {
         nodes_[node].ended = true;
         clean_ = clean_ && ended.clean;
-        settle();
+        counter_latency();
     }
 }
 
@@ -62,13 +62,13 @@ void Arbiter::on_lost(unsigned node, const std::string& why) {
     nodes_[node].lost = true;
     losses_.push_back(why);
     end(lost_code, why);
-    settle();
+    counter_latency();
 }
 
 void Arbiter::on_absent(unsigned node, bool absent) {
     if (node < nodes_.size() && !finished_ && nodes_[node].absent != absent) {
         nodes_[node].absent = absent;
-        settle();
+        counter_latency();
     }
 }
 
@@ -134,7 +134,7 @@ bool Arbiter::may_restart() const {
     return by_rank && !stopped_ && all_there && clean_ && wanted && attempt_ < rules_.max_restarts;
 }
 
-void Arbiter::settle() {
+void Arbiter::counter_latency() {
     if (std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.awaited(); })) {
         return;
     }

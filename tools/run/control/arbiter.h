@@ -77,7 +77,7 @@ private:
     };
 
     void end(int code, const std::string& why);
-    void settle();
+    void counter_latency();
     [[nodiscard]] bool may_restart() const;
 
     ArbiterRules rules_;

@@ -50,7 +50,7 @@ public:
     virtual void ended(const Ended& what) = 0;
     virtual void got_signal(const SignalCount& count) = 0;
     /// Reports for the hang watch whether something moved since the last call.
-    virtual void looked(bool moved) = 0;
+    virtual void report_activity(bool moved) = 0;
     /// This node cannot continue. Informs the others before this launcher exits.
     virtual void gave_up(const std::string& why) = 0;
 

@@ -62,7 +62,7 @@ public:
     void failed(const RankFailure& failure, Time when) override { arbiter_.on_failure(0, failure, when); }
     void ended(const Ended& what) override { arbiter_.on_ended(0, what); }
     void got_signal(const SignalCount& count) override { arbiter_.on_signal(0, count); }
-    void looked(bool moved) override { judge(0, moved); }
+    void report_activity(bool moved) override { judge(0, moved); }
     void gave_up(const std::string& why) override { arbiter_.on_lost(0, why); }
     std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
     [[nodiscard]] const Arbiter* arbiter() const override { return &arbiter_; }
@@ -180,7 +180,7 @@ private:
 
     void judge(unsigned node, bool moved) {
         const auto now = Clock::now();
-        if (judge_ && judge_->on_look(node, moved, now)) {
+        if (judge_ && judge_->on_sample(node, moved, now)) {
             const auto why = format_text("the job hangs: nothing has moved on any node for {} s",
                                          std::chrono::duration_cast<std::chrono::seconds>(judge_->quiet(now)).count());
             warnings_.push_back(why);

@@ -61,7 +61,7 @@ public:
         signals_[count.signal] = count.count;
         tell(count);
     }
-    void looked(bool moved) override { moved_ = moved_ || moved; }
+    void report_activity(bool moved) override { moved_ = moved_ || moved; }
     void gave_up(const std::string& why) override { arbiter_.on_lost(0, why); }
     std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
     /// Returns this node's own arbiter if there is no head, or if the head was lost before it restarted or finished the

@@ -28,7 +28,7 @@ struct ActivityProbe::State {
     std::vector<std::string> watched_ports; ///< those with readable counters
     std::size_t watched_gpus = 0;
 
-    void look_until_ended();
+    void sample_until_ended();
     bool wait_for_next();
 };
 
@@ -68,7 +68,7 @@ bool ActivityProbe::State::wait_for_next() {
     return !ended;
 }
 
-void ActivityProbe::State::look_until_ended() {
+void ActivityProbe::State::sample_until_ended() {
     const auto opened = SysRoot::open(root);
     if (!opened) {
         return;
@@ -98,7 +98,7 @@ ActivityProbe::ActivityProbe(const SysRoot& root, std::vector<std::string> ports
     : state_(new State{root.path(), std::move(ports), std::move(gpus), period, nvml, {}, {}, false, 0, {}, 0}) {
     if (!state_->ports.empty() || !state_->gpus.empty()) {
         // If no thread can be started, only output is watched.
-        if (auto thread = thread_without_signals([state = state_] { state->look_until_ended(); })) {
+        if (auto thread = thread_without_signals([state = state_] { state->sample_until_ended(); })) {
             thread->detach(); // it may hang in a driver, so nobody can wait for it
         }
     }
@@ -134,7 +134,7 @@ std::string ActivityProbe::watched() const {
 
 bool HangJudge::all_looked(Time now) const {
     return std::all_of(nodes_.begin(), nodes_.end(),
-                       [&](const Node& node) { return now - node.looked <= most_late * interval_; });
+                       [&](const Node& node) { return now - node.report_activity <= most_late * interval_; });
 }
 
 std::chrono::milliseconds HangJudge::quiet(Time now) const {
@@ -146,7 +146,7 @@ std::chrono::milliseconds HangJudge::quiet(Time now) const {
                           : std::chrono::duration_cast<std::chrono::milliseconds>(now - last);
 }
 
-bool HangJudge::on_look(std::size_t node, bool moved, Time now) {
+bool HangJudge::on_sample(std::size_t node, bool moved, Time now) {
     if (now - last_call_ > most_late * interval_) {
         std::fill(nodes_.begin(), nodes_.end(), Node{now, now});
         told_ = false;
@@ -156,8 +156,8 @@ bool HangJudge::on_look(std::size_t node, bool moved, Time now) {
         return false;
     }
     auto& teller = nodes_[node];
-    const bool was_away = now - teller.looked > most_late * interval_;
-    teller.looked = now;
+    const bool was_away = now - teller.report_activity > most_late * interval_;
+    teller.report_activity = now;
     if (moved || was_away) { // a node that was stopped or cut off: whether anything moved there is unknown
         teller.moved = now;
         told_ = false;

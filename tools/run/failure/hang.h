@@ -52,7 +52,7 @@ public:
     /// Takes a report of node `node`. Returns true once when the job hangs, and not again until something moves. A gap
     /// between calls that is much longer than the interval means that this process was stopped, and perhaps the ranks
     /// too: then the time starts anew.
-    bool on_look(std::size_t node, bool moved, Time now);
+    bool on_sample(std::size_t node, bool moved, Time now);
 
     /// Returns how long nothing has moved on any node.
     [[nodiscard]] std::chrono::milliseconds quiet(Time now) const;
@@ -60,7 +60,7 @@ public:
 private:
     struct Node {
         Time moved;
-        Time looked;
+        Time report_activity;
     };
     [[nodiscard]] bool all_looked(Time now) const;
 

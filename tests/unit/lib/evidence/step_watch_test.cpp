@@ -46,11 +46,11 @@ TEST_F(Watched, CountsWhatMovesFromItsStart) {
     auto watch = this->watch();
     EXPECT_EQ(watch.evidence().traffic.rdma, Bytes{});
     counters(1000 + 10, 1000 + 7);
-    watch.look();
+    watch.sample();
     EXPECT_EQ(watch.evidence().traffic.rdma, (Bytes{40, 40, false}));
     EXPECT_EQ(watch.evidence().traffic.sockets, (Bytes{7, 7, false}));
     counters(1000 + 20, 1000 + 8);
-    watch.look(true);
+    watch.sample(true);
     const auto evidence = watch.evidence();
     EXPECT_EQ(evidence.traffic.rdma, (Bytes{80, 80, false}));
     EXPECT_EQ(evidence.traffic.sockets, (Bytes{8, 8, false}));
@@ -61,11 +61,11 @@ TEST_F(Watched, CountsWhatMovesFromItsStart) {
 TEST_F(Watched, AResetMakesItAtLeast) {
     auto watch = this->watch();
     counters(2000, 1000);
-    watch.look();
+    watch.sample();
     counters(5, 1000);
-    watch.look();
+    watch.sample();
     counters(15, 1000);
-    watch.look();
+    watch.sample();
     EXPECT_EQ(watch.evidence().traffic.rdma, (Bytes{4040, 4040, true}));
     EXPECT_FALSE(watch.evidence().traffic.ports.at(0).problem.empty());
 }
@@ -73,9 +73,9 @@ TEST_F(Watched, AResetMakesItAtLeast) {
 TEST_F(Watched, APortThatGoesAwayIsAProblemOfItself) {
     auto watch = this->watch();
     counters(1000 + much, 1000);
-    watch.look();
+    watch.sample();
     tree_.remove("/port_xmit_data").remove("/port_rcv_data").remove("/sys/class/net/eth0");
-    watch.look();
+    watch.sample();
     const auto evidence = watch.evidence();
     EXPECT_EQ(evidence.traffic.rdma.tx, 4 * much);
     EXPECT_FALSE(evidence.traffic.ports.at(0).problem.empty());
@@ -86,9 +86,9 @@ TEST_F(Watched, SaysWhyNothingIsKnownOfQueuePairs) {
     auto watch = this->watch();
     EXPECT_FALSE(watch.evidence().qps.known);
     EXPECT_EQ(watch.evidence().qps.unknown_why, "the step ended before they were looked at");
-    watch.look(true);
+    watch.sample(true);
     EXPECT_EQ(watch.evidence().qps.unknown_why, "the step ended before they were looked at");
-    watch.look();
+    watch.sample();
     EXPECT_FALSE(watch.evidence().qps.known);
     EXPECT_EQ(watch.evidence().qps.unknown_why, "of another machine's files nobody has queue pairs");
 }
@@ -98,31 +98,31 @@ TEST_F(Watched, LooksSoonAndThenSeldom) {
     auto watch = this->watch();
     EXPECT_GE(watch.next_sample(), before + milliseconds(100));
     EXPECT_LE(watch.next_sample(), StepWatch::Clock::now() + milliseconds(100));
-    watch.look();
+    watch.sample();
     EXPECT_GE(watch.next_sample(), before + milliseconds(100));
     EXPECT_LE(watch.next_sample(), StepWatch::Clock::now() + milliseconds(5000));
 }
 
 TEST_F(Watched, WaitsForLateCountersOnlyWhereTheyCouldChangeTheVerdict) {
-    sources_.ports.front().settle = milliseconds(1500);
+    sources_.ports.front().counter_latency = milliseconds(1500);
     auto watch = this->watch();
-    EXPECT_EQ(watch.settle(), milliseconds(1500));
-    EXPECT_FALSE(watch.should_settle()); // IDLE
+    EXPECT_EQ(watch.counter_latency(), milliseconds(1500));
+    EXPECT_FALSE(watch.should_wait_for_counters()); // IDLE
     counters(1000, 1000 + much);
-    watch.look();
-    EXPECT_TRUE(watch.should_settle()); // NOT USED, as yet
+    watch.sample();
+    EXPECT_TRUE(watch.should_wait_for_counters()); // NOT USED, as yet
     counters(1000 + much / 4, 1000 + much);
-    watch.look();
-    EXPECT_TRUE(watch.should_settle()); // MIXED, as yet
+    watch.sample();
+    EXPECT_TRUE(watch.should_wait_for_counters()); // MIXED, as yet
     counters(1000 + 100 * much, 1000 + much);
-    watch.look();
-    EXPECT_FALSE(watch.should_settle()); // USED
-    sources_.ports.front().settle = milliseconds(0);
+    watch.sample();
+    EXPECT_FALSE(watch.should_wait_for_counters()); // USED
+    sources_.ports.front().counter_latency = milliseconds(0);
     counters(1000, 1000);
     auto prompt = this->watch();
     counters(1000, 1000 + much);
-    prompt.look();
-    EXPECT_FALSE(prompt.should_settle());
+    prompt.sample();
+    EXPECT_FALSE(prompt.should_wait_for_counters());
 }
 
 } // namespace

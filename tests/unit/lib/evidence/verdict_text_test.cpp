@@ -59,7 +59,7 @@ TEST(VerdictLine, SaysByWhatWhereNoBytesWereCounted) {
     evidence.log.reset();
     EXPECT_EQ(line_of({with_queue_pairs(evidence, 0)}),
               "RDMA NOT USED (by the queue pairs): 1.07 GB of n01 went over sockets (evidence D); no process of the "
-              "step had a queue pair whenever they were looked at");
+              "step ever had a queue pair when checked");
 }
 
 TEST(VerdictLine, CutsManySentences) {

@@ -141,11 +141,11 @@ TEST(ChildText, AnythingIsAText) {
 TEST(ChildValue, HasTheDescriptorsThatItIsToHave) {
     const UniqueFd open(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     ASSERT_TRUE(open);
-    const auto look = [&open] { return Answer{::fcntl(open.get(), F_GETFD) >= 0 ? 1 : 0, ""}; };
+    const auto sample = [&open] { return Answer{::fcntl(open.get(), F_GETFD) >= 0 ? 1 : 0, ""}; };
     const std::array kept = {open.get()};
-    EXPECT_EQ(ChildValue<Answer>::start(look).finish(far_away())->number, 0);
-    EXPECT_EQ(ChildValue<Answer>::start(look, kept).finish(far_away())->number, 1);
-    EXPECT_EQ(ChildValue<Answer>::start(look, {}, Inherit::All).finish(far_away())->number, 1);
+    EXPECT_EQ(ChildValue<Answer>::start(sample).finish(far_away())->number, 0);
+    EXPECT_EQ(ChildValue<Answer>::start(sample, kept).finish(far_away())->number, 1);
+    EXPECT_EQ(ChildValue<Answer>::start(sample, {}, Inherit::All).finish(far_away())->number, 1);
 }
 
 } // namespace

@@ -79,7 +79,7 @@ TEST_F(Sources, WordsOfPortData) {
     EXPECT_EQ(source.tx.unit, 4U);
     EXPECT_EQ(source.tx.bits, 64U);
     EXPECT_FALSE(source.rx.saturates);
-    EXPECT_EQ(source.settle, 12ms);
+    EXPECT_EQ(source.counter_latency, 12ms);
     EXPECT_EQ(source.why_none, "");
 }
 
@@ -159,7 +159,7 @@ TEST_F(Sources, BytesOfDrivers) {
         EXPECT_EQ(source.tx.paths, tx) << driver.files.front();
         EXPECT_EQ(source.rx.paths, rx) << driver.files.front();
         const bool slow = driver.source == ByteSource::HwOctets;
-        EXPECT_EQ(source.settle, slow ? 2000ms : 0ms) << driver.files.front();
+        EXPECT_EQ(source.counter_latency, slow ? 2000ms : 0ms) << driver.files.front();
     }
 }
 
@@ -177,8 +177,8 @@ TEST_F(Sources, EfaIsSlowToo) {
                   .node_type = "7: unspecified"});
     machine_.port({.hca = "rdmap0", .link_layer = "Unknown"});
     counters("/sys/class/infiniband/rdmap0/ports/1/hw_counters", {"tx_bytes", "rx_bytes"});
-    EXPECT_EQ(find().ports.back().settle, 2000ms);
-    EXPECT_EQ(find().settle(), 2000ms);
+    EXPECT_EQ(find().ports.back().counter_latency, 2000ms);
+    EXPECT_EQ(find().counter_latency(), 2000ms);
 }
 
 TEST_F(Sources, PacketsOfSoftRoce) {
@@ -303,7 +303,7 @@ TEST(ContainerSources, WhatReachesOut) {
     EXPECT_EQ(sources.netdevs[0].name, "eth0");
     EXPECT_EQ(sources.netdevs[1].name, "macvlan1");
     EXPECT_TRUE(sources.ports.empty());
-    EXPECT_EQ(sources.settle(), 0ms);
+    EXPECT_EQ(sources.counter_latency(), 0ms);
 }
 
 TEST_F(Sources, InterfacesThatCountSoftwareRdma) {

@@ -201,7 +201,7 @@ TEST_F(RunControl, AllStartAgainWithTheSamePort) {
 
 TEST_F(RunControl, ALauncherThatDiesEndsTheOthers) {
     start(3);
-    launchers_[1].control->looked(true);
+    launchers_[1].control->report_activity(true);
     launchers_[1].control->got_signal({SIGUSR1, 1}); // to know that it is connected
     ASSERT_TRUE(until([this] { return launchers_[2].order<SignalCount>() != nullptr; }));
     launchers_.erase(launchers_.begin() + 1);

@@ -23,14 +23,14 @@ using namespace std::chrono_literals;
 class Judge : public ::testing::Test {
 protected:
     /// A look of a node, so many seconds after the start.
-    bool look(std::size_t node, bool moved, std::chrono::seconds at) {
-        return judge_.on_look(node, moved, start_ + at);
+    bool sample(std::size_t node, bool moved, std::chrono::seconds at) {
+        return judge_.on_sample(node, moved, start_ + at);
     }
     /// Looks of both nodes at which nothing moves, once a second; the second at which the hang is told, or -1.
     int quiet_from(int first, int last) {
         for (int second = first; second <= last; ++second) {
             const std::chrono::seconds at(second);
-            if (look(0, false, at) || look(1, false, at)) {
+            if (sample(0, false, at) || sample(1, false, at)) {
                 return second;
             }
         }
@@ -49,24 +49,24 @@ TEST_F(Judge, TellsAHangOnce) {
 
 TEST_F(Judge, TellsTheNextAfterSomethingMoved) {
     EXPECT_EQ(quiet_from(1, 10), 10);
-    EXPECT_FALSE(look(1, true, 11s));
+    EXPECT_FALSE(sample(1, true, 11s));
     EXPECT_EQ(quiet_from(12, 100), 21);
 }
 
 TEST_F(Judge, WaitsWhileOneNodeMoves) {
     for (int second = 1; second <= 50; ++second) {
         const std::chrono::seconds at(second);
-        EXPECT_FALSE(look(0, false, at)) << second;
-        EXPECT_FALSE(look(1, true, at)) << second;
+        EXPECT_FALSE(sample(0, false, at)) << second;
+        EXPECT_FALSE(sample(1, true, at)) << second;
     }
     EXPECT_EQ(quiet_from(51, 100), 60);
 }
 
 TEST_F(Judge, DoesNotJudgeWithoutWordFromEveryNode) {
     for (int second = 1; second <= 50; ++second) {
-        EXPECT_FALSE(look(0, false, std::chrono::seconds(second))) << second;
+        EXPECT_FALSE(sample(0, false, std::chrono::seconds(second))) << second;
     }
-    EXPECT_FALSE(look(1, false, 51s)) << "what it did meanwhile is not known";
+    EXPECT_FALSE(sample(1, false, 51s)) << "what it did meanwhile is not known";
     EXPECT_EQ(quiet_from(52, 100), 61);
 }
 
@@ -76,9 +76,9 @@ TEST_F(Judge, BeginsAnewWhereItWasStoppedItself) {
 }
 
 TEST_F(Judge, IgnoresNodesThatAreNone) {
-    EXPECT_FALSE(look(7, true, 1s));
+    EXPECT_FALSE(sample(7, true, 1s));
     HangJudge none(0, 1s, 1s, start_);
-    EXPECT_FALSE(none.on_look(0, false, start_ + 1s));
+    EXPECT_FALSE(none.on_sample(0, false, start_ + 1s));
 }
 
 class Probe : public ::testing::Test {
