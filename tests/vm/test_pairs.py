@@ -215,7 +215,7 @@ class PairsCommand(LabTest):
         self.assertEqual(sorted(results), ["mlx5_0:1", "mlx5_1:1"])
         for result in results.values():
             self.assertEqual((result["problem"], result["data_correct"], result["path_mtu"]), ("", True, RDMA_MTU))
-            self.assertGreater(result["latency"]["round_trips"], 10)
+            self.assertGreater(result["latency"]["round_trips"], 0)
             for way in ("forward", "backward"):
                 # What a busy machine makes the driver send again is counted, too.
                 self.assertGreater(result[way]["counted_share"], 0.9)
