@@ -26,11 +26,11 @@ struct Agreement {
     std::string head_node;
     std::optional<IpAddress> head; ///< absent: MASTER_ADDR stays as the user set it
     std::string head_why;
-    std::optional<PortBlock> block;
+    std::optional<PortBlock> block{};
     Layout layout = Layout::Rank;
-    std::optional<RankShare> ranks;
-    std::vector<std::string> left_out;       ///< ports that this node must not use: "mlx5_3:1"
-    std::optional<std::string> strict_fault; ///< why strict forbids the step to run
+    std::optional<RankShare> ranks{};
+    std::vector<std::string> left_out{};       ///< ports that this node must not use: "mlx5_3:1"
+    std::optional<std::string> strict_fault{}; ///< why strict forbids the step to run
 };
 
 } // namespace rdma_nccl

@@ -21,9 +21,9 @@ inline constexpr unsigned port_block_size = 4;
 struct PortBlock {
     std::uint16_t first = 0;
     std::optional<std::uint16_t> second; ///< JAX's port; absent if Slurm reserved only one
-    std::string source;                  ///< "user", "setting", "slurm", "derived"
-    std::string why;
-    std::vector<std::string> warnings;
+    std::string source{};                ///< "user", "setting", "slurm", "derived"
+    std::string why{};
+    std::vector<std::string> warnings{};
 
     friend bool operator==(const PortBlock&, const PortBlock&) = default;
 };
