@@ -157,8 +157,8 @@ std::optional<Environment> environment_of_step(const SysRoot& root, std::uint32_
             continue;
         }
         std::vector<std::string> entries;
-        for (const auto entry :
-             split(root.read(format_text("/proc/{}/environ", process), longest).value_or(""), '\0')) {
+        const auto environment = root.read(format_text("/proc/{}/environ", process), longest).value_or("");
+        for (const auto entry : split(environment, '\0')) {
             if (split_once(entry, '=').key != marker_variable) {
                 entries.emplace_back(entry);
             }

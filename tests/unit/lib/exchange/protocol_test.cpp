@@ -400,7 +400,7 @@ TEST_F(ExchangeRoundsTest, SilentTestsHaveALimit) {
     // The node has said nothing: that counts as an address that it did not reach.
     EXPECT_EQ(told_.at(1), "n03: warning: cannot connect to 10.1.0.1 of n01, on the fabric (eth0): Connection timed "
                            "out; MASTER_ADDR stays 10.1.0.1, because no address is reached by all nodes: check "
-                           "routes and firewalls, or give net= or head=");
+                           "routes and firewalls, or set net= or head=");
     EXPECT_TRUE(result(2)); // too late, and nothing wrong
     EXPECT_TRUE(sent_.empty());
     EXPECT_EQ(rounds_->still_running(), 3U);

@@ -119,11 +119,10 @@ TEST_F(PortHold, AFixedBlockStaysAndWarns) {
     const auto held = hold(derived(first_), BlockChoice::Fixed);
     EXPECT_TRUE(held.sockets.empty());
     EXPECT_EQ(held.block.first, first_);
-    EXPECT_EQ(
-        held.block.warnings,
-        (std::vector<std::string>{"port " + std::to_string(first_ + 1) +
-                                  " is in use on this node, or was until a minute ago, so rank 0 may not be able to "
-                                  "listen: give port=N"}));
+    EXPECT_EQ(held.block.warnings,
+              (std::vector<std::string>{"port " + std::to_string(first_ + 1) +
+                                        " is or was recently in use on this node; rank 0 may be unable to listen: give "
+                                        "port=N"}));
 }
 
 TEST_F(PortHold, APortOfTheUserStaysWhereItIs) {

@@ -85,7 +85,7 @@ TEST(BenchSummary, WhatCannotBeTold) {
     EXPECT_EQ(summarize(report).exit_code, 3);
     report.runs[0] = run(BenchKind::AsItIs, 15, 1000, 1000);
     report.runs[2] = run(BenchKind::AsItIsAgain, 15, 1000, 1000);
-    EXPECT_TRUE(notes_of(report).starts_with("A: too few bytes were counted"));
+    EXPECT_TRUE(notes_of(report).starts_with("A: too few bytes to judge"));
     EXPECT_EQ(summarize(report).exit_code, 3);
     EXPECT_FALSE(summarize(report).lines[0].ratio);
 }

@@ -419,7 +419,7 @@ TEST(PairsJudge, BytesThatThePortDidNotSeeAreNoted) {
     report.results[3].backward->counted_share = 0.02;
     report.results[4].forward->counted_share = 1.01;
     const auto verdict = judge_pairs(report, {});
-    EXPECT_TRUE(contains(all_texts(verdict), "1 times the port's counters saw less than 90 % of the bytes: "))
+    EXPECT_TRUE(contains(all_texts(verdict), "in 1 directions, the port counted less than 90 % of the bytes: "))
         << all_texts(verdict);
     EXPECT_TRUE(contains(all_texts(verdict), "sent 2 % of them")) << all_texts(verdict);
 }
@@ -494,7 +494,7 @@ TEST(PairsJudgeCounters, MoreThanWasSentIsNoted) {
         report.results[0].forward->counted_share = share;
         const auto notes = judge_pairs(report, {}).notes;
         return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
-            return note.find("1 times the port's counters saw more than") != std::string::npos;
+            return note.find("in 1 directions, the port counted more than") != std::string::npos;
         });
     };
     EXPECT_FALSE(told(1.09, 4096));
