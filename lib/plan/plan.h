@@ -48,9 +48,9 @@ struct Coordination {
 /// Plans this node on its own.
 Plan make_plan(const NodeFacts& facts, const Settings& settings);
 
-/// Completes `own`, a plan by make_plan(): what the nodes agreed on, and the ports that are held, replace the node's own
-/// decisions. Of `facts` only the head may have changed since. The ports are chosen again only if the agreement leaves
-/// some of them out.
+/// Completes `own`, a plan by make_plan(): what the nodes agreed on, and the ports that are held, replace the node's
+/// own decisions. Of `facts` only the head may have changed since. The ports are chosen again only if the agreement
+/// leaves some of them out.
 Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, const Coordination& coordination);
 
 /// The facts that a task has about itself from Slurm when it is about to start.
