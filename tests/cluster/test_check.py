@@ -256,7 +256,7 @@ class HealthCheck(ClusterTest):
         result = self.check("--health")
         self.assertLess(time.monotonic() - start, SECONDS)
         self.assertEqual(result.returncode, 3)
-        self.assertIn("nothing is done", result.stderr)
+        self.assertIn("no action", result.stderr)
         self.assertEqual(self.slurms_view()[0], "IDLE")
 
     def test_in_a_step(self):
