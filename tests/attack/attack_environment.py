@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 
 from attack_test import HEAD, AttackTest, Program, build_shim
@@ -27,14 +28,13 @@ def names_read() -> tuple[list[str], list[str]]:
     """Slurm's variables that the sources name, and the settings'."""
     texts = []
     for directory in ("lib", "plugin"):
-        for name in sorted(os.listdir(os.path.join(CHECKOUT, directory))):
-            if name.endswith((".cpp", ".h")):
-                with open(os.path.join(CHECKOUT, directory, name), encoding="utf-8") as file:
-                    texts.append(file.read())
+        for path in sorted(pathlib.Path(CHECKOUT, directory).rglob("*.[ch]*")):
+            texts.append(path.read_text(encoding="utf-8"))
     text = "\n".join(texts)
     slurms = {name for name in re.findall(r'"(SLURMD?_[A-Z_]+)"', text) if not name.startswith("SLURM_RDMA")}
-    with open(os.path.join(CHECKOUT, "lib", "settings_keys.cpp"), encoding="utf-8") as file:
-        settings = {f"RDMA_NCCL_{key.upper()}" for key in re.findall(r'^    \{"(\w+)", "', file.read(), re.MULTILINE)}
+    keys = pathlib.Path(CHECKOUT, "lib/settings/keys.cpp").read_text(encoding="utf-8")
+    settings = {f"RDMA_NCCL_{key.upper()}" for key in re.findall(r'^    \{"(\w+)", "', keys, re.MULTILINE)}
+    assert len(slurms) > 20 and len(settings) > 20, "the sources have moved"
     return sorted(slurms), sorted(settings | set(re.findall(r'"(RDMA_NCCL_[A-Z_]+)"', text)))
 
 
