@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -156,30 +157,45 @@ class Watched(EvidenceTest):
         command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--"]
         return [*command, "rdma-nccl", "verify", "--root", f"{self.cluster.dir}/root", *options]
 
-    def test_a_step_that_runs(self):
-        command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--"]
-        command += ["srun", "-N2", "--ntasks-per-node=1", "--rdma-nccl", "bash", "-c", WAIT, "bash", self.shared]
+    def watched(self, moves: list[object], tasks: int = 1, **variables: str) -> tuple[str, str]:
+        """What `verify --step` and srun say of the same step, which moves these bytes on both nodes."""
+        command = [CLUSTER, "exec", "--dir", self.cluster.dir, "--user", "alice", "--", "env"]
+        command += [f"{name}={value}" for name, value in variables.items()]
+        command += ["srun", "-N2", f"--ntasks-per-node={tasks}", "--rdma-nccl=verify=full"]
+        command += ["bash", "-c", WAIT, "bash", self.shared]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as srun:
             deadline = time.monotonic() + TIME_LIMIT
-            while len(glob.glob(f"{self.shared}/started.*")) < 2:
+            while len(glob.glob(f"{self.shared}/started.*")) < 2 * tasks:
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.05)
             step = self.good("squeue", "--noheader", "--steps", "--format=%i").split()
-            step = next(name for name in step if name.endswith(".0"))
+            step = next(name for name in step if re.fullmatch(r"\d+\.\d+", name))
             with subprocess.Popen(self.verify("--step", step, "--seconds", "3"), stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True) as verify:
                 while verify.poll() is None:
                     for node in ("n01", "n02"):
-                        self.move(node, "mlx5_1:1", GIB // 4, GIB // 4, "eth1", 1000, 1000)
+                        self.move(node, *moves)
                     self.assertLess(time.monotonic(), deadline)
                     time.sleep(0.1)
                 output, messages = verify.communicate()
             with open(f"{self.shared}/go", "w", encoding="ascii"):
                 pass
-            srun.communicate(timeout=TIME_LIMIT)
+            _, verdict = srun.communicate(timeout=TIME_LIMIT)
         self.assertEqual((verify.returncode, messages), (0, ""), output)
+        return output, verdict
+
+    def test_a_step_that_runs(self):
+        output, _ = self.watched(["mlx5_1:1", GIB // 4, GIB // 4, "eth1", 1000, 1000])
         self.assertRegex(output, r"^RDMA USED: (99.9|100.0) % of .* between 2 nodes went over RDMA")
         self.assertRegex(output, r"(?m)^n02 .* USED")
+
+    def test_it_judges_as_srun_does(self):
+        """By what the step's tasks were told, not by what they would be told in the place where verify was called."""
+        rails = [word for rail in ("mlx5_1:1", "mlx5_2:1") for word in (rail, GIB // 4, GIB // 4)]
+        said = self.watched(rails, tasks=8, NCCL_IB_HCA="=mlx5_1:1,mlx5_2:1")
+        for text in said:
+            self.assertRegex(text, r"(?m)^(rdma-nccl: )?RDMA USED: 100.0 % of ")
+            self.assertNotIn("stayed idle", text)
 
     def test_a_step_that_is_not_there(self):
         result = subprocess.run(self.verify("--step", "4711.0"), text=True, capture_output=True, check=False)
