@@ -4,11 +4,12 @@
 #pragma once
 
 #include "lib/base/cpu_set.h"
+#include "lib/base/lists.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
@@ -36,13 +37,38 @@ struct Topology {
     std::string source; ///< "hwloc 2.9.0" or a file name
 
     /// Returns all online CPUs.
-    [[nodiscard]] CpuSet cpus() const;
+    [[nodiscard]] CpuSet cpus() const {
+        CpuSet all;
+        for (const auto& core : cores) {
+            all |= core.cpus;
+        }
+        return all;
+    }
     /// Returns nullptr if there is no node of that number.
-    [[nodiscard]] const NumaNode* find_numa_node(unsigned number) const;
+    [[nodiscard]] const NumaNode* find_numa_node(unsigned number) const {
+        return find_by(numa_nodes, &NumaNode::number, number);
+    }
     /// Returns the CPUs of all packages that have one of `cpus`.
-    [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const;
+    [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const {
+        std::vector<bool> wanted(packages);
+        for (const auto& core : cores) {
+            if (core.package < packages && core.cpus.intersects(cpus)) {
+                wanted[core.package] = true;
+            }
+        }
+        CpuSet result;
+        for (const auto& core : cores) {
+            if (core.package < packages && wanted[core.package]) {
+                result |= core.cpus;
+            }
+        }
+        return result;
+    }
     /// Returns how many cores have a CPU in the set.
-    [[nodiscard]] std::size_t count_cores(const CpuSet& cpus) const;
+    [[nodiscard]] std::size_t count_cores(const CpuSet& cpus) const {
+        return static_cast<std::size_t>(
+            std::ranges::count_if(cores, [&](const Core& core) { return core.cpus.intersects(cpus); }));
+    }
 };
 
 } // namespace rdma_nccl
