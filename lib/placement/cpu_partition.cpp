@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/placement/cpu_partition.h"
+#include "lib/placement/placement.h"
 
 #include <algorithm>
 #include <numeric>
@@ -51,8 +51,8 @@ bool is_known(const std::optional<Place>& device) {
 /// core, so there the NUMA node says more. If no rank is near any device, groups by the larger of the two, so that each
 /// rank gets adjacent CPUs instead of a piece of every node.
 bool prefers_nodes(const Topology& topology, std::span<const RankDevices> ranks) {
-    const bool any_near = std::any_of(ranks.begin(), ranks.end(),
-                                      [](const RankDevices& rank) { return is_known(rank.gpu) || is_known(rank.hca); });
+    const bool any_near =
+        std::ranges::any_of(ranks, [](const RankDevices& rank) { return is_known(rank.gpu) || is_known(rank.hca); });
     return any_near || topology.packages > topology.numa_nodes.size();
 }
 
@@ -69,7 +69,7 @@ std::vector<Domain> domains_of(const Topology& topology, const std::vector<Unit>
         }
         const auto node = by_node ? unit.core->numa_node : std::nullopt;
         const Kind kind(node, node ? 0 : unit.core->package, std::move(near));
-        const auto found = std::find(kinds.begin(), kinds.end(), kind);
+        const auto found = std::ranges::find(kinds, kind);
         const auto index = static_cast<std::size_t>(found - kinds.begin());
         if (found == kinds.end()) {
             kinds.push_back(kind);
@@ -81,11 +81,11 @@ std::vector<Domain> domains_of(const Topology& topology, const std::vector<Unit>
     return domains;
 }
 
-class Sharing {
+class CpuSharing {
 public:
-    Sharing(const Topology& topology, const std::vector<Unit>& units, std::span<const RankDevices> ranks)
-        : topology_(topology), domains_(domains_of(topology, units, ranks)), fair_(units.size() / ranks.size()),
-          wanted_(std::clamp<std::size_t>(fair_, 1, enough_cores)) {
+    CpuSharing(const Topology& topology, const std::vector<Unit>& units, std::span<const RankDevices> ranks)
+        : topology_(topology), domains_(domains_of(topology, units, ranks)),
+          wanted_(std::clamp<std::size_t>(units.size() / ranks.size(), 1, enough_cores)) {
         for (const auto& devices : ranks) {
             Rank rank;
             rank.promised.resize(domains_.size());
@@ -93,10 +93,10 @@ public:
                 rank.gpu.push_back(distance(devices.gpu, domain));
                 rank.hca.push_back(distance(devices.hca, domain));
             }
-            rank.nearest = *std::min_element(rank.gpu.begin(), rank.gpu.end());
+            rank.nearest = std::ranges::min(rank.gpu);
             if (rank.nearest == Distance::Unknown) { // no GPU, or one whose place is unknown
                 rank.gpu = rank.hca;
-                rank.nearest = *std::min_element(rank.gpu.begin(), rank.gpu.end());
+                rank.nearest = std::ranges::min(rank.gpu);
             }
             ranks_.push_back(std::move(rank));
         }
@@ -141,8 +141,7 @@ private:
     [[nodiscard]] std::vector<std::size_t> nearest_first() const {
         std::vector<std::size_t> order(ranks_.size());
         std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(),
-                         [this](std::size_t a, std::size_t b) { return ranks_[a].nearest < ranks_[b].nearest; });
+        std::ranges::stable_sort(order, {}, [this](std::size_t rank) { return ranks_[rank].nearest; });
         return order;
     }
 
@@ -220,8 +219,7 @@ private:
     const Topology& topology_;
     std::vector<Domain> domains_;
     std::vector<Rank> ranks_;
-    std::size_t fair_;
-    std::size_t wanted_;
+    std::size_t wanted_; ///< units for each rank: its fair share, but not more than enough
 };
 
 } // namespace
@@ -231,7 +229,7 @@ std::vector<CpuSet> share_cpus(const Topology& topology, const CpuSet& common, s
     if (ranks.empty() || units.size() < ranks.size()) {
         return {};
     }
-    return Sharing(topology, units, ranks).share();
+    return CpuSharing(topology, units, ranks).share();
 }
 
 } // namespace rdma_nccl

@@ -2,8 +2,6 @@
 #include "lib/placement/placement.h"
 
 #include "lib/base/format.h"
-#include "lib/placement/cpu_partition.h"
-#include "lib/placement/gpu_order.h"
 
 #include <algorithm>
 #include <map>
@@ -46,7 +44,7 @@ GpuNumbers better_order(const PlacementFacts& facts) {
         return {};
     }
     for (std::size_t gpu = 0; gpu < facts.gpus.size(); ++gpu) {
-        if (std::find(order.begin(), order.end(), gpu) == order.end()) {
+        if (std::ranges::count(order, gpu) == 0) {
             order.push_back(gpu);
         }
     }
@@ -57,10 +55,7 @@ GpuNumbers gpus_of_rank(const PlacementFacts& facts, const GpuNumbers& order, st
     if (!facts.own_gpus.empty()) {
         return facts.own_gpus.at(rank);
     }
-    if (order.empty()) {
-        return {};
-    }
-    return {order[rank % order.size()]};
+    return order.empty() ? GpuNumbers() : GpuNumbers{order[rank % order.size()]};
 }
 
 /// Groups the ranks that have the same CPUs.
@@ -102,7 +97,7 @@ public:
             placed.cpus = facts_.masks[rank];
             placement_.ranks.push_back(std::move(placed));
         }
-        order_gpus_hcas();
+        order_hcas_of_ranks(true);
         for (const auto& [mask, ranks] : groups_of(facts_.masks)) {
             if (facts_.may_share && ranks.size() > 1) {
                 share(ranks);
@@ -111,7 +106,7 @@ public:
         for (auto& rank : placement_.ranks) {
             finish(rank);
         }
-        order_other_hcas();
+        order_hcas_of_ranks(false);
         note_far_ranks();
         compare_counts();
         return std::move(placement_);
@@ -122,35 +117,21 @@ private:
         return rank.gpus.empty() ? nullptr : &facts_.gpus[rank.gpus.front()];
     }
 
-    void order_gpus_hcas() {
+    /// Gives the ranks with a GPU, or those without, their HCAs. A rank without a GPU takes those nearest to its CPUs.
+    void order_hcas_of_ranks(bool with_gpu) {
         DistanceTable table;
-        std::vector<RankPlacement*> with_gpu;
+        std::vector<RankPlacement*> ranks;
         for (auto& rank : placement_.ranks) {
-            if (!rank.gpus.empty() && !facts_.hcas.empty()) {
-                table.push_back(placement_.gpu_to_hca[rank.gpus.front()]);
-                with_gpu.push_back(&rank);
+            if (rank.gpus.empty() == with_gpu || facts_.hcas.empty()) {
+                continue;
+            }
+            ranks.push_back(&rank);
+            auto& row = table.emplace_back();
+            for (std::size_t hca = 0; hca < facts_.hcas.size(); ++hca) {
+                row.push_back(with_gpu ? placement_.gpu_to_hca[rank.gpus.front()][hca]
+                                       : distance_to_cpus(facts_.hcas[hca], rank.cpus, facts_.topology));
             }
         }
-        take_orders(table, with_gpu);
-    }
-
-    /// A rank without a GPU takes the HCAs nearest to its CPUs.
-    void order_other_hcas() {
-        DistanceTable table;
-        std::vector<RankPlacement*> without_gpu;
-        for (auto& rank : placement_.ranks) {
-            if (rank.gpus.empty() && !facts_.hcas.empty()) {
-                auto& row = table.emplace_back();
-                for (const auto& hca : facts_.hcas) {
-                    row.push_back(distance_to_cpus(hca, rank.cpus, facts_.topology));
-                }
-                without_gpu.push_back(&rank);
-            }
-        }
-        take_orders(table, without_gpu);
-    }
-
-    static void take_orders(const DistanceTable& table, const std::vector<RankPlacement*>& ranks) {
         auto orders = order_hcas(table);
         for (std::size_t i = 0; i < ranks.size(); ++i) {
             ranks[i]->hcas = std::move(orders[i]);
@@ -194,8 +175,8 @@ private:
             rank.cpus = shares.empty() ? common : shares[i];
         }
         if (shares.empty() && !common.empty()) {
-            placement_.notes.push_back(format_text("{} share {} CPU{} ({})", ranks_text(group), common.size(),
-                                                   common.size() == 1 ? "" : "s", common.list()));
+            placement_.notes.push_back(
+                format_text("{} share {} ({})", ranks_text(group), count_text(common.size(), "CPU"), common.list()));
         }
     }
 
@@ -257,9 +238,9 @@ private:
         }
         if (ranks > gpus) {
             placement_.warnings.push_back(
-                format_text("{} ranks on {} GPU{}: NCCL before 2.30 refuses two ranks on one GPU; start as many "
+                format_text("{} ranks on {}: NCCL before 2.30 refuses two ranks on one GPU; start as many "
                             "tasks on a node as it has GPUs",
-                            ranks, gpus, gpus == 1 ? "" : "s"));
+                            ranks, count_text(gpus, "GPU")));
         } else if (ranks > 1 && ranks < gpus) {
             placement_.notes.push_back(format_text("{} ranks drive the first {} of {} GPUs", ranks, ranks, gpus));
         }
