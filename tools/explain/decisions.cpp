@@ -2,6 +2,8 @@
 #include "tools/explain/explain.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "tools/gids/gids.h"
 
 namespace rdma_nccl {
 
@@ -29,8 +31,7 @@ Explanation interface_decision(const Plan& plan) {
 
 Explanation ports_decision(const NodePlan& node) {
     const auto& choice = node.plan.fabric;
-    const std::string list = choice.nccl_ib_hca();
-    Explanation decision{"HCA ports", list.empty() ? "none" : list, {}, {}};
+    Explanation decision{"HCA ports", choice.used().empty() ? "none" : choice.nccl_ib_hca(), {}, {}};
     if (node.facts.fabric.hcas.empty()) {
         decision.why = "no RDMA device in /sys/class/infiniband";
         return decision;
@@ -57,15 +58,14 @@ std::string nccl_text(const PortChoice& choice) {
                                                        : format_text("{}, told {}", alone, *choice.nccl_effective);
 }
 
-Explanation gid_decision(const Port& port, const PortChoice& choice) {
-    Explanation decision{format_text("{}{} port {}", gid_of, choice.hca, choice.port), {}, {}, {}};
-    for (std::size_t i = 0; i < port.gids.size(); ++i) {
-        const auto& gid = port.gids[i];
-        const auto& verdict = choice.gids.at(i);
-        const std::string text = format_text("index {}, {}", gid.index, gid.value.text());
+Explanation gid_decision(const PortView& port) {
+    Explanation decision{format_text("{}{} port {}", gid_of, port.choice.hca, port.choice.port), {}, {}, {}};
+    for (const auto& entry : port.gids) {
+        const auto& verdict = entry.verdict;
+        const std::string text = format_text("index {}, {}", entry.gid.index, entry.gid.value.text());
         if (verdict.used()) {
             decision.decision = text;
-            decision.why = format_text("{}; {}", verdict.reason, nccl_text(choice));
+            decision.why = format_text("{}; {}", verdict.reason, nccl_text(port.choice));
         } else {
             decision.rejected.push_back({text, std::string(rule_name(verdict.rule)), verdict.reason});
         }
@@ -73,28 +73,23 @@ Explanation gid_decision(const Port& port, const PortChoice& choice) {
     return decision;
 }
 
-Explanation index_decision(const NodePlan& node) {
-    const auto& choice = node.plan.fabric;
-    if (choice.common_gid_index) {
-        return {"GID index", format_text("{}", *choice.common_gid_index), "the same on all used ports", {}};
-    }
-    return {"GID index", "per port", "the used ports differ: NCCL 2.21 or newer finds each port's by itself", {}};
-}
-
 void add_gid_decisions(const NodePlan& node, std::vector<Explanation>& decisions) {
-    std::size_t position = 0; // one PortChoice per port, in the order of the fabric
+    const auto& choice = node.plan.fabric;
     bool any = false;
-    for (const auto& hca : node.facts.fabric.hcas) {
+    for (const auto& hca : view_gids(node.facts.fabric, choice).hcas) {
         for (const auto& port : hca.ports) {
-            const auto& choice = node.plan.fabric.ports.at(position++);
-            if (choice.gid_index) {
-                decisions.push_back(gid_decision(port, choice));
+            if (port.choice.gid_index) {
+                decisions.push_back(gid_decision(port));
                 any = true;
             }
         }
     }
-    if (any) {
-        decisions.push_back(index_decision(node));
+    if (any && choice.common_gid_index) {
+        decisions.push_back(
+            {"GID index", format_text("{}", *choice.common_gid_index), "the same on all used ports", {}});
+    } else if (any) {
+        decisions.push_back(
+            {"GID index", "per port", "the used ports differ: NCCL 2.21 or newer finds each port's by itself", {}});
     }
 }
 
@@ -121,16 +116,7 @@ std::vector<Explanation> decisions_of(const NodePlan& node) {
 
 std::vector<std::string> notes_of(const NodePlan& node) {
     std::vector<std::string> notes = node.plan.notes;
-    for (const auto& hca : node.facts.fabric.hcas) {
-        for (const auto& problem : hca.problems) {
-            notes.push_back(format_text("{}: {}", hca.name, problem));
-        }
-        for (const auto& port : hca.ports) {
-            for (const auto& problem : port.problems) {
-                notes.push_back(format_text("{} port {}: {}", hca.name, port.number, problem));
-            }
-        }
-    }
+    append(notes, problems_of(view_gids(node.facts.fabric, node.plan.fabric)));
     return notes;
 }
 

@@ -2,9 +2,9 @@
 #include "tools/explain/explain.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/commands.h"
+#include "tools/common/exit_codes.h"
 #include "tools/common/print.h"
 #include "tools/explain/snapshot.h"
 
@@ -24,21 +24,21 @@ int run_explain(const ExplainOptions& options) {
     const auto settings = settings_from(options.settings);
     if (!settings) {
         print_error(settings.error().message);
-        return 2;
+        return exit_bad_line;
     }
     const auto root = SysRoot::open(settings->root);
     const auto node = root ? plan_node(options.settings, *settings, usual_timeout, {}, GidTables::Whole)
                            : tl::unexpected(root.error());
     if (!node) {
         print_error(node.error().message);
-        return 3;
+        return exit_cannot_tell;
     }
     const std::string host = host_name_of(*root);
     if (!options.save.empty()) {
         const auto saved = save_bundle(options.save, *node, options.settings.site_file, host);
         if (!saved) {
             print_error(saved.error().message);
-            return 3;
+            return exit_cannot_tell;
         }
         print_error(format_text("saved {} files of this machine in {}; review them before you share them", *saved,
                                 options.save));

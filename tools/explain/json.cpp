@@ -1,13 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
+#include "lib/base/report_fields.h"
 #include "tools/explain/explain.h"
-#include "tools/gids/output.h"
+#include "tools/gids/gids.h"
 #include "tools/topo/topo.h"
 
 #include <algorithm>
 #include <array>
 
 namespace rdma_nccl {
+
+static void fields(auto& f, Row<Rejected> /*row*/) {
+    f("what", "a port or a GID", &Rejected::what);
+    f("rule", "its name", &Rejected::rule);
+    f("why", "in words", &Rejected::why);
+}
+
+static void fields(auto& f, Row<Explanation> /*row*/) {
+    f("what", "is decided", &Explanation::what);
+    f("decision", "", &Explanation::decision);
+    f("why", "in words", &Explanation::why);
+    f("rejected", "", &Explanation::rejected);
+}
+
+static void fields(auto& f, Row<Variable> /*row*/) {
+    constexpr std::array<std::string_view, 4> actions = {"set", "keep", "leave", "unset"};
+    f("name", "", &Variable::name);
+    f("action", "", [actions](const Variable& v) { return actions.at(static_cast<std::size_t>(v.action)); });
+    f("value", "", &Variable::value);
+    f("source", "", &Variable::source);
+    f("why", "in words", &Variable::why);
+}
+
+static void fields(auto& f, Row<Gpu> /*row*/) {
+    f("pci", "0000:53:00.0", &Gpu::pci);
+    f("vendor", "nvidia or amd", &Gpu::vendor);
+    f("numa_node", "null: not known", &Gpu::numa_node);
+    f("uuid", "empty: not known", &Gpu::uuid);
+}
 
 namespace {
 
@@ -32,7 +62,6 @@ Json step_json(const NodeFacts& facts) {
 }
 
 Json netdevs_json(const Fabric& fabric) {
-    const auto& defaults = fabric.default_route_netdevs;
     auto list = Json::array();
     for (const auto& netdev : fabric.netdevs) {
         auto addresses = Json::array();
@@ -46,48 +75,8 @@ Json netdevs_json(const Fabric& fabric) {
                         {"pci", netdev.pci_path.substr(netdev.pci_path.rfind('/') + 1)},
                         {"upper", netdev.upper},
                         {"lowers", netdev.lowers},
-                        {"default_route", std::find(defaults.begin(), defaults.end(), netdev.name) != defaults.end()},
+                        {"default_route", std::ranges::count(fabric.default_route_netdevs, netdev.name) > 0},
                         {"addresses", std::move(addresses)}});
-    }
-    return list;
-}
-
-Json gpus_json(const Fabric& fabric) {
-    auto list = Json::array();
-    for (const auto& gpu : fabric.gpus) {
-        list.push_back({{"pci", gpu.pci}, {"vendor", gpu.vendor}, {"numa_node", gpu.numa_node}, {"uuid", gpu.uuid}});
-    }
-    return list;
-}
-
-Json decisions_json(const NodePlan& node) {
-    auto list = Json::array();
-    for (const auto& decision : decisions_of(node)) {
-        auto rejected = Json::array();
-        for (const auto& entry : decision.rejected) {
-            rejected.push_back({{"what", entry.what}, {"rule", entry.rule}, {"why", entry.why}});
-        }
-        list.push_back({{"what", decision.what},
-                        {"decision", decision.decision},
-                        {"why", decision.why},
-                        {"rejected", std::move(rejected)}});
-    }
-    return list;
-}
-
-std::string_view action_name(VariableAction action) {
-    constexpr std::array<std::string_view, 4> names = {"set", "keep", "leave", "unset"};
-    return names.at(static_cast<std::size_t>(action));
-}
-
-Json variables_json(const std::vector<Variable>& variables) {
-    auto list = Json::array();
-    for (const auto& variable : variables) {
-        list.push_back({{"name", variable.name},
-                        {"action", action_name(variable.action)},
-                        {"value", variable.value},
-                        {"source", variable.source},
-                        {"why", variable.why}});
     }
     return list;
 }
@@ -97,16 +86,17 @@ Json variables_json(const std::vector<Variable>& variables) {
 Json explain_json(const NodePlan& node, const std::string& host) {
     const auto& fabric = node.facts.fabric;
     const Json gids = gids_json(host, view_gids(fabric, node.plan.fabric));
-    return {{"schema", 1},
-            {"host", host},
-            {"settings", settings_json(node.settings)},
-            {"step", step_json(node.facts)},
-            {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", gpus_json(fabric)}}},
-            {"decisions", decisions_json(node)},
-            {"places", places_json(node)},
-            {"variables", variables_json(node.variables)},
-            {"warnings", node.plan.warnings},
-            {"notes", notes_of(node)}};
+    return {
+        {"schema", 1},
+        {"host", host},
+        {"settings", settings_json(node.settings)},
+        {"step", step_json(node.facts)},
+        {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", report_json(fabric.gpus)}}},
+        {"decisions", report_json(decisions_of(node))},
+        {"places", places_json(node)},
+        {"variables", report_json(node.variables)},
+        {"warnings", node.plan.warnings},
+        {"notes", notes_of(node)}};
 }
 
 } // namespace rdma_nccl

@@ -7,6 +7,7 @@
 #include "lib/plan/placement_report.h"
 #include "lib/select/port_filters.h"
 #include "tools/explain/explain.h"
+#include "tools/gids/gids.h"
 #include "tools/topo/topo.h"
 
 #include <algorithm>
@@ -38,9 +39,8 @@ std::string step_text(const NodeFacts& facts) {
                        count_text(step.node_count, "node"), nodes);
 }
 
-std::string rate_text(const Port& port) {
-    const double rate = port.believable_rate_gbps();
-    return rate > 0 ? format_text("{:g}", rate) : "-";
+std::string speed_text(double gbps) {
+    return gbps > 0 ? format_text("{:g}", gbps) : "-";
 }
 
 std::string hcas_text(const Fabric& fabric) {
@@ -51,7 +51,7 @@ std::string hcas_text(const Fabric& fabric) {
     for (const auto& hca : fabric.hcas) {
         for (const auto& port : hca.ports) {
             rows.push_back({hca.name, format_text("{}", port.number), link_layer_text(port.link_layer),
-                            or_dash(printable(port.state)), rate_text(port),
+                            or_dash(printable(port.state)), speed_text(port.believable_rate_gbps()),
                             format_text("{}/{}", port.gids.size(), port.gid_table_length), or_dash(hca.driver),
                             or_dash(hca.pci), number_text(hca.numa_node), or_dash(joined(hca.netdevs, ","))});
         }
@@ -85,33 +85,26 @@ std::string gpus_text(const Fabric& fabric) {
 }
 
 std::string addresses_text(const Netdev& netdev) {
-    std::vector<std::string> words;
+    std::vector<std::string> addresses;
     for (const auto& entry : netdev.addresses) {
         if (!entry.address.is_link_local()) {
-            words.push_back(format_text("{}/{}", entry.address.text(), entry.prefix_length));
+            addresses.push_back(format_text("{}/{}", entry.address.text(), entry.prefix_length));
         }
     }
-    return or_dash(joined(words, ","));
+    return or_dash(joined(addresses, ","));
 }
 
 std::string remark_text(const Fabric& fabric, const Netdev& netdev) {
-    const auto& defaults = fabric.default_route_netdevs;
-    std::vector<std::string> words;
-    if (std::find(defaults.begin(), defaults.end(), netdev.name) != defaults.end()) {
-        words.emplace_back("default route");
-    }
-    if (!netdev.upper.empty()) {
-        words.push_back("below " + netdev.upper);
-    }
-    return joined(words, ",");
+    const bool has_default = std::ranges::count(fabric.default_route_netdevs, netdev.name) > 0;
+    return format_text("{}{}{}{}", has_default ? "default route" : "", has_default && !netdev.upper.empty() ? "," : "",
+                       netdev.upper.empty() ? "" : "below ", netdev.upper);
 }
 
 std::string netdevs_text(const Fabric& fabric) {
     std::vector<TableRow> rows = {{"NETDEV", "LINK", "Gb/s", "MTU", "ADDRESSES", ""}};
     for (const auto& netdev : fabric.netdevs) {
         if (!netdev.loopback) {
-            rows.push_back({netdev.name, netdev.up ? "up" : "down",
-                            netdev.speed_gbps > 0 ? format_text("{:g}", netdev.speed_gbps) : "-",
+            rows.push_back({netdev.name, netdev.up ? "up" : "down", speed_text(netdev.speed_gbps),
                             format_text("{}", netdev.mtu), addresses_text(netdev), remark_text(fabric, netdev)});
         }
     }
@@ -120,27 +113,25 @@ std::string netdevs_text(const Fabric& fabric) {
 
 /// Returns "0 wrong-version, 1 less-preferred". There are many similar rejected GIDs; `gids --all` has full sentences.
 std::string short_rejects(const PortChoice& choice) {
-    std::string text;
+    std::vector<std::string> rejects;
     for (const auto& verdict : choice.gids) {
         if (!verdict.used()) {
-            text += format_text("{}{} {}", text.empty() ? "" : ", ", verdict.index, rule_name(verdict.rule));
+            rejects.push_back(format_text("{} {}", verdict.index, rule_name(verdict.rule)));
         }
     }
-    return or_dash(std::move(text));
+    return or_dash(joined(rejects));
 }
 
 /// Returns the used entries of each port's GID table, with what NCCL 2.21 or newer would use by itself and with our
 /// settings.
 std::string gids_text(const NodePlan& node) {
     std::vector<TableRow> rows = {{"PORT", "GID", "ADDRESS", "WHY", "NCCL ALONE", "AS TOLD", "REJECTED"}};
-    std::size_t position = 0; // one PortChoice per port, in the order of the fabric
-    for (const auto& hca : node.facts.fabric.hcas) {
-        for (const auto& port : hca.ports) {
-            const auto& choice = node.plan.fabric.ports.at(position++);
-            for (std::size_t i = 0; i < port.gids.size() && choice.gid_index; ++i) {
-                if (choice.gids.at(i).used()) {
-                    rows.push_back({choice.name(), format_text("{}", port.gids[i].index), port.gids[i].value.text(),
-                                    choice.gids[i].reason, number_text(choice.nccl_default),
+    for (const auto& hca : view_gids(node.facts.fabric, node.plan.fabric).hcas) {
+        for (const auto& [of, port, choice, gids] : hca.ports) {
+            for (const auto& entry : gids) {
+                if (choice.gid_index && entry.verdict.used()) {
+                    rows.push_back({choice.name(), format_text("{}", entry.gid.index), entry.gid.value.text(),
+                                    entry.verdict.reason, number_text(choice.nccl_default),
                                     number_text(choice.nccl_effective), short_rejects(choice)});
                 }
             }
@@ -176,15 +167,13 @@ std::string decisions_text(const NodePlan& node) {
 
 std::string action_text(const Variable& variable) {
     switch (variable.action) {
-    case VariableAction::Set:
-    case VariableAction::Keep:
-        return format_text("{}={}", variable.name, printable(variable.value, 400));
     case VariableAction::Leave:
-        return format_text("{} left unset", variable.name);
+        return variable.name + " left unset";
     case VariableAction::Unset:
-        break;
+        return variable.name + " removed";
+    default:
+        return format_text("{}={}", variable.name, printable(variable.value, 400));
     }
-    return format_text("{} removed", variable.name);
 }
 
 std::string variables_text(const std::vector<Variable>& variables) {

@@ -2,14 +2,12 @@
 #include "tools/gids/gids.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/print.h"
 #include "tools/common/settings_options.h"
-#include "tools/gids/output.h"
 #include "tools/node/node_plan.h"
 
 #include <algorithm>
@@ -21,8 +19,8 @@ namespace {
 
 /// Returns why there is no device: the first related file that could not be read, or that none is there.
 std::string no_device_text(const SysRoot& root, const Fabric& fabric) {
-    const auto about_hcas = [](const std::string& text) { return text.find("/sys/class/infiniband") == 0; };
-    const auto found = std::find_if(fabric.problems.begin(), fabric.problems.end(), about_hcas);
+    const auto found = std::ranges::find_if(
+        fabric.problems, [](const std::string& text) { return text.starts_with("/sys/class/infiniband"); });
     if (found != fabric.problems.end()) {
         return "cannot tell the RDMA devices: " + *found;
     }
@@ -44,11 +42,6 @@ std::string text_of(const GidsView& view, GidsForm form, const SysRoot& root) {
         break;
     }
     return gids_table(view);
-}
-
-/// Without RDMA devices, programs still get the format they asked for; users get no empty table.
-bool is_for_programs(GidsForm form) {
-    return form == GidsForm::Json || form == GidsForm::ShowGids;
 }
 
 int exit_code(const GidsView& view) {
@@ -82,7 +75,8 @@ int gids_command(const GidsOptions& options) {
     for (const auto& warning : view.warnings) {
         print_error("warning: " + warning);
     }
-    if (has_hcas || is_for_programs(options.form)) {
+    // Without RDMA devices, programs still get the format they asked for; users get no empty table.
+    if (has_hcas || options.form == GidsForm::Json || options.form == GidsForm::ShowGids) {
         print_out(text_of(view, options.form, *root));
     }
     return exit_code(view);
@@ -122,7 +116,7 @@ int run_gids(GidsLine& line) {
     auto settings = settings_from(line.settings);
     if (!settings) {
         print_error(settings.error().message);
-        return 2;
+        return exit_bad_line;
     }
     line.options.form = form_of(line);
     line.options.filter.version = parse_version(line.version);

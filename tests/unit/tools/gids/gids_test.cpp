@@ -7,7 +7,6 @@
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/fabric_values.h"
 #include "tools/common/commands.h"
-#include "tools/gids/output.h"
 
 #include <gtest/gtest.h>
 #include <iostream>
