@@ -28,15 +28,9 @@ constexpr std::string_view bench_script =
 
 /// Returns JSON for a <script> element. Without '<' no text in it can end the element or begin a comment.
 std::string json_for_script(const Json& data) {
-    const std::string json = data.dump();
     std::string safe;
-    safe.reserve(json.size());
-    for (const char c : json) {
-        if (c == '<') {
-            safe += "\\u003c";
-        } else {
-            safe += c;
-        }
+    for (const char c : data.dump()) {
+        safe += c == '<' ? std::string_view("\\u003c") : std::string_view(&c, 1);
     }
     return safe;
 }

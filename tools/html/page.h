@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Self-contained pages for browsers, which need no network. Their sources are here and beside the commands (page.js); the build turns them
-// into literals.
+// Self-contained pages for browsers, which need no network. Their sources are here and beside the commands (page.js);
+// the build turns them into literals.
 #pragma once
 
 #include "lib/base/json.h"

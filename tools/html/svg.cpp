@@ -2,12 +2,20 @@
 #include "tools/html/svg.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 
 #include <array>
 
 namespace rdma_nccl {
 
 namespace {
+
+struct Entity {
+    char character;
+    std::string_view name;
+};
+constexpr std::array<Entity, 5> entities = {
+    {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}}};
 
 struct Colour {
     std::string_view fill;
@@ -89,23 +97,9 @@ std::string colour_styles() {
 std::string xml_text(std::string_view text) {
     std::string safe;
     for (const char c : text) {
-        switch (c) {
-        case '&':
-            safe += "&amp;";
-            break;
-        case '<':
-            safe += "&lt;";
-            break;
-        case '>':
-            safe += "&gt;";
-            break;
-        case '"':
-            safe += "&quot;";
-            break;
-        case '\'':
-            safe += "&#39;";
-            break;
-        default:
+        if (const auto* const entity = find_by(entities, &Entity::character, c)) {
+            safe += entity->name;
+        } else {
             safe += c == '\n' || (c >= ' ' && c <= '~') ? c : '?';
         }
     }

@@ -16,8 +16,6 @@ struct Area {
     int height = 0;
 };
 
-struct Area;
-
 /// Escapes any text for use between tags and in attributes. Newlines are kept; other bytes than printable ASCII become
 /// '?'.
 std::string xml_text(std::string_view text);
