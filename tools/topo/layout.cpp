@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/topo/layout.h"
+#include "tools/topo/parts.h"
 
 #include "lib/base/text.h"
 

@@ -3,7 +3,6 @@
 #include "lib/base/text.h"
 #include "lib/plan/placement_report.h"
 #include "tools/html/svg.h"
-#include "tools/topo/layout.h"
 #include "tools/topo/parts.h"
 #include "tools/topo/topo.h"
 
