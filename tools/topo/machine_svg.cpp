@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/table.h"
 #include "lib/base/text.h"
 #include "lib/plan/placement_report.h"
 #include "tools/html/svg.h"
@@ -119,21 +121,12 @@ std::string box_picture(const Part& part) {
            (part.detail.empty() ? "" : svg_text(x + bold_width(label, 12) + 8, y, "soft", shown_detail(part)));
 }
 
-std::string picture(const Part& part);
-
-std::string pictures(const std::vector<Part>& parts) {
-    std::string text;
-    for (const auto& part : parts) {
-        text += picture(part);
-    }
-    return text;
-}
-
-std::string picture(const Part& part) {
+/// Returns the part itself, without its parts.
+std::string shape(const Part& part) {
     switch (part.kind) {
     case PartKind::Machine:
     case PartKind::Cache:
-        return pictures(part.parts);
+        return "";
     case PartKind::Core:
         return svg_group(part.hint, core_picture(part));
     case PartKind::Share: {
@@ -145,30 +138,35 @@ std::string picture(const Part& part) {
     case PartKind::Hca:
         return svg_group(part.hint, device_picture(part));
     case PartKind::Card:
-        return svg_group(part.hint, svg_box(part.area, 5, "card")) + pictures(part.parts);
+        return svg_group(part.hint, svg_box(part.area, 5, "card"));
     default:
-        return svg_group(part.hint.empty() ? part.label : part.hint, box_picture(part)) + pictures(part.parts);
+        return svg_group(part.hint.empty() ? part.label : part.hint, box_picture(part));
     }
 }
 
-constexpr std::size_t column_count = 8;
-using Cells = std::array<std::string, column_count>;
+std::string picture(const Part& part) {
+    std::string text = shape(part);
+    for (const auto& each : part.parts) {
+        text += picture(each);
+    }
+    return text;
+}
 
-Cells rank_cells(const NodePlacement& placed, const RankPlacement& rank) {
-    const bool memory = placed.binds_memory && rank.memory_node;
-    return {"",
-            or_dash(printable(joined(names_at(placed.gpu_ids, rank.gpus), ","), 24)),
-            or_dash(printable(rank.cpus.list(), 40)),
-            format_text("{}", rank.cores),
-            placed.binds_cpus ? format_text("{}", rank.threads()) : "-",
-            memory ? format_text("NUMA node {}", *rank.memory_node) : "-",
-            rank.hcas.empty() ? "-" : printable(placed.ports.at(rank.hcas.front()), 24),
-            rank.hcas.empty() ? "-" : std::string(distance_text(rank.to_hca))};
+constexpr std::size_t column_count = 8;
+
+TableRow rank_row(const NodePlacement& placed, const RankPlacement& rank) {
+    auto cells = rank_cells(placed, rank);
+    cells[0] = printable(cells[0], 40);
+    cells[3] = cells[3] == "-" ? "-" : "NUMA node " + cells[3];
+    cells[4] = printable(cells[4], 24);
+    TableRow row = {"", or_dash(printable(joined(names_at(placed.gpu_ids, rank.gpus), ","), 24))};
+    append(row, std::move(cells));
+    return row;
 }
 
 /// The ranks' places as text.
 struct RankTable {
-    std::vector<Cells> rows;
+    std::vector<TableRow> rows;
     std::array<int, column_count + 1> columns{}; ///< left edges, and the right end
 };
 
@@ -176,7 +174,7 @@ RankTable rank_table(const NodePlacement& placed) {
     RankTable table;
     table.rows.push_back({"Local rank", "GPU", "CPUs", "Cores", "Threads", "Memory", "First HCA", "Through"});
     for (const auto& rank : placed.placement.ranks) {
-        table.rows.push_back(rank_cells(placed, rank));
+        table.rows.push_back(rank_row(placed, rank));
     }
     for (std::size_t column = 0; column < column_count; ++column) {
         int width = 0;

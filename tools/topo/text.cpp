@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/text.h"
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/table.h"
 #include "lib/plan/placement_report.h"
 #include "tools/topo/topo.h"
@@ -52,15 +53,13 @@ std::string gpu_table(const NodePlan& node) {
 }
 
 std::string distance_table(const NodePlacement& placed) {
-    TableRow head = {""};
-    head.insert(head.end(), placed.ports.begin(), placed.ports.end());
-    std::vector<TableRow> rows = {head};
+    std::vector<TableRow> rows = {TableRow{""}};
+    append(rows.front(), placed.ports);
     for (std::size_t i = 0; i < placed.gpus.size(); ++i) {
-        TableRow row = {format_text("GPU{}", printable(placed.gpu_ids.at(i), 16))};
+        auto& row = rows.emplace_back(TableRow{format_text("GPU{}", printable(placed.gpu_ids.at(i), 16))});
         for (const auto distance : placed.placement.gpu_to_hca.at(i)) {
             row.emplace_back(distance_word(distance));
         }
-        rows.push_back(std::move(row));
     }
     return aligned_table(rows, indent) +
            "  PIX: one PCIe switch or card, PXB: several switches, PHB: host bridge, NODE: NUMA node,\n"
@@ -68,11 +67,9 @@ std::string distance_table(const NodePlacement& placed) {
 }
 
 std::string gpus_of(const NodePlacement& placed, const RankPlacement& rank) {
-    std::string text;
-    for (const auto gpu : rank.gpus) {
-        text += (text.empty() ? "" : ",") + printable(placed.gpu_ids.at(gpu), 16);
-    }
-    return or_dash(std::move(text));
+    auto names = names_at(placed.gpu_ids, rank.gpus);
+    std::ranges::transform(names, names.begin(), [](const std::string& name) { return printable(name, 16); });
+    return or_dash(joined(names, ","));
 }
 
 } // namespace
@@ -98,17 +95,26 @@ const Gpu* gpu_at(const NodePlan& node, std::size_t i) {
 std::vector<std::size_t> nearest_hcas(const std::vector<Distance>& row) {
     std::vector<std::size_t> nearest;
     for (std::size_t hca = 0; hca < row.size(); ++hca) {
-        if (row[hca] == *std::min_element(row.begin(), row.end())) {
+        if (row[hca] == std::ranges::min(row)) {
             nearest.push_back(hca);
         }
     }
     return nearest;
 }
 
-std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& places) {
+std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& indices) {
     std::vector<std::string> some;
-    std::transform(places.begin(), places.end(), std::back_inserter(some), [&](std::size_t i) { return names.at(i); });
+    std::ranges::transform(indices, std::back_inserter(some), [&](std::size_t i) { return names.at(i); });
     return some;
+}
+
+TableRow rank_cells(const NodePlacement& placed, const RankPlacement& rank) {
+    return {or_dash(rank.cpus.list()),
+            format_text("{}", rank.cores),
+            placed.binds_cpus ? format_text("{}", rank.threads()) : "-",
+            placed.binds_memory ? number_text(rank.memory_node) : "-",
+            rank.hcas.empty() ? "-" : placed.ports.at(rank.hcas.front()),
+            rank.hcas.empty() ? "-" : std::string(distance_text(rank.to_hca))};
 }
 
 std::string ranks_table(const NodePlan& node, std::string_view table_indent) {
@@ -116,11 +122,8 @@ std::string ranks_table(const NodePlan& node, std::string_view table_indent) {
     std::vector<TableRow> rows = {{"LOCAL RANK", "GPU", "CPUS", "CORES", "THREADS", "MEMORY", "HCA", "THROUGH"}};
     for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
         const auto& rank = placed.placement.ranks[i];
-        rows.push_back({format_text("{}", i), gpus_of(placed, rank), or_dash(rank.cpus.list()),
-                        format_text("{}", rank.cores), placed.binds_cpus ? format_text("{}", rank.threads()) : "-",
-                        placed.binds_memory ? number_text(rank.memory_node) : "-",
-                        rank.hcas.empty() ? "-" : placed.ports.at(rank.hcas.front()),
-                        rank.hcas.empty() ? "-" : std::string(distance_text(rank.to_hca))});
+        auto& row = rows.emplace_back(TableRow{format_text("{}", i), gpus_of(placed, rank)});
+        append(row, rank_cells(placed, rank));
     }
     return aligned_table(rows, table_indent);
 }

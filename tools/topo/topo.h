@@ -4,6 +4,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
+#include "lib/base/table.h"
 #include "tools/node/node_plan.h"
 
 #include <cstdint>
@@ -32,7 +33,10 @@ const Gpu* gpu_at(const NodePlan& node, std::size_t i);
 std::vector<std::size_t> nearest_hcas(const std::vector<Distance>& row);
 
 /// Returns those of `names` at these indices.
-std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& places);
+std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& indices);
+
+/// Returns the columns CPUs, cores, threads, memory node, first HCA and the distance to it of a rank; "-": none.
+TableRow rank_cells(const NodePlacement& placed, const RankPlacement& rank);
 
 /// Returns only the table of the ranks; also used by `explain`.
 std::string ranks_table(const NodePlan& node, std::string_view indent);
