@@ -179,28 +179,6 @@ Fabric read_hwloc_devices(const HwlocLibrary& hwloc, hwloc_topology_t topology) 
 
 enum class Devices { Leave, Read };
 
-/// Sets HWLOC_FSROOT, the only way to tell hwloc below which directory to read /sys and /proc. Set for copied and
-/// emulated machines only: a process with threads, such as slurmstepd, should not change its environment.
-class RootVariable {
-public:
-    explicit RootVariable(const std::string& path) : set_(path != "/") {
-        if (set_) {
-            ::setenv(name, path.c_str(), 1);
-        }
-    }
-    ~RootVariable() {
-        if (set_) {
-            ::unsetenv(name);
-        }
-    }
-    RootVariable(const RootVariable&) = delete;
-    RootVariable& operator=(const RootVariable&) = delete;
-
-private:
-    static constexpr const char* name = "HWLOC_FSROOT";
-    bool set_;
-};
-
 /// Disables hwloc components that start CUDA, NVML, an X server ..., or that bind this thread to each CPU in turn
 /// (x86).
 void leave_out_expensive(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
@@ -318,8 +296,15 @@ Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const SysRoot& root,
     if (!root.exists("/sys/devices/system/cpu/cpu0/topology")) { // without it, hwloc prints an error to stderr
         return fail(format_text("{} has no /sys/devices/system/cpu/cpu0/topology", root.path()));
     }
-    const RootVariable variable(root.path());
-    return load(hwloc, devices, "");
+    // HWLOC_FSROOT is the only way to tell hwloc below which directory to read /sys and /proc. Set for copied and
+    // emulated machines only: a process with threads, such as slurmstepd, should not change its environment.
+    if (root.path() == "/") {
+        return load(hwloc, devices, "");
+    }
+    ::setenv("HWLOC_FSROOT", root.path().c_str(), 1);
+    auto loaded = load(hwloc, devices, "");
+    ::unsetenv("HWLOC_FSROOT");
+    return loaded;
 }
 
 } // namespace

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -140,33 +139,27 @@ std::string version_text(const Gid& gid) {
     return !gid.type ? "" : *gid.type == GidType::RoceV2 ? "v2" : "v1"; // v1 also for "IB/RoCE v1" of InfiniBand
 }
 
-/// Device, port, index and the rest of a line. Sorted as text, like directories in `ls`: 10 before 2.
-using Line = std::tuple<std::string, std::string, std::string, std::string>;
-
-Line line_of(const PortView& view, const Gid& gid) {
-    return {view.hca.name, format_text("{}", view.port.number), format_text("{}", gid.index),
-            format_text("{}\t{}\t{}\t{}", gid_text(gid.value), ipv4_columns(gid.value), version_text(gid), gid.netdev)};
-}
-
 } // namespace
 
 std::string show_gids_text(const GidsView& view) {
-    std::vector<Line> lines;
+    Rows rows;
     for (const auto& hca : view.hcas) {
         for (const auto& port : hca.ports) {
             for (const auto& entry : port.gids) {
-                if (is_shown(entry.gid)) {
-                    lines.push_back(line_of(port, entry.gid));
+                const auto& gid = entry.gid;
+                if (is_shown(gid)) {
+                    rows.push_back({hca.hca.name, format_text("{}", port.port.number), format_text("{}", gid.index),
+                                    gid_text(gid.value), ipv4_columns(gid.value), version_text(gid), gid.netdev});
                 }
             }
         }
     }
-    std::sort(lines.begin(), lines.end());
+    std::ranges::sort(rows); // as text, like directories in `ls`: 10 before 2
     std::string text = format_text("{}{}", show_titles, show_rulers);
-    for (const auto& [device, port, index, rest] : lines) {
-        text += format_text("{}\t{}\t{}\t{}\n", device, port, index, rest);
+    for (const auto& row : rows) {
+        text += joined(row, "\t") + "\n";
     }
-    return text + format_text("n_gids_found={}\n", lines.size());
+    return text + format_text("n_gids_found={}\n", rows.size());
 }
 
 static void fields(auto& f, Row<GidView> /*row*/) {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/html/page.h"
 
-#include "lib/base/json.h"
-#include "tools/html/svg.h"
-
 #include <cmath>
 
 namespace rdma_nccl {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/html/svg.h"
+#include "tools/html/page.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"

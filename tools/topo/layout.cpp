@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/topo/parts.h"
 
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 namespace rdma_nccl {
@@ -12,28 +14,20 @@ namespace {
 
 /// Space inside a box: at its edges, between its parts, and above them for its label.
 struct Spacing {
+    PartKind kind;
     int edge;
     int gap;
     int top;
 };
 
-Spacing spacing_of(PartKind kind) {
-    switch (kind) {
-    case PartKind::Machine:
-        return {0, 16, 0};
-    case PartKind::Package:
-    case PartKind::Elsewhere:
-        return {12, 10, 36};
-    case PartKind::Numa:
-        return {10, 8, 32};
-    case PartKind::Cache:
-        return {0, 2, 0};
-    case PartKind::Card:
-        return {5, 5, 5};
-    default:
-        return {8, 8, 24};
-    }
-}
+constexpr std::array<Spacing, 8> spacings = {{{PartKind::Machine, 0, 16, 0},
+                                              {PartKind::Package, 12, 10, 36},
+                                              {PartKind::Elsewhere, 12, 10, 36},
+                                              {PartKind::Numa, 10, 8, 32},
+                                              {PartKind::Cache, 0, 2, 0},
+                                              {PartKind::Card, 5, 5, 5},
+                                              {PartKind::Switch, 8, 8, 24},
+                                              {PartKind::HostBridge, 8, 8, 24}}};
 
 constexpr int core_size = 15;
 constexpr std::size_t most_cores_in_row = 32;
@@ -104,7 +98,7 @@ public:
             size_leaf(part, device_);
             return;
         }
-        const auto space = spacing_of(part.kind);
+        const auto& space = *find_by(spacings, &Spacing::kind, part.kind);
         const int within = width - 2 * space.edge;
         int y = space.top;
         int used = heading_width(part);
@@ -231,7 +225,7 @@ void lay_out(Part& machine, int width) {
 
 void widen(Part& part, int width) {
     part.area.width = width;
-    const auto space = spacing_of(part.kind);
+    const auto& space = *find_by(spacings, &Spacing::kind, part.kind);
     auto& parts = part.parts;
     for (auto run = parts.begin(); run != parts.end();) {
         const auto end = std::find_if(run, parts.end(), [&](const Part& next) { return next.kind != run->kind; });

@@ -4,7 +4,7 @@
 #include "lib/base/table.h"
 #include "lib/base/text.h"
 #include "lib/plan/placement_report.h"
-#include "tools/html/svg.h"
+#include "tools/html/page.h"
 #include "tools/topo/parts.h"
 #include "tools/topo/topo.h"
 
@@ -88,6 +88,7 @@ std::string device_picture(const Part& part) {
 }
 
 struct BoxStyle {
+    PartKind kind;
     std::string_view box;
     int radius;
     int text_x;
@@ -95,25 +96,15 @@ struct BoxStyle {
     std::string_view label;
 };
 
-BoxStyle style_of(PartKind kind) {
-    switch (kind) {
-    case PartKind::Package:
-        return {"package", 10, 14, 24, "name"};
-    case PartKind::Elsewhere:
-        return {"elsewhere", 10, 14, 24, "name"};
-    case PartKind::Numa:
-        return {"numa", 6, 10, 20, "label"};
-    case PartKind::Memory:
-        return {"numa", 6, 10, 18, "label"};
-    case PartKind::Switch:
-        return {"switch", 5, 8, 16, "small"};
-    default:
-        return {"bridge", 5, 8, 16, "soft"};
-    }
-}
+constexpr std::array<BoxStyle, 6> box_styles = {{{PartKind::Package, "package", 10, 14, 24, "name"},
+                                                 {PartKind::Elsewhere, "elsewhere", 10, 14, 24, "name"},
+                                                 {PartKind::Numa, "numa", 6, 10, 20, "label"},
+                                                 {PartKind::Memory, "numa", 6, 10, 18, "label"},
+                                                 {PartKind::Switch, "switch", 5, 8, 16, "small"},
+                                                 {PartKind::HostBridge, "bridge", 5, 8, 16, "soft"}}};
 
 std::string box_picture(const Part& part) {
-    const auto style = style_of(part.kind);
+    const auto& style = *find_by(box_styles, &BoxStyle::kind, part.kind);
     const auto label = shown_label(part);
     const int x = part.area.x + style.text_x;
     const int y = part.area.y + style.text_y;

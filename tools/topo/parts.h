@@ -3,7 +3,7 @@
 // their positions. Texts are unescaped; the drawing code must escape them.
 #pragma once
 
-#include "tools/html/svg.h"
+#include "tools/html/page.h"
 #include "tools/node/node_plan.h"
 
 #include <cstddef>
