@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/topology/hwloc_topology.h"
+#include "lib/topology/topology.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"

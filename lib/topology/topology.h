@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // A machine's CPUs and memory as plain values, as hwloc reports them but without hwloc's types. PCI devices are in
-// lib/fabric/fabric.h.
+// lib/fabric/fabric.h. And functions that read them with hwloc: of this machine, of a copied one below a root, or from
+// an XML file of hwloc.
 #pragma once
 
 #include "lib/base/cpu_set.h"
 #include "lib/base/lists.h"
+#include "lib/base/result.h"
+#include "lib/fabric/fabric.h"
+#include "lib/sys/sysroot.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
@@ -70,5 +75,23 @@ struct Topology {
             std::ranges::count_if(cores, [&](const Core& core) { return core.cpus.intersects(cpus); }));
     }
 };
+
+/// A file below a root that holds its topology in hwloc's XML. If it exists, it is read instead of /sys.
+inline constexpr std::string_view topology_file = "/topology.xml";
+
+/// Reads CPUs, caches and memory. Skips hwloc's search for devices, which takes four times as long and queries drivers
+/// that may hang; lib/fabric/fabric.h reads the devices, with protection against hangs. Fails if hwloc is missing or
+/// cannot read the machine.
+Result<Topology> read_topology(const SysRoot& root);
+
+/// A machine of which there is only an XML file.
+struct XmlMachine {
+    Topology topology;
+    Fabric fabric; ///< GPUs, and HCAs with the ports whose state the file has; no GIDs, no interfaces
+};
+Result<XmlMachine> read_topology_xml(const std::string& path);
+
+/// Returns the topology with devices in hwloc's XML, to be examined on another machine.
+Result<std::string> export_topology(const SysRoot& root);
 
 } // namespace rdma_nccl

@@ -22,6 +22,11 @@ namespace {
 
 constexpr std::string_view indent = "  ";
 
+/// The first row has the titles.
+std::string table_or_none(const std::vector<TableRow>& rows) {
+    return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
+}
+
 std::string settings_text(const Settings& settings) {
     if (settings.given.empty()) {
         return "  all at their defaults\n";
@@ -48,9 +53,6 @@ std::string speed_text(double gbps) {
 }
 
 std::string hcas_text(const Fabric& fabric) {
-    if (fabric.hcas.empty()) {
-        return "  none\n";
-    }
     std::vector<TableRow> rows = {{"HCA", "PORT", "LINK", "STATE", "Gb/s", "GIDS", "DRIVER", "PCI", "NUMA", "NETDEV"}};
     for (const auto& hca : fabric.hcas) {
         for (const auto& port : hca.ports) {
@@ -63,7 +65,7 @@ std::string hcas_text(const Fabric& fabric) {
             rows.push_back({hca.name, "-", "-", "-", "-", "-", or_dash(hca.driver), or_dash(hca.pci)});
         }
     }
-    return aligned_table(rows, indent);
+    return table_or_none(rows);
 }
 
 /// Returns the HCAs that share a PCIe switch with the GPU.
@@ -78,14 +80,11 @@ std::string near_text(const Fabric& fabric, const Gpu& gpu) {
 }
 
 std::string gpus_text(const Fabric& fabric) {
-    if (fabric.gpus.empty()) {
-        return "  none\n";
-    }
     std::vector<TableRow> rows = {{"PCI", "VENDOR", "NUMA", "HCAS ON THE SAME SWITCH"}};
     for (const auto& gpu : fabric.gpus) {
         rows.push_back({gpu.pci, gpu.vendor, number_text(gpu.numa_node), near_text(fabric, gpu)});
     }
-    return aligned_table(rows, indent);
+    return table_or_none(rows);
 }
 
 std::string addresses_text(const Netdev& netdev) {
@@ -99,9 +98,10 @@ std::string addresses_text(const Netdev& netdev) {
 }
 
 std::string remark_text(const Fabric& fabric, const Netdev& netdev) {
-    const bool has_default = std::ranges::count(fabric.default_route_netdevs, netdev.name) > 0;
-    return format_text("{}{}{}{}", has_default ? "default route" : "", has_default && !netdev.upper.empty() ? "," : "",
-                       netdev.upper.empty() ? "" : "below ", netdev.upper);
+    const std::string upper = netdev.upper.empty() ? "" : "below " + netdev.upper;
+    return std::ranges::count(fabric.default_route_netdevs, netdev.name) == 0 ? upper
+           : upper.empty()                                                    ? "default route"
+                                                                              : "default route," + upper;
 }
 
 std::string netdevs_text(const Fabric& fabric) {
@@ -112,7 +112,7 @@ std::string netdevs_text(const Fabric& fabric) {
                             format_text("{}", netdev.mtu), addresses_text(netdev), remark_text(fabric, netdev)});
         }
     }
-    return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
+    return table_or_none(rows);
 }
 
 /// Returns "0 wrong-version, 1 less-preferred". There are many similar rejected GIDs; `gids --all` has full sentences.

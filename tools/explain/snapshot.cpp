@@ -5,7 +5,7 @@
 #include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "lib/fabric/netdev.h"
-#include "lib/topology/hwloc_topology.h"
+#include "lib/topology/topology.h"
 #include "tools/explain/explain.h"
 
 #include <algorithm>

@@ -166,28 +166,23 @@ static void fields(auto& f, Row<NumaNode> /*row*/) {
 namespace {
 
 struct GpuRow {
-    const NodePlan& node;
-    const std::string& id;
-    const Gpu* gpu; ///< nullptr: its PCI function is unknown
-    const std::vector<Distance>& to_hcas;
-    std::vector<std::size_t> nearest;
+    std::string id;
+    std::optional<std::string> pci;
+    std::optional<std::string> vendor;
+    std::optional<int> numa_node;
+    std::string cpus;
+    std::vector<std::string> nearest_hcas;
+    std::string_view distance;
 };
 
 void fields(auto& f, Row<GpuRow> /*row*/) {
-    f("id", "as CUDA_VISIBLE_DEVICES names it", [](const GpuRow& r) { return r.id; });
-    f("pci", "0000:53:00.0; null: not known",
-      [](const GpuRow& r) { return r.gpu == nullptr ? std::nullopt : std::optional(r.gpu->pci); });
-    f("vendor", "nvidia or amd; null: not known",
-      [](const GpuRow& r) { return r.gpu == nullptr ? std::nullopt : std::optional(r.gpu->vendor); });
-    f("numa_node", "null: not known",
-      [](const GpuRow& r) { return r.gpu == nullptr ? std::optional<int>() : r.gpu->numa_node; });
-    f("cpus", "near to it: 0-3,8; empty: not known", [](const GpuRow& r) {
-        return r.gpu == nullptr ? std::string() : place_of(*r.gpu, r.node.places.topology).cpus.list();
-    });
-    f("nearest_hcas", "ports that are equally near: mlx5_1:1",
-      [](const GpuRow& r) { return names_at(r.node.places.placed.ports, r.nearest); });
-    f("distance", "to these: same-device, one-switch, several-switches, ... or unknown",
-      [](const GpuRow& r) { return distance_name(r.nearest.empty() ? Distance::Unknown : r.to_hcas[r.nearest[0]]); });
+    f("id", "as CUDA_VISIBLE_DEVICES names it", &GpuRow::id);
+    f("pci", "0000:53:00.0; null: not known", &GpuRow::pci);
+    f("vendor", "nvidia or amd; null: not known", &GpuRow::vendor);
+    f("numa_node", "null: not known", &GpuRow::numa_node);
+    f("cpus", "near to it: 0-3,8; empty: not known", &GpuRow::cpus);
+    f("nearest_hcas", "ports that are equally near: mlx5_1:1", &GpuRow::nearest_hcas);
+    f("distance", "to these: same-device, one-switch, several-switches, ... or unknown", &GpuRow::distance);
 }
 
 std::vector<GpuRow> gpu_rows(const NodePlan& node) {
@@ -195,31 +190,45 @@ std::vector<GpuRow> gpu_rows(const NodePlan& node) {
     std::vector<GpuRow> rows;
     for (std::size_t i = 0; i < placed.gpus.size(); ++i) {
         const auto& to_hcas = placed.placement.gpu_to_hca.at(i);
-        rows.push_back({node, placed.gpu_ids.at(i), gpu_at(node, i), to_hcas, nearest_hcas(to_hcas)});
+        const auto nearest = nearest_hcas(to_hcas);
+        auto& row = rows.emplace_back();
+        row.id = placed.gpu_ids.at(i);
+        row.nearest_hcas = names_at(placed.ports, nearest);
+        row.distance = distance_name(nearest.empty() ? Distance::Unknown : to_hcas[nearest[0]]);
+        if (const auto* const gpu = gpu_at(node, i)) {
+            row.pci = gpu->pci;
+            row.vendor = gpu->vendor;
+            row.numa_node = gpu->numa_node;
+            row.cpus = place_of(*gpu, node.places.topology).cpus.list();
+        }
     }
     return rows;
 }
 
 struct HcaRow {
-    const PortChoice& port;
-    const Hca* hca; ///< nullptr: unknown
-    const Topology& topology;
+    std::string port;
+    std::optional<std::string> pci;
+    std::optional<int> numa_node;
+    std::string cpus;
 };
 
 void fields(auto& f, Row<HcaRow> /*row*/) {
-    f("port", "that NCCL uses: mlx5_1:1", [](const HcaRow& r) { return r.port.name(); });
-    f("pci", "0000:53:00.0; null: no PCI device",
-      [](const HcaRow& r) { return text_if_any(r.hca == nullptr ? std::string_view() : r.hca->pci); });
-    f("numa_node", "null: not known",
-      [](const HcaRow& r) { return r.hca == nullptr ? std::optional<int>() : r.hca->numa_node; });
-    f("cpus", "near to it: 0-3,8; empty: not known",
-      [](const HcaRow& r) { return r.hca == nullptr ? std::string() : place_of(*r.hca, r.topology).cpus.list(); });
+    f("port", "that NCCL uses: mlx5_1:1", &HcaRow::port);
+    f("pci", "0000:53:00.0; null: no PCI device", &HcaRow::pci);
+    f("numa_node", "null: not known", &HcaRow::numa_node);
+    f("cpus", "near to it: 0-3,8; empty: not known", &HcaRow::cpus);
 }
 
 std::vector<HcaRow> hca_rows(const NodePlan& node) {
     std::vector<HcaRow> rows;
     for (const auto* port : node.plan.fabric.used()) {
-        rows.push_back({*port, node.facts.fabric.find_hca(port->hca), node.places.topology});
+        auto& row = rows.emplace_back();
+        row.port = port->name();
+        if (const auto* const hca = node.facts.fabric.find_hca(port->hca)) {
+            row.pci = text_if_any(hca->pci);
+            row.numa_node = hca->numa_node;
+            row.cpus = place_of(*hca, node.places.topology).cpus.list();
+        }
     }
     return rows;
 }
@@ -227,10 +236,7 @@ std::vector<HcaRow> hca_rows(const NodePlan& node) {
 std::vector<std::vector<std::string_view>> distance_names(const DistanceTable& distances) {
     std::vector<std::vector<std::string_view>> table;
     for (const auto& row : distances) {
-        auto& names = table.emplace_back();
-        for (const auto distance : row) {
-            names.push_back(distance_name(distance));
-        }
+        std::ranges::transform(row, std::back_inserter(table.emplace_back()), distance_name);
     }
     return table;
 }
