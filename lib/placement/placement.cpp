@@ -92,10 +92,9 @@ public:
         placement_.gpu_order = better_order(facts_);
         const auto order = placement_.gpu_order.empty() ? identity(facts_.gpus.size()) : placement_.gpu_order;
         for (std::size_t rank = 0; rank < facts_.masks.size(); ++rank) {
-            RankPlacement placed;
+            auto& placed = placement_.ranks.emplace_back();
             placed.gpus = gpus_of_rank(facts_, order, rank);
             placed.cpus = facts_.masks[rank];
-            placement_.ranks.push_back(std::move(placed));
         }
         order_hcas_of_ranks(true);
         for (const auto& [mask, ranks] : groups_of(facts_.masks)) {
@@ -104,7 +103,11 @@ public:
             }
         }
         for (auto& rank : placement_.ranks) {
-            finish(rank);
+            rank.cores = facts_.topology.count_cores(rank.cpus);
+            rank.memory_node = memory_node(rank);
+            if (const auto gpu = gpu_of(rank)) {
+                rank.gpu_to_cpus = distance_to_cpus(*gpu, rank.cpus, facts_.topology);
+            }
         }
         order_hcas_of_ranks(false);
         note_far_ranks();
@@ -113,8 +116,8 @@ public:
     }
 
 private:
-    [[nodiscard]] const Place* gpu_of(const RankPlacement& rank) const {
-        return rank.gpus.empty() ? nullptr : &facts_.gpus[rank.gpus.front()];
+    [[nodiscard]] std::optional<Place> gpu_of(const RankPlacement& rank) const {
+        return rank.gpus.empty() ? std::nullopt : std::optional(facts_.gpus[rank.gpus.front()]);
     }
 
     /// Gives the ranks with a GPU, or those without, their HCAs. A rank without a GPU takes those nearest to its CPUs.
@@ -158,14 +161,8 @@ private:
         std::vector<RankDevices> devices;
         for (const auto number : group) {
             const auto& rank = placement_.ranks[number];
-            RankDevices wanted;
-            if (const auto* gpu = gpu_of(rank)) {
-                wanted.gpu = *gpu;
-            }
-            if (!rank.hcas.empty()) {
-                wanted.hca = facts_.hcas[rank.hcas.front()];
-            }
-            devices.push_back(std::move(wanted));
+            devices.push_back(
+                {gpu_of(rank), rank.hcas.empty() ? std::nullopt : std::optional(facts_.hcas[rank.hcas.front()])});
         }
         const CpuSet& common = facts_.masks[group.front()];
         auto shares = share_beside_others(common, devices);
@@ -180,14 +177,6 @@ private:
         }
     }
 
-    void finish(RankPlacement& rank) {
-        rank.cores = facts_.topology.count_cores(rank.cpus);
-        if (const auto* gpu = gpu_of(rank)) {
-            rank.gpu_to_cpus = distance_to_cpus(*gpu, rank.cpus, facts_.topology);
-        }
-        rank.memory_node = memory_node(rank);
-    }
-
     /// Returns the NUMA node of the rank's CPUs. If they span several, returns the one of them that is near the rank's
     /// GPU. Replaces a node without memory by one with memory in the same package.
     [[nodiscard]] std::optional<unsigned> memory_node(const RankPlacement& rank) const {
@@ -198,9 +187,9 @@ private:
             }
         }
         if (nodes.size() > 1) {
-            const auto* gpu = gpu_of(rank);
-            std::erase_if(nodes, [gpu](const NumaNode* node) {
-                return gpu == nullptr || gpu->cpus.empty() || !node->cpus.contains(gpu->cpus);
+            const auto gpu = gpu_of(rank);
+            std::erase_if(nodes, [&gpu](const NumaNode* node) {
+                return !gpu || gpu->cpus.empty() || !node->cpus.contains(gpu->cpus);
             });
         }
         if (nodes.size() != 1) {
@@ -209,12 +198,10 @@ private:
         if (nodes.front()->memory_mib > 0) {
             return nodes.front()->number;
         }
-        for (const auto& node : facts_.topology.numa_nodes) {
-            if (!node.special && node.memory_mib > 0 && node.package == nodes.front()->package) {
-                return node.number;
-            }
-        }
-        return std::nullopt;
+        const auto other = std::ranges::find_if(facts_.topology.numa_nodes, [&](const NumaNode& node) {
+            return !node.special && node.memory_mib > 0 && node.package == nodes.front()->package;
+        });
+        return other == facts_.topology.numa_nodes.end() ? std::nullopt : std::optional(other->number);
     }
 
     void note_far_ranks() {
@@ -253,10 +240,7 @@ private:
 } // namespace
 
 std::size_t RankPlacement::threads() const {
-    if (source == CpuSource::Scarce) {
-        return 1;
-    }
-    return std::max<std::size_t>(cores >= cores_with_room ? cores - 1 : cores, 1);
+    return source == CpuSource::Scarce ? 1 : std::max<std::size_t>(cores >= cores_with_room ? cores - 1 : cores, 1);
 }
 
 unsigned count_distance(const PlacementFacts& facts, const GpuNumbers& order) {

@@ -57,7 +57,7 @@ int exit_code(const GidsView& view) {
 } // namespace
 
 int gids_command(const GidsOptions& options) {
-    const auto root = SysRoot::open(options.root);
+    const auto root = SysRoot::open(options.settings.root);
     if (!root) {
         print_error(root.error().message);
         return exit_cannot_tell;
@@ -121,7 +121,6 @@ int run_gids(GidsLine& line) {
     line.options.form = form_of(line);
     line.options.filter.version = parse_version(line.version);
     line.options.filter.family = parse_family(line.family).value_or(FamilyChoice::Auto);
-    line.options.root = settings->root;
     line.options.settings = std::move(*settings);
     return gids_command(line.options);
 }

@@ -92,7 +92,6 @@ enum class GidsForm {
 };
 
 struct GidsOptions {
-    std::string root = "/";
     GidsForm form = GidsForm::Table;
     GidsFilter filter;
     Settings settings;
