@@ -87,7 +87,7 @@ public:
         : topology_(topology), domains_(domains_of(topology, units, ranks)),
           wanted_(std::clamp<std::size_t>(units.size() / ranks.size(), 1, enough_cores)) {
         for (const auto& devices : ranks) {
-            Rank rank;
+            auto& rank = ranks_.emplace_back();
             rank.promised.resize(domains_.size());
             for (const auto& domain : domains_) {
                 rank.gpu.push_back(distance(devices.gpu, domain));
@@ -98,7 +98,6 @@ public:
                 rank.gpu = rank.hca;
                 rank.nearest = std::ranges::min(rank.gpu);
             }
-            ranks_.push_back(std::move(rank));
         }
         choose_homes(units.size());
     }

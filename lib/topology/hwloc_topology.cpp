@@ -94,12 +94,11 @@ void add_gpu(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
     const auto vendor = gpu_vendor(format_text("0x{:04x}00", static_cast<unsigned>(pci.class_id)),
                                    format_text("0x{:04x}", static_cast<unsigned>(pci.vendor_id)));
     if (!vendor.empty()) {
-        Gpu gpu;
+        auto& gpu = fabric.gpus.emplace_back();
         gpu.pci = pci_address(pci);
         gpu.pci_path = pci_path(object);
         gpu.vendor = vendor;
         gpu.local_cpus = near_cpus(hwloc, object);
-        fabric.gpus.push_back(std::move(gpu));
     }
 }
 
@@ -135,10 +134,9 @@ std::vector<Port> ports_of(hwloc_obj_t object) {
         if (!state) {
             break;
         }
-        Port port;
+        auto& port = ports.emplace_back();
         port.number = number;
         port.state = *state == "4" ? "ACTIVE" : "DOWN";
-        ports.push_back(std::move(port));
     }
     return ports;
 }
@@ -147,7 +145,7 @@ void add_hca(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
     if (object->name == nullptr || !is_open_fabrics(object)) {
         return;
     }
-    Hca hca;
+    auto& hca = fabric.hcas.emplace_back();
     hca.name = printable(object->name, 64);
     if (object->parent != nullptr && object->parent->type == HWLOC_OBJ_PCI_DEVICE) {
         hca.pci = pci_address(object->parent->attr->pcidev);
@@ -156,7 +154,6 @@ void add_hca(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
     hca.local_cpus = near_cpus(hwloc, object);
     hca.node_guid = info(object, "NodeGUID").value_or("");
     hca.ports = ports_of(object);
-    fabric.hcas.push_back(std::move(hca));
 }
 
 /// Finds GPUs of NVIDIA and AMD by PCI class and vendor, and HCAs by OS devices of type OpenFabrics, with the ports and
@@ -235,12 +232,11 @@ std::optional<unsigned> number_above(hwloc_obj_t object, hwloc_obj_type_t type) 
 std::vector<NumaNode> numa_nodes(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     std::vector<NumaNode> nodes;
     for (const auto* object : objects(hwloc, topology, HWLOC_OBJ_NUMANODE)) {
-        NumaNode node;
+        auto& node = nodes.emplace_back();
         node.number = object->os_index;
         node.cpus = to_cpu_set(hwloc, object->cpuset);
         node.memory_mib = object->attr->numanode.local_memory >> 20U;
         node.package = number_above(object->parent, HWLOC_OBJ_PACKAGE).value_or(0);
-        nodes.push_back(std::move(node));
     }
     std::ranges::sort(nodes, {}, &NumaNode::number);
     return nodes;
@@ -268,14 +264,13 @@ Topology to_topology(const HwlocLibrary& hwloc, hwloc_topology_t raw) {
         cores = objects(hwloc, raw, HWLOC_OBJ_PU);
     }
     for (auto* object : cores) {
-        Core core;
+        auto& core = topology.cores.emplace_back();
         core.cpus = to_cpu_set(hwloc, object->cpuset);
         core.package = number_above(object, HWLOC_OBJ_PACKAGE).value_or(0);
         core.l3 = number_above(object, HWLOC_OBJ_L3CACHE).value_or(core.package);
         if (const auto* node = plain_node_of(topology.numa_nodes, core.cpus)) {
             core.numa_node = node->number;
         }
-        topology.cores.push_back(std::move(core));
     }
     for (auto& node : topology.numa_nodes) {
         node.special = find_by(topology.cores, &Core::numa_node, std::optional(node.number)) == nullptr;

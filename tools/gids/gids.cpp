@@ -125,13 +125,6 @@ int run_gids(GidsLine& line) {
     return gids_command(line.options);
 }
 
-void add_forms(const Subcommand& command, GidsLine& line) {
-    const auto json = command.flag("--json", line.json, "print JSON, with every entry");
-    command.flag("--all", line.all, "every entry of every port");
-    command.flag("--show-gids", line.show_gids, "print what the tool show_gids prints, for scripts that parse it")
-        .excludes(json);
-}
-
 void add_filters(const Subcommand& command, GidsLine& line) {
     command.option("--device", line.options.filter.device, "only this HCA").type_name("NAME");
     command.option("--port", line.options.filter.port, "only this port number").type_name("N");
@@ -156,7 +149,10 @@ void add_gids_command(const Subcommand& app, int& exit_code) {
     auto line = std::make_shared<GidsLine>();
     const auto command =
         app.subcommand("gids", "the GIDs of this node's RDMA ports: which are used, and why the others are not");
-    add_forms(command, *line);
+    const auto json = command.flag("--json", line->json, "print JSON, with every entry");
+    command.flag("--all", line->all, "every entry of every port");
+    command.flag("--show-gids", line->show_gids, "print what the tool show_gids prints, for scripts that parse it")
+        .excludes(json);
     add_filters(command, *line);
     add_settings_options(command, line->settings);
     command.on_run([line, &exit_code] { exit_code = run_gids(*line); });

@@ -194,12 +194,11 @@ std::vector<DeviceTree> device_trees(const NodePlan& node) {
                rest[count].above.front() == first.above.front()) {
             ++count;
         }
-        DeviceTree tree;
+        auto& tree = trees.emplace_back();
         for (const auto& each : rest.first(count)) {
             tree.cpus |= each.cpus;
         }
         tree.part = std::move(parts_below(rest.first(count), 0).front());
-        trees.push_back(std::move(tree));
         rest = rest.subspan(count);
     }
     return trees;
