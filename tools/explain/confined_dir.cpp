@@ -95,30 +95,18 @@ Result<bool> ConfinedDir::make_directory(std::string_view path) const {
 }
 
 Result<bool> ConfinedDir::write_file(std::string_view path, std::string_view content) const {
-    const std::string name(base_name(path));
-    const auto parent = open_parent(path);
-    if (!parent) {
-        return tl::unexpected(parent.error());
-    }
-    if (!is_plain_name(name)) {
-        return fail(format_text("{}: not a path to write", printable(path, 200)));
-    }
-    if (::unlinkat(parent->get(), name.c_str(), 0) != 0 && errno == EISDIR) {
-        (void)::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR);
-    }
-    const UniqueFd file(
-        ::openat(parent->get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, private_file));
-    if (!file) {
-        return fail_errno(path);
-    }
-    while (!content.empty()) {
-        const ssize_t count = ::write(file.get(), content.data(), content.size());
-        if (count < 0 && errno != EINTR) {
-            return fail_errno(path);
+    return open_parent(path).and_then([&](const UniqueFd& parent) -> Result<bool> {
+        const std::string name(base_name(path));
+        if (!is_plain_name(name)) {
+            return fail(format_text("{}: not a path to write", printable(path, 200)));
         }
-        content.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
-    }
-    return true;
+        if (::unlinkat(parent.get(), name.c_str(), 0) != 0 && errno == EISDIR) {
+            (void)::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR);
+        }
+        const UniqueFd file(
+            ::openat(parent.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, private_file));
+        return file && write_all(file.get(), content) ? Result<bool>(true) : fail_errno(path);
+    });
 }
 
 Result<bool> ConfinedDir::replace_by_directory(std::string_view path) const {

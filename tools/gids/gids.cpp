@@ -31,27 +31,14 @@ std::string no_device_text(const SysRoot& root, const Fabric& fabric) {
 }
 
 std::string text_of(const GidsView& view, GidsForm form, const SysRoot& root) {
-    switch (form) {
-    case GidsForm::Json:
-        return gids_json(host_name_of(root), view).dump(2) + "\n";
-    case GidsForm::ShowGids:
-        return show_gids_text(view);
-    case GidsForm::FullTable:
-        return gids_full_table(view);
-    case GidsForm::Table:
-        break;
-    }
-    return gids_table(view);
+    return form == GidsForm::Json        ? gids_json(host_name_of(root), view).dump(2) + "\n"
+           : form == GidsForm::ShowGids  ? show_gids_text(view)
+           : form == GidsForm::FullTable ? gids_full_table(view)
+                                         : gids_table(view);
 }
 
 int exit_code(const GidsView& view) {
-    if (view.fabric.hcas.empty()) {
-        return exit_cannot_tell;
-    }
-    if (view.choice.used().empty()) {
-        return 2;
-    }
-    return view.warnings.empty() ? 0 : 1;
+    return view.fabric.hcas.empty() ? exit_cannot_tell : view.choice.used().empty() ? 2 : view.warnings.empty() ? 0 : 1;
 }
 
 } // namespace

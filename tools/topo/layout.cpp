@@ -12,7 +12,7 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Space inside a box: at its edges, between its parts, and above them for its label.
+/// Space inside a box: at its edges, between its parts, and above them for its label. Other kinds have no parts.
 struct Spacing {
     PartKind kind;
     int edge;
@@ -32,11 +32,6 @@ constexpr std::array<Spacing, 8> spacings = {{{PartKind::Machine, 0, 16, 0},
 constexpr int core_size = 15;
 constexpr std::size_t most_cores_in_row = 32;
 constexpr int cache_gap = 5;
-
-bool is_leaf(PartKind kind) {
-    return kind == PartKind::Core || kind == PartKind::Share || kind == PartKind::Memory || kind == PartKind::Gpu ||
-           kind == PartKind::Hca;
-}
 
 bool is_device(PartKind kind) {
     return kind == PartKind::Gpu || kind == PartKind::Hca;
@@ -94,30 +89,30 @@ public:
 
     /// Computes the size of `part`, and the positions of its parts relative to it.
     void box(Part& part, int width) {
-        if (is_leaf(part.kind)) {
+        const auto* const space = find_by(spacings, &Spacing::kind, part.kind);
+        if (space == nullptr) {
             size_leaf(part, device_);
             return;
         }
-        const auto& space = *find_by(spacings, &Spacing::kind, part.kind);
-        const int within = width - 2 * space.edge;
-        int y = space.top;
+        const int within = width - 2 * space->edge;
+        int y = space->top;
         int used = heading_width(part);
         for (auto run = part.parts.begin(); run != part.parts.end();) {
             const auto end =
                 std::find_if(run, part.parts.end(), [&](const Part& next) { return next.kind != run->kind; });
             const std::span<Part> members(&*run, static_cast<std::size_t>(end - run));
             const auto size =
-                least_width(run->kind) > 0 ? columns(members, within, space.gap) : rows(members, within, space.gap);
+                least_width(run->kind) > 0 ? columns(members, within, space->gap) : rows(members, within, space->gap);
             for (auto& member : members) {
-                member.area.x += space.edge;
+                member.area.x += space->edge;
                 member.area.y += y;
             }
             used = std::max(used, size.width);
-            y += size.height + space.gap;
+            y += size.height + space->gap;
             run = end;
         }
-        part.area.width = used + 2 * space.edge;
-        part.area.height = (part.parts.empty() ? y : y - space.gap) + space.edge;
+        part.area.width = used + 2 * space->edge;
+        part.area.height = (part.parts.empty() ? y : y - space->gap) + space->edge;
     }
 
 private:
