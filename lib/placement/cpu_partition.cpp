@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/placement/placement.h"
 
+#include "lib/base/lists.h"
+
 #include <algorithm>
 #include <numeric>
 #include <tuple>
@@ -37,6 +39,10 @@ std::vector<Unit> units_of(const Topology& topology, const CpuSet& common, std::
 
 /// Units that are equally near to everything: in the same NUMA node, and near the same GPUs.
 struct Domain {
+    /// The NUMA node, or else the package; and for each rank whether its GPU is near.
+    using Kind = std::tuple<std::optional<unsigned>, unsigned, std::vector<bool>>;
+
+    Kind kind;
     std::vector<const Unit*> units; ///< in the order of the topology
     std::size_t free = 0;           ///< not yet promised to a rank
 
@@ -58,9 +64,7 @@ bool prefers_nodes(const Topology& topology, std::span<const RankDevices> ranks)
 
 std::vector<Domain> domains_of(const Topology& topology, const std::vector<Unit>& units,
                                std::span<const RankDevices> ranks) {
-    using Kind = std::tuple<std::optional<unsigned>, unsigned, std::vector<bool>>;
     const bool by_node = prefers_nodes(topology, ranks);
-    std::vector<Kind> kinds;
     std::vector<Domain> domains;
     for (const auto& unit : units) {
         std::vector<bool> near;
@@ -68,15 +72,11 @@ std::vector<Domain> domains_of(const Topology& topology, const std::vector<Unit>
             near.push_back(rank.gpu && rank.gpu->cpus.intersects(unit.cpus));
         }
         const auto node = by_node ? unit.core->numa_node : std::nullopt;
-        const Kind kind(node, node ? 0 : unit.core->package, std::move(near));
-        const auto found = std::ranges::find(kinds, kind);
-        const auto index = static_cast<std::size_t>(found - kinds.begin());
-        if (found == kinds.end()) {
-            kinds.push_back(kind);
-            domains.emplace_back();
-        }
-        domains[index].units.push_back(&unit);
-        ++domains[index].free;
+        const Domain::Kind kind(node, node ? 0 : unit.core->package, std::move(near));
+        auto* const known = find_by(domains, &Domain::kind, kind);
+        auto& domain = known != nullptr ? *known : domains.emplace_back(Domain{kind, {}, 0});
+        domain.units.push_back(&unit);
+        ++domain.free;
     }
     return domains;
 }

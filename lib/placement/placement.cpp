@@ -88,7 +88,7 @@ public:
 
     Placement plan() {
         placement_.gpu_to_hca = distances_to_hcas(facts_.gpus, facts_.hcas, facts_.topology);
-        placement_.tells_nearness = tells_nearness(placement_.gpu_to_hca);
+        placement_.nearness_known = nearness_known(placement_.gpu_to_hca);
         placement_.gpu_order = better_order(facts_);
         const auto order = placement_.gpu_order.empty() ? identity(facts_.gpus.size()) : placement_.gpu_order;
         for (std::size_t rank = 0; rank < facts_.masks.size(); ++rank) {

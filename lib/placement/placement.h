@@ -56,7 +56,7 @@ struct RankPlacement {
 struct Placement {
     std::vector<RankPlacement> ranks; ///< by local rank
     DistanceTable gpu_to_hca;         ///< of all visible GPUs
-    bool tells_nearness = false;      ///< false: every HCA is equally near to every GPU
+    bool nearness_known = false;      ///< false: every HCA is equally near to every GPU
     /// The order of the GPUs in which each LOCAL_RANK's GPU is the near one; empty: no change.
     GpuNumbers gpu_order;
     std::vector<std::string> warnings;

@@ -160,7 +160,7 @@ DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const 
     return table;
 }
 
-bool tells_nearness(const DistanceTable& distances) {
+bool nearness_known(const DistanceTable& distances) {
     if (distances.empty() || distances.front().empty()) {
         return false;
     }

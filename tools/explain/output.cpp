@@ -190,7 +190,7 @@ std::string variables_text(const std::vector<Variable>& variables) {
 }
 
 /// Returns the places of this node's ranks; `topo` shows the machine itself.
-std::string places_text(const NodePlan& node) {
+std::string placement_text(const NodePlan& node) {
     if (node.plan.leave_alone) {
         return "";
     }
@@ -223,7 +223,7 @@ std::string explain_text(const NodePlan& node, const std::string& host) {
     text += "\nGPUs\n" + gpus_text(fabric);
     text += "\ninterfaces\n" + netdevs_text(fabric);
     text += "\ndecisions\n" + decisions_text(node);
-    text += places_text(node);
+    text += placement_text(node);
     text += "\nvariables\n" + variables_text(node.variables);
     text += "\nwarnings\n" + lines_text(node.plan.warnings);
     if (const auto notes = notes_of(node); !notes.empty()) {
@@ -315,7 +315,7 @@ Json explain_json(const NodePlan& node, const std::string& host) {
         {"step", step_json(node.facts)},
         {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", report_json(fabric.gpus)}}},
         {"decisions", report_json(decisions_of(node))},
-        {"places", places_json(node)},
+        {"places", placement_json(node)},
         {"variables", report_json(node.variables)},
         {"warnings", node.plan.warnings},
         {"notes", notes_of(node)}};

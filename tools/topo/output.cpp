@@ -50,7 +50,7 @@ std::string gpu_table(const NodePlan& node) {
     for (std::size_t i = 0; i < placed.gpus.size(); ++i) {
         const auto* gpu = gpu_at(node, i);
         const auto& row = placed.placement.gpu_to_hca.at(i);
-        const auto nearest = placed.placement.tells_nearness ? nearest_hcas(row) : std::vector<std::size_t>();
+        const auto nearest = placed.placement.nearness_known ? nearest_hcas(row) : std::vector<std::size_t>();
         rows.push_back({printable(placed.gpu_ids.at(i), 16), gpu == nullptr ? "-" : gpu->pci,
                         gpu == nullptr ? "-" : number_text(gpu->numa_node),
                         gpu == nullptr ? "-" : or_dash(place_of(*gpu, node.places.topology).cpus.list()),
@@ -305,7 +305,7 @@ void fields(auto& f, Row<TopoReport> /*row*/) {
     f("distances", "for each of gpus, those to each of hcas",
       [](const TopoReport& r) { return distance_names(r.placed.placement.gpu_to_hca); });
     f("tells_nearness", "false: all HCAs are alike to all GPUs",
-      [](const TopoReport& r) { return r.placed.placement.tells_nearness; });
+      [](const TopoReport& r) { return r.placed.placement.nearness_known; });
     f("ranks", "", [](const TopoReport& r) { return rank_rows(r.placed); });
     f("gpu_order", "that makes LOCAL_RANK's GPU the near one; empty: as it is",
       [](const TopoReport& r) { return gpus_in_order(r.placed); });
@@ -319,7 +319,7 @@ void fields(auto& f, Row<TopoReport> /*row*/) {
 
 } // namespace
 
-Json places_json(const NodePlan& node) {
+Json placement_json(const NodePlan& node) {
     const auto& placed = node.places.placed;
     return {{"source", node.places.masks_source},
             {"why", binding_why(placed)},

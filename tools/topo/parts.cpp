@@ -54,10 +54,10 @@ std::vector<Part> cache_parts(const NodePlan& node, const std::vector<const Core
     for (std::size_t i = 1; i < cores.size(); ++i) {
         caches += differ(*cores[i - 1], *cores[i]) ? 1U : 0U;
     }
-    const bool tells = caches * 2 <= cores.size();
+    const bool grouped = caches * 2 <= cores.size();
     std::vector<Part> parts;
     for (std::size_t i = 0; i < cores.size(); ++i) {
-        if (i == 0 || (tells && differ(*cores[i - 1], *cores[i]))) {
+        if (i == 0 || (grouped && differ(*cores[i - 1], *cores[i]))) {
             parts.push_back(make_part(PartKind::Cache, ""));
         }
         parts.back().parts.push_back(core_part(node, *cores[i]));
@@ -154,13 +154,13 @@ Part memory_part(const NumaNode& numa) {
     return part;
 }
 
-Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsigned lead,
+Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsigned first_package,
                   std::vector<DeviceTree>& trees) {
     std::map<NumaNumber, std::vector<const Core*>> cores;
     CpuSet cpus;
     std::size_t number = 0;
     for (const auto& core : node.places.topology.cores) {
-        if (group[core.package] == lead) {
+        if (group[core.package] == first_package) {
             cores[core.numa_node].push_back(&core);
             cpus |= core.cpus;
             ++number;
@@ -168,12 +168,12 @@ Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsi
     }
     std::vector<std::size_t> packages;
     for (std::size_t i = 0; i < group.size(); ++i) {
-        if (group[i] == lead) {
+        if (group[i] == first_package) {
             packages.push_back(i);
         }
     }
     Part part = make_part(PartKind::Package,
-                          packages.size() == 1  ? format_text("Package {}", lead)
+                          packages.size() == 1  ? format_text("Package {}", first_package)
                           : packages.size() < 5 ? "Packages " + number_list(packages)
                                                 : count_text(packages.size(), "package"),
                           count_text(number, "core"));
@@ -181,7 +181,7 @@ Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsi
         part.parts.push_back(numa_part(node, numa, members, trees));
     }
     for (const auto& numa : node.places.topology.numa_nodes) {
-        const bool here = numa.package < group.size() && group[numa.package] == lead;
+        const bool here = numa.package < group.size() && group[numa.package] == first_package;
         if (here && numa.memory_mib > 0 && !cores.contains(numa.number)) {
             part.parts.push_back(memory_part(numa));
         }

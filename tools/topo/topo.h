@@ -41,18 +41,14 @@ TableRow rank_cells(const NodePlacement& placed, const RankPlacement& rank);
 /// Returns only the table of the ranks; also used by `explain`.
 std::string ranks_table(const NodePlan& node, std::string_view indent);
 
-/// Returns the report for programs, schema 1:
-/// {"schema","host","source","problem","packages","cores","cpus","numa_nodes":[{"number","cpus",
-/// "memory_mib","package","special"}],"gpus":[{"id","pci","vendor","numa_node","cpus","nearest_hcas","distance"}],
-/// "hcas":[{"port","pci","numa_node","cpus"}],"distances":[[...]],"tells_nearness","ranks":[{"local_rank","gpus",
-/// "mask","cpus","cores","threads","source","memory_node","gpu_to_cpus","hcas","to_hca"}],"gpu_order","binds_cpus",
-/// "binds_memory","why","warnings","notes"}. Distances are distance_name()s; distances[i][j] is from GPU i to HCA j.
+/// Returns the report for programs, schema 1; doc/schema/topo.json lists the keys. Distances are distance_name()s;
+/// distances[i][j] is from GPU i to HCA j.
 Json topo_json(const NodePlan& node, const std::string& host);
 /// Returns the JSON Schema of topo_json().
 Json topo_schema();
 
 /// Returns the report on the ranks only, also used by `explain`: {"source","why","ranks","gpu_order","warnings"}.
-Json places_json(const NodePlan& node);
+Json placement_json(const NodePlan& node);
 
 /// Returns a picture for a browser, in light and dark, that needs no other files: packages, NUMA nodes with their
 /// cores, PCIe switches, GPUs, HCAs, and the ranks' places in colours.
