@@ -44,18 +44,59 @@ std::string numa_table(const Topology& topology) {
     return aligned_table(rows, indent);
 }
 
-std::string gpu_table(const NodePlan& node) {
+/// A GPU that the ranks see. What is known of its PCI function and its HCAs: several if they are equally near.
+struct GpuRow {
+    std::string id;
+    std::optional<std::string> pci;
+    std::optional<std::string> vendor;
+    std::optional<int> numa_node;
+    std::string cpus;
+    std::vector<std::string> nearest_hcas;
+    Distance distance = Distance::Unknown;
+};
+
+void fields(auto& f, Row<GpuRow> /*row*/) {
+    f("id", "as CUDA_VISIBLE_DEVICES names it", &GpuRow::id);
+    f("pci", "0000:53:00.0; null: not known", &GpuRow::pci);
+    f("vendor", "nvidia or amd; null: not known", &GpuRow::vendor);
+    f("numa_node", "null: not known", &GpuRow::numa_node);
+    f("cpus", "near to it: 0-3,8; empty: not known", &GpuRow::cpus);
+    f("nearest_hcas", "ports that are equally near: mlx5_1:1", &GpuRow::nearest_hcas);
+    f("distance", "to these: same-device, one-switch, several-switches, ... or unknown",
+      [](const GpuRow& r) { return distance_name(r.distance); });
+}
+
+std::vector<GpuRow> gpu_rows(const NodePlan& node) {
     const auto& placed = node.places.placed;
-    std::vector<TableRow> rows = {{"GPU", "PCI", "NUMA", "CPUS", "NEAREST HCAS", "THROUGH"}};
+    std::vector<GpuRow> rows;
     for (std::size_t i = 0; i < placed.gpus.size(); ++i) {
-        const auto* gpu = gpu_at(node, i);
-        const auto& row = placed.placement.gpu_to_hca.at(i);
-        const auto nearest = placed.placement.nearness_known ? nearest_hcas(row) : std::vector<std::size_t>();
-        rows.push_back({printable(placed.gpu_ids.at(i), 16), gpu == nullptr ? "-" : gpu->pci,
-                        gpu == nullptr ? "-" : number_text(gpu->numa_node),
-                        gpu == nullptr ? "-" : or_dash(place_of(*gpu, node.places.topology).cpus.list()),
-                        or_dash(joined(names_at(placed.ports, nearest), ",")),
-                        nearest.empty() ? "-" : std::string(distance_text(row[nearest.front()]))});
+        auto& row = rows.emplace_back();
+        row.id = placed.gpu_ids.at(i);
+        if (const auto& to_hcas = placed.placement.gpu_to_hca.at(i); !to_hcas.empty()) {
+            row.distance = std::ranges::min(to_hcas);
+            for (std::size_t hca = 0; hca < to_hcas.size(); ++hca) {
+                if (to_hcas[hca] == row.distance) {
+                    row.nearest_hcas.push_back(placed.ports.at(hca));
+                }
+            }
+        }
+        if (const auto* const gpu = gpu_at(node, i)) {
+            row.pci = gpu->pci;
+            row.vendor = gpu->vendor;
+            row.numa_node = gpu->numa_node;
+            row.cpus = place_of(*gpu, node.places.topology).cpus.list();
+        }
+    }
+    return rows;
+}
+
+std::string gpu_table(const NodePlan& node) {
+    std::vector<TableRow> rows = {{"GPU", "PCI", "NUMA", "CPUS", "NEAREST HCAS", "THROUGH"}};
+    for (const auto& gpu : gpu_rows(node)) {
+        const bool known = node.places.placed.placement.nearness_known && !gpu.nearest_hcas.empty();
+        rows.push_back({printable(gpu.id, 16), gpu.pci.value_or("-"), number_text(gpu.numa_node), or_dash(gpu.cpus),
+                        known ? joined(gpu.nearest_hcas, ",") : "-",
+                        known ? std::string(distance_text(gpu.distance)) : "-"});
     }
     return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
 }
@@ -98,16 +139,6 @@ std::string titled_lines(std::string_view title, const std::vector<std::string>&
 const Gpu* gpu_at(const NodePlan& node, std::size_t i) {
     const auto& position = node.places.placed.gpus.at(i);
     return position ? &node.facts.fabric.gpus.at(*position) : nullptr;
-}
-
-std::vector<std::size_t> nearest_hcas(const std::vector<Distance>& row) {
-    std::vector<std::size_t> nearest;
-    for (std::size_t hca = 0; hca < row.size(); ++hca) {
-        if (row[hca] == std::ranges::min(row)) {
-            nearest.push_back(hca);
-        }
-    }
-    return nearest;
 }
 
 std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& indices) {
@@ -164,46 +195,6 @@ static void fields(auto& f, Row<NumaNode> /*row*/) {
 }
 
 namespace {
-
-struct GpuRow {
-    std::string id;
-    std::optional<std::string> pci;
-    std::optional<std::string> vendor;
-    std::optional<int> numa_node;
-    std::string cpus;
-    std::vector<std::string> nearest_hcas;
-    std::string_view distance;
-};
-
-void fields(auto& f, Row<GpuRow> /*row*/) {
-    f("id", "as CUDA_VISIBLE_DEVICES names it", &GpuRow::id);
-    f("pci", "0000:53:00.0; null: not known", &GpuRow::pci);
-    f("vendor", "nvidia or amd; null: not known", &GpuRow::vendor);
-    f("numa_node", "null: not known", &GpuRow::numa_node);
-    f("cpus", "near to it: 0-3,8; empty: not known", &GpuRow::cpus);
-    f("nearest_hcas", "ports that are equally near: mlx5_1:1", &GpuRow::nearest_hcas);
-    f("distance", "to these: same-device, one-switch, several-switches, ... or unknown", &GpuRow::distance);
-}
-
-std::vector<GpuRow> gpu_rows(const NodePlan& node) {
-    const auto& placed = node.places.placed;
-    std::vector<GpuRow> rows;
-    for (std::size_t i = 0; i < placed.gpus.size(); ++i) {
-        const auto& to_hcas = placed.placement.gpu_to_hca.at(i);
-        const auto nearest = nearest_hcas(to_hcas);
-        auto& row = rows.emplace_back();
-        row.id = placed.gpu_ids.at(i);
-        row.nearest_hcas = names_at(placed.ports, nearest);
-        row.distance = distance_name(nearest.empty() ? Distance::Unknown : to_hcas[nearest[0]]);
-        if (const auto* const gpu = gpu_at(node, i)) {
-            row.pci = gpu->pci;
-            row.vendor = gpu->vendor;
-            row.numa_node = gpu->numa_node;
-            row.cpus = place_of(*gpu, node.places.topology).cpus.list();
-        }
-    }
-    return rows;
-}
 
 struct HcaRow {
     std::string port;

@@ -29,9 +29,6 @@ std::string titled_lines(std::string_view title, const std::vector<std::string>&
 /// Returns the GPU that ranks see at this index; nullptr if its PCI function is unknown.
 const Gpu* gpu_at(const NodePlan& node, std::size_t i);
 
-/// Returns the indices of the nearest HCAs in a row of distances; there are several if they are equally near.
-std::vector<std::size_t> nearest_hcas(const std::vector<Distance>& row);
-
 /// Returns those of `names` at these indices.
 std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& indices);
 
