@@ -9,7 +9,6 @@
 #include "lib/fabric/pci.h"
 #include "lib/fabric/sysfs_text.h"
 #include "lib/plan/placement_report.h"
-#include "lib/select/port_filters.h"
 #include "tools/gids/gids.h"
 #include "tools/topo/topo.h"
 

@@ -2,7 +2,6 @@
 #include "tools/explain/snapshot.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "lib/fabric/netdev.h"
 #include "lib/topology/topology.h"
