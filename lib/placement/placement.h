@@ -3,7 +3,6 @@
 #pragma once
 
 #include "lib/base/cpu_set.h"
-#include "lib/settings/settings.h"
 #include "lib/topology/distance.h"
 #include "lib/topology/topology.h"
 
