@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/placement/cpu_partition.h"
+#include "lib/placement/placement.h"
+
+#include "lib/base/lists.h"
 
 #include <algorithm>
 #include <numeric>
@@ -37,6 +39,10 @@ std::vector<Unit> units_of(const Topology& topology, const CpuSet& common, std::
 
 /// Units that are equally near to everything: in the same NUMA node, and near the same GPUs.
 struct Domain {
+    /// The NUMA node, or else the package; and for each rank whether its GPU is near.
+    using Kind = std::tuple<std::optional<unsigned>, unsigned, std::vector<bool>>;
+
+    Kind kind;
     std::vector<const Unit*> units; ///< in the order of the topology
     std::size_t free = 0;           ///< not yet promised to a rank
 
@@ -51,16 +57,14 @@ bool is_known(const std::optional<Place>& device) {
 /// core, so there the NUMA node says more. If no rank is near any device, groups by the larger of the two, so that each
 /// rank gets adjacent CPUs instead of a piece of every node.
 bool prefers_nodes(const Topology& topology, std::span<const RankDevices> ranks) {
-    const bool any_near = std::any_of(ranks.begin(), ranks.end(),
-                                      [](const RankDevices& rank) { return is_known(rank.gpu) || is_known(rank.hca); });
+    const bool any_near =
+        std::ranges::any_of(ranks, [](const RankDevices& rank) { return is_known(rank.gpu) || is_known(rank.hca); });
     return any_near || topology.packages > topology.numa_nodes.size();
 }
 
 std::vector<Domain> domains_of(const Topology& topology, const std::vector<Unit>& units,
                                std::span<const RankDevices> ranks) {
-    using Kind = std::tuple<std::optional<unsigned>, unsigned, std::vector<bool>>;
     const bool by_node = prefers_nodes(topology, ranks);
-    std::vector<Kind> kinds;
     std::vector<Domain> domains;
     for (const auto& unit : units) {
         std::vector<bool> near;
@@ -68,37 +72,32 @@ std::vector<Domain> domains_of(const Topology& topology, const std::vector<Unit>
             near.push_back(rank.gpu && rank.gpu->cpus.intersects(unit.cpus));
         }
         const auto node = by_node ? unit.core->numa_node : std::nullopt;
-        const Kind kind(node, node ? 0 : unit.core->package, std::move(near));
-        const auto found = std::find(kinds.begin(), kinds.end(), kind);
-        const auto index = static_cast<std::size_t>(found - kinds.begin());
-        if (found == kinds.end()) {
-            kinds.push_back(kind);
-            domains.emplace_back();
-        }
-        domains[index].units.push_back(&unit);
-        ++domains[index].free;
+        const Domain::Kind kind(node, node ? 0 : unit.core->package, std::move(near));
+        auto* const known = find_by(domains, &Domain::kind, kind);
+        auto& domain = known != nullptr ? *known : domains.emplace_back(Domain{kind, {}, 0});
+        domain.units.push_back(&unit);
+        ++domain.free;
     }
     return domains;
 }
 
-class Sharing {
+class CpuSharing {
 public:
-    Sharing(const Topology& topology, const std::vector<Unit>& units, std::span<const RankDevices> ranks)
-        : topology_(topology), domains_(domains_of(topology, units, ranks)), fair_(units.size() / ranks.size()),
-          wanted_(std::clamp<std::size_t>(fair_, 1, enough_cores)) {
+    CpuSharing(const Topology& topology, const std::vector<Unit>& units, std::span<const RankDevices> ranks)
+        : topology_(topology), domains_(domains_of(topology, units, ranks)),
+          wanted_(std::clamp<std::size_t>(units.size() / ranks.size(), 1, enough_cores)) {
         for (const auto& devices : ranks) {
-            Rank rank;
+            auto& rank = ranks_.emplace_back();
             rank.promised.resize(domains_.size());
             for (const auto& domain : domains_) {
                 rank.gpu.push_back(distance(devices.gpu, domain));
                 rank.hca.push_back(distance(devices.hca, domain));
             }
-            rank.nearest = *std::min_element(rank.gpu.begin(), rank.gpu.end());
+            rank.nearest = std::ranges::min(rank.gpu);
             if (rank.nearest == Distance::Unknown) { // no GPU, or one whose place is unknown
                 rank.gpu = rank.hca;
-                rank.nearest = *std::min_element(rank.gpu.begin(), rank.gpu.end());
+                rank.nearest = std::ranges::min(rank.gpu);
             }
-            ranks_.push_back(std::move(rank));
         }
         choose_homes(units.size());
     }
@@ -141,8 +140,7 @@ private:
     [[nodiscard]] std::vector<std::size_t> nearest_first() const {
         std::vector<std::size_t> order(ranks_.size());
         std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(),
-                         [this](std::size_t a, std::size_t b) { return ranks_[a].nearest < ranks_[b].nearest; });
+        std::ranges::stable_sort(order, {}, [this](std::size_t rank) { return ranks_[rank].nearest; });
         return order;
     }
 
@@ -220,8 +218,7 @@ private:
     const Topology& topology_;
     std::vector<Domain> domains_;
     std::vector<Rank> ranks_;
-    std::size_t fair_;
-    std::size_t wanted_;
+    std::size_t wanted_; ///< units for each rank: its fair share, but not more than enough
 };
 
 } // namespace
@@ -231,7 +228,7 @@ std::vector<CpuSet> share_cpus(const Topology& topology, const CpuSet& common, s
     if (ranks.empty() || units.size() < ranks.size()) {
         return {};
     }
-    return Sharing(topology, units, ranks).share();
+    return CpuSharing(topology, units, ranks).share();
 }
 
 } // namespace rdma_nccl

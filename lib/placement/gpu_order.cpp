@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/placement/gpu_order.h"
+#include "lib/placement/placement.h"
 
 #include <limits>
 
@@ -17,11 +17,11 @@ public:
         : costs_(costs), ranks_(costs.size()), gpus_(costs.empty() ? 0 : costs.front().size()),
           rank_potential_(ranks_ + 1), gpu_potential_(gpus_ + 1), rank_of_(gpus_ + 1) {}
 
-    std::vector<std::size_t> solve() {
+    GpuNumbers solve() {
         for (std::size_t rank = 1; rank <= ranks_; ++rank) {
             add(rank);
         }
-        std::vector<std::size_t> gpu_of(ranks_);
+        GpuNumbers gpu_of(ranks_);
         for (std::size_t gpu = 1; gpu <= gpus_; ++gpu) {
             if (rank_of_[gpu] != 0) {
                 gpu_of[rank_of_[gpu] - 1] = gpu - 1;
@@ -95,7 +95,7 @@ private:
 
 } // namespace
 
-std::vector<std::size_t> assign_gpus(const std::vector<std::vector<unsigned>>& costs) {
+GpuNumbers assign_gpus(const std::vector<std::vector<unsigned>>& costs) {
     return Assignment(costs).solve();
 }
 

@@ -2,8 +2,6 @@
 #include "lib/placement/placement.h"
 
 #include "lib/base/format.h"
-#include "lib/placement/cpu_partition.h"
-#include "lib/placement/gpu_order.h"
 
 #include <algorithm>
 #include <map>
@@ -46,7 +44,7 @@ GpuNumbers better_order(const PlacementFacts& facts) {
         return {};
     }
     for (std::size_t gpu = 0; gpu < facts.gpus.size(); ++gpu) {
-        if (std::find(order.begin(), order.end(), gpu) == order.end()) {
+        if (std::ranges::count(order, gpu) == 0) {
             order.push_back(gpu);
         }
     }
@@ -57,10 +55,7 @@ GpuNumbers gpus_of_rank(const PlacementFacts& facts, const GpuNumbers& order, st
     if (!facts.own_gpus.empty()) {
         return facts.own_gpus.at(rank);
     }
-    if (order.empty()) {
-        return {};
-    }
-    return {order[rank % order.size()]};
+    return order.empty() ? GpuNumbers() : GpuNumbers{order[rank % order.size()]};
 }
 
 /// Groups the ranks that have the same CPUs.
@@ -93,64 +88,53 @@ public:
 
     Placement plan() {
         placement_.gpu_to_hca = distances_to_hcas(facts_.gpus, facts_.hcas, facts_.topology);
-        placement_.tells_nearness = tells_nearness(placement_.gpu_to_hca);
+        placement_.nearness_known = nearness_known(placement_.gpu_to_hca);
         placement_.gpu_order = better_order(facts_);
         const auto order = placement_.gpu_order.empty() ? identity(facts_.gpus.size()) : placement_.gpu_order;
         for (std::size_t rank = 0; rank < facts_.masks.size(); ++rank) {
-            RankPlacement placed;
+            auto& placed = placement_.ranks.emplace_back();
             placed.gpus = gpus_of_rank(facts_, order, rank);
             placed.cpus = facts_.masks[rank];
-            placement_.ranks.push_back(std::move(placed));
         }
-        order_gpus_hcas();
+        order_hcas_of_ranks(true);
         for (const auto& [mask, ranks] : groups_of(facts_.masks)) {
             if (facts_.may_share && ranks.size() > 1) {
                 share(ranks);
             }
         }
         for (auto& rank : placement_.ranks) {
-            finish(rank);
+            rank.cores = facts_.topology.count_cores(rank.cpus);
+            rank.memory_node = memory_node(rank);
+            if (const auto gpu = gpu_of(rank)) {
+                rank.gpu_to_cpus = distance_to_cpus(*gpu, rank.cpus, facts_.topology);
+            }
         }
-        order_other_hcas();
+        order_hcas_of_ranks(false);
         note_far_ranks();
         compare_counts();
         return std::move(placement_);
     }
 
 private:
-    [[nodiscard]] const Place* gpu_of(const RankPlacement& rank) const {
-        return rank.gpus.empty() ? nullptr : &facts_.gpus[rank.gpus.front()];
+    [[nodiscard]] std::optional<Place> gpu_of(const RankPlacement& rank) const {
+        return rank.gpus.empty() ? std::nullopt : std::optional(facts_.gpus[rank.gpus.front()]);
     }
 
-    void order_gpus_hcas() {
+    /// Gives the ranks with a GPU, or those without, their HCAs. A rank without a GPU takes those nearest to its CPUs.
+    void order_hcas_of_ranks(bool with_gpu) {
         DistanceTable table;
-        std::vector<RankPlacement*> with_gpu;
+        std::vector<RankPlacement*> ranks;
         for (auto& rank : placement_.ranks) {
-            if (!rank.gpus.empty() && !facts_.hcas.empty()) {
-                table.push_back(placement_.gpu_to_hca[rank.gpus.front()]);
-                with_gpu.push_back(&rank);
+            if (rank.gpus.empty() == with_gpu || facts_.hcas.empty()) {
+                continue;
+            }
+            ranks.push_back(&rank);
+            auto& row = table.emplace_back();
+            for (std::size_t hca = 0; hca < facts_.hcas.size(); ++hca) {
+                row.push_back(with_gpu ? placement_.gpu_to_hca[rank.gpus.front()][hca]
+                                       : distance_to_cpus(facts_.hcas[hca], rank.cpus, facts_.topology));
             }
         }
-        take_orders(table, with_gpu);
-    }
-
-    /// A rank without a GPU takes the HCAs nearest to its CPUs.
-    void order_other_hcas() {
-        DistanceTable table;
-        std::vector<RankPlacement*> without_gpu;
-        for (auto& rank : placement_.ranks) {
-            if (rank.gpus.empty() && !facts_.hcas.empty()) {
-                auto& row = table.emplace_back();
-                for (const auto& hca : facts_.hcas) {
-                    row.push_back(distance_to_cpus(hca, rank.cpus, facts_.topology));
-                }
-                without_gpu.push_back(&rank);
-            }
-        }
-        take_orders(table, without_gpu);
-    }
-
-    static void take_orders(const DistanceTable& table, const std::vector<RankPlacement*>& ranks) {
         auto orders = order_hcas(table);
         for (std::size_t i = 0; i < ranks.size(); ++i) {
             ranks[i]->hcas = std::move(orders[i]);
@@ -177,14 +161,8 @@ private:
         std::vector<RankDevices> devices;
         for (const auto number : group) {
             const auto& rank = placement_.ranks[number];
-            RankDevices wanted;
-            if (const auto* gpu = gpu_of(rank)) {
-                wanted.gpu = *gpu;
-            }
-            if (!rank.hcas.empty()) {
-                wanted.hca = facts_.hcas[rank.hcas.front()];
-            }
-            devices.push_back(std::move(wanted));
+            devices.push_back(
+                {gpu_of(rank), rank.hcas.empty() ? std::nullopt : std::optional(facts_.hcas[rank.hcas.front()])});
         }
         const CpuSet& common = facts_.masks[group.front()];
         auto shares = share_beside_others(common, devices);
@@ -194,17 +172,9 @@ private:
             rank.cpus = shares.empty() ? common : shares[i];
         }
         if (shares.empty() && !common.empty()) {
-            placement_.notes.push_back(format_text("{} share {} CPU{} ({})", ranks_text(group), common.size(),
-                                                   common.size() == 1 ? "" : "s", common.list()));
+            placement_.notes.push_back(
+                format_text("{} share {} ({})", ranks_text(group), count_text(common.size(), "CPU"), common.list()));
         }
-    }
-
-    void finish(RankPlacement& rank) {
-        rank.cores = facts_.topology.count_cores(rank.cpus);
-        if (const auto* gpu = gpu_of(rank)) {
-            rank.gpu_to_cpus = distance_to_cpus(*gpu, rank.cpus, facts_.topology);
-        }
-        rank.memory_node = memory_node(rank);
     }
 
     /// Returns the NUMA node of the rank's CPUs. If they span several, returns the one of them that is near the rank's
@@ -217,9 +187,9 @@ private:
             }
         }
         if (nodes.size() > 1) {
-            const auto* gpu = gpu_of(rank);
-            std::erase_if(nodes, [gpu](const NumaNode* node) {
-                return gpu == nullptr || gpu->cpus.empty() || !node->cpus.contains(gpu->cpus);
+            const auto gpu = gpu_of(rank);
+            std::erase_if(nodes, [&gpu](const NumaNode* node) {
+                return !gpu || gpu->cpus.empty() || !node->cpus.contains(gpu->cpus);
             });
         }
         if (nodes.size() != 1) {
@@ -228,12 +198,10 @@ private:
         if (nodes.front()->memory_mib > 0) {
             return nodes.front()->number;
         }
-        for (const auto& node : facts_.topology.numa_nodes) {
-            if (!node.special && node.memory_mib > 0 && node.package == nodes.front()->package) {
-                return node.number;
-            }
-        }
-        return std::nullopt;
+        const auto other = std::ranges::find_if(facts_.topology.numa_nodes, [&](const NumaNode& node) {
+            return !node.special && node.memory_mib > 0 && node.package == nodes.front()->package;
+        });
+        return other == facts_.topology.numa_nodes.end() ? std::nullopt : std::optional(other->number);
     }
 
     void note_far_ranks() {
@@ -257,9 +225,9 @@ private:
         }
         if (ranks > gpus) {
             placement_.warnings.push_back(
-                format_text("{} ranks on {} GPU{}: NCCL before 2.30 refuses two ranks on one GPU; start as many "
+                format_text("{} ranks on {}: NCCL before 2.30 refuses two ranks on one GPU; start as many "
                             "tasks on a node as it has GPUs",
-                            ranks, gpus, gpus == 1 ? "" : "s"));
+                            ranks, count_text(gpus, "GPU")));
         } else if (ranks > 1 && ranks < gpus) {
             placement_.notes.push_back(format_text("{} ranks drive the first {} of {} GPUs", ranks, ranks, gpus));
         }
@@ -272,10 +240,7 @@ private:
 } // namespace
 
 std::size_t RankPlacement::threads() const {
-    if (source == CpuSource::Scarce) {
-        return 1;
-    }
-    return std::max<std::size_t>(cores >= cores_with_room ? cores - 1 : cores, 1);
+    return source == CpuSource::Scarce ? 1 : std::max<std::size_t>(cores >= cores_with_room ? cores - 1 : cores, 1);
 }
 
 unsigned count_distance(const PlacementFacts& facts, const GpuNumbers& order) {

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "lib/base/cpu_set.h"
-#include "lib/settings/settings.h"
 #include "lib/topology/distance.h"
 #include "lib/topology/topology.h"
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,7 +55,7 @@ struct RankPlacement {
 struct Placement {
     std::vector<RankPlacement> ranks; ///< by local rank
     DistanceTable gpu_to_hca;         ///< of all visible GPUs
-    bool tells_nearness = false;      ///< false: every HCA is equally near to every GPU
+    bool nearness_known = false;      ///< false: every HCA is equally near to every GPU
     /// The order of the GPUs in which each LOCAL_RANK's GPU is the near one; empty: no change.
     GpuNumbers gpu_order;
     std::vector<std::string> warnings;
@@ -66,5 +66,26 @@ Placement plan_placement(const PlacementFacts& facts);
 
 /// Returns the sum of the distances from each rank i's CPUs to GPU `order[i]`. A new order must lower it.
 unsigned count_distance(const PlacementFacts& facts, const GpuNumbers& order);
+
+// The two parts of the plan that are a problem of their own.
+
+/// The devices that a rank should be near. Without either, any CPU is as good as another.
+struct RankDevices {
+    std::optional<Place> gpu;
+    std::optional<Place> hca; ///< breaks the tie between places that are equally near the GPU
+};
+
+/// Returns the CPUs of each rank, taken from `common`: disjoint shares of whole cores, near each rank's GPU. Each rank
+/// gets at least one core, or one hardware thread when there are fewer cores than ranks. A rank takes cores away from
+/// its GPU only until it has two in total, or one where that is its fair share. Returns an empty list when there are no
+/// ranks, or fewer CPUs than ranks.
+std::vector<CpuSet> share_cpus(const Topology& topology, const CpuSet& common, std::span<const RankDevices> ranks);
+
+/// Decides which GPU each rank drives when Slurm has given the ranks CPUs of their own: LOCAL_RANK i drives the i-th
+/// visible GPU, so the order of the GPUs must follow the CPUs. costs[i][j] is the cost of rank i on GPU j; all rows
+/// have the same length, and there are at least as many GPUs as ranks. Returns a different GPU for each rank, with the
+/// least total cost; on ties, ranks keep the GPU of their own number. Uses the Hungarian method, which is cubic in the
+/// number of GPUs.
+GpuNumbers assign_gpus(const std::vector<std::vector<unsigned>>& costs);
 
 } // namespace rdma_nccl

@@ -2,6 +2,7 @@
 #include "lib/placement/visible_gpus.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
@@ -17,18 +18,13 @@ namespace {
 /// More GPUs than any node has, so that a damaged number does not become as many ranks.
 constexpr std::size_t most_gpus = 4096;
 
-/// Returns the number at the start of an entry, as CUDA reads it: "2" and "2abc" give 2; "-1" and "abc" give none.
-std::optional<unsigned> leading_index(std::string_view entry) {
-    const auto digits = entry.substr(0, entry.find_first_not_of("0123456789"));
-    return parse_number<unsigned>(digits);
-}
-
-/// Returns the ID of an entry, if it is of the same kind (index, GPU UUID or MIG UUID) as the list's first entry.
+/// Returns the ID of an entry, if it is of the same kind (index, GPU UUID or MIG UUID) as the list's first entry. Reads
+/// an index as CUDA does, by its first digits: "2" and "2abc" give 2; "-1" and "abc" give none.
 std::optional<std::string> gpu_id(std::string_view entry, std::string_view kind) {
     if (!kind.empty()) {
         return entry.starts_with(kind) ? std::optional(std::string(entry)) : std::nullopt;
     }
-    const auto index = leading_index(entry);
+    const auto index = parse_number<unsigned>(entry.substr(0, entry.find_first_not_of("0123456789")));
     return index ? std::optional(std::to_string(*index)) : std::nullopt;
 }
 
@@ -51,7 +47,7 @@ VisibleGpus parse_device_list(std::string_view name, std::string_view text) {
             }
             return gpus;
         }
-        if (std::find(gpus.ids.begin(), gpus.ids.end(), *id) != gpus.ids.end()) {
+        if (std::ranges::count(gpus.ids, *id) > 0) {
             gpus.ids.clear();
             gpus.note = format_text("no entry counts: \"{}\" is named twice", printable(part));
             return gpus;
@@ -75,34 +71,35 @@ VisibleGpus numbered(std::size_t count, std::string source) {
 }
 
 /// Expands Slurm's index lists, "0,1" or "0-3,6"; nullopt for an empty or malformed text.
-std::optional<std::vector<std::string>> expand_indices(std::string_view text) {
-    std::vector<std::string> ids;
+std::optional<std::vector<unsigned>> expand_indices(std::string_view text) {
+    std::vector<unsigned> indices;
     for (const auto part : split(text, ',')) {
         const auto [first_text, last_text] = split_once(trim(part), '-');
         const auto first = parse_number<unsigned>(first_text);
         const auto last = last_text ? parse_number<unsigned>(*last_text) : first;
-        if (!first || !last || *last < *first || ids.size() + (*last - *first) >= most_gpus) {
+        if (!first || !last || *last < *first || indices.size() + (*last - *first) >= most_gpus) {
             return std::nullopt;
         }
         for (unsigned i = 0; i <= *last - *first; ++i) {
-            ids.push_back(std::to_string(*first + i));
+            indices.push_back(*first + i);
         }
     }
-    return ids;
+    return indices;
 }
 
-/// Returns the GPUs that Slurm granted. Skips malformed variables.
-std::optional<VisibleGpus> find_granted(const Environment& environment) {
+/// A list of the GPUs that Slurm granted, and the variable that has it.
+struct Granted {
+    std::vector<unsigned> indices;
+    std::string source;
+};
+
+/// Skips malformed variables.
+std::optional<Granted> find_granted(const Environment& environment) {
     // The step's list comes first: in a step, SLURM_JOB_GPUS may be a copy of the batch host's.
     for (const std::string_view name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
         const auto text = environment.get(name);
-        if (auto ids = text ? expand_indices(*text) : std::nullopt) {
-            return VisibleGpus{std::move(*ids), format_text("{}=\"{}\"", name, printable(*text)), ""};
-        }
-    }
-    if (const auto text = environment.get("SLURM_GPUS_ON_NODE")) {
-        if (const auto count = parse_number<unsigned>(*text)) {
-            return numbered(*count, format_text("SLURM_GPUS_ON_NODE=\"{}\"", *text));
+        if (auto indices = text ? expand_indices(*text) : std::nullopt) {
+            return Granted{std::move(*indices), format_text("{}=\"{}\"", name, printable(*text))};
         }
     }
     return std::nullopt;
@@ -112,8 +109,7 @@ using Positions = std::vector<std::size_t>;
 
 /// Returns the GPUs that indices count. On a node with GPUs of both vendors only NVIDIA's count, as NCCL runs on those.
 Positions countable(std::span<const Gpu> gpus) {
-    const bool any_nvidia =
-        std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.vendor == "nvidia"; });
+    const bool any_nvidia = find_by(gpus, &Gpu::vendor, "nvidia") != nullptr;
     Positions positions;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
         if (!any_nvidia || gpus[i].vendor == "nvidia") {
@@ -128,7 +124,7 @@ Positions granted_positions(const Positions& all, std::span<const Gpu> gpus, std
     Positions positions;
     for (std::size_t i = 0; i < all.size(); ++i) {
         const unsigned number = gpus[all[i]].minor.value_or(static_cast<unsigned>(i));
-        if (std::find(granted.begin(), granted.end(), number) != granted.end()) {
+        if (std::ranges::count(granted, number) > 0) {
             positions.push_back(all[i]);
         }
     }
@@ -157,26 +153,11 @@ std::optional<std::size_t> find_mig(std::string_view id, std::span<const Gpu> gp
     return all.size() == 1 ? std::optional(all.front()) : std::nullopt;
 }
 
-std::optional<unsigned> index_of(std::string_view id) {
-    return parse_number<unsigned>(id);
-}
-
 } // namespace
 
 std::optional<std::vector<unsigned>> granted_gpus(const Environment& environment) {
-    for (const std::string_view name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
-        const auto text = environment.get(name);
-        const auto ids = text ? expand_indices(*text) : std::nullopt;
-        if (!ids) {
-            continue;
-        }
-        std::vector<unsigned> numbers;
-        for (const auto& id : *ids) {
-            numbers.push_back(parse_number<unsigned>(id).value_or(0));
-        }
-        return numbers;
-    }
-    return std::nullopt;
+    auto granted = find_granted(environment);
+    return granted ? std::optional(std::move(granted->indices)) : std::nullopt;
 }
 
 VisibleGpus find_visible_gpus(const Environment& environment, const std::function<std::size_t()>& count_node_gpus) {
@@ -187,7 +168,15 @@ VisibleGpus find_visible_gpus(const Environment& environment, const std::functio
         }
     }
     if (auto granted = find_granted(environment)) {
-        return std::move(*granted);
+        VisibleGpus gpus{{}, std::move(granted->source), ""};
+        for (const unsigned index : granted->indices) {
+            gpus.ids.push_back(std::to_string(index));
+        }
+        return gpus;
+    }
+    const auto text = environment.get("SLURM_GPUS_ON_NODE");
+    if (const auto count = text ? parse_number<unsigned>(*text) : std::nullopt) {
+        return numbered(*count, format_text("SLURM_GPUS_ON_NODE=\"{}\"", *text));
     }
     return numbered(count_node_gpus(), "the node's PCI devices");
 }
@@ -197,9 +186,9 @@ GpuNumbering find_numbering(const VisibleGpus& visible, const Environment& envir
     if (!granted || visible.ids.size() > granted->size()) {
         return GpuNumbering::Global;
     }
-    const bool all_granted = std::all_of(visible.ids.begin(), visible.ids.end(), [&](const std::string& id) {
-        const auto index = index_of(id);
-        return !index || std::find(granted->begin(), granted->end(), *index) != granted->end();
+    const bool all_granted = std::ranges::all_of(visible.ids, [&](const std::string& id) {
+        const auto index = parse_number<unsigned>(id);
+        return !index || std::ranges::count(*granted, *index) > 0;
     });
     return all_granted ? GpuNumbering::Global : GpuNumbering::Local;
 }
@@ -217,7 +206,7 @@ std::vector<std::optional<std::size_t>> match_gpus(const VisibleGpus& visible, c
         } else if (id.starts_with("MIG-")) {
             matches.push_back(find_mig(id, gpus, all));
         } else {
-            const auto index = index_of(id);
+            const auto index = parse_number<unsigned>(id);
             matches.push_back(index && *index < counted.size() ? std::optional(counted[*index]) : std::nullopt);
         }
     }

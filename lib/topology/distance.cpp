@@ -12,60 +12,49 @@ namespace rdma_nccl {
 
 namespace {
 
-struct Words {
+struct DistanceNames {
     std::string_view word;
     std::string_view text;
     std::string_view name;
 };
 
 /// In the order of Distance.
-constexpr std::array<Words, 8> words = {{{"PIX", "the same card", "same-device"},
-                                         {"PIX", "one PCIe switch", "one-switch"},
-                                         {"PXB", "several PCIe switches", "several-switches"},
-                                         {"PHB", "the host bridge", "host-bridge"},
-                                         {"NODE", "the NUMA node", "same-numa"},
-                                         {"PKG", "another NUMA node of the package", "same-package"},
-                                         {"SYS", "another package", "other"},
-                                         {"?", "unknown", "unknown"}}};
+constexpr std::array<DistanceNames, 8> distance_names = {{{"PIX", "the same card", "same-device"},
+                                                          {"PIX", "one PCIe switch", "one-switch"},
+                                                          {"PXB", "several PCIe switches", "several-switches"},
+                                                          {"PHB", "the host bridge", "host-bridge"},
+                                                          {"NODE", "the NUMA node", "same-numa"},
+                                                          {"PKG", "another NUMA node of the package", "same-package"},
+                                                          {"SYS", "another package", "other"},
+                                                          {"?", "unknown", "unknown"}}};
+static_assert(distance_names.size() == static_cast<std::size_t>(Distance::Unknown) + 1);
 
-const Words& words_of(Distance distance) {
-    return words.at(static_cast<std::size_t>(distance));
+const DistanceNames& names_of(Distance distance) {
+    return distance_names.at(static_cast<std::size_t>(distance));
 }
 
 Place place(const std::string& pci_path, const CpuSet& local, const std::optional<int>& numa_node,
             const Topology& topology) {
     const auto* node = numa_node ? topology.find_numa_node(static_cast<unsigned>(*numa_node)) : nullptr;
     Place result{pci_path, !local.empty() ? local : node != nullptr ? node->cpus : CpuSet()};
-    const auto plain_nodes = std::count_if(topology.numa_nodes.begin(), topology.numa_nodes.end(),
-                                           [](const NumaNode& candidate) { return !candidate.special; });
-    if (plain_nodes > 1 && !numa_node && result.cpus.contains(topology.cpus())) {
+    if (std::ranges::count(topology.numa_nodes, false, &NumaNode::special) > 1 && !numa_node &&
+        result.cpus.contains(topology.cpus())) {
         result.cpus = CpuSet();
     }
     return result;
 }
 
-Distance between_cpus(const CpuSet& near, const CpuSet& cpus, const Topology& topology) {
-    if (near.empty() || cpus.empty()) {
-        return Distance::Unknown;
-    }
-    if (near.contains(cpus)) {
-        return Distance::SameNuma;
-    }
-    return topology.packages_of(near).contains(cpus) ? Distance::SamePackage : Distance::Other;
-}
-
-constexpr std::size_t nobody = static_cast<std::size_t>(-1);
+constexpr std::size_t no_hca = static_cast<std::size_t>(-1);
 
 /// Gives each device one of its nearest HCAs, with as few devices per HCA as possible. This is bipartite matching by
 /// augmenting paths; while a device is left without an HCA, the capacity of every HCA grows by one.
-class Sharing {
+class HcaMatching {
 public:
-    explicit Sharing(const DistanceTable& distances)
-        : nearest_(distances.size()), users_(distances.empty() ? 0 : distances.front().size()),
-          hca_of_(distances.size(), nobody) {
+    explicit HcaMatching(const DistanceTable& distances)
+        : nearest_(distances.size()), users_(distances.front().size()), hca_of_(distances.size(), no_hca) {
         for (std::size_t device = 0; device < distances.size(); ++device) {
             const auto& row = distances[device];
-            const auto least = *std::min_element(row.begin(), row.end());
+            const auto least = std::ranges::min(row);
             for (std::size_t hca = 0; hca < row.size(); ++hca) {
                 if (row[hca] == least) {
                     nearest_[device].push_back(hca);
@@ -74,12 +63,12 @@ public:
         }
     }
 
-    std::vector<std::size_t> share() {
-        for (capacity_ = 1; std::find(hca_of_.begin(), hca_of_.end(), nobody) != hca_of_.end(); ++capacity_) {
+    std::vector<std::size_t> match() {
+        for (capacity_ = 1; std::ranges::count(hca_of_, no_hca) > 0; ++capacity_) {
             for (std::size_t device = 0; device < hca_of_.size(); ++device) {
                 std::vector<bool> tried(users_.size());
-                if (hca_of_[device] == nobody) {
-                    (void)find_place(device, tried);
+                if (hca_of_[device] == no_hca) {
+                    (void)find_hca(device, tried);
                 }
             }
         }
@@ -87,7 +76,7 @@ public:
     }
 
 private:
-    bool find_place(std::size_t device, std::vector<bool>& tried) {
+    bool find_hca(std::size_t device, std::vector<bool>& tried) {
         for (const std::size_t hca : nearest_[device]) {
             if (users_[hca].size() < capacity_) {
                 users_[hca].push_back(device);
@@ -101,7 +90,7 @@ private:
             }
             tried[hca] = true;
             for (auto& user : users_[hca]) {
-                if (find_place(user, tried)) {
+                if (find_hca(user, tried)) {
                     user = device;
                     hca_of_[device] = hca;
                     return true;
@@ -120,15 +109,15 @@ private:
 } // namespace
 
 std::string_view distance_word(Distance distance) {
-    return words_of(distance).word;
+    return names_of(distance).word;
 }
 
 std::string_view distance_text(Distance distance) {
-    return words_of(distance).text;
+    return names_of(distance).text;
 }
 
 std::string_view distance_name(Distance distance) {
-    return words_of(distance).name;
+    return names_of(distance).name;
 }
 
 Place place_of(const Gpu& gpu, const Topology& topology) {
@@ -147,11 +136,17 @@ Distance distance_between(const Place& a, const Place& b, const Topology& topolo
         return Distance::HostBridge;
     }
     // The result depends on the direction: one of them may be near only a part of the CPUs that the other is near to.
-    return std::min(between_cpus(a.cpus, b.cpus, topology), between_cpus(b.cpus, a.cpus, topology));
+    return std::min(distance_to_cpus(a, b.cpus, topology), distance_to_cpus(b, a.cpus, topology));
 }
 
 Distance distance_to_cpus(const Place& device, const CpuSet& cpus, const Topology& topology) {
-    return between_cpus(device.cpus, cpus, topology);
+    if (device.cpus.empty() || cpus.empty()) {
+        return Distance::Unknown;
+    }
+    if (device.cpus.contains(cpus)) {
+        return Distance::SameNuma;
+    }
+    return topology.packages_of(device.cpus).contains(cpus) ? Distance::SamePackage : Distance::Other;
 }
 
 DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const Place> hcas, const Topology& topology) {
@@ -165,13 +160,13 @@ DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const 
     return table;
 }
 
-bool tells_nearness(const DistanceTable& distances) {
+bool nearness_known(const DistanceTable& distances) {
     if (distances.empty() || distances.front().empty()) {
         return false;
     }
     const Distance first = distances.front().front();
-    const bool one_distance = std::all_of(distances.begin(), distances.end(), [first](const auto& row) {
-        return std::all_of(row.begin(), row.end(), [first](Distance distance) { return distance == first; });
+    const bool one_distance = std::ranges::all_of(distances, [first](const auto& row) {
+        return std::ranges::all_of(row, [first](Distance distance) { return distance == first; });
     });
     const bool several = distances.size() > 1 && distances.front().size() > 1;
     return !one_distance || (first != Distance::Unknown && !several);
@@ -181,17 +176,15 @@ std::vector<std::vector<std::size_t>> order_hcas(const DistanceTable& distances)
     if (distances.empty() || distances.front().empty()) {
         return std::vector<std::vector<std::size_t>>(distances.size());
     }
-    const auto firsts = Sharing(distances).share();
-    const std::size_t count = distances.front().size();
+    const auto firsts = HcaMatching(distances).match();
     std::vector<std::vector<std::size_t>> orders;
     for (std::size_t device = 0; device < distances.size(); ++device) {
-        std::vector<std::size_t> order(count);
+        std::vector<std::size_t> order(distances.front().size());
         std::iota(order.begin(), order.end(), 0);
         // After its own HCA, a device takes the equally near ones in rotation, so that neighbours differ in their
         // second choice too.
         std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(firsts[device]), order.end());
-        std::stable_sort(order.begin(), order.end(),
-                         [&row = distances[device]](std::size_t a, std::size_t b) { return row[a] < row[b]; });
+        std::ranges::stable_sort(order, {}, [&row = distances[device]](std::size_t hca) { return row[hca]; });
         orders.push_back(std::move(order));
     }
     return orders;

@@ -57,7 +57,7 @@ DistanceTable distances_to_hcas(std::span<const Place> devices, std::span<const 
 
 /// True when the table tells which HCAs are near. False when several devices are equally far from all of several HCAs,
 /// as in virtual machines with a flat PCI tree.
-bool tells_nearness(const DistanceTable& distances);
+bool nearness_known(const DistanceTable& distances);
 
 /// Returns all HCAs for each device, nearest first. Spreads the devices over equally near HCAs, so that as few as
 /// possible share the same first HCA.

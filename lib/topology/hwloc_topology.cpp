@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/topology/hwloc_topology.h"
+#include "lib/topology/topology.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/gpu.h"
 #include "lib/topology/libhwloc.h"
@@ -16,13 +17,9 @@ namespace rdma_nccl {
 
 #ifndef HAVE_HWLOC
 
-namespace {
-
-tl::unexpected<Error> not_built() {
+static tl::unexpected<Error> not_built() {
     return fail("built without hwloc: install its headers and build again");
 }
-
-} // namespace
 
 Result<Topology> read_topology(const SysRoot& /*root*/) {
     return not_built();
@@ -40,6 +37,27 @@ Result<std::string> export_topology(const SysRoot& /*root*/) {
 
 namespace {
 
+CpuSet to_cpu_set(const HwlocLibrary& hwloc, hwloc_const_bitmap_t bitmap) {
+    CpuSet set;
+    for (int cpu = bitmap == nullptr ? -1 : hwloc.bitmap_next(bitmap, -1);
+         cpu >= 0 && static_cast<unsigned>(cpu) < most_cpus; cpu = hwloc.bitmap_next(bitmap, cpu)) {
+        set.add(static_cast<unsigned>(cpu));
+    }
+    return set;
+}
+
+std::vector<hwloc_obj_t> objects(const HwlocLibrary& hwloc, hwloc_topology_t topology, hwloc_obj_type_t type) {
+    const int depth = hwloc.get_type_depth(topology, type);
+    if (depth == HWLOC_TYPE_DEPTH_UNKNOWN || depth == HWLOC_TYPE_DEPTH_MULTIPLE) {
+        return {};
+    }
+    std::vector<hwloc_obj_t> list(hwloc.get_nbobjs_by_depth(topology, depth));
+    for (unsigned i = 0; i < list.size(); ++i) {
+        list[i] = hwloc.get_obj_by_depth(topology, depth, i);
+    }
+    return list;
+}
+
 // The GPUs and HCAs in an hwloc topology with devices, for machines of which there is only an XML file.
 
 /// Returns the CPUs of the nearest object at or above that has any; devices have none.
@@ -47,15 +65,7 @@ CpuSet near_cpus(const HwlocLibrary& hwloc, hwloc_obj_t object) {
     while (object != nullptr && object->cpuset == nullptr) {
         object = object->parent;
     }
-    CpuSet cpus;
-    if (object == nullptr) {
-        return cpus;
-    }
-    for (int cpu = hwloc.bitmap_next(object->cpuset, -1); cpu >= 0 && static_cast<unsigned>(cpu) < most_cpus;
-         cpu = hwloc.bitmap_next(object->cpuset, cpu)) {
-        cpus.add(static_cast<unsigned>(cpu));
-    }
-    return cpus;
+    return object == nullptr ? CpuSet() : to_cpu_set(hwloc, object->cpuset);
 }
 
 std::string pci_address(const decltype(hwloc_obj_attr_u::pcidev)& pci) {
@@ -84,12 +94,11 @@ void add_gpu(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
     const auto vendor = gpu_vendor(format_text("0x{:04x}00", static_cast<unsigned>(pci.class_id)),
                                    format_text("0x{:04x}", static_cast<unsigned>(pci.vendor_id)));
     if (!vendor.empty()) {
-        Gpu gpu;
+        auto& gpu = fabric.gpus.emplace_back();
         gpu.pci = pci_address(pci);
         gpu.pci_path = pci_path(object);
         gpu.vendor = vendor;
         gpu.local_cpus = near_cpus(hwloc, object);
-        fabric.gpus.push_back(std::move(gpu));
     }
 }
 
@@ -102,12 +111,9 @@ std::span<const hwloc_info_s> infos(hwloc_obj_t object) {
 }
 
 std::optional<std::string> info(hwloc_obj_t object, std::string_view name) {
-    for (const auto& entry : infos(object)) {
-        if (entry.name == name) {
-            return entry.value;
-        }
-    }
-    return std::nullopt;
+    const auto all = infos(object);
+    const auto found = std::ranges::find_if(all, [name](const hwloc_info_s& entry) { return entry.name == name; });
+    return found == all.end() ? std::nullopt : std::optional<std::string>(found->value);
 }
 
 bool is_open_fabrics(hwloc_obj_t object) {
@@ -128,10 +134,9 @@ std::vector<Port> ports_of(hwloc_obj_t object) {
         if (!state) {
             break;
         }
-        Port port;
+        auto& port = ports.emplace_back();
         port.number = number;
         port.state = *state == "4" ? "ACTIVE" : "DOWN";
-        ports.push_back(std::move(port));
     }
     return ports;
 }
@@ -140,7 +145,7 @@ void add_hca(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
     if (object->name == nullptr || !is_open_fabrics(object)) {
         return;
     }
-    Hca hca;
+    auto& hca = fabric.hcas.emplace_back();
     hca.name = printable(object->name, 64);
     if (object->parent != nullptr && object->parent->type == HWLOC_OBJ_PCI_DEVICE) {
         hca.pci = pci_address(object->parent->attr->pcidev);
@@ -149,53 +154,27 @@ void add_hca(const HwlocLibrary& hwloc, hwloc_obj_t object, Fabric& fabric) {
     hca.local_cpus = near_cpus(hwloc, object);
     hca.node_guid = info(object, "NodeGUID").value_or("");
     hca.ports = ports_of(object);
-    fabric.hcas.push_back(std::move(hca));
 }
 
 /// Finds GPUs of NVIDIA and AMD by PCI class and vendor, and HCAs by OS devices of type OpenFabrics, with the ports and
 /// states that the file has. Writes PCI paths in the form of /sys/devices/...
 Fabric read_hwloc_devices(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     Fabric fabric;
-    const auto each = [&](int depth, auto add) {
-        for (unsigned i = 0; i < hwloc.get_nbobjs_by_depth(topology, depth); ++i) {
-            add(hwloc, hwloc.get_obj_by_depth(topology, depth, i), fabric);
-        }
-    };
-    each(HWLOC_TYPE_DEPTH_PCI_DEVICE, add_gpu);
-    each(HWLOC_TYPE_DEPTH_OS_DEVICE, add_hca);
-    const auto by_name = [](const auto& a, const auto& b) { return a.pci < b.pci; };
-    std::sort(fabric.gpus.begin(), fabric.gpus.end(), by_name);
-    std::sort(fabric.hcas.begin(), fabric.hcas.end(), [](const Hca& a, const Hca& b) {
-        return a.name.size() != b.name.size() ? a.name.size() < b.name.size() : a.name < b.name;
-    });
+    for (auto* const object : objects(hwloc, topology, HWLOC_OBJ_PCI_DEVICE)) {
+        add_gpu(hwloc, object, fabric);
+    }
+    for (auto* const object : objects(hwloc, topology, HWLOC_OBJ_OS_DEVICE)) {
+        add_hca(hwloc, object, fabric);
+    }
+    std::ranges::sort(fabric.gpus, {}, &Gpu::pci);
+    std::ranges::sort(fabric.hcas, {},
+                      [](const Hca& hca) { return std::pair(hca.name.size(), std::string_view(hca.name)); });
     return fabric;
 }
 
 // The topology.
 
 enum class Devices { Leave, Read };
-
-/// Sets HWLOC_FSROOT, the only way to tell hwloc below which directory to read /sys and /proc. Set for copied and
-/// emulated machines only: a process with threads, such as slurmstepd, should not change its environment.
-class RootVariable {
-public:
-    explicit RootVariable(const std::string& path) : set_(path != "/") {
-        if (set_) {
-            ::setenv(name, path.c_str(), 1);
-        }
-    }
-    ~RootVariable() {
-        if (set_) {
-            ::unsetenv(name);
-        }
-    }
-    RootVariable(const RootVariable&) = delete;
-    RootVariable& operator=(const RootVariable&) = delete;
-
-private:
-    static constexpr const char* name = "HWLOC_FSROOT";
-    bool set_;
-};
 
 /// Disables hwloc components that start CUDA, NVML, an X server ..., or that bind this thread to each CPU in turn
 /// (x86).
@@ -242,52 +221,24 @@ Result<HwlocTopology> load(const HwlocLibrary& hwloc, Devices devices, const std
     return topology;
 }
 
-CpuSet to_cpu_set(const HwlocLibrary& hwloc, hwloc_const_bitmap_t bitmap) {
-    CpuSet set;
-    if (bitmap == nullptr) {
-        return set;
-    }
-    for (int cpu = hwloc.bitmap_next(bitmap, -1); cpu >= 0 && static_cast<unsigned>(cpu) < most_cpus;
-         cpu = hwloc.bitmap_next(bitmap, cpu)) {
-        set.add(static_cast<unsigned>(cpu));
-    }
-    return set;
-}
-
-std::vector<hwloc_obj_t> objects(const HwlocLibrary& hwloc, hwloc_topology_t topology, int depth) {
-    std::vector<hwloc_obj_t> list(hwloc.get_nbobjs_by_depth(topology, depth));
-    for (unsigned i = 0; i < list.size(); ++i) {
-        list[i] = hwloc.get_obj_by_depth(topology, depth, i);
-    }
-    return list;
-}
-
-std::vector<hwloc_obj_t> objects(const HwlocLibrary& hwloc, hwloc_topology_t topology, hwloc_obj_type_t type) {
-    const int depth = hwloc.get_type_depth(topology, type);
-    return depth == HWLOC_TYPE_DEPTH_UNKNOWN || depth == HWLOC_TYPE_DEPTH_MULTIPLE ? std::vector<hwloc_obj_t>()
-                                                                                   : objects(hwloc, topology, depth);
-}
-
-/// Returns the nearest object of that type at or above; nullptr when there is none.
-hwloc_obj_t ancestor(hwloc_obj_t object, hwloc_obj_type_t type) {
+/// Returns the number of the nearest object of that type at or above.
+std::optional<unsigned> number_above(hwloc_obj_t object, hwloc_obj_type_t type) {
     while (object != nullptr && object->type != type) {
         object = object->parent;
     }
-    return object;
+    return object == nullptr ? std::nullopt : std::optional(object->logical_index);
 }
 
 std::vector<NumaNode> numa_nodes(const HwlocLibrary& hwloc, hwloc_topology_t topology) {
     std::vector<NumaNode> nodes;
-    for (const auto* object : objects(hwloc, topology, HWLOC_TYPE_DEPTH_NUMANODE)) {
-        NumaNode node;
+    for (const auto* object : objects(hwloc, topology, HWLOC_OBJ_NUMANODE)) {
+        auto& node = nodes.emplace_back();
         node.number = object->os_index;
         node.cpus = to_cpu_set(hwloc, object->cpuset);
         node.memory_mib = object->attr->numanode.local_memory >> 20U;
-        const auto* package = ancestor(object->parent, HWLOC_OBJ_PACKAGE);
-        node.package = package == nullptr ? 0 : package->logical_index;
-        nodes.push_back(std::move(node));
+        node.package = number_above(object->parent, HWLOC_OBJ_PACKAGE).value_or(0);
     }
-    std::sort(nodes.begin(), nodes.end(), [](const NumaNode& a, const NumaNode& b) { return a.number < b.number; });
+    std::ranges::sort(nodes, {}, &NumaNode::number);
     return nodes;
 }
 
@@ -313,31 +264,24 @@ Topology to_topology(const HwlocLibrary& hwloc, hwloc_topology_t raw) {
         cores = objects(hwloc, raw, HWLOC_OBJ_PU);
     }
     for (auto* object : cores) {
-        Core core;
+        auto& core = topology.cores.emplace_back();
         core.cpus = to_cpu_set(hwloc, object->cpuset);
-        const auto* package = ancestor(object, HWLOC_OBJ_PACKAGE);
-        core.package = package == nullptr ? 0 : package->logical_index;
-        const auto* l3 = ancestor(object, HWLOC_OBJ_L3CACHE);
-        core.l3 = l3 == nullptr ? core.package : l3->logical_index;
+        core.package = number_above(object, HWLOC_OBJ_PACKAGE).value_or(0);
+        core.l3 = number_above(object, HWLOC_OBJ_L3CACHE).value_or(core.package);
         if (const auto* node = plain_node_of(topology.numa_nodes, core.cpus)) {
             core.numa_node = node->number;
         }
-        topology.cores.push_back(std::move(core));
     }
     for (auto& node : topology.numa_nodes) {
-        node.special = std::none_of(topology.cores.begin(), topology.cores.end(),
-                                    [&node](const Core& core) { return core.numa_node == node.number; });
+        node.special = find_by(topology.cores, &Core::numa_node, std::optional(node.number)) == nullptr;
     }
     return topology;
 }
 
 std::optional<int> node_of(const Topology& topology, const CpuSet& cpus) {
-    for (const auto& node : topology.numa_nodes) {
-        if (!node.special && node.cpus == cpus) {
-            return static_cast<int>(node.number);
-        }
-    }
-    return std::nullopt;
+    const auto found = std::ranges::find_if(topology.numa_nodes,
+                                            [&](const NumaNode& node) { return !node.special && node.cpus == cpus; });
+    return found == topology.numa_nodes.end() ? std::nullopt : std::optional(static_cast<int>(found->number));
 }
 
 Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const SysRoot& root, Devices devices) {
@@ -347,59 +291,58 @@ Result<HwlocTopology> load_below(const HwlocLibrary& hwloc, const SysRoot& root,
     if (!root.exists("/sys/devices/system/cpu/cpu0/topology")) { // without it, hwloc prints an error to stderr
         return fail(format_text("{} has no /sys/devices/system/cpu/cpu0/topology", root.path()));
     }
-    const RootVariable variable(root.path());
-    return load(hwloc, devices, "");
+    // HWLOC_FSROOT is the only way to tell hwloc below which directory to read /sys and /proc. Set for copied and
+    // emulated machines only: a process with threads, such as slurmstepd, should not change its environment.
+    if (root.path() == "/") {
+        return load(hwloc, devices, "");
+    }
+    ::setenv("HWLOC_FSROOT", root.path().c_str(), 1);
+    auto loaded = load(hwloc, devices, "");
+    ::unsetenv("HWLOC_FSROOT");
+    return loaded;
 }
 
 } // namespace
 
 Result<Topology> read_topology(const SysRoot& root) {
-    const auto hwloc = HwlocLibrary::load();
-    if (!hwloc) {
-        return tl::unexpected(hwloc.error());
-    }
-    return load_below(*hwloc, root, Devices::Leave).map([&hwloc](const HwlocTopology& loaded) {
-        Topology topology = to_topology(*hwloc, loaded.get());
-        topology.source = hwloc->name();
-        return topology;
+    return HwlocLibrary::load().and_then([&](const HwlocLibrary& hwloc) {
+        return load_below(hwloc, root, Devices::Leave).map([&](const HwlocTopology& loaded) {
+            Topology topology = to_topology(hwloc, loaded.get());
+            topology.source = hwloc.name();
+            return topology;
+        });
     });
 }
 
 Result<XmlMachine> read_topology_xml(const std::string& path) {
-    const auto hwloc = HwlocLibrary::load();
-    if (!hwloc) {
-        return tl::unexpected(hwloc.error());
-    }
-    return load(*hwloc, Devices::Read, path).map([&](const HwlocTopology& loaded) {
-        XmlMachine machine{to_topology(*hwloc, loaded.get()), read_hwloc_devices(*hwloc, loaded.get())};
-        machine.topology.source = path;
-        for (auto& gpu : machine.fabric.gpus) {
-            gpu.numa_node = node_of(machine.topology, gpu.local_cpus);
-        }
-        for (auto& hca : machine.fabric.hcas) {
-            hca.numa_node = node_of(machine.topology, hca.local_cpus);
-        }
-        return machine;
+    return HwlocLibrary::load().and_then([&](const HwlocLibrary& hwloc) {
+        return load(hwloc, Devices::Read, path).map([&](const HwlocTopology& loaded) {
+            XmlMachine machine{to_topology(hwloc, loaded.get()), read_hwloc_devices(hwloc, loaded.get())};
+            machine.topology.source = path;
+            for (auto& gpu : machine.fabric.gpus) {
+                gpu.numa_node = node_of(machine.topology, gpu.local_cpus);
+            }
+            for (auto& hca : machine.fabric.hcas) {
+                hca.numa_node = node_of(machine.topology, hca.local_cpus);
+            }
+            return machine;
+        });
     });
 }
 
 Result<std::string> export_topology(const SysRoot& root) {
-    const auto hwloc = HwlocLibrary::load();
-    if (!hwloc) {
-        return tl::unexpected(hwloc.error());
-    }
-    const auto loaded = load_below(*hwloc, root, Devices::Read);
-    if (!loaded) {
-        return tl::unexpected(loaded.error());
-    }
-    char* text = nullptr;
-    int length = 0;
-    if (hwloc->topology_export_xmlbuffer(loaded->get(), &text, &length, 0) != 0) {
-        return fail(format_text("hwloc cannot write the topology: {}", ::strerror(errno)), errno);
-    }
-    std::string xml(text); // `length` includes the final NUL
-    hwloc->free_xmlbuffer(loaded->get(), text);
-    return xml;
+    return HwlocLibrary::load().and_then([&](const HwlocLibrary& hwloc) {
+        return load_below(hwloc, root, Devices::Read).and_then([&](const HwlocTopology& loaded) -> Result<std::string> {
+            char* text = nullptr;
+            int length = 0;
+            if (hwloc.topology_export_xmlbuffer(loaded.get(), &text, &length, 0) != 0) {
+                return fail(format_text("hwloc cannot write the topology: {}", ::strerror(errno)), errno);
+            }
+            std::string xml(text); // `length` includes the final NUL
+            hwloc.free_xmlbuffer(loaded.get(), text);
+            return xml;
+        });
+    });
 }
 
 #endif

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A machine's CPUs and memory as plain values, as hwloc reports them but without hwloc's types. PCI devices are in
-// lib/fabric/fabric.h.
+// lib/fabric/fabric.h. And functions that read them with hwloc: of this machine, of a copied one below a root, or from
+// an XML file of hwloc.
 #pragma once
 
 #include "lib/base/cpu_set.h"
+#include "lib/base/lists.h"
+#include "lib/base/result.h"
+#include "lib/fabric/fabric.h"
+#include "lib/sys/sysroot.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,13 +42,56 @@ struct Topology {
     std::string source; ///< "hwloc 2.9.0" or a file name
 
     /// Returns all online CPUs.
-    [[nodiscard]] CpuSet cpus() const;
+    [[nodiscard]] CpuSet cpus() const {
+        CpuSet all;
+        for (const auto& core : cores) {
+            all |= core.cpus;
+        }
+        return all;
+    }
     /// Returns nullptr if there is no node of that number.
-    [[nodiscard]] const NumaNode* find_numa_node(unsigned number) const;
+    [[nodiscard]] const NumaNode* find_numa_node(unsigned number) const {
+        return find_by(numa_nodes, &NumaNode::number, number);
+    }
     /// Returns the CPUs of all packages that have one of `cpus`.
-    [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const;
+    [[nodiscard]] CpuSet packages_of(const CpuSet& cpus) const {
+        std::vector<bool> wanted(packages);
+        for (const auto& core : cores) {
+            if (core.package < packages && core.cpus.intersects(cpus)) {
+                wanted[core.package] = true;
+            }
+        }
+        CpuSet result;
+        for (const auto& core : cores) {
+            if (core.package < packages && wanted[core.package]) {
+                result |= core.cpus;
+            }
+        }
+        return result;
+    }
     /// Returns how many cores have a CPU in the set.
-    [[nodiscard]] std::size_t count_cores(const CpuSet& cpus) const;
+    [[nodiscard]] std::size_t count_cores(const CpuSet& cpus) const {
+        return static_cast<std::size_t>(
+            std::ranges::count_if(cores, [&](const Core& core) { return core.cpus.intersects(cpus); }));
+    }
 };
+
+/// A file below a root that holds its topology in hwloc's XML. If it exists, it is read instead of /sys.
+inline constexpr std::string_view topology_file = "/topology.xml";
+
+/// Reads CPUs, caches and memory. Skips hwloc's search for devices, which takes four times as long and queries drivers
+/// that may hang; lib/fabric/fabric.h reads the devices, with protection against hangs. Fails if hwloc is missing or
+/// cannot read the machine.
+Result<Topology> read_topology(const SysRoot& root);
+
+/// A machine of which there is only an XML file.
+struct XmlMachine {
+    Topology topology;
+    Fabric fabric; ///< GPUs, and HCAs with the ports whose state the file has; no GIDs, no interfaces
+};
+Result<XmlMachine> read_topology_xml(const std::string& path);
+
+/// Returns the topology with devices in hwloc's XML, to be examined on another machine.
+Result<std::string> export_topology(const SysRoot& root);
 
 } // namespace rdma_nccl

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/explain/confined_dir.h"
+#include "tools/explain/snapshot.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/sys/sysroot.h"
 
 #include <cerrno>
 #include <cstring>
@@ -26,7 +25,12 @@ tl::unexpected<Error> fail_errno(std::string_view what) {
     return fail(format_text("{}: {}", printable(what, 200), std::strerror(code)), code);
 }
 
-UniqueFd open_beneath(int directory, const std::string& path, int flags) {
+/// Fails unless the system call made the name, or found it.
+Result<bool> made_or_found(int result, std::string_view path) {
+    return result == 0 || errno == EEXIST ? Result<bool>(true) : fail_errno(path);
+}
+
+UniqueFd open_below(int directory, const std::string& path, int flags) {
     open_how how{};
     how.flags = static_cast<decltype(how.flags)>(flags);
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
@@ -78,7 +82,7 @@ Result<UniqueFd> ConfinedDir::open_parent(std::string_view path) const {
         if (::mkdirat(parent.get(), name.c_str(), private_directory) != 0 && errno != EEXIST) {
             return fail_errno(path);
         }
-        parent = open_beneath(parent.get(), name, directory_flags);
+        parent = open_below(parent.get(), name, directory_flags);
         if (!parent) {
             return fail_errno(path);
         }
@@ -87,62 +91,36 @@ Result<UniqueFd> ConfinedDir::open_parent(std::string_view path) const {
 }
 
 Result<bool> ConfinedDir::make_directory(std::string_view path) const {
-    const auto parent = open_parent(std::string(path) + "/name"); // creates all of `path`
-    if (!parent) {
-        return tl::unexpected(parent.error());
-    }
-    return true;
+    return open_parent(std::string(path) + "/name").map([](const UniqueFd& /*directory*/) { return true; });
 }
 
 Result<bool> ConfinedDir::write_file(std::string_view path, std::string_view content) const {
-    const auto parent = open_parent(path);
-    if (!parent) {
-        return tl::unexpected(parent.error());
-    }
-    const std::string name(base_name(path));
-    if (!is_plain_name(name)) {
-        return fail(format_text("{}: not a path to write", printable(path, 200)));
-    }
-    if (::unlinkat(parent->get(), name.c_str(), 0) != 0 && errno == EISDIR) {
-        (void)::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR);
-    }
-    const UniqueFd file(
-        ::openat(parent->get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, private_file));
-    if (!file) {
-        return fail_errno(path);
-    }
-    while (!content.empty()) {
-        const ssize_t count = ::write(file.get(), content.data(), content.size());
-        if (count < 0 && errno != EINTR) {
-            return fail_errno(path);
+    return open_parent(path).and_then([&](const UniqueFd& parent) -> Result<bool> {
+        const std::string name(base_name(path));
+        if (!is_plain_name(name)) {
+            return fail(format_text("{}: not a path to write", printable(path, 200)));
         }
-        content.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
-    }
-    return true;
+        if (::unlinkat(parent.get(), name.c_str(), 0) != 0 && errno == EISDIR) {
+            (void)::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR);
+        }
+        const UniqueFd file(
+            ::openat(parent.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, private_file));
+        return file && write_all(file.get(), content) ? Result<bool>(true) : fail_errno(path);
+    });
 }
 
 Result<bool> ConfinedDir::replace_by_directory(std::string_view path) const {
-    const auto parent = open_parent(path);
-    if (!parent) {
-        return tl::unexpected(parent.error());
-    }
-    const std::string name(base_name(path));
-    (void)::unlinkat(parent->get(), name.c_str(), 0);
-    if (::mkdirat(parent->get(), name.c_str(), private_directory) != 0 && errno != EEXIST) {
-        return fail_errno(path);
-    }
-    return true;
+    return open_parent(path).and_then([&](const UniqueFd& parent) {
+        const std::string name(base_name(path));
+        (void)::unlinkat(parent.get(), name.c_str(), 0);
+        return made_or_found(::mkdirat(parent.get(), name.c_str(), private_directory), path);
+    });
 }
 
 Result<bool> ConfinedDir::make_link(std::string_view path, const std::string& target) const {
-    const auto parent = open_parent(path);
-    if (!parent) {
-        return tl::unexpected(parent.error());
-    }
-    if (::symlinkat(target.c_str(), parent->get(), std::string(base_name(path)).c_str()) != 0 && errno != EEXIST) {
-        return fail_errno(path);
-    }
-    return true;
+    return open_parent(path).and_then([&](const UniqueFd& parent) {
+        return made_or_found(::symlinkat(target.c_str(), parent.get(), std::string(base_name(path)).c_str()), path);
+    });
 }
 
 bool ConfinedDir::exists(std::string_view path) const {
@@ -151,7 +129,7 @@ bool ConfinedDir::exists(std::string_view path) const {
     const auto slash = name.rfind('/');
     const UniqueFd parent = slash == std::string::npos
                                 ? UniqueFd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0))
-                                : open_beneath(fd_.get(), name.substr(0, slash), O_PATH | O_DIRECTORY | O_CLOEXEC);
+                                : open_below(fd_.get(), name.substr(0, slash), O_PATH | O_DIRECTORY | O_CLOEXEC);
     return parent && ::fstatat(parent.get(), name.substr(slash + 1).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 

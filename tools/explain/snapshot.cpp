@@ -2,11 +2,9 @@
 #include "tools/explain/snapshot.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "lib/fabric/netdev.h"
-#include "lib/topology/hwloc_topology.h"
-#include "tools/explain/confined_dir.h"
+#include "lib/topology/topology.h"
 #include "tools/explain/explain.h"
 
 #include <algorithm>
@@ -47,11 +45,9 @@ public:
         if (source_ == "/" && path.string().starts_with("/proc/")) { // its links belong to this process
             return copy_leaf(path);
         }
-        const auto real = copy_way(path.relative_path(), "/", most_links);
-        if (!real) {
-            return tl::unexpected(real.error());
-        }
-        return *real ? copy_leaf(**real) : Result<bool>(true);
+        return copy_way(path.relative_path(), "/", most_links).and_then([&](const Way& real) {
+            return real ? copy_leaf(*real) : Result<bool>(true);
+        });
     }
     [[nodiscard]] std::size_t files() const { return files_; }
 
@@ -175,15 +171,12 @@ hardware addresses in it, and the values of the variables named in explain.txt.
 
 /// Lists the IPv4 addresses of each interface, because no kernel file does.
 std::string addresses_text(const Fabric& fabric) {
-    std::vector<const Netdev*> netdevs;
-    std::transform(fabric.netdevs.begin(), fabric.netdevs.end(), std::back_inserter(netdevs),
-                   [](const Netdev& netdev) { return &netdev; });
-    std::stable_sort(netdevs.begin(), netdevs.end(),
-                     [](const Netdev* a, const Netdev* b) { return a->order < b->order; });
+    auto netdevs = fabric.netdevs;
+    std::ranges::stable_sort(netdevs, {}, &Netdev::order);
     std::string text;
-    for (const Netdev* const netdev : netdevs) {
-        for (const auto& entry : netdev->addresses) {
-            text += format_text("{} {}/{}\n", netdev->name, entry.address.text(), entry.prefix_length);
+    for (const auto& netdev : netdevs) {
+        for (const auto& entry : netdev.addresses) {
+            text += format_text("{} {}/{}\n", netdev.name, entry.address.text(), entry.prefix_length);
         }
     }
     return text;
@@ -193,7 +186,7 @@ std::string addresses_text(const Fabric& fabric) {
 Result<bool> write_own_files(const ConfinedDir& target, const NodePlan& node, const std::string& site_file,
                              const std::string& host) {
     const auto root = SysRoot::open("/");
-    const std::string site = root ? root->read(site_file, std::size_t{1} << 20).value_or("") : "";
+    const std::string site = root ? root->read(site_file, largest_file).value_or("") : "";
     auto done = target.write_file("README", readme);
     for (const auto& [name, text] : {std::pair<std::string_view, std::string>("etc/rdma-nccl.conf", site),
                                      {saved_addresses_path.substr(1), addresses_text(node.facts.fabric)},
@@ -201,8 +194,7 @@ Result<bool> write_own_files(const ConfinedDir& target, const NodePlan& node, co
                                      {"explain.json", explain_json(node, host).dump(2) + "\n"}}) {
         done = done ? target.write_file(name, text) : done;
     }
-    const auto machine = SysRoot::open(node.settings.root);
-    const auto topology = machine ? export_topology(*machine) : tl::unexpected(machine.error());
+    const auto topology = SysRoot::open(node.settings.root).and_then(export_topology);
     if (done && topology) { // without hwloc, the copy has no topology either
         done = target.write_file(topology_file.substr(1), *topology);
     }
@@ -227,8 +219,8 @@ Result<std::size_t> save_bundle(const std::string& directory, const NodePlan& no
     inspect_files(*root, facts, usual_timeout);
     (void)host_name_of(*root);
     auto files = copy_accessed(*root, AccessLog(*log), *target);
-    const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());
-    if (!own) {
+    if (const auto own = files ? write_own_files(*target, node, site_file, host) : tl::unexpected(files.error());
+        !own) {
         target->remove(); // a partial copy would be taken for a complete one
         return fail(format_text("{}: {}", printable(directory), own.error().message));
     }

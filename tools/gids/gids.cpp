@@ -2,14 +2,12 @@
 #include "tools/gids/gids.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/print.h"
 #include "tools/common/settings_options.h"
-#include "tools/gids/output.h"
 #include "tools/node/node_plan.h"
 
 #include <algorithm>
@@ -21,8 +19,8 @@ namespace {
 
 /// Returns why there is no device: the first related file that could not be read, or that none is there.
 std::string no_device_text(const SysRoot& root, const Fabric& fabric) {
-    const auto about_hcas = [](const std::string& text) { return text.find("/sys/class/infiniband") == 0; };
-    const auto found = std::find_if(fabric.problems.begin(), fabric.problems.end(), about_hcas);
+    const auto found = std::ranges::find_if(
+        fabric.problems, [](const std::string& text) { return text.starts_with("/sys/class/infiniband"); });
     if (found != fabric.problems.end()) {
         return "cannot tell the RDMA devices: " + *found;
     }
@@ -33,38 +31,20 @@ std::string no_device_text(const SysRoot& root, const Fabric& fabric) {
 }
 
 std::string text_of(const GidsView& view, GidsForm form, const SysRoot& root) {
-    switch (form) {
-    case GidsForm::Json:
-        return gids_json(host_name_of(root), view).dump(2) + "\n";
-    case GidsForm::ShowGids:
-        return show_gids_text(view);
-    case GidsForm::FullTable:
-        return gids_full_table(view);
-    case GidsForm::Table:
-        break;
-    }
-    return gids_table(view);
-}
-
-/// Without RDMA devices, programs still get the format they asked for; users get no empty table.
-bool is_for_programs(GidsForm form) {
-    return form == GidsForm::Json || form == GidsForm::ShowGids;
+    return form == GidsForm::Json        ? gids_json(host_name_of(root), view).dump(2) + "\n"
+           : form == GidsForm::ShowGids  ? show_gids_text(view)
+           : form == GidsForm::FullTable ? gids_full_table(view)
+                                         : gids_table(view);
 }
 
 int exit_code(const GidsView& view) {
-    if (view.fabric.hcas.empty()) {
-        return exit_cannot_tell;
-    }
-    if (view.choice.used().empty()) {
-        return 2;
-    }
-    return view.warnings.empty() ? 0 : 1;
+    return view.fabric.hcas.empty() ? exit_cannot_tell : view.choice.used().empty() ? 2 : view.warnings.empty() ? 0 : 1;
 }
 
 } // namespace
 
 int gids_command(const GidsOptions& options) {
-    const auto root = SysRoot::open(options.root);
+    const auto root = SysRoot::open(options.settings.root);
     if (!root) {
         print_error(root.error().message);
         return exit_cannot_tell;
@@ -82,7 +62,8 @@ int gids_command(const GidsOptions& options) {
     for (const auto& warning : view.warnings) {
         print_error("warning: " + warning);
     }
-    if (has_hcas || is_for_programs(options.form)) {
+    // Without RDMA devices, programs still get the format they asked for; users get no empty table.
+    if (has_hcas || options.form == GidsForm::Json || options.form == GidsForm::ShowGids) {
         print_out(text_of(view, options.form, *root));
     }
     return exit_code(view);
@@ -122,21 +103,13 @@ int run_gids(GidsLine& line) {
     auto settings = settings_from(line.settings);
     if (!settings) {
         print_error(settings.error().message);
-        return 2;
+        return exit_bad_line;
     }
     line.options.form = form_of(line);
     line.options.filter.version = parse_version(line.version);
     line.options.filter.family = parse_family(line.family).value_or(FamilyChoice::Auto);
-    line.options.root = settings->root;
     line.options.settings = std::move(*settings);
     return gids_command(line.options);
-}
-
-void add_forms(const Subcommand& command, GidsLine& line) {
-    const auto json = command.flag("--json", line.json, "print JSON, with every entry");
-    command.flag("--all", line.all, "every entry of every port");
-    command.flag("--show-gids", line.show_gids, "print what the tool show_gids prints, for scripts that parse it")
-        .excludes(json);
 }
 
 void add_filters(const Subcommand& command, GidsLine& line) {
@@ -163,7 +136,10 @@ void add_gids_command(const Subcommand& app, int& exit_code) {
     auto line = std::make_shared<GidsLine>();
     const auto command =
         app.subcommand("gids", "the GIDs of this node's RDMA ports: which are used, and why the others are not");
-    add_forms(command, *line);
+    const auto json = command.flag("--json", line->json, "print JSON, with every entry");
+    command.flag("--all", line->all, "every entry of every port");
+    command.flag("--show-gids", line->show_gids, "print what the tool show_gids prints, for scripts that parse it")
+        .excludes(json);
     add_filters(command, *line);
     add_settings_options(command, line->settings);
     command.on_run([line, &exit_code] { exit_code = run_gids(*line); });

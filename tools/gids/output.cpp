@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/gids/output.h"
+#include "tools/gids/gids.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
+#include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
 #include "lib/base/table.h"
 #include "lib/base/text.h"
@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,17 +21,6 @@ using Rows = std::vector<TableRow>;
 
 Rows titles() {
     return {{"DEV", "PORT", "INDEX", "GID", "IPv4", "VER", "NETDEV", "USED/REASON"}};
-}
-
-TableRow gid_row(const PortView& view, const Gid& gid, std::string netdev, std::string remark) {
-    return {view.hca.name,
-            format_text("{}", view.port.number),
-            format_text("{}", gid.index),
-            gid_text(gid.value),
-            gid.value.is_ipv4() ? gid.value.text() : "-",
-            gid_type_text(view.port, gid),
-            or_dash(std::move(netdev)),
-            std::move(remark)};
 }
 
 std::string port_remark(const PortView& view) {
@@ -50,54 +38,40 @@ std::string gid_remark(const PortView& view, const GidVerdict& verdict) {
     return verdict.rule == GidRule::InfiniBand ? verdict.reason : "not used: " + verdict.reason;
 }
 
-/// Returns a row about the whole port.
-TableRow port_row(const Fabric& fabric, const PortView& view) {
-    return {
-        view.hca.name,    format_text("{}", view.port.number), "-", "-", "-", "-", or_dash(interface_of(fabric, view)),
-        port_remark(view)};
+/// Returns a row about an HCA; about its port, or one of the port's GIDs, where there is one.
+TableRow row_of(const Hca& hca, const Port* port, const GidView* view, std::string netdev, std::string remark) {
+    return {hca.name,
+            port == nullptr ? "-" : format_text("{}", port->number),
+            view == nullptr ? "-" : format_text("{}", view->gid.index),
+            view == nullptr ? "-" : gid_text(view->gid.value),
+            view != nullptr && view->gid.value.is_ipv4() ? view->gid.value.text() : "-",
+            view == nullptr ? "-" : gid_type_text(*view),
+            or_dash(std::move(netdev)),
+            std::move(remark)};
 }
 
-/// Returns a row about an HCA without ports.
-TableRow hca_row(const GidsView& view, const Hca& hca) {
-    return {hca.name,
-            "-",
-            "-",
-            "-",
-            "-",
-            "-",
-            hca.netdevs.empty() ? "-" : hca.netdevs.front(),
-            view.choice.reason_for(hca.name)};
+TableRow port_row(const Fabric& fabric, const PortView& view, const GidView* gid = nullptr) {
+    return row_of(view.hca, &view.port, gid, interface_of(fabric, view), port_remark(view));
+}
+
+/// Adds a row about an HCA without ports.
+void add_portless(const HcaView& view, Rows& rows) {
+    if (view.hca.ports.empty()) {
+        rows.push_back(row_of(view.hca, nullptr, nullptr, view.hca.netdevs.empty() ? "" : view.hca.netdevs.front(),
+                              view.choice.reason_for(view.hca.name)));
+    }
 }
 
 /// Adds the used entry. On InfiniBand, where NCCL needs no index, adds the port's own GID (index 0). Adds nothing if a
 /// filter hides the entry.
 void add_used_row(const Fabric& fabric, const PortView& view, Rows& rows) {
-    const auto is_it = [index = view.choice.gid_index.value_or(0)](const Gid& gid) { return gid.index == index; };
-    const auto found =
-        std::find_if(view.gids.begin(), view.gids.end(), [&](const GidView& entry) { return is_it(entry.gid); });
+    const unsigned index = view.choice.gid_index.value_or(0);
+    const auto found = std::ranges::find(view.gids, index, [](const GidView& entry) { return entry.gid.index; });
     if (found != view.gids.end()) {
-        rows.push_back(gid_row(view, found->gid, interface_of(fabric, view), port_remark(view)));
-    } else if (std::none_of(view.port.gids.begin(), view.port.gids.end(), is_it)) {
+        rows.push_back(port_row(fabric, view, &*found));
+    } else if (find_by(view.port.gids, &Gid::index, index) == nullptr) {
         rows.push_back(port_row(fabric, view));
     }
-}
-
-std::string notes(const GidsView& view) {
-    std::string text;
-    for (const auto& problem : view.fabric.problems) {
-        text += format_text("note: {}\n", problem);
-    }
-    for (const auto& hca : view.hcas) {
-        for (const auto& problem : hca.hca.problems) {
-            text += format_text("note: {}: {}\n", hca.hca.name, problem);
-        }
-        for (const auto& port : hca.ports) {
-            for (const auto& problem : port.port.problems) {
-                text += format_text("note: {} port {}: {}\n", hca.hca.name, port.port.number, problem);
-            }
-        }
-    }
-    return text;
 }
 
 } // namespace
@@ -113,11 +87,9 @@ std::string gids_table(const GidsView& view) {
                 left_out.push_back(port_row(view.fabric, port));
             }
         }
-        if (hca.hca.ports.empty()) {
-            left_out.push_back(hca_row(view, hca.hca));
-        }
+        add_portless(hca, left_out);
     }
-    std::move(left_out.begin(), left_out.end(), std::back_inserter(rows));
+    append(rows, std::move(left_out));
     return aligned_table(rows);
 }
 
@@ -129,14 +101,19 @@ std::string gids_full_table(const GidsView& view) {
                 rows.push_back(port_row(view.fabric, port));
             }
             for (const auto& entry : port.gids) {
-                rows.push_back(gid_row(port, entry.gid, entry.gid.netdev, gid_remark(port, entry.verdict)));
+                rows.push_back(row_of(port.hca, &port.port, &entry, entry.gid.netdev, gid_remark(port, entry.verdict)));
             }
         }
-        if (hca.hca.ports.empty()) {
-            rows.push_back(hca_row(view, hca.hca));
-        }
+        add_portless(hca, rows);
     }
-    return aligned_table(rows) + notes(view);
+    std::string text = aligned_table(rows);
+    for (const auto& problem : view.fabric.problems) {
+        text += format_text("note: {}\n", problem);
+    }
+    for (const auto& problem : problems_of(view)) {
+        text += format_text("note: {}\n", problem);
+    }
+    return text;
 }
 
 namespace {
@@ -159,63 +136,43 @@ std::string ipv4_columns(const IpAddress& gid) {
 }
 
 std::string version_text(const Gid& gid) {
-    if (!gid.type) {
-        return {};
-    }
-    return *gid.type == GidType::RoceV2 ? "v2" : "v1"; // also for "IB/RoCE v1" of an InfiniBand port
-}
-
-/// Device, port, index and the rest of a line. Sorted as text, like directories in `ls`: 10 before 2.
-using Line = std::tuple<std::string, std::string, std::string, std::string>;
-
-Line line_of(const PortView& view, const Gid& gid) {
-    return {view.hca.name, format_text("{}", view.port.number), format_text("{}", gid.index),
-            format_text("{}\t{}\t{}\t{}", gid_text(gid.value), ipv4_columns(gid.value), version_text(gid), gid.netdev)};
+    return !gid.type ? "" : *gid.type == GidType::RoceV2 ? "v2" : "v1"; // v1 also for "IB/RoCE v1" of InfiniBand
 }
 
 } // namespace
 
 std::string show_gids_text(const GidsView& view) {
-    std::vector<Line> lines;
+    Rows rows;
     for (const auto& hca : view.hcas) {
         for (const auto& port : hca.ports) {
             for (const auto& entry : port.gids) {
-                if (is_shown(entry.gid)) {
-                    lines.push_back(line_of(port, entry.gid));
+                const auto& gid = entry.gid;
+                if (is_shown(gid)) {
+                    rows.push_back({hca.hca.name, format_text("{}", port.port.number), format_text("{}", gid.index),
+                                    gid_text(gid.value), ipv4_columns(gid.value), version_text(gid), gid.netdev});
                 }
             }
         }
     }
-    std::sort(lines.begin(), lines.end());
+    std::ranges::sort(rows); // as text, like directories in `ls`: 10 before 2
     std::string text = format_text("{}{}", show_titles, show_rulers);
-    for (const auto& [device, port, index, rest] : lines) {
-        text += format_text("{}\t{}\t{}\t{}\n", device, port, index, rest);
+    for (const auto& row : rows) {
+        text += joined(row, "\t") + "\n";
     }
-    return text + format_text("n_gids_found={}\n", lines.size());
+    return text + format_text("n_gids_found={}\n", rows.size());
 }
 
-namespace {
-
-struct GidRow {
-    const Port& port;
-    const GidView& view;
-};
-
-void fields(auto& f, Row<GidRow> /*row*/) {
-    f("index", "in the GID table", [](const GidRow& r) { return r.view.gid.index; });
-    f("gid", "eight groups of four digits", [](const GidRow& r) { return gid_text(r.view.gid.value); });
-    f("ipv4", "of an IPv4-mapped GID", [](const GidRow& r) {
-        const auto& value = r.view.gid.value;
-        return value.is_ipv4() ? std::optional(value.text()) : std::nullopt;
-    });
-    f("type", "RoCE v2, RoCE v1, IB or unknown", [](const GidRow& r) { return gid_type_text(r.port, r.view.gid); });
-    f("netdev", "empty: not known", [](const GidRow& r) { return r.view.gid.netdev; });
-    f("used", "NCCL is told to use it", [](const GidRow& r) { return r.view.verdict.used(); });
-    f("rule", "that decided", [](const GidRow& r) { return rule_name(r.view.verdict.rule); });
-    f("reason", "in words", [](const GidRow& r) { return r.view.verdict.reason; });
+static void fields(auto& f, Row<GidView> /*row*/) {
+    f("index", "in the GID table", [](const GidView& v) { return v.gid.index; });
+    f("gid", "eight groups of four digits", [](const GidView& v) { return gid_text(v.gid.value); });
+    f("ipv4", "of an IPv4-mapped GID",
+      [](const GidView& v) { return v.gid.value.is_ipv4() ? std::optional(v.gid.value.text()) : std::nullopt; });
+    f("type", "RoCE v2, RoCE v1, IB or unknown", gid_type_text);
+    f("netdev", "empty: not known", [](const GidView& v) { return v.gid.netdev; });
+    f("used", "NCCL is told to use it", [](const GidView& v) { return v.verdict.used(); });
+    f("rule", "that decided", [](const GidView& v) { return rule_name(v.verdict.rule); });
+    f("reason", "in words", [](const GidView& v) { return v.verdict.reason; });
 }
-
-} // namespace
 
 static void fields(auto& f, Row<PortView> /*row*/) {
     f("port", "from 1", [](const PortView& v) { return v.port.number; });
@@ -233,38 +190,26 @@ static void fields(auto& f, Row<PortView> /*row*/) {
       [](const PortView& v) { return v.choice.nccl_default; });
     f("nccl_told", "the index that NCCL takes with our settings",
       [](const PortView& v) { return v.choice.nccl_effective; });
-    f("gids", "slots that are not empty", [](const PortView& v) {
-        std::vector<GidRow> rows;
-        for (const auto& gid : v.gids) {
-            rows.push_back({v.port, gid});
-        }
-        return rows;
-    });
+    f("gids", "slots that are not empty", &PortView::gids);
+}
+
+static void fields(auto& f, Row<HcaView> /*row*/) {
+    f("name", "mlx5_0", [](const HcaView& v) { return v.hca.name; });
+    f("driver", "empty: software, without a parent", [](const HcaView& v) { return v.hca.driver; });
+    f("pci", "0000:53:00.0; empty: no PCI device", [](const HcaView& v) { return v.hca.pci; });
+    f("numa_node", "null: not known", [](const HcaView& v) { return v.hca.numa_node; });
+    f("node_type", "CA, RNIC, ...", [](const HcaView& v) { return v.hca.node_type; });
+    f("firmware", "its version", [](const HcaView& v) { return v.hca.firmware; });
+    f("board", "board_id", [](const HcaView& v) { return v.hca.board; });
+    f("physical_function", "of a virtual function", [](const HcaView& v) { return v.hca.physical_function; });
+    f("device_file", "for verbs", [](const HcaView& v) { return v.hca.device_file; });
+    f("netdevs", "of its PCI function and its GIDs", [](const HcaView& v) { return v.hca.netdevs; });
+    f("selected", "NCCL is told to use one of its ports", [](const HcaView& v) { return v.choice.uses(v.hca.name); });
+    f("reason", "in words", [](const HcaView& v) { return v.choice.reason_for(v.hca.name); });
+    f("ports", "", &HcaView::ports);
 }
 
 namespace {
-
-struct HcaRow {
-    const HcaView& view;
-    const FabricChoice& choice;
-};
-
-void fields(auto& f, Row<HcaRow> /*row*/) {
-    f("name", "mlx5_0", [](const HcaRow& r) { return r.view.hca.name; });
-    f("driver", "empty: software, without a parent", [](const HcaRow& r) { return r.view.hca.driver; });
-    f("pci", "0000:53:00.0; empty: no PCI device", [](const HcaRow& r) { return r.view.hca.pci; });
-    f("numa_node", "null: not known", [](const HcaRow& r) { return r.view.hca.numa_node; });
-    f("node_type", "CA, RNIC, ...", [](const HcaRow& r) { return r.view.hca.node_type; });
-    f("firmware", "its version", [](const HcaRow& r) { return r.view.hca.firmware; });
-    f("board", "board_id", [](const HcaRow& r) { return r.view.hca.board; });
-    f("physical_function", "of a virtual function", [](const HcaRow& r) { return r.view.hca.physical_function; });
-    f("device_file", "for verbs", [](const HcaRow& r) { return r.view.hca.device_file; });
-    f("netdevs", "of its PCI function and its GIDs", [](const HcaRow& r) { return r.view.hca.netdevs; });
-    f("selected", "NCCL is told to use one of its ports",
-      [](const HcaRow& r) { return r.choice.uses(r.view.hca.name); });
-    f("reason", "in words", [](const HcaRow& r) { return r.choice.reason_for(r.view.hca.name); });
-    f("ports", "", [](const HcaRow& r) -> const std::vector<PortView>& { return r.view.ports; });
-}
 
 struct GidsReport {
     const std::string& host;
@@ -274,13 +219,7 @@ struct GidsReport {
 void fields(auto& f, Row<GidsReport> /*row*/) {
     f("schema", "1", [](const GidsReport& /*r*/) { return 1U; });
     f("host", "this node", [](const GidsReport& r) { return r.host; });
-    f("hcas", "", [](const GidsReport& r) {
-        std::vector<HcaRow> rows;
-        for (const auto& hca : r.view.hcas) {
-            rows.push_back({hca, r.view.choice});
-        }
-        return rows;
-    });
+    f("hcas", "", [](const GidsReport& r) -> const std::vector<HcaView>& { return r.view.hcas; });
     f("warnings", "on what is shown", [](const GidsReport& r) { return r.view.warnings; });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/gids/view.h"
+#include "tools/gids/gids.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
@@ -30,7 +30,7 @@ PortView view_port(const Hca& hca, const Port& port, const PortChoice& choice, c
     PortView view{hca, port, choice, {}};
     for (std::size_t i = 0; i < port.gids.size(); ++i) {
         if (shows(filter, port, port.gids[i])) {
-            view.gids.push_back({port.gids[i], choice.gids.at(i)});
+            view.gids.push_back({port, port.gids[i], choice.gids.at(i)});
         }
     }
     return view;
@@ -73,9 +73,8 @@ bool is_shown(std::string_view warning, const Fabric& fabric, const GidsFilter& 
 }
 
 std::string port_fault(const Fabric& fabric, const GidsFilter& filter) {
-    const bool there = std::any_of(fabric.hcas.begin(), fabric.hcas.end(), [&](const Hca& hca) {
-        return std::any_of(hca.ports.begin(), hca.ports.end(),
-                           [&](const Port& port) { return shows(filter, hca, port.number); });
+    const bool there = std::ranges::any_of(fabric.hcas, [&](const Hca& hca) {
+        return std::ranges::any_of(hca.ports, [&](const Port& port) { return shows(filter, hca, port.number); });
     });
     if (there) {
         return {};
@@ -85,8 +84,8 @@ std::string port_fault(const Fabric& fabric, const GidsFilter& filter) {
         return format_text("no RDMA device on this node has a port {}", *filter.port);
     }
     return hca->ports.empty() ? format_text("{} has no port", hca->name)
-                              : format_text("{} has no port {}; it has {} port{}", hca->name, *filter.port,
-                                            hca->ports.size(), hca->ports.size() == 1 ? "" : "s");
+                              : format_text("{} has no port {}; it has {}", hca->name, *filter.port,
+                                            count_text(hca->ports.size(), "port"));
 }
 
 } // namespace
@@ -95,7 +94,7 @@ GidsView view_gids(const Fabric& fabric, const FabricChoice& choice, const GidsF
     GidsView view{fabric, choice, {}, {}};
     std::size_t position = 0; // choice.ports has one entry per port, in the order of the fabric
     for (const auto& hca : fabric.hcas) {
-        HcaView hca_view{hca, {}};
+        HcaView hca_view{hca, choice, {}};
         for (const auto& port : hca.ports) {
             const auto& port_choice = choice.ports.at(position++);
             if (shows(filter, hca, port.number)) {
@@ -106,8 +105,8 @@ GidsView view_gids(const Fabric& fabric, const FabricChoice& choice, const GidsF
             view.hcas.push_back(std::move(hca_view));
         }
     }
-    std::copy_if(choice.warnings.begin(), choice.warnings.end(), std::back_inserter(view.warnings),
-                 [&](const std::string& warning) { return is_shown(warning, fabric, filter); });
+    std::ranges::copy_if(choice.warnings, std::back_inserter(view.warnings),
+                         [&](const std::string& warning) { return is_shown(warning, fabric, filter); });
     return view;
 }
 
@@ -122,14 +121,26 @@ std::string filter_fault(const Fabric& fabric, const GidsFilter& filter) {
     return filter.port ? port_fault(fabric, filter) : "";
 }
 
-std::string gid_type_text(const Port& port, const Gid& gid) {
-    if (port.link_layer == LinkLayer::InfiniBand) {
-        return "IB";
+std::string gid_type_text(const GidView& view) {
+    return view.port.link_layer == LinkLayer::InfiniBand ? "IB"
+           : !view.gid.type                              ? "unknown"
+           : *view.gid.type == GidType::RoceV2           ? "RoCE v2"
+                                                         : "RoCE v1";
+}
+
+std::vector<std::string> problems_of(const GidsView& view) {
+    std::vector<std::string> problems;
+    for (const auto& hca : view.hcas) {
+        for (const auto& problem : hca.hca.problems) {
+            problems.push_back(format_text("{}: {}", hca.hca.name, problem));
+        }
+        for (const auto& port : hca.ports) {
+            for (const auto& problem : port.port.problems) {
+                problems.push_back(format_text("{} port {}: {}", hca.hca.name, port.port.number, problem));
+            }
+        }
     }
-    if (!gid.type) {
-        return "unknown";
-    }
-    return *gid.type == GidType::RoceV2 ? "RoCE v2" : "RoCE v1";
+    return problems;
 }
 
 std::string interface_of(const Fabric& fabric, const PortView& view) {
@@ -149,7 +160,7 @@ std::string interface_of(const Fabric& fabric, const PortView& view) {
         return first->netdev;
     }
     const auto& names = view.hca.netdevs;
-    const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    const auto found = std::ranges::find_if(names, [&](const std::string& name) {
         const Netdev* const netdev = fabric.find_netdev(name);
         return view.hca.ports.size() == 1 || (netdev != nullptr && netdev->port == view.port.number);
     });

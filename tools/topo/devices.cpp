@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/pci.h"
 #include "tools/topo/parts.h"
@@ -29,33 +30,24 @@ std::string near_text(const CpuSet& cpus) {
     return cpus.empty() ? "near CPUs not known" : "near CPUs " + printable(cpus.list());
 }
 
-/// Returns lines like "one PCIe switch: mlx5_1:1, mlx5_2:1", the nearest first.
-std::string distance_lines(const std::map<Distance, std::string>& names) {
+/// Returns lines like "one PCIe switch: mlx5_1:1, mlx5_2:1", the nearest first. `distance` and `name` give those of the
+/// i-th other device.
+std::string distance_lines(std::size_t count, auto distance, auto name) {
+    std::map<Distance, std::vector<std::string>> names;
+    for (std::size_t i = 0; i < count; ++i) {
+        names[distance(i)].push_back(name(i));
+    }
     std::string text;
-    for (const auto& [distance, list] : names) {
-        text += format_text("\n{}: {}", distance == Distance::Unknown ? "not known" : distance_text(distance),
-                            printable(list, 160));
+    for (const auto& [at, list] : names) {
+        text += format_text("\n{}: {}", at == Distance::Unknown ? "not known" : distance_text(at),
+                            printable(joined(list), 160));
     }
     return text;
-}
-
-void add_name(std::map<Distance, std::string>& names, Distance distance, const std::string& name) {
-    auto& list = names[distance];
-    list += (list.empty() ? "" : ", ") + name;
 }
 
 /// Returns "GPU 3"; ids that begin with GPU- or MIG- are returned unchanged.
 std::string gpu_name(const std::string& id) {
     return id.starts_with("GPU") || id.starts_with("MIG") ? id : "GPU " + id;
-}
-
-std::string distances_of_gpu(const NodePlacement& placed, std::size_t gpu) {
-    std::map<Distance, std::string> names;
-    const auto& row = placed.placement.gpu_to_hca;
-    for (std::size_t hca = 0; gpu < row.size() && hca < row[gpu].size(); ++hca) {
-        add_name(names, row[gpu][hca], placed.ports.at(hca));
-    }
-    return distance_lines(names);
 }
 
 /// Returns the part of a GPU that ranks can see, by its index among them.
@@ -64,15 +56,20 @@ Part visible_gpu(const NodePlan& node, std::size_t number) {
     Part part = make_part(PartKind::Gpu, gpu_name(placed.gpu_ids.at(number)));
     for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
         const auto& gpus = placed.placement.ranks[i].gpus;
-        if (std::find(gpus.begin(), gpus.end(), number) != gpus.end()) {
+        if (std::ranges::count(gpus, number) > 0) {
             part.ranks.push_back(i);
         }
     }
     const Gpu* const gpu = gpu_at(node, number);
     part.detail = gpu == nullptr ? "" : gpu->pci;
-    part.hint = format_text("{}, {}, {}{}", part.label, or_unknown(part.detail),
-                            near_text(gpu == nullptr ? CpuSet() : place_of(*gpu, node.places.topology).cpus),
-                            distances_of_gpu(placed, number));
+    part.hint = format_text("{}, {}, {}", part.label, or_unknown(part.detail),
+                            near_text(gpu == nullptr ? CpuSet() : place_of(*gpu, node.places.topology).cpus));
+    if (number < placed.placement.gpu_to_hca.size()) {
+        const auto& row = placed.placement.gpu_to_hca[number];
+        part.hint += distance_lines(
+            row.size(), [&](std::size_t hca) { return row[hca]; },
+            [&](std::size_t hca) { return placed.ports.at(hca); });
+    }
     return part;
 }
 
@@ -87,14 +84,6 @@ std::vector<std::size_t> ports_of(const NodePlacement& placed, const std::string
     return ports;
 }
 
-std::string distances_of_port(const NodePlacement& placed, std::size_t port) {
-    std::map<Distance, std::string> names;
-    for (std::size_t gpu = 0; gpu < placed.placement.gpu_to_hca.size(); ++gpu) {
-        add_name(names, placed.placement.gpu_to_hca[gpu].at(port), gpu_name(placed.gpu_ids.at(gpu)));
-    }
-    return distance_lines(names);
-}
-
 Part hca_part(const NodePlan& node, const Hca& hca) {
     const auto& placed = node.places.placed;
     const auto ports = ports_of(placed, hca.name);
@@ -105,33 +94,34 @@ Part hca_part(const NodePlan& node, const Hca& hca) {
     }
     for (std::size_t i = 0; i < placed.placement.ranks.size(); ++i) {
         const auto& hcas = placed.placement.ranks[i].hcas;
-        if (!hcas.empty() && std::find(ports.begin(), ports.end(), hcas.front()) != ports.end()) {
+        if (!hcas.empty() && std::ranges::count(ports, hcas.front()) > 0) {
             part.ranks.push_back(i);
         }
     }
     part.hint =
         format_text("{}, {}, {}", part.label, or_unknown(hca.pci), near_text(place_of(hca, node.places.topology).cpus));
-    part.hint += part.used ? distances_of_port(placed, ports.front())
-                           : "\nnot used: " + printable(node.plan.fabric.reason_for(hca.name), 160);
+    const auto& table = placed.placement.gpu_to_hca;
+    part.hint += !part.used ? "\nnot used: " + printable(node.plan.fabric.reason_for(hca.name), 160)
+                            : distance_lines(
+                                  table.size(), [&](std::size_t gpu) { return table[gpu].at(ports.front()); },
+                                  [&](std::size_t gpu) { return gpu_name(placed.gpu_ids.at(gpu)); });
     return part;
 }
 
-Device device(const Place& place, const Topology& topology, Part part) {
-    Device made{place.pci_path, {}, place.cpus, std::move(part)};
-    if (!topology.cores.empty()) {
-        made.cpus &= topology.cpus(); // the kernel also counts CPUs that are offline
-    }
-    return made;
-}
-
 std::vector<Device> find_devices(const NodePlan& node) {
-    std::vector<Device> devices;
     const auto& fabric = node.facts.fabric;
+    const auto& topology = node.places.topology;
+    std::vector<Device> devices;
+    const auto add = [&](Place place, Part part) {
+        if (!topology.cores.empty()) {
+            place.cpus &= topology.cpus(); // the kernel also counts CPUs that are offline
+        }
+        devices.push_back({std::move(place.pci_path), {}, std::move(place.cpus), std::move(part)});
+    };
     std::vector<bool> seen(fabric.gpus.size());
     for (std::size_t i = 0; i < node.places.placed.gpus.size(); ++i) {
         const auto& position = node.places.placed.gpus[i];
-        const auto place = position ? place_of(fabric.gpus.at(*position), node.places.topology) : Place();
-        devices.push_back(device(place, node.places.topology, visible_gpu(node, i)));
+        add(position ? place_of(fabric.gpus.at(*position), topology) : Place(), visible_gpu(node, i));
         if (position) {
             seen[*position] = true;
         }
@@ -141,13 +131,13 @@ std::vector<Device> find_devices(const NodePlan& node) {
             const auto& gpu = fabric.gpus[i];
             Part part = make_part(PartKind::Gpu, "GPU", gpu.pci, gpu.pci + ": the ranks do not see it");
             part.used = false;
-            devices.push_back(device(place_of(gpu, node.places.topology), node.places.topology, std::move(part)));
+            add(place_of(gpu, topology), std::move(part));
         }
     }
     for (const auto& hca : fabric.hcas) {
-        devices.push_back(device(place_of(hca, node.places.topology), node.places.topology, hca_part(node, hca)));
+        add(place_of(hca, topology), hca_part(node, hca));
     }
-    std::stable_sort(devices.begin(), devices.end(), [](const Device& a, const Device& b) { return a.path < b.path; });
+    std::ranges::stable_sort(devices, {}, &Device::path);
     for (auto& each : devices) {
         each.above = pci_ancestors(each.path); // only now, because moving a text may change its address
     }
@@ -174,21 +164,20 @@ std::vector<Part> parts_below(std::span<const Device> devices, std::size_t depth
             devices = devices.subspan(1);
             continue;
         }
-        const auto end = std::find_if(devices.begin(), devices.end(), [&](const Device& other) {
+        const auto end = std::ranges::find_if(devices, [&](const Device& other) {
             return other.above.size() <= depth || other.above[depth] != first.above[depth];
         });
         const auto group = devices.first(static_cast<std::size_t>(end - devices.begin()));
         devices = devices.subspan(group.size());
         Part bridge = bridge_part(depth, first.above[depth]);
         bridge.parts = parts_below(group, depth + 1);
-        const bool decides = bridge.parts.size() > 1 || depth == 0;
-        if (decides) {
+        if (bridge.parts.size() > 1 || depth == 0) { // otherwise it decides nothing
             parts.push_back(std::move(bridge));
         } else {
-            std::move(bridge.parts.begin(), bridge.parts.end(), std::back_inserter(parts));
+            append(parts, std::move(bridge.parts));
         }
     }
-    std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.kind < b.kind; });
+    std::ranges::stable_sort(parts, {}, &Part::kind);
     return parts;
 }
 
@@ -205,12 +194,11 @@ std::vector<DeviceTree> device_trees(const NodePlan& node) {
                rest[count].above.front() == first.above.front()) {
             ++count;
         }
-        DeviceTree tree;
+        auto& tree = trees.emplace_back();
         for (const auto& each : rest.first(count)) {
             tree.cpus |= each.cpus;
         }
         tree.part = std::move(parts_below(rest.first(count), 0).front());
-        trees.push_back(std::move(tree));
         rest = rest.subspan(count);
     }
     return trees;

@@ -1,48 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/topo/layout.h"
+#include "tools/topo/parts.h"
 
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 namespace rdma_nccl {
 
 namespace {
 
-/// Space inside a box: at its edges, between its parts, and above them for its label.
+/// Space inside a box: at its edges, between its parts, and above them for its label. Other kinds have no parts.
 struct Spacing {
+    PartKind kind;
     int edge;
     int gap;
     int top;
 };
 
-Spacing spacing_of(PartKind kind) {
-    switch (kind) {
-    case PartKind::Machine:
-        return {0, 16, 0};
-    case PartKind::Package:
-    case PartKind::Elsewhere:
-        return {12, 10, 36};
-    case PartKind::Numa:
-        return {10, 8, 32};
-    case PartKind::Cache:
-        return {0, 2, 0};
-    case PartKind::Card:
-        return {5, 5, 5};
-    default:
-        return {8, 8, 24};
-    }
-}
+constexpr std::array<Spacing, 8> spacings = {{{PartKind::Machine, 0, 16, 0},
+                                              {PartKind::Package, 12, 10, 36},
+                                              {PartKind::Elsewhere, 12, 10, 36},
+                                              {PartKind::Numa, 10, 8, 32},
+                                              {PartKind::Cache, 0, 2, 0},
+                                              {PartKind::Card, 5, 5, 5},
+                                              {PartKind::Switch, 8, 8, 24},
+                                              {PartKind::HostBridge, 8, 8, 24}}};
 
 constexpr int core_size = 15;
 constexpr std::size_t most_cores_in_row = 32;
 constexpr int cache_gap = 5;
-
-bool is_leaf(PartKind kind) {
-    return kind == PartKind::Core || kind == PartKind::Share || kind == PartKind::Memory || kind == PartKind::Gpu ||
-           kind == PartKind::Hca;
-}
 
 bool is_device(PartKind kind) {
     return kind == PartKind::Gpu || kind == PartKind::Hca;
@@ -100,30 +89,30 @@ public:
 
     /// Computes the size of `part`, and the positions of its parts relative to it.
     void box(Part& part, int width) {
-        if (is_leaf(part.kind)) {
+        const auto* const space = find_by(spacings, &Spacing::kind, part.kind);
+        if (space == nullptr) {
             size_leaf(part, device_);
             return;
         }
-        const auto space = spacing_of(part.kind);
-        const int within = width - 2 * space.edge;
-        int y = space.top;
+        const int within = width - 2 * space->edge;
+        int y = space->top;
         int used = heading_width(part);
         for (auto run = part.parts.begin(); run != part.parts.end();) {
             const auto end =
                 std::find_if(run, part.parts.end(), [&](const Part& next) { return next.kind != run->kind; });
             const std::span<Part> members(&*run, static_cast<std::size_t>(end - run));
             const auto size =
-                least_width(run->kind) > 0 ? columns(members, within, space.gap) : rows(members, within, space.gap);
+                least_width(run->kind) > 0 ? columns(members, within, space->gap) : rows(members, within, space->gap);
             for (auto& member : members) {
-                member.area.x += space.edge;
+                member.area.x += space->edge;
                 member.area.y += y;
             }
             used = std::max(used, size.width);
-            y += size.height + space.gap;
+            y += size.height + space->gap;
             run = end;
         }
-        part.area.width = used + 2 * space.edge;
-        part.area.height = (part.parts.empty() ? y : y - space.gap) + space.edge;
+        part.area.width = used + 2 * space->edge;
+        part.area.height = (part.parts.empty() ? y : y - space->gap) + space->edge;
     }
 
 private:
@@ -231,7 +220,7 @@ void lay_out(Part& machine, int width) {
 
 void widen(Part& part, int width) {
     part.area.width = width;
-    const auto space = spacing_of(part.kind);
+    const auto& space = *find_by(spacings, &Spacing::kind, part.kind);
     auto& parts = part.parts;
     for (auto run = parts.begin(); run != parts.end();) {
         const auto end = std::find_if(run, parts.end(), [&](const Part& next) { return next.kind != run->kind; });

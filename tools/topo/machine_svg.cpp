@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
+#include "lib/base/table.h"
 #include "lib/base/text.h"
 #include "lib/plan/placement_report.h"
-#include "tools/html/svg.h"
-#include "tools/topo/layout.h"
+#include "tools/html/page.h"
 #include "tools/topo/parts.h"
 #include "tools/topo/topo.h"
 
@@ -87,6 +88,7 @@ std::string device_picture(const Part& part) {
 }
 
 struct BoxStyle {
+    PartKind kind;
     std::string_view box;
     int radius;
     int text_x;
@@ -94,25 +96,15 @@ struct BoxStyle {
     std::string_view label;
 };
 
-BoxStyle style_of(PartKind kind) {
-    switch (kind) {
-    case PartKind::Package:
-        return {"package", 10, 14, 24, "name"};
-    case PartKind::Elsewhere:
-        return {"elsewhere", 10, 14, 24, "name"};
-    case PartKind::Numa:
-        return {"numa", 6, 10, 20, "label"};
-    case PartKind::Memory:
-        return {"numa", 6, 10, 18, "label"};
-    case PartKind::Switch:
-        return {"switch", 5, 8, 16, "small"};
-    default:
-        return {"bridge", 5, 8, 16, "soft"};
-    }
-}
+constexpr std::array<BoxStyle, 6> box_styles = {{{PartKind::Package, "package", 10, 14, 24, "name"},
+                                                 {PartKind::Elsewhere, "elsewhere", 10, 14, 24, "name"},
+                                                 {PartKind::Numa, "numa", 6, 10, 20, "label"},
+                                                 {PartKind::Memory, "numa", 6, 10, 18, "label"},
+                                                 {PartKind::Switch, "switch", 5, 8, 16, "small"},
+                                                 {PartKind::HostBridge, "bridge", 5, 8, 16, "soft"}}};
 
 std::string box_picture(const Part& part) {
-    const auto style = style_of(part.kind);
+    const auto& style = *find_by(box_styles, &BoxStyle::kind, part.kind);
     const auto label = shown_label(part);
     const int x = part.area.x + style.text_x;
     const int y = part.area.y + style.text_y;
@@ -120,21 +112,12 @@ std::string box_picture(const Part& part) {
            (part.detail.empty() ? "" : svg_text(x + bold_width(label, 12) + 8, y, "soft", shown_detail(part)));
 }
 
-std::string picture(const Part& part);
-
-std::string pictures(const std::vector<Part>& parts) {
-    std::string text;
-    for (const auto& part : parts) {
-        text += picture(part);
-    }
-    return text;
-}
-
-std::string picture(const Part& part) {
+/// Returns the part itself, without its parts.
+std::string shape(const Part& part) {
     switch (part.kind) {
     case PartKind::Machine:
     case PartKind::Cache:
-        return pictures(part.parts);
+        return "";
     case PartKind::Core:
         return svg_group(part.hint, core_picture(part));
     case PartKind::Share: {
@@ -146,30 +129,35 @@ std::string picture(const Part& part) {
     case PartKind::Hca:
         return svg_group(part.hint, device_picture(part));
     case PartKind::Card:
-        return svg_group(part.hint, svg_box(part.area, 5, "card")) + pictures(part.parts);
+        return svg_group(part.hint, svg_box(part.area, 5, "card"));
     default:
-        return svg_group(part.hint.empty() ? part.label : part.hint, box_picture(part)) + pictures(part.parts);
+        return svg_group(part.hint.empty() ? part.label : part.hint, box_picture(part));
     }
 }
 
-constexpr std::size_t column_count = 8;
-using Cells = std::array<std::string, column_count>;
+std::string picture(const Part& part) {
+    std::string text = shape(part);
+    for (const auto& each : part.parts) {
+        text += picture(each);
+    }
+    return text;
+}
 
-Cells rank_cells(const NodePlacement& placed, const RankPlacement& rank) {
-    const bool memory = placed.binds_memory && rank.memory_node;
-    return {"",
-            or_dash(printable(joined(names_at(placed.gpu_ids, rank.gpus), ","), 24)),
-            or_dash(printable(rank.cpus.list(), 40)),
-            format_text("{}", rank.cores),
-            placed.binds_cpus ? format_text("{}", rank.threads()) : "-",
-            memory ? format_text("NUMA node {}", *rank.memory_node) : "-",
-            rank.hcas.empty() ? "-" : printable(placed.ports.at(rank.hcas.front()), 24),
-            rank.hcas.empty() ? "-" : std::string(distance_text(rank.to_hca))};
+constexpr std::size_t column_count = 8;
+
+TableRow rank_row(const NodePlacement& placed, const RankPlacement& rank) {
+    auto cells = rank_cells(placed, rank);
+    cells[0] = printable(cells[0], 40);
+    cells[3] = cells[3] == "-" ? "-" : "NUMA node " + cells[3];
+    cells[4] = printable(cells[4], 24);
+    TableRow row = {"", or_dash(printable(joined(names_at(placed.gpu_ids, rank.gpus), ","), 24))};
+    append(row, std::move(cells));
+    return row;
 }
 
 /// The ranks' places as text.
 struct RankTable {
-    std::vector<Cells> rows;
+    std::vector<TableRow> rows;
     std::array<int, column_count + 1> columns{}; ///< left edges, and the right end
 };
 
@@ -177,7 +165,7 @@ RankTable rank_table(const NodePlacement& placed) {
     RankTable table;
     table.rows.push_back({"Local rank", "GPU", "CPUs", "Cores", "Threads", "Memory", "First HCA", "Through"});
     for (const auto& rank : placed.placement.ranks) {
-        table.rows.push_back(rank_cells(placed, rank));
+        table.rows.push_back(rank_row(placed, rank));
     }
     for (std::size_t column = 0; column < column_count; ++column) {
         int width = 0;

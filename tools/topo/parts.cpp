@@ -23,13 +23,26 @@ std::vector<std::size_t> ranks_on(const NodePlacement& placed, const CpuSet& cpu
     return ranks;
 }
 
+/// Returns text like "0,1,5".
+std::string number_list(const std::vector<std::size_t>& numbers) {
+    std::string text;
+    for (const auto number : numbers) {
+        text += format_text("{}{}", text.empty() ? "" : ",", number);
+    }
+    return text;
+}
+
+/// "local rank 3", "local ranks 0,1,5"
+std::string ranks_text(const std::vector<std::size_t>& ranks) {
+    return format_text("local rank{} {}", ranks.size() == 1 ? "" : "s", printable(number_list(ranks), 160));
+}
+
 Part core_part(const NodePlan& node, const Core& core) {
     Part part = make_part(PartKind::Core, "");
     part.ranks = ranks_on(node.places.placed, core.cpus);
     part.hint = format_text("CPU{} {}, package {}", core.cpus.size() == 1 ? "" : "s", core.cpus.list(), core.package);
     if (!part.ranks.empty()) {
-        part.hint += format_text("\nlocal rank{} {}", part.ranks.size() == 1 ? "" : "s",
-                                 printable(number_list(part.ranks), 160));
+        part.hint += "\n" + ranks_text(part.ranks);
     }
     return part;
 }
@@ -41,10 +54,10 @@ std::vector<Part> cache_parts(const NodePlan& node, const std::vector<const Core
     for (std::size_t i = 1; i < cores.size(); ++i) {
         caches += differ(*cores[i - 1], *cores[i]) ? 1U : 0U;
     }
-    const bool tells = caches * 2 <= cores.size();
+    const bool grouped = caches * 2 <= cores.size();
     std::vector<Part> parts;
     for (std::size_t i = 0; i < cores.size(); ++i) {
-        if (i == 0 || (tells && differ(*cores[i - 1], *cores[i]))) {
+        if (i == 0 || (grouped && differ(*cores[i - 1], *cores[i]))) {
             parts.push_back(make_part(PartKind::Cache, ""));
         }
         parts.back().parts.push_back(core_part(node, *cores[i]));
@@ -60,12 +73,10 @@ void add_shares(const NodePlacement& placed, const CpuSet& there, std::vector<Pa
         if (cpus.empty()) {
             continue;
         }
-        const auto known =
-            std::find_if(parts.begin() + begin, parts.end(), [&](const Part& part) { return part.label == cpus; });
+        const auto known = std::ranges::find(parts.begin() + begin, parts.end(), cpus, &Part::label);
         auto& share = known == parts.end() ? parts.emplace_back(make_part(PartKind::Share, cpus)) : *known;
         share.ranks.push_back(i);
-        share.hint = format_text("local rank{} {}: CPUs {}", share.ranks.size() == 1 ? "" : "s",
-                                 printable(number_list(share.ranks), 160), printable(cpus, 160));
+        share.hint = format_text("{}: CPUs {}", ranks_text(share.ranks), printable(cpus, 160));
     }
 }
 
@@ -81,15 +92,14 @@ void take_near(std::vector<DeviceTree>& trees, const CpuSet& cpus, std::vector<P
 }
 
 bool has_ranks(const Part& part) {
-    return !part.ranks.empty() || std::any_of(part.parts.begin(), part.parts.end(), has_ranks);
+    return !part.ranks.empty() || std::ranges::any_of(part.parts, has_ranks);
 }
 
 /// Sorts by kind; host bridges without ranks come last.
 void sort_by_kind(std::vector<Part>& parts) {
-    const auto before = [](const Part& a, const Part& b) {
-        return a.kind != b.kind ? a.kind < b.kind : a.kind == PartKind::HostBridge && has_ranks(a) && !has_ranks(b);
-    };
-    std::stable_sort(parts.begin(), parts.end(), before);
+    std::ranges::stable_sort(parts, {}, [](const Part& part) {
+        return std::pair(part.kind, part.kind == PartKind::HostBridge && !has_ranks(part));
+    });
 }
 
 using NumaNumber = std::optional<unsigned>;
@@ -144,13 +154,13 @@ Part memory_part(const NumaNode& numa) {
     return part;
 }
 
-Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsigned lead,
+Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsigned first_package,
                   std::vector<DeviceTree>& trees) {
     std::map<NumaNumber, std::vector<const Core*>> cores;
     CpuSet cpus;
     std::size_t number = 0;
     for (const auto& core : node.places.topology.cores) {
-        if (group[core.package] == lead) {
+        if (group[core.package] == first_package) {
             cores[core.numa_node].push_back(&core);
             cpus |= core.cpus;
             ++number;
@@ -158,12 +168,12 @@ Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsi
     }
     std::vector<std::size_t> packages;
     for (std::size_t i = 0; i < group.size(); ++i) {
-        if (group[i] == lead) {
+        if (group[i] == first_package) {
             packages.push_back(i);
         }
     }
     Part part = make_part(PartKind::Package,
-                          packages.size() == 1  ? format_text("Package {}", lead)
+                          packages.size() == 1  ? format_text("Package {}", first_package)
                           : packages.size() < 5 ? "Packages " + number_list(packages)
                                                 : count_text(packages.size(), "package"),
                           count_text(number, "core"));
@@ -171,7 +181,7 @@ Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsi
         part.parts.push_back(numa_part(node, numa, members, trees));
     }
     for (const auto& numa : node.places.topology.numa_nodes) {
-        const bool here = numa.package < group.size() && group[numa.package] == lead;
+        const bool here = numa.package < group.size() && group[numa.package] == first_package;
         if (here && numa.memory_mib > 0 && !cores.contains(numa.number)) {
             part.parts.push_back(memory_part(numa));
         }
@@ -187,21 +197,13 @@ Part make_part(PartKind kind, std::string label, std::string detail, std::string
     return {kind, std::move(label), std::move(detail), std::move(hint), {}, true, {}, {}};
 }
 
-std::string number_list(const std::vector<std::size_t>& numbers) {
-    std::string text;
-    for (const auto number : numbers) {
-        text += format_text("{}{}", text.empty() ? "" : ",", number);
-    }
-    return text;
-}
-
 Part machine_parts(const NodePlan& node) {
     auto trees = device_trees(node);
     const auto group = group_packages(node.places.topology);
     Part machine;
     for (unsigned i = 0; i < group.size(); ++i) {
-        if (group[i] == i && std::any_of(node.places.topology.cores.begin(), node.places.topology.cores.end(),
-                                         [&](const Core& core) { return group[core.package] == i; })) {
+        if (group[i] == i && std::ranges::any_of(node.places.topology.cores,
+                                                 [&](const Core& core) { return group[core.package] == i; })) {
             machine.parts.push_back(package_part(node, group, i, trees));
         }
     }

@@ -2,14 +2,11 @@
 #include "tools/topo/topo.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/print.h"
-#include "tools/common/settings_options.h"
-#include "tools/node/node_plan.h"
 
 #include <cstring>
 #include <memory>
@@ -31,23 +28,17 @@ struct Shown {
     std::string host;
 };
 
-Result<Shown> look_at_xml(const TopoOptions& options, const Settings& settings) {
-    return place_by_xml(options.xml, settings.bind, options.ranks).map([&](XmlPlaces xml) {
-        NodePlan node{settings, std::move(xml.facts), std::move(xml.plan), {}, std::move(xml.places)};
-        return Shown{std::move(node), std::string(base_name(options.xml))};
-    });
-}
-
-Result<Shown> look_at(const TopoOptions& options, const Settings& settings) {
+Result<Shown> inspect(const TopoOptions& options, const Settings& settings) {
     if (!options.xml.empty()) {
-        return look_at_xml(options, settings);
+        return place_by_xml(options.xml, settings.bind, options.ranks).map([&](XmlPlaces xml) {
+            NodePlan node{settings, std::move(xml.facts), std::move(xml.plan), {}, std::move(xml.places)};
+            return Shown{std::move(node), std::string(base_name(options.xml))};
+        });
     }
-    const auto root = SysRoot::open(settings.root);
-    if (!root) {
-        return tl::unexpected(root.error());
-    }
-    return plan_node(options.settings, settings, usual_timeout, options.ranks).map([&](NodePlan node) {
-        return Shown{std::move(node), host_name_of(*root)};
+    return SysRoot::open(settings.root).and_then([&](const SysRoot& root) {
+        return plan_node(options.settings, settings, usual_timeout, options.ranks).map([&](NodePlan node) {
+            return Shown{std::move(node), host_name_of(root)};
+        });
     });
 }
 
@@ -57,17 +48,15 @@ int run_topo(const TopoOptions& options) {
         print_error(settings.error().message);
         return exit_bad_line;
     }
-    const auto shown = look_at(options, *settings);
+    const auto shown = inspect(options, *settings);
     if (!shown) {
         print_error(shown.error().message);
         return exit_cannot_tell;
     }
     const auto& [node, host] = *shown;
-    if (!options.svg.empty()) {
-        if (const int error = overwrite_file(options.svg, topo_svg(node, host)); error != 0) {
-            print_error(format_text("--svg {}: {}", printable(options.svg), std::strerror(error)));
-            return exit_cannot_tell;
-        }
+    if (const int error = options.svg.empty() ? 0 : overwrite_file(options.svg, topo_svg(node, host)); error != 0) {
+        print_error(format_text("--svg {}: {}", printable(options.svg), std::strerror(error)));
+        return exit_cannot_tell;
     }
     if (options.json) {
         print_out(topo_json(node, host).dump(2) + "\n");

@@ -4,6 +4,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
+#include "lib/base/table.h"
 #include "tools/node/node_plan.h"
 
 #include <cstdint>
@@ -28,27 +29,23 @@ std::string titled_lines(std::string_view title, const std::vector<std::string>&
 /// Returns the GPU that ranks see at this index; nullptr if its PCI function is unknown.
 const Gpu* gpu_at(const NodePlan& node, std::size_t i);
 
-/// Returns the indices of the nearest HCAs in a row of distances; there are several if they are equally near.
-std::vector<std::size_t> nearest_hcas(const std::vector<Distance>& row);
-
 /// Returns those of `names` at these indices.
-std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& places);
+std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<std::size_t>& indices);
+
+/// Returns the columns CPUs, cores, threads, memory node, first HCA and the distance to it of a rank; "-": none.
+TableRow rank_cells(const NodePlacement& placed, const RankPlacement& rank);
 
 /// Returns only the table of the ranks; also used by `explain`.
 std::string ranks_table(const NodePlan& node, std::string_view indent);
 
-/// Returns the report for programs, schema 1:
-/// {"schema","host","source","problem","packages","cores","cpus","numa_nodes":[{"number","cpus",
-/// "memory_mib","package","special"}],"gpus":[{"id","pci","vendor","numa_node","cpus","nearest_hcas","distance"}],
-/// "hcas":[{"port","pci","numa_node","cpus"}],"distances":[[...]],"tells_nearness","ranks":[{"local_rank","gpus",
-/// "mask","cpus","cores","threads","source","memory_node","gpu_to_cpus","hcas","to_hca"}],"gpu_order","binds_cpus",
-/// "binds_memory","why","warnings","notes"}. Distances are distance_name()s; distances[i][j] is from GPU i to HCA j.
+/// Returns the report for programs, schema 1; doc/schema/topo.json lists the keys. Distances are distance_name()s;
+/// distances[i][j] is from GPU i to HCA j.
 Json topo_json(const NodePlan& node, const std::string& host);
 /// Returns the JSON Schema of topo_json().
 Json topo_schema();
 
 /// Returns the report on the ranks only, also used by `explain`: {"source","why","ranks","gpu_order","warnings"}.
-Json places_json(const NodePlan& node);
+Json placement_json(const NodePlan& node);
 
 /// Returns a picture for a browser, in light and dark, that needs no other files: packages, NUMA nodes with their
 /// cores, PCIe switches, GPUs, HCAs, and the ranks' places in colours.

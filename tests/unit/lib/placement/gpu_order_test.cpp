@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/placement/gpu_order.h"
+#include "lib/placement/placement.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -2,8 +2,6 @@
 // Ranks on machines as there are; what holds on any machine is in placement_property_test.cpp.
 #include "lib/placement/placement.h"
 
-#include "lib/placement/cpu_partition.h"
-
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>

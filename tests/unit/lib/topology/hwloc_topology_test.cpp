@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machines that tests/data/topology/README.md describes, as hwloc reads them.
-#include "lib/topology/hwloc_topology.h"
+#include "lib/topology/topology.h"
 
 #include "config.h"
 #include "tests/unit/tree.h"

@@ -103,23 +103,23 @@ TEST(NearestHca, OfNoHcasIsNone) {
 }
 
 TEST(TellsNearness, WhereDistancesDiffer) {
-    EXPECT_TRUE(tells_nearness({{near, far}, {far, near}}));
-    EXPECT_TRUE(tells_nearness({{near, far}}));
-    EXPECT_TRUE(tells_nearness({{near}, {far}}));
+    EXPECT_TRUE(nearness_known({{near, far}, {far, near}}));
+    EXPECT_TRUE(nearness_known({{near, far}}));
+    EXPECT_TRUE(nearness_known({{near}, {far}}));
 }
 
 TEST(TellsNearness, NotWhereSeveralAreAlikeToSeveral) {
-    EXPECT_FALSE(tells_nearness(all_at(Distance::HostBridge, 8, 8)));
-    EXPECT_FALSE(tells_nearness(all_at(unknown, 8, 8)));
-    EXPECT_FALSE(tells_nearness(all_at(unknown, 1, 1)));
-    EXPECT_FALSE(tells_nearness({}));
-    EXPECT_FALSE(tells_nearness(all_at(near, 2, 0)));
+    EXPECT_FALSE(nearness_known(all_at(Distance::HostBridge, 8, 8)));
+    EXPECT_FALSE(nearness_known(all_at(unknown, 8, 8)));
+    EXPECT_FALSE(nearness_known(all_at(unknown, 1, 1)));
+    EXPECT_FALSE(nearness_known({}));
+    EXPECT_FALSE(nearness_known(all_at(near, 2, 0)));
 }
 
 TEST(TellsNearness, OfASingleOneAsFarAsItIs) {
-    EXPECT_TRUE(tells_nearness(all_at(far, 1, 1)));
-    EXPECT_TRUE(tells_nearness(all_at(near, 8, 1)));
-    EXPECT_TRUE(tells_nearness(all_at(near, 1, 8)));
+    EXPECT_TRUE(nearness_known(all_at(far, 1, 1)));
+    EXPECT_TRUE(nearness_known(all_at(near, 8, 1)));
+    EXPECT_TRUE(nearness_known(all_at(near, 1, 8)));
 }
 
 TEST(DistancesToHcas, AreAsTheirPlaces) {

@@ -7,7 +7,6 @@
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/fabric_values.h"
 #include "tools/common/commands.h"
-#include "tools/gids/output.h"
 
 #include <gtest/gtest.h>
 #include <iostream>
@@ -405,7 +404,7 @@ TEST(GidsCommand, GoodMachine) {
     machine.connectx("mlx5_0", "eth0", "10.0.0.1", below_root_port("50", "53")).tree().file("/etc/hostname", "n07\n");
     (void)machine.read();
     GidsOptions options;
-    options.root = machine.tree().path().string();
+    options.settings.root = machine.tree().path().string();
     const auto text = run(options);
     EXPECT_EQ(text.code, 0);
     EXPECT_EQ(places(text.out), "mlx5_0:1:3 ");
@@ -430,7 +429,7 @@ TEST(GidsCommand, ExitCodes) {
     Machine machine;
     (void)machine.read();
     GidsOptions options;
-    options.root = machine.tree().path().string();
+    options.settings.root = machine.tree().path().string();
     EXPECT_EQ(run(options).code, 3); // no RDMA at all
     EXPECT_NE(run(options).err.find("rdma-nccl: no RDMA device"), std::string::npos);
     EXPECT_EQ(run(options).out, "");
@@ -443,7 +442,7 @@ TEST(GidsCommand, ExitCodes) {
     EXPECT_NE(warning.err.find("rdma-nccl: warning: mlx5_0 port 1 has only a link-local address"), std::string::npos);
     machine.tree().file("/sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
     EXPECT_EQ(run(options).code, 2);
-    options.root = "/does/not/exist";
+    options.settings.root = "/does/not/exist";
     EXPECT_EQ(run(options).code, 3);
 }
 
@@ -453,7 +452,7 @@ TEST(GidsCommand, WarningsOnPortsThatAreNotShownDoNotCount) {
     machine.connectx("mlx5_1", "eth1", "", below_root_port("60", "63"));
     (void)machine.read();
     GidsOptions options;
-    options.root = machine.tree().path().string();
+    options.settings.root = machine.tree().path().string();
     EXPECT_EQ(run(options).code, 1); // mlx5_1 lacks an address
     options.filter.device = "mlx5_0";
     const auto good = run(options);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The picture of a machine as text: well-formed, nothing of the machine's names unescaped, everything there once.
 #include "lib/base/format.h"
-#include "tools/html/svg.h"
-#include "tools/topo/layout.h"
+#include "tools/html/page.h"
+#include "tools/topo/parts.h"
 #include "tools/topo/topo.h"
 
 #include <gtest/gtest.h>

@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/text.h"
+#include "tools/explain/explain.h"
+
 #include "lib/base/format.h"
+#include "lib/base/json.h"
+#include "lib/base/report_fields.h"
 #include "lib/base/table.h"
+#include "lib/base/text.h"
 #include "lib/fabric/pci.h"
 #include "lib/fabric/sysfs_text.h"
 #include "lib/plan/placement_report.h"
-#include "lib/select/port_filters.h"
-#include "tools/explain/explain.h"
+#include "tools/gids/gids.h"
 #include "tools/topo/topo.h"
 
 #include <algorithm>
+#include <array>
 
 namespace rdma_nccl {
 
 namespace {
 
 constexpr std::string_view indent = "  ";
+
+/// The first row has the titles.
+std::string table_or_none(const std::vector<TableRow>& rows) {
+    return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
+}
 
 std::string settings_text(const Settings& settings) {
     if (settings.given.empty()) {
@@ -38,20 +47,16 @@ std::string step_text(const NodeFacts& facts) {
                        count_text(step.node_count, "node"), nodes);
 }
 
-std::string rate_text(const Port& port) {
-    const double rate = port.believable_rate_gbps();
-    return rate > 0 ? format_text("{:g}", rate) : "-";
+std::string speed_text(double gbps) {
+    return gbps > 0 ? format_text("{:g}", gbps) : "-";
 }
 
 std::string hcas_text(const Fabric& fabric) {
-    if (fabric.hcas.empty()) {
-        return "  none\n";
-    }
     std::vector<TableRow> rows = {{"HCA", "PORT", "LINK", "STATE", "Gb/s", "GIDS", "DRIVER", "PCI", "NUMA", "NETDEV"}};
     for (const auto& hca : fabric.hcas) {
         for (const auto& port : hca.ports) {
             rows.push_back({hca.name, format_text("{}", port.number), link_layer_text(port.link_layer),
-                            or_dash(printable(port.state)), rate_text(port),
+                            or_dash(printable(port.state)), speed_text(port.believable_rate_gbps()),
                             format_text("{}/{}", port.gids.size(), port.gid_table_length), or_dash(hca.driver),
                             or_dash(hca.pci), number_text(hca.numa_node), or_dash(joined(hca.netdevs, ","))});
         }
@@ -59,7 +64,7 @@ std::string hcas_text(const Fabric& fabric) {
             rows.push_back({hca.name, "-", "-", "-", "-", "-", or_dash(hca.driver), or_dash(hca.pci)});
         }
     }
-    return aligned_table(rows, indent);
+    return table_or_none(rows);
 }
 
 /// Returns the HCAs that share a PCIe switch with the GPU.
@@ -74,73 +79,62 @@ std::string near_text(const Fabric& fabric, const Gpu& gpu) {
 }
 
 std::string gpus_text(const Fabric& fabric) {
-    if (fabric.gpus.empty()) {
-        return "  none\n";
-    }
     std::vector<TableRow> rows = {{"PCI", "VENDOR", "NUMA", "HCAS ON THE SAME SWITCH"}};
     for (const auto& gpu : fabric.gpus) {
         rows.push_back({gpu.pci, gpu.vendor, number_text(gpu.numa_node), near_text(fabric, gpu)});
     }
-    return aligned_table(rows, indent);
+    return table_or_none(rows);
 }
 
 std::string addresses_text(const Netdev& netdev) {
-    std::vector<std::string> words;
+    std::vector<std::string> addresses;
     for (const auto& entry : netdev.addresses) {
         if (!entry.address.is_link_local()) {
-            words.push_back(format_text("{}/{}", entry.address.text(), entry.prefix_length));
+            addresses.push_back(format_text("{}/{}", entry.address.text(), entry.prefix_length));
         }
     }
-    return or_dash(joined(words, ","));
+    return or_dash(joined(addresses, ","));
 }
 
 std::string remark_text(const Fabric& fabric, const Netdev& netdev) {
-    const auto& defaults = fabric.default_route_netdevs;
-    std::vector<std::string> words;
-    if (std::find(defaults.begin(), defaults.end(), netdev.name) != defaults.end()) {
-        words.emplace_back("default route");
-    }
-    if (!netdev.upper.empty()) {
-        words.push_back("below " + netdev.upper);
-    }
-    return joined(words, ",");
+    const std::string upper = netdev.upper.empty() ? "" : "below " + netdev.upper;
+    return std::ranges::count(fabric.default_route_netdevs, netdev.name) == 0 ? upper
+           : upper.empty()                                                    ? "default route"
+                                                                              : "default route," + upper;
 }
 
 std::string netdevs_text(const Fabric& fabric) {
     std::vector<TableRow> rows = {{"NETDEV", "LINK", "Gb/s", "MTU", "ADDRESSES", ""}};
     for (const auto& netdev : fabric.netdevs) {
         if (!netdev.loopback) {
-            rows.push_back({netdev.name, netdev.up ? "up" : "down",
-                            netdev.speed_gbps > 0 ? format_text("{:g}", netdev.speed_gbps) : "-",
+            rows.push_back({netdev.name, netdev.up ? "up" : "down", speed_text(netdev.speed_gbps),
                             format_text("{}", netdev.mtu), addresses_text(netdev), remark_text(fabric, netdev)});
         }
     }
-    return rows.size() > 1 ? aligned_table(rows, indent) : "  none\n";
+    return table_or_none(rows);
 }
 
 /// Returns "0 wrong-version, 1 less-preferred". There are many similar rejected GIDs; `gids --all` has full sentences.
 std::string short_rejects(const PortChoice& choice) {
-    std::string text;
+    std::vector<std::string> rejects;
     for (const auto& verdict : choice.gids) {
         if (!verdict.used()) {
-            text += format_text("{}{} {}", text.empty() ? "" : ", ", verdict.index, rule_name(verdict.rule));
+            rejects.push_back(format_text("{} {}", verdict.index, rule_name(verdict.rule)));
         }
     }
-    return or_dash(std::move(text));
+    return or_dash(joined(rejects));
 }
 
 /// Returns the used entries of each port's GID table, with what NCCL 2.21 or newer would use by itself and with our
 /// settings.
 std::string gids_text(const NodePlan& node) {
     std::vector<TableRow> rows = {{"PORT", "GID", "ADDRESS", "WHY", "NCCL ALONE", "AS TOLD", "REJECTED"}};
-    std::size_t position = 0; // one PortChoice per port, in the order of the fabric
-    for (const auto& hca : node.facts.fabric.hcas) {
-        for (const auto& port : hca.ports) {
-            const auto& choice = node.plan.fabric.ports.at(position++);
-            for (std::size_t i = 0; i < port.gids.size() && choice.gid_index; ++i) {
-                if (choice.gids.at(i).used()) {
-                    rows.push_back({choice.name(), format_text("{}", port.gids[i].index), port.gids[i].value.text(),
-                                    choice.gids[i].reason, number_text(choice.nccl_default),
+    for (const auto& hca : view_gids(node.facts.fabric, node.plan.fabric).hcas) {
+        for (const auto& [of, port, choice, gids] : hca.ports) {
+            for (const auto& entry : gids) {
+                if (choice.gid_index && entry.verdict.used()) {
+                    rows.push_back({choice.name(), format_text("{}", entry.gid.index), entry.gid.value.text(),
+                                    entry.verdict.reason, number_text(choice.nccl_default),
                                     number_text(choice.nccl_effective), short_rejects(choice)});
                 }
             }
@@ -176,15 +170,13 @@ std::string decisions_text(const NodePlan& node) {
 
 std::string action_text(const Variable& variable) {
     switch (variable.action) {
-    case VariableAction::Set:
-    case VariableAction::Keep:
-        return format_text("{}={}", variable.name, printable(variable.value, 400));
     case VariableAction::Leave:
-        return format_text("{} left unset", variable.name);
+        return variable.name + " left unset";
     case VariableAction::Unset:
-        break;
+        return variable.name + " removed";
+    default:
+        return format_text("{}={}", variable.name, printable(variable.value, 400));
     }
-    return format_text("{} removed", variable.name);
 }
 
 std::string variables_text(const std::vector<Variable>& variables) {
@@ -197,7 +189,7 @@ std::string variables_text(const std::vector<Variable>& variables) {
 }
 
 /// Returns the places of this node's ranks; `topo` shows the machine itself.
-std::string places_text(const NodePlan& node) {
+std::string placement_text(const NodePlan& node) {
     if (node.plan.leave_alone) {
         return "";
     }
@@ -230,13 +222,102 @@ std::string explain_text(const NodePlan& node, const std::string& host) {
     text += "\nGPUs\n" + gpus_text(fabric);
     text += "\ninterfaces\n" + netdevs_text(fabric);
     text += "\ndecisions\n" + decisions_text(node);
-    text += places_text(node);
+    text += placement_text(node);
     text += "\nvariables\n" + variables_text(node.variables);
     text += "\nwarnings\n" + lines_text(node.plan.warnings);
     if (const auto notes = notes_of(node); !notes.empty()) {
         text += "\nnot readable\n" + lines_text(notes);
     }
     return text;
+}
+
+static void fields(auto& f, Row<Rejected> /*row*/) {
+    f("what", "a port or a GID", &Rejected::what);
+    f("rule", "its name", &Rejected::rule);
+    f("why", "in words", &Rejected::why);
+}
+
+static void fields(auto& f, Row<Explanation> /*row*/) {
+    f("what", "is decided", &Explanation::what);
+    f("decision", "", &Explanation::decision);
+    f("why", "in words", &Explanation::why);
+    f("rejected", "", &Explanation::rejected);
+}
+
+static void fields(auto& f, Row<Variable> /*row*/) {
+    constexpr std::array<std::string_view, 4> actions = {"set", "keep", "leave", "unset"};
+    f("name", "", &Variable::name);
+    f("action", "", [actions](const Variable& v) { return actions.at(static_cast<std::size_t>(v.action)); });
+    f("value", "", &Variable::value);
+    f("source", "", &Variable::source);
+    f("why", "in words", &Variable::why);
+}
+
+static void fields(auto& f, Row<Gpu> /*row*/) {
+    f("pci", "0000:53:00.0", &Gpu::pci);
+    f("vendor", "nvidia or amd", &Gpu::vendor);
+    f("numa_node", "null: not known", &Gpu::numa_node);
+    f("uuid", "empty: not known", &Gpu::uuid);
+}
+
+namespace {
+
+Json settings_json(const Settings& settings) {
+    auto list = Json::array();
+    for (const auto& [key, given] : settings.given) {
+        list.push_back({{"key", key}, {"value", given.text}, {"source", given.place}});
+    }
+    return list;
+}
+
+Json step_json(const NodeFacts& facts) {
+    const Step& step = facts.step;
+    if (step.job_id == 0) {
+        return nullptr;
+    }
+    return {{"job_id", step.job_id},
+            {"step_id", step.step_id},
+            {"tasks", step.task_count},
+            {"nodes", step.nodes},
+            {"head_node", facts.head_node.name}};
+}
+
+Json netdevs_json(const Fabric& fabric) {
+    auto list = Json::array();
+    for (const auto& netdev : fabric.netdevs) {
+        auto addresses = Json::array();
+        for (const auto& entry : netdev.addresses) {
+            addresses.push_back(entry.address.text() + "/" + std::to_string(entry.prefix_length));
+        }
+        list.push_back({{"name", netdev.name},
+                        {"up", netdev.up},
+                        {"speed_gbps", netdev.speed_gbps},
+                        {"mtu", netdev.mtu},
+                        {"pci", netdev.pci_path.substr(netdev.pci_path.rfind('/') + 1)},
+                        {"upper", netdev.upper},
+                        {"lowers", netdev.lowers},
+                        {"default_route", std::ranges::count(fabric.default_route_netdevs, netdev.name) > 0},
+                        {"addresses", std::move(addresses)}});
+    }
+    return list;
+}
+
+} // namespace
+
+Json explain_json(const NodePlan& node, const std::string& host) {
+    const auto& fabric = node.facts.fabric;
+    const Json gids = gids_json(host, view_gids(fabric, node.plan.fabric));
+    return {
+        {"schema", 1},
+        {"host", host},
+        {"settings", settings_json(node.settings)},
+        {"step", step_json(node.facts)},
+        {"fabric", {{"hcas", gids.at("hcas")}, {"netdevs", netdevs_json(fabric)}, {"gpus", report_json(fabric.gpus)}}},
+        {"decisions", report_json(decisions_of(node))},
+        {"places", placement_json(node)},
+        {"variables", report_json(node.variables)},
+        {"warnings", node.plan.warnings},
+        {"notes", notes_of(node)}};
 }
 
 } // namespace rdma_nccl
