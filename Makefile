@@ -58,7 +58,7 @@ sections := -ffunction-sections -fdata-sections
 shared_code := -fPIC -fno-semantic-interposition $(sections)
 hidden_code := $(shared_code) -fvisibility=hidden -fvisibility-inlines-hidden
 # Compile hot code for speed (-O2) when the rest is compiled for size (-Os).
-fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log/% lib/base/text lib/base/cpu_set lib/placement/% lib/topology/distance lib/topology/topology)
+fast := $(if $(filter -Os,$(CXXFLAGS)),lib/nccl_log/% lib/base/text lib/base/cpu_set lib/placement/% lib/topology/distance)
 # Tests are compiled more often than they run: they do without the optimizer. Programs of `make bench` have it: the
 # linker takes inline functions of the C++ library from the first object that has them.
 quick := -O0 -U_FORTIFY_SOURCE

@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/plan/placement_report.h"
 #include "lib/sys/affinity.h"
-#include "lib/topology/hwloc_topology.h"
+#include "lib/topology/topology.h"
 
 #include <algorithm>
 

@@ -152,7 +152,7 @@ bool is_set(const std::vector<Variable>& variables, std::string_view name) {
 }
 
 std::string hcas_why(const NodePlacement& node, const RankPlacement& rank) {
-    if (!node.placement.tells_nearness && !rank.gpus.empty()) {
+    if (!node.placement.nearness_known && !rank.gpus.empty()) {
         return "all equally near, shared between the ranks";
     }
     return format_text("nearest first: {} from its {}", distance_text(rank.to_hca), rank.gpus.empty() ? "CPUs" : "GPU");

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "lib/base/result.h"
-#include "lib/slurm/step_processes.h" // to find the step of an owner
+#include "lib/slurm/step_processes.h"
 
 #include <cstdint>
 #include <string>

@@ -3,7 +3,7 @@
 // topologies: of this machine and of the tree, each without and with devices, and of the file. Prints "KEY VALUE"
 // lines: the medians in milliseconds of CPU time.
 #include "lib/placement/placement.h"
-#include "lib/topology/hwloc_topology.h"
+#include "lib/topology/topology.h"
 #include "tests/bench/turns.h"
 
 #include <algorithm>

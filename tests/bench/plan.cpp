@@ -3,7 +3,7 @@
 // "NAME MILLISECONDS" lines: "files" is what opening and reading all files of its GID tables costs by itself.
 #include "lib/plan/plan.h"
 #include "tests/bench/turns.h"
-#include "tools/gids/output.h"
+#include "tools/gids/gids.h"
 
 #include <array>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/plan/placement_report.h"
 #include "lib/sys/affinity.h"
-#include "lib/topology/hwloc_topology.h"
+#include "lib/topology/topology.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include "lib/fabric/hca.h"
 #include "lib/select/port_selection.h"
 #include "lib/sys/affinity.h"
-#include "lib/topology/hwloc_topology.h"
+#include "lib/topology/topology.h"
 
 #include <utility>
 #include <vector>

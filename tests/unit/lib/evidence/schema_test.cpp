@@ -4,7 +4,7 @@
 #include "lib/evidence/verdict.h"
 #include "tools/bench/output.h"
 #include "tools/check/output.h"
-#include "tools/gids/output.h"
+#include "tools/gids/gids.h"
 #include "tools/pairs/output.h"
 #include "tools/run/failure/report.h"
 #include "tools/topo/topo.h"
