@@ -2,6 +2,7 @@
 #include "plugin/configuration.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 
@@ -88,7 +89,7 @@ SettingsOutcome Configuration::resolve(const Environment& environment, const std
     sources.plugstack = plugstack_;
     sources.environment = note ? from_note(note->settings) : Pairs();
     const Pairs own = from_environment(environment);
-    sources.environment.insert(sources.environment.end(), own.begin(), own.end()); // srun --export=RDMA_NCCL_X=... wins
+    append(sources.environment, own); // srun --export=RDMA_NCCL_X=... wins
     sources.option = option_;
     SettingsOutcome outcome = resolve_settings(sources);
     heed_quiet(outcome.settings, environment);

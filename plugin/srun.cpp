@@ -75,7 +75,7 @@ bool has_components() {
         return false;
     }
     const auto parts = split(*words, '\0');
-    return std::find(parts.begin(), parts.end(), ":") != parts.end();
+    return std::ranges::find(parts, ":") != parts.end();
 }
 
 /// Returns the facts about the step that the exchange needs. Asks Slurm.
@@ -136,7 +136,7 @@ constexpr std::chrono::milliseconds nodes_timeout = settling_timeout + std::chro
 
 /// Returns false for steps that need no RDMA: if the site enables the plugin for every step, these get no message.
 bool concerns_rdma(const std::vector<NodeEvidence>& nodes, const Settings& settings) {
-    return asked_by_user(settings) || std::any_of(nodes.begin(), nodes.end(), [](const NodeEvidence& node) {
+    return asked_by_user(settings) || std::ranges::any_of(nodes, [](const NodeEvidence& node) {
                return node.gpus > 0 || node.log || node.qps.most_own > 0 || node.traffic.rdma.most() >= noise;
            });
 }

@@ -41,7 +41,7 @@ bool add_component(StepLayout& step, const slurm_step_layout_t& layout, unsigned
         if (tasks.empty()) {
             continue;
         }
-        const std::uint32_t first = *std::min_element(tasks.begin(), tasks.end());
+        const std::uint32_t first = *std::ranges::min_element(tasks);
         step.nodes.push_back(
             {(*names)[node], static_cast<unsigned>(tasks.size()), first, next_rank + first, component});
         count += static_cast<std::uint32_t>(tasks.size());
@@ -77,10 +77,9 @@ std::vector<std::uint32_t> load_component_jobs(std::uint32_t job_id) {
     if (by_offset.size() == 1 && leader != 0 && leader != job_id) {
         return load_component_jobs(leader);
     }
-    std::sort(by_offset.begin(), by_offset.end());
+    std::ranges::sort(by_offset);
     std::vector<std::uint32_t> jobs;
-    std::transform(by_offset.begin(), by_offset.end(), std::back_inserter(jobs),
-                   [](const auto& entry) { return entry.second; });
+    std::ranges::transform(by_offset, std::back_inserter(jobs), [](const auto& entry) { return entry.second; });
     return jobs.empty() ? std::vector{job_id} : jobs;
 }
 
@@ -103,8 +102,7 @@ StepLayout load_job_components(std::uint32_t job_id, std::uint32_t step_id) {
 
 /// Without a component number, slurmctld merges all layouts (slurm_step_layout_merge), and each of them has a task 0.
 bool is_merged(const StepLayout& step) {
-    return std::count_if(step.nodes.begin(), step.nodes.end(),
-                         [](const ExpectedNode& node) { return node.first_task == 0; }) > 1;
+    return std::ranges::count_if(step.nodes, [](const ExpectedNode& node) { return node.first_task == 0; }) > 1;
 }
 
 /// Loads a step of one job: one layout, or several components numbered from 0.
@@ -184,8 +182,8 @@ ChildValue<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bo
     const std::function<SlurmsStep()> ask = [=] {
         SlurmsStep step;
         if (const auto layout = load_step_layout(job_id, step_id, heterogeneous_job)) {
-            std::transform(layout->nodes.begin(), layout->nodes.end(), std::back_inserter(step.nodes),
-                           [](const ExpectedNode& node) { return node.name; });
+            std::ranges::transform(layout->nodes, std::back_inserter(step.nodes),
+                                   [](const ExpectedNode& node) { return node.name; });
             const auto note = make_note(job_id, step_id, layout);
             step.head_node = note.head_node;
             step.head_address = note.head_address;
@@ -201,8 +199,8 @@ std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t s
     if (step.nodes.empty()) {
         return std::nullopt;
     }
-    std::sort(step.nodes.begin(), step.nodes.end(),
-              [](const ExpectedNode& a, const ExpectedNode& b) { return a.first_rank < b.first_rank; });
+    std::ranges::sort(step.nodes,
+                      [](const ExpectedNode& a, const ExpectedNode& b) { return a.first_rank < b.first_rank; });
     std::string name = step.head().name;
     step.head_address = address_of(name);
     return step;
@@ -230,7 +228,7 @@ StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optio
 bool is_job_over(std::uint32_t job_id) {
     const auto message = load_job(job_id, SHOW_ALL);
     const auto jobs = jobs_of(message);
-    return std::any_of(jobs.begin(), jobs.end(), [job_id](const auto& record) {
+    return std::ranges::any_of(jobs, [job_id](const auto& record) {
         return record.job_id == job_id &&
                ((record.job_state & JOB_STATE_BASE) > JOB_SUSPENDED || (record.job_state & JOB_COMPLETING) != 0);
     });

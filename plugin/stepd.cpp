@@ -3,6 +3,7 @@
 
 #include "lib/base/forked_worker.h"
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/exchange/endpoint.h"
 #include "lib/exchange/node_report.h"
@@ -107,7 +108,7 @@ bool has_task_zero(const SpankHandle& host) {
 /// the name in the step layout decides if node names are host names.
 bool hosts_rank_zero(const SpankHandle& host, const NodeFacts& facts) {
     const auto& nodes = facts.step.nodes;
-    const bool named = std::find(nodes.begin(), nodes.end(), facts.host_name) != nodes.end();
+    const bool named = std::ranges::find(nodes, facts.host_name) != nodes.end();
     if (named && facts.step.note && facts.head_node.name != facts.host_name) {
         return false;
     }
@@ -129,10 +130,10 @@ void report(const NodeState& state) {
         tell(state, plan_summary(state.plan, state.facts.step));
     }
     std::vector<std::string> own_warnings; // srun has reported the others, for all nodes together
-    std::copy_if(state.warnings.begin(), state.warnings.end(), std::back_inserter(own_warnings),
-                 [&told = state.told_warnings](const std::string& warning) {
-                     return std::find(told.begin(), told.end(), warning) == told.end();
-                 });
+    std::ranges::copy_if(state.warnings, std::back_inserter(own_warnings),
+                         [&told = state.told_warnings](const std::string& warning) {
+                             return std::ranges::find(told, warning) == told.end();
+                         });
     if (details) {
         for (const auto& warning : own_warnings) {
             tell(state, "warning: " + warning);
@@ -390,7 +391,7 @@ void finalize_plan(NodeState& state, const SpankHandle& host, const ExchangeResu
     }
     state.plan = complete_plan(std::move(state.plan), state.facts, state.settings, state.coordination);
     if (concerns_rdma(state)) {
-        state.warnings.insert(state.warnings.end(), state.plan.warnings.begin(), state.plan.warnings.end());
+        append(state.warnings, state.plan.warnings);
     }
     if (state.settings.strict && !state.warnings.empty()) {
         state.strict_fault = state.warnings.front();

@@ -2,6 +2,7 @@
 #include "plugin/stepd_affinity.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/plan/placement_report.h"
 #include "lib/sys/affinity.h"
 #include "lib/topology/hwloc_topology.h"
@@ -100,7 +101,7 @@ std::vector<std::string> judge_placement(const NodeState& state, const TaskFacts
     if (scarce) {
         warnings.push_back(std::move(*scarce));
     } else if (placed) {
-        warnings.insert(warnings.end(), placed->placement.warnings.begin(), placed->placement.warnings.end());
+        append(warnings, placed->placement.warnings);
     }
     return warnings;
 }

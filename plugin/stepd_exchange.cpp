@@ -59,7 +59,7 @@ std::string node_name(const SpankHandle& host, const NodeFacts& facts) {
         return name;
     }
     const auto& nodes = facts.step.nodes;
-    const bool listed = std::find(nodes.begin(), nodes.end(), facts.host_name) != nodes.end();
+    const bool listed = std::ranges::find(nodes, facts.host_name) != nodes.end();
     const auto index = host.node_id();
     if (!listed && !facts.step.heterogeneous && index && *index < nodes.size()) {
         return nodes[*index];

@@ -33,7 +33,7 @@ void TaskMasks::record(std::size_t local_id, pid_t pid) {
     if (local_id < tasks_) {
         const CpuSet mask = read_affinity(pid);
         const auto words = mask.words();
-        std::copy(words.begin(), words.end(), words_ + local_id * words_per_task);
+        std::ranges::copy(words, words_ + local_id * words_per_task);
     }
 }
 

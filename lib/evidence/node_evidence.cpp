@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/evidence/node_evidence.h"
 
+#include "lib/base/lists.h"
 #include "lib/fabric/gpu.h"
 #include "lib/nccl_log/directory.h"
 #include "lib/plan/nccl_overrides.h"
@@ -42,10 +43,9 @@ NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, const s
 std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan) {
     auto causes = judge_nccl_overrides(facts, plan.fabric);
     if (plan.fabric.used().empty()) {
-        causes.insert(causes.end(), plan.fabric.warnings.begin(), plan.fabric.warnings.end());
+        append(causes, plan.fabric.warnings);
     }
-    const auto limits = judge_limits({facts.limits.memlock_kib, std::nullopt, std::nullopt}, true, 1);
-    causes.insert(causes.end(), limits.begin(), limits.end());
+    append(causes, judge_limits({facts.limits.memlock_kib, std::nullopt, std::nullopt}, true, 1));
     return causes;
 }
 

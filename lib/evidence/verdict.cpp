@@ -114,7 +114,7 @@ void add_causes(const NodeEvidence& node, Verdict verdict, std::vector<std::stri
     std::size_t count = 0;
     const auto add = [&](const std::vector<std::string>& causes) {
         for (const auto& cause : causes) {
-            if (count < most_causes && std::find(why.begin(), why.end(), cause) == why.end()) {
+            if (count < most_causes && std::ranges::find(why, cause) == why.end()) {
                 why.push_back(cause);
                 ++count;
             }
@@ -183,8 +183,7 @@ bool is_kernel(const std::string& other) {
 void judge_shared(NodeVerdict& verdict) {
     const auto& qps = verdict.evidence.qps;
     const std::string others = others_of(verdict.evidence);
-    const bool kernel_alone =
-        std::all_of(qps.others.begin(), qps.others.end(), is_kernel) && verdict.evidence.exclusive;
+    const bool kernel_alone = std::ranges::all_of(qps.others, is_kernel) && verdict.evidence.exclusive;
     if (qps.known && qps.most_own == 0 && !(kernel_alone && verdict.rdma.most() >= noise)) {
         if (verdict.rdma.most() >= noise) {
             verdict.notes.push_back(
@@ -236,7 +235,7 @@ void judge_bytes(NodeVerdict& verdict) {
     if (is_shared(node)) {
         judge_shared(verdict);
     }
-    const bool lost = std::any_of(node.traffic.ports.begin(), node.traffic.ports.end(), [](const auto& port) {
+    const bool lost = std::ranges::any_of(node.traffic.ports, [](const auto& port) {
         return port.expected && (port.bytes.at_least || port.source == ByteSource::None);
     });
     if (verdict.verdict == Verdict::Mixed && moves_files(verdict)) {

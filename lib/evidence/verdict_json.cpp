@@ -33,7 +33,7 @@ std::optional<double> share_if(bool counted, double share) {
 
 bool all_count(const std::vector<NodeVerdict>& nodes) {
     return !nodes.empty() &&
-           std::all_of(nodes.begin(), nodes.end(), [](const auto& node) { return node.evidence.traffic.has_source; });
+           std::ranges::all_of(nodes, [](const auto& node) { return node.evidence.traffic.has_source; });
 }
 
 } // namespace

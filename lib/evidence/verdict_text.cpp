@@ -65,8 +65,7 @@ std::string gpu_direct_text(GpuDirect gpu_direct) {
 }
 
 bool is_estimate(const StepVerdict& step) {
-    return std::any_of(step.nodes.begin(), step.nodes.end(),
-                       [](const auto& node) { return node.evidence.traffic.estimate; });
+    return std::ranges::any_of(step.nodes, [](const auto& node) { return node.evidence.traffic.estimate; });
 }
 
 bool has_bytes(const NodeVerdict& node) {
@@ -75,11 +74,10 @@ bool has_bytes(const NodeVerdict& node) {
 
 /// Names the evidence if no node has counted RDMA bytes.
 std::string by_what(const StepVerdict& step) {
-    if (std::any_of(step.nodes.begin(), step.nodes.end(), has_bytes)) {
+    if (std::ranges::any_of(step.nodes, has_bytes)) {
         return "";
     }
-    const bool logs =
-        std::any_of(step.nodes.begin(), step.nodes.end(), [](const auto& node) { return node.evidence.log; });
+    const bool logs = std::ranges::any_of(step.nodes, [](const auto& node) { return node.evidence.log.has_value(); });
     return logs ? " (by NCCL's log)" : " (by the queue pairs)";
 }
 
@@ -171,7 +169,7 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
     for (const auto& node : step.nodes) {
         nodes.push_back(&node);
     }
-    std::stable_sort(nodes.begin(), nodes.end(), [](const auto* a, const auto* b) {
+    std::ranges::stable_sort(nodes, [](const auto* a, const auto* b) {
         const auto rank = [](const NodeVerdict& node) { return node.verdict == Verdict::Used && node.notes.empty(); };
         return !rank(*a) && rank(*b);
     });

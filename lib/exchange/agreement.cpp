@@ -35,21 +35,21 @@ bool is_point_to_point(const IpPrefix& network) {
 }
 
 bool has_address_in(const NodeReport& report, const IpPrefix& network) {
-    return std::any_of(report.addresses.begin(), report.addresses.end(),
-                       [&](const auto& entry) { return network.contains(entry.address.address); });
+    return std::ranges::any_of(report.addresses,
+                               [&](const auto& entry) { return network.contains(entry.address.address); });
 }
 
 bool is_common_network(Reports reports, const InterfaceAddress& entry) {
     const auto network = network_of(entry);
-    return network && std::all_of(reports.begin(), reports.end(),
-                                  [&](const auto& report) { return has_address_in(report, *network); });
+    return network &&
+           std::ranges::all_of(reports, [&](const auto& report) { return has_address_in(report, *network); });
 }
 
 class Candidates {
 public:
     void add(const IpAddress& address, std::string why) {
-        const bool known = std::any_of(list_.begin(), list_.end(),
-                                       [&](const auto& candidate) { return candidate.address == address; });
+        const bool known =
+            std::ranges::any_of(list_, [&](const auto& candidate) { return candidate.address == address; });
         if (!known && list_.size() < most_candidates) {
             list_.push_back({address, std::move(why)});
         }
@@ -74,9 +74,8 @@ void add_net_setting(Candidates& candidates, const NodeReport& head, const NetCh
 /// that can only be reached by routing.
 void add_fabric(Candidates& candidates, Reports reports) {
     // A node without the fabric cannot reach it by routing either; it would try until the timeout.
-    const bool all_have_it = std::all_of(reports.begin(), reports.end(), [](const NodeReport& report) {
-        return std::any_of(report.addresses.begin(), report.addresses.end(),
-                           [](const auto& own) { return own.fabric; });
+    const bool all_have_it = std::ranges::all_of(reports, [](const NodeReport& report) {
+        return std::ranges::any_of(report.addresses, [](const auto& own) { return own.fabric; });
     });
     std::size_t left = most_fabric_candidates;
     for (const bool common : {true, false}) {
@@ -225,7 +224,7 @@ void compare(std::vector<Finding>& findings, Reports reports, const Attribute& a
         return;
     }
     // The usual value is the most common one; in a tie, the one of the first node.
-    const auto usual = std::max_element(nodes_by_value.begin(), nodes_by_value.end(), [](const auto& a, const auto& b) {
+    const auto usual = std::ranges::max_element(nodes_by_value, [](const auto& a, const auto& b) {
         return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
                                                   : a.second.front() > b.second.front();
     });
@@ -305,7 +304,7 @@ std::string summary(Reports reports, const Agreement& first) {
 }
 
 std::optional<std::string> first_fault(const std::vector<Finding>& findings) {
-    const auto fault = std::find_if(findings.begin(), findings.end(), [](const auto& found) { return found.fault; });
+    const auto fault = std::ranges::find_if(findings, [](const auto& found) { return found.fault; });
     return fault == findings.end() ? std::nullopt : std::optional(fault->line());
 }
 
@@ -416,7 +415,7 @@ std::vector<Finding> find_differences(std::span<const NodeReport> reports) {
             nodes.push_back(report.node);
         }
     }
-    std::transform(order.begin(), order.end(), std::back_inserter(findings), [&warnings](const std::string& warning) {
+    std::ranges::transform(order, std::back_inserter(findings), [&warnings](const std::string& warning) {
         return Finding{warnings[warning], warning, true};
     });
     bool of_ports = true; // only the first attribute
@@ -469,14 +468,12 @@ std::vector<std::vector<std::string>> find_isolated_ports(std::span<const NodeRe
 }
 
 Layout common_layout(std::span<const NodeReport> reports) {
-    const auto other =
-        std::find_if(reports.begin(), reports.end(), [](const auto& report) { return report.layout != Layout::Rank; });
+    const auto other = std::ranges::find_if(reports, [](const auto& report) { return report.layout != Layout::Rank; });
     return other == reports.end() ? Layout::Rank : other->layout;
 }
 
 std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout layout) {
-    const bool countable =
-        std::all_of(reports.begin(), reports.end(), [](const auto& report) { return report.gpus > 0; });
+    const bool countable = std::ranges::all_of(reports, [](const auto& report) { return report.gpus > 0; });
     if (layout == Layout::Rank || !countable) {
         return {};
     }
@@ -493,8 +490,7 @@ std::vector<RankShare> share_ranks(std::span<const NodeReport> reports, Layout l
 }
 
 bool gpus_differ(std::span<const NodeReport> reports) {
-    return std::any_of(reports.begin(), reports.end(),
-                       [&](const auto& report) { return report.gpus != reports.front().gpus; });
+    return std::ranges::any_of(reports, [&](const auto& report) { return report.gpus != reports.front().gpus; });
 }
 
 ExchangeOutcome agree(std::span<const NodeReport> reports, std::span<const HeadCandidate> candidates,

@@ -111,8 +111,7 @@ void ExchangeRounds::start_test(Clock::time_point now) {
     const auto rank_of = [this](const Node& node) {
         return node.expected ? step_.nodes[*node.expected].first_rank : node.report.first_task;
     };
-    std::stable_sort(nodes_.begin(), nodes_.end(),
-                     [&](const Node& a, const Node& b) { return rank_of(a) < rank_of(b); });
+    std::ranges::stable_sort(nodes_, [&](const Node& a, const Node& b) { return rank_of(a) < rank_of(b); });
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         by_connection_[nodes_[i].connection] = i;
     }
@@ -364,8 +363,7 @@ ExchangeRounds::Node* ExchangeRounds::find(int connection) {
 std::vector<NodeReport> ExchangeRounds::reports() const {
     std::vector<NodeReport> reports;
     reports.reserve(nodes_.size());
-    std::transform(nodes_.begin(), nodes_.end(), std::back_inserter(reports),
-                   [](const Node& node) { return node.report; });
+    std::ranges::transform(nodes_, std::back_inserter(reports), [](const Node& node) { return node.report; });
     return reports;
 }
 

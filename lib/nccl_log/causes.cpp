@@ -134,7 +134,7 @@ constexpr std::array event_causes = {
 };
 
 std::string_view find_cause(std::span<const Cause> causes, std::string_view text) {
-    const auto found = std::find_if(causes.begin(), causes.end(), [&](const Cause& cause) {
+    const auto found = std::ranges::find_if(causes, [&](const Cause& cause) {
         const auto at = text.find(cause.words);
         return at != std::string_view::npos && text.find(cause.more, at + cause.words.size()) != std::string_view::npos;
     });
@@ -152,14 +152,14 @@ std::optional<int> number_behind(std::string_view text, std::string_view words) 
         return std::nullopt;
     }
     text.remove_prefix(at + words.size());
-    const auto end = std::find_if_not(text.begin(), text.end(), is_digit);
+    const auto end = std::ranges::find_if_not(text, is_digit);
     return parse_number<int>(text.substr(0, static_cast<std::size_t>(end - text.begin())));
 }
 
 template<std::size_t N>
 std::string_view find_numbered(const std::array<Numbered, N>& causes, std::optional<int> number, std::string_view text,
                                std::string_view other) {
-    const auto found = std::find_if(causes.begin(), causes.end(), [&](const Numbered& cause) {
+    const auto found = std::ranges::find_if(causes, [&](const Numbered& cause) {
         return number ? cause.number == *number : text.find(cause.words) != std::string_view::npos;
     });
     return found == causes.end() ? other : found->text;

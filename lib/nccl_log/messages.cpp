@@ -49,14 +49,14 @@ bool take_through(std::string_view& text, std::string_view word) {
 /// Returns true if `text` can be printed as the name of an HCA or a network: printable characters and a sane length.
 bool is_name(std::string_view text) {
     return !text.empty() && text.size() <= longest_name &&
-           std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c < 0x7f; });
+           std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; });
 }
 
 /// Removes the kind of line: "Channel 00/0 :", "Ring 00 :", "Coll 00 :", "CollNet 00/0 :".
 bool take_line_kind(std::string_view& text) {
     constexpr std::array<std::string_view, 4> kinds = {"Channel ", "Ring ", "CollNet ", "Coll "};
-    return std::any_of(kinds.begin(), kinds.end(), [&](std::string_view kind) { return take(text, kind); }) &&
-           !text.empty() && is_digit(text.front());
+    return std::ranges::any_of(kinds, [&](std::string_view kind) { return take(text, kind); }) && !text.empty() &&
+           is_digit(text.front());
 }
 
 /// Parses the text after "NET/" or "COLLNET/": "IB/0/GDRDMA(PCI)/Shared", "IB/3(1)/GDRDMA", "AWS Libfabric/0"
@@ -126,10 +126,10 @@ std::optional<NcclTransport> transport_of_provider(std::string_view provider) {
     };
     constexpr std::array<std::string_view, 5> rdma = {"efa", "verbs", "cxi", "gni", "opx"};
     constexpr std::array<std::string_view, 4> sockets = {"tcp", "sockets", "udp", "net"};
-    if (std::any_of(rdma.begin(), rdma.end(), is)) {
+    if (std::ranges::any_of(rdma, is)) {
         return NcclTransport::Rdma;
     }
-    return std::any_of(sockets.begin(), sockets.end(), is) ? std::optional(NcclTransport::Socket) : std::nullopt;
+    return std::ranges::any_of(sockets, is) ? std::optional(NcclTransport::Socket) : std::nullopt;
 }
 
 std::optional<NcclConnection> parse_connection(std::string_view text, bool torn) {

@@ -215,8 +215,8 @@ void NcclLogReader::State::take_merged(Process& process, std::string_view text) 
     for (const auto name : split(text, '+')) {
         const auto shown = printable(name.substr(0, longest_name));
         auto& merged = process.merged;
-        if (!name.empty() && std::find(merged.begin(), merged.end(), shown) == merged.end() &&
-            merged.size() < most_merged && may_add(merged.size())) {
+        if (!name.empty() && std::ranges::find(merged, shown) == merged.end() && merged.size() < most_merged &&
+            may_add(merged.size())) {
             merged.push_back(shown);
         }
     }
@@ -402,7 +402,7 @@ NcclLog NcclLogReader::finish() {
 std::array<std::uint64_t, nccl_transports> NcclLog::connections() const {
     std::array<std::uint64_t, nccl_transports> sum{};
     for (const auto& process : processes) {
-        std::transform(sum.begin(), sum.end(), process.connections.begin(), sum.begin(), std::plus<>());
+        std::ranges::transform(sum, process.connections, sum.begin(), std::plus<>());
     }
     return sum;
 }

@@ -10,7 +10,7 @@ namespace {
 /// Returns the most frequent first, and equally frequent ones sorted by text.
 std::vector<std::string> by_number(const std::map<std::string, std::uint64_t, std::less<>>& counts) {
     std::vector<std::pair<std::string, std::uint64_t>> pairs(counts.begin(), counts.end());
-    std::stable_sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::ranges::stable_sort(pairs, [](const auto& a, const auto& b) { return a.second > b.second; });
     std::vector<std::string> texts;
     texts.reserve(pairs.size());
     for (auto& pair : pairs) {
@@ -27,8 +27,8 @@ bool has_all_ranks_of_one_node(const NcclLog& log) {
         ranks = std::max(ranks, process.ranks);
     }
     return ranks > 0 && log.processes.size() >= ranks &&
-           std::all_of(log.processes.begin(), log.processes.end(),
-                       [&](const NcclProcess& process) { return process.host == log.processes.front().host; });
+           std::ranges::all_of(log.processes,
+                               [&](const NcclProcess& process) { return process.host == log.processes.front().host; });
 }
 
 } // namespace

@@ -185,8 +185,8 @@ void TrafficMeter::correct(Traffic& traffic) const {
         traffic.rdma = plus(traffic.rdma, port.bytes);
         traffic.estimate = traffic.estimate || (port.source == ByteSource::Packets && port.bytes.most() > 0);
     }
-    traffic.has_source = std::any_of(traffic.ports.begin(), traffic.ports.end(),
-                                     [](const PortTraffic& port) { return port.source != ByteSource::None; });
+    traffic.has_source =
+        std::ranges::any_of(traffic.ports, [](const PortTraffic& port) { return port.source != ByteSource::None; });
     for (std::size_t i = 0; i < sources_.netdevs.size(); ++i) {
         traffic.sockets = plus(traffic.sockets, sockets_of(traffic, i));
     }

@@ -53,8 +53,7 @@ std::vector<const Netdev*> counted_netdevs(const SysRoot& root, const Fabric& fa
     }
     const auto all = counted;
     std::erase_if(counted, [&all](const Netdev* netdev) {
-        return std::any_of(all.begin(), all.end(),
-                           [netdev](const Netdev* other) { return other->name == netdev->upper; });
+        return std::ranges::any_of(all, [netdev](const Netdev* other) { return other->name == netdev->upper; });
     });
     if (counted.empty()) {
         for (const auto& netdev : fabric.netdevs) {
@@ -73,9 +72,9 @@ bool passes(const Fabric& fabric, std::string_view name, const Netdev& counted, 
     if (name == counted.name || netdev == nullptr || depth > deepest) {
         return name == counted.name;
     }
-    return netdev->upper == counted.name ||
-           std::any_of(netdev->lowers.begin(), netdev->lowers.end(),
-                       [&](const std::string& lower) { return passes(fabric, lower, counted, depth + 1); });
+    return netdev->upper == counted.name || std::ranges::any_of(netdev->lowers, [&](const std::string& lower) {
+               return passes(fabric, lower, counted, depth + 1);
+           });
 }
 
 /// Returns the port that carries an IPoIB interface. A child, "ib0.8001", has its base's PCI function.
@@ -102,8 +101,8 @@ void make_ipoib(NetdevSource& source, const Netdev& netdev, std::string port) {
 }
 
 bool has_ipv4(const Hca& hca) {
-    return std::any_of(hca.ports.begin(), hca.ports.end(), [](const Port& port) {
-        return std::any_of(port.gids.begin(), port.gids.end(), [](const Gid& gid) { return gid.value.is_ipv4(); });
+    return std::ranges::any_of(hca.ports, [](const Port& port) {
+        return std::ranges::any_of(port.gids, [](const Gid& gid) { return gid.value.is_ipv4(); });
     });
 }
 
@@ -123,8 +122,7 @@ NetdevSource source_of(const SysRoot& root, const Fabric& fabric, const Netdev& 
     }
     for (const auto& hca : fabric.hcas) {
         const auto below = is_software(hca) ? netdevs_below(root, fabric, hca) : std::vector<std::string>{};
-        if (std::any_of(below.begin(), below.end(),
-                        [&](const std::string& name) { return passes(fabric, name, netdev); })) {
+        if (std::ranges::any_of(below, [&](const std::string& name) { return passes(fabric, name, netdev); })) {
             make_software(source, netdev, hca);
         }
     }

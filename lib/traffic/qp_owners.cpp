@@ -2,6 +2,7 @@
 #include "lib/traffic/qp_owners.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/slurm/step_processes.h"
 #include "lib/sys/netlink_dump.h"
 #include "lib/traffic/rdma_netlink.h"
@@ -77,7 +78,7 @@ void merge_threads(std::vector<QpOwner>& owners) {
         if (owner.pid > 0 && root) {
             owner.pid = process_of(*root, owner.pid).value_or(owner.pid);
         }
-        const auto same = std::find_if(merged.begin(), merged.end(), [&](const QpOwner& other) {
+        const auto same = std::ranges::find_if(merged, [&](const QpOwner& other) {
             return std::tie(other.hca, other.port, other.pid, other.kernel_user) ==
                    std::tie(owner.hca, owner.port, owner.pid, owner.kernel_user);
         });
@@ -123,7 +124,7 @@ Result<std::vector<QpOwner>> read_qp_owners() {
         }
         ++answered;
         const auto owners = counts.owners(device.name);
-        all.insert(all.end(), owners.begin(), owners.end());
+        append(all, owners);
     }
     if (refused && answered == 0) {
         return fail_with(*refused, "queue pairs");
