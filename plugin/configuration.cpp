@@ -54,7 +54,7 @@ std::optional<std::string> read_site_file(const std::string& path, std::vector<s
 }
 
 /// Follows `srun -Q`: srun exports its log level, 3 for information (srun_job.c, _set_umask_env).
-void heed_quiet(Settings& settings, const Environment& environment) {
+void follow_quiet(Settings& settings, const Environment& environment) {
     constexpr int information = 3;
     if (parse_number<int>(environment.get("SRUN_DEBUG").value_or("")).value_or(information) < information) {
         settings.verbose = 0;
@@ -92,7 +92,7 @@ SettingsOutcome Configuration::resolve(const Environment& environment, const std
     append(sources.environment, own); // srun --export=RDMA_NCCL_X=... wins
     sources.option = option_;
     SettingsOutcome outcome = resolve_settings(sources);
-    heed_quiet(outcome.settings, environment);
+    follow_quiet(outcome.settings, environment);
     outcome.warnings.insert(outcome.warnings.begin(), file_warnings.begin(), file_warnings.end());
     return outcome;
 }

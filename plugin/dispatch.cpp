@@ -86,7 +86,7 @@ int register_option(SpankHandle host) {
     option.has_arg = 2; // optional
     option.cb = option_callback;
     if (!host.register_option(option)) {
-        tell_log("Slurm did not take the option --rdma-nccl: is the plugin listed twice in plugstack.conf?");
+        report_to_log("Slurm did not take the option --rdma-nccl: is the plugin listed twice in plugstack.conf?");
     }
     return 0;
 }
@@ -128,7 +128,7 @@ int slurm_spank_local_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     return guarded("user_init", [=] {
         SpankHandle host(spank);
-        if (auto node = node_start(state().configuration, host)) {
+        if (auto node = start_node(state().configuration, host)) {
             state().node.emplace(std::move(*node));
         }
         return 0;
@@ -138,7 +138,7 @@ int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     return guarded("task_init_privileged", [] {
         if (state().node) {
-            node_prepare_task(*state().node);
+            prepare_task(*state().node);
         }
         return 0;
     });
@@ -147,7 +147,7 @@ int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*ar
 int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     return guarded("task_post_fork", [=] {
         if (state().node) {
-            node_note_task(*state().node, SpankHandle(spank));
+            note_task(*state().node, SpankHandle(spank));
         }
         return 0;
     });
@@ -156,7 +156,7 @@ int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     const int result = guarded("task_init", [=] {
         SpankHandle host(spank);
-        return state().node ? node_start_task(*state().node, host) : 0;
+        return state().node ? start_task(*state().node, host) : 0;
     });
     if (result != 0) {
         // This is the forked task, just before its exec. Slurm ignores an optional plugin's return value, so strict
@@ -169,7 +169,7 @@ int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 int slurm_spank_task_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     return guarded("task_exit", [] {
         if (state().node) {
-            node_end_task(*state().node);
+            end_task(*state().node);
         }
         return 0;
     });
@@ -179,7 +179,7 @@ int slurm_spank_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     return guarded("exit", [] {
         const bool good = !state().server || !state().step || client_end_step(*state().step, *state().server);
         if (state().node) {
-            node_end(*state().node);
+            end_node(*state().node);
         }
         if (!good && exit_status() == EXIT_SUCCESS) { // a failed step keeps its own status
             exit_instead(EXIT_FAILURE);

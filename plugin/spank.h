@@ -14,7 +14,7 @@
 
 namespace rdma_nccl {
 
-enum class Context { Srun, Allocator, Slurmd, JobScript, Slurmstepd, Unknown };
+enum class Context { Srun, Allocator, Slurmstepd, Other };
 
 /// A spank_t, valid for one callback.
 class SpankHandle {
@@ -23,20 +23,22 @@ public:
 
     [[nodiscard]] static Context context();
 
-    [[nodiscard]] std::optional<std::uint32_t> job_id() const;
-    [[nodiscard]] std::optional<std::uint32_t> step_id() const;
+    [[nodiscard]] std::optional<std::uint32_t> job_id() const { return item(S_JOB_ID); }
+    [[nodiscard]] std::optional<std::uint32_t> step_id() const { return item(S_JOB_STEPID); }
     /// Returns the number of the step's nodes, or of this component's if the step is heterogeneous.
-    [[nodiscard]] std::optional<std::uint32_t> node_count() const;
+    [[nodiscard]] std::optional<std::uint32_t> node_count() const { return item(S_JOB_NNODES); }
     /// Returns the number of the step's tasks, or of this component's if the step is heterogeneous.
-    [[nodiscard]] std::optional<std::uint32_t> task_count() const;
-    [[nodiscard]] std::optional<std::uint32_t> local_task_count() const;
-    [[nodiscard]] std::optional<std::uint32_t> node_id() const;
-    /// Returns the global id of a local task, without the offset of a heterogeneous step.
-    [[nodiscard]] std::optional<std::uint32_t> global_id(std::uint32_t local_id) const;
+    [[nodiscard]] std::optional<std::uint32_t> task_count() const { return item(S_JOB_TOTAL_TASK_COUNT); }
+    [[nodiscard]] std::optional<std::uint32_t> local_task_count() const { return item(S_JOB_LOCAL_TASK_COUNT); }
+    [[nodiscard]] std::optional<std::uint32_t> node_id() const { return item(S_JOB_NODEID); }
+    /// Returns the global ids of the local tasks, without the offset of a heterogeneous step. Leaves out unknown ones.
+    [[nodiscard]] std::vector<std::uint32_t> global_ids() const;
+    /// Returns true if a task 0 is here. In a heterogeneous step every component has one.
+    [[nodiscard]] bool has_task_zero() const;
     /// For the task of the current callback.
-    [[nodiscard]] std::optional<std::uint32_t> task_global_id() const;
-    [[nodiscard]] std::optional<std::uint32_t> task_local_id() const;
-    [[nodiscard]] std::optional<pid_t> task_pid() const;
+    [[nodiscard]] std::optional<std::uint32_t> task_global_id() const { return item(S_TASK_GLOBAL_ID); }
+    [[nodiscard]] std::optional<std::uint32_t> task_local_id() const { return item<int>(S_TASK_ID); }
+    [[nodiscard]] std::optional<pid_t> task_pid() const { return item<pid_t>(S_TASK_PID); }
     /// Returns the cores of this node that the step was given, in slurmctld's numbering (socket by socket): "0-3,8".
     /// Empty if Slurm does not say.
     [[nodiscard]] std::string step_cores() const;
@@ -58,12 +60,20 @@ public:
     bool register_option(const struct spank_option& option);
 
 private:
+    /// Returns an item of an integer type. Only this class uses spank_get_item's variable arguments.
+    template<typename T = std::uint32_t, typename... Arguments>
+    [[nodiscard]] std::optional<T> item(spank_item_t which, Arguments... arguments) const {
+        T value{};
+        const bool known = spank_get_item(spank_, which, arguments..., &value) == ESPANK_SUCCESS;
+        return known ? std::optional(value) : std::nullopt;
+    }
+
     spank_t spank_;
 };
 
 /// Writes to the user's stderr, one call per line, each starting with "rdma-nccl: ".
-void tell_user(std::string_view text);
+void report_to_user(std::string_view text);
 /// Writes to slurmd's or srun's log at debug level.
-void tell_log(std::string_view text);
+void report_to_log(std::string_view text);
 
 } // namespace rdma_nccl

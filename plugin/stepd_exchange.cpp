@@ -2,12 +2,15 @@
 #include "plugin/stepd_exchange.h"
 
 #include "lib/base/format.h"
+#include "lib/exchange/node_report.h"
 #include "lib/sys/node_name.h"
+#include "plugin/step_layout.h"
+#include "plugin/stepd.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -16,12 +19,82 @@ namespace rdma_nccl {
 namespace {
 
 using Clock = ExchangeClient::Clock;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// srun listens before it launches the step: a node that cannot connect by then is behind a firewall.
 constexpr seconds most_to_connect(10);
 /// srun reports the end of its own limit to all; the nodes' limit ends this much later.
 constexpr seconds margin(8);
+/// The part of user_init's time that is reserved for what follows the exchange: if that failed, Slurm and the name
+/// service are asked.
+constexpr seconds time_behind_exchange(5);
+constexpr seconds time_for_slurmctld(3); // at least, of the reserved part
+
+/// Returns the time limit for one operation that may hang.
+milliseconds left_of(Clock::time_point deadline) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+    return std::clamp(left, milliseconds(1), usual_timeout);
+}
+
+/// Nodes whose exchange failed must not all ask slurmctld at once: each waits its node id in milliseconds.
+void take_turn(const SpankHandle& host, Clock::time_point deadline) {
+    constexpr milliseconds longest(10'000);
+    const auto turn = std::min(milliseconds(host.node_id().value_or(0)), longest);
+    std::this_thread::sleep_until(std::min(Clock::now() + turn, deadline - time_for_slurmctld));
+}
+
+/// Returns an empty result if Slurm does not say.
+SlurmsStep ask_about(const Step& step, Clock::time_point deadline) {
+    constexpr seconds longest(15); // slurmctld's own limit, MessageTimeout, is 10
+    return ask_slurm(step.job_id, step.step_id, step.heterogeneous)
+        .finish(std::min(Clock::now() + longest, deadline))
+        .value_or(SlurmsStep());
+}
+
+ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport report, bool with_task_zero,
+                                    const Settings& settings, Clock::time_point deadline, StepSockets& sockets) {
+    ExchangeResult result;
+    const auto start = Clock::now();
+    // srun's limit comes from the step's environment, which the user controls: it can only shorten the wait.
+    const auto limit = start + seconds(std::min(offer.endpoint.seconds, settings.exchange_seconds));
+    std::optional<ReachListener> listener;
+    if (with_task_zero && report.block) {
+        const auto port = report.block->first;
+        if (auto opened = ReachListener::open(port, offer.key, held_socket(sockets.held_ports, port))) {
+            listener.emplace(std::move(*opened));
+            report.listener = listener->port();
+        }
+    }
+    const std::size_t most = settings.hosts == HostsChoice::Off ? most_from_server : most_with_hosts;
+    auto client = ExchangeClient::connect(offer.endpoint, offer.key, most, std::min(start + most_to_connect, deadline),
+                                          std::min(limit, deadline));
+    if (!client) {
+        result.failure = format_text("srun does not answer ({}); if a firewall is between, open SrunPortRange of "
+                                     "slurm.conf there, or give exchange=off",
+                                     client.error().message);
+        return result;
+    }
+    auto answer = client->agree(report, std::move(listener), std::min(limit + margin, deadline));
+    if (!answer) {
+        result.failure = answer.error().message;
+        result.srun_is_gone = answer.error().os_error == ECONNRESET;
+        return result;
+    }
+    sockets.srun = std::move(*client);
+    if (auto* const agreed = std::get_if<ExchangeAnswer>(&*answer)) {
+        result.agreement = std::move(agreed->agreement);
+        result.hosts = std::move(agreed->hosts);
+    } else {
+        auto& refused = std::get<Disagreement>(*answer);
+        result.failure = refused.why;
+        result.head_node = std::move(refused.head_node);
+        result.head = refused.head;
+        result.reported_by_srun = true;
+        result.unequal_gpus = refused.unequal_gpus;
+    }
+    return result;
+}
 
 } // namespace
 
@@ -67,48 +140,70 @@ std::string node_name(const SpankHandle& host, const NodeFacts& facts) {
     return facts.host_name;
 }
 
-ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport report, bool with_task_zero,
-                                    const Settings& settings, Clock::time_point deadline, StepSockets& sockets) {
-    ExchangeResult result;
-    const auto start = Clock::now();
-    // srun's limit comes from the step's environment, which the user controls: it can only shorten the wait.
-    const auto limit = start + seconds(std::min(offer.endpoint.seconds, settings.exchange_seconds));
-    std::optional<ReachListener> listener;
-    if (with_task_zero && report.block) {
-        const auto port = report.block->first;
-        if (auto opened = ReachListener::open(port, offer.key, held_socket(sockets.held_ports, port))) {
-            listener.emplace(std::move(*opened));
-            report.listener = listener->port();
+void add_missing_note(Environment& environment, const Step& step, Clock::time_point deadline) {
+    if (step.note) {
+        return;
+    }
+    if (const auto known = ask_about(step, deadline); !known.nodes.empty()) {
+        StepNote note = make_note(step.job_id, step.step_id, std::nullopt);
+        note.head_node = known.head_node;
+        note.head_address = known.head_address;
+        environment.set(std::string(note_variable), write_note(note));
+    }
+}
+
+ExchangeResult exchange(NodeState& state, const SpankHandle& host, const std::optional<ExchangeOffer>& offer,
+                        bool noted, Clock::time_point deadline) {
+    const auto& step = state.facts.step;
+    if (!offer) {
+        ExchangeResult result;
+        if (step.node_count > 1 && state.settings.exchange && !noted) { // else srun had its reasons and reported them
+            result.failure = "the step's srun has no rdma-nccl plugin";
         }
-    }
-    const std::size_t most = settings.hosts == HostsChoice::Off ? most_from_server : most_with_hosts;
-    auto client = ExchangeClient::connect(offer.endpoint, offer.key, most, std::min(start + most_to_connect, deadline),
-                                          std::min(limit, deadline));
-    if (!client) {
-        result.failure = format_text("srun does not answer ({}); if a firewall is between, open SrunPortRange of "
-                                     "slurm.conf there, or give exchange=off",
-                                     client.error().message);
         return result;
     }
-    auto answer = client->agree(report, std::move(listener), std::min(limit + margin, deadline));
-    if (!answer) {
-        result.failure = answer.error().message;
-        result.srun_is_gone = answer.error().os_error == ECONNRESET;
-        return result;
+    NodeReport own = make_report(state.facts, state.plan, node_name(host, state.facts));
+    own.job_id = host.job_id().value_or(step.job_id);
+    own.tasks = host.local_task_count().value_or(1);
+    own.step_nodes = step.node_count;
+    const auto ids = host.global_ids();
+    own.first_task = ids.empty() ? 0 : *std::ranges::min_element(ids);
+    const bool with_task_zero = own.first_task == 0 && !ids.empty();
+    if (with_task_zero) {
+        own.block = state.coordination.held_ports.value_or(state.plan.port);
     }
-    sockets.srun = std::move(*client);
-    if (auto* const agreed = std::get_if<ExchangeAnswer>(&*answer)) {
-        result.agreement = std::move(agreed->agreement);
-        result.hosts = std::move(agreed->hosts);
-    } else {
-        auto& refused = std::get<Disagreement>(*answer);
-        result.failure = refused.why;
-        result.head_node = std::move(refused.head_node);
-        result.head = refused.head;
-        result.told_by_srun = true;
-        result.unequal_gpus = refused.unequal_gpus;
+    if (!state.concerns_rdma()) {
+        own.warnings.clear();
+    }
+    own.warnings.insert(own.warnings.begin(), state.warnings.begin(), state.warnings.end());
+    auto reported = own.warnings;
+    auto result = exchange_with_others(*offer, std::move(own), with_task_zero, state.settings,
+                                       deadline - time_behind_exchange, state.sockets);
+    if (result.agreement) {
+        state.reported_warnings = std::move(reported);
     }
     return result;
+}
+
+void plan_head_alone(NodeState& state, const SpankHandle& host, const ExchangeResult& exchanged,
+                     Clock::time_point deadline) {
+    auto& facts = state.facts;
+    facts.head_is_to_be_agreed = false;
+    auto& note = facts.step.note;
+    const auto bare = make_note(facts.step.job_id, facts.step.step_id, std::nullopt);
+    if (!exchanged.head_node.empty()) {
+        note = note.value_or(bare);
+        note->head_node = exchanged.head_node;
+        note->head_address = exchanged.head ? exchanged.head->text() : "";
+    } else if ((!note || note->head_node.empty()) && !exchanged.srun_is_gone) {
+        take_turn(host, deadline);
+        const auto known = ask_about(facts.step, deadline);
+        note = note.value_or(bare);
+        note->head_node = known.head_node;
+        note->head_address = known.head_address;
+    }
+    facts.head_node = find_head_node(facts.step);
+    resolve_head(facts, state.settings, left_of(deadline));
 }
 
 } // namespace rdma_nccl

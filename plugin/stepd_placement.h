@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPUs that Slurm gave each task of the node. slurmstepd binds the tasks one after the other, before any of them
-// goes on. Shared memory makes the masks that it saw available to all tasks.
+// Placement in slurmstepd and its tasks: what is prepared for all tasks, and what each task does for itself.
 #pragma once
 
 #include "lib/base/cpu_set.h"
+#include "lib/plan/node_placement.h"
+#include "lib/plan/plan.h"
+#include "plugin/spank.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +16,10 @@
 
 namespace rdma_nccl {
 
+struct NodeState;
+
+/// The CPUs that Slurm gave each task of the node. slurmstepd binds the tasks one after the other, before any of them
+/// goes on. Shared memory makes the masks that it saw available to all tasks.
 class TaskMasks {
 public:
     /// Call before the tasks are forked. Returns nullopt if there is no memory or no task.
@@ -43,5 +49,18 @@ private:
     std::uint64_t* words_;
     std::size_t tasks_;
 };
+
+/// user_init, once the layout is known: reads the topology if ranks are tasks.
+void prepare_placement(NodeState& state, const SpankHandle& host);
+
+/// task_init. Returns the placement of the node's ranks as this task sees it, or nullopt outside rank layout.
+std::optional<NodePlacement> place_task(const NodeState& state, const TaskFacts& task, const Environment& now);
+
+/// Binds the task and reports a failure.
+void bind_task(const NodeState& state, const TaskFacts& task, const NodePlacement& placed);
+
+/// Returns the warnings about the tasks' CPUs and GPUs. Called once per step, by its task 0.
+std::vector<std::string> judge_placement(const NodeState& state, const TaskFacts& task, const Environment& now,
+                                         const std::optional<NodePlacement>& placed);
 
 } // namespace rdma_nccl
