@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tasks of a step, from the fork of the first to the end of the last, and the end of the step on this node.
 #include "lib/base/format.h"
-#include "lib/nccl_log/directory.h"
+#include "lib/nccl_log/log_evidence.h"
 #include "lib/net/listeners.h"
 #include "lib/plan/placement_report.h"
 #include "lib/plan/report.h"

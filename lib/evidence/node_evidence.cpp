@@ -3,7 +3,7 @@
 
 #include "lib/base/lists.h"
 #include "lib/fabric/gpu.h"
-#include "lib/nccl_log/directory.h"
+#include "lib/nccl_log/log_evidence.h"
 #include "lib/plan/nccl_overrides.h"
 #include "lib/plan/ports_in_use.h"
 

@@ -2,6 +2,7 @@
 #include "lib/nccl_log/causes.h"
 
 #include "lib/base/text.h"
+#include "lib/nccl_log/line.h"
 
 #include <algorithm>
 #include <array>
@@ -139,10 +140,6 @@ std::string_view find_cause(std::span<const Cause> causes, std::string_view text
         return at != std::string_view::npos && text.find(cause.more, at + cause.words.size()) != std::string_view::npos;
     });
     return found == causes.end() ? std::string_view() : found->text;
-}
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
 }
 
 /// Returns the number directly after `words`: 12 in "status=12" for "status=".

@@ -10,6 +10,10 @@
 
 namespace rdma_nccl {
 
+inline bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
 struct NcclMessage {
     std::string_view host; ///< empty if the line does not name it
     std::uint32_t pid = 0;

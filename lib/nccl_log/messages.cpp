@@ -2,6 +2,7 @@
 #include "lib/nccl_log/messages.h"
 
 #include "lib/base/text.h"
+#include "lib/nccl_log/line.h"
 
 #include <algorithm>
 #include <array>
@@ -11,10 +12,6 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::size_t longest_name = 64; // of an HCA (the kernel's IB_DEVICE_NAME_MAX) or a network
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 bool take(std::string_view& text, std::string_view word) {
     if (!text.starts_with(word)) {
@@ -34,6 +31,12 @@ std::optional<Number> take_number(std::string_view& text, int base = 10) {
     }
     text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
     return value;
+}
+
+/// Removes `word` and the number behind it from the front.
+template<typename Number = unsigned>
+std::optional<Number> take_number_behind(std::string_view& text, std::string_view word, int base = 10) {
+    return take(text, word) ? take_number<Number>(text, base) : std::nullopt;
 }
 
 /// Removes everything up to and including `word`.
@@ -57,6 +60,26 @@ bool take_line_kind(std::string_view& text) {
     constexpr std::array<std::string_view, 4> kinds = {"Channel ", "Ring ", "CollNet ", "Coll "};
     return std::ranges::any_of(kinds, [&](std::string_view kind) { return take(text, kind); }) && !text.empty() &&
            is_digit(text.front());
+}
+
+enum class NcclNetwork {
+    Rdma,
+    Socket,
+    Libfabric, ///< depends on its provider
+    Other,
+};
+
+/// Returns the kind of a network by its name: "IB", "IBext_v8", "Socket_v8", "AWS Libfabric".
+NcclNetwork network_of(std::string_view name) {
+    if (name == "Socket" || name.starts_with("Socket_")) {
+        return NcclNetwork::Socket;
+    }
+    // The plugin of HPC-X (Mellanox), Google's plugin, and NCCL's own network under a plugin's name.
+    if (name == "IB" || name.starts_with("IB_") || name.starts_with("IBext") || name.starts_with("UCX") ||
+        name == "SHARP" || name.starts_with("gIB")) {
+        return NcclNetwork::Rdma;
+    }
+    return name.find("Libfabric") == std::string_view::npos ? NcclNetwork::Other : NcclNetwork::Libfabric;
 }
 
 /// Parses the text after "NET/" or "COLLNET/": "IB/0/GDRDMA(PCI)/Shared", "IB/3(1)/GDRDMA", "AWS Libfabric/0"
@@ -87,11 +110,11 @@ std::optional<NcclConnection> parse_target(std::string_view text, bool collnet, 
     if (cut) {
         return std::nullopt;
     }
-    if (network == NcclNetwork::Rdma || (collnet && network_of(name) != NcclNetwork::Libfabric)) {
-        return NcclConnection{gdr ? NcclTransport::RdmaGdr : NcclTransport::Rdma, gdr};
-    }
     if (network == NcclNetwork::Libfabric) {
         return NcclConnection{std::nullopt, gdr};
+    }
+    if (network == NcclNetwork::Rdma || collnet) {
+        return NcclConnection{gdr ? NcclTransport::RdmaGdr : NcclTransport::Rdma, gdr};
     }
     return NcclConnection{NcclTransport::OtherNet, gdr};
 }
@@ -107,18 +130,6 @@ std::optional<std::uint32_t> number_behind(std::string_view text, std::string_vi
 }
 
 } // namespace
-
-NcclNetwork network_of(std::string_view name) {
-    if (name == "Socket" || name.starts_with("Socket_")) {
-        return NcclNetwork::Socket;
-    }
-    // The plugin of HPC-X (Mellanox), Google's plugin, and NCCL's own network under a plugin's name.
-    if (name == "IB" || name.starts_with("IB_") || name.starts_with("IBext") || name.starts_with("UCX") ||
-        name == "SHARP" || name.starts_with("gIB")) {
-        return NcclNetwork::Rdma;
-    }
-    return name.find("Libfabric") == std::string_view::npos ? NcclNetwork::Other : NcclNetwork::Libfabric;
-}
 
 std::optional<NcclTransport> transport_of_provider(std::string_view provider) {
     const auto is = [&](std::string_view name) {
@@ -222,44 +233,29 @@ std::optional<std::string_view> parse_merged(std::string_view text) {
 }
 
 std::optional<NcclQueuePair> parse_queue_pair(std::string_view text) {
-    NcclQueuePair pair;
     if (!text.starts_with("NET/IB") || !take_through(text, "Dev ")) {
         return std::nullopt;
     }
-    auto behind = text;
-    if (take_through(behind, "IbDev ")) { // "Dev" before it is the merged device
-        text = behind;
-    }
+    (void)take_through(text, "IbDev "); // "Dev" before it is the merged device
     const auto device = take_number(text);
-    if (!device || !take(text, " Port ")) {
-        return std::nullopt;
-    }
-    const auto port = take_number(text);
+    const auto port = device ? take_number_behind(text, " Port ") : std::nullopt;
     if (!port || (!text.starts_with(" qpn ") && !text.starts_with(" qp_num "))) {
         return std::nullopt;
     }
+    NcclQueuePair pair;
     pair.device = *device;
     pair.port = *port;
     if (auto rest = text; take_through(rest, " LID ")) {
         pair.lid = take_number(rest);
         return pair.lid && rest.starts_with(' ') ? std::optional(pair) : std::nullopt;
     }
-    if (!take_through(text, " GID ")) {
-        return std::nullopt;
-    }
-    const auto index = take_number(text);
-    if (!index || !take(text, " (")) {
-        return std::nullopt;
-    }
-    pair.gid_index = *index;
-    const auto upper = take_number<std::uint64_t>(text, 16);
-    if (!upper || !take(text, "/")) {
-        return std::nullopt;
-    }
-    const auto lower = take_number<std::uint64_t>(text, 16);
+    const auto index = take_through(text, " GID ") ? take_number(text) : std::nullopt;
+    const auto upper = index ? take_number_behind<std::uint64_t>(text, " (", 16) : std::nullopt;
+    const auto lower = upper ? take_number_behind<std::uint64_t>(text, "/", 16) : std::nullopt;
     if (!lower || !text.starts_with(')')) {
         return std::nullopt;
     }
+    pair.gid_index = *index;
     // NCCL prints the halves as little-endian integers, so the lowest byte is the first byte of the GID.
     IpAddress::Bytes bytes{};
     for (std::size_t i = 0; i < 8; ++i) {

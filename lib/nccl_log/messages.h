@@ -14,16 +14,6 @@
 
 namespace rdma_nccl {
 
-enum class NcclNetwork {
-    Rdma,
-    Socket,
-    Libfabric, ///< depends on its provider
-    Other,
-};
-
-/// Returns the kind of a network by its name: "IB", "IBext_v8", "Socket_v8", "AWS Libfabric".
-NcclNetwork network_of(std::string_view name);
-
 /// Returns the transport of a libfabric provider, or nullopt if it is unknown or can be both.
 std::optional<NcclTransport> transport_of_provider(std::string_view provider);
 
