@@ -4,6 +4,7 @@
 #include "lib/evidence/verdict.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,15 +16,8 @@ namespace rdma_nccl {
 namespace {
 
 std::string_view name_of_role(NetdevRole role) {
-    switch (role) {
-    case NetdevRole::IncludesRdma:
-        return "includes RDMA";
-    case NetdevRole::Ipoib:
-        return "IPoIB";
-    case NetdevRole::Plain:
-        break;
-    }
-    return "sockets";
+    constexpr std::array<std::string_view, 3> names{"sockets", "includes RDMA", "IPoIB"};
+    return names.at(static_cast<std::size_t>(role));
 }
 
 /// Returns null if RDMA bytes are not counted.

@@ -51,17 +51,7 @@ std::string place_of(const StepVerdict& step) {
 }
 
 std::string gpu_direct_text(GpuDirect gpu_direct) {
-    switch (gpu_direct) {
-    case GpuDirect::On:
-        return ", GPUDirect on";
-    case GpuDirect::Possible:
-        return ", GPUDirect possible";
-    case GpuDirect::Off:
-        return ", GPUDirect off";
-    case GpuDirect::Unknown:
-        break;
-    }
-    return "";
+    return gpu_direct == GpuDirect::Unknown ? "" : format_text(", GPUDirect {}", name_of(gpu_direct));
 }
 
 bool is_estimate(const StepVerdict& step) {
@@ -203,41 +193,6 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
             printable(format_text("and {} more nodes: {}", left_out.size(), fold_hostlist(left_out)), longest_line));
     }
     return lines;
-}
-
-std::string_view name_of(Verdict verdict) {
-    switch (verdict) {
-    case Verdict::Used:
-        return "USED";
-    case Verdict::Mixed:
-        return "MIXED";
-    case Verdict::NotUsed:
-        return "NOT USED";
-    case Verdict::Idle:
-        return "IDLE";
-    case Verdict::Unknown:
-        break;
-    }
-    return "UNKNOWN";
-}
-
-std::string_view name_of(Grade grade) {
-    constexpr std::string_view letters = "ABCD";
-    return letters.substr(static_cast<std::size_t>(grade), 1);
-}
-
-std::string_view name_of(GpuDirect gpu_direct) {
-    switch (gpu_direct) {
-    case GpuDirect::On:
-        return "on";
-    case GpuDirect::Possible:
-        return "possible";
-    case GpuDirect::Off:
-        return "off";
-    case GpuDirect::Unknown:
-        break;
-    }
-    return "unknown";
 }
 
 Result<void> save_verdict(const std::string& directory, const std::string& name, std::string_view text) {

@@ -31,10 +31,6 @@ std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
     return a > b ? a - b : 0;
 }
 
-Bytes plus(const Bytes& a, const Bytes& b) {
-    return {plus(a.tx, b.tx), plus(a.rx, b.rx), a.at_least || b.at_least};
-}
-
 Bytes minus(const Bytes& a, const Bytes& b) {
     return {minus(a.tx, b.tx), minus(a.rx, b.rx), a.at_least};
 }
@@ -93,6 +89,13 @@ Count read_sum(const SysRoot& root, const CounterFiles& files) {
 
 } // namespace
 
+Bytes& Bytes::operator+=(const Bytes& more) {
+    tx = plus(tx, more.tx);
+    rx = plus(rx, more.rx);
+    at_least = at_least || more.at_least;
+    return *this;
+}
+
 TrafficMeter::TrafficMeter(TrafficSources sources)
     : sources_(std::move(sources)), ports_(sources_.ports.size()), netdevs_(sources_.netdevs.size()) {}
 
@@ -119,8 +122,10 @@ void TrafficMeter::add(Item& item, const CounterFiles& tx, const CounterFiles& r
     if (!item.gone) {
         item.read_at = time;
     }
-    item.total = {plus(item.total.bytes, item.last.bytes), item.total.late || item.last.late,
-                  item.total.reset || item.last.reset, item.last.full};
+    item.total.bytes += item.last.bytes;
+    item.total.late = item.total.late || item.last.late;
+    item.total.reset = item.total.reset || item.last.reset;
+    item.total.full = item.last.full;
 }
 
 void TrafficMeter::add(const TrafficReading& reading) {
@@ -182,13 +187,13 @@ void TrafficMeter::correct(Traffic& traffic) const {
                 port.bytes = minus(port.bytes, with_headers(traffic.netdevs[i].bytes, netdev));
             }
         }
-        traffic.rdma = plus(traffic.rdma, port.bytes);
+        traffic.rdma += port.bytes;
         traffic.estimate = traffic.estimate || (port.source == ByteSource::Packets && port.bytes.most() > 0);
     }
     traffic.has_source =
         std::ranges::any_of(traffic.ports, [](const PortTraffic& port) { return port.source != ByteSource::None; });
     for (std::size_t i = 0; i < sources_.netdevs.size(); ++i) {
-        traffic.sockets = plus(traffic.sockets, sockets_of(traffic, i));
+        traffic.sockets += sockets_of(traffic, i);
     }
 }
 

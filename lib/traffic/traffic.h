@@ -105,6 +105,8 @@ struct Bytes {
     bool at_least = false; ///< a counter was reset, missing or saturated: there may have been more
 
     [[nodiscard]] std::uint64_t most() const { return tx > rx ? tx : rx; }
+    /// Adds both directions, up to the greatest number.
+    Bytes& operator+=(const Bytes& more);
     friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
