@@ -265,7 +265,7 @@ bool client_end_step(const ClientStep& step, ExchangeServer& server) {
     if (!evidence || !wanted || evidence->nodes.empty() || !concerns_rdma(evidence->nodes, settings)) {
         return true;
     }
-    const auto verdict = judge_step(std::move(evidence->nodes), std::move(evidence->silent));
+    const auto verdict = judge_step(std::move(evidence->nodes), std::move(evidence->unresponsive));
     report_verdict(verdict, settings);
     if (!settings.verify_dir.empty()) {
         const auto saved = save_verdict(settings.verify_dir, format_text("{}.{}.json", step.job_id, step.step_id),

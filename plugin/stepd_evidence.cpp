@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/evidence/node_evidence.h"
+#include "lib/evidence/step_watch.h"
 #include "lib/net/listeners.h"
 #include "plugin/stepd.h"
 

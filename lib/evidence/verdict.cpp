@@ -117,11 +117,11 @@ std::string_view name_of(GpuDirect gpu_direct) {
     return names.at(static_cast<std::size_t>(gpu_direct));
 }
 
-StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string> silent) {
-    const Sums sums(nodes, silent.empty());
-    const bool bounded = sums.bounds_sockets() || (nodes.size() == 1 && silent.empty());
+StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string> unresponsive) {
+    const Sums sums(nodes, unresponsive.empty());
+    const bool bounded = sums.bounds_sockets() || (nodes.size() == 1 && unresponsive.empty());
     StepVerdict step;
-    step.silent = std::move(silent);
+    step.unresponsive = std::move(unresponsive);
     step.nodes.reserve(nodes.size());
     for (auto& node : nodes) {
         const Bytes rdma = sums.rdma_of(node);
@@ -151,8 +151,8 @@ StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string>
     if (const auto without = nodes_without_rdma(step); !without.empty()) {
         step.why.insert(step.why.begin(), format_text("not used on {}", fold_hostlist(without)));
     }
-    if (!step.silent.empty()) {
-        step.why.push_back(format_text("no report from {}", fold_hostlist(step.silent)));
+    if (!step.unresponsive.empty()) {
+        step.why.push_back(format_text("no report from {}", fold_hostlist(step.unresponsive)));
     }
     return step;
 }

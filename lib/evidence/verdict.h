@@ -62,15 +62,15 @@ struct StepVerdict {
     GpuDirect gpu_direct = GpuDirect::Unknown;
     std::vector<std::string> why; ///< a reason that several nodes have is given once, with their names
     std::vector<NodeVerdict> nodes;
-    std::vector<std::string> silent; ///< nodes that reported nothing
+    std::vector<std::string> unresponsive; ///< nodes that reported nothing
 };
 
 /// `rdma`, `sockets`: bounds of the bytes between nodes of the step. `bounded`: the sums over all nodes gave them.
 NodeVerdict judge_node(NodeEvidence evidence, const Bytes& rdma, const Bytes& sockets, bool bounded);
 NodeVerdict judge_node(NodeEvidence evidence);
 
-/// `silent`: nodes of the step that reported nothing.
-StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string> silent);
+/// `unresponsive`: nodes of the step that reported nothing.
+StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string> unresponsive);
 
 struct LogVerdict {
     Verdict verdict = Verdict::Unknown;

@@ -45,7 +45,7 @@ std::uint64_t moved(const Bytes& bytes, const StepVerdict& step) {
     return step.rdma.tx + step.sockets.tx >= step.rdma.rx + step.sockets.rx ? bytes.tx : bytes.rx;
 }
 
-std::string place_of(const StepVerdict& step) {
+std::string nodes_text(const StepVerdict& step) {
     return step.nodes.size() == 1 ? format_text("of {}", step.nodes.front().node)
                                   : format_text("between {} nodes", step.nodes.size());
 }
@@ -106,34 +106,35 @@ void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
     }
 }
 
-std::string words_of(const StepVerdict& step) {
+std::string verdict_text(const StepVerdict& step) {
     const std::string why = first_sentences(step.why);
     const std::string because = why.empty() ? "" : "; " + why;
     const auto rdma = moved(step.rdma, step);
     const auto sockets = moved(step.sockets, step);
     const std::string all = bytes_text(rdma + sockets);
-    const std::string place = place_of(step);
+    const std::string nodes = nodes_text(step);
     const std::string_view about = is_estimate(step) ? "about " : "";
     const double part = rdma + sockets == 0 ? 0 : static_cast<double>(rdma) / static_cast<double>(rdma + sockets);
+    const std::string by = by_what(step);
+    const std::string gpu_direct = gpu_direct_text(step.gpu_direct);
     switch (step.verdict) {
     case Verdict::Used:
     case Verdict::Mixed:
-        if (!by_what(step).empty()) {
-            return format_text("RDMA {}{}{}{}", name_of(step.verdict), by_what(step), gpu_direct_text(step.gpu_direct),
-                               because);
+        if (!by.empty()) {
+            return format_text("RDMA {}{}{}{}", name_of(step.verdict), by, gpu_direct, because);
         }
         return format_text("RDMA {}: {}{} of {} {} went over RDMA (evidence {}){}{}", name_of(step.verdict), about,
-                           percent(part), all, place, name_of(step.grade), gpu_direct_text(step.gpu_direct), because);
+                           percent(part), all, nodes, name_of(step.grade), gpu_direct, because);
     case Verdict::NotUsed:
-        if (!by_what(step).empty()) {
-            return format_text("RDMA NOT USED{}: {} {} went over sockets (evidence {}){}", by_what(step),
-                               bytes_text(sockets), place, name_of(step.grade), because);
+        if (!by.empty()) {
+            return format_text("RDMA NOT USED{}: {} {} went over sockets (evidence {}){}", by, bytes_text(sockets),
+                               nodes, name_of(step.grade), because);
         }
         return format_text("RDMA NOT USED: {} {} went over sockets, {}{} over RDMA (evidence {}){}",
-                           bytes_text(sockets), place, about, bytes_text(rdma), name_of(step.grade), because);
+                           bytes_text(sockets), nodes, about, bytes_text(rdma), name_of(step.grade), because);
     case Verdict::Idle:
         return format_text("RDMA IDLE: too little to judge: {}{} over RDMA, {} over sockets {}{}", about,
-                           bytes_text(rdma), bytes_text(sockets), place, because);
+                           bytes_text(rdma), bytes_text(sockets), nodes, because);
     case Verdict::Unknown:
         break;
     }
@@ -147,7 +148,7 @@ tl::unexpected<Error> not_saved(const std::string& path, int error) {
 } // namespace
 
 std::string verdict_line(const StepVerdict& step) {
-    return printable(words_of(step), longest_line);
+    return printable(verdict_text(step), longest_line);
 }
 
 std::vector<std::string> verdict_table(const StepVerdict& step) {
@@ -159,10 +160,8 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
     for (const auto& node : step.nodes) {
         nodes.push_back(&node);
     }
-    std::ranges::stable_sort(nodes, [](const auto* a, const auto* b) {
-        const auto rank = [](const NodeVerdict& node) { return node.verdict == Verdict::Used && node.notes.empty(); };
-        return !rank(*a) && rank(*b);
-    });
+    std::ranges::stable_sort(
+        nodes, {}, [](const NodeVerdict* node) { return node->verdict == Verdict::Used && node->notes.empty(); });
     for (const auto* node : nodes) {
         if (shown++ >= most_nodes_with_ports) {
             left_out.push_back(node->node);
@@ -183,11 +182,9 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
             cell = printable(cell, longest_line);
         }
     }
-    std::vector<std::string> lines;
     const std::string text = aligned_table(rows);
-    for (const auto line : split(std::string_view(text).substr(0, text.size() - 1), '\n')) {
-        lines.emplace_back(line);
-    }
+    const auto parts = split(std::string_view(text).substr(0, text.size() - 1), '\n');
+    std::vector<std::string> lines(parts.begin(), parts.end());
     if (!left_out.empty()) {
         lines.push_back(
             printable(format_text("and {} more nodes: {}", left_out.size(), fold_hostlist(left_out)), longest_line));

@@ -189,16 +189,16 @@ StepEvidence ExchangeRounds::take_step_evidence() {
             step.nodes.push_back(std::move(*node.evidence));
             node.evidence.reset();
         } else {
-            step.silent.push_back(node.name);
+            step.unresponsive.push_back(node.name);
         }
     }
     for (std::size_t i = 0; i < step_.nodes.size(); ++i) { // nodes that never reported
         if (!taken_[i]) {
-            step.silent.push_back(step_.nodes[i].name);
+            step.unresponsive.push_back(step_.nodes[i].name);
         }
     }
     if (step_.nodes.empty() && nodes_.size() < step_.node_count) {
-        step.silent.push_back(format_text("{} more", step_.node_count - nodes_.size()));
+        step.unresponsive.push_back(format_text("{} more", step_.node_count - nodes_.size()));
     }
     return step;
 }
