@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluates the nodes' reports in srun: chooses the head's addresses to try and the one to use, decides which node
-// starts which ranks, and finds how the nodes differ. Pure functions; the sockets are in exchange_server.h.
+// starts which ranks, and finds how the nodes differ. Pure functions; the sockets are in server.h.
 #pragma once
 
 #include "lib/exchange/messages.h"
@@ -28,6 +28,9 @@ struct ExpectedNode {
 /// nullopt if there is none.
 std::optional<std::size_t> find_expected(std::span<const ExpectedNode> expected, const std::vector<bool>& taken,
                                          const NodeReport& report);
+
+/// Returns the network of an interface; nullopt if its address has no prefix length.
+std::optional<IpPrefix> network_of(const InterfaceAddress& entry);
 
 /// Returns up to four addresses of the head node, reports[0], for the others to try, best first. A given address
 /// (head=, MASTER_ADDR) is the only one; if a name was given, which only the user's program resolves, there is none.

@@ -32,7 +32,7 @@ struct ExchangeStep {
 
 /// The evidence that the nodes sent at the end of a step.
 struct StepEvidence {
-    std::vector<NodeEvidence> nodes; ///< in the order of their ranks
+    std::vector<NodeEvidence> nodes;       ///< in the order of their ranks
     std::vector<std::string> unresponsive; ///< names of the nodes that sent none
 };
 
