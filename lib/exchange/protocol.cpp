@@ -3,6 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/lists.h"
 #include "lib/exchange/reachability.h"
 
 #include <algorithm>
@@ -21,8 +22,8 @@ constexpr std::chrono::milliseconds test_margin(2500); // on top of the nodes' o
 
 } // namespace
 
-ExchangeRounds::ExchangeRounds(ExchangeStep step, Tell tell, EndStep end_step, Send send, Clock::time_point now)
-    : step_(std::move(step)), tell_(std::move(tell)), end_step_(std::move(end_step)), send_(std::move(send)),
+ExchangeRounds::ExchangeRounds(ExchangeStep step, Report report, EndStep end_step, Send send, Clock::time_point now)
+    : step_(std::move(step)), report_(std::move(report)), end_step_(std::move(end_step)), send_(std::move(send)),
       start_(now), next_progress_(now + first_progress) {
     index_names();
 }
@@ -70,7 +71,7 @@ bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_
     if (nodes_.empty()) {
         learn_size(report.step_nodes);
     }
-    Node node{report.node, std::move(report), std::nullopt, std::nullopt, connection, false, false, std::nullopt};
+    Node node{.name = report.node, .report = std::move(report), .connection = connection};
     if (!step_.nodes.empty()) {
         node.expected = find_node(node.report);
         if (!node.expected) {
@@ -111,7 +112,7 @@ void ExchangeRounds::start_test(Clock::time_point now) {
     const auto rank_of = [this](const Node& node) {
         return node.expected ? step_.nodes[*node.expected].first_rank : node.report.first_task;
     };
-    std::ranges::stable_sort(nodes_, [&](const Node& a, const Node& b) { return rank_of(a) < rank_of(b); });
+    std::ranges::stable_sort(nodes_, {}, rank_of);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         by_connection_[nodes_[i].connection] = i;
     }
@@ -147,7 +148,7 @@ bool ExchangeRounds::take_result(int connection, ReachResult result) {
     if (!asked || node->result || result.size() != candidates_.size()) {
         return false;
     }
-    if (stage_ == Stage::Answered) {
+    if (stage_ == Stage::Done) {
         return true;
     }
     node->result = std::move(result);
@@ -159,12 +160,12 @@ bool ExchangeRounds::take_result(int connection, ReachResult result) {
 
 bool ExchangeRounds::take_alarm(int connection, const NodeAlarm& alarm) {
     const auto* const node = find(connection);
-    if (node == nullptr || stage_ != Stage::Answered || node->done) {
+    if (node == nullptr || stage_ != Stage::Done || node->done) {
         return false;
     }
-    tell_(format_text("{}: warning: {}", node->name, alarm.text));
+    report_(format_text("{}: warning: {}", node->name, alarm.text));
     if (step_.settings.strict && !std::exchange(ended_, true)) {
-        tell_("strict: the step is ended");
+        report_("strict: the step is ended");
         end_step_();
     }
     return true;
@@ -172,7 +173,7 @@ bool ExchangeRounds::take_alarm(int connection, const NodeAlarm& alarm) {
 
 bool ExchangeRounds::take_evidence(int connection, NodeEvidence evidence) {
     auto* const node = find(connection);
-    if (node == nullptr || stage_ != Stage::Answered || node->done) {
+    if (node == nullptr || stage_ != Stage::Done || node->done) {
         return false;
     }
     node->done = true;
@@ -192,11 +193,7 @@ StepEvidence ExchangeRounds::take_step_evidence() {
             step.unresponsive.push_back(node.name);
         }
     }
-    for (std::size_t i = 0; i < step_.nodes.size(); ++i) { // nodes that never reported
-        if (!taken_[i]) {
-            step.unresponsive.push_back(step_.nodes[i].name);
-        }
-    }
+    append(step.unresponsive, missing());
     if (step_.nodes.empty() && nodes_.size() < step_.node_count) {
         step.unresponsive.push_back(format_text("{} more", step_.node_count - nodes_.size()));
     }
@@ -205,35 +202,32 @@ StepEvidence ExchangeRounds::take_step_evidence() {
 
 void ExchangeRounds::answer() {
     const auto all = reports();
+    const bool tested = nodes_.size() > 1 && all.front().listener != 0;
     std::vector<ReachResult> results;
     for (const auto& node : nodes_) {
-        results.push_back(node.result.value_or(ReachResult(candidates_.size(), ETIMEDOUT)));
-    }
-    const bool tested = nodes_.size() > 1 && all.front().listener != 0;
-    if (!tested) {
-        results.assign(nodes_.size(), ReachResult());
+        results.push_back(tested ? node.result.value_or(ReachResult(candidates_.size(), ETIMEDOUT)) : ReachResult());
     }
     const auto outcome = agree(all, candidates_, results, step_.settings);
     if (step_.settings.verbose > 0) {
-        tell_(outcome.summary);
-        tell_findings(outcome.findings);
+        report_(outcome.summary);
+        report_findings(outcome.findings);
     }
     const auto hosts = outcome.hosts.empty() ? nullptr : share(Hosts{outcome.hosts});
-    stage_ = Stage::Answered;
+    stage_ = Stage::Done;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (hosts) {
             send_(nodes_[i].connection, hosts);
         }
-        send(nodes_[i].connection, outcome.agreements[i]);
+        send_(nodes_[i].connection, share(outcome.agreements[i]));
         nodes_[i].report = NodeReport(); // no longer needed; frees memory
     }
     running_ = nodes_.size();
 }
 
 void ExchangeRounds::answer_alone(const std::string& why) {
-    stage_ = Stage::Answered;
+    stage_ = Stage::Done;
     if (step_.settings.verbose > 0) {
-        tell_(format_text("warning: {}: each node plans alone", why));
+        report_(format_text("warning: {}: each node plans alone", why));
     }
     late_answer_ = share(disagreement(why));
     for (const auto& node : nodes_) {
@@ -250,16 +244,16 @@ Disagreement ExchangeRounds::disagreement(std::string why) const {
             known ? step_.head_address : std::nullopt};
 }
 
-void ExchangeRounds::tell_findings(const std::vector<Finding>& findings) const {
+void ExchangeRounds::report_findings(const std::vector<Finding>& findings) const {
     constexpr std::size_t most_lines = 6;
     const bool all = step_.settings.verbose >= 2;
     for (std::size_t i = 0; i < findings.size(); ++i) {
         if (i == most_lines && !all && findings.size() > most_lines + 1) {
-            tell_(format_text("and {} more warnings, see --rdma-nccl=verbose=2", findings.size() - i));
+            report_(format_text("and {} more warnings, see --rdma-nccl=verbose=2", findings.size() - i));
             return;
         }
         const auto& found = findings[i];
-        tell_(format_text("{}: {}{}", fold_hostlist(found.nodes), found.fault ? "warning: " : "", found.text));
+        report_(format_text("{}: {}{}", fold_hostlist(found.nodes), found.fault ? "warning: " : "", found.text));
     }
 }
 
@@ -269,7 +263,7 @@ void ExchangeRounds::lose(int connection) {
         return;
     }
     node->lost = true;
-    if (stage_ != Stage::Answered) {
+    if (stage_ != Stage::Done) {
         answer_alone(format_text("{} was lost before the nodes of the step had agreed", node->name));
     } else if (!node->done) {
         node->done = true;
@@ -279,74 +273,73 @@ void ExchangeRounds::lose(int connection) {
 }
 
 void ExchangeRounds::cancel() {
-    if (stage_ != Stage::Answered) {
+    if (stage_ != Stage::Done) {
         answer_alone("the step is cancelled");
     }
 }
 
-std::string ExchangeRounds::missing() const {
+std::vector<std::string> ExchangeRounds::missing() const {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
         if (!taken_[i]) {
             names.push_back(step_.nodes[i].name);
         }
     }
-    constexpr std::size_t most_text = 400;
-    std::string text = fold_hostlist(std::move(names));
-    if (text.size() > most_text) {
-        text = text.substr(0, most_text) + "...";
-    }
-    return text;
+    return names;
 }
 
-void ExchangeRounds::tell_progress(Clock::time_point now) {
+/// Returns ": n[03,17]", or "" if nobody is known to be missing.
+std::string ExchangeRounds::missing_text() const {
+    constexpr std::size_t longest = 400;
+    const std::string text = fold_hostlist(missing());
+    return text.empty() ? "" : format_text(": {}{}", text.substr(0, longest), text.size() > longest ? "..." : "");
+}
+
+void ExchangeRounds::report_progress(Clock::time_point now) {
     const auto waited = std::chrono::duration_cast<seconds>(now - start_).count();
     next_progress_ = now + seconds(waited < 10 ? 8 : waited + 10); // 2, 10, 30, 70, 150, ... seconds after the start
     if (step_.settings.verbose == 0) {
         return;
     }
     if (stage_ == Stage::Testing) {
-        tell_(format_text("waiting for connection tests of {} of {} nodes ({} s)", results_missing_, step_.node_count,
-                          waited));
+        report_(format_text("waiting for connection tests of {} of {} nodes ({} s)", results_missing_, step_.node_count,
+                            waited));
         return;
     }
-    const std::string names = missing();
     const bool hint = !first_report_ && waited >= 30;
-    tell_(format_text("waiting for {} of {} nodes{}{} ({} s){}", step_.node_count - nodes_.size(), step_.node_count,
-                      names.empty() ? "" : ": ", names, waited,
-                      hint ? "; is the plugin installed there, and may they connect to srun (SrunPortRange)?" : ""));
+    report_(format_text("waiting for {} of {} nodes{} ({} s){}", step_.node_count - nodes_.size(), step_.node_count,
+                        missing_text(), waited,
+                        hint ? "; is the plugin installed there, and may they connect to srun (SrunPortRange)?" : ""));
 }
 
 void ExchangeRounds::pass_time(Clock::time_point now) {
     if (stage_ == Stage::Testing && now >= test_end_) {
         answer();
     }
-    const seconds limit(step_.settings.exchange_seconds);
-    if (stage_ == Stage::Gathering && first_report_ && now >= *first_report_ + limit) {
-        const std::string names = missing();
-        answer_alone(format_text("{} of {} nodes did not report within {} s{}{} (no plugin there? a slow prolog needs "
-                                 "a greater exchange=)",
+    if (stage_ == Stage::Gathering && first_report_ && now >= report_deadline()) {
+        answer_alone(format_text("{} of {} nodes did not report within {} s{} (no plugin there? a slow prolog needs a "
+                                 "greater exchange=)",
                                  step_.node_count - nodes_.size(), step_.node_count, step_.settings.exchange_seconds,
-                                 names.empty() ? "" : ": ", names));
+                                 missing_text()));
     }
     if (stage_ == Stage::Gathering && !first_report_ && now >= start_ + launch_limit) {
-        stage_ = Stage::Answered; // prologs may take long, but Slurm itself has given up by now
+        stage_ = Stage::Done; // prologs may take long, but Slurm itself has given up by now
         late_answer_ = share(disagreement("it reported too late"));
     }
-    if (stage_ != Stage::Answered && now >= next_progress_) {
-        tell_progress(now);
+    if (stage_ != Stage::Done && now >= next_progress_) {
+        report_progress(now);
     }
 }
 
 ExchangeRounds::Clock::time_point ExchangeRounds::next_time() const {
-    if (stage_ == Stage::Answered) {
+    if (stage_ == Stage::Done) {
         return Clock::time_point::max();
     }
     auto next = next_progress_;
     if (stage_ == Stage::Testing) {
         next = std::min(next, test_end_);
     } else if (first_report_) {
-        next = std::min(next, *first_report_ + seconds(step_.settings.exchange_seconds));
+        next = std::min(next, report_deadline());
     }
     return next;
 }

@@ -39,13 +39,14 @@ struct StepEvidence {
 class ExchangeRounds {
 public:
     using Clock = std::chrono::steady_clock;
-    using Tell = std::function<void(std::string_view line)>;
+    /// Prints a line for the user.
+    using Report = std::function<void(std::string_view line)>;
     /// Ends the step for strict.
     using EndStep = std::function<void()>;
     /// Sends a complete message on a connection.
     using Send = std::function<void(int connection, SharedBody message)>;
 
-    ExchangeRounds(ExchangeStep step, Tell tell, EndStep end_step, Send send, Clock::time_point now);
+    ExchangeRounds(ExchangeStep step, Report report, EndStep end_step, Send send, Clock::time_point now);
 
     /// Handles a node's message. Returns false if this connection may not send it now: the caller must close the
     /// connection.
@@ -58,26 +59,26 @@ public:
     void pass_time(Clock::time_point now);
     [[nodiscard]] Clock::time_point next_time() const;
 
-    [[nodiscard]] bool answered() const { return stage_ == Stage::Answered; }
+    [[nodiscard]] bool answered() const { return stage_ == Stage::Done; }
     /// True while nodes wait for others.
-    [[nodiscard]] bool holds_nodes() const { return stage_ != Stage::Answered && first_report_; }
+    [[nodiscard]] bool holds_nodes() const { return stage_ != Stage::Done && first_report_; }
     /// Returns how many nodes have an answer but have not sent their evidence yet.
     [[nodiscard]] std::size_t still_running() const { return running_; }
     /// Returns the evidence of the nodes, and which nodes sent none.
     [[nodiscard]] StepEvidence take_step_evidence();
 
 private:
-    enum class Stage { Gathering, Testing, Answered };
+    enum class Stage { Gathering, Testing, Done };
 
     struct Node {
         std::string name;
         NodeReport report;
-        std::optional<std::size_t> expected; ///< index in step_.nodes
-        std::optional<ReachResult> result;
         int connection = -1;
+        std::optional<std::size_t> expected{}; ///< index in step_.nodes
+        std::optional<ReachResult> result{};
         bool lost = false;
         bool done = false; ///< its evidence has arrived, or will not come
-        std::optional<NodeEvidence> evidence;
+        std::optional<NodeEvidence> evidence{};
     };
 
     bool take_report(int connection, NodeReport report, Clock::time_point now);
@@ -91,16 +92,21 @@ private:
     void answer();
     void answer_alone(const std::string& why);
     [[nodiscard]] Disagreement disagreement(std::string why) const;
-    void tell_findings(const std::vector<Finding>& findings) const;
-    void tell_progress(Clock::time_point now);
-    void send(int connection, const ServerMessage& message) { send_(connection, share(message)); }
+    void report_findings(const std::vector<Finding>& findings) const;
+    void report_progress(Clock::time_point now);
     static SharedBody share(const ServerMessage& message);
-    [[nodiscard]] std::string missing() const;
+    /// Returns the names of the step's nodes that have not reported.
+    [[nodiscard]] std::vector<std::string> missing() const;
+    [[nodiscard]] std::string missing_text() const;
     [[nodiscard]] Node* find(int connection);
     [[nodiscard]] std::vector<NodeReport> reports() const;
+    /// Returns when the nodes stop waiting for each other. Call after the first report.
+    [[nodiscard]] Clock::time_point report_deadline() const {
+        return *first_report_ + std::chrono::seconds(step_.settings.exchange_seconds);
+    }
 
     ExchangeStep step_;
-    Tell tell_;
+    Report report_;
     EndStep end_step_;
     Send send_;
     Clock::time_point start_;

@@ -103,7 +103,7 @@ protected:
         endpoint_.addresses = {ip("127.0.0.1")};
     }
 
-    void start(unsigned nodes, ExchangeRounds::Tell tell = {}) {
+    void start(unsigned nodes, ExchangeRounds::Report tell = {}) {
         ExchangeStep step;
         for (unsigned i = 0; i < nodes; ++i) {
             step.nodes.push_back({test::plain_report(i).node, 1, i, i, 0});
