@@ -2,7 +2,6 @@
 #include "plugin/stepd_exchange.h"
 
 #include "lib/base/format.h"
-#include "lib/exchange/node_report.h"
 #include "lib/sys/node_name.h"
 #include "plugin/step_layout.h"
 #include "plugin/stepd.h"

@@ -15,6 +15,9 @@
 
 namespace rdma_nccl {
 
+struct NodeFacts;
+struct Plan;
+
 /// A port that the node's plan uses.
 struct ReportedPort {
     std::string hca;
@@ -60,6 +63,10 @@ struct NodeReport {
     std::uint16_t listener = 0;        ///< the port where it answers connection tests; 0: none
     std::vector<std::string> warnings; ///< warnings of the node's plan
 };
+
+/// Makes a node's report from its facts and the plan that it made on its own. `node`: its name in Slurm. The caller
+/// adds the job, the tasks' numbers, the block and the listener.
+NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string node);
 
 /// An address of the head node for the other nodes to try.
 struct HeadCandidate {
