@@ -3,7 +3,6 @@
 // hw/bnxt_re, hw/efa, hw/mana, hw/irdma, hw/ionic, hw/erdma, sw/rxe for hw_counters.
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/traffic/netdev_counters.h"
 #include "lib/traffic/traffic.h"
 
 #include <algorithm>
@@ -58,15 +57,10 @@ public:
     }
 
 private:
-    [[nodiscard]] Count number(const std::string& path) const {
-        const auto text = root_.read(path, longest_number);
-        return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
-    }
-
     bool take_if_there(ByteSource source, const std::string& directory, const Names& names) {
         auto tx = format_text("{}/{}", directory, names.tx);
         auto rx = format_text("{}/{}", directory, names.rx);
-        if (names.tx.empty() || !number(tx) || !number(rx)) {
+        if (names.tx.empty() || !read_count(root_, tx) || !read_count(root_, rx)) {
             return false;
         }
         source_.source = source;
@@ -126,7 +120,7 @@ private:
         constexpr std::array<Names, 6> words{
             {{"tx", "rx"}, {"Out", "In"}, {"out", "in"}, {"xmit", "rcv"}, {"sent", "rcvd"}, {"sent", "received"}}};
         auto names = root_.list(directory).value_or(std::vector<std::string>{});
-        std::ranges::stable_sort(names, [](const auto& a, const auto& b) { return a.size() < b.size(); });
+        std::ranges::stable_sort(names, {}, [](const std::string& name) { return name.size(); });
         for (const auto& name : names) {
             const bool is_bytes =
                 std::ranges::any_of(endings, [&name](std::string_view ending) { return name.ends_with(ending); });
@@ -157,7 +151,7 @@ private:
 
     /// Returns the lifespan; the kernel allows up to 10000 ms.
     [[nodiscard]] milliseconds lifespan(const std::string& directory) const {
-        const auto value = number(directory + "/lifespan").value_or(0);
+        const auto value = read_count(root_, directory + "/lifespan").value_or(0);
         return milliseconds(value <= 10000 ? value : 0);
     }
 
@@ -203,6 +197,11 @@ bool is_bonded(const Fabric& fabric, const Hca& hca) {
 
 } // namespace
 
+Count read_count(const SysRoot& root, const std::string& path) {
+    const auto text = root.read(path, longest_number);
+    return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
+}
+
 std::string_view name_of(ByteSource source) {
     constexpr std::array<std::string_view, 5> names{"port data", "hw bytes", "octets", "packets x MTU", "none"};
     return names.at(static_cast<std::size_t>(source));
@@ -213,11 +212,8 @@ std::string PortSource::name() const {
 }
 
 milliseconds TrafficSources::counter_latency() const {
-    milliseconds longest{0};
-    for (const auto& port : ports) {
-        longest = std::max(longest, port.counter_latency);
-    }
-    return longest;
+    const auto slowest = std::ranges::max_element(ports, {}, &PortSource::counter_latency);
+    return slowest == ports.end() ? milliseconds(0) : slowest->counter_latency;
 }
 
 TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::span<const std::string> expected) {

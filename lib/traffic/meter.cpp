@@ -35,7 +35,7 @@ Bytes minus(const Bytes& a, const Bytes& b) {
     return {minus(a.tx, b.tx), minus(a.rx, b.rx), a.at_least};
 }
 
-/// The change of a counter between two readings.
+/// The change of a counter between two samples.
 struct Change {
     std::uint64_t counts = 0;
     bool at_least = false;
@@ -67,19 +67,12 @@ Bytes with_headers(const Bytes& bytes, const NetdevSource& netdev) {
     return {all(bytes.tx), all(bytes.rx), bytes.at_least};
 }
 
-constexpr std::size_t longest_number = 64;
-
-Count read_count(const SysRoot& root, const std::string& path) {
-    const auto text = root.read(path, longest_number);
-    return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
-}
-
 /// Returns nullopt if one of the files cannot be read or the sum overflows.
 Count read_sum(const SysRoot& root, const CounterFiles& files) {
     std::uint64_t sum = 0;
     for (const auto& path : files.paths) {
         const auto value = read_count(root, path);
-        if (!value || *value > std::numeric_limits<std::uint64_t>::max() - sum) {
+        if (!value || *value > greatest - sum) {
             return std::nullopt;
         }
         sum += *value;
@@ -99,7 +92,7 @@ Bytes& Bytes::operator+=(const Bytes& more) {
 TrafficMeter::TrafficMeter(TrafficSources sources)
     : sources_(std::move(sources)), ports_(sources_.ports.size()), netdevs_(sources_.netdevs.size()) {}
 
-void TrafficMeter::add(Item& item, const CounterFiles& tx, const CounterFiles& rx, const TrafficReading::Pair& now,
+void TrafficMeter::add(Item& item, const CounterFiles& tx, const CounterFiles& rx, const TrafficSample::Pair& now,
                        Time time) {
     item.last = {};
     item.gone = !now.tx || !now.rx;
@@ -128,19 +121,19 @@ void TrafficMeter::add(Item& item, const CounterFiles& tx, const CounterFiles& r
     item.total.full = item.last.full;
 }
 
-void TrafficMeter::add(const TrafficReading& reading) {
+void TrafficMeter::add(const TrafficSample& sample) {
     before_last_ = last_;
-    last_ = reading.time;
-    first_ = first_.value_or(reading.time);
-    for (std::size_t i = 0; i < ports_.size() && i < reading.ports.size(); ++i) {
+    last_ = sample.time;
+    first_ = first_.value_or(sample.time);
+    for (std::size_t i = 0; i < ports_.size() && i < sample.ports.size(); ++i) {
         const PortSource& source = sources_.ports[i];
         if (source.source != ByteSource::None) {
-            add(ports_[i], source.tx, source.rx, reading.ports[i], reading.time);
+            add(ports_[i], source.tx, source.rx, sample.ports[i], sample.time);
         }
     }
     const CounterFiles netdev_files; // bytes, 64 bit: struct rtnl_link_stats64
-    for (std::size_t i = 0; i < netdevs_.size() && i < reading.netdevs.size(); ++i) {
-        add(netdevs_[i], netdev_files, netdev_files, reading.netdevs[i], reading.time);
+    for (std::size_t i = 0; i < netdevs_.size() && i < sample.netdevs.size(); ++i) {
+        add(netdevs_[i], netdev_files, netdev_files, sample.netdevs[i], sample.time);
     }
 }
 
@@ -213,18 +206,18 @@ Traffic TrafficMeter::last() const {
     return traffic(&Item::last, before_last_ ? Seconds(*last_ - *before_last_).count() : 0);
 }
 
-TrafficReading read_traffic(const SysRoot& root, const TrafficSources& sources) {
-    TrafficReading reading;
-    reading.time = std::chrono::steady_clock::now();
+TrafficSample read_traffic(const SysRoot& root, const TrafficSources& sources) {
+    TrafficSample sample;
+    sample.time = std::chrono::steady_clock::now();
     for (const auto& port : sources.ports) {
-        reading.ports.push_back({read_sum(root, port.tx), read_sum(root, port.rx)});
+        sample.ports.push_back({read_sum(root, port.tx), read_sum(root, port.rx)});
     }
     for (const auto& netdev : sources.netdevs) {
         const auto directory = format_text("/sys/class/net/{}/statistics", netdev.name);
-        reading.netdevs.push_back(
+        sample.netdevs.push_back(
             {read_count(root, directory + "/tx_bytes"), read_count(root, directory + "/rx_bytes")});
     }
-    return reading;
+    return sample;
 }
 
 } // namespace rdma_nccl

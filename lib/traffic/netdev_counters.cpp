@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/traffic/netdev_counters.h"
-
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "lib/traffic/traffic.h"
 
 #include <algorithm>
 
@@ -51,9 +50,8 @@ std::vector<const Netdev*> counted_netdevs(const SysRoot& root, const Fabric& fa
             counted.push_back(&netdev);
         }
     }
-    const auto all = counted;
-    std::erase_if(counted, [&all](const Netdev* netdev) {
-        return std::ranges::any_of(all, [netdev](const Netdev* other) { return other->name == netdev->upper; });
+    std::erase_if(counted, [all = counted](const Netdev* netdev) {
+        return std::ranges::find(all, netdev->upper, &Netdev::name) != all.end();
     });
     if (counted.empty()) {
         for (const auto& netdev : fabric.netdevs) {

@@ -5,7 +5,6 @@
 #include "lib/base/lists.h"
 #include "lib/slurm/step_processes.h"
 #include "lib/sys/netlink_dump.h"
-#include "lib/traffic/rdma_netlink.h"
 
 #include <algorithm>
 #include <chrono>

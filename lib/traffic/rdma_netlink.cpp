@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/traffic/rdma_netlink.h"
+#include "lib/traffic/qp_owners.h"
 
 #include "lib/base/text.h"
 
