@@ -4,7 +4,7 @@
 #include "lib/base/hostlist.h"
 #include "lib/base/text.h"
 #include "lib/plan/head_address.h"
-#include "plugin/slurm_compat.h"
+#include "plugin/spank.h"
 
 #include <algorithm>
 #include <functional>

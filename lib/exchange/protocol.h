@@ -5,7 +5,7 @@
 #pragma once
 
 #include "lib/exchange/agreement.h"
-#include "lib/exchange/codec.h"
+#include "lib/exchange/messages.h"
 #include "lib/net/session.h"
 #include "lib/settings/settings.h"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/nccl_log/causes.h"
+#include "lib/nccl_log/messages.h"
 
 #include "lib/base/text.h"
-#include "lib/nccl_log/line.h"
 
 #include <algorithm>
 #include <array>

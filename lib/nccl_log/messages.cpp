@@ -2,7 +2,6 @@
 #include "lib/nccl_log/messages.h"
 
 #include "lib/base/text.h"
-#include "lib/nccl_log/line.h"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/nccl_log/causes.h"
+#include "lib/nccl_log/messages.h"
 
 #include <algorithm>
 

@@ -2,7 +2,6 @@
 // Collects what the messages of one process say.
 #pragma once
 
-#include "lib/nccl_log/line.h"
 #include "lib/nccl_log/messages.h"
 
 #include <array>

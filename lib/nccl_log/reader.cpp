@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/nccl_log/reader.h"
 
-#include "lib/nccl_log/line.h"
 #include "lib/nccl_log/process.h"
 
 #include <algorithm>
