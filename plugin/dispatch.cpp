@@ -12,6 +12,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <type_traits>
 
 extern "C" {
 // SPANK_PLUGIN defines constants, which have internal linkage in C++ unless they are first declared extern.
@@ -47,11 +48,15 @@ PluginState& state() {
     return holder.value;
 }
 
-/// Runs a callback's work. Logs our own exceptions and lets the step go on.
+/// Runs a callback's work, and returns its result or 0. Logs our own exceptions and lets the step go on.
 template<typename Work>
 int guarded(const char* where, Work work) noexcept {
     try {
-        return work();
+        if constexpr (std::is_void_v<decltype(work())>) {
+            work();
+        } else {
+            return work();
+        }
     } catch (const std::exception& fault) {
         slurm_spank_log("rdma-nccl: fault in %s: %s; the step runs without it", where, fault.what());
     } catch (...) {
@@ -75,7 +80,7 @@ int option_callback(int /*value*/, const char* argument, int remote) {
     });
 }
 
-int register_option(SpankHandle host) {
+void register_option(SpankHandle host) {
     std::array<char, 11> name = {"rdma-nccl"};
     std::array<char, 21> arginfo = {"[key[=value],...]"};
     std::array<char, 80> usage = {"[rdma-nccl] set up NCCL and torch over RDMA; --rdma-nccl=help"};
@@ -88,7 +93,6 @@ int register_option(SpankHandle host) {
     if (!host.register_option(option)) {
         report_to_log("Slurm did not take the option --rdma-nccl: is the plugin listed twice in plugstack.conf?");
     }
-    return 0;
 }
 
 } // namespace
@@ -101,11 +105,10 @@ extern "C" {
 
 int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
     return guarded("init", [=] {
-        if (!is_client() && SpankHandle::context() != Context::Slurmstepd) {
-            return 0;
+        if (is_client() || SpankHandle::context() == Context::Slurmstepd) {
+            state().configuration.take_arguments(argc, argv);
+            register_option(SpankHandle(spank));
         }
-        state().configuration.take_arguments(argc, argv);
-        return register_option(SpankHandle(spank));
     });
 }
 
@@ -131,7 +134,6 @@ int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
         if (auto node = start_node(state().configuration, host)) {
             state().node.emplace(std::move(*node));
         }
-        return 0;
     });
 }
 
@@ -140,7 +142,6 @@ int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*ar
         if (state().node) {
             prepare_task(*state().node);
         }
-        return 0;
     });
 }
 
@@ -149,7 +150,6 @@ int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {
         if (state().node) {
             note_task(*state().node, SpankHandle(spank));
         }
-        return 0;
     });
 }
 
@@ -171,7 +171,6 @@ int slurm_spank_task_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
         if (state().node) {
             end_task(*state().node);
         }
-        return 0;
     });
 }
 
@@ -186,7 +185,6 @@ int slurm_spank_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
         }
         std::destroy_at(&state()); // an assignment would keep buffers, which leak when Slurm unloads the plugin
         std::construct_at(&state());
-        return 0;
     });
 }
 

@@ -91,17 +91,11 @@ private:
         std::unique_lock lock(mutex_);
         while (!cancelled_ && !changed_.wait_for(lock, pause, [this] { return stopped_; })) {
             lock.unlock();
-            cancelled_ = ask(is_cancelled);
+            try {
+                cancelled_ = is_cancelled();
+            } catch (const std::exception&) { // must not end srun
+            }
             lock.lock();
-        }
-    }
-
-    /// An exception here must not end srun.
-    static bool ask(const std::function<bool()>& is_cancelled) {
-        try {
-            return is_cancelled();
-        } catch (const std::exception&) {
-            return false;
         }
     }
 
@@ -126,7 +120,7 @@ public:
     StepEvidence run() {
         while (!(end_ && (rounds_.still_running() == 0 || Clock::now() >= *end_))) {
             wait();
-            for (auto& event : coordinator_.work()) {
+            for (const auto& event : coordinator_.work()) {
                 take(event);
             }
             rounds_.pass_time(Clock::now());
@@ -178,21 +172,12 @@ private:
         }
     }
 
-    void take(CoordinatorEvent& event) {
-        switch (event.kind) {
-        case CoordinatorEvent::Kind::Joined:
-            break; // it has not said yet which node it is
-        case CoordinatorEvent::Kind::Message:
-            take_message(event);
-            break;
-        case CoordinatorEvent::Kind::Lost:
+    void take(const CoordinatorEvent& event) {
+        if (event.kind == CoordinatorEvent::Kind::Lost) {
             rounds_.lose(event.worker);
-            break;
         }
-    }
-
-    void take_message(const CoordinatorEvent& event) {
-        if (refused_.contains(event.worker)) {
+        // A worker that has joined has not said yet which node it is.
+        if (event.kind != CoordinatorEvent::Kind::Message || refused_.contains(event.worker)) {
             return;
         }
         auto message = read_node_message(event.body);
