@@ -35,29 +35,6 @@ Bytes minus(const Bytes& a, const Bytes& b) {
     return {minus(a.tx, b.tx), minus(a.rx, b.rx), a.at_least};
 }
 
-/// The change of a counter between two samples.
-struct Change {
-    std::uint64_t counts = 0;
-    bool at_least = false;
-    bool reset = false;
-    bool full = false;
-};
-
-Change change_of(std::uint64_t before, std::uint64_t now, const CounterFiles& files, std::chrono::nanoseconds time) {
-    Change change;
-    change.full = files.saturates && now == greatest_32_bit;
-    if (now >= before) {
-        change.counts = now - before;
-    } else if (files.bits == 32 && !files.saturates && before <= greatest_32_bit && time <= one_wrap) {
-        change.counts = now + greatest_32_bit + 1 - before;
-        change.at_least = true;
-    } else {
-        change.reset = true;
-    }
-    change.at_least = change.at_least || change.reset || change.full;
-    return change;
-}
-
 /// Adds the headers of the packets that carry these bytes.
 Bytes with_headers(const Bytes& bytes, const NetdevSource& netdev) {
     const auto all = [&netdev](std::uint64_t value) {
@@ -103,11 +80,16 @@ void TrafficMeter::add(Item& item, const CounterFiles& tx, const CounterFiles& r
         if (!value) {
             return;
         }
-        const Change change = change_of(known.value_or(*value), *value, files, interval);
-        sum = times(change.counts, files.unit);
-        item.last.bytes.at_least = item.last.bytes.at_least || change.at_least;
-        item.last.reset = item.last.reset || change.reset;
-        item.last.full = item.last.full || change.full;
+        const auto before = known.value_or(*value);
+        const bool back = *value < before;
+        const bool wrapped =
+            back && files.bits == 32 && !files.saturates && before <= greatest_32_bit && interval <= one_wrap;
+        const bool full = files.saturates && *value == greatest_32_bit;
+        const bool reset = back && !wrapped;
+        sum = reset ? 0 : times(*value - before + (wrapped ? greatest_32_bit + 1 : 0), files.unit);
+        item.last.bytes.at_least = item.last.bytes.at_least || back || full;
+        item.last.reset = item.last.reset || reset;
+        item.last.full = item.last.full || full;
         known = value;
     };
     add_one(item.known.tx, now.tx, tx, item.last.bytes.tx);

@@ -91,13 +91,6 @@ std::string ipoib_port(const Fabric& fabric, const Netdev& netdev) {
 constexpr unsigned ipoib_headers = 34 + 52;
 constexpr unsigned greatest_datagram = 4092; // a larger MTU means connected mode, whose packets the HCA splits
 
-void make_ipoib(NetdevSource& source, const Netdev& netdev, std::string port) {
-    source.role = NetdevRole::Ipoib;
-    source.port = std::move(port);
-    source.packet = netdev.mtu > 0 && netdev.mtu <= greatest_datagram ? netdev.mtu : 2044;
-    source.headers = ipoib_headers;
-}
-
 bool has_ipv4(const Hca& hca) {
     return std::ranges::any_of(hca.ports, [](const Port& port) {
         return std::ranges::any_of(port.gids, [](const Gid& gid) { return gid.value.is_ipv4(); });
@@ -105,37 +98,31 @@ bool has_ipv4(const Hca& hca) {
 }
 
 /// The headers of RoCE v2: Ethernet 14, IPv4 20 or IPv6 40, UDP 8, BTH 12, ICRC 4.
-void make_software(NetdevSource& source, const Netdev& netdev, const Hca& hca) {
-    source.role = NetdevRole::IncludesRdma;
-    source.port = format_text("{}:1", hca.name);
-    source.packet = path_mtu(netdev.mtu);
-    source.headers = 14 + (has_ipv4(hca) ? 20 : 40) + 8 + 12 + 4;
+unsigned roce_headers(const Hca& hca) {
+    return 14 + (has_ipv4(hca) ? 20 : 40) + 8 + 12 + 4;
 }
 
 NetdevSource source_of(const SysRoot& root, const Fabric& fabric, const Netdev& netdev) {
-    NetdevSource source{netdev.name, NetdevRole::Plain, {}, 0, 0};
     if (is_ipoib(root, netdev)) {
-        make_ipoib(source, netdev, ipoib_port(fabric, netdev));
-        return source;
+        const unsigned packet = netdev.mtu > 0 && netdev.mtu <= greatest_datagram ? netdev.mtu : 2044;
+        return {netdev.name, NetdevRole::Ipoib, ipoib_port(fabric, netdev), packet, ipoib_headers};
     }
+    NetdevSource source{netdev.name, NetdevRole::Plain, {}, 0, 0};
     for (const auto& hca : fabric.hcas) {
         const auto below = is_software(hca) ? netdevs_below(root, fabric, hca) : std::vector<std::string>{};
         if (std::ranges::any_of(below, [&](const std::string& name) { return passes(fabric, name, netdev); })) {
-            make_software(source, netdev, hca);
+            source = {netdev.name, NetdevRole::IncludesRdma, format_text("{}:1", hca.name), path_mtu(netdev.mtu),
+                      roce_headers(hca)};
         }
     }
     return source;
 }
 
-std::string digits_of(std::string text) {
-    std::erase(text, ':');
-    return text;
-}
-
 /// siw's only GID begins with the MAC of its interface (drivers/infiniband/sw/siw: siw_query_gid).
 bool has_mac_of(const SysRoot& root, const Hca& hca, const Netdev& netdev) {
     constexpr std::size_t mac_digits = 12;
-    const auto mac = digits_of(root.read(file_of(netdev, "address"), 64).value_or(""));
+    auto mac = root.read(file_of(netdev, "address"), 64).value_or("");
+    std::erase(mac, ':');
     if (mac.size() != mac_digits || hca.ports.empty() || hca.ports.front().gids.empty()) {
         return false;
     }

@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds timeout(2000);
 
-/// The library and the deadline of one reading.
+/// The library and the deadline of one question.
 struct Asking {
     const LibnlLibrary& library;
     Clock::time_point deadline;
@@ -57,12 +57,12 @@ tl::unexpected<Error> fail_with(const NetlinkError& error, std::string_view what
 
 Result<std::vector<RdmaDevice>> read_devices(const Asking& asking) {
     std::vector<RdmaDevice> devices;
-    const NetlinkReader reader{[&](std::span<const std::byte> message) {
-                                   if (auto device = parse_rdma_device(message)) {
-                                       devices.push_back(std::move(*device));
-                                   }
-                               },
-                               [&] { devices.clear(); }};
+    const auto add = [&](std::span<const std::byte> message) {
+        if (auto device = parse_rdma_device(message)) {
+            devices.push_back(std::move(*device));
+        }
+    };
+    const NetlinkReader reader{add, [&] { devices.clear(); }};
     if (const auto error = asking.dump(RDMA_NLDEV_CMD_GET, std::nullopt, reader)) {
         return fail_with(*error, "RDMA devices");
     }
@@ -122,8 +122,7 @@ Result<std::vector<QpOwner>> read_qp_owners() {
             continue;
         }
         ++answered;
-        const auto owners = counts.owners(device.name);
-        append(all, owners);
+        append(all, counts.owners(device.name));
     }
     if (refused && answered == 0) {
         return fail_with(*refused, "queue pairs");
