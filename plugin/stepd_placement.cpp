@@ -45,37 +45,32 @@ std::vector<CpuSet> allowed_masks(const NodeState& state) {
 } // namespace
 
 std::optional<TaskMasks> TaskMasks::create(std::size_t tasks) {
-    TaskMasks masks(nullptr, tasks);
-    if (tasks == 0) {
-        return std::nullopt;
-    }
+    const std::size_t bytes = tasks * words_per_task * sizeof(std::uint64_t);
     void* const memory =
-        ::mmap(nullptr, masks.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        tasks == 0 ? MAP_FAILED
+                   : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         return std::nullopt;
     }
-    masks.words_ = static_cast<std::uint64_t*>(memory);
-    return masks;
+    return TaskMasks(Words(static_cast<std::uint64_t*>(memory), Unmap{bytes}), tasks);
 }
 
-TaskMasks::~TaskMasks() {
-    if (words_ != nullptr) {
-        ::munmap(words_, bytes());
-    }
+void TaskMasks::Unmap::operator()(std::uint64_t* words) const {
+    ::munmap(words, bytes);
 }
 
 void TaskMasks::record(std::size_t local_id, pid_t pid) {
     if (local_id < tasks_) {
         const CpuSet mask = read_affinity(pid);
         const auto words = mask.words();
-        std::ranges::copy(words, words_ + local_id * words_per_task);
+        std::ranges::copy(words, words_.get() + local_id * words_per_task);
     }
 }
 
 std::vector<CpuSet> TaskMasks::all() const {
     std::vector<CpuSet> masks;
     for (std::size_t task = 0; task < tasks_; ++task) {
-        masks.emplace_back(std::span<const std::uint64_t>(words_ + task * words_per_task, words_per_task));
+        masks.emplace_back(std::span<const std::uint64_t>(words_.get() + task * words_per_task, words_per_task));
     }
     return masks;
 }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <sys/types.h>
 #include <utility>
@@ -25,28 +26,22 @@ public:
     /// Call before the tasks are forked. Returns nullopt if there is no memory or no task.
     static std::optional<TaskMasks> create(std::size_t tasks);
 
-    TaskMasks(TaskMasks&& other) noexcept
-        : words_(std::exchange(other.words_, nullptr)), tasks_(std::exchange(other.tasks_, 0)) {}
-    TaskMasks& operator=(TaskMasks&& other) noexcept {
-        std::swap(words_, other.words_);
-        std::swap(tasks_, other.tasks_);
-        return *this;
-    }
-    TaskMasks(const TaskMasks&) = delete;
-    TaskMasks& operator=(const TaskMasks&) = delete;
-    ~TaskMasks();
-
     /// Call in slurmstepd, once the task is bound.
     void record(std::size_t local_id, pid_t pid);
     /// Call in a task. Returns the masks by local id; a mask that was not recorded is empty.
     [[nodiscard]] std::vector<CpuSet> all() const;
 
 private:
-    static constexpr std::size_t words_per_task = most_cpus / 64;
-    TaskMasks(std::uint64_t* words, std::size_t tasks) : words_(words), tasks_(tasks) {}
-    [[nodiscard]] std::size_t bytes() const { return tasks_ * words_per_task * sizeof(std::uint64_t); }
+    struct Unmap {
+        std::size_t bytes = 0;
+        void operator()(std::uint64_t* words) const;
+    };
+    using Words = std::unique_ptr<std::uint64_t[], Unmap>;
 
-    std::uint64_t* words_;
+    static constexpr std::size_t words_per_task = most_cpus / 64;
+    TaskMasks(Words words, std::size_t tasks) : words_(std::move(words)), tasks_(tasks) {}
+
+    Words words_;
     std::size_t tasks_;
 };
 

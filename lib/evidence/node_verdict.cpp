@@ -169,16 +169,14 @@ void judge_without_bytes(NodeVerdict& verdict) {
     verdict.why.push_back(format_text("no port has byte counters{}{}", problems.empty() ? "" : ": ", joined(problems)));
 }
 
-bool is_kernel(const std::string& other) {
-    return other.starts_with(kernel_owner);
-}
-
 /// Judges a node that others use too. If only the kernel has queue pairs, those of a short step may have existed
 /// between two samples.
 void judge_shared(NodeVerdict& verdict) {
     const auto& qps = verdict.evidence.qps;
     const std::string others = others_of(verdict.evidence);
-    const bool kernel_alone = std::ranges::all_of(qps.others, is_kernel) && verdict.evidence.exclusive;
+    const bool kernel_alone =
+        verdict.evidence.exclusive &&
+        std::ranges::all_of(qps.others, [](const std::string& other) { return other.starts_with(kernel_owner); });
     if (qps.known && qps.most_own == 0 && !(kernel_alone && verdict.rdma.most() >= noise)) {
         if (verdict.rdma.most() >= noise) {
             verdict.notes.push_back(
@@ -229,13 +227,23 @@ void note_problems(NodeVerdict& verdict) {
     }
 }
 
-/// Returns true if RDMA went both ways and the excess over sockets one way only: data sets that are read, or
+/// Makes a MIXED node USED if RDMA went both ways and the excess over sockets one way only: data sets that are read, or
 /// checkpoints that are written. Collectives over sockets go both ways.
-bool moves_files(const NodeVerdict& verdict) {
+void discount_files(NodeVerdict& verdict) {
     const auto least = std::min(verdict.sockets.tx, verdict.sockets.rx);
-    const Bytes both_ways{least, least, false};
-    return std::min(verdict.rdma.tx, verdict.rdma.rx) >= enough_to_judge &&
-           judge_amounts(verdict.rdma, both_ways, worst_share(verdict.rdma, both_ways)) == Verdict::Used;
+    const Bytes both_ways{least, least, verdict.sockets.at_least};
+    const double share = worst_share(verdict.rdma, both_ways);
+    if (verdict.verdict != Verdict::Mixed || std::min(verdict.rdma.tx, verdict.rdma.rx) < enough_to_judge ||
+        judge_amounts(verdict.rdma, both_ways, share) != Verdict::Used) {
+        return;
+    }
+    verdict.verdict = Verdict::Used;
+    verdict.notes.push_back(format_text("{} over sockets went one way, like file I/O, and do not count",
+                                        bytes_text(verdict.sockets.most() - least)));
+    verdict.elsewhere.tx += verdict.sockets.tx - least;
+    verdict.elsewhere.rx += verdict.sockets.rx - least;
+    verdict.sockets = both_ways;
+    verdict.share = share;
 }
 
 void judge_bytes(NodeVerdict& verdict) {
@@ -247,16 +255,7 @@ void judge_bytes(NodeVerdict& verdict) {
     const bool lost = std::ranges::any_of(node.traffic.ports, [](const auto& port) {
         return port.expected && (port.bytes.at_least || port.source == ByteSource::None);
     });
-    if (verdict.verdict == Verdict::Mixed && moves_files(verdict)) {
-        verdict.verdict = Verdict::Used;
-        const auto least = std::min(verdict.sockets.tx, verdict.sockets.rx);
-        verdict.notes.push_back(format_text("{} over sockets went one way, like file I/O, and do not count",
-                                            bytes_text(verdict.sockets.most() - least)));
-        verdict.elsewhere.tx += verdict.sockets.tx - least;
-        verdict.elsewhere.rx += verdict.sockets.rx - least;
-        verdict.sockets.tx = verdict.sockets.rx = least;
-        verdict.share = worst_share(verdict.rdma, verdict.sockets);
-    }
+    discount_files(verdict);
     if (lost && verdict.verdict == Verdict::NotUsed) {
         verdict.verdict = Verdict::Unknown;
         verdict.why.emplace_back("the bytes of some ports could not be read");
