@@ -105,4 +105,10 @@ std::string settings_for_note(const Environment& environment) {
     return text;
 }
 
+std::string too_many_tasks_to_spawn(unsigned tasks, unsigned nodes) {
+    return format_text("spawn=on starts one rank per GPU from one task per node, and this step has {} tasks on {} {}: "
+                       "use --ntasks-per-node=1 (and no more tasks than nodes), or spawn=off for tasks that are ranks",
+                       tasks, nodes, nodes == 1 ? "node" : "nodes");
+}
+
 } // namespace rdma_nccl

@@ -9,7 +9,6 @@
 #include "lib/plan/port_block.h"
 #include "lib/slurm/layout.h"
 #include "lib/sys/sysroot.h"
-#include "plugin/spawn.h"
 #include "plugin/step_layout.h"
 #include "plugin/stepd_evidence.h"
 

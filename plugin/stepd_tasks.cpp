@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tasks of a step, from the fork of the first to the end of the last, and the end of the step on this node.
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 #include "lib/nccl_log/log_evidence.h"
 #include "lib/net/listeners.h"
 #include "lib/plan/placement_report.h"
 #include "lib/plan/report.h"
-#include "plugin/spawn.h"
 #include "plugin/stepd.h"
 
 #include <functional>
@@ -16,6 +16,7 @@ namespace rdma_nccl {
 namespace {
 
 constexpr std::chrono::milliseconds files_timeout(5000);
+constexpr const char* installed_command = BINDIR "/rdma-nccl";
 
 // SLURM_PROCID and its like are right from task_init on; S_TASK_GLOBAL_ID does not count over all components of a
 // heterogeneous step (doc/facts/spank-callbacks.md).
@@ -98,6 +99,42 @@ void report_placement(const NodeState& state, const TaskFacts& task, const Envir
             state.report(line);
         }
     }
+}
+
+std::optional<std::string> find_command(const Environment& environment) {
+    if (::access(installed_command, X_OK) == 0) {
+        return installed_command;
+    }
+    const auto path = environment.get("PATH").value_or("");
+    for (const auto directory : split(path, ':')) {
+        auto file = format_text("{}/rdma-nccl", directory);
+        if (directory.starts_with('/') && ::access(file.c_str(), X_OK) == 0) {
+            return file;
+        }
+    }
+    return std::nullopt;
+}
+
+/// Puts `rdma-nccl run` in front of the program. On failure returns why the task must not run: it would be
+/// one rank instead of one per GPU. Uses the command that was installed with the plugin, else the first one in the
+/// task's PATH; the task sees its container's files here.
+std::optional<std::string> spawn_ranks(const TaskFacts& task, const Environment& now, SpankHandle& host) {
+    if (task.local_tasks > 1) {
+        return too_many_tasks_to_spawn(task.task_count, task.node_count);
+    }
+    if (!SpankHandle::can_prepend()) {
+        return std::string(spawn_needs_newer_slurm);
+    }
+    const auto command = find_command(now);
+    if (!command) {
+        return format_text("spawn=on: rdma-nccl is neither {} nor in PATH here: install it on this node, or in the "
+                           "container's image",
+                           installed_command);
+    }
+    if (!host.prepend({*command, "run", "--"})) {
+        return "spawn=on: Slurm refused to put rdma-nccl run in front of the program";
+    }
+    return std::nullopt;
 }
 
 /// Returns true if strict ends the step here, and says why.

@@ -25,6 +25,11 @@ constexpr std::string_view memlock =
     "to unlimited";
 constexpr std::string_view no_network =
     "the network that NCCL_NET or NCCL_NET_PLUGIN asks for is not usable: see the causes beside it, or unset it";
+constexpr std::string_view no_device =
+    "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node";
+constexpr std::string_view no_interface =
+    "no network interface fits NCCL_SOCKET_IFNAME: name one that is up with an address, or unset it";
+constexpr std::string_view shm_full = "/dev/shm is full or too small: give the ranks' container more (--shm-size)";
 constexpr std::string_view unlike_links =
     "InfiniBand and RoCE ports were connected with each other: give NCCL_IB_HCA ports of one kind on all nodes";
 
@@ -34,10 +39,8 @@ constexpr std::array info_causes = {
     Cause{"Failed to open libibverbs.so", "",
           "libibverbs.so.1 is not installed where the ranks run (their container?): install it and the HCA's provider "
           "library"},
-    Cause{"NET/IB : No device found", "",
-          "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node"},
-    Cause{"NET/IB: No device found", "",
-          "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node"},
+    Cause{"NET/IB : No device found", "", no_device},
+    Cause{"NET/IB: No device found", "", no_device},
     Cause{"Failed to initialize NET plugin IB", "", no_transport_cause},
     Cause{"NET/OFI", "No eligible providers",
           "libfabric has no provider that the OFI plugin can use: install the EFA driver and libfabric"},
@@ -47,10 +50,8 @@ constexpr std::array warn_causes = {
     Cause{"Unable to open device", "",
           "an RDMA device could not be opened: give the container or the job its /dev/infiniband/uverbs*"},
     Cause{"Unable to query device", "", "an RDMA device could not be queried: see the kernel's log of the node"},
-    Cause{"no socket interface found", "",
-          "no network interface fits NCCL_SOCKET_IFNAME: name one that is up with an address, or unset it"},
-    Cause{"No IP interface found", "",
-          "no network interface fits NCCL_SOCKET_IFNAME: name one that is up with an address, or unset it"},
+    Cause{"no socket interface found", "", no_interface},
+    Cause{"No IP interface found", "", no_interface},
     Cause{"Error: network ", " not found", no_network},
     Cause{"Failed to initialize any NET plugin", "", no_network},
     Cause{"wrong type ",
@@ -68,10 +69,8 @@ constexpr std::array warn_causes = {
     Cause{"device is incompatible", "", unlike_links},
     Cause{"Duplicate GPU detected", "", "two ranks use the same GPU: give each its own (CUDA_VISIBLE_DEVICES)"},
     Cause{"Mismatched NCCL version", "", "ranks have different versions of NCCL: install one on all nodes"},
-    Cause{"shared memory", "No space left on device",
-          "/dev/shm is full or too small: give the ranks' container more (--shm-size)"},
-    Cause{"Error while creating shared memory segment", "",
-          "/dev/shm is full or too small: give the ranks' container more (--shm-size)"},
+    Cause{"shared memory", "No space left on device", shm_full},
+    Cause{"Error while creating shared memory segment", "", shm_full},
     Cause{"onnect", "Connection refused",
           "ranks could not connect over TCP (Connection refused): a rank died early, or a firewall is between"},
     Cause{"onnect", "No route to host",
