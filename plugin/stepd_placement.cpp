@@ -52,7 +52,7 @@ std::optional<TaskMasks> TaskMasks::create(std::size_t tasks) {
     if (memory == MAP_FAILED) {
         return std::nullopt;
     }
-    return TaskMasks(Words(static_cast<std::uint64_t*>(memory), Unmap{bytes}), tasks);
+    return TaskMasks(Memory(static_cast<std::uint64_t*>(memory), Unmap{bytes}), tasks);
 }
 
 void TaskMasks::Unmap::operator()(std::uint64_t* words) const {
@@ -63,14 +63,14 @@ void TaskMasks::record(std::size_t local_id, pid_t pid) {
     if (local_id < tasks_) {
         const CpuSet mask = read_affinity(pid);
         const auto words = mask.words();
-        std::ranges::copy(words, words_.get() + local_id * words_per_task);
+        std::ranges::copy(words, memory_.get() + local_id * words_per_task);
     }
 }
 
 std::vector<CpuSet> TaskMasks::all() const {
     std::vector<CpuSet> masks;
     for (std::size_t task = 0; task < tasks_; ++task) {
-        masks.emplace_back(std::span<const std::uint64_t>(words_.get() + task * words_per_task, words_per_task));
+        masks.emplace_back(std::span<const std::uint64_t>(memory_.get() + task * words_per_task, words_per_task));
     }
     return masks;
 }

@@ -36,12 +36,12 @@ private:
         std::size_t bytes = 0;
         void operator()(std::uint64_t* words) const;
     };
-    using Words = std::unique_ptr<std::uint64_t[], Unmap>;
+    using Memory = std::unique_ptr<std::uint64_t[], Unmap>;
 
     static constexpr std::size_t words_per_task = most_cpus / 64;
-    TaskMasks(Words words, std::size_t tasks) : words_(std::move(words)), tasks_(tasks) {}
+    TaskMasks(Memory memory, std::size_t tasks) : memory_(std::move(memory)), tasks_(tasks) {}
 
-    Words words_;
+    Memory memory_;
     std::size_t tasks_;
 };
 

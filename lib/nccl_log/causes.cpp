@@ -13,9 +13,9 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Matches a message that contains `words` and, later, `more` (which may be empty).
+/// Matches a message that contains `phrase` and, later, `more` (which may be empty).
 struct Cause {
-    std::string_view words;
+    std::string_view phrase;
     std::string_view more;
     std::string_view text;
 };
@@ -83,7 +83,7 @@ constexpr std::array warn_causes = {
 
 struct Numbered {
     int number;
-    std::string_view words; ///< the text of the number in the message
+    std::string_view phrase; ///< the text of the number in the message
     std::string_view text;
 };
 
@@ -134,19 +134,20 @@ constexpr std::array event_causes = {
 
 std::string_view find_cause(std::span<const Cause> causes, std::string_view text) {
     const auto found = std::ranges::find_if(causes, [&](const Cause& cause) {
-        const auto at = text.find(cause.words);
-        return at != std::string_view::npos && text.find(cause.more, at + cause.words.size()) != std::string_view::npos;
+        const auto at = text.find(cause.phrase);
+        return at != std::string_view::npos &&
+               text.find(cause.more, at + cause.phrase.size()) != std::string_view::npos;
     });
     return found == causes.end() ? std::string_view() : found->text;
 }
 
-/// Returns the number directly after `words`: 12 in "status=12" for "status=".
-std::optional<int> number_behind(std::string_view text, std::string_view words) {
-    const auto at = text.find(words);
+/// Returns the number directly after `phrase`: 12 in "status=12" for "status=".
+std::optional<int> number_behind(std::string_view text, std::string_view phrase) {
+    const auto at = text.find(phrase);
     if (at == std::string_view::npos) {
         return std::nullopt;
     }
-    text.remove_prefix(at + words.size());
+    text.remove_prefix(at + phrase.size());
     const auto end = std::ranges::find_if_not(text, is_digit);
     return parse_number<int>(text.substr(0, static_cast<std::size_t>(end - text.begin())));
 }
@@ -155,7 +156,7 @@ template<std::size_t N>
 std::string_view find_numbered(const std::array<Numbered, N>& causes, std::optional<int> number, std::string_view text,
                                std::string_view other) {
     const auto found = std::ranges::find_if(causes, [&](const Numbered& cause) {
-        return number ? cause.number == *number : text.find(cause.words) != std::string_view::npos;
+        return number ? cause.number == *number : text.find(cause.phrase) != std::string_view::npos;
     });
     return found == causes.end() ? other : found->text;
 }
@@ -173,7 +174,7 @@ std::string_view modify_cause(std::string_view text) {
 std::string_view completion_cause(std::string_view text) {
     auto number = number_behind(text, "status=");
     number = number ? number : number_behind(text, "with error ");
-    if (number ? *number == flushed.number : text.find(flushed.words) != std::string_view::npos) {
+    if (number ? *number == flushed.number : text.find(flushed.phrase) != std::string_view::npos) {
         return {};
     }
     return find_numbered(completion_causes, number, text, completion_other);
@@ -181,13 +182,13 @@ std::string_view completion_cause(std::string_view text) {
 
 /// Parses "NCCL_IB_DISABLE set by environment to 1.", which NCCL also prints for a value from a conf file.
 std::string_view variable_cause(std::string_view text) {
-    constexpr std::string_view words = " set by environment to ";
-    const auto at = text.find(words);
+    constexpr std::string_view phrase = " set by environment to ";
+    const auto at = text.find(phrase);
     if (at == std::string_view::npos) {
         return {};
     }
     const auto name = text.substr(0, at);
-    auto value = trim(text.substr(at + words.size()));
+    auto value = trim(text.substr(at + phrase.size()));
     value.remove_suffix(value.ends_with('.') ? 1 : 0);
     if (name == "NCCL_IB_DISABLE" && parse_number<int>(value).value_or(0) != 0) {
         return "NCCL_IB_DISABLE is set (in the environment or in a conf file of NCCL): unset it";

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdlib>
 #include <fcntl.h>
+#include <iterator>
 #include <map>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,23 +61,17 @@ std::size_t read_log(int directory, const std::string& name, std::size_t most, N
 
 /// Returns the most frequent first, and equally frequent ones sorted by text.
 std::vector<std::string> by_number(const NcclCauses& counts) {
-    std::vector<std::pair<std::string, std::uint64_t>> pairs(counts.begin(), counts.end());
-    std::ranges::stable_sort(pairs, std::ranges::greater(), &std::pair<std::string, std::uint64_t>::second);
     std::vector<std::string> texts;
-    texts.reserve(pairs.size());
-    for (auto& pair : pairs) {
-        texts.push_back(std::move(pair.first));
-    }
+    std::ranges::transform(counts, std::back_inserter(texts), &NcclCauses::value_type::first);
+    std::ranges::stable_sort(texts, std::ranges::greater(), [&](const std::string& text) { return counts.at(text); });
     return texts;
 }
 
 /// Returns true if the log has all ranks of the largest communicator and all are on one host. NCCL before 2.20 does not
 /// log the number of nodes.
 bool has_all_ranks_of_one_node(const NcclLog& log) {
-    std::uint32_t ranks = 0;
-    for (const auto& process : log.processes) {
-        ranks = std::max(ranks, process.ranks);
-    }
+    const auto largest = std::ranges::max_element(log.processes, {}, &NcclProcess::ranks);
+    const std::uint32_t ranks = largest == log.processes.end() ? 0 : largest->ranks;
     return ranks > 0 && log.processes.size() >= ranks &&
            std::ranges::all_of(log.processes,
                                [&](const NcclProcess& process) { return process.host == log.processes.front().host; });

@@ -146,22 +146,18 @@ std::optional<NcclConnection> parse_connection(std::string_view text, bool torn)
     if (!take_line_kind(text) || !take_through(text, " via ")) {
         return std::nullopt;
     }
-    if (take(text, "NET/")) {
-        return parse_target(text, false, torn);
+    if (const bool collnet = text.starts_with("COLLNET/"); collnet || text.starts_with("NET/")) {
+        return parse_target(text.substr(text.find('/') + 1), collnet, torn);
     }
-    if (take(text, "COLLNET/")) {
-        return parse_target(text, true, torn);
-    }
+    const auto local = [](NcclTransport transport) { return NcclConnection{transport, false}; };
     if (text.starts_with("P2P/MNNVL")) {
-        return NcclConnection{NcclTransport::Nvlink, false};
+        return local(NcclTransport::Nvlink);
     }
     if (text.starts_with("P2P/") && !std::string_view("P2P/MNNVL").starts_with(text)) {
-        return NcclConnection{NcclTransport::PeerToPeer, false};
+        return local(NcclTransport::PeerToPeer);
     }
-    if (text.starts_with("SHM") || text.starts_with("direct shared memory")) {
-        return NcclConnection{NcclTransport::SharedMemory, false};
-    }
-    return std::nullopt;
+    const bool shared = text.starts_with("SHM") || text.starts_with("direct shared memory");
+    return shared ? std::optional(local(NcclTransport::SharedMemory)) : std::nullopt;
 }
 
 std::optional<std::string_view> parse_network(std::string_view text) {
@@ -195,30 +191,22 @@ bool names_devices(std::string_view text) {
 std::optional<NcclDevice> next_device(std::string_view& text) {
     text = text.substr(0, text.find("; OOB"));
     while (take_through(text, "[")) {
-        NcclDevice device;
         const auto index = take_number(text);
         if (!index || !take(text, "]")) {
             continue;
         }
-        device.index = *index;
         (void)take(text, " ");
         auto rest = text;
-        const auto colon = rest.find_first_of(":/[]{}, ");
-        if (colon == std::string_view::npos || rest[colon] != ':' || !is_name(rest.substr(0, colon))) {
-            continue;
-        }
-        device.name = rest.substr(0, colon);
-        rest.remove_prefix(colon + 1);
-        if (take(rest, "uverbs") && (!take_number(rest) || !take(rest, ":"))) {
+        const auto name = rest.substr(0, rest.find_first_of(":/[]{}, "));
+        rest.remove_prefix(name.size());
+        if (!take(rest, ":") || !is_name(name) || (take(rest, "uverbs") && (!take_number(rest) || !take(rest, ":")))) {
             continue;
         }
         const auto port = take_number(rest);
-        if (!port || !rest.starts_with('/')) { // without the link layer the number may be cut
-            continue;
+        if (port && rest.starts_with('/')) { // without the link layer the number may be cut
+            text = rest;
+            return NcclDevice{*index, name, *port};
         }
-        device.port = *port;
-        text = rest;
-        return device;
     }
     return std::nullopt;
 }
