@@ -67,30 +67,6 @@ std::string Finding::line() const {
     return format_text("{}: {}", fold_hostlist(nodes), text);
 }
 
-std::optional<std::size_t> find_expected(std::span<const ExpectedNode> expected, const std::vector<bool>& taken,
-                                         const NodeReport& report) {
-    std::optional<std::size_t> by_name;
-    std::vector<std::size_t> by_tasks;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-        const auto& node = expected[i];
-        if (taken[i]) {
-            continue;
-        }
-        const bool same_tasks = node.tasks == report.tasks && node.first_task == report.first_task;
-        const bool same_name = node.name == report.node;
-        if (same_tasks && same_name) {
-            return i;
-        }
-        if (same_tasks) {
-            by_tasks.push_back(i);
-        }
-        if (same_name && !by_name) {
-            by_name = i;
-        }
-    }
-    return by_tasks.size() == 1 ? std::optional(by_tasks.front()) : by_name;
-}
-
 Layout common_layout(std::span<const NodeReport> reports) {
     const auto other = std::ranges::find_if(reports, [](const auto& report) { return report.layout != Layout::Rank; });
     return other == reports.end() ? Layout::Rank : other->layout;

@@ -14,21 +14,6 @@
 
 namespace rdma_nccl {
 
-/// A node of the step according to Slurm's step layout.
-struct ExpectedNode {
-    std::string name;
-    unsigned tasks = 0;
-    std::uint32_t first_task = 0; ///< within its component of a heterogeneous step, as NodeReport::first_task
-    std::uint32_t first_rank = 0; ///< within the whole step
-    unsigned component = 0;       ///< the component of a heterogeneous step
-};
-
-/// Returns the index in `expected` that a report belongs to, among those not `taken` yet: the one with its name, tasks
-/// and first task; else the only one with these tasks (host and node names may differ); else one with its name. Returns
-/// nullopt if there is none.
-std::optional<std::size_t> find_expected(std::span<const ExpectedNode> expected, const std::vector<bool>& taken,
-                                         const NodeReport& report);
-
 /// Returns the network of an interface; nullopt if its address has no prefix length.
 std::optional<IpPrefix> network_of(const InterfaceAddress& entry);
 

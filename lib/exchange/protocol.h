@@ -6,6 +6,7 @@
 
 #include "lib/exchange/agreement.h"
 #include "lib/exchange/messages.h"
+#include "lib/exchange/step_nodes.h"
 #include "lib/net/session.h"
 #include "lib/settings/settings.h"
 
@@ -16,7 +17,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace rdma_nccl {
@@ -72,9 +72,9 @@ private:
 
     struct Node {
         std::string name;
+        std::uint32_t rank = 0; ///< its first one
         NodeReport report;
         int connection = -1;
-        std::optional<std::size_t> expected{}; ///< index in step_.nodes
         std::optional<ReachResult> result{};
         bool lost = false;
         bool done = false; ///< its evidence has arrived, or will not come
@@ -85,9 +85,6 @@ private:
     bool take_result(int connection, ReachResult result);
     bool take_alarm(int connection, const NodeAlarm& alarm);
     bool take_evidence(int connection, NodeEvidence evidence);
-    [[nodiscard]] std::optional<std::size_t> find_node(const NodeReport& report) const;
-    void index_names();
-    void learn_size(unsigned step_nodes);
     void start_test(Clock::time_point now);
     void answer();
     void answer_alone(const std::string& why);
@@ -95,17 +92,16 @@ private:
     void report_findings(const std::vector<Finding>& findings) const;
     void report_progress(Clock::time_point now);
     static SharedBody share(const ServerMessage& message);
-    /// Returns the names of the step's nodes that have not reported.
-    [[nodiscard]] std::vector<std::string> missing() const;
-    [[nodiscard]] std::string missing_text() const;
     [[nodiscard]] Node* find(int connection);
     [[nodiscard]] std::vector<NodeReport> reports() const;
     /// Returns when the nodes stop waiting for each other. Call after the first report.
     [[nodiscard]] Clock::time_point report_deadline() const {
-        return *first_report_ + std::chrono::seconds(step_.settings.exchange_seconds);
+        return *first_report_ + std::chrono::seconds(settings_.exchange_seconds);
     }
 
-    ExchangeStep step_;
+    Settings settings_;
+    std::optional<IpAddress> head_address_; ///< NodeAddr of the node with rank 0
+    StepNodes expected_;
     Report report_;
     EndStep end_step_;
     Send send_;
@@ -116,8 +112,6 @@ private:
     Stage stage_ = Stage::Gathering;
     std::vector<Node> nodes_; ///< in the order of their reports; sorted by rank once all have reported
     std::map<int, std::size_t> by_connection_;
-    std::vector<bool> taken_;
-    std::unordered_map<std::string, std::size_t> by_name_; ///< the first entry of that name in step_.nodes
     std::vector<HeadCandidate> candidates_;
     std::size_t results_missing_ = 0;
     std::size_t running_ = 0;
