@@ -2,6 +2,7 @@
 #include "plugin/configuration.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 
@@ -53,7 +54,7 @@ std::optional<std::string> read_site_file(const std::string& path, std::vector<s
 }
 
 /// Follows `srun -Q`: srun exports its log level, 3 for information (srun_job.c, _set_umask_env).
-void heed_quiet(Settings& settings, const Environment& environment) {
+void follow_quiet(Settings& settings, const Environment& environment) {
     constexpr int information = 3;
     if (parse_number<int>(environment.get("SRUN_DEBUG").value_or("")).value_or(information) < information) {
         settings.verbose = 0;
@@ -88,10 +89,10 @@ SettingsOutcome Configuration::resolve(const Environment& environment, const std
     sources.plugstack = plugstack_;
     sources.environment = note ? from_note(note->settings) : Pairs();
     const Pairs own = from_environment(environment);
-    sources.environment.insert(sources.environment.end(), own.begin(), own.end()); // srun --export=RDMA_NCCL_X=... wins
+    append(sources.environment, own); // srun --export=RDMA_NCCL_X=... wins
     sources.option = option_;
     SettingsOutcome outcome = resolve_settings(sources);
-    heed_quiet(outcome.settings, environment);
+    follow_quiet(outcome.settings, environment);
     outcome.warnings.insert(outcome.warnings.begin(), file_warnings.begin(), file_warnings.end());
     return outcome;
 }
@@ -102,6 +103,12 @@ std::string settings_for_note(const Environment& environment) {
         text += format_text("{}{}={}", text.empty() ? "" : ",", name, value);
     }
     return text;
+}
+
+std::string too_many_tasks_to_spawn(unsigned tasks, unsigned nodes) {
+    return format_text("spawn=on starts one rank per GPU from one task per node, and this step has {} tasks on {} {}: "
+                       "use --ntasks-per-node=1 (and no more tasks than nodes), or spawn=off for tasks that are ranks",
+                       tasks, nodes, nodes == 1 ? "node" : "nodes");
 }
 
 } // namespace rdma_nccl

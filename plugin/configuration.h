@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
@@ -34,5 +35,11 @@ private:
 
 /// Returns the environment's settings as text for StepNote::settings, "RDMA_NCCL_GID=3,RDMA_NCCL_NET=eth0".
 std::string settings_for_note(const Environment& environment);
+
+// Why spawn=on is refused, in srun or in a task.
+inline constexpr std::string_view spawn_needs_newer_slurm =
+    "spawn=on needs Slurm 23.11 or newer (spank_prepend_task_argv); type instead: srun --rdma-nccl ... rdma-nccl run "
+    "PROGRAM";
+std::string too_many_tasks_to_spawn(unsigned tasks, unsigned nodes);
 
 } // namespace rdma_nccl

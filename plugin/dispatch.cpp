@@ -12,6 +12,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <type_traits>
 
 extern "C" {
 // SPANK_PLUGIN defines constants, which have internal linkage in C++ unless they are first declared extern.
@@ -47,11 +48,15 @@ PluginState& state() {
     return holder.value;
 }
 
-/// Runs a callback's work. Logs our own exceptions and lets the step go on.
+/// Runs a callback's work, and returns its result or 0. Logs our own exceptions and lets the step go on.
 template<typename Work>
 int guarded(const char* where, Work work) noexcept {
     try {
-        return work();
+        if constexpr (std::is_void_v<decltype(work())>) {
+            work();
+        } else {
+            return work();
+        }
     } catch (const std::exception& fault) {
         slurm_spank_log("rdma-nccl: fault in %s: %s; the step runs without it", where, fault.what());
     } catch (...) {
@@ -75,7 +80,7 @@ int option_callback(int /*value*/, const char* argument, int remote) {
     });
 }
 
-int register_option(SpankHandle host) {
+void register_option(SpankHandle host) {
     std::array<char, 11> name = {"rdma-nccl"};
     std::array<char, 21> arginfo = {"[key[=value],...]"};
     std::array<char, 80> usage = {"[rdma-nccl] set up NCCL and torch over RDMA; --rdma-nccl=help"};
@@ -86,9 +91,8 @@ int register_option(SpankHandle host) {
     option.has_arg = 2; // optional
     option.cb = option_callback;
     if (!host.register_option(option)) {
-        tell_log("Slurm did not take the option --rdma-nccl: is the plugin listed twice in plugstack.conf?");
+        report_to_log("Slurm did not take the option --rdma-nccl: is the plugin listed twice in plugstack.conf?");
     }
-    return 0;
 }
 
 } // namespace
@@ -101,11 +105,10 @@ extern "C" {
 
 int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
     return guarded("init", [=] {
-        if (!is_client() && SpankHandle::context() != Context::Slurmstepd) {
-            return 0;
+        if (is_client() || SpankHandle::context() == Context::Slurmstepd) {
+            state().configuration.take_arguments(argc, argv);
+            register_option(SpankHandle(spank));
         }
-        state().configuration.take_arguments(argc, argv);
-        return register_option(SpankHandle(spank));
     });
 }
 
@@ -128,35 +131,32 @@ int slurm_spank_local_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 int slurm_spank_user_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     return guarded("user_init", [=] {
         SpankHandle host(spank);
-        if (auto node = node_start(state().configuration, host)) {
+        if (auto node = start_node(state().configuration, host)) {
             state().node.emplace(std::move(*node));
         }
-        return 0;
     });
 }
 
 int slurm_spank_task_init_privileged(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     return guarded("task_init_privileged", [] {
         if (state().node) {
-            node_prepare_task(*state().node);
+            prepare_task(*state().node);
         }
-        return 0;
     });
 }
 
 int slurm_spank_task_post_fork(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     return guarded("task_post_fork", [=] {
         if (state().node) {
-            node_note_task(*state().node, SpankHandle(spank));
+            note_task(*state().node, SpankHandle(spank));
         }
-        return 0;
     });
 }
 
 int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
     const int result = guarded("task_init", [=] {
         SpankHandle host(spank);
-        return state().node ? node_start_task(*state().node, host) : 0;
+        return state().node ? start_task(*state().node, host) : 0;
     });
     if (result != 0) {
         // This is the forked task, just before its exec. Slurm ignores an optional plugin's return value, so strict
@@ -169,9 +169,8 @@ int slurm_spank_task_init(spank_t spank, int /*argc*/, char* /*argv*/[]) {
 int slurm_spank_task_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     return guarded("task_exit", [] {
         if (state().node) {
-            node_end_task(*state().node);
+            end_task(*state().node);
         }
-        return 0;
     });
 }
 
@@ -179,14 +178,13 @@ int slurm_spank_exit(spank_t /*spank*/, int /*argc*/, char* /*argv*/[]) {
     return guarded("exit", [] {
         const bool good = !state().server || !state().step || client_end_step(*state().step, *state().server);
         if (state().node) {
-            node_end(*state().node);
+            end_node(*state().node);
         }
         if (!good && exit_status() == EXIT_SUCCESS) { // a failed step keeps its own status
             exit_instead(EXIT_FAILURE);
         }
         std::destroy_at(&state()); // an assignment would keep buffers, which leak when Slurm unloads the plugin
         std::construct_at(&state());
-        return 0;
     });
 }
 

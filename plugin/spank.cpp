@@ -3,21 +3,9 @@
 
 #include "lib/base/text.h"
 
+#include <algorithm>
+
 namespace rdma_nccl {
-
-namespace {
-
-/// Returns an item of an integer type. Keeps spank_get_item's variable arguments in this file.
-template<typename T, typename... Arguments>
-std::optional<std::uint32_t> item(spank_t spank, spank_item_t which, Arguments... arguments) {
-    T value{};
-    if (spank_get_item(spank, which, arguments..., &value) != ESPANK_SUCCESS) {
-        return std::nullopt;
-    }
-    return static_cast<std::uint32_t>(value);
-}
-
-} // namespace
 
 Context SpankHandle::context() {
     switch (spank_context()) {
@@ -25,56 +13,26 @@ Context SpankHandle::context() {
         return Context::Srun;
     case S_CTX_ALLOCATOR:
         return Context::Allocator;
-    case S_CTX_SLURMD:
-        return Context::Slurmd;
-    case S_CTX_JOB_SCRIPT:
-        return Context::JobScript;
     case S_CTX_REMOTE:
         return Context::Slurmstepd;
     default:
-        return Context::Unknown;
+        return Context::Other;
     }
 }
 
-std::optional<std::uint32_t> SpankHandle::job_id() const {
-    return item<std::uint32_t>(spank_, S_JOB_ID);
+std::vector<std::uint32_t> SpankHandle::global_ids() const {
+    std::vector<std::uint32_t> ids;
+    const std::uint32_t tasks = local_task_count().value_or(0);
+    for (std::uint32_t local = 0; local < tasks; ++local) {
+        if (const auto id = item(S_JOB_LOCAL_TO_GLOBAL_ID, local)) {
+            ids.push_back(*id);
+        }
+    }
+    return ids;
 }
 
-std::optional<std::uint32_t> SpankHandle::step_id() const {
-    return item<std::uint32_t>(spank_, S_JOB_STEPID);
-}
-
-std::optional<std::uint32_t> SpankHandle::node_count() const {
-    return item<std::uint32_t>(spank_, S_JOB_NNODES);
-}
-
-std::optional<std::uint32_t> SpankHandle::task_count() const {
-    return item<std::uint32_t>(spank_, S_JOB_TOTAL_TASK_COUNT);
-}
-
-std::optional<std::uint32_t> SpankHandle::local_task_count() const {
-    return item<std::uint32_t>(spank_, S_JOB_LOCAL_TASK_COUNT);
-}
-
-std::optional<std::uint32_t> SpankHandle::node_id() const {
-    return item<std::uint32_t>(spank_, S_JOB_NODEID);
-}
-
-std::optional<std::uint32_t> SpankHandle::global_id(std::uint32_t local_id) const {
-    return item<std::uint32_t>(spank_, S_JOB_LOCAL_TO_GLOBAL_ID, local_id);
-}
-
-std::optional<std::uint32_t> SpankHandle::task_global_id() const {
-    return item<std::uint32_t>(spank_, S_TASK_GLOBAL_ID);
-}
-
-std::optional<std::uint32_t> SpankHandle::task_local_id() const {
-    return item<int>(spank_, S_TASK_ID);
-}
-
-std::optional<pid_t> SpankHandle::task_pid() const {
-    pid_t pid = 0;
-    return spank_get_item(spank_, S_TASK_PID, &pid) == ESPANK_SUCCESS ? std::optional(pid) : std::nullopt;
+bool SpankHandle::has_task_zero() const {
+    return std::ranges::count(global_ids(), 0U) > 0;
 }
 
 std::string SpankHandle::step_cores() const {
@@ -127,13 +85,13 @@ bool SpankHandle::register_option(const struct spank_option& option) {
     return spank_option_register(spank_, &copy) == ESPANK_SUCCESS;
 }
 
-void tell_user(std::string_view text) {
+void report_to_user(std::string_view text) {
     for (const auto line : split(text, '\n')) {
         slurm_spank_log("rdma-nccl: %.*s", static_cast<int>(line.size()), line.data());
     }
 }
 
-void tell_log(std::string_view text) {
+void report_to_log(std::string_view text) {
     slurm_debug("rdma-nccl: %.*s", static_cast<int>(text.size()), text.data());
 }
 

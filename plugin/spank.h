@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wraps spank_*: the facts that Slurm gives about a step, as plain values; absent if Slurm does not say.
+// Slurm's headers, everything that differs between its releases, and a wrapper of spank_*: the facts that Slurm gives
+// about a step, as plain values; absent if Slurm does not say. No other file depends on Slurm's version.
 #pragma once
 
 #include "lib/sys/environment.h"
-#include "plugin/slurm_compat.h"
 
 #include <cstdint>
 #include <optional>
@@ -12,9 +12,37 @@
 #include <sys/types.h>
 #include <vector>
 
+extern "C" {
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+
+// libslurm, which srun has loaded, has these functions. In a host without them (another SPANK implementation) they are
+// null.
+// NOLINTBEGIN(readability-redundant-declaration): they add the attribute
+extern decltype(slurm_job_step_layout_get) slurm_job_step_layout_get __attribute__((weak));
+extern decltype(slurm_job_step_layout_free) slurm_job_step_layout_free __attribute__((weak));
+extern decltype(slurm_load_node_single) slurm_load_node_single __attribute__((weak));
+extern decltype(slurm_free_node_info_msg) slurm_free_node_info_msg __attribute__((weak));
+extern decltype(slurm_load_job) slurm_load_job __attribute__((weak));
+extern decltype(slurm_free_job_info_msg) slurm_free_job_info_msg __attribute__((weak));
+// NOLINTEND(readability-redundant-declaration)
+
+// Returns SrunPortRange of slurm.conf (first and last port) or null. In libslurm, but in no public header (20.11 to
+// 26.05: slurm_protocol_api.c). Asking slurmctld for all of slurm.conf would cost each step a millisecond or more.
+extern uint16_t* slurm_get_srun_port_range() __attribute__((weak));
+
+// In spank.h since 23.11; callable only in task_init_privileged and task_init (src/common/spank.c). Declared here so
+// that a plugin built for an older release can use it under a newer one.
+extern spank_err_t spank_prepend_task_argv(spank_t spank, int argc, const char* argv[]) __attribute__((weak));
+}
+
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(20, 11, 0)
+#error "Slurm 20.11 or newer is needed: its step ids are structures since then"
+#endif
+
 namespace rdma_nccl {
 
-enum class Context { Srun, Allocator, Slurmd, JobScript, Slurmstepd, Unknown };
+enum class Context { Srun, Allocator, Slurmstepd, Other };
 
 /// A spank_t, valid for one callback.
 class SpankHandle {
@@ -23,20 +51,22 @@ public:
 
     [[nodiscard]] static Context context();
 
-    [[nodiscard]] std::optional<std::uint32_t> job_id() const;
-    [[nodiscard]] std::optional<std::uint32_t> step_id() const;
+    [[nodiscard]] std::optional<std::uint32_t> job_id() const { return item(S_JOB_ID); }
+    [[nodiscard]] std::optional<std::uint32_t> step_id() const { return item(S_JOB_STEPID); }
     /// Returns the number of the step's nodes, or of this component's if the step is heterogeneous.
-    [[nodiscard]] std::optional<std::uint32_t> node_count() const;
+    [[nodiscard]] std::optional<std::uint32_t> node_count() const { return item(S_JOB_NNODES); }
     /// Returns the number of the step's tasks, or of this component's if the step is heterogeneous.
-    [[nodiscard]] std::optional<std::uint32_t> task_count() const;
-    [[nodiscard]] std::optional<std::uint32_t> local_task_count() const;
-    [[nodiscard]] std::optional<std::uint32_t> node_id() const;
-    /// Returns the global id of a local task, without the offset of a heterogeneous step.
-    [[nodiscard]] std::optional<std::uint32_t> global_id(std::uint32_t local_id) const;
+    [[nodiscard]] std::optional<std::uint32_t> task_count() const { return item(S_JOB_TOTAL_TASK_COUNT); }
+    [[nodiscard]] std::optional<std::uint32_t> local_task_count() const { return item(S_JOB_LOCAL_TASK_COUNT); }
+    [[nodiscard]] std::optional<std::uint32_t> node_id() const { return item(S_JOB_NODEID); }
+    /// Returns the global ids of the local tasks, without the offset of a heterogeneous step. Leaves out unknown ones.
+    [[nodiscard]] std::vector<std::uint32_t> global_ids() const;
+    /// Returns true if a task 0 is here. In a heterogeneous step every component has one.
+    [[nodiscard]] bool has_task_zero() const;
     /// For the task of the current callback.
-    [[nodiscard]] std::optional<std::uint32_t> task_global_id() const;
-    [[nodiscard]] std::optional<std::uint32_t> task_local_id() const;
-    [[nodiscard]] std::optional<pid_t> task_pid() const;
+    [[nodiscard]] std::optional<std::uint32_t> task_global_id() const { return item(S_TASK_GLOBAL_ID); }
+    [[nodiscard]] std::optional<std::uint32_t> task_local_id() const { return item<int>(S_TASK_ID); }
+    [[nodiscard]] std::optional<pid_t> task_pid() const { return item<pid_t>(S_TASK_PID); }
     /// Returns the cores of this node that the step was given, in slurmctld's numbering (socket by socket): "0-3,8".
     /// Empty if Slurm does not say.
     [[nodiscard]] std::string step_cores() const;
@@ -58,12 +88,20 @@ public:
     bool register_option(const struct spank_option& option);
 
 private:
+    /// Returns an item of an integer type. Only this class uses spank_get_item's variable arguments.
+    template<typename T = std::uint32_t, typename... Arguments>
+    [[nodiscard]] std::optional<T> item(spank_item_t which, Arguments... arguments) const {
+        T value{};
+        const bool known = spank_get_item(spank_, which, arguments..., &value) == ESPANK_SUCCESS;
+        return known ? std::optional(value) : std::nullopt;
+    }
+
     spank_t spank_;
 };
 
 /// Writes to the user's stderr, one call per line, each starting with "rdma-nccl: ".
-void tell_user(std::string_view text);
+void report_to_user(std::string_view text);
 /// Writes to slurmd's or srun's log at debug level.
-void tell_log(std::string_view text);
+void report_to_log(std::string_view text);
 
 } // namespace rdma_nccl

@@ -9,7 +9,6 @@
 #include "lib/plan/port_block.h"
 #include "lib/slurm/layout.h"
 #include "lib/sys/sysroot.h"
-#include "plugin/spawn.h"
 #include "plugin/step_layout.h"
 #include "plugin/stepd_evidence.h"
 
@@ -30,40 +29,44 @@ Environment own_environment() {
     return Environment::from(environ);
 }
 
-/// Reports errors in the user's own settings. Returns true if there are any.
-bool tell_errors(const SettingsOutcome& outcome) {
+/// Reports errors in the user's own settings, or what this Slurm cannot do of them. Returns true if there is anything.
+bool report_errors(const SettingsOutcome& outcome) {
     for (const auto& error : outcome.errors) {
-        tell_user(error);
+        report_to_user(error);
     }
-    return !outcome.errors.empty();
-}
-
-/// Reports what this Slurm cannot do of the settings. Returns true if there is anything.
-bool tell_impossible(const Settings& settings) {
-    if (!settings.enable || !settings.spawn || SpankHandle::can_prepend()) {
-        return false;
+    const auto& settings = outcome.settings;
+    const bool impossible = settings.enable && settings.spawn && !SpankHandle::can_prepend();
+    if (outcome.errors.empty() && impossible) {
+        report_to_user(spawn_needs_newer_slurm);
     }
-    tell_user(spawn_needs_newer_slurm);
-    return true;
-}
-
-std::uint16_t port_for(const Settings& settings, std::uint32_t job_id, std::uint32_t step_id) {
-    const auto root = SysRoot::open("/");
-    const auto ephemeral = root ? read_ephemeral_range(*root) : std::nullopt;
-    return derive_port(job_id, step_id, settings.port_range ? *settings.port_range : default_port_range(ephemeral));
+    return !outcome.errors.empty() || impossible;
 }
 
 bool set_variable(std::string_view name, const std::string& value) {
     return ::setenv(std::string(name).c_str(), value.c_str(), 1) == 0;
 }
 
-void call_off(std::optional<ExchangeServer>& server) {
+/// Leaves the note for the nodes.
+void leave_note(StepNote note, const Settings& settings, const Environment& environment) {
+    const auto root = SysRoot::open("/");
+    const auto ephemeral = root ? read_ephemeral_range(*root) : std::nullopt;
+    note.port = derive_port(note.job_id, note.step_id,
+                            settings.port_range ? *settings.port_range : default_port_range(ephemeral));
+    note.settings = settings_for_note(environment);
+    if (!set_variable(note_variable, write_note(note))) {
+        report_to_user("srun could not pass on what it knows of the step: each node works it out alone");
+    }
+}
+
+/// Ends the exchange before it starts. Returns false.
+bool call_off(std::optional<ExchangeServer>& server) {
     server.reset();
     // Emptied, not removed: srun has already copied its environment, and later sets these variables in the copy.
     const std::string name(endpoint_variable);
     if (::getenv(name.c_str()) != nullptr) {
         (void)::setenv(name.c_str(), "", 1);
     }
+    return false;
 }
 
 /// Returns true for `srun A : B` inside one job. Only the colon shows its other components here.
@@ -75,20 +78,19 @@ bool has_components() {
         return false;
     }
     const auto parts = split(*words, '\0');
-    return std::find(parts.begin(), parts.end(), ":") != parts.end();
+    return std::ranges::find(parts, ":") != parts.end();
 }
 
 /// Returns the facts about the step that the exchange needs. Asks Slurm.
-ExchangeStep know_step(const Settings& settings, std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job,
-                       std::uint32_t node_count) {
+ExchangeStep know_step(const ClientStep& client, bool heterogeneous_job, std::uint32_t node_count) {
     ExchangeStep step;
-    step.settings = settings;
+    step.settings = client.settings;
     step.node_count = node_count;
-    if (const auto layout = load_step_layout(job_id, step_id, heterogeneous_job)) {
+    if (const auto layout = load_step_layout(client.job_id, client.step_id, heterogeneous_job)) {
         step.nodes = layout->nodes;
         step.component = layout->component;
         step.node_count = step.nodes.size();
-        step.head_address = IpAddress::parse(make_note(job_id, step_id, layout).head_address);
+        step.head_address = IpAddress::parse(make_note(client.job_id, client.step_id, layout).head_address);
     }
     return step;
 }
@@ -102,31 +104,26 @@ bool has_descriptors_for(std::uint32_t nodes) {
 }
 
 /// Returns false if the nodes must do without: there is only one, or the exchange cannot start.
-bool start_exchange(std::optional<ExchangeServer>& server, const Settings& settings, const SpankHandle& host,
+bool start_exchange(std::optional<ExchangeServer>& server, const ClientStep& step, const SpankHandle& host,
                     bool heterogeneous_job) {
     const auto node_count = host.node_count().value_or(0);
     const bool daemons = classify_program(host.program()).kind == ProgramKind::RuntimeDaemon; // nodes skip these
     const bool alone = node_count == 1 && !heterogeneous_job && !has_components();
     if (!server || daemons || alone) {
-        call_off(server);
-        return false;
+        return call_off(server);
     }
     if (!has_descriptors_for(node_count)) {
-        tell_user(format_text("warning: srun may not open enough files to talk with {} nodes: each node plans alone; "
-                              "raise the hard limit (ulimit -Hn) to {}",
-                              node_count, 2 * node_count + 256));
-        call_off(server);
-        return false;
+        report_to_user(format_text("warning: srun may not open enough files to talk with {} nodes: each node plans "
+                                   "alone; raise the hard limit (ulimit -Hn) to {}",
+                                   node_count, 2 * node_count + 256));
+        return call_off(server);
     }
-    const auto know = [settings, job_id = *host.job_id(), step_id = *host.step_id(), heterogeneous_job, node_count] {
-        return know_step(settings, job_id, step_id, heterogeneous_job, node_count);
-    };
+    const auto know = [=] { return know_step(step, heterogeneous_job, node_count); };
     const auto end_step = [] { (void)::kill(::getpid(), SIGTERM); }; // srun's way to end its step
-    const auto is_cancelled = [job_id = *host.job_id()] { return is_job_over(job_id); };
-    if (const auto started = server->start(know, tell_user, end_step, is_cancelled); !started) {
-        tell_user(format_text("warning: {}: each node plans alone", started.error().message));
-        call_off(server);
-        return false;
+    const auto is_cancelled = [job_id = step.job_id] { return is_job_over(job_id); };
+    if (const auto started = server->start(know, report_to_user, end_step, is_cancelled); !started) {
+        report_to_user(format_text("warning: {}: each node plans alone", started.error().message));
+        return call_off(server);
     }
     return true;
 }
@@ -136,9 +133,21 @@ constexpr std::chrono::milliseconds nodes_timeout = settling_timeout + std::chro
 
 /// Returns false for steps that need no RDMA: if the site enables the plugin for every step, these get no message.
 bool concerns_rdma(const std::vector<NodeEvidence>& nodes, const Settings& settings) {
-    return asked_by_user(settings) || std::any_of(nodes.begin(), nodes.end(), [](const NodeEvidence& node) {
+    return asked_by_user(settings) || std::ranges::any_of(nodes, [](const NodeEvidence& node) {
                return node.gpus > 0 || node.log || node.qps.most_own > 0 || node.traffic.rdma.most() >= noise;
            });
+}
+
+/// Prints the verdict as far as the settings ask for it.
+void report_verdict(const StepVerdict& verdict, const Settings& settings) {
+    const bool asked = settings.verify == VerifyChoice::Full || settings.verbose >= 2;
+    if (asked || (settings.verbose > 0 && verdict.verdict != Verdict::Idle)) {
+        const bool good = verdict.verdict == Verdict::Used || verdict.verdict == Verdict::Idle;
+        report_to_user((good ? "" : "warning: ") + verdict_line(verdict));
+    }
+    for (const auto& line : asked ? verdict_table(verdict) : std::vector<std::string>()) {
+        report_to_user(line);
+    }
 }
 
 std::optional<int>& kept_status() {
@@ -168,8 +177,7 @@ int client_option(Configuration& configuration, const char* argument) {
         (void)std::fflush(stdout);
         std::_Exit(EXIT_SUCCESS); // like srun's own --help: nothing was asked to run
     }
-    const auto outcome = configuration.resolve(own_environment(), std::nullopt);
-    return tell_errors(outcome) || tell_impossible(outcome.settings) ? -1 : 0;
+    return report_errors(configuration.resolve(own_environment(), std::nullopt)) ? -1 : 0;
 }
 
 int client_check(const Configuration& configuration) {
@@ -177,7 +185,7 @@ int client_check(const Configuration& configuration) {
         return 0; // the callback has reported the errors
     }
     const auto outcome = configuration.resolve(own_environment(), std::nullopt);
-    if (!outcome.settings.enable || (!tell_errors(outcome) && !tell_impossible(outcome.settings))) {
+    if (!outcome.settings.enable || !report_errors(outcome)) {
         return 0;
     }
     // Slurm ignores an optional plugin's return value (plugstack.c, _do_call_stack), but a step with invalid settings
@@ -195,8 +203,9 @@ void client_open_exchange(const Configuration& configuration, std::optional<Exch
     }
     const auto key = random_key();
     if (!key) {
-        tell_user("warning: the kernel gives no random bytes (getrandom): the nodes cannot know each other, and each "
-                  "plans alone");
+        report_to_user(
+            "warning: the kernel gives no random bytes (getrandom): the nodes cannot know each other, and each "
+            "plans alone");
         return;
     }
     set_variable(step_key_variable, key_text(*key));
@@ -205,7 +214,7 @@ void client_open_exchange(const Configuration& configuration, std::optional<Exch
     }
     auto opened = ExchangeServer::open(srun_port_range(), settings.exchange_seconds, *key);
     if (!opened) {
-        tell_user(format_text("warning: {}: each node plans alone", opened.error().message));
+        report_to_user(format_text("warning: {}: each node plans alone", opened.error().message));
         return;
     }
     server.emplace(std::move(*opened));
@@ -216,42 +225,34 @@ int client_start_step(const Configuration& configuration, const SpankHandle& hos
                       std::optional<ExchangeServer>& server, std::optional<ClientStep>& step) {
     const Environment environment = own_environment();
     const auto outcome = configuration.resolve(environment, std::nullopt);
+    const auto& settings = outcome.settings;
     const auto job_id = host.job_id();
     const auto step_id = host.step_id();
-    if (!outcome.settings.enable || !job_id || !step_id || *step_id >= first_special_step) {
+    if (!settings.enable || !job_id || !step_id || *step_id >= first_special_step) {
         call_off(server);
         return 0;
     }
-    step = ClientStep{*job_id, *step_id, outcome.settings};
-    if (outcome.settings.strict && outcome.settings.verify != VerifyChoice::Off) {
+    step = ClientStep{*job_id, *step_id, settings};
+    if (settings.strict && settings.verify != VerifyChoice::Off) {
         watch_exit_status();
     }
     const unsigned tasks = host.task_count().value_or(0);
     const unsigned nodes = host.node_count().value_or(0);
-    const bool refused = outcome.settings.spawn && nodes > 0 && tasks > nodes;
+    const bool refused = settings.spawn && nodes > 0 && tasks > nodes;
     if (refused) { // the nodes still get their note, so that they need not ask Slurm
-        tell_user(too_many_tasks_to_spawn(tasks, nodes));
+        report_to_user(too_many_tasks_to_spawn(tasks, nodes));
     }
-    if (outcome.settings.verbose > 0) {
-        for (const auto& warning : outcome.warnings) {
-            tell_user(warning);
-        }
+    for (const auto& warning : settings.verbose > 0 ? outcome.warnings : std::vector<std::string>()) {
+        report_to_user(warning);
     }
     const bool heterogeneous_job =
         parse_number<unsigned>(environment.get("SLURM_HET_SIZE").value_or("")).value_or(1) > 1;
-    const auto leave_note = [&](StepNote note) {
-        note.port = port_for(outcome.settings, *job_id, *step_id);
-        note.settings = settings_for_note(environment);
-        if (!set_variable(note_variable, write_note(note))) {
-            tell_user("srun could not pass on what it knows of the step: each node works it out alone");
-        }
-    };
     // Set before the exchange starts: its thread reads the environment, which must not change then.
-    leave_note({*job_id, *step_id, "", "", 0, "", false});
-    if (!start_exchange(server, outcome.settings, host, heterogeneous_job)) {
+    leave_note(make_note(*job_id, *step_id, std::nullopt), settings, environment);
+    if (!start_exchange(server, *step, host, heterogeneous_job)) {
         auto note = make_note(*job_id, *step_id, load_step_layout(*job_id, *step_id, heterogeneous_job));
         note.unequal_gpus = host.node_count().value_or(1) > 1 && load_gpus_differ(*job_id);
-        leave_note(std::move(note));
+        leave_note(std::move(note), settings, environment);
     }
     return refused ? -1 : 0;
 }
@@ -263,29 +264,20 @@ bool client_end_step(const ClientStep& step, ExchangeServer& server) {
     if (!evidence || !wanted || evidence->nodes.empty() || !concerns_rdma(evidence->nodes, settings)) {
         return true;
     }
-    const auto verdict = judge_step(std::move(evidence->nodes), std::move(evidence->silent));
-    const bool asked = settings.verify == VerifyChoice::Full || settings.verbose >= 2;
-    if (asked || (settings.verbose > 0 && verdict.verdict != Verdict::Idle)) {
-        const bool good = verdict.verdict == Verdict::Used || verdict.verdict == Verdict::Idle;
-        tell_user((good ? "" : "warning: ") + verdict_line(verdict));
-    }
-    if (asked) {
-        for (const auto& line : verdict_table(verdict)) {
-            tell_user(line);
-        }
-    }
+    const auto verdict = judge_step(std::move(evidence->nodes), std::move(evidence->unresponsive));
+    report_verdict(verdict, settings);
     if (!settings.verify_dir.empty()) {
         const auto saved = save_verdict(settings.verify_dir, format_text("{}.{}.json", step.job_id, step.step_id),
                                         verdict_json(verdict, step.job_id, step.step_id));
         if (!saved && settings.verbose > 0) {
-            tell_user(format_text("warning: verify_dir: {}", saved.error().message));
+            report_to_user(format_text("warning: verify_dir: {}", saved.error().message));
         }
     }
     const bool fails = settings.strict && (verdict.verdict == Verdict::NotUsed ||
                                            (verdict.verdict == Verdict::Mixed && verdict.share < used_share));
     if (fails) {
-        tell_user(format_text("strict: srun exits with 1 because RDMA was {}",
-                              verdict.verdict == Verdict::Mixed ? "not used alone" : "not used"));
+        report_to_user(format_text("strict: srun exits with 1 because RDMA was {}",
+                                   verdict.verdict == Verdict::Mixed ? "not used alone" : "not used"));
     }
     return !fails;
 }

@@ -4,7 +4,7 @@
 #include "lib/base/hostlist.h"
 #include "lib/base/text.h"
 #include "lib/plan/head_address.h"
-#include "plugin/slurm_compat.h"
+#include "plugin/spank.h"
 
 #include <algorithm>
 #include <functional>
@@ -19,36 +19,51 @@ namespace rdma_nccl {
 
 namespace {
 
-using Layout = std::unique_ptr<slurm_step_layout_t, decltype(&slurm_job_step_layout_free)>;
-
-Layout load_component(std::uint32_t job_id, std::uint32_t step_id, std::uint32_t component) {
-    slurm_step_id_t id{};
-    id.job_id = job_id;
-    id.step_id = step_id;
-    id.step_het_comp = component;
-    return {slurm_job_step_layout_get(&id), slurm_job_step_layout_free};
-}
-
-/// Adds the nodes of one component. Its ranks follow those of earlier ones. Returns false if the layout is invalid.
-bool add_component(StepLayout& step, const slurm_step_layout_t& layout, unsigned component, std::uint32_t& next_rank) {
-    const auto names = expand_hostlist(layout.node_list == nullptr ? "" : layout.node_list);
-    if (!names || names->size() != layout.node_cnt || layout.tids == nullptr || layout.tasks == nullptr) {
-        return false;
+/// Loads a step's nodes, component by component. The ranks of a component follow those of earlier ones.
+class ComponentLoader {
+public:
+    /// `number`: Slurm's of the component in this job; NO_VAL: of a job whose step has one layout. Returns false if
+    /// Slurm knows no such component.
+    bool load(std::uint32_t job_id, std::uint32_t step_id, std::uint32_t number, unsigned component) {
+        slurm_step_id_t id{};
+        id.job_id = job_id;
+        id.step_id = step_id;
+        id.step_het_comp = number;
+        const std::unique_ptr<slurm_step_layout_t, decltype(&slurm_job_step_layout_free)> layout(
+            slurm_job_step_layout_get(&id), slurm_job_step_layout_free);
+        is_valid_ = is_valid_ && (!layout || add(*layout, component));
+        return layout != nullptr;
     }
-    std::uint32_t count = 0;
-    for (std::uint32_t node = 0; node < layout.node_cnt; ++node) {
-        const std::span tasks(layout.tids[node], layout.tasks[node]);
-        if (tasks.empty()) {
-            continue;
+
+    [[nodiscard]] bool is_valid() const { return is_valid_; }
+    /// Returns the nodes so far; none if a layout is invalid.
+    [[nodiscard]] std::vector<ExpectedNode> nodes() const { return is_valid_ ? nodes_ : std::vector<ExpectedNode>(); }
+
+private:
+    bool add(const slurm_step_layout_t& layout, unsigned component) {
+        const auto names = expand_hostlist(layout.node_list == nullptr ? "" : layout.node_list);
+        if (!names || names->size() != layout.node_cnt || layout.tids == nullptr || layout.tasks == nullptr) {
+            return false;
         }
-        const std::uint32_t first = *std::min_element(tasks.begin(), tasks.end());
-        step.nodes.push_back(
-            {(*names)[node], static_cast<unsigned>(tasks.size()), first, next_rank + first, component});
-        count += static_cast<std::uint32_t>(tasks.size());
+        std::uint32_t count = 0;
+        for (std::uint32_t node = 0; node < layout.node_cnt; ++node) {
+            const std::span tasks(layout.tids[node], layout.tasks[node]);
+            if (tasks.empty()) {
+                continue;
+            }
+            const std::uint32_t first = *std::ranges::min_element(tasks);
+            nodes_.push_back(
+                {(*names)[node], static_cast<unsigned>(tasks.size()), first, next_rank_ + first, component});
+            count += static_cast<std::uint32_t>(tasks.size());
+        }
+        next_rank_ += count;
+        return true;
     }
-    next_rank += count;
-    return true;
-}
+
+    std::vector<ExpectedNode> nodes_;
+    std::uint32_t next_rank_ = 0;
+    bool is_valid_ = true;
+};
 
 using Jobs = std::unique_ptr<job_info_msg_t, decltype(&slurm_free_job_info_msg)>;
 
@@ -77,60 +92,46 @@ std::vector<std::uint32_t> load_component_jobs(std::uint32_t job_id) {
     if (by_offset.size() == 1 && leader != 0 && leader != job_id) {
         return load_component_jobs(leader);
     }
-    std::sort(by_offset.begin(), by_offset.end());
+    std::ranges::sort(by_offset);
     std::vector<std::uint32_t> jobs;
-    std::transform(by_offset.begin(), by_offset.end(), std::back_inserter(jobs),
-                   [](const auto& entry) { return entry.second; });
+    std::ranges::transform(by_offset, std::back_inserter(jobs), [](const auto& entry) { return entry.second; });
     return jobs.empty() ? std::vector{job_id} : jobs;
 }
 
 /// Loads a step over the components of a heterogeneous job. Each component has its own layout under its own job.
 StepLayout load_job_components(std::uint32_t job_id, std::uint32_t step_id) {
     StepLayout step;
-    std::uint32_t next_rank = 0;
+    ComponentLoader loader;
     const auto jobs = load_component_jobs(job_id);
-    for (unsigned component = 0; component < jobs.size(); ++component) {
+    for (unsigned component = 0; component < jobs.size() && loader.is_valid(); ++component) {
         if (jobs[component] == job_id) {
             step.component = component;
         }
-        const auto layout = load_component(jobs[component], step_id, NO_VAL);
-        if (layout && !add_component(step, *layout, component, next_rank)) {
-            return {};
-        }
+        loader.load(jobs[component], step_id, NO_VAL, component);
     }
+    step.nodes = loader.nodes();
     return step;
-}
-
-/// Without a component number, slurmctld merges all layouts (slurm_step_layout_merge), and each of them has a task 0.
-bool is_merged(const StepLayout& step) {
-    return std::count_if(step.nodes.begin(), step.nodes.end(),
-                         [](const ExpectedNode& node) { return node.first_task == 0; }) > 1;
 }
 
 /// Loads a step of one job: one layout, or several components numbered from 0.
 StepLayout load_step_components(std::uint32_t job_id, std::uint32_t step_id) {
     constexpr unsigned most_components = 128; // MAX_HET_JOB_COMPS
     StepLayout step;
-    std::uint32_t next_rank = 0;
-    if (const auto layout = load_component(job_id, step_id, NO_VAL)) {
-        if (!add_component(step, *layout, 0, next_rank)) {
-            return {};
-        }
-        if (!is_merged(step)) {
+    ComponentLoader loader;
+    if (loader.load(job_id, step_id, NO_VAL, 0)) {
+        step.nodes = loader.nodes();
+        // Without a component number, slurmctld merges all layouts (slurm_step_layout_merge), and each has a task 0.
+        if (std::ranges::count(step.nodes, 0U, &ExpectedNode::first_task) <= 1) {
             return step;
         }
-        step = {};
-        next_rank = 0;
+        loader = {};
     }
-    for (unsigned component = 0; component < most_components; ++component) {
-        const auto layout = load_component(job_id, step_id, component);
-        if (!layout) {
+    for (unsigned component = 0; component < most_components && loader.is_valid(); ++component) {
+        if (!loader.load(job_id, step_id, component, component)) {
             break;
         }
-        if (!add_component(step, *layout, component, next_rank)) {
-            return {};
-        }
     }
+    step.nodes = loader.nodes();
     return step;
 }
 
@@ -184,8 +185,7 @@ ChildValue<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bo
     const std::function<SlurmsStep()> ask = [=] {
         SlurmsStep step;
         if (const auto layout = load_step_layout(job_id, step_id, heterogeneous_job)) {
-            std::transform(layout->nodes.begin(), layout->nodes.end(), std::back_inserter(step.nodes),
-                           [](const ExpectedNode& node) { return node.name; });
+            std::ranges::transform(layout->nodes, std::back_inserter(step.nodes), &ExpectedNode::name);
             const auto note = make_note(job_id, step_id, layout);
             step.head_node = note.head_node;
             step.head_address = note.head_address;
@@ -201,8 +201,7 @@ std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t s
     if (step.nodes.empty()) {
         return std::nullopt;
     }
-    std::sort(step.nodes.begin(), step.nodes.end(),
-              [](const ExpectedNode& a, const ExpectedNode& b) { return a.first_rank < b.first_rank; });
+    std::ranges::sort(step.nodes, {}, &ExpectedNode::first_rank);
     std::string name = step.head().name;
     step.head_address = address_of(name);
     return step;
@@ -230,7 +229,7 @@ StepNote make_note(std::uint32_t job_id, std::uint32_t step_id, const std::optio
 bool is_job_over(std::uint32_t job_id) {
     const auto message = load_job(job_id, SHOW_ALL);
     const auto jobs = jobs_of(message);
-    return std::any_of(jobs.begin(), jobs.end(), [job_id](const auto& record) {
+    return std::ranges::any_of(jobs, [job_id](const auto& record) {
         return record.job_id == job_id &&
                ((record.job_state & JOB_STATE_BASE) > JOB_SUSPENDED || (record.job_state & JOB_COMPLETING) != 0);
     });

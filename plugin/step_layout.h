@@ -3,7 +3,7 @@
 // with one on each node.
 #pragma once
 
-#include "lib/exchange/agreement.h"
+#include "lib/exchange/step_nodes.h"
 #include "lib/net/child_value.h"
 #include "lib/settings/settings.h"
 #include "lib/slurm/step.h"

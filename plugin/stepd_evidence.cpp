@@ -3,8 +3,9 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/evidence/node_evidence.h"
+#include "lib/evidence/step_watch.h"
 #include "lib/net/listeners.h"
+#include "plugin/stepd.h"
 
 #include <algorithm>
 #include <array>
@@ -30,7 +31,7 @@ using std::chrono::milliseconds;
 
 constexpr char end_of_step = 'e';
 constexpr char has_begun = 'b';
-constexpr char settles = 's';
+constexpr char waits_for_counters = 's';
 constexpr milliseconds beginning_timeout(250); // a driver may hang; the tasks wait no longer than this
 
 /// A signal for the step's tasks may also reach this process if Slurm finds them by their parents.
@@ -55,32 +56,34 @@ bool has_tasks(const Parent& slurmstepd) {
     return !text || split_words(*text).size() > 1;
 }
 
-/// Reports each stranger at the step's ports to srun, once.
+/// Reports each stranger at rank 0's ports to srun, once. Nobody else should listen there.
 class PortWatch {
 public:
-    PortWatch(const EvidenceTask& task, ExchangeClient& srun) : task_(task), srun_(srun) {}
+    PortWatch(const NodeState& state, ExchangeClient& srun)
+        : ports_(state.ports_of_rank_zero()), user_(state.user), srun_(srun) {}
 
     void sample() {
-        const auto listeners = task_.ports.empty() ? std::vector<PortListener>()
-                                                   : find_listeners(task_.ports).value_or(std::vector<PortListener>());
+        const auto listeners =
+            ports_.empty() ? std::vector<PortListener>() : find_listeners(ports_).value_or(std::vector<PortListener>());
         constexpr std::size_t most_alarms = 8; // a user may open any number of sockets
-        for (const auto& stranger : strangers(listeners, task_.uid)) {
-            if (told_.size() < most_alarms && told_.insert(stranger.inode).second) {
+        for (const auto& stranger : strangers(listeners, user_.uid)) {
+            if (reported_.size() < most_alarms && reported_.insert(stranger.inode).second) {
                 (void)srun_.send_alarm(stranger_text(stranger));
             }
         }
     }
 
 private:
-    const EvidenceTask& task_;
+    std::vector<std::uint16_t> ports_;
+    StepUser user_;
     ExchangeClient& srun_;
-    std::set<std::uint32_t> told_; ///< inodes of reported sockets
+    std::set<std::uint32_t> reported_; ///< inodes of sockets
 };
 
 /// Returns false if the step must not be reported: slurmstepd has closed its end or is gone, or the step had no tasks
-/// for two looks.
+/// for two samples.
 bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstepd, int control) {
-    unsigned empty_looks = 0;
+    unsigned empty_samples = 0;
     for (;;) {
         const auto pause = std::chrono::ceil<milliseconds>(watch.next_sample() - Clock::now()).count();
         pollfd event{control, POLLIN, 0};
@@ -94,44 +97,41 @@ bool watch_until_end(StepWatch& watch, PortWatch& ports, const Parent& slurmstep
         }
         watch.sample();
         ports.sample();
-        empty_looks = has_tasks(slurmstepd) ? 0 : empty_looks + 1;
-        if (empty_looks == 2) {
+        empty_samples = has_tasks(slurmstepd) ? 0 : empty_samples + 1;
+        if (empty_samples == 2) {
             return false;
         }
     }
 }
 
-void watch_as_user(const EvidenceTask& task, const Parent& slurmstepd, int control, ExchangeClient& srun) {
+void watch_as_user(const NodeState& state, const Parent& slurmstepd, int control, ExchangeClient& srun) {
     ignore_signals();
-    if (!become(task.uid, task.gid)) {
+    if (!become(state.user)) {
         return;
     }
     (void)::prctl(PR_SET_PDEATHSIG, SIGKILL); // after setuid(2), which resets it
-    const auto root = SysRoot::open(task.root);
+    const auto root = SysRoot::open(state.settings.root);
     if (!root || ::getppid() != slurmstepd.process) {
         return;
     }
-    const WatchedStep step{*root, task.facts, task.plan, task.tasks, task.log_directory};
-    auto watch = watch_step(step, {task.job_id, task.step_id, slurmstepd.process});
+    const WatchedStep step{*root, state.facts, state.plan, state.running_tasks, state.log_directory};
+    auto watch = watch_step(step, {state.facts.step.job_id, state.facts.step.step_id, slurmstepd.process});
     (void)!::write(control, &has_begun, 1);
-    PortWatch ports(task, srun);
+    PortWatch ports(state, srun);
     if (!watch_until_end(watch, ports, slurmstepd, control)) {
         return;
     }
     watch.sample(true);
-    (void)srun.send_evidence(collect_evidence(step, watch, [&] { (void)!::write(control, &settles, 1); }));
+    (void)srun.send_evidence(collect_evidence(step, watch, [&] { (void)!::write(control, &waits_for_counters, 1); }));
 }
 
 } // namespace
 
-bool become(uid_t uid, gid_t gid) {
-    if (::getuid() != 0) {
-        return true;
-    }
-    return ::setgroups(0, nullptr) == 0 && ::setgid(gid) == 0 && ::setuid(uid) == 0;
+bool become(const StepUser& user) {
+    return ::getuid() != 0 || (::setgroups(0, nullptr) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
 }
 
-std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, ExchangeClient& srun) {
+std::optional<EvidenceProcess> EvidenceProcess::start(const NodeState& state, ExchangeClient& srun) {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
         return std::nullopt;
@@ -140,7 +140,7 @@ std::optional<EvidenceProcess> EvidenceProcess::start(const EvidenceTask& task, 
     const UniqueFd other(ends[1]);
     // No gettid() before glibc 2.30. Slurm calls us in the thread that forked the task.
     const Parent slurmstepd{::getpid(), static_cast<pid_t>(::syscall(SYS_gettid))};
-    auto child = Child::start([&] { watch_as_user(task, slurmstepd, other.get(), srun); },
+    auto child = Child::start([&] { watch_as_user(state, slurmstepd, other.get(), srun); },
                               std::array{srun.descriptor(), other.get()});
     if (!child) {
         return std::nullopt;
@@ -158,7 +158,7 @@ void EvidenceProcess::end_step() {
     milliseconds timeout = evidence_timeout;
     // The first byte is has_begun, which nobody has read yet.
     while (::poll(&event, 1, static_cast<int>(timeout.count())) > 0 && ::read(control_.get(), &byte, 1) == 1) {
-        timeout = byte == settles ? settling_timeout : timeout;
+        timeout = byte == waits_for_counters ? settling_timeout : timeout;
     }
     const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
     (void)child_.finish(std::max(timeout - spent, milliseconds(20)));

@@ -6,41 +6,30 @@
 #include "lib/base/forked_worker.h"
 #include "lib/base/unique_fd.h"
 #include "lib/exchange/client.h"
-#include "lib/plan/inspect.h"
-#include "lib/plan/plan.h"
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
-#include <string>
 #include <sys/types.h>
-#include <vector>
 
 namespace rdma_nccl {
 
+struct NodeState;
+
+/// The step's user.
+struct StepUser {
+    uid_t uid = 0;
+    gid_t gid = 0;
+};
+
 /// Gives up root for good in a child: neither the user's files (logs) nor drivers should be read as root. Does nothing
 /// if the process is not root. Returns false on failure.
-bool become(uid_t uid, gid_t gid);
-
-/// The input of the process.
-struct EvidenceTask {
-    const NodeFacts& facts;
-    const Plan& plan;
-    std::string root;
-    std::uint32_t job_id = 0;
-    std::uint32_t step_id = 0;
-    unsigned tasks = 1;        ///< on this node
-    std::string log_directory; ///< for NCCL's logs; empty: there are none
-    uid_t uid = 0;             ///< the step's user
-    gid_t gid = 0;
-    std::vector<std::uint16_t> ports; ///< rank 0's ports, on its node: nobody else should listen there
-};
+bool become(const StepUser& user);
 
 class EvidenceProcess {
 public:
     /// Call as root in slurmstepd, before the tasks run. Returns once the counters have been read, or after a quarter
     /// of a second. The process runs as the user and sends its results to srun.
-    static std::optional<EvidenceProcess> start(const EvidenceTask& task, ExchangeClient& srun);
+    static std::optional<EvidenceProcess> start(const NodeState& state, ExchangeClient& srun);
 
     /// Call when the last task has ended: the process reports to srun and ends. Returns when it has ended, usually
     /// within milliseconds. It belongs to the step's cgroup, so it must be gone before slurmstepd kills what is left in

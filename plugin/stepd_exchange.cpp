@@ -3,11 +3,13 @@
 
 #include "lib/base/format.h"
 #include "lib/sys/node_name.h"
+#include "plugin/step_layout.h"
+#include "plugin/stepd.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -16,55 +18,37 @@ namespace rdma_nccl {
 namespace {
 
 using Clock = ExchangeClient::Clock;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// srun listens before it launches the step: a node that cannot connect by then is behind a firewall.
 constexpr seconds most_to_connect(10);
 /// srun reports the end of its own limit to all; the nodes' limit ends this much later.
 constexpr seconds margin(8);
+/// The part of user_init's time that is reserved for what follows the exchange: if that failed, Slurm and the name
+/// service are asked.
+constexpr seconds time_behind_exchange(5);
+constexpr seconds time_for_slurmctld(3); // at least, of the reserved part
 
-} // namespace
-
-StepSockets::StepSockets() : process_(::getpid()) {}
-
-StepSockets::StepSockets(StepSockets&& other) noexcept
-    : held_ports(std::move(other.held_ports)), srun(std::move(other.srun)), process_(other.process_) {
-    other.held_ports.clear();
-    other.srun.reset();
+/// Returns the time limit for one operation that may hang.
+milliseconds left_of(Clock::time_point deadline) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+    return std::clamp(left, milliseconds(1), usual_timeout);
 }
 
-StepSockets::~StepSockets() {
-    if (!ours()) {
-        forget();
-    }
+/// Nodes whose exchange failed must not all ask slurmctld at once: each waits its node id in milliseconds.
+void take_turn(const SpankHandle& host, Clock::time_point deadline) {
+    constexpr milliseconds longest(10'000);
+    const auto turn = std::min(milliseconds(host.node_id().value_or(0)), longest);
+    std::this_thread::sleep_until(std::min(Clock::now() + turn, deadline - time_for_slurmctld));
 }
 
-bool StepSockets::ours() const {
-    return ::getpid() == process_;
-}
-
-void StepSockets::forget() {
-    for (auto& socket : held_ports) {
-        (void)socket.release();
-    }
-    if (srun) {
-        srun->forget();
-    }
-}
-
-std::string node_name(const SpankHandle& host, const NodeFacts& facts) {
-    // slurmstepd's own (slurmstepd.c, 22.05): that of the step's environment is of the node where srun runs, as in a
-    // batch script, until the tasks start.
-    if (auto name = slurm_node_name(); !name.empty()) {
-        return name;
-    }
-    const auto& nodes = facts.step.nodes;
-    const bool listed = std::find(nodes.begin(), nodes.end(), facts.host_name) != nodes.end();
-    const auto index = host.node_id();
-    if (!listed && !facts.step.heterogeneous && index && *index < nodes.size()) {
-        return nodes[*index];
-    }
-    return facts.host_name;
+/// Returns an empty result if Slurm does not say.
+SlurmsStep ask_about(const Step& step, Clock::time_point deadline) {
+    constexpr seconds longest(15); // slurmctld's own limit, MessageTimeout, is 10
+    return ask_slurm(step.job_id, step.step_id, step.heterogeneous)
+        .finish(std::min(Clock::now() + longest, deadline))
+        .value_or(SlurmsStep());
 }
 
 ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport report, bool with_task_zero,
@@ -105,10 +89,120 @@ ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport repor
         result.failure = refused.why;
         result.head_node = std::move(refused.head_node);
         result.head = refused.head;
-        result.told_by_srun = true;
+        result.reported_by_srun = true;
         result.unequal_gpus = refused.unequal_gpus;
     }
     return result;
+}
+
+} // namespace
+
+StepSockets::StepSockets() : process_(::getpid()) {}
+
+StepSockets::StepSockets(StepSockets&& other) noexcept
+    : held_ports(std::move(other.held_ports)), srun(std::move(other.srun)), process_(other.process_) {
+    other.held_ports.clear();
+    other.srun.reset();
+}
+
+StepSockets::~StepSockets() {
+    if (!ours()) {
+        forget();
+    }
+}
+
+bool StepSockets::ours() const {
+    return ::getpid() == process_;
+}
+
+void StepSockets::forget() {
+    for (auto& socket : held_ports) {
+        (void)socket.release();
+    }
+    if (srun) {
+        srun->forget();
+    }
+}
+
+std::string node_name(const SpankHandle& host, const NodeFacts& facts) {
+    // slurmstepd's own (slurmstepd.c, 22.05): that of the step's environment is of the node where srun runs, as in a
+    // batch script, until the tasks start.
+    if (auto name = slurm_node_name(); !name.empty()) {
+        return name;
+    }
+    const auto& nodes = facts.step.nodes;
+    const bool listed = std::ranges::find(nodes, facts.host_name) != nodes.end();
+    const auto index = host.node_id();
+    if (!listed && !facts.step.heterogeneous && index && *index < nodes.size()) {
+        return nodes[*index];
+    }
+    return facts.host_name;
+}
+
+void add_missing_note(Environment& environment, const Step& step, Clock::time_point deadline) {
+    if (step.note) {
+        return;
+    }
+    if (const auto known = ask_about(step, deadline); !known.nodes.empty()) {
+        StepNote note = make_note(step.job_id, step.step_id, std::nullopt);
+        note.head_node = known.head_node;
+        note.head_address = known.head_address;
+        environment.set(std::string(note_variable), write_note(note));
+    }
+}
+
+ExchangeResult exchange(NodeState& state, const SpankHandle& host, const std::optional<ExchangeOffer>& offer,
+                        bool noted, Clock::time_point deadline) {
+    const auto& step = state.facts.step;
+    if (!offer) {
+        ExchangeResult result;
+        if (step.node_count > 1 && state.settings.exchange && !noted) { // else srun had its reasons and reported them
+            result.failure = "the step's srun has no rdma-nccl plugin";
+        }
+        return result;
+    }
+    NodeReport own = make_report(state.facts, state.plan, node_name(host, state.facts));
+    own.job_id = host.job_id().value_or(step.job_id);
+    own.tasks = host.local_task_count().value_or(1);
+    own.step_nodes = step.node_count;
+    const auto ids = host.global_ids();
+    own.first_task = ids.empty() ? 0 : *std::ranges::min_element(ids);
+    const bool with_task_zero = own.first_task == 0 && !ids.empty();
+    if (with_task_zero) {
+        own.block = state.coordination.held_ports.value_or(state.plan.port);
+    }
+    if (!state.concerns_rdma()) {
+        own.warnings.clear();
+    }
+    own.warnings.insert(own.warnings.begin(), state.warnings.begin(), state.warnings.end());
+    auto reported = own.warnings;
+    auto result = exchange_with_others(*offer, std::move(own), with_task_zero, state.settings,
+                                       deadline - time_behind_exchange, state.sockets);
+    if (result.agreement) {
+        state.reported_warnings = std::move(reported);
+    }
+    return result;
+}
+
+void plan_head_alone(NodeState& state, const SpankHandle& host, const ExchangeResult& exchanged,
+                     Clock::time_point deadline) {
+    auto& facts = state.facts;
+    facts.head_is_to_be_agreed = false;
+    auto& note = facts.step.note;
+    const auto bare = make_note(facts.step.job_id, facts.step.step_id, std::nullopt);
+    if (!exchanged.head_node.empty()) {
+        note = note.value_or(bare);
+        note->head_node = exchanged.head_node;
+        note->head_address = exchanged.head ? exchanged.head->text() : "";
+    } else if ((!note || note->head_node.empty()) && !exchanged.srun_is_gone) {
+        take_turn(host, deadline);
+        const auto known = ask_about(facts.step, deadline);
+        note = note.value_or(bare);
+        note->head_node = known.head_node;
+        note->head_address = known.head_address;
+    }
+    facts.head_node = find_head_node(facts.step);
+    resolve_head(facts, state.settings, left_of(deadline));
 }
 
 } // namespace rdma_nccl

@@ -2,11 +2,9 @@
 // A node's exchange with srun, and the sockets that slurmstepd keeps while the step runs.
 #pragma once
 
-#include "lib/apply/hosts_file.h"
 #include "lib/exchange/client.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/plan.h"
-#include "lib/plan/port_block.h"
 #include "plugin/spank.h"
 
 #include <optional>
@@ -14,6 +12,8 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+struct NodeState;
 
 /// Sockets of this process. If user_init runs in a process of its own (SlurmdParameters=contain_spank, Slurm 24.05:
 /// clone(2) with the memory, but not the files, of slurmstepd), the descriptors are invalid afterwards. The sockets
@@ -41,7 +41,7 @@ struct ExchangeResult {
     HostsTable hosts;
     std::optional<std::string> failure; ///< why there is no agreement; also absent if none was wanted
     bool srun_is_gone = false;          ///< the step is about to end: do not ask Slurm about it
-    bool told_by_srun = false;          ///< srun has reported the failure
+    bool reported_by_srun = false;      ///< srun has reported the failure
     bool unequal_gpus = false;
     std::string head_node; ///< without agreement: the head as srun knows it from Slurm
     std::optional<IpAddress> head;
@@ -53,11 +53,18 @@ struct ExchangeOffer {
     Key key; ///< the step's key
 };
 
-/// Reports this node and waits for the answer, until `deadline` at the latest. With `with_task_zero`, also answers the
-/// other nodes' connection tests.
-ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport report, bool with_task_zero,
-                                    const Settings& settings, ExchangeClient::Clock::time_point deadline,
-                                    StepSockets& sockets);
+/// srun's note reaches the nodes of only one component of a heterogeneous step (srun.c, _launch_one_app). A node
+/// without it asks Slurm as srun did, and adds it to `environment`. Other steps never need this.
+void add_missing_note(Environment& environment, const Step& step, ExchangeClient::Clock::time_point deadline);
+
+/// Reports this node to srun and waits for the answer, until `deadline` at the latest. The node with task 0 also
+/// answers the other nodes' connection tests. `noted`: srun left a note, so that it has reported why there is no offer.
+ExchangeResult exchange(NodeState& state, const SpankHandle& host, const std::optional<ExchangeOffer>& offer,
+                        bool noted, ExchangeClient::Clock::time_point deadline);
+
+/// Without an agreement, takes the head from srun or Slurm.
+void plan_head_alone(NodeState& state, const SpankHandle& host, const ExchangeResult& exchanged,
+                     ExchangeClient::Clock::time_point deadline);
 
 /// Returns Slurm's name of this node.
 std::string node_name(const SpankHandle& host, const NodeFacts& facts);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/evidence/log_verdict.h"
+#include "lib/evidence/verdict.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"

@@ -2,12 +2,18 @@
 #include "lib/evidence/step_watch.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/evidence/verdict.h"
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/gpu.h"
+#include "lib/nccl_log/log_evidence.h"
+#include "lib/plan/nccl_overrides.h"
+#include "lib/plan/ports_in_use.h"
 #include "lib/traffic/qp_owners.h"
 
 #include <algorithm>
 #include <map>
+#include <thread>
 #include <utility>
 
 namespace rdma_nccl {
@@ -33,7 +39,7 @@ std::string owner_text(const QpOwner& owner, const ProcessIdentity& process) {
 
 StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes)
     : root_(root), meter_(std::move(sources)), processes_(processes), start_(Clock::now()),
-      next_look_(start_ + first_pause) {
+      next_sample_(start_ + first_pause) {
     meter_.add(read_traffic(root_, meter_.sources()));
     qps_.unknown_why = "the step ended before they were looked at";
 }
@@ -41,17 +47,17 @@ StepWatch::StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses 
 void StepWatch::sample(bool has_ended) {
     meter_.add(read_traffic(root_, meter_.sources()));
     if (!has_ended) {
-        look_at_queue_pairs();
+        sample_queue_pairs();
     }
-    // Also at the end: a job that began after the last look may have moved most of the bytes.
+    // Also at the end: a job that began after the last sample may have moved most of the bytes.
     others_seen_ =
         others_seen_ || (root_.is_live() && processes_.job_id != 0 && other_jobs_on_node(root_, processes_.job_id));
     const auto now = Clock::now();
     const auto run = std::chrono::duration_cast<milliseconds>(now - start_);
-    next_look_ = now + std::clamp(run, first_pause, longest_pause);
+    next_sample_ = now + std::clamp(run, first_pause, longest_pause);
 }
 
-void StepWatch::look_at_queue_pairs() {
+void StepWatch::sample_queue_pairs() {
     if (!root_.is_live()) {
         qps_.unknown_why = "of another machine's files nobody has queue pairs";
         return;
@@ -63,12 +69,12 @@ void StepWatch::look_at_queue_pairs() {
     }
     qps_.known = true;
     qps_.unknown_why.clear();
-    std::map<pid_t, ProcessIdentity> known;
+    std::map<pid_t, ProcessIdentity> identities;
     unsigned own = 0;
     for (const auto& owner : *owners) {
-        auto found = known.find(owner.pid);
-        if (found == known.end()) {
-            found = known.emplace(owner.pid, processes_.identify(root_, owner.pid)).first;
+        auto found = identities.find(owner.pid);
+        if (found == identities.end()) {
+            found = identities.emplace(owner.pid, processes_.identify(root_, owner.pid)).first;
         }
         if (owner.kernel_user == "ib_ipoib") { // its bytes count for an interface and are subtracted from the port's
             continue;
@@ -107,6 +113,42 @@ NodeEvidence StepWatch::evidence() const {
 bool StepWatch::should_wait_for_counters() const {
     const auto verdict = judge_node(evidence()).verdict;
     return counter_latency() > milliseconds(0) && (verdict == Verdict::NotUsed || verdict == Verdict::Mixed);
+}
+
+StepWatch watch_step(const WatchedStep& step, StepProcesses processes) {
+    const auto ports = names_of(ports_in_use(step.facts, step.plan.fabric));
+    return {step.root, traffic_sources(step.root, step.facts.fabric, ports), processes};
+}
+
+NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch, const std::function<void()>& before_waiting) {
+    if (watch.should_wait_for_counters()) {
+        if (before_waiting) {
+            before_waiting();
+        }
+        std::this_thread::sleep_for(watch.counter_latency());
+        watch.sample(true);
+    }
+    NodeEvidence evidence = watch.evidence();
+    evidence.node = step.facts.host_name;
+    evidence.log = read_log_directory(step.log_directory);
+    evidence.causes = causes_of(step.facts, step.plan);
+    const unsigned gpus = step.plan.visible_gpus;
+    if (gpus > 0) {
+        evidence.rank_per_gpu = step.plan.layout.layout == Layout::Rank;
+        evidence.gpus = evidence.rank_per_gpu ? std::min(step.tasks, gpus) : gpus;
+        evidence.gpu_direct_possible =
+            find_peer_memory(step.root).empty() ? std::nullopt : std::optional(true); // DMA-BUF shows nowhere
+    }
+    return evidence;
+}
+
+std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan) {
+    auto causes = judge_nccl_overrides(facts, plan.fabric);
+    if (plan.fabric.used().empty()) {
+        append(causes, plan.fabric.warnings);
+    }
+    append(causes, judge_limits({facts.limits.memlock_kib, std::nullopt, std::nullopt}, true, 1));
+    return causes;
 }
 
 } // namespace rdma_nccl

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches a node's network while a step runs: reads its byte counters and queue pairs repeatedly.
+// Watches a node's network while a step runs, by its byte counters and queue pairs, and collects what the node reports
+// at the end: the same for the plugin and for `rdma-nccl verify`.
 #pragma once
 
 #include "lib/evidence/evidence.h"
+#include "lib/plan/plan.h"
 #include "lib/slurm/step_processes.h"
 #include "lib/sys/sysroot.h"
 #include "lib/traffic/traffic.h"
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -18,34 +22,55 @@ class StepWatch {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// Takes the first reading. Reports no queue pairs unless `root` and `processes.ancestor` are of this machine.
+    /// Takes the first sample. Reports no queue pairs unless `root` and `processes.ancestor` are of this machine.
     StepWatch(const SysRoot& root, TrafficSources sources, StepProcesses processes);
 
     /// Reads the bytes and looks for other jobs on the node. Reads the queue pairs too, unless the step `has_ended`.
     void sample(bool has_ended = false);
 
-    /// Returns the time of the next look: soon at first, because short steps end early, later every five seconds.
-    [[nodiscard]] Clock::time_point next_sample() const { return next_look_; }
+    /// Returns the time of the next sample: soon at first, because short steps end early, later every five seconds.
+    [[nodiscard]] Clock::time_point next_sample() const { return next_sample_; }
 
     /// Returns what was seen so far. The caller adds node, gpus, log and causes.
     [[nodiscard]] NodeEvidence evidence() const;
 
-    /// Returns true if port counters that lag behind could still change the verdict: then look again after settle().
+    /// Returns true if port counters that lag behind could still change the verdict: then sample again after
+    /// counter_latency().
     [[nodiscard]] bool should_wait_for_counters() const;
     [[nodiscard]] std::chrono::milliseconds counter_latency() const { return meter_.sources().counter_latency(); }
 
 private:
-    void look_at_queue_pairs();
+    void sample_queue_pairs();
     [[nodiscard]] bool processes_are_hidden() const;
 
     const SysRoot& root_;
     TrafficMeter meter_;
     StepProcesses processes_;
-    Clock::time_point start_, next_look_;
+    Clock::time_point start_, next_sample_;
     QpEvidence qps_;
     std::set<std::string> own_ports_, others_;
     bool unseen_ = false;      ///< there were queue pairs without a process
     bool others_seen_ = false; ///< another job's slurmstepd was seen
 };
+
+/// A step on this node. What it refers to must outlive its watch.
+struct WatchedStep {
+    const SysRoot& root;
+    const NodeFacts& facts;
+    const Plan& plan;
+    unsigned tasks = 1;             ///< of the step, on this node
+    std::string log_directory = {}; ///< of NCCL's logs; empty: there are none
+};
+
+/// Takes the first sample of the ports that NCCL is expected to use.
+StepWatch watch_step(const WatchedStep& step, StepProcesses processes);
+
+/// After the last sample. Where counters that lag behind could change the verdict, it calls `before_waiting`, waits for
+/// them and takes another sample.
+NodeEvidence collect_evidence(const WatchedStep& step, StepWatch& watch,
+                              const std::function<void()>& before_waiting = {});
+
+/// Why RDMA may not have been used, as far as the node knows before the ranks run.
+std::vector<std::string> causes_of(const NodeFacts& facts, const Plan& plan);
 
 } // namespace rdma_nccl

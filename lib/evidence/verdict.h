@@ -62,13 +62,28 @@ struct StepVerdict {
     GpuDirect gpu_direct = GpuDirect::Unknown;
     std::vector<std::string> why; ///< a reason that several nodes have is given once, with their names
     std::vector<NodeVerdict> nodes;
-    std::vector<std::string> silent; ///< nodes that reported nothing
+    std::vector<std::string> unresponsive; ///< nodes that reported nothing
 };
 
+/// `rdma`, `sockets`: bounds of the bytes between nodes of the step. `bounded`: the sums over all nodes gave them.
+NodeVerdict judge_node(NodeEvidence evidence, const Bytes& rdma, const Bytes& sockets, bool bounded);
 NodeVerdict judge_node(NodeEvidence evidence);
 
-/// `silent`: nodes of the step that reported nothing.
-StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string> silent);
+/// `unresponsive`: nodes of the step that reported nothing.
+StepVerdict judge_step(std::vector<NodeEvidence> nodes, std::vector<std::string> unresponsive);
+
+struct LogVerdict {
+    Verdict verdict = Verdict::Unknown;
+    GpuDirect gpu_direct = GpuDirect::Unknown;
+    std::vector<std::string> why; ///< the reasons for both; the causes of problems stay in LogEvidence
+
+    friend bool operator==(const LogVerdict&, const LogVerdict&) = default;
+};
+
+/// Judges from NCCL's logs alone. They show connections, not bytes, so this evidence has grade D. USED, MIXED and NOT
+/// USED follow from the connections. IDLE: the connections need no network. UNKNOWN: the log lacks a connection that it
+/// should show, or one uses a network of unknown kind.
+LogVerdict judge_log(const LogEvidence& log);
 
 /// Returns the one line for the end of a step: "RDMA USED: 98.7 % of 412 GB between 2 nodes over RDMA (evidence A),
 /// GPUDirect on".

@@ -4,6 +4,7 @@
 #include "lib/evidence/verdict.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,15 +16,8 @@ namespace rdma_nccl {
 namespace {
 
 std::string_view name_of_role(NetdevRole role) {
-    switch (role) {
-    case NetdevRole::IncludesRdma:
-        return "includes RDMA";
-    case NetdevRole::Ipoib:
-        return "IPoIB";
-    case NetdevRole::Plain:
-        break;
-    }
-    return "sockets";
+    constexpr std::array<std::string_view, 3> names{"sockets", "includes RDMA", "IPoIB"};
+    return names.at(static_cast<std::size_t>(role));
 }
 
 /// Returns null if RDMA bytes are not counted.
@@ -33,7 +27,7 @@ std::optional<double> share_if(bool counted, double share) {
 
 bool all_count(const std::vector<NodeVerdict>& nodes) {
     return !nodes.empty() &&
-           std::all_of(nodes.begin(), nodes.end(), [](const auto& node) { return node.evidence.traffic.has_source; });
+           std::ranges::all_of(nodes, [](const auto& node) { return node.evidence.traffic.has_source; });
 }
 
 } // namespace
@@ -143,7 +137,7 @@ void fields(auto& f, Row<StepReport> /*row*/) {
     f("rdma", "sum of the nodes", [](const StepReport& r) { return r.step.rdma; });
     f("sockets", "sum of the nodes", [](const StepReport& r) { return r.step.sockets; });
     f("why", "of the verdict, in words", [](const StepReport& r) { return r.step.why; });
-    f("silent", "nodes of which nothing was heard", [](const StepReport& r) { return r.step.silent; });
+    f("silent", "nodes of which nothing was heard", [](const StepReport& r) { return r.step.unresponsive; });
     f("nodes", "", [](const StepReport& r) -> const std::vector<NodeVerdict>& { return r.step.nodes; });
 }
 

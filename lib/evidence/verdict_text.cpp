@@ -45,28 +45,17 @@ std::uint64_t moved(const Bytes& bytes, const StepVerdict& step) {
     return step.rdma.tx + step.sockets.tx >= step.rdma.rx + step.sockets.rx ? bytes.tx : bytes.rx;
 }
 
-std::string place_of(const StepVerdict& step) {
+std::string nodes_text(const StepVerdict& step) {
     return step.nodes.size() == 1 ? format_text("of {}", step.nodes.front().node)
                                   : format_text("between {} nodes", step.nodes.size());
 }
 
 std::string gpu_direct_text(GpuDirect gpu_direct) {
-    switch (gpu_direct) {
-    case GpuDirect::On:
-        return ", GPUDirect on";
-    case GpuDirect::Possible:
-        return ", GPUDirect possible";
-    case GpuDirect::Off:
-        return ", GPUDirect off";
-    case GpuDirect::Unknown:
-        break;
-    }
-    return "";
+    return gpu_direct == GpuDirect::Unknown ? "" : format_text(", GPUDirect {}", name_of(gpu_direct));
 }
 
 bool is_estimate(const StepVerdict& step) {
-    return std::any_of(step.nodes.begin(), step.nodes.end(),
-                       [](const auto& node) { return node.evidence.traffic.estimate; });
+    return std::ranges::any_of(step.nodes, [](const auto& node) { return node.evidence.traffic.estimate; });
 }
 
 bool has_bytes(const NodeVerdict& node) {
@@ -75,11 +64,10 @@ bool has_bytes(const NodeVerdict& node) {
 
 /// Names the evidence if no node has counted RDMA bytes.
 std::string by_what(const StepVerdict& step) {
-    if (std::any_of(step.nodes.begin(), step.nodes.end(), has_bytes)) {
+    if (std::ranges::any_of(step.nodes, has_bytes)) {
         return "";
     }
-    const bool logs =
-        std::any_of(step.nodes.begin(), step.nodes.end(), [](const auto& node) { return node.evidence.log; });
+    const bool logs = std::ranges::any_of(step.nodes, [](const auto& node) { return node.evidence.log.has_value(); });
     return logs ? " (by NCCL's log)" : " (by the queue pairs)";
 }
 
@@ -118,34 +106,35 @@ void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
     }
 }
 
-std::string words_of(const StepVerdict& step) {
+std::string verdict_text(const StepVerdict& step) {
     const std::string why = first_sentences(step.why);
     const std::string because = why.empty() ? "" : "; " + why;
     const auto rdma = moved(step.rdma, step);
     const auto sockets = moved(step.sockets, step);
     const std::string all = bytes_text(rdma + sockets);
-    const std::string place = place_of(step);
+    const std::string nodes = nodes_text(step);
     const std::string_view about = is_estimate(step) ? "about " : "";
     const double part = rdma + sockets == 0 ? 0 : static_cast<double>(rdma) / static_cast<double>(rdma + sockets);
+    const std::string by = by_what(step);
+    const std::string gpu_direct = gpu_direct_text(step.gpu_direct);
     switch (step.verdict) {
     case Verdict::Used:
     case Verdict::Mixed:
-        if (!by_what(step).empty()) {
-            return format_text("RDMA {}{}{}{}", name_of(step.verdict), by_what(step), gpu_direct_text(step.gpu_direct),
-                               because);
+        if (!by.empty()) {
+            return format_text("RDMA {}{}{}{}", name_of(step.verdict), by, gpu_direct, because);
         }
         return format_text("RDMA {}: {}{} of {} {} went over RDMA (evidence {}){}{}", name_of(step.verdict), about,
-                           percent(part), all, place, name_of(step.grade), gpu_direct_text(step.gpu_direct), because);
+                           percent(part), all, nodes, name_of(step.grade), gpu_direct, because);
     case Verdict::NotUsed:
-        if (!by_what(step).empty()) {
-            return format_text("RDMA NOT USED{}: {} {} went over sockets (evidence {}){}", by_what(step),
-                               bytes_text(sockets), place, name_of(step.grade), because);
+        if (!by.empty()) {
+            return format_text("RDMA NOT USED{}: {} {} went over sockets (evidence {}){}", by, bytes_text(sockets),
+                               nodes, name_of(step.grade), because);
         }
         return format_text("RDMA NOT USED: {} {} went over sockets, {}{} over RDMA (evidence {}){}",
-                           bytes_text(sockets), place, about, bytes_text(rdma), name_of(step.grade), because);
+                           bytes_text(sockets), nodes, about, bytes_text(rdma), name_of(step.grade), because);
     case Verdict::Idle:
         return format_text("RDMA IDLE: too little to judge: {}{} over RDMA, {} over sockets {}{}", about,
-                           bytes_text(rdma), bytes_text(sockets), place, because);
+                           bytes_text(rdma), bytes_text(sockets), nodes, because);
     case Verdict::Unknown:
         break;
     }
@@ -159,7 +148,7 @@ tl::unexpected<Error> not_saved(const std::string& path, int error) {
 } // namespace
 
 std::string verdict_line(const StepVerdict& step) {
-    return printable(words_of(step), longest_line);
+    return printable(verdict_text(step), longest_line);
 }
 
 std::vector<std::string> verdict_table(const StepVerdict& step) {
@@ -171,10 +160,8 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
     for (const auto& node : step.nodes) {
         nodes.push_back(&node);
     }
-    std::stable_sort(nodes.begin(), nodes.end(), [](const auto* a, const auto* b) {
-        const auto rank = [](const NodeVerdict& node) { return node.verdict == Verdict::Used && node.notes.empty(); };
-        return !rank(*a) && rank(*b);
-    });
+    std::ranges::stable_sort(
+        nodes, {}, [](const NodeVerdict* node) { return node->verdict == Verdict::Used && node->notes.empty(); });
     for (const auto* node : nodes) {
         if (shown++ >= most_nodes_with_ports) {
             left_out.push_back(node->node);
@@ -195,51 +182,14 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
             cell = printable(cell, longest_line);
         }
     }
-    std::vector<std::string> lines;
     const std::string text = aligned_table(rows);
-    for (const auto line : split(std::string_view(text).substr(0, text.size() - 1), '\n')) {
-        lines.emplace_back(line);
-    }
+    const auto parts = split(std::string_view(text).substr(0, text.size() - 1), '\n');
+    std::vector<std::string> lines(parts.begin(), parts.end());
     if (!left_out.empty()) {
         lines.push_back(
             printable(format_text("and {} more nodes: {}", left_out.size(), fold_hostlist(left_out)), longest_line));
     }
     return lines;
-}
-
-std::string_view name_of(Verdict verdict) {
-    switch (verdict) {
-    case Verdict::Used:
-        return "USED";
-    case Verdict::Mixed:
-        return "MIXED";
-    case Verdict::NotUsed:
-        return "NOT USED";
-    case Verdict::Idle:
-        return "IDLE";
-    case Verdict::Unknown:
-        break;
-    }
-    return "UNKNOWN";
-}
-
-std::string_view name_of(Grade grade) {
-    constexpr std::string_view letters = "ABCD";
-    return letters.substr(static_cast<std::size_t>(grade), 1);
-}
-
-std::string_view name_of(GpuDirect gpu_direct) {
-    switch (gpu_direct) {
-    case GpuDirect::On:
-        return "on";
-    case GpuDirect::Possible:
-        return "possible";
-    case GpuDirect::Off:
-        return "off";
-    case GpuDirect::Unknown:
-        break;
-    }
-    return "unknown";
 }
 
 Result<void> save_verdict(const std::string& directory, const std::string& name, std::string_view text) {

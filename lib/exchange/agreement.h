@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluates the nodes' reports in srun: chooses the head's addresses to try and the one to use, decides which node
-// starts which ranks, and finds how the nodes differ. Pure functions; the sockets are in exchange_server.h.
+// starts which ranks, and finds how the nodes differ. Pure functions; the sockets are in server.h.
 #pragma once
 
 #include "lib/exchange/messages.h"
@@ -14,20 +14,8 @@
 
 namespace rdma_nccl {
 
-/// A node of the step according to Slurm's step layout.
-struct ExpectedNode {
-    std::string name;
-    unsigned tasks = 0;
-    std::uint32_t first_task = 0; ///< within its component of a heterogeneous step, as NodeReport::first_task
-    std::uint32_t first_rank = 0; ///< within the whole step
-    unsigned component = 0;       ///< the component of a heterogeneous step
-};
-
-/// Returns the index in `expected` that a report belongs to, among those not `taken` yet: the one with its name, tasks
-/// and first task; else the only one with these tasks (host and node names may differ); else one with its name. Returns
-/// nullopt if there is none.
-std::optional<std::size_t> find_expected(std::span<const ExpectedNode> expected, const std::vector<bool>& taken,
-                                         const NodeReport& report);
+/// Returns the network of an interface; nullopt if its address has no prefix length.
+std::optional<IpPrefix> network_of(const InterfaceAddress& entry);
 
 /// Returns up to four addresses of the head node, reports[0], for the others to try, best first. A given address
 /// (head=, MASTER_ADDR) is the only one; if a name was given, which only the user's program resolves, there is none.

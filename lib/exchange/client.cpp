@@ -24,7 +24,7 @@ int milliseconds_until(Clock::time_point time) {
     return static_cast<int>(std::clamp<long>(std::chrono::ceil<milliseconds>(time - Clock::now()).count(), 0, 600'000));
 }
 
-tl::unexpected<Error> silent() {
+tl::unexpected<Error> timed_out() {
     return fail("srun did not answer in time", ETIMEDOUT);
 }
 
@@ -75,7 +75,7 @@ Result<ExchangeClient::Answer> ExchangeClient::agree(const NodeReport& report, s
             }
         }
     }
-    return Clock::now() >= deadline ? silent() : fail("srun has ended, or closed the connection", ECONNRESET);
+    return Clock::now() >= deadline ? timed_out() : fail("srun has ended, or closed the connection", ECONNRESET);
 }
 
 Result<void> ExchangeClient::wait(std::optional<ReachListener>& listener, Clock::time_point deadline) {
@@ -88,7 +88,7 @@ Result<void> ExchangeClient::wait(std::optional<ReachListener>& listener, Clock:
             return fail(format_text("poll: {}", std::strerror(errno)), errno);
         }
         if (Clock::now() >= deadline) { // check here too: there may always be something to serve
-            return silent();
+            return timed_out();
         }
         if (listener) {
             listener->serve();
@@ -108,7 +108,7 @@ Result<std::optional<ExchangeClient::Answer>> ExchangeClient::obey(const std::st
     if (const auto* const test = std::get_if<ReachTest>(&*message)) {
         const milliseconds left(milliseconds_until(deadline));
         if (!send(Reached{try_to_reach(*test, key_, std::min(left, reach_timeout))}, deadline)) {
-            return silent();
+            return timed_out();
         }
     } else if (auto* const table = std::get_if<Hosts>(&*message)) {
         hosts = std::move(table->table);

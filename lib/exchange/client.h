@@ -4,8 +4,8 @@
 #pragma once
 
 #include "lib/base/result.h"
-#include "lib/exchange/codec.h"
 #include "lib/exchange/endpoint.h"
+#include "lib/exchange/messages.h"
 #include "lib/exchange/reachability.h"
 #include "lib/net/connection.h"
 #include "lib/net/key.h"

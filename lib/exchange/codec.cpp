@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/exchange/codec.h"
-
+#include "lib/exchange/messages.h"
 #include "lib/net/message.h"
 
 namespace rdma_nccl {
@@ -11,6 +10,14 @@ constexpr std::size_t longest_name = 255;
 constexpr std::size_t most_hosts = 65536;
 constexpr std::size_t most_ports = 128; // of one node, in evidence
 constexpr double longest_seconds = 1e8;
+
+void each(auto& /*f*/) {}
+
+/// Names fields that have the usual limits: each(f, NAME, MEMBER, NAME, MEMBER, ...).
+void each(auto& f, const char* name, auto& member, auto&&... others) {
+    f(name, member);
+    each(f, others...);
+}
 
 } // namespace
 
@@ -48,9 +55,7 @@ void fields(auto& f, Is<PortBlock> auto& m) {
 }
 
 void fields(auto& f, Is<RankShare> auto& m) {
-    f("first", m.first);
-    f("count", m.count);
-    f("total", m.total);
+    each(f, "first", m.first, "count", m.count, "total", m.total);
     f.check(m.count <= m.total && m.first <= m.total - m.count);
 }
 
@@ -61,17 +66,13 @@ void fields(auto& f, Is<HostEntry> auto& m) {
 }
 
 void fields(auto& f, Is<Bytes> auto& m) {
-    f("tx", m.tx);
-    f("rx", m.rx);
-    f("at_least", m.at_least);
+    each(f, "tx", m.tx, "rx", m.rx, "at_least", m.at_least);
 }
 
 void fields(auto& f, Is<PortTraffic> auto& m) {
     f("port", m.port, longest_name);
     f("source", m.source, ByteSource::None);
-    f("bytes", m.bytes);
-    f("expected", m.expected);
-    f("problem", m.problem);
+    each(f, "bytes", m.bytes, "expected", m.expected, "problem", m.problem);
 }
 
 void fields(auto& f, Is<NetdevTraffic> auto& m) {
@@ -85,16 +86,11 @@ void fields(auto& f, Is<Traffic> auto& m) {
     f("seconds", m.seconds, longest_seconds);
     f("ports", m.ports, most_ports);
     f("netdevs", m.netdevs, most_ports);
-    f("rdma", m.rdma);
-    f("sockets", m.sockets);
-    f("estimate", m.estimate);
-    f("has_source", m.has_source);
+    each(f, "rdma", m.rdma, "sockets", m.sockets, "estimate", m.estimate, "has_source", m.has_source);
 }
 
 void fields(auto& f, Is<QpEvidence> auto& m) {
-    f("known", m.known);
-    f("unknown_why", m.unknown_why);
-    f("most_own", m.most_own);
+    each(f, "known", m.known, "unknown_why", m.unknown_why, "most_own", m.most_own);
     f("own_ports", m.own_ports, most_ports);
     f("others", m.others);
 }
@@ -102,15 +98,8 @@ void fields(auto& f, Is<QpEvidence> auto& m) {
 void fields(auto& f, Is<LogEvidence> auto& m) {
     f("ranks", m.ranks);
     f("version", m.version, longest_name);
-    f("networks", m.networks);
-    f("rdma", m.rdma);
-    f("rdma_gdr", m.rdma_gdr);
-    f("sockets", m.sockets);
-    f("nvlink", m.nvlink);
-    f("other", m.other);
-    f("local", m.local);
-    f("nodes", m.nodes);
-    f("info", m.info);
+    each(f, "networks", m.networks, "rdma", m.rdma, "rdma_gdr", m.rdma_gdr, "sockets", m.sockets, "nvlink", m.nvlink,
+         "other", m.other, "local", m.local, "nodes", m.nodes, "info", m.info);
     f("hcas", m.hcas, most_ports);
     f("causes", m.causes);
 }
@@ -123,26 +112,14 @@ inline constexpr std::string_view message_name<NodeReport> = "report";
 /// A node cannot have Layout::Auto.
 void fields(auto& f, Is<NodeReport> auto& m) {
     f("node", m.node, longest_name);
-    f("job", m.job_id);
-    f("first_task", m.first_task);
-    f("tasks", m.tasks);
-    f("step_nodes", m.step_nodes);
+    each(f, "job", m.job_id, "first_task", m.first_task, "tasks", m.tasks, "step_nodes", m.step_nodes);
     f("gpus", m.gpus, 65535U);
     f("layout", m.layout, Layout::Pod);
     f.check(m.layout != Layout::Auto);
-    f("cpus", m.cpus);
-    f("memlock_kib", m.memlock_kib);
-    f("hcas", m.hcas);
-    f("active_ports", m.active_ports);
-    f("fabric", m.fabric);
-    f("ports", m.ports);
-    f("addresses", m.addresses);
-    f("plan_head", m.plan_head);
-    f("plan_head_is_given", m.plan_head_is_given);
-    f("plan_head_why", m.plan_head_why);
-    f("block", m.block);
-    f("listener", m.listener);
-    f("warnings", m.warnings);
+    each(f, "cpus", m.cpus, "memlock_kib", m.memlock_kib, "hcas", m.hcas, "active_ports", m.active_ports, "fabric",
+         m.fabric, "ports", m.ports, "addresses", m.addresses, "plan_head", m.plan_head, "plan_head_is_given",
+         m.plan_head_is_given, "plan_head_why", m.plan_head_why, "block", m.block, "listener", m.listener, "warnings",
+         m.warnings);
 }
 
 template<>
@@ -164,15 +141,8 @@ inline constexpr std::string_view message_name<NodeEvidence> = "evidence";
 
 void fields(auto& f, Is<NodeEvidence> auto& m) {
     f("node", m.node, longest_name);
-    f("traffic", m.traffic);
-    f("qps", m.qps);
-    f("exclusive", m.exclusive);
-    f("rank_per_gpu", m.rank_per_gpu);
-    f("gpus", m.gpus);
-    f("gpu_direct_possible", m.gpu_direct_possible);
-    f("log", m.log);
-    f("causes", m.causes);
-    f("problem", m.problem);
+    each(f, "traffic", m.traffic, "qps", m.qps, "exclusive", m.exclusive, "rank_per_gpu", m.rank_per_gpu, "gpus",
+         m.gpus, "gpu_direct_possible", m.gpu_direct_possible, "log", m.log, "causes", m.causes, "problem", m.problem);
 }
 
 // --- From srun ---
@@ -197,14 +167,10 @@ inline constexpr std::string_view message_name<Agreement> = "agreed";
 
 void fields(auto& f, Is<Agreement> auto& m) {
     f("head_node", m.head_node, longest_name);
-    f("head", m.head);
-    f("head_why", m.head_why);
-    f("block", m.block);
+    each(f, "head", m.head, "head_why", m.head_why, "block", m.block);
     f("layout", m.layout, Layout::Pod);
     f.check(m.layout != Layout::Auto);
-    f("ranks", m.ranks);
-    f("left_out", m.left_out);
-    f("strict_fault", m.strict_fault);
+    each(f, "ranks", m.ranks, "left_out", m.left_out, "strict_fault", m.strict_fault);
 }
 
 template<>

@@ -10,10 +10,11 @@
 #include "lib/sys/sysroot.h"
 
 #include <algorithm>
+#include <functional>
 #include <ifaddrs.h>
+#include <iterator>
 #include <memory>
 #include <net/if.h>
-#include <utility>
 
 namespace rdma_nccl {
 
@@ -23,18 +24,18 @@ constexpr std::string_view version = "2";
 constexpr std::size_t most_addresses = 8;
 constexpr std::size_t longest_endpoint = 1024;
 
-/// Returns routable addresses with the names of their interfaces.
-std::vector<std::pair<std::string, IpAddress>> interface_addresses() {
+/// Returns the routable addresses of the interfaces that are up and `wanted`.
+std::vector<IpAddress> interface_addresses(const std::function<bool(const char* name)>& wanted) {
     ifaddrs* list = nullptr;
     if (::getifaddrs(&list) != 0) {
         return {};
     }
     const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
-    std::vector<std::pair<std::string, IpAddress>> found;
+    std::vector<IpAddress> found;
     for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
         const auto address = address_of(entry->ifa_addr);
-        if ((entry->ifa_flags & IFF_UP) != 0 && address && address->is_routable()) {
-            found.emplace_back(entry->ifa_name, *address);
+        if ((entry->ifa_flags & IFF_UP) != 0 && address && address->is_routable() && wanted(entry->ifa_name)) {
+            found.push_back(*address);
         }
     }
     return found;
@@ -43,11 +44,9 @@ std::vector<std::pair<std::string, IpAddress>> interface_addresses() {
 } // namespace
 
 std::string write_endpoint(const ExchangeEndpoint& endpoint) {
-    std::string addresses;
-    for (const auto& address : endpoint.addresses) {
-        addresses += (addresses.empty() ? "" : ",") + address.text();
-    }
-    return format_text("{};{};{};{}", version, endpoint.port, endpoint.seconds, addresses);
+    std::vector<std::string> addresses;
+    std::ranges::transform(endpoint.addresses, std::back_inserter(addresses), &IpAddress::text);
+    return format_text("{};{};{};{}", version, endpoint.port, endpoint.seconds, joined(addresses, ","));
 }
 
 std::optional<ExchangeEndpoint> read_endpoint(std::string_view text) {
@@ -72,23 +71,14 @@ std::optional<ExchangeEndpoint> read_endpoint(std::string_view text) {
 }
 
 std::vector<IpAddress> own_addresses() {
-    std::vector<IpAddress> addresses;
-    for (const auto& [name, address] : interface_addresses()) {
-        addresses.push_back(address);
-    }
-    return addresses;
+    return interface_addresses([](const char* /*name*/) { return true; });
 }
 
 std::vector<IpAddress> published_addresses() {
     const auto root = SysRoot::open("/");
     Notes notes;
     const auto netdevs = root ? read_netdevs(*root, {}, notes) : std::vector<Netdev>();
-    std::vector<IpAddress> addresses;
-    for (const auto& [name, address] : interface_addresses()) {
-        if (!is_host_bridge(netdevs, name)) {
-            addresses.push_back(address);
-        }
-    }
+    auto addresses = interface_addresses([&](const char* name) { return !is_host_bridge(netdevs, name); });
     std::stable_partition(addresses.begin(), addresses.end(), [](const auto& address) { return address.is_ipv4(); });
     addresses.resize(std::min(addresses.size(), most_addresses));
     return addresses;

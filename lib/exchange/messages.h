@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values that the nodes of a step report to srun, and that srun answers with.
+// What the nodes of a step report to srun, and what srun answers with: values, and the messages that carry them as text
+// (lib/net/message.h). All input is validated as untrusted.
 #pragma once
 
+#include "lib/base/result.h"
+#include "lib/evidence/evidence.h"
 #include "lib/fabric/fabric.h"
 #include "lib/net/ip.h"
 #include "lib/plan/agreement.h"
 #include "lib/plan/port_block.h"
 #include "lib/settings/settings.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 namespace rdma_nccl {
+
+struct NodeFacts;
+struct Plan;
 
 /// A port that the node's plan uses.
 struct ReportedPort {
@@ -61,6 +70,10 @@ struct NodeReport {
     std::vector<std::string> warnings; ///< warnings of the node's plan
 };
 
+/// Makes a node's report from its facts and the plan that it made on its own. `node`: its name in Slurm. The caller
+/// adds the job, the tasks' numbers, the block and the listener.
+NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string node);
+
 /// An address of the head node for the other nodes to try.
 struct HeadCandidate {
     IpAddress address;
@@ -102,5 +115,32 @@ struct Disagreement {
     std::string head_node;     ///< the head node by Slurm; empty: unknown to srun
     std::optional<IpAddress> head;
 };
+
+struct Reached {
+    ReachResult errors;
+};
+
+struct Hosts {
+    HostsTable table;
+};
+
+using NodeMessage = std::variant<NodeReport, Reached, NodeAlarm, NodeEvidence>;
+using ServerMessage = std::variant<ReachTest, Hosts, Agreement, Disagreement>;
+
+/// The longest message that srun takes from a node, and a node takes from srun, without and with the hosts table. No
+/// message that is written is longer.
+inline constexpr std::size_t most_from_node = std::size_t{1} << 20;
+inline constexpr std::size_t most_from_server = std::size_t{64} << 10;
+inline constexpr std::size_t most_with_hosts = std::size_t{16} << 20;
+
+std::string write_message(const NodeMessage& message);
+std::string write_message(const ServerMessage& message);
+
+Result<NodeMessage> read_node_message(std::string_view text);
+Result<ServerMessage> read_server_message(std::string_view text);
+
+/// Writes a node's evidence on its own, on one line.
+std::string write_evidence(const NodeEvidence& evidence);
+Result<NodeEvidence> read_evidence(std::string_view text);
 
 } // namespace rdma_nccl

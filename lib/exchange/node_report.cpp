@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/exchange/node_report.h"
-
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
+#include "lib/exchange/messages.h"
 #include "lib/fabric/netdev.h"
+#include "lib/plan/inspect.h"
 #include "lib/plan/nccl_overrides.h"
+#include "lib/plan/plan.h"
 #include "lib/plan/report.h"
 
 #include <algorithm>
@@ -36,8 +37,8 @@ ReportedPort report_port(const Fabric& fabric, const PortChoice& choice, const P
 
 /// True for the interfaces of HCAs in use.
 bool is_of_fabric(const Fabric& fabric, const FabricChoice& choice, const std::string& netdev) {
-    return std::any_of(fabric.hcas.begin(), fabric.hcas.end(), [&](const Hca& hca) {
-        return choice.uses(hca.name) && std::find(hca.netdevs.begin(), hca.netdevs.end(), netdev) != hca.netdevs.end();
+    return std::ranges::any_of(fabric.hcas, [&](const Hca& hca) {
+        return choice.uses(hca.name) && std::ranges::find(hca.netdevs, netdev) != hca.netdevs.end();
     });
 }
 
@@ -52,8 +53,7 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     report.memlock_kib = facts.limits.memlock_kib;
     report.hcas = static_cast<unsigned>(facts.fabric.hcas.size());
     for (const auto& hca : facts.fabric.hcas) {
-        report.active_ports += static_cast<unsigned>(
-            std::count_if(hca.ports.begin(), hca.ports.end(), [](const Port& port) { return port.state == "ACTIVE"; }));
+        report.active_ports += static_cast<unsigned>(std::ranges::count(hca.ports, "ACTIVE", &Port::state));
     }
     report.fabric = fabric_summary(plan.fabric);
     for (const auto* choice : plan.fabric.used()) {

@@ -3,6 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/lists.h"
 #include "lib/exchange/reachability.h"
 
 #include <algorithm>
@@ -21,30 +22,10 @@ constexpr std::chrono::milliseconds test_margin(2500); // on top of the nodes' o
 
 } // namespace
 
-ExchangeRounds::ExchangeRounds(ExchangeStep step, Tell tell, EndStep end_step, Send send, Clock::time_point now)
-    : step_(std::move(step)), tell_(std::move(tell)), end_step_(std::move(end_step)), send_(std::move(send)),
-      start_(now), next_progress_(now + first_progress) {
-    index_names();
-}
-
-void ExchangeRounds::index_names() {
-    taken_.assign(step_.nodes.size(), false);
-    by_name_.clear();
-    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
-        by_name_.emplace(step_.nodes[i].name, i);
-    }
-}
-
-/// Finds the expected node of a report, first by its name; searches all nodes only if that fails.
-std::optional<std::size_t> ExchangeRounds::find_node(const NodeReport& report) const {
-    if (const auto named = by_name_.find(report.node); named != by_name_.end()) {
-        const auto& node = step_.nodes[named->second];
-        if (!taken_[named->second] && node.tasks == report.tasks && node.first_task == report.first_task) {
-            return named->second;
-        }
-    }
-    return find_expected(step_.nodes, taken_, report);
-}
+ExchangeRounds::ExchangeRounds(ExchangeStep step, Report report, EndStep end_step, Send send, Clock::time_point now)
+    : settings_(std::move(step.settings)), head_address_(step.head_address),
+      expected_(std::move(step.nodes), step.component, step.node_count), report_(std::move(report)),
+      end_step_(std::move(end_step)), send_(std::move(send)), start_(now), next_progress_(now + first_progress) {}
 
 bool ExchangeRounds::take(int connection, NodeMessage message, Clock::time_point now) {
     if (auto* const report = std::get_if<NodeReport>(&message)) {
@@ -68,63 +49,42 @@ bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_
         return true;
     }
     if (nodes_.empty()) {
-        learn_size(report.step_nodes);
+        expected_.learn_count(report.step_nodes);
     }
-    Node node{report.node, std::move(report), std::nullopt, std::nullopt, connection, false, false, std::nullopt};
-    if (!step_.nodes.empty()) {
-        node.expected = find_node(node.report);
-        if (!node.expected) {
+    Node node{.name = report.node, .rank = report.first_task, .report = std::move(report), .connection = connection};
+    if (expected_.are_known()) {
+        const auto* const expected = expected_.take(node.report);
+        if (expected == nullptr) {
             return false;
         }
-        taken_[*node.expected] = true;
-        node.name = node.report.node = step_.nodes[*node.expected].name;
+        node.rank = expected->first_rank;
+        node.name = node.report.node = expected->name;
     }
     by_connection_[connection] = nodes_.size();
     nodes_.push_back(std::move(node));
     first_report_ = first_report_ ? first_report_ : now;
-    if (nodes_.size() == step_.node_count) {
+    if (nodes_.size() == expected_.count()) {
         start_test(now);
     }
     return true;
 }
 
-/// Takes the number of nodes from a report. srun cannot tell whether the other components of a heterogeneous job take
-/// part in this step; the nodes can.
-void ExchangeRounds::learn_size(unsigned step_nodes) {
-    if (step_nodes == 0 || step_nodes == step_.nodes.size()) {
-        return;
-    }
-    std::erase_if(step_.nodes, [this](const auto& node) { return node.component != step_.component; });
-    if (step_.nodes.size() != step_nodes) {
-        step_.nodes.clear();
-    }
-    for (auto& node : step_.nodes) {
-        node.first_rank = node.first_task;
-    }
-    index_names();
-    step_.node_count = step_nodes;
-}
-
 void ExchangeRounds::start_test(Clock::time_point now) {
     stage_ = Stage::Testing;
     late_answer_ = share(disagreement("it reported too late"));
-    const auto rank_of = [this](const Node& node) {
-        return node.expected ? step_.nodes[*node.expected].first_rank : node.report.first_task;
-    };
-    std::stable_sort(nodes_.begin(), nodes_.end(),
-                     [&](const Node& a, const Node& b) { return rank_of(a) < rank_of(b); });
+    std::ranges::stable_sort(nodes_, {}, &Node::rank);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         by_connection_[nodes_[i].connection] = i;
     }
     // Only the report of rank 0's node has first_task 0. Two such reports belong to a heterogeneous step of unknown
     // layout.
-    const bool several = step_.nodes.empty() && nodes_.size() > 1 && nodes_[1].report.first_task == 0;
+    const bool several = !expected_.are_known() && nodes_.size() > 1 && nodes_[1].report.first_task == 0;
     if (nodes_.front().report.first_task != 0 || several) {
         answer_alone("Slurm does not tell which node has rank 0");
         return;
     }
     const auto all = reports();
-    candidates_ = find_candidates(all, step_.settings, step_.head_address);
+    candidates_ = find_candidates(all, settings_, head_address_);
     ReachTest test;
     test.port = all.front().listener;
     for (const auto& candidate : candidates_) {
@@ -148,7 +108,7 @@ bool ExchangeRounds::take_result(int connection, ReachResult result) {
     if (!asked || node->result || result.size() != candidates_.size()) {
         return false;
     }
-    if (stage_ == Stage::Answered) {
+    if (stage_ == Stage::Done) {
         return true;
     }
     node->result = std::move(result);
@@ -160,12 +120,12 @@ bool ExchangeRounds::take_result(int connection, ReachResult result) {
 
 bool ExchangeRounds::take_alarm(int connection, const NodeAlarm& alarm) {
     const auto* const node = find(connection);
-    if (node == nullptr || stage_ != Stage::Answered || node->done) {
+    if (node == nullptr || stage_ != Stage::Done || node->done) {
         return false;
     }
-    tell_(format_text("{}: warning: {}", node->name, alarm.text));
-    if (step_.settings.strict && !std::exchange(ended_, true)) {
-        tell_("strict: the step is ended");
+    report_(format_text("{}: warning: {}", node->name, alarm.text));
+    if (settings_.strict && !std::exchange(ended_, true)) {
+        report_("strict: the step is ended");
         end_step_();
     }
     return true;
@@ -173,7 +133,7 @@ bool ExchangeRounds::take_alarm(int connection, const NodeAlarm& alarm) {
 
 bool ExchangeRounds::take_evidence(int connection, NodeEvidence evidence) {
     auto* const node = find(connection);
-    if (node == nullptr || stage_ != Stage::Answered || node->done) {
+    if (node == nullptr || stage_ != Stage::Done || node->done) {
         return false;
     }
     node->done = true;
@@ -190,51 +150,44 @@ StepEvidence ExchangeRounds::take_step_evidence() {
             step.nodes.push_back(std::move(*node.evidence));
             node.evidence.reset();
         } else {
-            step.silent.push_back(node.name);
+            step.unresponsive.push_back(node.name);
         }
     }
-    for (std::size_t i = 0; i < step_.nodes.size(); ++i) { // nodes that never reported
-        if (!taken_[i]) {
-            step.silent.push_back(step_.nodes[i].name);
-        }
-    }
-    if (step_.nodes.empty() && nodes_.size() < step_.node_count) {
-        step.silent.push_back(format_text("{} more", step_.node_count - nodes_.size()));
+    append(step.unresponsive, expected_.missing());
+    if (!expected_.are_known() && nodes_.size() < expected_.count()) {
+        step.unresponsive.push_back(format_text("{} more", expected_.count() - nodes_.size()));
     }
     return step;
 }
 
 void ExchangeRounds::answer() {
     const auto all = reports();
+    const bool tested = nodes_.size() > 1 && all.front().listener != 0;
     std::vector<ReachResult> results;
     for (const auto& node : nodes_) {
-        results.push_back(node.result.value_or(ReachResult(candidates_.size(), ETIMEDOUT)));
+        results.push_back(tested ? node.result.value_or(ReachResult(candidates_.size(), ETIMEDOUT)) : ReachResult());
     }
-    const bool tested = nodes_.size() > 1 && all.front().listener != 0;
-    if (!tested) {
-        results.assign(nodes_.size(), ReachResult());
-    }
-    const auto outcome = agree(all, candidates_, results, step_.settings);
-    if (step_.settings.verbose > 0) {
-        tell_(outcome.summary);
-        tell_findings(outcome.findings);
+    const auto outcome = agree(all, candidates_, results, settings_);
+    if (settings_.verbose > 0) {
+        report_(outcome.summary);
+        report_findings(outcome.findings);
     }
     const auto hosts = outcome.hosts.empty() ? nullptr : share(Hosts{outcome.hosts});
-    stage_ = Stage::Answered;
+    stage_ = Stage::Done;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (hosts) {
             send_(nodes_[i].connection, hosts);
         }
-        send(nodes_[i].connection, outcome.agreements[i]);
+        send_(nodes_[i].connection, share(outcome.agreements[i]));
         nodes_[i].report = NodeReport(); // no longer needed; frees memory
     }
     running_ = nodes_.size();
 }
 
 void ExchangeRounds::answer_alone(const std::string& why) {
-    stage_ = Stage::Answered;
-    if (step_.settings.verbose > 0) {
-        tell_(format_text("warning: {}: each node plans alone", why));
+    stage_ = Stage::Done;
+    if (settings_.verbose > 0) {
+        report_(format_text("warning: {}: each node plans alone", why));
     }
     late_answer_ = share(disagreement(why));
     for (const auto& node : nodes_) {
@@ -246,21 +199,20 @@ void ExchangeRounds::answer_alone(const std::string& why) {
 }
 
 Disagreement ExchangeRounds::disagreement(std::string why) const {
-    const bool known = !step_.nodes.empty();
-    return {std::move(why), !nodes_.empty() && gpus_differ(reports()), known ? step_.nodes.front().name : "",
-            known ? step_.head_address : std::nullopt};
+    return {std::move(why), !nodes_.empty() && gpus_differ(reports()), expected_.head(),
+            expected_.are_known() ? head_address_ : std::nullopt};
 }
 
-void ExchangeRounds::tell_findings(const std::vector<Finding>& findings) const {
+void ExchangeRounds::report_findings(const std::vector<Finding>& findings) const {
     constexpr std::size_t most_lines = 6;
-    const bool all = step_.settings.verbose >= 2;
+    const bool all = settings_.verbose >= 2;
     for (std::size_t i = 0; i < findings.size(); ++i) {
         if (i == most_lines && !all && findings.size() > most_lines + 1) {
-            tell_(format_text("and {} more warnings, see --rdma-nccl=verbose=2", findings.size() - i));
+            report_(format_text("and {} more warnings, see --rdma-nccl=verbose=2", findings.size() - i));
             return;
         }
         const auto& found = findings[i];
-        tell_(format_text("{}: {}{}", fold_hostlist(found.nodes), found.fault ? "warning: " : "", found.text));
+        report_(format_text("{}: {}{}", fold_hostlist(found.nodes), found.fault ? "warning: " : "", found.text));
     }
 }
 
@@ -270,7 +222,7 @@ void ExchangeRounds::lose(int connection) {
         return;
     }
     node->lost = true;
-    if (stage_ != Stage::Answered) {
+    if (stage_ != Stage::Done) {
         answer_alone(format_text("{} was lost before the nodes of the step had agreed", node->name));
     } else if (!node->done) {
         node->done = true;
@@ -280,74 +232,56 @@ void ExchangeRounds::lose(int connection) {
 }
 
 void ExchangeRounds::cancel() {
-    if (stage_ != Stage::Answered) {
+    if (stage_ != Stage::Done) {
         answer_alone("the step is cancelled");
     }
 }
 
-std::string ExchangeRounds::missing() const {
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
-        if (!taken_[i]) {
-            names.push_back(step_.nodes[i].name);
-        }
-    }
-    constexpr std::size_t most_text = 400;
-    std::string text = fold_hostlist(std::move(names));
-    if (text.size() > most_text) {
-        text = text.substr(0, most_text) + "...";
-    }
-    return text;
-}
-
-void ExchangeRounds::tell_progress(Clock::time_point now) {
+void ExchangeRounds::report_progress(Clock::time_point now) {
     const auto waited = std::chrono::duration_cast<seconds>(now - start_).count();
     next_progress_ = now + seconds(waited < 10 ? 8 : waited + 10); // 2, 10, 30, 70, 150, ... seconds after the start
-    if (step_.settings.verbose == 0) {
+    if (settings_.verbose == 0) {
         return;
     }
     if (stage_ == Stage::Testing) {
-        tell_(format_text("waiting for connection tests of {} of {} nodes ({} s)", results_missing_, step_.node_count,
-                          waited));
+        report_(format_text("waiting for connection tests of {} of {} nodes ({} s)", results_missing_,
+                            expected_.count(), waited));
         return;
     }
-    const std::string names = missing();
     const bool hint = !first_report_ && waited >= 30;
-    tell_(format_text("waiting for {} of {} nodes{}{} ({} s){}", step_.node_count - nodes_.size(), step_.node_count,
-                      names.empty() ? "" : ": ", names, waited,
-                      hint ? "; is the plugin installed there, and may they connect to srun (SrunPortRange)?" : ""));
+    report_(format_text("waiting for {} of {} nodes{} ({} s){}", expected_.count() - nodes_.size(), expected_.count(),
+                        expected_.missing_text(), waited,
+                        hint ? "; is the plugin installed there, and may they connect to srun (SrunPortRange)?" : ""));
 }
 
 void ExchangeRounds::pass_time(Clock::time_point now) {
     if (stage_ == Stage::Testing && now >= test_end_) {
         answer();
     }
-    const seconds limit(step_.settings.exchange_seconds);
-    if (stage_ == Stage::Gathering && first_report_ && now >= *first_report_ + limit) {
-        const std::string names = missing();
-        answer_alone(format_text("{} of {} nodes did not report within {} s{}{} (no plugin there? a slow prolog needs "
-                                 "a greater exchange=)",
-                                 step_.node_count - nodes_.size(), step_.node_count, step_.settings.exchange_seconds,
-                                 names.empty() ? "" : ": ", names));
+    if (stage_ == Stage::Gathering && first_report_ && now >= report_deadline()) {
+        answer_alone(format_text("{} of {} nodes did not report within {} s{} (no plugin there? a slow prolog needs a "
+                                 "greater exchange=)",
+                                 expected_.count() - nodes_.size(), expected_.count(), settings_.exchange_seconds,
+                                 expected_.missing_text()));
     }
     if (stage_ == Stage::Gathering && !first_report_ && now >= start_ + launch_limit) {
-        stage_ = Stage::Answered; // prologs may take long, but Slurm itself has given up by now
+        stage_ = Stage::Done; // prologs may take long, but Slurm itself has given up by now
         late_answer_ = share(disagreement("it reported too late"));
     }
-    if (stage_ != Stage::Answered && now >= next_progress_) {
-        tell_progress(now);
+    if (stage_ != Stage::Done && now >= next_progress_) {
+        report_progress(now);
     }
 }
 
 ExchangeRounds::Clock::time_point ExchangeRounds::next_time() const {
-    if (stage_ == Stage::Answered) {
+    if (stage_ == Stage::Done) {
         return Clock::time_point::max();
     }
     auto next = next_progress_;
     if (stage_ == Stage::Testing) {
         next = std::min(next, test_end_);
     } else if (first_report_) {
-        next = std::min(next, *first_report_ + seconds(step_.settings.exchange_seconds));
+        next = std::min(next, report_deadline());
     }
     return next;
 }
@@ -364,8 +298,7 @@ ExchangeRounds::Node* ExchangeRounds::find(int connection) {
 std::vector<NodeReport> ExchangeRounds::reports() const {
     std::vector<NodeReport> reports;
     reports.reserve(nodes_.size());
-    std::transform(nodes_.begin(), nodes_.end(), std::back_inserter(reports),
-                   [](const Node& node) { return node.report; });
+    std::ranges::transform(nodes_, std::back_inserter(reports), [](const Node& node) { return node.report; });
     return reports;
 }
 

@@ -5,7 +5,8 @@
 #pragma once
 
 #include "lib/exchange/agreement.h"
-#include "lib/exchange/codec.h"
+#include "lib/exchange/messages.h"
+#include "lib/exchange/step_nodes.h"
 #include "lib/net/session.h"
 #include "lib/settings/settings.h"
 
@@ -16,7 +17,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace rdma_nccl {
@@ -32,20 +32,21 @@ struct ExchangeStep {
 
 /// The evidence that the nodes sent at the end of a step.
 struct StepEvidence {
-    std::vector<NodeEvidence> nodes; ///< in the order of their ranks
-    std::vector<std::string> silent; ///< names of the nodes that sent none
+    std::vector<NodeEvidence> nodes;       ///< in the order of their ranks
+    std::vector<std::string> unresponsive; ///< names of the nodes that sent none
 };
 
 class ExchangeRounds {
 public:
     using Clock = std::chrono::steady_clock;
-    using Tell = std::function<void(std::string_view line)>;
+    /// Prints a line for the user.
+    using Report = std::function<void(std::string_view line)>;
     /// Ends the step for strict.
     using EndStep = std::function<void()>;
     /// Sends a complete message on a connection.
     using Send = std::function<void(int connection, SharedBody message)>;
 
-    ExchangeRounds(ExchangeStep step, Tell tell, EndStep end_step, Send send, Clock::time_point now);
+    ExchangeRounds(ExchangeStep step, Report report, EndStep end_step, Send send, Clock::time_point now);
 
     /// Handles a node's message. Returns false if this connection may not send it now: the caller must close the
     /// connection.
@@ -58,49 +59,50 @@ public:
     void pass_time(Clock::time_point now);
     [[nodiscard]] Clock::time_point next_time() const;
 
-    [[nodiscard]] bool answered() const { return stage_ == Stage::Answered; }
+    [[nodiscard]] bool answered() const { return stage_ == Stage::Done; }
     /// True while nodes wait for others.
-    [[nodiscard]] bool holds_nodes() const { return stage_ != Stage::Answered && first_report_; }
+    [[nodiscard]] bool holds_nodes() const { return stage_ != Stage::Done && first_report_; }
     /// Returns how many nodes have an answer but have not sent their evidence yet.
     [[nodiscard]] std::size_t still_running() const { return running_; }
     /// Returns the evidence of the nodes, and which nodes sent none.
     [[nodiscard]] StepEvidence take_step_evidence();
 
 private:
-    enum class Stage { Gathering, Testing, Answered };
+    enum class Stage { Gathering, Testing, Done };
 
     struct Node {
         std::string name;
+        std::uint32_t rank = 0; ///< its first one
         NodeReport report;
-        std::optional<std::size_t> expected; ///< index in step_.nodes
-        std::optional<ReachResult> result;
         int connection = -1;
+        std::optional<ReachResult> result{};
         bool lost = false;
         bool done = false; ///< its evidence has arrived, or will not come
-        std::optional<NodeEvidence> evidence;
+        std::optional<NodeEvidence> evidence{};
     };
 
     bool take_report(int connection, NodeReport report, Clock::time_point now);
     bool take_result(int connection, ReachResult result);
     bool take_alarm(int connection, const NodeAlarm& alarm);
     bool take_evidence(int connection, NodeEvidence evidence);
-    [[nodiscard]] std::optional<std::size_t> find_node(const NodeReport& report) const;
-    void index_names();
-    void learn_size(unsigned step_nodes);
     void start_test(Clock::time_point now);
     void answer();
     void answer_alone(const std::string& why);
     [[nodiscard]] Disagreement disagreement(std::string why) const;
-    void tell_findings(const std::vector<Finding>& findings) const;
-    void tell_progress(Clock::time_point now);
-    void send(int connection, const ServerMessage& message) { send_(connection, share(message)); }
+    void report_findings(const std::vector<Finding>& findings) const;
+    void report_progress(Clock::time_point now);
     static SharedBody share(const ServerMessage& message);
-    [[nodiscard]] std::string missing() const;
     [[nodiscard]] Node* find(int connection);
     [[nodiscard]] std::vector<NodeReport> reports() const;
+    /// Returns when the nodes stop waiting for each other. Call after the first report.
+    [[nodiscard]] Clock::time_point report_deadline() const {
+        return *first_report_ + std::chrono::seconds(settings_.exchange_seconds);
+    }
 
-    ExchangeStep step_;
-    Tell tell_;
+    Settings settings_;
+    std::optional<IpAddress> head_address_; ///< NodeAddr of the node with rank 0
+    StepNodes expected_;
+    Report report_;
     EndStep end_step_;
     Send send_;
     Clock::time_point start_;
@@ -110,8 +112,6 @@ private:
     Stage stage_ = Stage::Gathering;
     std::vector<Node> nodes_; ///< in the order of their reports; sorted by rank once all have reported
     std::map<int, std::size_t> by_connection_;
-    std::vector<bool> taken_;
-    std::unordered_map<std::string, std::size_t> by_name_; ///< the first entry of that name in step_.nodes
     std::vector<HeadCandidate> candidates_;
     std::size_t results_missing_ = 0;
     std::size_t running_ = 0;

@@ -90,7 +90,7 @@ ReachResult try_to_reach(const ReachTest& test, const Key& key, std::chrono::mil
     finish(attempts, deadline);
     ReachResult results(test.addresses.size(), EADDRNOTAVAIL);
     for (std::size_t i = 0; i < results.size(); ++i) {
-        const auto tried = std::find(others.begin(), others.end(), test.addresses[i]);
+        const auto tried = std::ranges::find(others, test.addresses[i]);
         if (tried != others.end()) {
             const auto& attempt = attempts.at(static_cast<std::size_t>(tried - others.begin()));
             results[i] = attempt.error() == 0 && !attempt.is_proven() ? ETIMEDOUT : attempt.error();

@@ -91,17 +91,11 @@ private:
         std::unique_lock lock(mutex_);
         while (!cancelled_ && !changed_.wait_for(lock, pause, [this] { return stopped_; })) {
             lock.unlock();
-            cancelled_ = ask(is_cancelled);
+            try {
+                cancelled_ = is_cancelled();
+            } catch (const std::exception&) { // must not end srun
+            }
             lock.lock();
-        }
-    }
-
-    /// An exception here must not end srun.
-    static bool ask(const std::function<bool()>& is_cancelled) {
-        try {
-            return is_cancelled();
-        } catch (const std::exception&) {
-            return false;
         }
     }
 
@@ -115,18 +109,18 @@ private:
 /// The loop that runs in the thread: passes the coordinator's events to the rounds, and the rounds' messages back.
 class Loop {
 public:
-    Loop(Coordinator coordinator, int stop, ExchangeStep step, ExchangeRounds::Tell tell,
+    Loop(Coordinator coordinator, int stop, ExchangeStep step, ExchangeRounds::Report report,
          ExchangeRounds::EndStep end_step, const std::function<bool()>& is_cancelled)
         : coordinator_(std::move(coordinator)), stop_(stop), is_cancelled_(is_cancelled),
           rounds_(
-              std::move(step), std::move(tell), std::move(end_step),
+              std::move(step), std::move(report), std::move(end_step),
               [this](int worker, SharedBody body) { coordinator_.send(worker, std::move(body)); }, Clock::now()) {}
 
     /// Runs until `stop` is written to, and then until all nodes are done or the timeout written there has passed.
     StepEvidence run() {
         while (!(end_ && (rounds_.still_running() == 0 || Clock::now() >= *end_))) {
             wait();
-            for (auto& event : coordinator_.work()) {
+            for (const auto& event : coordinator_.work()) {
                 take(event);
             }
             rounds_.pass_time(Clock::now());
@@ -138,7 +132,7 @@ public:
 private:
     void wait() {
         auto next = rounds_.next_time();
-        for (const auto& other : {end_, coordinator_.deadline(), next_look_at_cancel()}) {
+        for (const auto& other : {end_, coordinator_.deadline(), next_cancel_sample()}) {
             next = other ? std::min(next, *other) : next;
         }
         std::array<pollfd, 2> ready = {{{coordinator_.fd(), POLLIN, 0}, {stop_, POLLIN, 0}}};
@@ -151,7 +145,7 @@ private:
         }
     }
 
-    [[nodiscard]] std::optional<Clock::time_point> next_look_at_cancel() const {
+    [[nodiscard]] std::optional<Clock::time_point> next_cancel_sample() const {
         constexpr milliseconds between_samples(100);
         if (!rounds_.holds_nodes() || !may_poll_) {
             return std::nullopt;
@@ -178,21 +172,12 @@ private:
         }
     }
 
-    void take(CoordinatorEvent& event) {
-        switch (event.kind) {
-        case CoordinatorEvent::Kind::Joined:
-            break; // it has not said yet which node it is
-        case CoordinatorEvent::Kind::Message:
-            take_message(event);
-            break;
-        case CoordinatorEvent::Kind::Lost:
+    void take(const CoordinatorEvent& event) {
+        if (event.kind == CoordinatorEvent::Kind::Lost) {
             rounds_.lose(event.worker);
-            break;
         }
-    }
-
-    void take_message(const CoordinatorEvent& event) {
-        if (refused_.contains(event.worker)) {
+        // A worker that has joined has not said yet which node it is.
+        if (event.kind != CoordinatorEvent::Kind::Message || refused_.contains(event.worker)) {
             return;
         }
         auto message = read_node_message(event.body);
@@ -254,7 +239,7 @@ Result<ExchangeServer> ExchangeServer::open(const std::optional<PortRange>& rang
     return ExchangeServer(std::move(*socket), std::move(stop), std::move(endpoint), key);
 }
 
-Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeRounds::Tell tell,
+Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeRounds::Report report,
                                    ExchangeRounds::EndStep end_step, std::function<bool()> is_cancelled) {
     if (::listen(socket_.get(), INT_MAX) != 0) {
         return fail(format_text("listen on port {}: {}", endpoint_.port, std::strerror(errno)), errno);
@@ -266,20 +251,20 @@ Result<void> ExchangeServer::start(std::function<ExchangeStep()> know, ExchangeR
     auto listener = std::make_shared<UniqueFd>(std::move(socket_));
     try {
         thread_ = std::thread([evidence = evidence_, listener, stop = stop_.get(), key = key_, know = std::move(know),
-                               tell = std::move(tell), end_step = std::move(end_step),
+                               report = std::move(report), end_step = std::move(end_step),
                                is_cancelled = std::move(is_cancelled)] {
             try {
                 auto step = know();
                 auto coordinator = Coordinator::make(std::move(*listener), rules_for(step, key));
                 if (coordinator) {
                     *evidence =
-                        Loop(std::move(*coordinator), stop, std::move(step), tell, end_step, is_cancelled).run();
+                        Loop(std::move(*coordinator), stop, std::move(step), report, end_step, is_cancelled).run();
                 } else {
-                    tell(format_text("warning: {}: each node plans alone", coordinator.error().message));
+                    report(format_text("warning: {}: each node plans alone", coordinator.error().message));
                 }
             } catch (const std::exception& fault) {
                 listener->reset();
-                tell(format_text("fault in the exchange: {}; each node plans alone", fault.what()));
+                report(format_text("fault in the exchange: {}; each node plans alone", fault.what()));
             }
         });
     } catch (const std::system_error& fault) { // no thread can be created

@@ -29,11 +29,11 @@ public:
     [[nodiscard]] const ExchangeEndpoint& endpoint() const { return endpoint_; }
 
     /// Listens, and starts the thread. This first calls `know`, which asks Slurm about the step: that takes time, but
-    /// the nodes need that time anyway before they report. Then it calls `tell` for each line to print, and `end_step`
-    /// when strict must end the running step. A second thread calls `is_cancelled` twice a second while nodes are
-    /// missing. When start() fails nothing listens, so no node waits.
+    /// the nodes need that time anyway before they report. Then it calls `report` for each line to print, and
+    /// `end_step` when strict must end the running step. A second thread calls `is_cancelled` twice a second while
+    /// nodes are missing. When start() fails nothing listens, so no node waits.
     Result<void> start(
-        std::function<ExchangeStep()> know, ExchangeRounds::Tell tell, ExchangeRounds::EndStep end_step = [] {},
+        std::function<ExchangeStep()> know, ExchangeRounds::Report report, ExchangeRounds::EndStep end_step = [] {},
         std::function<bool()> is_cancelled = [] { return false; });
 
     /// Ends the thread as soon as all nodes have sent their evidence or are gone, and after `timeout` at the latest.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/nccl_log/causes.h"
+#include "lib/nccl_log/messages.h"
 
 #include "lib/base/text.h"
 
@@ -13,9 +13,9 @@ namespace rdma_nccl {
 
 namespace {
 
-/// Matches a message that contains `words` and, later, `more` (which may be empty).
+/// Matches a message that contains `phrase` and, later, `more` (which may be empty).
 struct Cause {
-    std::string_view words;
+    std::string_view phrase;
     std::string_view more;
     std::string_view text;
 };
@@ -25,6 +25,11 @@ constexpr std::string_view memlock =
     "to unlimited";
 constexpr std::string_view no_network =
     "the network that NCCL_NET or NCCL_NET_PLUGIN asks for is not usable: see the causes beside it, or unset it";
+constexpr std::string_view no_device =
+    "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node";
+constexpr std::string_view no_interface =
+    "no network interface fits NCCL_SOCKET_IFNAME: name one that is up with an address, or unset it";
+constexpr std::string_view shm_full = "/dev/shm is full or too small: give the ranks' container more (--shm-size)";
 constexpr std::string_view unlike_links =
     "InfiniBand and RoCE ports were connected with each other: give NCCL_IB_HCA ports of one kind on all nodes";
 
@@ -34,10 +39,8 @@ constexpr std::array info_causes = {
     Cause{"Failed to open libibverbs.so", "",
           "libibverbs.so.1 is not installed where the ranks run (their container?): install it and the HCA's provider "
           "library"},
-    Cause{"NET/IB : No device found", "",
-          "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node"},
-    Cause{"NET/IB: No device found", "",
-          "NCCL found no RDMA device with an ACTIVE port that NCCL_IB_HCA allows: see rdma-nccl gids on the node"},
+    Cause{"NET/IB : No device found", "", no_device},
+    Cause{"NET/IB: No device found", "", no_device},
     Cause{"Failed to initialize NET plugin IB", "", no_transport_cause},
     Cause{"NET/OFI", "No eligible providers",
           "libfabric has no provider that the OFI plugin can use: install the EFA driver and libfabric"},
@@ -47,10 +50,8 @@ constexpr std::array warn_causes = {
     Cause{"Unable to open device", "",
           "an RDMA device could not be opened: give the container or the job its /dev/infiniband/uverbs*"},
     Cause{"Unable to query device", "", "an RDMA device could not be queried: see the kernel's log of the node"},
-    Cause{"no socket interface found", "",
-          "no network interface fits NCCL_SOCKET_IFNAME: name one that is up with an address, or unset it"},
-    Cause{"No IP interface found", "",
-          "no network interface fits NCCL_SOCKET_IFNAME: name one that is up with an address, or unset it"},
+    Cause{"no socket interface found", "", no_interface},
+    Cause{"No IP interface found", "", no_interface},
     Cause{"Error: network ", " not found", no_network},
     Cause{"Failed to initialize any NET plugin", "", no_network},
     Cause{"wrong type ",
@@ -68,10 +69,8 @@ constexpr std::array warn_causes = {
     Cause{"device is incompatible", "", unlike_links},
     Cause{"Duplicate GPU detected", "", "two ranks use the same GPU: give each its own (CUDA_VISIBLE_DEVICES)"},
     Cause{"Mismatched NCCL version", "", "ranks have different versions of NCCL: install one on all nodes"},
-    Cause{"shared memory", "No space left on device",
-          "/dev/shm is full or too small: give the ranks' container more (--shm-size)"},
-    Cause{"Error while creating shared memory segment", "",
-          "/dev/shm is full or too small: give the ranks' container more (--shm-size)"},
+    Cause{"shared memory", "No space left on device", shm_full},
+    Cause{"Error while creating shared memory segment", "", shm_full},
     Cause{"onnect", "Connection refused",
           "ranks could not connect over TCP (Connection refused): a rank died early, or a firewall is between"},
     Cause{"onnect", "No route to host",
@@ -84,7 +83,7 @@ constexpr std::array warn_causes = {
 
 struct Numbered {
     int number;
-    std::string_view words; ///< the text of the number in the message
+    std::string_view phrase; ///< the text of the number in the message
     std::string_view text;
 };
 
@@ -134,33 +133,30 @@ constexpr std::array event_causes = {
 };
 
 std::string_view find_cause(std::span<const Cause> causes, std::string_view text) {
-    const auto found = std::find_if(causes.begin(), causes.end(), [&](const Cause& cause) {
-        const auto at = text.find(cause.words);
-        return at != std::string_view::npos && text.find(cause.more, at + cause.words.size()) != std::string_view::npos;
+    const auto found = std::ranges::find_if(causes, [&](const Cause& cause) {
+        const auto at = text.find(cause.phrase);
+        return at != std::string_view::npos &&
+               text.find(cause.more, at + cause.phrase.size()) != std::string_view::npos;
     });
     return found == causes.end() ? std::string_view() : found->text;
 }
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-/// Returns the number directly after `words`: 12 in "status=12" for "status=".
-std::optional<int> number_behind(std::string_view text, std::string_view words) {
-    const auto at = text.find(words);
+/// Returns the number directly after `phrase`: 12 in "status=12" for "status=".
+std::optional<int> number_behind(std::string_view text, std::string_view phrase) {
+    const auto at = text.find(phrase);
     if (at == std::string_view::npos) {
         return std::nullopt;
     }
-    text.remove_prefix(at + words.size());
-    const auto end = std::find_if_not(text.begin(), text.end(), is_digit);
+    text.remove_prefix(at + phrase.size());
+    const auto end = std::ranges::find_if_not(text, is_digit);
     return parse_number<int>(text.substr(0, static_cast<std::size_t>(end - text.begin())));
 }
 
 template<std::size_t N>
 std::string_view find_numbered(const std::array<Numbered, N>& causes, std::optional<int> number, std::string_view text,
                                std::string_view other) {
-    const auto found = std::find_if(causes.begin(), causes.end(), [&](const Numbered& cause) {
-        return number ? cause.number == *number : text.find(cause.words) != std::string_view::npos;
+    const auto found = std::ranges::find_if(causes, [&](const Numbered& cause) {
+        return number ? cause.number == *number : text.find(cause.phrase) != std::string_view::npos;
     });
     return found == causes.end() ? other : found->text;
 }
@@ -178,7 +174,7 @@ std::string_view modify_cause(std::string_view text) {
 std::string_view completion_cause(std::string_view text) {
     auto number = number_behind(text, "status=");
     number = number ? number : number_behind(text, "with error ");
-    if (number ? *number == flushed.number : text.find(flushed.words) != std::string_view::npos) {
+    if (number ? *number == flushed.number : text.find(flushed.phrase) != std::string_view::npos) {
         return {};
     }
     return find_numbered(completion_causes, number, text, completion_other);
@@ -186,13 +182,13 @@ std::string_view completion_cause(std::string_view text) {
 
 /// Parses "NCCL_IB_DISABLE set by environment to 1.", which NCCL also prints for a value from a conf file.
 std::string_view variable_cause(std::string_view text) {
-    constexpr std::string_view words = " set by environment to ";
-    const auto at = text.find(words);
+    constexpr std::string_view phrase = " set by environment to ";
+    const auto at = text.find(phrase);
     if (at == std::string_view::npos) {
         return {};
     }
     const auto name = text.substr(0, at);
-    auto value = trim(text.substr(at + words.size()));
+    auto value = trim(text.substr(at + phrase.size()));
     value.remove_suffix(value.ends_with('.') ? 1 : 0);
     if (name == "NCCL_IB_DISABLE" && parse_number<int>(value).value_or(0) != 0) {
         return "NCCL_IB_DISABLE is set (in the environment or in a conf file of NCCL): unset it";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/nccl_log/line.h"
+#include "lib/nccl_log/messages.h"
 
 #include "lib/base/text.h"
 
@@ -14,10 +14,6 @@ constexpr std::size_t longest_host = 255;   // HOST_NAME_MAX is 64; containers m
 constexpr std::size_t longest_place = 256;  // "src/transport/net_ib/connect.cc:1234 (ncclIbRtrQp)"
 constexpr std::string_view marker = "CCL "; // part of "NCCL INFO", "NCCL WARN", "NCCL version" and "RCCL version"
 constexpr std::size_t before_l = 2;         // letters of the marker before its L
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 bool is_of_host(char c) {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.';

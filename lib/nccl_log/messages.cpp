@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::size_t longest_name = 64; // of an HCA (the kernel's IB_DEVICE_NAME_MAX) or a network
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 bool take(std::string_view& text, std::string_view word) {
     if (!text.starts_with(word)) {
         return false;
@@ -36,6 +32,12 @@ std::optional<Number> take_number(std::string_view& text, int base = 10) {
     return value;
 }
 
+/// Removes `word` and the number behind it from the front.
+template<typename Number = unsigned>
+std::optional<Number> take_number_behind(std::string_view& text, std::string_view word, int base = 10) {
+    return take(text, word) ? take_number<Number>(text, base) : std::nullopt;
+}
+
 /// Removes everything up to and including `word`.
 bool take_through(std::string_view& text, std::string_view word) {
     const auto at = text.find(word);
@@ -49,14 +51,34 @@ bool take_through(std::string_view& text, std::string_view word) {
 /// Returns true if `text` can be printed as the name of an HCA or a network: printable characters and a sane length.
 bool is_name(std::string_view text) {
     return !text.empty() && text.size() <= longest_name &&
-           std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c < 0x7f; });
+           std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; });
 }
 
 /// Removes the kind of line: "Channel 00/0 :", "Ring 00 :", "Coll 00 :", "CollNet 00/0 :".
 bool take_line_kind(std::string_view& text) {
     constexpr std::array<std::string_view, 4> kinds = {"Channel ", "Ring ", "CollNet ", "Coll "};
-    return std::any_of(kinds.begin(), kinds.end(), [&](std::string_view kind) { return take(text, kind); }) &&
-           !text.empty() && is_digit(text.front());
+    return std::ranges::any_of(kinds, [&](std::string_view kind) { return take(text, kind); }) && !text.empty() &&
+           is_digit(text.front());
+}
+
+enum class NcclNetwork {
+    Rdma,
+    Socket,
+    Libfabric, ///< depends on its provider
+    Other,
+};
+
+/// Returns the kind of a network by its name: "IB", "IBext_v8", "Socket_v8", "AWS Libfabric".
+NcclNetwork network_of(std::string_view name) {
+    if (name == "Socket" || name.starts_with("Socket_")) {
+        return NcclNetwork::Socket;
+    }
+    // The plugin of HPC-X (Mellanox), Google's plugin, and NCCL's own network under a plugin's name.
+    if (name == "IB" || name.starts_with("IB_") || name.starts_with("IBext") || name.starts_with("UCX") ||
+        name == "SHARP" || name.starts_with("gIB")) {
+        return NcclNetwork::Rdma;
+    }
+    return name.find("Libfabric") == std::string_view::npos ? NcclNetwork::Other : NcclNetwork::Libfabric;
 }
 
 /// Parses the text after "NET/" or "COLLNET/": "IB/0/GDRDMA(PCI)/Shared", "IB/3(1)/GDRDMA", "AWS Libfabric/0"
@@ -87,11 +109,11 @@ std::optional<NcclConnection> parse_target(std::string_view text, bool collnet, 
     if (cut) {
         return std::nullopt;
     }
-    if (network == NcclNetwork::Rdma || (collnet && network_of(name) != NcclNetwork::Libfabric)) {
-        return NcclConnection{gdr ? NcclTransport::RdmaGdr : NcclTransport::Rdma, gdr};
-    }
     if (network == NcclNetwork::Libfabric) {
         return NcclConnection{std::nullopt, gdr};
+    }
+    if (network == NcclNetwork::Rdma || collnet) {
+        return NcclConnection{gdr ? NcclTransport::RdmaGdr : NcclTransport::Rdma, gdr};
     }
     return NcclConnection{NcclTransport::OtherNet, gdr};
 }
@@ -108,50 +130,34 @@ std::optional<std::uint32_t> number_behind(std::string_view text, std::string_vi
 
 } // namespace
 
-NcclNetwork network_of(std::string_view name) {
-    if (name == "Socket" || name.starts_with("Socket_")) {
-        return NcclNetwork::Socket;
-    }
-    // The plugin of HPC-X (Mellanox), Google's plugin, and NCCL's own network under a plugin's name.
-    if (name == "IB" || name.starts_with("IB_") || name.starts_with("IBext") || name.starts_with("UCX") ||
-        name == "SHARP" || name.starts_with("gIB")) {
-        return NcclNetwork::Rdma;
-    }
-    return name.find("Libfabric") == std::string_view::npos ? NcclNetwork::Other : NcclNetwork::Libfabric;
-}
-
 std::optional<NcclTransport> transport_of_provider(std::string_view provider) {
     const auto is = [&](std::string_view name) {
         return provider == name || (provider.starts_with(name) && provider[name.size()] == ';'); // "tcp;ofi_rxm"
     };
     constexpr std::array<std::string_view, 5> rdma = {"efa", "verbs", "cxi", "gni", "opx"};
     constexpr std::array<std::string_view, 4> sockets = {"tcp", "sockets", "udp", "net"};
-    if (std::any_of(rdma.begin(), rdma.end(), is)) {
+    if (std::ranges::any_of(rdma, is)) {
         return NcclTransport::Rdma;
     }
-    return std::any_of(sockets.begin(), sockets.end(), is) ? std::optional(NcclTransport::Socket) : std::nullopt;
+    return std::ranges::any_of(sockets, is) ? std::optional(NcclTransport::Socket) : std::nullopt;
 }
 
 std::optional<NcclConnection> parse_connection(std::string_view text, bool torn) {
     if (!take_line_kind(text) || !take_through(text, " via ")) {
         return std::nullopt;
     }
-    if (take(text, "NET/")) {
-        return parse_target(text, false, torn);
+    if (const bool collnet = text.starts_with("COLLNET/"); collnet || text.starts_with("NET/")) {
+        return parse_target(text.substr(text.find('/') + 1), collnet, torn);
     }
-    if (take(text, "COLLNET/")) {
-        return parse_target(text, true, torn);
-    }
+    const auto local = [](NcclTransport transport) { return NcclConnection{transport, false}; };
     if (text.starts_with("P2P/MNNVL")) {
-        return NcclConnection{NcclTransport::Nvlink, false};
+        return local(NcclTransport::Nvlink);
     }
     if (text.starts_with("P2P/") && !std::string_view("P2P/MNNVL").starts_with(text)) {
-        return NcclConnection{NcclTransport::PeerToPeer, false};
+        return local(NcclTransport::PeerToPeer);
     }
-    if (text.starts_with("SHM") || text.starts_with("direct shared memory")) {
-        return NcclConnection{NcclTransport::SharedMemory, false};
-    }
-    return std::nullopt;
+    const bool shared = text.starts_with("SHM") || text.starts_with("direct shared memory");
+    return shared ? std::optional(local(NcclTransport::SharedMemory)) : std::nullopt;
 }
 
 std::optional<std::string_view> parse_network(std::string_view text) {
@@ -185,30 +191,22 @@ bool names_devices(std::string_view text) {
 std::optional<NcclDevice> next_device(std::string_view& text) {
     text = text.substr(0, text.find("; OOB"));
     while (take_through(text, "[")) {
-        NcclDevice device;
         const auto index = take_number(text);
         if (!index || !take(text, "]")) {
             continue;
         }
-        device.index = *index;
         (void)take(text, " ");
         auto rest = text;
-        const auto colon = rest.find_first_of(":/[]{}, ");
-        if (colon == std::string_view::npos || rest[colon] != ':' || !is_name(rest.substr(0, colon))) {
-            continue;
-        }
-        device.name = rest.substr(0, colon);
-        rest.remove_prefix(colon + 1);
-        if (take(rest, "uverbs") && (!take_number(rest) || !take(rest, ":"))) {
+        const auto name = rest.substr(0, rest.find_first_of(":/[]{}, "));
+        rest.remove_prefix(name.size());
+        if (!take(rest, ":") || !is_name(name) || (take(rest, "uverbs") && (!take_number(rest) || !take(rest, ":")))) {
             continue;
         }
         const auto port = take_number(rest);
-        if (!port || !rest.starts_with('/')) { // without the link layer the number may be cut
-            continue;
+        if (port && rest.starts_with('/')) { // without the link layer the number may be cut
+            text = rest;
+            return NcclDevice{*index, name, *port};
         }
-        device.port = *port;
-        text = rest;
-        return device;
     }
     return std::nullopt;
 }
@@ -222,44 +220,29 @@ std::optional<std::string_view> parse_merged(std::string_view text) {
 }
 
 std::optional<NcclQueuePair> parse_queue_pair(std::string_view text) {
-    NcclQueuePair pair;
     if (!text.starts_with("NET/IB") || !take_through(text, "Dev ")) {
         return std::nullopt;
     }
-    auto behind = text;
-    if (take_through(behind, "IbDev ")) { // "Dev" before it is the merged device
-        text = behind;
-    }
+    (void)take_through(text, "IbDev "); // "Dev" before it is the merged device
     const auto device = take_number(text);
-    if (!device || !take(text, " Port ")) {
-        return std::nullopt;
-    }
-    const auto port = take_number(text);
+    const auto port = device ? take_number_behind(text, " Port ") : std::nullopt;
     if (!port || (!text.starts_with(" qpn ") && !text.starts_with(" qp_num "))) {
         return std::nullopt;
     }
+    NcclQueuePair pair;
     pair.device = *device;
     pair.port = *port;
     if (auto rest = text; take_through(rest, " LID ")) {
         pair.lid = take_number(rest);
         return pair.lid && rest.starts_with(' ') ? std::optional(pair) : std::nullopt;
     }
-    if (!take_through(text, " GID ")) {
-        return std::nullopt;
-    }
-    const auto index = take_number(text);
-    if (!index || !take(text, " (")) {
-        return std::nullopt;
-    }
-    pair.gid_index = *index;
-    const auto upper = take_number<std::uint64_t>(text, 16);
-    if (!upper || !take(text, "/")) {
-        return std::nullopt;
-    }
-    const auto lower = take_number<std::uint64_t>(text, 16);
+    const auto index = take_through(text, " GID ") ? take_number(text) : std::nullopt;
+    const auto upper = index ? take_number_behind<std::uint64_t>(text, " (", 16) : std::nullopt;
+    const auto lower = upper ? take_number_behind<std::uint64_t>(text, "/", 16) : std::nullopt;
     if (!lower || !text.starts_with(')')) {
         return std::nullopt;
     }
+    pair.gid_index = *index;
     // NCCL prints the halves as little-endian integers, so the lowest byte is the first byte of the GID.
     IpAddress::Bytes bytes{};
     for (std::size_t i = 0; i < 8; ++i) {

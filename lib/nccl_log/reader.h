@@ -35,6 +35,9 @@ inline constexpr std::size_t nccl_transports = 7;
 /// A sorted set that can be searched without constructing a string.
 using NcclNames = std::set<std::string, std::less<>>;
 
+/// Problems and their remedies, with the number of messages.
+using NcclCauses = std::map<std::string, std::uint64_t, std::less<>>;
+
 /// The facts that one process (host, pid) logged.
 struct NcclProcess {
     std::string host;
@@ -47,7 +50,7 @@ struct NcclProcess {
     NcclNames hcas;                    ///< "mlx5_1:1", as "NET/IB : Using" and the device lines name them
     NcclNames gids;                    ///< "mlx5_1:1 index 3 10.0.0.1" or "mlx5_1:1 LID 10", from the QP lines
     std::array<std::uint64_t, nccl_transports> connections{}; ///< [send] and [receive] lines by transport
-    std::map<std::string, std::uint64_t, std::less<>> causes; ///< a problem and its remedy, with the number of messages
+    NcclCauses causes;
 };
 
 struct NcclLog {
@@ -72,8 +75,6 @@ class NcclLogReader {
 public:
     NcclLogReader();
     ~NcclLogReader();
-    NcclLogReader(NcclLogReader&& other) noexcept;
-    NcclLogReader& operator=(NcclLogReader&& other) noexcept;
 
     void read(std::string_view bytes);
     /// Call this between two files: new input then does not continue a last line without a newline.

@@ -3,7 +3,6 @@
 // hw/bnxt_re, hw/efa, hw/mana, hw/irdma, hw/ionic, hw/erdma, sw/rxe for hw_counters.
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/traffic/netdev_counters.h"
 #include "lib/traffic/traffic.h"
 
 #include <algorithm>
@@ -58,15 +57,10 @@ public:
     }
 
 private:
-    [[nodiscard]] Count number(const std::string& path) const {
-        const auto text = root_.read(path, longest_number);
-        return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
-    }
-
     bool take_if_there(ByteSource source, const std::string& directory, const Names& names) {
         auto tx = format_text("{}/{}", directory, names.tx);
         auto rx = format_text("{}/{}", directory, names.rx);
-        if (names.tx.empty() || !number(tx) || !number(rx)) {
+        if (names.tx.empty() || !read_count(root_, tx) || !read_count(root_, rx)) {
             return false;
         }
         source_.source = source;
@@ -111,7 +105,7 @@ private:
     }
 
     bool take_known(const std::string& directory) {
-        return std::any_of(dialects.begin(), dialects.end(), [&](const Dialect& dialect) {
+        return std::ranges::any_of(dialects, [&](const Dialect& dialect) {
             const bool there = take_if_there(dialect.source, directory, dialect.files[0]);
             if (there) {
                 take_if_there(dialect.source, directory, dialect.files[1]);
@@ -126,10 +120,10 @@ private:
         constexpr std::array<Names, 6> words{
             {{"tx", "rx"}, {"Out", "In"}, {"out", "in"}, {"xmit", "rcv"}, {"sent", "rcvd"}, {"sent", "received"}}};
         auto names = root_.list(directory).value_or(std::vector<std::string>{});
-        std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+        std::ranges::stable_sort(names, {}, [](const std::string& name) { return name.size(); });
         for (const auto& name : names) {
-            const bool is_bytes = std::any_of(endings.begin(), endings.end(),
-                                              [&name](std::string_view ending) { return name.ends_with(ending); });
+            const bool is_bytes =
+                std::ranges::any_of(endings, [&name](std::string_view ending) { return name.ends_with(ending); });
             for (const auto& word : words) {
                 const auto at = name.find(word.tx);
                 if (!is_bytes || at == std::string::npos) {
@@ -157,7 +151,7 @@ private:
 
     /// Returns the lifespan; the kernel allows up to 10000 ms.
     [[nodiscard]] milliseconds lifespan(const std::string& directory) const {
-        const auto value = number(directory + "/lifespan").value_or(0);
+        const auto value = read_count(root_, directory + "/lifespan").value_or(0);
         return milliseconds(value <= 10000 ? value : 0);
     }
 
@@ -188,21 +182,25 @@ private:
 /// Returns true for an HCA below a bond that another HCA uses as a whole: the other one counts its bytes.
 bool is_bonded(const Fabric& fabric, const Hca& hca) {
     const auto has_gid_on = [](const Hca& of, const std::string& netdev) {
-        return std::any_of(of.ports.begin(), of.ports.end(), [&](const Port& port) {
-            return std::any_of(port.gids.begin(), port.gids.end(),
-                               [&](const Gid& gid) { return gid.netdev == netdev; });
+        return std::ranges::any_of(of.ports, [&](const Port& port) {
+            return std::ranges::any_of(port.gids, [&](const Gid& gid) { return gid.netdev == netdev; });
         });
     };
-    return !is_software(hca) && std::any_of(hca.netdevs.begin(), hca.netdevs.end(), [&](const std::string& name) {
+    return !is_software(hca) && std::ranges::any_of(hca.netdevs, [&](const std::string& name) {
         const Netdev* const netdev = fabric.find_netdev(name);
         return netdev != nullptr && !netdev->upper.empty() && !has_gid_on(hca, netdev->upper) &&
-               std::any_of(fabric.hcas.begin(), fabric.hcas.end(), [&](const Hca& other) {
+               std::ranges::any_of(fabric.hcas, [&](const Hca& other) {
                    return &other != &hca && !is_software(other) && has_gid_on(other, netdev->upper);
                });
     });
 }
 
 } // namespace
+
+Count read_count(const SysRoot& root, const std::string& path) {
+    const auto text = root.read(path, longest_number);
+    return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
+}
 
 std::string_view name_of(ByteSource source) {
     constexpr std::array<std::string_view, 5> names{"port data", "hw bytes", "octets", "packets x MTU", "none"};
@@ -214,11 +212,8 @@ std::string PortSource::name() const {
 }
 
 milliseconds TrafficSources::counter_latency() const {
-    milliseconds longest{0};
-    for (const auto& port : ports) {
-        longest = std::max(longest, port.counter_latency);
-    }
-    return longest;
+    const auto slowest = std::ranges::max_element(ports, {}, &PortSource::counter_latency);
+    return slowest == ports.end() ? milliseconds(0) : slowest->counter_latency;
 }
 
 TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::span<const std::string> expected) {
@@ -229,7 +224,7 @@ TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::s
         }
         for (const auto& port : hca.ports) {
             auto source = PortFiles(root, fabric, hca, port).find();
-            source.expected = std::find(expected.begin(), expected.end(), source.name()) != expected.end();
+            source.expected = std::ranges::find(expected, source.name()) != expected.end();
             sources.ports.push_back(std::move(source));
         }
     }

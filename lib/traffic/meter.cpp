@@ -31,35 +31,8 @@ std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
     return a > b ? a - b : 0;
 }
 
-Bytes plus(const Bytes& a, const Bytes& b) {
-    return {plus(a.tx, b.tx), plus(a.rx, b.rx), a.at_least || b.at_least};
-}
-
 Bytes minus(const Bytes& a, const Bytes& b) {
     return {minus(a.tx, b.tx), minus(a.rx, b.rx), a.at_least};
-}
-
-/// The change of a counter between two readings.
-struct Change {
-    std::uint64_t counts = 0;
-    bool at_least = false;
-    bool reset = false;
-    bool full = false;
-};
-
-Change change_of(std::uint64_t before, std::uint64_t now, const CounterFiles& files, std::chrono::nanoseconds time) {
-    Change change;
-    change.full = files.saturates && now == greatest_32_bit;
-    if (now >= before) {
-        change.counts = now - before;
-    } else if (files.bits == 32 && !files.saturates && before <= greatest_32_bit && time <= one_wrap) {
-        change.counts = now + greatest_32_bit + 1 - before;
-        change.at_least = true;
-    } else {
-        change.reset = true;
-    }
-    change.at_least = change.at_least || change.reset || change.full;
-    return change;
 }
 
 /// Adds the headers of the packets that carry these bytes.
@@ -71,19 +44,12 @@ Bytes with_headers(const Bytes& bytes, const NetdevSource& netdev) {
     return {all(bytes.tx), all(bytes.rx), bytes.at_least};
 }
 
-constexpr std::size_t longest_number = 64;
-
-Count read_count(const SysRoot& root, const std::string& path) {
-    const auto text = root.read(path, longest_number);
-    return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
-}
-
 /// Returns nullopt if one of the files cannot be read or the sum overflows.
 Count read_sum(const SysRoot& root, const CounterFiles& files) {
     std::uint64_t sum = 0;
     for (const auto& path : files.paths) {
         const auto value = read_count(root, path);
-        if (!value || *value > std::numeric_limits<std::uint64_t>::max() - sum) {
+        if (!value || *value > greatest - sum) {
             return std::nullopt;
         }
         sum += *value;
@@ -93,10 +59,17 @@ Count read_sum(const SysRoot& root, const CounterFiles& files) {
 
 } // namespace
 
+Bytes& Bytes::operator+=(const Bytes& more) {
+    tx = plus(tx, more.tx);
+    rx = plus(rx, more.rx);
+    at_least = at_least || more.at_least;
+    return *this;
+}
+
 TrafficMeter::TrafficMeter(TrafficSources sources)
     : sources_(std::move(sources)), ports_(sources_.ports.size()), netdevs_(sources_.netdevs.size()) {}
 
-void TrafficMeter::add(Item& item, const CounterFiles& tx, const CounterFiles& rx, const TrafficReading::Pair& now,
+void TrafficMeter::add(Item& item, const CounterFiles& tx, const CounterFiles& rx, const TrafficSample::Pair& now,
                        Time time) {
     item.last = {};
     item.gone = !now.tx || !now.rx;
@@ -107,11 +80,16 @@ void TrafficMeter::add(Item& item, const CounterFiles& tx, const CounterFiles& r
         if (!value) {
             return;
         }
-        const Change change = change_of(known.value_or(*value), *value, files, interval);
-        sum = times(change.counts, files.unit);
-        item.last.bytes.at_least = item.last.bytes.at_least || change.at_least;
-        item.last.reset = item.last.reset || change.reset;
-        item.last.full = item.last.full || change.full;
+        const auto before = known.value_or(*value);
+        const bool back = *value < before;
+        const bool wrapped =
+            back && files.bits == 32 && !files.saturates && before <= greatest_32_bit && interval <= one_wrap;
+        const bool full = files.saturates && *value == greatest_32_bit;
+        const bool reset = back && !wrapped;
+        sum = reset ? 0 : times(*value - before + (wrapped ? greatest_32_bit + 1 : 0), files.unit);
+        item.last.bytes.at_least = item.last.bytes.at_least || back || full;
+        item.last.reset = item.last.reset || reset;
+        item.last.full = item.last.full || full;
         known = value;
     };
     add_one(item.known.tx, now.tx, tx, item.last.bytes.tx);
@@ -119,23 +97,25 @@ void TrafficMeter::add(Item& item, const CounterFiles& tx, const CounterFiles& r
     if (!item.gone) {
         item.read_at = time;
     }
-    item.total = {plus(item.total.bytes, item.last.bytes), item.total.late || item.last.late,
-                  item.total.reset || item.last.reset, item.last.full};
+    item.total.bytes += item.last.bytes;
+    item.total.late = item.total.late || item.last.late;
+    item.total.reset = item.total.reset || item.last.reset;
+    item.total.full = item.last.full;
 }
 
-void TrafficMeter::add(const TrafficReading& reading) {
+void TrafficMeter::add(const TrafficSample& sample) {
     before_last_ = last_;
-    last_ = reading.time;
-    first_ = first_.value_or(reading.time);
-    for (std::size_t i = 0; i < ports_.size() && i < reading.ports.size(); ++i) {
+    last_ = sample.time;
+    first_ = first_.value_or(sample.time);
+    for (std::size_t i = 0; i < ports_.size() && i < sample.ports.size(); ++i) {
         const PortSource& source = sources_.ports[i];
         if (source.source != ByteSource::None) {
-            add(ports_[i], source.tx, source.rx, reading.ports[i], reading.time);
+            add(ports_[i], source.tx, source.rx, sample.ports[i], sample.time);
         }
     }
     const CounterFiles netdev_files; // bytes, 64 bit: struct rtnl_link_stats64
-    for (std::size_t i = 0; i < netdevs_.size() && i < reading.netdevs.size(); ++i) {
-        add(netdevs_[i], netdev_files, netdev_files, reading.netdevs[i], reading.time);
+    for (std::size_t i = 0; i < netdevs_.size() && i < sample.netdevs.size(); ++i) {
+        add(netdevs_[i], netdev_files, netdev_files, sample.netdevs[i], sample.time);
     }
 }
 
@@ -182,13 +162,13 @@ void TrafficMeter::correct(Traffic& traffic) const {
                 port.bytes = minus(port.bytes, with_headers(traffic.netdevs[i].bytes, netdev));
             }
         }
-        traffic.rdma = plus(traffic.rdma, port.bytes);
+        traffic.rdma += port.bytes;
         traffic.estimate = traffic.estimate || (port.source == ByteSource::Packets && port.bytes.most() > 0);
     }
-    traffic.has_source = std::any_of(traffic.ports.begin(), traffic.ports.end(),
-                                     [](const PortTraffic& port) { return port.source != ByteSource::None; });
+    traffic.has_source =
+        std::ranges::any_of(traffic.ports, [](const PortTraffic& port) { return port.source != ByteSource::None; });
     for (std::size_t i = 0; i < sources_.netdevs.size(); ++i) {
-        traffic.sockets = plus(traffic.sockets, sockets_of(traffic, i));
+        traffic.sockets += sockets_of(traffic, i);
     }
 }
 
@@ -208,18 +188,18 @@ Traffic TrafficMeter::last() const {
     return traffic(&Item::last, before_last_ ? Seconds(*last_ - *before_last_).count() : 0);
 }
 
-TrafficReading read_traffic(const SysRoot& root, const TrafficSources& sources) {
-    TrafficReading reading;
-    reading.time = std::chrono::steady_clock::now();
+TrafficSample read_traffic(const SysRoot& root, const TrafficSources& sources) {
+    TrafficSample sample;
+    sample.time = std::chrono::steady_clock::now();
     for (const auto& port : sources.ports) {
-        reading.ports.push_back({read_sum(root, port.tx), read_sum(root, port.rx)});
+        sample.ports.push_back({read_sum(root, port.tx), read_sum(root, port.rx)});
     }
     for (const auto& netdev : sources.netdevs) {
         const auto directory = format_text("/sys/class/net/{}/statistics", netdev.name);
-        reading.netdevs.push_back(
+        sample.netdevs.push_back(
             {read_count(root, directory + "/tx_bytes"), read_count(root, directory + "/rx_bytes")});
     }
-    return reading;
+    return sample;
 }
 
 } // namespace rdma_nccl

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/traffic/netdev_counters.h"
-
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "lib/traffic/traffic.h"
 
 #include <algorithm>
 
@@ -51,10 +50,8 @@ std::vector<const Netdev*> counted_netdevs(const SysRoot& root, const Fabric& fa
             counted.push_back(&netdev);
         }
     }
-    const auto all = counted;
-    std::erase_if(counted, [&all](const Netdev* netdev) {
-        return std::any_of(all.begin(), all.end(),
-                           [netdev](const Netdev* other) { return other->name == netdev->upper; });
+    std::erase_if(counted, [all = counted](const Netdev* netdev) {
+        return std::ranges::find(all, netdev->upper, &Netdev::name) != all.end();
     });
     if (counted.empty()) {
         for (const auto& netdev : fabric.netdevs) {
@@ -73,9 +70,9 @@ bool passes(const Fabric& fabric, std::string_view name, const Netdev& counted, 
     if (name == counted.name || netdev == nullptr || depth > deepest) {
         return name == counted.name;
     }
-    return netdev->upper == counted.name ||
-           std::any_of(netdev->lowers.begin(), netdev->lowers.end(),
-                       [&](const std::string& lower) { return passes(fabric, lower, counted, depth + 1); });
+    return netdev->upper == counted.name || std::ranges::any_of(netdev->lowers, [&](const std::string& lower) {
+               return passes(fabric, lower, counted, depth + 1);
+           });
 }
 
 /// Returns the port that carries an IPoIB interface. A child, "ib0.8001", has its base's PCI function.
@@ -94,52 +91,38 @@ std::string ipoib_port(const Fabric& fabric, const Netdev& netdev) {
 constexpr unsigned ipoib_headers = 34 + 52;
 constexpr unsigned greatest_datagram = 4092; // a larger MTU means connected mode, whose packets the HCA splits
 
-void make_ipoib(NetdevSource& source, const Netdev& netdev, std::string port) {
-    source.role = NetdevRole::Ipoib;
-    source.port = std::move(port);
-    source.packet = netdev.mtu > 0 && netdev.mtu <= greatest_datagram ? netdev.mtu : 2044;
-    source.headers = ipoib_headers;
-}
-
 bool has_ipv4(const Hca& hca) {
-    return std::any_of(hca.ports.begin(), hca.ports.end(), [](const Port& port) {
-        return std::any_of(port.gids.begin(), port.gids.end(), [](const Gid& gid) { return gid.value.is_ipv4(); });
+    return std::ranges::any_of(hca.ports, [](const Port& port) {
+        return std::ranges::any_of(port.gids, [](const Gid& gid) { return gid.value.is_ipv4(); });
     });
 }
 
 /// The headers of RoCE v2: Ethernet 14, IPv4 20 or IPv6 40, UDP 8, BTH 12, ICRC 4.
-void make_software(NetdevSource& source, const Netdev& netdev, const Hca& hca) {
-    source.role = NetdevRole::IncludesRdma;
-    source.port = format_text("{}:1", hca.name);
-    source.packet = path_mtu(netdev.mtu);
-    source.headers = 14 + (has_ipv4(hca) ? 20 : 40) + 8 + 12 + 4;
+unsigned roce_headers(const Hca& hca) {
+    return 14 + (has_ipv4(hca) ? 20 : 40) + 8 + 12 + 4;
 }
 
 NetdevSource source_of(const SysRoot& root, const Fabric& fabric, const Netdev& netdev) {
-    NetdevSource source{netdev.name, NetdevRole::Plain, {}, 0, 0};
     if (is_ipoib(root, netdev)) {
-        make_ipoib(source, netdev, ipoib_port(fabric, netdev));
-        return source;
+        const unsigned packet = netdev.mtu > 0 && netdev.mtu <= greatest_datagram ? netdev.mtu : 2044;
+        return {netdev.name, NetdevRole::Ipoib, ipoib_port(fabric, netdev), packet, ipoib_headers};
     }
+    NetdevSource source{netdev.name, NetdevRole::Plain, {}, 0, 0};
     for (const auto& hca : fabric.hcas) {
         const auto below = is_software(hca) ? netdevs_below(root, fabric, hca) : std::vector<std::string>{};
-        if (std::any_of(below.begin(), below.end(),
-                        [&](const std::string& name) { return passes(fabric, name, netdev); })) {
-            make_software(source, netdev, hca);
+        if (std::ranges::any_of(below, [&](const std::string& name) { return passes(fabric, name, netdev); })) {
+            source = {netdev.name, NetdevRole::IncludesRdma, format_text("{}:1", hca.name), path_mtu(netdev.mtu),
+                      roce_headers(hca)};
         }
     }
     return source;
 }
 
-std::string digits_of(std::string text) {
-    std::erase(text, ':');
-    return text;
-}
-
 /// siw's only GID begins with the MAC of its interface (drivers/infiniband/sw/siw: siw_query_gid).
 bool has_mac_of(const SysRoot& root, const Hca& hca, const Netdev& netdev) {
     constexpr std::size_t mac_digits = 12;
-    const auto mac = digits_of(root.read(file_of(netdev, "address"), 64).value_or(""));
+    auto mac = root.read(file_of(netdev, "address"), 64).value_or("");
+    std::erase(mac, ':');
     if (mac.size() != mac_digits || hca.ports.empty() || hca.ports.front().gids.empty()) {
         return false;
     }

@@ -2,9 +2,9 @@
 #include "lib/traffic/qp_owners.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/slurm/step_processes.h"
 #include "lib/sys/netlink_dump.h"
-#include "lib/traffic/rdma_netlink.h"
 
 #include <algorithm>
 #include <chrono>
@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds timeout(2000);
 
-/// The library and the deadline of one reading.
+/// The library and the deadline of one question.
 struct Asking {
     const LibnlLibrary& library;
     Clock::time_point deadline;
@@ -57,12 +57,12 @@ tl::unexpected<Error> fail_with(const NetlinkError& error, std::string_view what
 
 Result<std::vector<RdmaDevice>> read_devices(const Asking& asking) {
     std::vector<RdmaDevice> devices;
-    const NetlinkReader reader{[&](std::span<const std::byte> message) {
-                                   if (auto device = parse_rdma_device(message)) {
-                                       devices.push_back(std::move(*device));
-                                   }
-                               },
-                               [&] { devices.clear(); }};
+    const auto add = [&](std::span<const std::byte> message) {
+        if (auto device = parse_rdma_device(message)) {
+            devices.push_back(std::move(*device));
+        }
+    };
+    const NetlinkReader reader{add, [&] { devices.clear(); }};
     if (const auto error = asking.dump(RDMA_NLDEV_CMD_GET, std::nullopt, reader)) {
         return fail_with(*error, "RDMA devices");
     }
@@ -77,7 +77,7 @@ void merge_threads(std::vector<QpOwner>& owners) {
         if (owner.pid > 0 && root) {
             owner.pid = process_of(*root, owner.pid).value_or(owner.pid);
         }
-        const auto same = std::find_if(merged.begin(), merged.end(), [&](const QpOwner& other) {
+        const auto same = std::ranges::find_if(merged, [&](const QpOwner& other) {
             return std::tie(other.hca, other.port, other.pid, other.kernel_user) ==
                    std::tie(owner.hca, owner.port, owner.pid, owner.kernel_user);
         });
@@ -122,8 +122,7 @@ Result<std::vector<QpOwner>> read_qp_owners() {
             continue;
         }
         ++answered;
-        const auto owners = counts.owners(device.name);
-        all.insert(all.end(), owners.begin(), owners.end());
+        append(all, counts.owners(device.name));
     }
     if (refused && answered == 0) {
         return fail_with(*refused, "queue pairs");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/traffic/rdma_netlink.h"
+#include "lib/traffic/qp_owners.h"
 
 #include "lib/base/text.h"
 
@@ -70,29 +70,18 @@ std::optional<RdmaDevice> parse_rdma_device(Octets attributes) {
     std::optional<std::uint32_t> index;
     std::string name;
     while (const auto attribute = take_attribute(attributes)) {
-        switch (attribute->type) {
-        case RDMA_NLDEV_ATTR_DEV_INDEX:
+        if (attribute->type == RDMA_NLDEV_ATTR_DEV_INDEX) {
             index = number<std::uint32_t>(attribute->value);
-            break;
-        case RDMA_NLDEV_ATTR_DEV_NAME:
+        } else if (attribute->type == RDMA_NLDEV_ATTR_DEV_NAME) {
             name = text(attribute->value);
-            break;
-        default:
-            break;
         }
     }
-    if (!index || name.empty()) {
-        return std::nullopt;
-    }
-    return RdmaDevice{*index, std::move(name)};
+    return index && !name.empty() ? std::optional(RdmaDevice{*index, std::move(name)}) : std::nullopt;
 }
 
 void QpCounts::add(Octets attributes) {
     while (const auto list = take_attribute(attributes)) {
-        if (list->type != RDMA_NLDEV_ATTR_RES_QP) {
-            continue;
-        }
-        Octets entries = list->value;
+        Octets entries = list->type == RDMA_NLDEV_ATTR_RES_QP ? list->value : Octets();
         while (const auto entry = take_attribute(entries)) {
             if (entry->type == RDMA_NLDEV_ATTR_RES_QP_ENTRY) {
                 add_one(entry->value);
@@ -108,24 +97,16 @@ void QpCounts::add_one(Octets attributes) {
     pid_t pid = 0;
     std::string kernel_user;
     while (const auto attribute = take_attribute(attributes)) {
-        switch (attribute->type) {
-        case RDMA_NLDEV_ATTR_PORT_INDEX:
+        if (attribute->type == RDMA_NLDEV_ATTR_PORT_INDEX) {
             port = number<std::uint32_t>(attribute->value);
-            break;
-        case RDMA_NLDEV_ATTR_RES_TYPE:
+        } else if (attribute->type == RDMA_NLDEV_ATTR_RES_TYPE) {
             type = number<std::uint8_t>(attribute->value);
-            break;
-        case RDMA_NLDEV_ATTR_RES_STATE:
+        } else if (attribute->type == RDMA_NLDEV_ATTR_RES_STATE) {
             state = number<std::uint8_t>(attribute->value);
-            break;
-        case RDMA_NLDEV_ATTR_RES_PID:
+        } else if (attribute->type == RDMA_NLDEV_ATTR_RES_PID) {
             pid = pid_of(attribute->value);
-            break;
-        case RDMA_NLDEV_ATTR_RES_KERN_NAME:
+        } else if (attribute->type == RDMA_NLDEV_ATTR_RES_KERN_NAME) {
             kernel_user = text(attribute->value);
-            break;
-        default:
-            break;
         }
     }
     const bool management = type && *type <= type_gsi;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes that RDMA ports and network interfaces have moved: plain values and the difference between two readings.
+// The bytes that RDMA ports and network interfaces have moved: plain values and the difference between two samples.
 // Drivers differ in where they keep their byte counters and in what these include. Only traffic_sources() has to know
 // that (doc/facts/rdma-byte-counters.md).
 #pragma once
@@ -83,10 +83,27 @@ struct TrafficSources {
 /// Finds the counters of every port of the fabric except bonded HCAs' slaves. `expected`: ports such as "mlx5_1:1".
 TrafficSources traffic_sources(const SysRoot& root, const Fabric& fabric, std::span<const std::string> expected);
 
-/// One reading of one direction, in counts; nullopt if it failed.
+/// Returns the interfaces that count the node's socket traffic (see TrafficSources).
+std::vector<NetdevSource> netdev_sources(const SysRoot& root, const Fabric& fabric);
+
+/// Returns true for rxe and siw: RDMA in software, on an interface that counts it.
+bool is_software(const Hca& hca);
+
+/// Returns the interfaces below a software HCA; usually one.
+std::vector<std::string> netdevs_below(const SysRoot& root, const Fabric& fabric, const Hca& hca);
+
+/// Returns the path MTU of RoCE on an interface with this MTU: the largest of 256 to 4096 that fits with the headers
+/// (drivers/infiniband/sw/rxe: RXE_MAX_HDR_LENGTH, eth_mtu_int_to_enum). Returns 1024, the value for plain Ethernet, if
+/// the MTU is 0 (unknown).
+unsigned path_mtu(unsigned netdev_mtu);
+
+/// A sample of one direction, in counts; nullopt if it failed.
 using Count = std::optional<std::uint64_t>;
 
-struct TrafficReading {
+/// Reads the number in a file.
+Count read_count(const SysRoot& root, const std::string& path);
+
+struct TrafficSample {
     struct Pair {
         Count tx, rx;
     };
@@ -96,7 +113,7 @@ struct TrafficReading {
 };
 
 /// Never fails: counters that cannot be read are absent.
-TrafficReading read_traffic(const SysRoot& root, const TrafficSources& sources);
+TrafficSample read_traffic(const SysRoot& root, const TrafficSources& sources);
 
 /// Bytes of one port or interface in a period of time.
 struct Bytes {
@@ -105,6 +122,8 @@ struct Bytes {
     bool at_least = false; ///< a counter was reset, missing or saturated: there may have been more
 
     [[nodiscard]] std::uint64_t most() const { return tx > rx ? tx : rx; }
+    /// Adds both directions, up to the greatest number.
+    Bytes& operator+=(const Bytes& more);
     friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
@@ -140,15 +159,15 @@ struct Traffic {
     friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-/// Adds up readings. Frequent readings lose less when a counter wraps, is reset or disappears. If a counter went
+/// Adds up samples. Frequent samples lose less when a counter wraps, is reset or disappears. If a counter went
 /// backwards, its change in that interval is unknown and not counted (except for one wrap of 32 bits).
 class TrafficMeter {
 public:
     explicit TrafficMeter(TrafficSources sources);
-    void add(const TrafficReading& reading);
-    /// Returns the traffic since the first reading.
+    void add(const TrafficSample& sample);
+    /// Returns the traffic since the first sample.
     [[nodiscard]] Traffic total() const;
-    /// Returns the traffic between the last two readings.
+    /// Returns the traffic between the last two samples.
     [[nodiscard]] Traffic last() const;
     [[nodiscard]] const TrafficSources& sources() const { return sources_; }
 
@@ -162,12 +181,12 @@ private:
     };
     /// A port or an interface.
     struct Item {
-        TrafficReading::Pair known;  ///< the last counts that could be read
+        TrafficSample::Pair known;   ///< the last counts that could be read
         std::optional<Time> read_at; ///< when both could last be read
         bool gone = false;           ///< cannot be read now
         Sum total, last;
     };
-    void add(Item& item, const CounterFiles& tx, const CounterFiles& rx, const TrafficReading::Pair& now, Time time);
+    void add(Item& item, const CounterFiles& tx, const CounterFiles& rx, const TrafficSample::Pair& now, Time time);
     [[nodiscard]] Traffic traffic(Sum Item::*sum, double seconds) const;
     [[nodiscard]] std::string problem(const Item& item, const Sum& sum) const;
     void correct(Traffic& traffic) const;

@@ -2,7 +2,6 @@
 // Reports of nodes as tests of the exchange need them.
 #pragma once
 
-#include "lib/exchange/codec.h"
 #include "lib/exchange/messages.h"
 
 #include <cstdint>

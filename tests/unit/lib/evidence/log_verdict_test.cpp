@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/evidence/log_verdict.h"
+#include "lib/evidence/verdict.h"
 
 #include "tests/unit/nccl_log_facts.h"
 #include "tests/unit/verdict_values.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/evidence/node_evidence.h"
+#include "lib/evidence/step_watch.h"
 
 #include "tests/unit/tree.h"
 

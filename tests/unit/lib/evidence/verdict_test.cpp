@@ -410,7 +410,7 @@ TEST(StepVerdict, NamesTheNodesThatDidNotUseRdma) {
 TEST(StepVerdict, NamesSilentNodes) {
     const auto step = judge_step({node(gib, 0, "n1")}, {"n3", "n2"});
     EXPECT_EQ(step.verdict, Verdict::Used);
-    EXPECT_EQ(step.silent, (Texts{"n3", "n2"}));
+    EXPECT_EQ(step.unresponsive, (Texts{"n3", "n2"}));
     EXPECT_EQ(step.why, Texts{"no report from n[2-3]"});
 }
 

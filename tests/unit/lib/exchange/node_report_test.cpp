@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a node tells the others of itself; its bridges above all.
-#include "lib/exchange/node_report.h"
+#include "lib/exchange/messages.h"
 
 #include "lib/fabric/netdev.h"
+#include "lib/plan/inspect.h"
+#include "lib/plan/plan.h"
 #include "tests/unit/exchange_nodes.h"
 #include "tests/unit/fabric_machine.h"
 

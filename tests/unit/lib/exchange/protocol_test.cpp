@@ -137,7 +137,7 @@ TEST_F(ExchangeRoundsTest, EvidenceIsKeptInTheOrderOfTheRanks) {
     EXPECT_EQ(step.nodes[0].node, "n01");
     EXPECT_EQ(step.nodes[1].node, "n03");
     EXPECT_EQ(step.nodes[1].gpus, 7U);
-    EXPECT_EQ(step.silent, Texts{"n02"});
+    EXPECT_EQ(step.unresponsive, Texts{"n02"});
 }
 
 // Plugins that are on the login node only: Slurm itself gives up a launch after ten minutes.

@@ -103,7 +103,7 @@ protected:
         endpoint_.addresses = {ip("127.0.0.1")};
     }
 
-    void start(unsigned nodes, ExchangeRounds::Tell tell = {}) {
+    void start(unsigned nodes, ExchangeRounds::Report tell = {}) {
         ExchangeStep step;
         for (unsigned i = 0; i < nodes; ++i) {
             step.nodes.push_back({test::plain_report(i).node, 1, i, i, 0});
@@ -215,7 +215,7 @@ TEST_F(ExchangeServerTest, ThreeNodesAgree) {
         ends_in_time([&] { evidence = server_->finish(10 * most_wait); })); // all have sent it: it need not wait
     ASSERT_TRUE(evidence);
     EXPECT_EQ(evidence->nodes.size(), 3U);
-    EXPECT_TRUE(evidence->silent.empty());
+    EXPECT_TRUE(evidence->unresponsive.empty());
     EXPECT_FALSE(ends[0].client->send_evidence({}) && ends[0].client->send_evidence({}));
 }
 
@@ -308,7 +308,7 @@ TEST_F(ExchangeServerTest, FinishWaitsNoLongerThanItsPatience) {
     std::optional<StepEvidence> evidence;
     EXPECT_TRUE(ends_in_time([&] { evidence = server_->finish(milliseconds(100)); })); // no node sends evidence
     ASSERT_TRUE(evidence);
-    EXPECT_EQ(evidence->silent, (std::vector<std::string>{"n01", "n02"}));
+    EXPECT_EQ(evidence->unresponsive, (std::vector<std::string>{"n01", "n02"}));
     EXPECT_TRUE(ends_in_time([this] { server_->finish(10 * most_wait); })); // again: nothing is left to wait for
 }
 

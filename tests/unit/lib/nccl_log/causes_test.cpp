@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/nccl_log/causes.h"
+#include "lib/nccl_log/messages.h"
 
 #include "lib/base/text.h"
 #include "tests/unit/nccl_log_facts.h"

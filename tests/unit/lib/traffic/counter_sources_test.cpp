@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
-#include "lib/traffic/netdev_counters.h"
 #include "lib/traffic/traffic.h"
 #include "tests/unit/fabric_machine.h"
 

@@ -11,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t full_32_bit = 4294967295;
-const TrafficReading::Pair nothing;
+const TrafficSample::Pair nothing;
 
 PortSource port_source(const std::string& hca, std::uint64_t unit, unsigned bits = 64, bool saturates = false) {
     PortSource source;
@@ -24,7 +24,7 @@ PortSource port_source(const std::string& hca, std::uint64_t unit, unsigned bits
 
 class Meter : public testing::Test {
 protected:
-    using Pairs = std::vector<TrafficReading::Pair>;
+    using Pairs = std::vector<TrafficSample::Pair>;
 
     TrafficMeter& meter() {
         if (!meter_) {
@@ -224,7 +224,7 @@ protected:
         tree_.file("/a", "5\n").file("/b", "6\n").file("/c", "0\n");
         tree_.file("/sys/class/net/eth0/statistics/tx_bytes", "18446744073709551615\n");
     }
-    TrafficReading read() { return read_traffic(tree_.root(), sources_); }
+    TrafficSample read() { return read_traffic(tree_.root(), sources_); }
 
     test::Tree tree_;
     TrafficSources sources_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages as Linux 6.12 wrote them: of Soft-RoCE, where a program of several threads has queue pairs.
-#include "lib/traffic/rdma_netlink.h"
+#include "lib/traffic/qp_owners.h"
 
 #include "lib/base/text.h"
 

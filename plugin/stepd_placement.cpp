@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/stepd_affinity.h"
+#include "plugin/stepd_placement.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/plan/placement_report.h"
 #include "lib/sys/affinity.h"
+#include "lib/topology/hwloc_topology.h"
 #include "lib/topology/topology.h"
+#include "plugin/stepd.h"
 
 #include <algorithm>
+#include <span>
+#include <sys/mman.h>
 
 namespace rdma_nccl {
 
@@ -40,6 +45,37 @@ std::vector<CpuSet> allowed_masks(const NodeState& state) {
 
 } // namespace
 
+std::optional<TaskMasks> TaskMasks::create(std::size_t tasks) {
+    const std::size_t bytes = tasks * words_per_task * sizeof(std::uint64_t);
+    void* const memory =
+        tasks == 0 ? MAP_FAILED
+                   : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return std::nullopt;
+    }
+    return TaskMasks(Memory(static_cast<std::uint64_t*>(memory), Unmap{bytes}), tasks);
+}
+
+void TaskMasks::Unmap::operator()(std::uint64_t* words) const {
+    ::munmap(words, bytes);
+}
+
+void TaskMasks::record(std::size_t local_id, pid_t pid) {
+    if (local_id < tasks_) {
+        const CpuSet mask = read_affinity(pid);
+        const auto words = mask.words();
+        std::ranges::copy(words, memory_.get() + local_id * words_per_task);
+    }
+}
+
+std::vector<CpuSet> TaskMasks::all() const {
+    std::vector<CpuSet> masks;
+    for (std::size_t task = 0; task < tasks_; ++task) {
+        masks.emplace_back(std::span<const std::uint64_t>(memory_.get() + task * words_per_task, words_per_task));
+    }
+    return masks;
+}
+
 void prepare_placement(NodeState& state, const SpankHandle& host) {
     if (state.plan.layout.layout != Layout::Rank) {
         return;
@@ -48,8 +84,8 @@ void prepare_placement(NodeState& state, const SpankHandle& host) {
     const auto root = SysRoot::open(state.settings.root);
     auto topology = root ? read_topology(*root) : tl::unexpected(root.error());
     if (!topology) {
-        tell_log("ranks are not bound: " + topology.error().message);
         state.plan.notes.push_back("ranks are not bound: " + topology.error().message);
+        report_to_log(state.plan.notes.back());
         return;
     }
     state.step_cpus = cpus_of_cores(host.step_cores(), *topology);
@@ -75,7 +111,7 @@ void bind_task(const NodeState& state, const TaskFacts& task, const NodePlacemen
     const auto bound = bind_self(binding_of(placed, placed.own));
     const unsigned verbose = state.settings.verbose;
     if (!bound && (verbose >= 3 || (verbose >= 1 && task.local_rank == 0))) { // the other tasks have the same problem
-        tell_user(format_text("{}: warning: rank {} {}", state.facts.host_name, task.rank, bound.error().message));
+        state.report(format_text("warning: rank {} {}", task.rank, bound.error().message));
     }
 }
 
@@ -100,7 +136,7 @@ std::vector<std::string> judge_placement(const NodeState& state, const TaskFacts
     if (scarce) {
         warnings.push_back(std::move(*scarce));
     } else if (placed) {
-        warnings.insert(warnings.end(), placed->placement.warnings.begin(), placed->placement.warnings.end());
+        append(warnings, placed->placement.warnings);
     }
     return warnings;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/nccl_log/directory.h"
+#include "lib/nccl_log/log_evidence.h"
 
 #include "lib/base/format.h"
 #include "lib/base/unique_fd.h"
@@ -10,6 +10,8 @@
 #include <array>
 #include <cstdlib>
 #include <fcntl.h>
+#include <iterator>
+#include <map>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -33,12 +35,8 @@ std::optional<UniqueFd> open_own(const std::string& directory) {
 
 /// Returns the names of the logs that NCCL_DEBUG_FILE produces, and no other files.
 std::vector<std::string> logs_in(int directory) {
-    std::vector<std::string> names;
-    for (const auto& name : Directory(UniqueFd(::dup(directory))).list().value_or(std::vector<std::string>{})) {
-        if (name.starts_with("nccl.") && name.ends_with(".log")) {
-            names.push_back(name);
-        }
-    }
+    auto names = Directory(UniqueFd(::dup(directory))).list().value_or(std::vector<std::string>{});
+    std::erase_if(names, [](const auto& name) { return !name.starts_with("nccl.") || !name.ends_with(".log"); });
     return names;
 }
 
@@ -61,7 +59,58 @@ std::size_t read_log(int directory, const std::string& name, std::size_t most, N
     return total;
 }
 
+/// Returns the most frequent first, and equally frequent ones sorted by text.
+std::vector<std::string> by_number(const NcclCauses& counts) {
+    std::vector<std::string> texts;
+    std::ranges::transform(counts, std::back_inserter(texts), &NcclCauses::value_type::first);
+    std::ranges::stable_sort(texts, std::ranges::greater(), [&](const std::string& text) { return counts.at(text); });
+    return texts;
+}
+
+/// Returns true if the log has all ranks of the largest communicator and all are on one host. NCCL before 2.20 does not
+/// log the number of nodes.
+bool has_all_ranks_of_one_node(const NcclLog& log) {
+    const auto largest = std::ranges::max_element(log.processes, {}, &NcclProcess::ranks);
+    const std::uint32_t ranks = largest == log.processes.end() ? 0 : largest->ranks;
+    return ranks > 0 && log.processes.size() >= ranks &&
+           std::ranges::all_of(log.processes,
+                               [&](const NcclProcess& process) { return process.host == log.processes.front().host; });
+}
+
 } // namespace
+
+LogEvidence summary(const NcclLog& log) {
+    const auto connections = log.connections();
+    const auto of = [&](NcclTransport transport) { return connections.at(static_cast<std::size_t>(transport)); };
+    LogEvidence evidence;
+    evidence.ranks = static_cast<unsigned>(log.processes.size());
+    evidence.version = log.version;
+    evidence.rdma = of(NcclTransport::Rdma);
+    evidence.rdma_gdr = of(NcclTransport::RdmaGdr);
+    evidence.sockets = of(NcclTransport::Socket);
+    evidence.nvlink = of(NcclTransport::Nvlink);
+    evidence.other = of(NcclTransport::OtherNet);
+    evidence.local = of(NcclTransport::PeerToPeer) + of(NcclTransport::SharedMemory);
+    evidence.info = log.info_lines > 0;
+    NcclNames networks;
+    NcclNames hcas;
+    NcclCauses causes;
+    for (const auto& process : log.processes) {
+        evidence.nodes = std::max(evidence.nodes, process.nodes);
+        networks.insert(process.networks.begin(), process.networks.end());
+        hcas.insert(process.hcas.begin(), process.hcas.end());
+        for (const auto& [cause, number] : process.causes) {
+            causes[cause] += number;
+        }
+    }
+    if (evidence.nodes == 0 && has_all_ranks_of_one_node(log)) {
+        evidence.nodes = 1;
+    }
+    evidence.networks.assign(networks.begin(), networks.end());
+    evidence.hcas.assign(hcas.begin(), hcas.end());
+    evidence.causes = by_number(causes);
+    return evidence;
+}
 
 std::string make_log_directory(std::uint32_t job_id, std::uint32_t step_id) {
     std::string path = format_text("/tmp/rdma-nccl-{}.{}-XXXXXX", job_id, step_id);

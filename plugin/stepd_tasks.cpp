@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tasks of a step, from the fork of the first to the end of the last, and the end of the step on this node.
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/nccl_log/log_evidence.h"
+#include "lib/net/listeners.h"
+#include "lib/plan/placement_report.h"
+#include "lib/plan/report.h"
+#include "plugin/stepd.h"
+
+#include <functional>
+#include <unistd.h>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr std::chrono::milliseconds files_timeout(5000);
+constexpr const char* installed_command = BINDIR "/rdma-nccl";
+
+// SLURM_PROCID and its like are right from task_init on; S_TASK_GLOBAL_ID does not count over all components of a
+// heterogeneous step (doc/facts/spank-callbacks.md).
+TaskFacts task_facts(const NodeState& state, const SpankHandle& host, const Environment& now) {
+    const TaskIds ids{host.task_global_id().value_or(0), host.task_local_id().value_or(0), host.node_id().value_or(0),
+                      host.local_task_count().value_or(1)};
+    return task_facts(now, state.facts.step, ids, count_allowed_cpus(), state.facts.allowed_cpus);
+}
+
+/// Only rank 0's own node can tell whether MASTER_ADDR is right.
+std::optional<std::string> verify_rank_zero(const NodeState& state) {
+    const auto address = IpAddress::parse(state.plan.master_address());
+    return address ? verify_head(*address, state.facts.host_name, state.facts.fabric.netdevs)
+                   : std::nullopt; // none, or a name that the user gave: up to the resolver
+}
+
+/// Returns the variables of this task alone: its ranks and their places.
+std::vector<Variable> own_variables(const NodeState& state, const TaskFacts& task,
+                                    const std::optional<NodePlacement>& placed) {
+    auto variables = plan_task(state.plan, task, state.facts.environment, placed ? &*placed : nullptr);
+    if (placed && placed->binds_cpus) {
+        variables.push_back({std::string(masks_variable), write_masks(placed->masks), "slurm",
+                             "the CPUs that Slurm gave the tasks", VariableAction::Set});
+    }
+    return variables;
+}
+
+/// Takes the variables of NCCL's logs back where a task does not see their directory: the job has its own /tmp
+/// (job_container/tmpfs, a container), and NCCL would write to standard output instead.
+void withdraw_unseen_logs(const NodeState& state, const TaskFacts& task, std::vector<Variable>& variables) {
+    if (state.log_directory.empty() || ::access(state.log_directory.c_str(), W_OK) == 0) {
+        return;
+    }
+    for (const auto name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
+        const auto* const ours = find_variable(state.plan.variables, name);
+        if (ours != nullptr && ours->action == VariableAction::Set) {
+            override_variables(
+                variables, {{name, {}, "setting", "the tasks do not see the logs' directory", VariableAction::Unset}});
+        }
+    }
+    if (task.local_rank == 0) {
+        state.report(
+            format_text("warning: verify=full: the tasks do not see {}: without NCCL's logs", state.log_directory));
+    }
+}
+
+/// With verbose=3.
+void report_variables(const NodeState& state, const TaskFacts& task, const std::vector<Variable>& variables) {
+    if (state.settings.verbose < 3) {
+        return;
+    }
+    std::string text;
+    for (const auto& variable : variables) {
+        text += format_text(" {}={}", variable.name, variable.value);
+    }
+    state.report(format_text("task {}:{}", task.rank, text));
+}
+
+/// Reports what concerns all tasks once, from task 0. With verbose=3 also reports each task's place.
+void report_placement(const NodeState& state, const TaskFacts& task, const Environment& now,
+                      const std::optional<NodePlacement>& placed) {
+    if (task.rank == 0 && state.settings.verbose >= 1 && state.concerns_rdma()) {
+        for (const auto& warning : judge_placement(state, task, now, placed)) {
+            state.report("warning: " + warning);
+        }
+    }
+    if (!placed || state.settings.verbose < 2) {
+        return;
+    }
+    const auto& ranks = placed->placement.ranks;
+    for (const auto& note : task.local_rank == 0 ? placed->placement.notes : std::vector<std::string>()) {
+        state.report("note: " + note);
+    }
+    if (state.settings.verbose >= 3) {
+        state.report(
+            format_text("task {}: {}", task.rank, rank_text(*placed, state.facts.fabric, ranks.at(placed->own))));
+    } else if (task.rank == 0) {
+        state.report(format_text("places: {}", binding_why(*placed)));
+        for (const auto& line : placement_lines(*placed, state.facts.fabric)) {
+            state.report(line);
+        }
+    }
+}
+
+std::optional<std::string> find_command(const Environment& environment) {
+    if (::access(installed_command, X_OK) == 0) {
+        return installed_command;
+    }
+    const auto path = environment.get("PATH").value_or("");
+    for (const auto directory : split(path, ':')) {
+        auto file = format_text("{}/rdma-nccl", directory);
+        if (directory.starts_with('/') && ::access(file.c_str(), X_OK) == 0) {
+            return file;
+        }
+    }
+    return std::nullopt;
+}
+
+/// Puts `rdma-nccl run` in front of the program. On failure returns why the task must not run: it would be
+/// one rank instead of one per GPU. Uses the command that was installed with the plugin, else the first one in the
+/// task's PATH; the task sees its container's files here.
+std::optional<std::string> spawn_ranks(const TaskFacts& task, const Environment& now, SpankHandle& host) {
+    if (task.local_tasks > 1) {
+        return too_many_tasks_to_spawn(task.task_count, task.node_count);
+    }
+    if (!SpankHandle::can_prepend()) {
+        return std::string(spawn_needs_newer_slurm);
+    }
+    const auto command = find_command(now);
+    if (!command) {
+        return format_text("spawn=on: rdma-nccl is neither {} nor in PATH here: install it on this node, or in the "
+                           "container's image",
+                           installed_command);
+    }
+    if (!host.prepend({*command, "run", "--"})) {
+        return "spawn=on: Slurm refused to put rdma-nccl run in front of the program";
+    }
+    return std::nullopt;
+}
+
+/// Returns true if strict ends the step here, and says why.
+bool is_ended_by_strict(const NodeState& state, const TaskFacts& task) {
+    auto fault = state.strict_fault;
+    if (const auto wrong = task.rank == 0 ? verify_rank_zero(state) : std::nullopt) {
+        state.report("warning: " + *wrong);
+        fault = fault ? fault : wrong;
+    }
+    if (!state.settings.strict || !fault) {
+        return false;
+    }
+    if (task.local_rank == 0 && (!state.reported_by_srun || state.has_rank_zero)) { // else srun has reported the reason
+        state.report(format_text("strict: the step is ended: {}", *fault));
+    }
+    return true;
+}
+
+/// Runs `work` in a child as the user, for good: the user may change these files at any time.
+void run_as_user(const StepUser& user, const std::function<void()>& work) {
+    (void)run_in_child(files_timeout, [&] {
+        if (become(user)) {
+            work();
+        }
+    });
+}
+
+} // namespace
+
+void prepare_task(const NodeState& state) {
+    if (state.settings.memlock == MemlockChoice::Raise) {
+        if (const auto raised = raise_memlock(); !raised) {
+            state.report(format_text("warning: memlock=raise: {}", raised.error().message));
+        }
+    }
+    if (const auto mounted = state.etc_hosts ? mount_etc_hosts(*state.etc_hosts) : Result<void>(); !mounted) {
+        state.report(
+            format_text("warning: hosts=mount: {}: the task sees the node's own /etc/hosts", mounted.error().message));
+    }
+}
+
+void note_task(NodeState& state, const SpankHandle& host) {
+    if (state.sockets.ours()) {
+        open_for_reuse(state.sockets.held_ports); // the tasks, which may listen there, still wait
+    }
+    const auto local_id = host.task_local_id();
+    const auto pid = host.task_pid();
+    if (state.masks && local_id && pid) {
+        state.masks->record(*local_id, *pid);
+    }
+    const bool watches_ports = state.settings.strict && state.has_rank_zero;
+    const bool wanted = state.settings.verify != VerifyChoice::Off || watches_ports;
+    if (wanted && !state.evidence && state.sockets.srun && state.sockets.ours()) {
+        if (auto process = EvidenceProcess::start(state, *state.sockets.srun)) {
+            state.evidence.emplace(std::move(*process));
+        }
+    }
+}
+
+int start_task(const NodeState& state, SpankHandle& host) {
+    const Environment now = host.environment();
+    const TaskFacts task = task_facts(state, host, now);
+    const auto placed = place_task(state, task, now);
+    if (placed) {
+        bind_task(state, task, *placed);
+    }
+    const auto own = own_variables(state, task, placed);
+    auto all = state.variables();
+    override_variables(all, own);
+    withdraw_unseen_logs(state, task, all);
+    // Once more for all: by now a container plugin may have replaced our values by its image's.
+    (void)set_variables(host, state, now, all);
+    report_variables(state, task, own);
+    report_placement(state, task, now, placed);
+    if (const auto refused = state.plan.layout.spawn ? spawn_ranks(task, now, host) : std::nullopt) {
+        if (task.local_rank == 0) {
+            state.report(*refused);
+        }
+        return -1;
+    }
+    return is_ended_by_strict(state, task) ? -1 : 0;
+}
+
+void end_task(NodeState& state) {
+    if (state.running_tasks > 0) {
+        --state.running_tasks;
+    }
+    if (state.running_tasks > 0 || !state.sockets.srun || !state.sockets.ours()) {
+        return;
+    }
+    if (state.evidence) {
+        state.evidence->end_step();
+    }
+    state.sockets.srun.reset();
+}
+
+void end_node(NodeState& state) {
+    state.evidence.reset();
+    if (state.etc_hosts) {
+        remove_etc_hosts(*state.etc_hosts);
+    }
+    if (!state.log_directory.empty()) {
+        run_as_user(state.user, [&state] { remove_log_directory(state.log_directory); });
+    }
+    if (state.hosts_files && state.sockets.ours()) {
+        run_as_user(state.user, [&state] { remove_hosts_files(*state.hosts_files); });
+    }
+}
+
+} // namespace rdma_nccl
