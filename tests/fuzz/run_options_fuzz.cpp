@@ -15,6 +15,7 @@
 #include <vector>
 
 using namespace rdma_nccl;
+using namespace rdma_nccl::run;
 using fuzz::require;
 
 namespace {
@@ -76,7 +77,7 @@ bool can_be_caught(int signal) {
     return signal >= 1 && signal <= SIGRTMAX && signal != SIGKILL && signal != SIGSTOP;
 }
 
-void check_values(const RunOptions& options) {
+void check_values(const Options& options) {
     require(!options.end_signals.empty(), "a signal that ends the job");
     require(std::all_of(options.end_signals.begin(), options.end_signals.end(), can_be_caught), "signals");
     for (const auto& [from, to] : options.on_signal) {
@@ -94,7 +95,7 @@ void check_values(const RunOptions& options) {
 void check_programs_own(const Words& words) {
     Words line = words;
     line.insert(line.begin(), "--");
-    const auto parsed = parse_run_options(line, Environment());
+    const auto parsed = parse_options(line, Environment());
     require(parsed.has_value() == !words.empty(), "a program behind --");
     require(!parsed || parsed->options.programs.front().program == words, "the program's own words");
 }
@@ -112,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         target->emplace_back(line);
     }
-    const auto parsed = parse_run_options(words, Environment(variables));
+    const auto parsed = parse_options(words, Environment(variables));
     if (!parsed) {
         fuzz::require_plain(parsed.error().message);
     } else if (!parsed->help) {

@@ -10,7 +10,7 @@
 #include <span>
 #include <sys/wait.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -109,4 +109,4 @@ const std::vector<RankFailure>& Attempt::complete_failures(const std::function<R
     return failures_;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 class Attempt {
 public:
@@ -48,4 +48,4 @@ private:
     std::vector<RankFailure> failures_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

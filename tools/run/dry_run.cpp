@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -231,4 +231,4 @@ std::string dry_run_json(const DryRunFacts& facts) {
     return json.dump(2) + "\n";
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct DryRunFacts {
     const WorldPlan& plan;
@@ -34,4 +34,4 @@ std::string dry_run_json(const DryRunFacts& facts);
 /// Returns the file and the arguments, quoted for a shell.
 std::string command_text(const Command& command);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

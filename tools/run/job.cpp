@@ -24,7 +24,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -112,7 +112,7 @@ public:
         if (const auto* const arbiter = control_.arbiter()) {
             // Through the output's thread: a console that accepts nothing must not delay the end.
             for (const auto& text :
-                 report_end({*exit_code_, arbiter->failures(), arbiter->losses()}, job_.options.report_file)) {
+                 report_end({*exit_code_, arbiter->failures(), arbiter->end_reasons()}, job_.options.report_file)) {
                 say(text);
             }
         }
@@ -633,4 +633,4 @@ int run_job(const Job& job, Control& control, const BlockedSignals& signals, int
     return JobRunner(job, control, *processes, find_step_daemon()).run();
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

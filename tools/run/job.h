@@ -17,14 +17,14 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct Job {
     const WorldPlan& plan;
     const RankCommands& commands;
     const WorkerSettings& worker;   ///< without values that differ between attempts
     const Environment& environment; ///< of the launcher
-    const RunOptions& options;
+    const Options& options;
     const SysRoot& root;
     std::string node;                                           ///< for messages
     std::function<std::vector<RankDeviceNames>()> find_devices; ///< by local rank; called at most once, when needed
@@ -44,4 +44,4 @@ RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attem
 /// (Killed); ending the other 7 ranks".
 std::string describe_failure(const RankFailure& failure, std::size_t others);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -108,4 +108,4 @@ std::vector<RankDeviceNames> find_devices(const SysRoot& root, const Environment
     return devices;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Returns a place for each rank within the CPUs of this process. Reads only what it needs: the topology, the GPUs, and
 /// the HCAs that the plugin named in UCX_NET_DEVICES. Returns nullopt if there is nothing to decide (one rank, or
@@ -31,4 +31,4 @@ struct RankDeviceNames {
 /// Returns the devices by local rank. Reads the whole fabric if the plugin has not named HCAs.
 std::vector<RankDeviceNames> find_devices(const SysRoot& root, const Environment& environment, unsigned ranks);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

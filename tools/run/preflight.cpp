@@ -16,7 +16,7 @@
 #include <optional>
 #include <set>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -231,4 +231,4 @@ std::vector<std::string> preflight(const PreflightQuestion& question) {
     return warnings;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -33,7 +33,7 @@
 #include <set>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -121,7 +121,7 @@ std::optional<PrivateDirectory> make_error_directory(const Environment& environm
     return std::move(*directory);
 }
 
-WorkerSettings worker_settings(const RunOptions& options, const std::optional<NodePlacement>& placed) {
+WorkerSettings worker_settings(const Options& options, const std::optional<NodePlacement>& placed) {
     WorkerSettings worker;
     worker.allowed_cpus = count_allowed_cpus();
     worker.torchelastic = options.torchelastic_environment;
@@ -132,14 +132,14 @@ WorkerSettings worker_settings(const RunOptions& options, const std::optional<No
     return worker;
 }
 
-int print_dry_run(const RunOptions& options, const DryRunFacts& facts) {
+int print_dry_run(const Options& options, const DryRunFacts& facts) {
     print_out(options.dry_run == DryRun::Json ? dry_run_json(facts) : dry_run_text(facts));
     return finish_output() ? 0 : 1;
 }
 
 /// Creates the log directory and returns its path, or "" if no file is wanted. Without --log-dir it lies below TMPDIR,
 /// as torchrun's does.
-Result<std::string> log_directory(const RunOptions& options, const Environment& environment, const WorldPlan& plan) {
+Result<std::string> log_directory(const Options& options, const Environment& environment, const WorldPlan& plan) {
     bool wanted = !options.output.log_dir.empty();
     for (unsigned rank = 0; rank < plan.ranks_per_node.value && !wanted; ++rank) {
         wanted = plan_stream(options.output, rank, false).file || plan_stream(options.output, rank, true).file;
@@ -152,7 +152,7 @@ Result<std::string> log_directory(const RunOptions& options, const Environment& 
                               plan.run_id, own_node_name());
 }
 
-std::set<int> signals_of(const RunOptions& options) {
+std::set<int> signals_of(const Options& options) {
     std::set<int> signals = options.end_signals;
     for (const auto& [from, to] : options.on_signal) {
         signals.insert(from);
@@ -160,7 +160,7 @@ std::set<int> signals_of(const RunOptions& options) {
     return signals;
 }
 
-int run_ranks(const RunOptions& options, const SysRoot& root, const Environment& environment, const WorldPlan& plan,
+int run_ranks(const Options& options, const SysRoot& root, const Environment& environment, const WorldPlan& plan,
               const RankCommands& commands, const std::optional<NodePlacement>& placed) {
     const auto logs = log_directory(options, environment, plan);
     if (!logs) {
@@ -217,7 +217,7 @@ bool pass_preflight(const SysRoot& root, const Environment& environment, const W
 }
 
 /// Reads the settings as all subcommands do; `--bind` overrides RDMA_NCCL_BIND and the site file.
-Result<Settings> settings_of(const RunOptions& options) {
+Result<Settings> settings_of(const Options& options) {
     SettingsOptions wanted;
     wanted.root = options.root;
     if (options.bind) {
@@ -243,14 +243,19 @@ std::optional<NodePlacement> find_places(const SysRoot& root, const Environment&
 
 } // namespace
 
+} // namespace rdma_nccl::run
+
+namespace rdma_nccl {
+
 void add_run_command(const Subcommand& app) {
     app.subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)").leave_the_rest();
 }
 
 int run_command(const std::vector<std::string>& arguments) {
+    using namespace run;
     fill_standard_descriptors();
     const auto environment = Environment::from(environ);
-    const auto parsed = parse_run_options(arguments, environment);
+    const auto parsed = parse_options(arguments, environment);
     if (!parsed) {
         return report_error(parsed.error(), exit_usage);
     }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -36,7 +36,7 @@ void Arbiter::on_ended(unsigned node, const Ended& ended) {
     if (node < nodes_.size() && !finished_ && ended.attempt == attempt_) {
         nodes_[node].ended = true;
         clean_ = clean_ && ended.clean;
-        counter_latency();
+        conclude();
     }
 }
 
@@ -60,15 +60,15 @@ void Arbiter::on_lost(unsigned node, const std::string& why) {
         return;
     }
     nodes_[node].lost = true;
-    losses_.push_back(why);
+    end_reasons_.push_back(why);
     end(lost_code, why);
-    counter_latency();
+    conclude();
 }
 
 void Arbiter::on_absent(unsigned node, bool absent) {
     if (node < nodes_.size() && !finished_ && nodes_[node].absent != absent) {
         nodes_[node].absent = absent;
-        counter_latency();
+        conclude();
     }
 }
 
@@ -78,7 +78,7 @@ void Arbiter::on_hang(const std::string& why, bool end_it) {
     }
     orders_.emplace_back(ShowStacks{});
     if (end_it) {
-        losses_.push_back(why);
+        end_reasons_.push_back(why);
         end(lost_code, why);
     }
 }
@@ -134,7 +134,7 @@ bool Arbiter::may_restart() const {
     return by_rank && !stopped_ && all_there && clean_ && wanted && attempt_ < rules_.max_restarts;
 }
 
-void Arbiter::counter_latency() {
+void Arbiter::conclude() {
     if (std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.awaited(); })) {
         return;
     }
@@ -156,4 +156,4 @@ void Arbiter::counter_latency() {
     orders_.emplace_back(*finished_);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct ControlSettings {
     unsigned node_rank = 0;
@@ -84,4 +84,4 @@ std::unique_ptr<Control> control_head(ControlSettings settings, ArbiterRules rul
 /// Returns the control of another node. `own`: the rules for the case that there is no head.
 std::unique_ptr<Control> control_member(ControlSettings settings, ArbiterRules own);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

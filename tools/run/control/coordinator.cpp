@@ -11,7 +11,7 @@
 #include <map>
 #include <unordered_map>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -280,4 +280,4 @@ std::unique_ptr<Control> control_head(ControlSettings settings, ArbiterRules rul
     return control;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

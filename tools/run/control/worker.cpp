@@ -8,7 +8,7 @@
 #include <map>
 #include <sys/epoll.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -305,4 +305,4 @@ std::unique_ptr<Control> control_member(ControlSettings settings, ArbiterRules o
     return std::make_unique<MemberControl>(std::move(settings), std::move(own));
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -123,4 +123,4 @@ std::string end_line(const RankName& rank, pid_t pid, std::int64_t time_us, int 
                        signal ? signal_text(*signal) : format_text("exit code {}", code));
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

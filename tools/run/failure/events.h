@@ -15,7 +15,7 @@
 #include <sys/types.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct JobEvent {
     enum class Kind {
@@ -82,4 +82,4 @@ std::string start_line(const RankName& rank, pid_t pid, std::int64_t time_us);
 /// that ended it: "...: signal 9 (Killed)".
 std::string end_line(const RankName& rank, pid_t pid, std::int64_t time_us, int code, std::optional<int> signal);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

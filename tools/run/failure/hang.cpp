@@ -12,7 +12,7 @@
 #include <mutex>
 #include <optional>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct ActivityProbe::State {
     const std::string root;
@@ -169,4 +169,4 @@ bool HangJudge::on_sample(std::size_t node, bool moved, Time now) {
     return true;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

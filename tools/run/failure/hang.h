@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Watches the activity on this node. A thread reads RDMA counters and GPUs once per `period`. If a driver hangs, it
 /// blocks the thread but not the launcher, and nothing counts as moving.
@@ -71,4 +71,4 @@ private:
     bool told_ = false;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

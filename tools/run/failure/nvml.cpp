@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -85,4 +85,4 @@ bool Nvml::memory_used() const {
                        [this](Device device) { return library_->memory_use(device).value_or(0) > 0; });
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// NVIDIA's management library, opened at run time. Any call may hang if a GPU hangs.
 class Nvml {
@@ -27,4 +27,4 @@ private:
     std::shared_ptr<Library> library_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

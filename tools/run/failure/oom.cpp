@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -112,4 +112,4 @@ bool OutOfMemoryWatch::happened() {
     return last_ > before;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -13,7 +13,7 @@
 #include <csignal>
 #include <cstring>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -254,4 +254,4 @@ std::string advice_for(const RankFailure& failure) {
     return failure.signal ? std::string(advice_for_signal(*failure.signal)) : advice_for_code(failure.code);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

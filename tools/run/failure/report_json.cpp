@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -105,7 +105,7 @@ static void fields(auto& f, Row<JobEnd> /*row*/) {
       [](const JobEnd& e) { return e.failures.empty() ? std::nullopt : std::optional(e.failures.front()); });
     f("others", "the failures that followed",
       [](const JobEnd& e) { return std::span(e.failures).subspan(e.failures.empty() ? 0 : 1); });
-    f("lost", "nodes that were lost and whatever else ended it, in words", &JobEnd::losses);
+    f("lost", "nodes that were lost and whatever else ended it, in words", &JobEnd::reasons);
 }
 
 std::string job_report_json(const JobEnd& end) {
@@ -158,7 +158,7 @@ std::vector<std::string> report_end(JobEnd end, const std::string& report_file) 
     last_attempt_first(end.failures);
     std::vector<std::string> texts;
     if (end.code != 0) {
-        texts = end.losses;
+        texts = end.reasons;
         if (!end.failures.empty()) {
             auto text = report_text(end.failures.front(), std::span(end.failures).subspan(1));
             text.pop_back(); // the caller adds the newline
@@ -174,4 +174,4 @@ std::vector<std::string> report_end(JobEnd end, const std::string& report_file) 
     return texts;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

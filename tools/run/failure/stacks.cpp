@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -157,4 +157,4 @@ std::string stack_text(const ProcessStack& stack, const std::string& rank) {
     return text;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Returns a command that shows the stacks of a process: py-spy for Python if it is installed, else gdb; nullopt if
 /// there is neither. Both attach by ptrace(2). Yama (/proc/sys/kernel/yama/ptrace_scope 1) allows that to the
@@ -40,4 +40,4 @@ std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t
 /// Returns the text for the launcher's stderr, with the programs' output after a bar. Ends with a newline.
 std::string stack_text(const ProcessStack& stack, const std::string& rank);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -76,7 +76,7 @@ Result<std::string> find_python(const Environment& environment) {
 
 } // namespace
 
-Result<Command> find_program(const RankProgram& program, const RunOptions& options, const Environment& environment) {
+Result<Command> find_program(const RankProgram& program, const Options& options, const Environment& environment) {
     const std::string& name = program.program.front();
     const bool is_file = options.run_path || (!options.no_python && name.ends_with(".py"));
     if (!options.module && !is_file) {
@@ -100,7 +100,7 @@ Result<Command> find_program(const RankProgram& program, const RunOptions& optio
     return command;
 }
 
-Result<RankCommands> find_commands(const RunOptions& options, const Environment& environment, unsigned world_size,
+Result<RankCommands> find_commands(const Options& options, const Environment& environment, unsigned world_size,
                                    unsigned first_rank, unsigned ranks) {
     const auto assigned = assign_programs(options.programs, world_size, first_rank, ranks);
     if (!assigned) {
@@ -120,4 +120,4 @@ Result<RankCommands> find_commands(const RunOptions& options, const Environment&
     return RankCommands(std::move(commands), *assigned);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Returns the command of a program. Python files (*.py, or any file with --run-path) and modules run with
 /// `${PYTHON_EXEC} -u`, or else with python3 or python from PATH; anything else is executed directly. The error's
 /// `os_error` is ENOENT if the program does not exist, and EACCES if it cannot be executed.
-Result<Command> find_program(const RankProgram& program, const RunOptions& options, const Environment& environment);
+Result<Command> find_program(const RankProgram& program, const Options& options, const Environment& environment);
 
 /// The commands of the ranks of one node.
 class RankCommands {
@@ -40,7 +40,7 @@ private:
 /// Returns the commands of the `ranks` ranks from `first_rank` on, in a world of `world_size` ranks. Only programs that
 /// run on this node must exist on it. Fails like find_program() and assign_programs(); errors of the latter have no
 /// `os_error`.
-Result<RankCommands> find_commands(const RunOptions& options, const Environment& environment, unsigned world_size,
+Result<RankCommands> find_commands(const Options& options, const Environment& environment, unsigned world_size,
                                    unsigned first_rank, unsigned ranks);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -9,7 +9,7 @@
 #include <array>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -37,11 +37,11 @@ Result<void> keep(To& to, Result<From> from, const GivenOption& given) {
 }
 
 template<typename T>
-T& member_of(RunOptions& options, T RunOptions::*member) {
+T& member_of(Options& options, T Options::*member) {
     return options.*member;
 }
 template<typename T>
-T& member_of(RunOptions& options, T OutputOptions::*member) {
+T& member_of(Options& options, T OutputOptions::*member) {
     return options.output.*member;
 }
 
@@ -178,20 +178,20 @@ Result<void> store_ranks(OptionTarget& target, const GivenOption& given) {
 constexpr std::array table = {
     OptionEntry{"nproc-per-node", "n", "N", world,
                 "ranks on this node: a number, gpu, auto or cpu (default: one per visible GPU)", Of::Torchrun, false,
-                keep_text<&RunOptions::nproc_per_node>},
-    OptionEntry{"nnodes", "", "N", world, "number of nodes", Of::Torchrun, false, keep_text<&RunOptions::nnodes>},
+                keep_text<&Options::nproc_per_node>},
+    OptionEntry{"nnodes", "", "N", world, "number of nodes", Of::Torchrun, false, keep_text<&Options::nnodes>},
     OptionEntry{"node-rank", "", "N", world, "rank of this node, 0 to nnodes - 1", Of::Torchrun, false,
-                keep_text<&RunOptions::node_rank>},
+                keep_text<&Options::node_rank>},
     OptionEntry{"master-addr", "", "ADDR", world, "name or address of node 0", Of::Torchrun, false,
-                keep_text<&RunOptions::master_addr>},
+                keep_text<&Options::master_addr>},
     OptionEntry{"master-port", "", "PORT", world, "port on node 0 for the rendezvous of the ranks", Of::Torchrun, false,
-                keep_text<&RunOptions::master_port>},
+                keep_text<&Options::master_port>},
     OptionEntry{"standalone", "", "", world, "this node is a world of its own", Of::Torchrun, true,
-                set_flag<&RunOptions::standalone>},
+                set_flag<&Options::standalone>},
     OptionEntry{"rdzv-endpoint", "", "HOST[:PORT]", world,
                 "as --master-addr and --master-port where nothing else tells them", Of::Torchrun, true, store_endpoint},
     OptionEntry{"rdzv-id", "", "ID", world, "the job's name (TORCHELASTIC_RUN_ID; default: JOB.STEP)", Of::Torchrun,
-                true, keep_text<&RunOptions::rdzv_id>},
+                true, keep_text<&Options::rdzv_id>},
     OptionEntry{"rdzv-backend", "", "NAME", hidden, "", Of::Torchrun, true, store_backend},
     OptionEntry{"rdzv-conf", "", "K=V,...", hidden, "", Of::Torchrun, true, store_conf},
     OptionEntry{"local-addr", "", "ADDR", hidden, "", Of::Torchrun, true, ignore},
@@ -204,30 +204,30 @@ constexpr std::array table = {
     OptionEntry{"duplicate-stderr-filters", "", "TEXTS", hidden, "", Of::Torchrun, true, ignore},
 
     OptionEntry{"module", "m", "", programs, "PROGRAM is a Python module (python -u -m PROGRAM)", Of::Torchrun, true,
-                set_flag<&RunOptions::module>},
+                set_flag<&Options::module>},
     OptionEntry{"no-python", "", "", programs, "execute PROGRAM as it is, even a *.py", Of::Torchrun, true,
-                set_flag<&RunOptions::no_python>},
+                set_flag<&Options::no_python>},
     OptionEntry{"run-path", "", "", programs, "PROGRAM is a Python file, whatever its name", Of::Torchrun, true,
-                set_flag<&RunOptions::run_path>},
+                set_flag<&Options::run_path>},
     OptionEntry{"rank", "", "RANGES", programs,
                 "these ranks run PROGRAM, as 0-7,12; behind a word \":\" follow the others' --rank and program", Of::Us,
                 false, store_ranks},
     OptionEntry{"role", "", "NAME", programs, "ROLE_NAME of the ranks (default: default)", Of::Torchrun, true,
-                keep_text<&RunOptions::role>},
+                keep_text<&Options::role>},
     OptionEntry{"virtual-local-rank", "", "", programs, "every rank sees its own GPU only, and has LOCAL_RANK=0",
-                Of::Torchrun, true, set_flag<&RunOptions::virtual_local_rank>},
+                Of::Torchrun, true, set_flag<&Options::virtual_local_rank>},
     OptionEntry{"no-torchelastic-env", "", "", programs,
                 "do not give the ranks TORCHELASTIC_* (Lightning then keeps its Slurm requeue)", Of::Us, false,
-                set_flag<&RunOptions::torchelastic_environment, false>},
+                set_flag<&Options::torchelastic_environment, false>},
 
     OptionEntry{"bind", "", "WHAT", places,
                 "auto, off, cpu or cpu+mem: put each rank on CPUs and memory near its GPU (default: auto, or "
                 "RDMA_NCCL_BIND)",
-                Of::Us, false, keep_text<&RunOptions::bind>},
+                Of::Us, false, keep_text<&Options::bind>},
     OptionEntry{"numa-binding", "", "KIND", places, "as --bind cpu; node, socket, exclusive or core-complex",
                 Of::Torchrun, false, store_numa_binding},
     OptionEntry{"root", "", "DIR", places, "find GPUs and CPUs below this directory (default: /)", Of::Us, false,
-                keep_text<&RunOptions::root>},
+                keep_text<&Options::root>},
 
     OptionEntry{"log-dir", "", "DIR", output, "directory for the files of -r and -t", Of::Torchrun, true,
                 keep_file<&OutputOptions::log_dir>},
@@ -251,31 +251,31 @@ constexpr std::array table = {
                 keep_file<&OutputOptions::events>},
 
     OptionEntry{"shutdown-timeout", "", "SECONDS", ends, "time between the end signal and SIGKILL (default: 30)",
-                Of::Torchrun, true, keep_parsed<&RunOptions::shutdown_timeout, parse_seconds>},
+                Of::Torchrun, true, keep_parsed<&Options::shutdown_timeout, parse_seconds>},
     OptionEntry{"signals-to-handle", "", "SIGNALS", ends,
                 "those that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)", Of::Torchrun, true,
-                keep_parsed<&RunOptions::end_signals, parse_signals>},
+                keep_parsed<&Options::end_signals, parse_signals>},
     OptionEntry{"on-signal", "", "FROM=TO,...", ends, "signals that reach the ranks as others, as TERM=USR1", Of::Us,
-                false, keep_parsed<&RunOptions::on_signal, parse_signal_map>},
+                false, keep_parsed<&Options::on_signal, parse_signal_map>},
     OptionEntry{"max-restarts", "", "N", ends, "how often to restart all ranks after a failure (default: 0)",
-                Of::Torchrun, true, keep_parsed<&RunOptions::max_restarts, parse_count<0U, 1000000U>>},
+                Of::Torchrun, true, keep_parsed<&Options::max_restarts, parse_count<0U, 1000000U>>},
     OptionEntry{"no-restart-code", "", "N", ends, "exit code of a rank after which there is no restart (default: 93)",
-                Of::Us, false, keep_parsed<&RunOptions::no_restart_code, parse_count<1, 255>>},
+                Of::Us, false, keep_parsed<&Options::no_restart_code, parse_count<1, 255>>},
     OptionEntry{"node-timeout", "", "SECONDS", ends, "a node silent for this long is lost (default: 15)", Of::Us, false,
-                keep_parsed<&RunOptions::node_timeout, parse_whole_seconds>},
+                keep_parsed<&Options::node_timeout, parse_whole_seconds>},
     OptionEntry{"join-timeout", "", "SECONDS", ends,
                 "how long the launchers of all nodes wait for each other (default: 60)", Of::Us, false,
-                keep_parsed<&RunOptions::join_timeout, parse_whole_seconds>},
+                keep_parsed<&Options::join_timeout, parse_whole_seconds>},
     OptionEntry{"hang-timeout", "", "SECONDS", ends,
                 "no output, no GPU use and no RDMA bytes for so long is a hang (default: no watch)", Of::Us, false,
-                keep_parsed<&RunOptions::hang_after, parse_whole_seconds>},
+                keep_parsed<&Options::hang_after, parse_whole_seconds>},
     OptionEntry{"hang-action", "", "WHAT", ends, "report a hang, or kill the job too (default: report)", Of::Us, false,
                 store_hang_action},
     OptionEntry{"json", "", "FILE", ends, "write the report of a failure", Of::Us, false,
-                keep_file<&RunOptions::report_file>},
+                keep_file<&Options::report_file>},
 
     OptionEntry{"no-preflight", "", "", before, "do not look at limits, leftovers and ports first", Of::Us, false,
-                set_flag<&RunOptions::preflight, false>},
+                set_flag<&Options::preflight, false>},
     OptionEntry{"dry-run", "", "[=json]", before, "print what would be started, and start nothing", Of::Us, false,
                 store_dry_run},
 };
@@ -294,4 +294,4 @@ std::span<const OptionEntry> option_table() {
     return table;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

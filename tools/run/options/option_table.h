@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// An option as given by the user.
 struct GivenOption {
@@ -21,7 +21,7 @@ struct GivenOption {
 
 /// The destination of the options.
 struct OptionTarget {
-    RunOptions& options;
+    Options& options;
     std::vector<std::string> meaningless; ///< names of options without a meaning in a fixed world
 };
 
@@ -42,4 +42,4 @@ struct OptionEntry {
 
 std::span<const OptionEntry> option_table();
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -14,7 +14,7 @@
 #include <optional>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -256,4 +256,4 @@ std::string prefix_of_template(std::string_view text) {
     return prefix;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

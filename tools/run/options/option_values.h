@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Parses as torchrun's Std.from_str does (torch/distributed/elastic/multiprocessing/api.py): "0" none, "1" stdout, "2"
 /// stderr, "3" both, for all local ranks; or "0:1,12:3" for some, and none for the others. torchrun accepts only ranks
@@ -47,4 +47,4 @@ Result<void> check_prefix(std::string_view text);
 /// Translates torchrun's TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE ("${role_name}${rank}: ") to our placeholders.
 std::string prefix_of_template(std::string_view text);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -12,7 +12,7 @@
 #include <span>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -138,7 +138,7 @@ Result<GivenLine> read_command_line(Words words) {
 }
 
 /// Adds the values of variables other than PET_* that torchrun also reads.
-Result<void> add_torchruns_variables(RunOptions& options, const GivenLine& line, const Environment& environment) {
+Result<void> add_torchruns_variables(Options& options, const GivenLine& line, const Environment& environment) {
     const auto has = [&line](std::string_view name) { return line.given.contains(find_entry(name)); };
     if (const auto timeout = environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
         timeout && !timeout->empty() && !has("--shutdown-timeout")) {
@@ -156,7 +156,7 @@ Result<void> add_torchruns_variables(RunOptions& options, const GivenLine& line,
     return {};
 }
 
-Result<void> store_options(RunOptions& options, const GivenLine& line, const Environment& environment) {
+Result<void> store_options(Options& options, const GivenLine& line, const Environment& environment) {
     OptionTarget target{options, {}};
     for (const auto& entry : option_table()) {
         const auto found = line.given.find(&entry);
@@ -188,7 +188,7 @@ Result<void> store_options(RunOptions& options, const GivenLine& line, const Env
     return {};
 }
 
-Result<void> check_together(const RunOptions& options) {
+Result<void> check_together(const Options& options) {
     if (options.module && options.no_python) {
         return fail("--module and --no-python exclude each other");
     }
@@ -201,7 +201,7 @@ Result<void> check_together(const RunOptions& options) {
     return {};
 }
 
-Result<void> store_programs(RunOptions& options, Words words) {
+Result<void> store_programs(Options& options, Words words) {
     if (words.empty()) {
         return fail("no program to run: rdma-nccl run [OPTIONS] [--] PROGRAM [ARGS...]");
     }
@@ -216,12 +216,12 @@ Result<void> store_programs(RunOptions& options, Words words) {
 
 } // namespace
 
-Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& arguments, const Environment& environment) {
+Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments, const Environment& environment) {
     const auto line = read_command_line(arguments);
     if (!line) {
         return tl::unexpected(line.error());
     }
-    ParsedRunOptions parsed;
+    ParsedOptions parsed;
     if (line->help) {
         parsed.help = help_text();
         return parsed;
@@ -236,4 +236,4 @@ Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& argum
     return parsed;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

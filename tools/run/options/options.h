@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// A selection of a rank's streams, for torchrun's --redirects and --tee.
 struct Streams {
@@ -68,7 +68,7 @@ enum class DryRun { Off, Text, Json };
 
 /// The options. Values whose meaning depends on the step are kept as typed: plan_world() interprets them, and chooses
 /// the default of absent ones.
-struct RunOptions {
+struct Options {
     std::optional<std::string> nproc_per_node;
     std::optional<std::string> nnodes;
     std::optional<std::string> node_rank;
@@ -105,8 +105,8 @@ struct RunOptions {
     std::vector<std::string> notes; ///< about options that have no meaning here, or another one; one line each
 };
 
-struct ParsedRunOptions {
-    RunOptions options;
+struct ParsedOptions {
+    Options options;
     std::optional<std::string> help; ///< set by --help: the text to print instead of running
 };
 
@@ -118,6 +118,6 @@ struct ParsedRunOptions {
 /// As in torchrun, a long option may be abbreviated if the prefix is unique among torchrun's options, and an option
 /// that is not on the command line is read from PET_<OPTION> in `environment` if that is set and not empty. Fails with
 /// a message that names the option or variable, its value and the valid values.
-Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& arguments, const Environment& environment);
+Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments, const Environment& environment);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -180,4 +180,4 @@ Result<std::vector<std::size_t>> assign_programs(const std::vector<RankProgram>&
     return assigned;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

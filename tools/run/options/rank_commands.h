@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Splits "PROGRAM ARGS [: [--rank RANGES] [--] PROGRAM ARGS]...". `first`: the ranks of the first program; if empty,
 /// it is the only program, and all words belong to it. An argument of two or more colons loses one.
@@ -20,4 +20,4 @@ Result<std::vector<RankProgram>> split_programs(std::span<const std::string> wor
 Result<std::vector<std::size_t>> assign_programs(const std::vector<RankProgram>& programs, unsigned world_size,
                                                  unsigned first_rank, unsigned count);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

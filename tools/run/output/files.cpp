@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -124,4 +124,4 @@ std::string read_end(int fd, std::size_t count) {
     return bytes;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -113,4 +113,4 @@ std::vector<std::string> StreamTail::lines(std::size_t count) const {
     return result;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

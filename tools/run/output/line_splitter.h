@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// The result depends only on the bytes, not on the blocks in which they arrive. A line is held back until its newline
 /// or the end of the stream. The text before a carriage return that no newline follows (a progress bar) is also a line:
@@ -46,4 +46,4 @@ private:
     std::string bytes_; ///< the last `size` bytes, and the one before them if any
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -263,4 +263,4 @@ StreamPlan plan_stream(const OutputOptions& options, unsigned local_rank, bool e
     return plan;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

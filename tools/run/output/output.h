@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct StreamPlan {
     enum class Way {
@@ -89,4 +89,4 @@ private:
     std::unique_ptr<State> state_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

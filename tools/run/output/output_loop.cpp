@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -234,4 +234,4 @@ bool OutputLoop::anything_pending() const {
     return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) { return one.console.pending(); });
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

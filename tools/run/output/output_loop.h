@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Data that the launcher's thread and the loop share.
 struct OutputShared {
@@ -116,4 +116,4 @@ private:
     bool done_ = false;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -8,7 +8,7 @@
 #include <array>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -83,4 +83,4 @@ bool PrefixTemplate::has_time() const {
                        [](const Part& part) { return part.value == &PrefixValues::time; });
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// The values of one stream's prefix; the members are named like the placeholders.
 struct PrefixValues {
@@ -40,4 +40,4 @@ private:
     std::vector<Part> parts_{1};
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

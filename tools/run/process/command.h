@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// A program that can be executed.
 struct Command {
@@ -12,4 +12,4 @@ struct Command {
     std::vector<std::string> arguments; ///< including argv[0]
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

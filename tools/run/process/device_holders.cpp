@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -181,4 +181,4 @@ LeftSegments find_left_segments(const SysRoot& root) {
     return left;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

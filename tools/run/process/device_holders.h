@@ -11,7 +11,7 @@
 #include <sys/types.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Returns the processes of this user that have one of these device files ("/dev/nvidia0") open, in ascending order,
 /// without this process, its ancestors and NVIDIA's own processes ("nvidia-cuda-mps-server"). Processes that may not be
@@ -30,4 +30,4 @@ struct LeftSegments {
 };
 LeftSegments find_left_segments(const SysRoot& root);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

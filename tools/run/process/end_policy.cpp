@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 EndPolicy::Action EndPolicy::on_failure(Time now) {
     if (phase_ != Phase::Running) {
@@ -70,4 +70,4 @@ EndPolicy::Action EndPolicy::kill(Time now) {
     return {.to_groups = SIGKILL};
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Time to wait after SIGKILL. A process ends at once, or hangs in a driver or file system for an unknown time.
 inline constexpr std::chrono::seconds kill_timeout{10};
@@ -65,4 +65,4 @@ private:
     std::optional<Time> deadline_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

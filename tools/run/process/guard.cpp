@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -141,4 +141,4 @@ int run_guarded(const BlockedSignals& signals, const std::function<int(int guard
     return exit_code_for_status(status);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

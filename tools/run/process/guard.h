@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Forks. The child calls `work` with a descriptor that becomes readable when the calling process, the guard, is gone.
 /// The guard passes its signals on to the child. When the child has ended, the guard adopts the processes that it left
@@ -16,4 +16,4 @@ namespace rdma_nccl {
 /// the signal that killed the child.
 int run_guarded(const BlockedSignals& signals, const std::function<int(int guard_fd)>& work);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -274,4 +274,4 @@ Result<std::size_t> ChildSweep::signal_new(int signal_number) {
     return count;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Returns a descriptor that is readable when the process has ended, pidfd_open(2). Empty if there is no such process,
 /// or if the kernel has no pidfds.
@@ -132,4 +132,4 @@ private:
     std::set<std::pair<pid_t, int>> done_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -89,4 +89,4 @@ unsigned SignalCounts::outstanding(int signal, unsigned count) {
     return rest;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

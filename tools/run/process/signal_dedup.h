@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 class SignalCounts {
 public:
@@ -62,4 +62,4 @@ private:
     std::map<int, unsigned> acted_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -62,7 +62,7 @@ std::optional<std::uint16_t> RestartPorts::next(unsigned attempt) {
     return held_.port;
 }
 
-std::unique_ptr<Control> start_control(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
+std::unique_ptr<Control> start_control(const Options& options, const Environment& environment, const WorldPlan& plan,
                                        const std::string& node, const PortRange& range, RestartPorts& ports) {
     ArbiterRules rules{plan.nodes.value, options.max_restarts, options.no_restart_code, options.end_signals,
                        [&ports](unsigned attempt) { return ports.next(attempt); }};
@@ -101,4 +101,4 @@ Result<HeldPort> hold_free_port() {
     return HeldPort{std::move(*socket), port};
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -138,4 +138,4 @@ std::vector<std::string> worker_environment(const WorldPlan& plan, unsigned loca
     return entries;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

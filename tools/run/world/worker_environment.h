@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct WorkerSettings {
     unsigned allowed_cpus = 1;             ///< CPUs of the affinity mask, which all ranks of the node share
@@ -35,4 +35,4 @@ worker_variables(const WorldPlan& plan, unsigned local_rank, const WorkerSetting
 std::vector<std::string> worker_environment(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
                                             const Environment& base);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -42,7 +42,7 @@ std::string quoted(const Found& found) {
 
 class Planner {
 public:
-    Planner(const RunOptions& options, const Environment& environment, const WorldInquiry& inquiry)
+    Planner(const Options& options, const Environment& environment, const WorldInquiry& inquiry)
         : options_(options), environment_(environment), inquiry_(inquiry), step_(read_step(environment, {})),
           in_step_(environment.get("SLURM_STEP_NODELIST").has_value() && step_.step_id < first_special_step) {}
 
@@ -365,7 +365,7 @@ private:
         }
     }
 
-    const RunOptions& options_;
+    const Options& options_;
     const Environment& environment_;
     const WorldInquiry& inquiry_;
     Step step_;
@@ -377,8 +377,8 @@ private:
 
 } // namespace
 
-Result<WorldPlan> plan_world(const RunOptions& options, const Environment& environment, const WorldInquiry& inquiry) {
+Result<WorldPlan> plan_world(const Options& options, const Environment& environment, const WorldInquiry& inquiry) {
     return Planner(options, environment, inquiry).plan();
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

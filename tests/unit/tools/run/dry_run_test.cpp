@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -115,4 +115,4 @@ TEST_F(RunDry, NothingKnown) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -7,7 +7,7 @@
 #include <csignal>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -19,7 +19,7 @@ TEST(RunJob, FailureInOneLine) {
     const RankCommands commands({"/opt/train", {"train", "--lr", "1 2"}});
     const Environment environment;
     const WorkerSettings worker;
-    const RunOptions options;
+    const Options options;
     const auto root = SysRoot::open("/");
     ASSERT_TRUE(root);
     const Job job{plan, commands, worker, environment, options, *root, "n01", {}, "", ""};
@@ -38,4 +38,4 @@ TEST(RunJob, FailureInOneLine) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -227,4 +227,4 @@ TEST_F(PreflightLimits, AreNotJudgedForAnotherMachine) {
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -11,7 +11,7 @@
 #include <poll.h>
 #include <thread>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -372,4 +372,4 @@ TEST_F(RunControl, AloneNeedsNoSocket) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -15,7 +15,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 namespace {
 
 using namespace std::chrono_literals;
@@ -305,4 +305,4 @@ TEST_F(Stacks, OfOneThatIsGone) {
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

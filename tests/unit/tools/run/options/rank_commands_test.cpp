@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -50,4 +50,4 @@ TEST(RunRankPrograms, EveryRankInOne) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

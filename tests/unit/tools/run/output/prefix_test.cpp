@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -42,4 +42,4 @@ TEST(RunPrefix, SingleBraces) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

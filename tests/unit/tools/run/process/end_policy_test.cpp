@@ -5,7 +5,7 @@
 #include <csignal>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -98,4 +98,4 @@ TEST(RunPolicy, ExitCodes) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -138,4 +138,4 @@ TEST(RunProcessOrder, FirstToEndIsFirst) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

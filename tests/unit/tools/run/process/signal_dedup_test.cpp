@@ -4,7 +4,7 @@
 #include <csignal>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -104,4 +104,4 @@ TEST(RunSignalCount, WhatOtherNodesGotIsActedOnOnce) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run
