@@ -4,8 +4,7 @@
 #include "lib/base/text.h"
 #include "lib/sys/environment.h"
 #include "tests/fuzz/check.h"
-#include "tools/run/options/options.h"
-#include "tools/run/options/rank_commands.h"
+#include "tools/run/options/command.h"
 
 #include <algorithm>
 #include <array>
@@ -62,7 +61,7 @@ void check_programs(const std::vector<RankProgram>& programs) {
     require(std::count_if(programs.begin(), programs.end(), [](const auto& p) { return p.ranks.empty(); }) <= 1,
             "one program at most for those that are left");
     for (const auto& program : programs) {
-        require(!program.program.empty(), "a program's name");
+        require(!program.command_line.empty(), "a program's name");
         for (std::size_t i = 0; i < program.ranks.size(); ++i) {
             require(program.ranks[i].first <= program.ranks[i].second, "a range");
             require(i == 0 || program.ranks[i - 1].second < program.ranks[i].first, "no rank twice");
@@ -97,7 +96,7 @@ void check_programs_own(const Words& words) {
     line.insert(line.begin(), "--");
     const auto parsed = parse_options(line, Environment());
     require(parsed.has_value() == !words.empty(), "a program behind --");
-    require(!parsed || parsed->options.programs.front().program == words, "the program's own words");
+    require(!parsed || parsed->options.programs.front().command_line == words, "the program's own words");
 }
 
 } // namespace

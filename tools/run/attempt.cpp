@@ -68,7 +68,7 @@ Result<pid_t> Attempt::start(ProcessSet& processes, const WorldPlan& plan, unsig
     const auto binding = worker.placed == nullptr ? Binding() : binding_of(*worker.placed, local_rank);
     const auto ends = output_.ends_of(local_rank);
     auto pid =
-        processes.start(job_->commands.of(local_rank), worker_environment(plan, local_rank, worker, job_->environment),
+        processes.start(job_->commands.at(local_rank), worker_environment(plan, local_rank, worker, job_->environment),
                         binding, ends.out, ends.err);
     if (pid) {
         if (events_ != nullptr) {

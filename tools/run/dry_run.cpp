@@ -68,7 +68,7 @@ std::vector<DryRank> ranks_of(const DryRunFacts& facts) {
         DryRank rank;
         rank.rank = facts.plan.first_rank() + i;
         rank.local_rank = i;
-        rank.command = &facts.commands.of(i);
+        rank.command = &facts.commands.at(i);
         rank.devices = i < facts.devices.size() ? facts.devices[i] : RankDeviceNames();
         rank.binding = facts.worker.placed == nullptr ? Binding() : binding_of(*facts.worker.placed, i);
         rank.variables = worker_variables(facts.plan, i, facts.worker, facts.environment);

@@ -16,7 +16,7 @@ namespace rdma_nccl::run {
 
 struct DryRunFacts {
     const WorldPlan& plan;
-    const RankCommands& commands;
+    const std::vector<Command>& commands; ///< by local rank
     const WorkerSettings& worker;
     const Environment& environment;       ///< of the launcher
     std::vector<RankDeviceNames> devices; ///< by local rank; may be shorter

@@ -604,7 +604,7 @@ RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attem
     failure.attempt = attempt;
     failure.most_attempts = 1 + job.options.max_restarts;
     failure.pid = rank_exit.pid;
-    failure.program = command_text(job.commands.of(rank_exit.index));
+    failure.program = command_text(job.commands.at(rank_exit.index));
     failure.exec_error = rank_exit.exec_error;
     failure.code =
         rank_exit.exec_error ? exit_code_for_exec_error(*rank_exit.exec_error) : exit_code_for_status(rank_exit.status);

@@ -21,9 +21,9 @@ namespace rdma_nccl::run {
 
 struct Job {
     const WorldPlan& plan;
-    const RankCommands& commands;
-    const WorkerSettings& worker;   ///< without values that differ between attempts
-    const Environment& environment; ///< of the launcher
+    const std::vector<Command>& commands; ///< by local rank
+    const WorkerSettings& worker;         ///< without values that differ between attempts
+    const Environment& environment;       ///< of the launcher
     const Options& options;
     const SysRoot& root;
     std::string node;                                           ///< for messages

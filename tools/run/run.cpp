@@ -161,7 +161,7 @@ std::set<int> signals_of(const Options& options) {
 }
 
 int run_ranks(const Options& options, const SysRoot& root, const Environment& environment, const WorldPlan& plan,
-              const RankCommands& commands, const std::optional<NodePlacement>& placed) {
+              const std::vector<Command>& commands, const std::optional<NodePlacement>& placed) {
     const auto logs = log_directory(options, environment, plan);
     if (!logs) {
         return report_error(logs.error(), 1);

@@ -26,15 +26,18 @@ struct OptionTarget {
 };
 
 struct OptionEntry {
-    enum class Of { Us, Torchrun };
+    enum class Origin {
+        Own,
+        Torchrun, ///< plan_world() reads its PET_*
+        Pet,      ///< torchrun's too; PET_* is read here
+    };
 
     std::string_view name;    ///< without the dashes
     std::string_view letters; ///< "r": -r is the same option
     std::string_view type;    ///< of the value; empty: a flag; "[...]": an optional value, only as --name=VALUE
     std::string_view group;   ///< heading in the help; empty: not in the help
     std::string_view help;
-    Of of = Of::Us;
-    bool reads_pet = false; ///< PET_* is read here; plan_world() reads it for some others
+    Origin origin = Origin::Own;
     Result<void> (*store)(OptionTarget& target, const GivenOption& given) = nullptr;
 
     [[nodiscard]] std::string pet_variable() const;

@@ -25,9 +25,8 @@ Result<std::set<unsigned>> parse_local_ranks(std::string_view text);
 /// Parses ranges of ranks like "0-7,12". Returns them in ascending order; fails if a rank is named twice.
 Result<std::vector<RankRange>> parse_rank_ranges(std::string_view text);
 
-/// Parses a signal's name, with or without SIG, or its number. Fails for SIGKILL and SIGSTOP, which cannot be caught.
-Result<int> parse_signal(std::string_view text);
-/// Parses a list of signals like "SIGTERM,USR1".
+/// Parses a list of signals like "SIGTERM,USR1": names, with or without SIG, or numbers. Fails for SIGKILL and SIGSTOP,
+/// which cannot be caught.
 Result<std::set<int>> parse_signals(std::string_view text);
 /// Parses a map of signals like "TERM=USR1,USR2=TERM". Fails if a signal is mapped twice.
 Result<std::map<int, int>> parse_signal_map(std::string_view text);
@@ -41,10 +40,5 @@ Result<RdzvEndpoint> parse_endpoint(std::string_view text);
 
 /// Checks torchrun's "KEY=VALUE,..." without storing it.
 Result<void> check_pairs(std::string_view text);
-
-/// Checks that a prefix contains no {names} except those that RankOutput fills in.
-Result<void> check_prefix(std::string_view text);
-/// Translates torchrun's TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE ("${role_name}${rank}: ") to our placeholders.
-std::string prefix_of_template(std::string_view text);
 
 } // namespace rdma_nccl::run

@@ -4,9 +4,10 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "tools/common/command_line.h"
+#include "tools/run/options/command.h"
 #include "tools/run/options/option_table.h"
 #include "tools/run/options/option_values.h"
-#include "tools/run/options/rank_commands.h"
+#include "tools/run/options/prefix.h"
 
 #include <algorithm>
 #include <span>
@@ -85,7 +86,7 @@ const OptionEntry* find_entry(std::string_view name) {
         return &*found;
     }
     const auto may_be = [&](const OptionEntry& each) {
-        return name.starts_with("--") && each.of == OptionEntry::Of::Torchrun && each.name.starts_with(plain);
+        return name.starts_with("--") && each.origin != OptionEntry::Origin::Own && each.name.starts_with(plain);
     };
     const auto found = std::find_if(table.begin(), table.end(), may_be);
     return found == table.end() || std::count_if(table.begin(), table.end(), may_be) > 1 ? nullptr : &*found;
@@ -163,12 +164,10 @@ Result<void> store_options(Options& options, const GivenLine& line, const Enviro
         GivenOption given;
         if (found != line.given.end()) {
             given = found->second;
-        } else if (entry.reads_pet) {
+        } else if (entry.origin == OptionEntry::Origin::Pet) {
             given = {entry.pet_variable(), environment.get(entry.pet_variable()).value_or("")};
-            if (given.text.empty()) {
-                continue;
-            }
-        } else {
+        }
+        if (found == line.given.end() && given.text.empty()) {
             continue;
         }
         if (auto stored = entry.store(target, given); !stored) {
@@ -179,11 +178,7 @@ Result<void> store_options(Options& options, const GivenLine& line, const Enviro
         }
     }
     if (!target.meaningless.empty()) {
-        std::string names;
-        for (const auto& name : target.meaningless) {
-            names += (names.empty() ? "" : ", ") + name;
-        }
-        options.notes.push_back(names + ": no meaning in a fixed world, ignored");
+        options.notes.push_back(joined(target.meaningless) + ": no meaning in a fixed world, ignored");
     }
     return {};
 }
@@ -205,13 +200,10 @@ Result<void> store_programs(Options& options, Words words) {
     if (words.empty()) {
         return fail("no program to run: rdma-nccl run [OPTIONS] [--] PROGRAM [ARGS...]");
     }
-    auto programs = split_programs(words, options.programs.empty() ? std::vector<RankRange>()
-                                                                   : std::move(options.programs.front().ranks));
-    if (!programs) {
-        return tl::unexpected(programs.error());
-    }
-    options.programs = std::move(*programs);
-    return {};
+    auto first = options.programs.empty() ? std::vector<RankRange>() : std::move(options.programs.front().ranks);
+    return split_programs(words, std::move(first)).map([&](std::vector<RankProgram> programs) {
+        options.programs = std::move(programs);
+    });
 }
 
 } // namespace

@@ -53,8 +53,8 @@ using RankRange = std::pair<unsigned, unsigned>;
 
 /// One of the programs in a world (`--rank 0-7 ./a : ./b`), or the only one.
 struct RankProgram {
-    std::vector<RankRange> ranks;     ///< empty: all ranks that no other program has
-    std::vector<std::string> program; ///< with its arguments; never empty
+    std::vector<RankRange> ranks;          ///< empty: all ranks that no other program has
+    std::vector<std::string> command_line; ///< the program and its arguments; never empty
 };
 
 /// torchrun's --rdzv-endpoint: where the launchers would connect.

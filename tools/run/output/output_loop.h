@@ -7,7 +7,7 @@
 #include "tools/common/console.h"
 #include "tools/run/output/files.h"
 #include "tools/run/output/line_splitter.h"
-#include "tools/run/output/prefix.h"
+#include "tools/run/options/prefix.h"
 
 #include <atomic>
 #include <chrono>

@@ -7,7 +7,6 @@
 #include "lib/base/unique_fd.h"
 #include "lib/sys/affinity.h"
 #include "lib/sys/signal_fd.h"
-#include "tools/run/process/command.h"
 
 #include <chrono>
 #include <cstdint>
@@ -20,6 +19,12 @@
 #include <vector>
 
 namespace rdma_nccl::run {
+
+/// A program that can be executed.
+struct Command {
+    std::string file;                   ///< path for execve(2)
+    std::vector<std::string> arguments; ///< including argv[0]
+};
 
 /// Returns a descriptor that is readable when the process has ended, pidfd_open(2). Empty if there is no such process,
 /// or if the kernel has no pidfds.

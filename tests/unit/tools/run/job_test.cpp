@@ -16,7 +16,7 @@ TEST(RunJob, FailureInOneLine) {
     plan.ranks_per_node.value = 8;
     plan.nodes.value = 2;
     plan.node_rank.value = 1;
-    const RankCommands commands({"/opt/train", {"train", "--lr", "1 2"}});
+    const std::vector commands(8, Command{"/opt/train", {"train", "--lr", "1 2"}});
     const Environment environment;
     const WorkerSettings worker;
     const Options options;

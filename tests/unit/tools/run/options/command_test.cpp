@@ -87,8 +87,8 @@ TEST_F(RunProgram, EachRankItsOwn) {
     const Environment environment(Words{"PATH=" + path("")});
     const auto commands = find_commands(options, environment, 4, 0, 2);
     ASSERT_TRUE(commands) << commands.error().message;
-    EXPECT_EQ(commands->of(0).arguments.back(), path("train.py"));
-    EXPECT_EQ(commands->of(1).file, path("tool"));
+    EXPECT_EQ(commands->at(0).arguments.back(), path("train.py"));
+    EXPECT_EQ(commands->at(1).file, path("tool"));
     const auto missing = find_commands(options, environment, 4, 2, 2);
     ASSERT_FALSE(missing) << "that one is for rank 2, which is here";
     EXPECT_EQ(missing.error().os_error, ENOENT);

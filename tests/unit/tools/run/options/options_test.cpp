@@ -29,7 +29,7 @@ Options options_of(Words words, const Words& variables = {}) {
 
 Words only_program(const Options& options) {
     EXPECT_EQ(options.programs.size(), 1U);
-    return options.programs.empty() ? Words() : options.programs.front().program;
+    return options.programs.empty() ? Words() : options.programs.front().command_line;
 }
 
 int signal_of(std::string_view name) {
@@ -239,11 +239,11 @@ TEST(Options, SeveralPrograms) {
     const auto& programs = parsed->options.programs;
     ASSERT_EQ(programs.size(), 3U);
     EXPECT_EQ(programs[0].ranks, (std::vector<RankRange>{{0, 3}, {8, 9}}));
-    EXPECT_EQ(programs[0].program, (Words{"./a", "x", ":", "::"}));
+    EXPECT_EQ(programs[0].command_line, (Words{"./a", "x", ":", "::"}));
     EXPECT_EQ(programs[1].ranks, (std::vector<RankRange>{{4, 4}}));
-    EXPECT_EQ(programs[1].program, (Words{"-b", "--rank", "7"}));
+    EXPECT_EQ(programs[1].command_line, (Words{"-b", "--rank", "7"}));
     EXPECT_EQ(programs[2].ranks, std::vector<RankRange>());
-    EXPECT_EQ(programs[2].program, (Words{"./rest", "a:b", ""}));
+    EXPECT_EQ(programs[2].command_line, (Words{"./rest", "a:b", ""}));
     EXPECT_EQ(only_program(parse({"./a", ":", "::", "--rank", "0"})->options), (Words{"./a", ":", "::", "--rank", "0"}))
         << "without --rank in front, colons are arguments";
 }
