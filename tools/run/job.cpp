@@ -10,9 +10,8 @@
 #include "tools/run/dry_run.h"
 #include "tools/run/failure/hang.h"
 #include "tools/run/failure/stacks.h"
-#include "tools/run/process/device_holders.h"
-#include "tools/run/process/end_policy.h"
-#include "tools/run/process/signal_dedup.h"
+#include "tools/run/process/device_use.h"
+#include "tools/run/process/signal_policy.h"
 
 #include <algorithm>
 #include <csignal>
@@ -49,10 +48,6 @@ std::string count_of(std::size_t count, std::string_view one, std::string_view s
 
 std::string seconds(milliseconds time) {
     return format_text("{:g} s", std::chrono::duration<double>(time).count());
-}
-
-std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {
-    return a && b ? std::min(*a, *b) : a ? a : b;
 }
 
 bool is_readable(int fd) {
@@ -364,12 +359,12 @@ private:
         return !output_deadline_ || now() < *output_deadline_;
     }
 
-    /// Before a restart the memory of the GPUs must be free: the driver frees it after its last holder has ended.
+    /// Before a restart the memory of the GPUs must be free: the driver frees it after the last process that holds it has ended.
     bool waits_for_gpus() {
         const bool may_restart =
             number_ < job_.options.max_restarts && policy_.phase() != Phase::Running && !ended_by_signal_;
         const auto files = may_restart ? gpu_files() : std::vector<std::string>();
-        if (files.empty() || holders_of(job_.root, files).empty()) {
+        if (files.empty() || find_device_processes(job_.root, files).empty()) {
             gpu_deadline_.reset();
             return false;
         }
@@ -569,7 +564,7 @@ private:
     WorldPlan plan_;
     EndPolicy policy_;
     ChildSweep leftovers_;
-    SignalCounts signals_;
+    SignalDedup signals_;
     std::vector<RankExit> exits_; ///< not handled yet
     OutOfMemoryWatch memory_;
     std::optional<EventLog> events_;

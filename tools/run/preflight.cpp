@@ -8,7 +8,7 @@
 #include "lib/fabric/unresponsive_hcas.h"
 #include "lib/net/ip.h"
 #include "lib/sys/limits.h"
-#include "tools/run/process/device_holders.h"
+#include "tools/run/process/device_use.h"
 
 #include <algorithm>
 #include <array>
@@ -36,19 +36,19 @@ void check_limits(const PreflightQuestion& question, Warnings& warnings) {
 }
 
 void check_gpus(const PreflightQuestion& question, Warnings& warnings) {
-    const auto holders = holders_of(question.root, question.gpus);
-    if (holders.empty()) {
+    const auto processes = find_device_processes(question.root, question.gpus);
+    if (processes.empty()) {
         return;
     }
     std::vector<std::string> named;
     std::string pids;
-    for (const pid_t pid : holders) {
+    for (const pid_t pid : processes) {
         if (named.size() < most_named) {
             named.push_back(format_text("{} ({})", pid, process_name(question.root, pid)));
         }
         pids += format_text(" {}", pid);
     }
-    const auto rest = holders.size() - named.size();
+    const auto rest = processes.size() - named.size();
     warnings.push_back(
         format_text("the GPUs are held by other processes of yours: {}{}: they take memory and time from "
                     "the ranks; if they are left from an earlier job: kill{}",

@@ -20,7 +20,7 @@
 #include "tools/run/output/output.h"
 #include "tools/run/placement.h"
 #include "tools/run/preflight.h"
-#include "tools/run/process/guard.h"
+#include "tools/run/process/process_set.h"
 #include "tools/run/world/rendezvous.h"
 #include "tools/run/world/worker_environment.h"
 #include "tools/run/world/world.h"

@@ -29,14 +29,6 @@ constexpr std::size_t signal_key = 0;
 constexpr std::size_t guard_key = 1;
 constexpr std::size_t first_rank_key = 2;
 
-int milliseconds_until(std::optional<ProcessSet::Time> until) {
-    if (!until) {
-        return -1;
-    }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now()).count();
-    return static_cast<int>(std::clamp<decltype(left)>(left, 0, std::numeric_limits<int>::max()));
-}
-
 /// A child that could not execute its program writes this to the report pipe.
 struct ExecFailure {
     std::size_t index = 0;
@@ -45,11 +37,29 @@ struct ExecFailure {
 
 } // namespace
 
+int milliseconds_until(std::optional<std::chrono::steady_clock::time_point> until) {
+    if (!until) {
+        return -1;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now()).count();
+    return static_cast<int>(std::clamp<decltype(left)>(left, 0, std::numeric_limits<int>::max()));
+}
+
+bool reap_children(const std::function<void(pid_t, int)>& ended) {
+    while (true) {
+        int status = 0;
+        const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+        if (pid <= 0) {
+            return pid == 0;
+        }
+        ended(pid, status);
+    }
+}
+
 FileLimit::FileLimit() {
-    rlimit raised{};
-    changed_ = ::getrlimit(RLIMIT_NOFILE, &old_) == 0;
-    raised = {old_.rlim_max, old_.rlim_max};
-    changed_ = changed_ && ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
+    const bool known = ::getrlimit(RLIMIT_NOFILE, &old_) == 0;
+    const rlimit raised{old_.rlim_max, old_.rlim_max};
+    changed_ = known && ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
 }
 
 void FileLimit::restore() const {
@@ -163,7 +173,12 @@ Result<Events> ProcessSet::wait(std::optional<Time> until) {
             reap_rank(event.data.u64 - first_rank_key, events);
         }
     }
-    reap_children(events);
+    has_children_ = reap_children([&](pid_t pid, int status) {
+        const auto rank = std::ranges::find_if(ranks_, [pid](const Rank& r) { return r.running && r.pid == pid; });
+        if (rank != ranks_.end()) {
+            note_exit(*rank, status, events);
+        }
+    });
     add_exec_failures(events);
     return events;
 }
@@ -181,22 +196,6 @@ void ProcessSet::reap_rank(std::size_t index, Events& events) {
     int status = 0;
     if (rank.running && ::waitpid(rank.pid, &status, WNOHANG) == rank.pid) {
         note_exit(rank, status, events);
-    }
-}
-
-void ProcessSet::reap_children(Events& events) {
-    while (true) {
-        int status = 0;
-        const pid_t pid = ::waitpid(-1, &status, WNOHANG);
-        if (pid <= 0) {
-            has_children_ = pid == 0;
-            return;
-        }
-        const auto rank =
-            std::find_if(ranks_.begin(), ranks_.end(), [pid](const Rank& r) { return r.running && r.pid == pid; });
-        if (rank != ranks_.end()) {
-            note_exit(*rank, status, events);
-        }
     }
 }
 

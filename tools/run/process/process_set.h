@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,6 +30,12 @@ struct Command {
 /// Returns a descriptor that is readable when the process has ended, pidfd_open(2). Empty if there is no such process,
 /// or if the kernel has no pidfds.
 UniqueFd open_pidfd(pid_t pid);
+
+/// Returns the time left for poll(2): -1 if there is no limit, 0 if the time has passed.
+int milliseconds_until(std::optional<std::chrono::steady_clock::time_point> until);
+
+/// Reaps all children that have ended, and calls `ended` for each. Returns true if there are others.
+bool reap_children(const std::function<void(pid_t pid, int status)>& ended);
 
 /// Raises the soft limit of open files to the hard limit, because the launcher keeps a descriptor per rank.
 class FileLimit {
@@ -105,7 +112,6 @@ private:
     [[nodiscard]] bool watch(int fd, std::size_t key, std::uint32_t what) const;
     void read_signals(Events& events) const;
     void reap_rank(std::size_t index, Events& events);
-    void reap_children(Events& events);
     void note_exit(Rank& rank, int status, Events& events);
     void add_exec_failures(Events& events);
 
@@ -136,5 +142,11 @@ public:
 private:
     std::set<std::pair<pid_t, int>> done_;
 };
+
+/// Forks. The child calls `work` with a descriptor that becomes readable when the calling process, the guard, is gone.
+/// The guard passes its signals on to the child. When the child has ended, the guard adopts the processes that it left
+/// behind and kills them. Returns in the guard only, with the exit code: the result of `work` in the child, or 128 +
+/// the signal that killed the child.
+int run_guarded(const BlockedSignals& signals, const std::function<int(int guard_fd)>& work);
 
 } // namespace rdma_nccl::run

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/process.h"
-#include "tools/run/process/end_policy.h"
+#include "tools/run/process/signal_policy.h"
 
 #include <csignal>
 #include <gtest/gtest.h>

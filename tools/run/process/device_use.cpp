@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/process/device_holders.h"
+#include "tools/run/process/device_use.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
@@ -53,13 +53,6 @@ void for_each_name(const UniqueFd& directory, Visit visit) {
             }
         }
     }
-}
-
-std::set<pid_t> self_and_ancestors(const SysRoot& root) {
-    const auto ancestors = ancestors_of(root, ::getpid());
-    std::set<pid_t> found(ancestors.begin(), ancestors.end());
-    found.insert(::getpid());
-    return found;
 }
 
 /// Calls `visit` with each pid and its open descriptor directory, which is empty if it may not be read.
@@ -125,27 +118,27 @@ std::string process_name(const SysRoot& root, pid_t pid) {
     return printable(root.read(format_text("/proc/{}/comm", pid), 64).value_or(""));
 }
 
-std::vector<pid_t> holders_of(const SysRoot& root, std::span<const std::string> device_files) {
-    std::vector<pid_t> holders;
+std::vector<pid_t> find_device_processes(const SysRoot& root, std::span<const std::string> device_files) {
+    std::vector<pid_t> processes;
     if (device_files.empty()) {
-        return holders;
+        return processes;
     }
-    const auto ours = self_and_ancestors(root);
+    const auto ancestors = ancestors_of(root, ::getpid());
     for_each_process_of_user(root, [&](pid_t pid, const UniqueFd& descriptors) {
-        if (ours.contains(pid)) {
+        if (pid == ::getpid() || std::ranges::count(ancestors, pid) > 0) {
             return;
         }
         bool holds = false;
         for_each_open_file(descriptors, [&](std::string_view file) {
-            holds = std::find(device_files.begin(), device_files.end(), file) != device_files.end();
+            holds = std::ranges::count(device_files, file) > 0;
             return !holds;
         });
         if (holds && !process_name(root, pid).starts_with("nvidia-")) {
-            holders.push_back(pid);
+            processes.push_back(pid);
         }
     });
-    std::sort(holders.begin(), holders.end());
-    return holders;
+    std::ranges::sort(processes);
+    return processes;
 }
 
 LeftSegments find_left_segments(const SysRoot& root) {
