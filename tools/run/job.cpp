@@ -93,7 +93,7 @@ public:
             const auto events = processes_.wait(deadline());
             if (!events) {
                 say(format_text("{}: {}", job_.node, events.error().message));
-                control_.gave_up(events.error().message);
+                control_.report_node_lost(events.error().message);
                 send(policy_.on_failure(now()));
                 exit_code_ = 1;
                 break;
@@ -214,7 +214,7 @@ private:
                         local_rank, job_.node, error.message, count_of(processes_.running(), "rank", "ranks")));
         auto failure = failure_of(job_, {local_rank, 0, 1 << 8, {}}, number);
         failure.error = error.message;
-        control_.failed(failure, now());
+        control_.report_failure(failure, now());
         if (attempt_) {
             attempt_->add(failure);
         }
@@ -260,7 +260,7 @@ private:
 
     /// The guard or slurmstepd is gone, so nobody controls this job: no grace, and no waiting for other nodes.
     void kill_all(std::string_view why, Time time) {
-        control_.gave_up(format_text("node {} is lost: {}", job_.node, why));
+        control_.report_node_lost(format_text("node {} is lost: {}", job_.node, why));
         send(policy_.on_guard_gone(time));
         exit_code_now_ = 128 + SIGKILL;
         if (ended_told_) {
@@ -282,7 +282,7 @@ private:
             say(describe_failure(told, processes_.running()));
         }
         if (!by_us && !ended_by_signal_) {
-            control_.failed(told, now());
+            control_.report_failure(told, now());
             attempt_->add(told);
             own_code_ = told.code;
         }
@@ -336,10 +336,10 @@ private:
         }
         if (attempt_) {
             for (const auto& failure : attempt_->complete_failures([this](unsigned rank) { return device_of(rank); })) {
-                control_.failed(failure, now());
+                control_.report_failure(failure, now());
             }
         }
-        control_.ended({number_, !hanging});
+        control_.report_ended({number_, !hanging});
         if (finish_) {
             exit_code_ = final_code();
         }
@@ -359,7 +359,8 @@ private:
         return !output_deadline_ || now() < *output_deadline_;
     }
 
-    /// Before a restart the memory of the GPUs must be free: the driver frees it after the last process that holds it has ended.
+    /// Before a restart the memory of the GPUs must be free: the driver frees it after the last process that holds it
+    /// has ended.
     bool waits_for_gpus() {
         const bool may_restart =
             number_ < job_.options.max_restarts && policy_.phase() != Phase::Running && !ended_by_signal_;
@@ -386,7 +387,7 @@ private:
                 deliver(due.signal, !(due.ranks_have_it && i == 0), due.here);
             }
             if (due.here) {
-                control_.got_signal({due.signal, due.count});
+                control_.report_signal({due.signal, due.count});
             }
         }
     }
@@ -436,7 +437,7 @@ private:
 
     void take_orders() {
         // An order may be answered at once, and the answer may cause another order.
-        for (auto orders = control_.work(now()); !orders.empty() && !exit_code_; orders = control_.work(now())) {
+        for (auto orders = control_.process(now()); !orders.empty() && !exit_code_; orders = control_.process(now())) {
             for (const auto& order : orders) {
                 std::visit([this](const auto& one) { obey(one); }, order);
             }

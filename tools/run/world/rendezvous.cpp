@@ -69,14 +69,12 @@ std::unique_ptr<Control> start_control(const Options& options, const Environment
     for (const auto& [from, to] : options.on_signal) {
         rules.end_signals.erase(from); // the ranks get another signal instead
     }
-    std::optional<HangRules> hang;
-    if (options.hang_after) {
-        hang = HangRules{*options.hang_after, std::chrono::seconds(1), options.hang_kill};
-    }
-    if (plan.nodes.value == 1) {
-        return control_alone(std::move(rules), hang);
-    }
     ControlSettings settings;
+    settings.hang_timeout = options.hang_after;
+    settings.ends_hanging_job = options.hang_kill;
+    if (plan.nodes.value == 1) {
+        return make_coordinator_control(std::move(settings), std::move(rules));
+    }
     settings.node_rank = plan.node_rank.value;
     settings.host = node;
     settings.port = control_port(environment, plan.master_port.value, range);
@@ -85,10 +83,10 @@ std::unique_ptr<Control> start_control(const Options& options, const Environment
     settings.node_timeout = options.node_timeout;
     settings.join_timeout = options.join_timeout;
     if (plan.node_rank.value == 0) {
-        return control_head(std::move(settings), std::move(rules), hang);
+        return make_coordinator_control(std::move(settings), std::move(rules));
     }
     settings.addresses = resolve_host(plan.master_addr.value).addresses;
-    return control_member(std::move(settings), std::move(rules));
+    return make_worker_control(std::move(settings), std::move(rules));
 }
 
 Result<HeldPort> hold_free_port() {
