@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "tools/common/process.h"
 #include "tools/common/wall_time.h"
+#include "tools/run/dry_run.h"
 #include "tools/run/output/files.h"
 
 #include <algorithm>
@@ -28,6 +29,33 @@ Result<std::string> directory_of(const Job& job, unsigned number) {
 }
 
 } // namespace
+
+RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attempt) {
+    RankFailure failure;
+    failure.host = job.node;
+    failure.node_rank = job.plan.node_rank.value;
+    failure.local_rank = static_cast<unsigned>(rank_exit.index);
+    failure.rank = job.plan.first_rank() + failure.local_rank;
+    failure.attempt = attempt;
+    failure.most_attempts = 1 + job.options.max_restarts;
+    failure.pid = rank_exit.pid;
+    failure.program = command_text(job.commands.at(rank_exit.index));
+    failure.exec_error = rank_exit.exec_error;
+    failure.code =
+        rank_exit.exec_error ? exit_code_for_exec_error(*rank_exit.exec_error) : exit_code_for_status(rank_exit.status);
+    if (WIFSIGNALED(rank_exit.status)) {
+        failure.signal = WTERMSIG(rank_exit.status);
+        failure.core_dumped = WCOREDUMP(rank_exit.status);
+    }
+    failure.time_us = wall_time_us();
+    return failure;
+}
+
+std::string describe_failure(const RankFailure& failure, std::size_t others) {
+    return format_text("rank {} (local {}) on {}, pid {}: {}{}", failure.rank, failure.local_rank, failure.host,
+                       failure.pid, describe_end(failure),
+                       others == 0 ? std::string() : format_text("; ending the other {}", count_text(others, "rank")));
+}
 
 Result<Attempt> Attempt::prepare(const Job& job, unsigned number, EventLog* events) {
     auto directory = directory_of(job, number);

@@ -13,6 +13,13 @@
 
 namespace rdma_nccl::run {
 
+/// Returns what is known about a rank's failure right after its exit.
+RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attempt);
+
+/// Returns the message about the first failure on a node: "rank 3 (local 3) on n01, pid 1234: killed by signal 9
+/// (Killed); ending the other 7 ranks".
+std::string describe_failure(const RankFailure& failure, std::size_t others);
+
 class Attempt {
 public:
     /// Prepares the output and the directories. `number` is 0 for the first start. `events` may be nullptr.

@@ -37,11 +37,4 @@ struct Job {
 /// killed when its other end is closed.
 int run_job(const Job& job, Control& control, const BlockedSignals& signals, int guard_fd);
 
-/// Returns what is known about a rank's failure right after its exit.
-RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attempt);
-
-/// Returns the message about the first failure on a node: "rank 3 (local 3) on n01, pid 1234: killed by signal 9
-/// (Killed); ending the other 7 ranks".
-std::string describe_failure(const RankFailure& failure, std::size_t others);
-
 } // namespace rdma_nccl::run

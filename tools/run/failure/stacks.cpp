@@ -139,6 +139,19 @@ std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t
     return stacks;
 }
 
+void StackReader::start(const SysRoot& root, std::vector<pid_t> pids, const Environment& environment) {
+    if (!is_reading()) {
+        stacks_ = std::async(std::launch::async, [&root, pids = std::move(pids), &environment] {
+            return read_stacks(root, pids, environment, std::chrono::seconds(10));
+        });
+    }
+}
+
+std::optional<std::vector<ProcessStack>> StackReader::take() {
+    const bool ready = is_reading() && stacks_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    return ready ? std::optional(stacks_.get()) : std::nullopt;
+}
+
 std::string stack_text(const ProcessStack& stack, const std::string& rank) {
     auto text = format_text("{}, pid {}: {}\n", rank, stack.pid, stack.kernel);
     if (stack.command.empty()) {

@@ -3,6 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "lib/slurm/step_processes.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 
@@ -255,6 +256,12 @@ Result<std::vector<pid_t>> list_children() {
         }
     }
     return children;
+}
+
+StepDaemon find_step_daemon() {
+    const auto root = SysRoot::open("/"); // this machine's processes, even if another root is emulated
+    const auto pid = root ? step_daemon_above(*root, ::getpid()) : std::nullopt;
+    return pid ? StepDaemon{*pid, open_pidfd(*pid)} : StepDaemon();
 }
 
 Result<std::size_t> ChildSweep::signal_new(int signal_number) {

@@ -131,6 +131,14 @@ private:
 /// Returns the children of the calling thread, which must be the one that forks. Fails if /proc does not list them.
 Result<std::vector<pid_t>> list_children();
 
+/// The slurmstepd of this step. Slurm ends a step through it; if it is killed, nobody else would end the processes
+/// below it.
+struct StepDaemon {
+    pid_t pid = -1; ///< -1: none
+    UniqueFd end;   ///< readable once it has ended; empty: not watched
+};
+StepDaemon find_step_daemon();
+
 /// Signals the processes that the ranks left behind, each once per signal. The launcher is their subreaper
 /// (PR_SET_CHILD_SUBREAPER, prctl(2)): every descendant that loses its parent becomes its child, even a daemon that
 /// forked twice.
