@@ -26,6 +26,7 @@ public:
 
 private:
     void add(std::string_view text, std::string_view prefix, std::string& out);
+    void emit_held(std::string_view line_end, std::string_view prefix, std::string& out);
     void decide_return(bool is_line_end, std::string_view prefix, std::string& out);
 
     std::size_t longest_;

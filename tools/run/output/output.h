@@ -49,11 +49,12 @@ public:
         int err = 2;
     };
 
-    /// Starts the thread and creates pipes and files. `directory`: the directory of this attempt, in which
-    /// LOCAL_RANK/{stdout,stderr}.log are created; empty if `options` need no files. `first_output`: called by the
-    /// thread with the local rank of each rank that writes for the first time, but not for files that a rank writes
-    /// itself (redirected and not teed). Fails if the prefix is invalid, if there are too few descriptors, or if a file
-    /// cannot be created. The caller must have blocked the signals that it handles, and must ignore SIGPIPE.
+    /// Starts the thread and creates pipes and files. `ranks`: by local rank, from 0. `directory`: the directory of
+    /// this attempt, in which LOCAL_RANK/{stdout,stderr}.log are created; empty if `options` need no files.
+    /// `first_output`: called by the thread with the local rank of each rank that writes for the first time, but not
+    /// for files that a rank writes itself (redirected and not teed). Fails if the prefix is invalid, if there are too
+    /// few descriptors, or if a file cannot be created. The caller must have blocked the signals that it handles, and
+    /// must ignore SIGPIPE.
     static Result<RankOutput> start(const OutputOptions& options, const std::vector<RankName>& ranks,
                                     const std::string& directory,
                                     std::function<void(unsigned local_rank)> first_output = {});
