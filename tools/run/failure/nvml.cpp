@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/failure/nvml.h"
+#include "tools/run/failure/hang.h"
 
 #include "lib/base/dynamic_symbols.h"
 
@@ -76,13 +76,9 @@ std::optional<Nvml> Nvml::open(const std::string& name, const std::vector<std::s
     return Nvml(std::move(library));
 }
 
-std::size_t Nvml::gpus() const {
-    return library_->devices.size();
-}
-
 bool Nvml::memory_used() const {
-    return std::any_of(library_->devices.begin(), library_->devices.end(),
-                       [this](Device device) { return library_->memory_use(device).value_or(0) > 0; });
+    return std::ranges::any_of(library_->devices,
+                               [this](Device device) { return library_->memory_use(device).value_or(0) > 0; });
 }
 
 } // namespace rdma_nccl::run

@@ -61,12 +61,9 @@ std::string text_at(const Json& object, const char* key) {
 
 /// Moves the failures of the last attempt to the front: those of earlier attempts did not end the job.
 void last_attempt_first(std::vector<RankFailure>& failures) {
-    unsigned last = 0;
-    for (const auto& failure : failures) {
-        last = std::max(last, failure.attempt);
-    }
-    std::stable_partition(failures.begin(), failures.end(),
-                          [last](const RankFailure& failure) { return failure.attempt == last; });
+    const auto latest = std::ranges::max_element(failures, {}, &RankFailure::attempt);
+    const unsigned last = latest == failures.end() ? 0 : latest->attempt;
+    std::stable_partition(failures.begin(), failures.end(), [last](const auto& one) { return one.attempt == last; });
 }
 
 } // namespace
