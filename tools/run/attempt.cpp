@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/attempt.h"
+#include "tools/run/job.h"
 
 #include "lib/base/format.h"
 #include "tools/common/process.h"
@@ -7,8 +7,6 @@
 #include "tools/run/dry_run.h"
 #include "tools/run/output/files.h"
 
-#include <algorithm>
-#include <span>
 #include <sys/wait.h>
 
 namespace rdma_nccl::run {
@@ -19,13 +17,6 @@ constexpr std::size_t lines_in_report = 20;
 
 RankName rank_name(const Job& job, unsigned local_rank) {
     return {job.node, job.plan.node_rank.value, job.plan.first_rank() + local_rank, local_rank, job.options.role};
-}
-
-/// Creates DIR/attempt_N below the log directory, or else below the private directory, and returns its path; "" if
-/// there is neither.
-Result<std::string> directory_of(const Job& job, unsigned number) {
-    const auto& parent = job.log_directory.empty() ? job.error_directory : job.log_directory;
-    return parent.empty() ? Result<std::string>() : make_attempt_directory(parent, number);
 }
 
 } // namespace
@@ -58,7 +49,8 @@ std::string describe_failure(const RankFailure& failure, std::size_t others) {
 }
 
 Result<Attempt> Attempt::prepare(const Job& job, unsigned number, EventLog* events) {
-    auto directory = directory_of(job, number);
+    const auto& parent = job.log_directory.empty() ? job.error_directory : job.log_directory;
+    auto directory = parent.empty() ? Result<std::string>() : make_attempt_directory(parent, number);
     if (!directory) {
         return tl::unexpected(directory.error());
     }
@@ -80,10 +72,6 @@ Result<Attempt> Attempt::prepare(const Job& job, unsigned number, EventLog* even
 
 RankName Attempt::name_of(std::size_t local_rank) const {
     return rank_name(*job_, static_cast<unsigned>(local_rank));
-}
-
-std::string Attempt::error_file(unsigned local_rank) const {
-    return format_text("{}/{}/error.json", directory_, local_rank);
 }
 
 Result<pid_t> Attempt::start(ProcessSet& processes, const WorldPlan& plan, unsigned local_rank) {
@@ -124,14 +112,15 @@ void Attempt::note_exit(const RankExit& rank_exit) {
 const std::vector<RankFailure>& Attempt::complete_failures(const std::function<RankDeviceNames(unsigned)>& device_of) {
     // Only the first failure gets details: the others follow from it, and a traceback from each of 8,000 ranks would be
     // too much for the coordinator.
-    for (auto& failure : std::span(failures_).first(std::min<std::size_t>(failures_.size(), 1))) {
+    if (!failures_.empty()) {
+        auto& failure = failures_.front();
         const auto device = device_of(failure.local_rank);
         failure.gpu_pci = device.gpu_pci;
         failure.gpu_uuid = device.gpu_uuid;
         failure.hcas = device.hcas;
         failure.last_lines = output_.last_errors(failure.local_rank, lines_in_report);
         if (!directory_.empty()) {
-            read_error_file(error_file(failure.local_rank), failure);
+            read_error_file(format_text("{}/{}/error.json", directory_, failure.local_rank), failure);
         }
     }
     return failures_;

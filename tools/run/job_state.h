@@ -2,7 +2,6 @@
 // What the parts of a running job share, and the parts that handle signals and watch for hangs.
 #pragma once
 
-#include "tools/run/attempt.h"
 #include "tools/run/failure/hang.h"
 #include "tools/run/failure/stacks.h"
 #include "tools/run/job.h"

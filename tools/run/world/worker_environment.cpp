@@ -10,8 +10,6 @@ namespace rdma_nccl::run {
 
 namespace {
 
-using Variables = std::vector<std::pair<std::string, std::string>>;
-
 /// Returns true for variables that ranks do not inherit. PET_* are torchrun's options as variables, and describe this
 /// world. If they were passed on, as torchrun does, a torchrun that a rank starts for its own purpose would act as
 /// another agent of this world, and hang or break it. TORCHELASTIC_* are set again or omitted, but not inherited from a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/attempt.h"
+#include "tools/run/job.h"
 
 #include "lib/sys/sysroot.h"
 
