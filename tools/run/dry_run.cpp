@@ -8,8 +8,6 @@
 #include "lib/base/text.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <string_view>
 
 namespace rdma_nccl::run {

@@ -15,7 +15,6 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <set>
 
 namespace rdma_nccl::run {
 

@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 #include <sys/types.h>
-#include <vector>
 
 namespace rdma_nccl::run {
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
 

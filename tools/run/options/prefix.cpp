@@ -5,7 +5,6 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 
-#include <algorithm>
 #include <array>
 
 namespace rdma_nccl::run {

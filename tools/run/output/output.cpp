@@ -6,7 +6,6 @@
 #include "tools/run/output/files.h"
 #include "tools/run/output/output_loop.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>

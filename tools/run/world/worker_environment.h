@@ -8,7 +8,6 @@
 #include "tools/run/world/world.h"
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
