@@ -20,15 +20,11 @@ using Words = std::span<const std::string>;
 
 constexpr std::string_view separator = ":";
 
-bool is_colons(std::string_view word) {
-    return !word.empty() && word.find_first_not_of(':') == std::string_view::npos;
-}
-
 /// Returns the words of one program. Words of colons lose the colon that escapes them.
 std::vector<std::string> arguments_of(Words words) {
     std::vector<std::string> arguments(words.begin(), words.end());
     for (auto& argument : arguments) {
-        if (is_colons(argument)) {
+        if (!argument.empty() && argument.find_first_not_of(':') == std::string::npos) {
             argument.pop_back();
         }
     }
@@ -105,7 +101,7 @@ Result<std::vector<Owned>> named_ranks(const std::vector<RankProgram>& programs,
             owned.push_back({range, i});
         }
     }
-    std::sort(owned.begin(), owned.end(), [](const Owned& a, const Owned& b) { return a.range < b.range; });
+    std::ranges::sort(owned, {}, &Owned::range);
     for (std::size_t i = 0; i + 1 < owned.size(); ++i) {
         if (owned[i + 1].range.first <= owned[i].range.second) {
             const RankRange twice{owned[i + 1].range.first, std::min(owned[i].range.second, owned[i + 1].range.second)};
@@ -184,8 +180,8 @@ Result<std::vector<RankProgram>> split_programs(Words words, std::vector<RankRan
         return std::vector{RankProgram{{}, {words.begin(), words.end()}}};
     }
     const auto next_separator = [&words](std::size_t from) {
-        return static_cast<std::size_t>(
-            std::find(words.begin() + static_cast<std::ptrdiff_t>(from), words.end(), separator) - words.begin());
+        const auto rest = words.subspan(from);
+        return from + static_cast<std::size_t>(std::ranges::find(rest, separator) - rest.begin());
     };
     std::size_t end = next_separator(0);
     if (end == 0) {
@@ -212,8 +208,7 @@ Result<std::vector<RankProgram>> split_programs(Words words, std::vector<RankRan
 
 Result<std::vector<std::size_t>> assign_programs(const std::vector<RankProgram>& programs, unsigned world_size,
                                                  unsigned first_rank, unsigned count) {
-    const auto rest =
-        std::find_if(programs.begin(), programs.end(), [](const auto& each) { return each.ranks.empty(); });
+    const auto rest = std::ranges::find(programs, std::vector<RankRange>(), &RankProgram::ranks);
     const auto owned = named_ranks(programs, world_size);
     if (!owned) {
         return tl::unexpected(owned.error());

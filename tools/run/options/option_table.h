@@ -32,13 +32,13 @@ struct OptionEntry {
         Pet,      ///< torchrun's too; PET_* is read here
     };
 
-    std::string_view name;    ///< without the dashes
-    std::string_view letters; ///< "r": -r is the same option
-    std::string_view type;    ///< of the value; empty: a flag; "[...]": an optional value, only as --name=VALUE
-    std::string_view group;   ///< heading in the help; empty: not in the help
+    std::string_view name;  ///< without the dashes
+    std::string_view type;  ///< of the value; empty: a flag; "[...]": an optional value, only as --name=VALUE
+    std::string_view group; ///< heading in the help; empty: not in the help
     std::string_view help;
     Origin origin = Origin::Own;
     Result<void> (*store)(OptionTarget& target, const GivenOption& given) = nullptr;
+    std::string_view letter = {}; ///< "r": -r is the same option
 
     [[nodiscard]] std::string pet_variable() const;
 };

@@ -117,9 +117,9 @@ Result<std::vector<RankRange>> parse_rank_ranges(std::string_view text) {
         }
         ranges.push_back(*range);
     }
-    std::sort(ranges.begin(), ranges.end());
-    const auto twice = std::adjacent_find(ranges.begin(), ranges.end(),
-                                          [](const auto& one, const auto& next) { return next.first <= one.second; });
+    std::ranges::sort(ranges);
+    const auto twice =
+        std::ranges::adjacent_find(ranges, [](const auto& one, const auto& next) { return next.first <= one.second; });
     if (twice != ranges.end()) {
         return fail(format_text("rank {} is named twice", std::next(twice)->first));
     }

@@ -30,8 +30,8 @@ std::string help_text() {
     std::string value;
     bool flag = false;
     for (const auto& entry : option_table()) {
-        const auto names = entry.letters.empty() ? format_text("--{}", entry.name)
-                                                 : format_text("-{},--{}", entry.letters, entry.name);
+        const auto names =
+            (entry.letter.empty() ? "" : format_text("-{},", entry.letter)) + format_text("--{}", entry.name);
         const std::string help(entry.help);
         const auto command = line.command();
         if (entry.type.empty()) {
@@ -80,16 +80,15 @@ const OptionEntry* find_entry(std::string_view name) {
     const auto table = option_table();
     const std::string_view plain = name.substr(name.starts_with("--") ? 2 : 1);
     const auto is_it = [&](const OptionEntry& each) {
-        return name.starts_with("--") ? each.name == plain : !each.letters.empty() && each.letters == plain;
+        return name.starts_with("--") ? each.name == plain : !each.letter.empty() && each.letter == plain;
     };
-    if (const auto found = std::find_if(table.begin(), table.end(), is_it); found != table.end()) {
+    if (const auto found = std::ranges::find_if(table, is_it); found != table.end()) {
         return &*found;
     }
     const auto may_be = [&](const OptionEntry& each) {
         return name.starts_with("--") && each.origin != OptionEntry::Origin::Own && each.name.starts_with(plain);
     };
-    const auto found = std::find_if(table.begin(), table.end(), may_be);
-    return found == table.end() || std::count_if(table.begin(), table.end(), may_be) > 1 ? nullptr : &*found;
+    return std::ranges::count_if(table, may_be) == 1 ? &*std::ranges::find_if(table, may_be) : nullptr;
 }
 
 std::string unknown_option(const std::string& name) {
@@ -184,11 +183,9 @@ Result<void> store_options(Options& options, const GivenLine& line, const Enviro
 }
 
 Result<void> check_together(const Options& options) {
-    if (options.module && options.no_python) {
-        return fail("--module and --no-python exclude each other");
-    }
-    if (options.module && options.run_path) {
-        return fail("--module and --run-path exclude each other");
+    if (options.module && (options.no_python || options.run_path)) {
+        return fail(
+            format_text("--module and {} exclude each other", options.no_python ? "--no-python" : "--run-path"));
     }
     if (options.hang_kill && !options.hang_after) {
         return fail("--hang-action kill does nothing without --hang-timeout SECONDS");
@@ -218,10 +215,11 @@ Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments, c
         parsed.help = help_text();
         return parsed;
     }
-    const auto done = add_torchruns_variables(parsed.options, *line, environment)
-                          .and_then([&] { return store_options(parsed.options, *line, environment); })
-                          .and_then([&] { return check_together(parsed.options); })
-                          .and_then([&] { return store_programs(parsed.options, line->rest); });
+    auto& options = parsed.options;
+    const auto done = add_torchruns_variables(options, *line, environment)
+                          .and_then([&] { return store_options(options, *line, environment); })
+                          .and_then([&] { return check_together(options); })
+                          .and_then([&] { return store_programs(options, line->rest); });
     if (!done) {
         return tl::unexpected(done.error());
     }
