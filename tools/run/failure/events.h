@@ -64,7 +64,6 @@ private:
 
     EventLog(UniqueFd fd, std::string path, std::string host);
     void write(const JobEvent& event);
-    void write_first_output(unsigned local_rank, const Rank& rank, std::int64_t time_us);
 
     std::unique_ptr<std::mutex> mutex_;
     UniqueFd fd_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run/failure/hang.h"
 
+#include "lib/base/dynamic_symbols.h"
 #include "lib/base/text.h"
 #include "lib/sys/signal_fd.h"
 #include "lib/traffic/traffic.h"
@@ -12,23 +13,18 @@
 
 namespace rdma_nccl::run {
 
-struct ActivityProbe::State {
-    const std::string root;
-    const std::vector<std::string> ports;
-    const std::vector<std::string> gpus;
-    const std::chrono::milliseconds period;
-    const std::string nvml;
-
-    std::mutex mutex;
-    std::condition_variable wake;
-    bool ended = false;
-    std::uint64_t changes = 0; ///< number of samples that saw something move
-
-    void sample_until_ended();
-    bool wait_for_next();
-};
-
 namespace {
+
+// From nvml.h of CUDA 12: nvmlReturn_t is an enumeration with NVML_SUCCESS 0, nvmlDevice_t is a pointer, and
+// nvmlUtilization_t has two percentages.
+using Device = struct nvmlDevice_st*;
+struct Utilization {
+    unsigned gpu;    ///< percentage of time in which a kernel ran
+    unsigned memory; ///< percentage of time in which memory was read or written
+};
+using Init = int (*)();
+using FindDevice = int (*)(const char*, Device*);
+using ReadUtilization = int (*)(Device, Utilization*);
 
 /// A gap of more than this many intervals means that a process was stopped. One node may be late once or twice; other
 /// nodes report in between.
@@ -53,11 +49,83 @@ constexpr std::uint64_t background = 64 << 10;
 
 } // namespace
 
-bool ActivityProbe::State::wait_for_next() {
-    std::unique_lock lock(mutex);
-    wake.wait_for(lock, period, [this] { return ended; });
-    return !ended;
+struct Nvml::Library {
+    Init shutdown = nullptr;
+    ReadUtilization read = nullptr;
+    std::vector<Device> devices;
+
+    Library() = default;
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+    /// Does not unload the library, because it may have threads.
+    ~Library() {
+        if (shutdown != nullptr) {
+            shutdown();
+        }
+    }
+
+    [[nodiscard]] std::optional<unsigned> memory_use(Device device) const {
+        Utilization use{};
+        return read(device, &use) == 0 ? std::optional(use.memory) : std::nullopt;
+    }
+};
+
+std::optional<Nvml> Nvml::open(const std::string& name, const std::vector<std::string>& gpus) {
+    auto library = std::make_shared<Library>();
+    void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+        return std::nullopt;
+    }
+    Symbols symbols(handle);
+    Init init = nullptr;
+    Init shutdown = nullptr;
+    FindDevice by_uuid = nullptr;
+    FindDevice by_address = nullptr;
+    symbols.find(init, "nvmlInit_v2");
+    symbols.find(shutdown, "nvmlShutdown");
+    symbols.find(by_uuid, "nvmlDeviceGetHandleByUUID");
+    symbols.find(by_address, "nvmlDeviceGetHandleByPciBusId_v2");
+    symbols.find(library->read, "nvmlDeviceGetUtilizationRates");
+    if (!symbols.missing().empty() || init() != 0) {
+        return std::nullopt;
+    }
+    library->shutdown = shutdown;
+    for (const auto& gpu : gpus) {
+        const bool uuid = gpu.starts_with("GPU-") || gpu.starts_with("MIG-");
+        Device device = nullptr;
+        if ((uuid ? by_uuid : by_address)(gpu.c_str(), &device) == 0 && library->memory_use(device)) {
+            library->devices.push_back(device);
+        }
+    }
+    return library->devices.empty() ? std::nullopt : std::optional(Nvml(std::move(library)));
 }
+
+bool Nvml::memory_used() const {
+    return std::ranges::any_of(library_->devices,
+                               [this](Device device) { return library_->memory_use(device).value_or(0) > 0; });
+}
+
+struct ActivityProbe::State {
+    const std::string root;
+    const std::vector<std::string> ports;
+    const std::vector<std::string> gpus;
+    const std::chrono::milliseconds period;
+    const std::string nvml;
+
+    std::mutex mutex;
+    std::condition_variable wake;
+    bool ended = false;
+    std::uint64_t changes = 0; ///< number of samples that saw something move
+
+    void sample_until_ended();
+
+    /// Returns false when no more samples are wanted.
+    bool wait_for_next() {
+        std::unique_lock lock(mutex);
+        wake.wait_for(lock, period, [this] { return ended; });
+        return !ended;
+    }
+};
 
 void ActivityProbe::State::sample_until_ended() {
     const auto opened = SysRoot::open(root);

@@ -82,29 +82,24 @@ void for_each_open_file(const UniqueFd& descriptors, Visit visit) {
 
 /// Erases the names of the segments that the process has mapped. Lines of the map end in the path, which "(deleted)"
 /// may follow.
-void erase_mapped(const SysRoot& root, pid_t pid, std::set<std::string, std::less<>>& names) {
+void erase_mapped(const SysRoot& root, pid_t pid, std::set<std::string>& names) {
     constexpr std::size_t most = 16 << 20;
     const auto maps = root.read(format_text("/proc/{}/maps", pid), most).value_or("");
     const std::string wanted = format_text("{}/{}", shm, segment_prefix);
     for (auto at = maps.find(wanted); at != std::string::npos; at = maps.find(wanted, at + 1)) {
         const auto start = at + shm.size() + 1;
-        const auto found = names.find(std::string_view(maps).substr(start, maps.find_first_of(" \n", start) - start));
-        if (found != names.end()) {
-            names.erase(found);
-        }
+        names.erase(maps.substr(start, maps.find_first_of(" \n", start) - start));
     }
 }
 
-void erase_used(const SysRoot& root, std::set<std::string, std::less<>>& names) {
+void erase_used(const SysRoot& root, std::set<std::string>& names) {
     for_each_process_of_user(root, [&](pid_t pid, const UniqueFd& descriptors) {
         if (names.empty()) {
             return;
         }
         for_each_open_file(descriptors, [&](std::string_view file) {
             if (file.starts_with(shm)) {
-                if (const auto found = names.find(base_name(file)); found != names.end()) {
-                    names.erase(found);
-                }
+                names.erase(std::string(base_name(file)));
             }
             return !names.empty();
         });
@@ -152,7 +147,7 @@ LeftSegments find_left_segments(const SysRoot& root) {
     };
     const auto before = std::time(nullptr) - new_seconds;
     LeftSegments left;
-    std::set<std::string, std::less<>> unused;
+    std::set<std::string> unused;
     std::size_t all = 0;
     for_each_name(directory, [&](const char* name) {
         if (std::string_view(name).starts_with(segment_prefix)) {

@@ -78,10 +78,7 @@ Result<ProcessSet> ProcessSet::create(const BlockedSignals& signals, int guard_f
         return tl::unexpected(reader.error());
     }
     ProcessSet set(signals, std::move(*reader), use_pidfds);
-    if (auto opened = set.open_descriptors(guard_fd); !opened) {
-        return tl::unexpected(opened.error());
-    }
-    return set;
+    return set.open_descriptors(guard_fd).map([&] { return std::move(set); });
 }
 
 Result<void> ProcessSet::open_descriptors(int guard_fd) {
@@ -228,15 +225,9 @@ std::vector<pid_t> ProcessSet::running_pids() const {
     return pids;
 }
 
-void ProcessSet::signal_groups(int signal_number) const {
+void ProcessSet::signal_ranks(int signal_number, bool groups) const {
     for (const pid_t pid : running_pids()) {
-        ::kill(-pid, signal_number);
-    }
-}
-
-void ProcessSet::signal_ranks(int signal_number) const {
-    for (const pid_t pid : running_pids()) {
-        ::kill(pid, signal_number);
+        ::kill(groups ? -pid : pid, signal_number);
     }
 }
 

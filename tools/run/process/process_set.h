@@ -93,10 +93,8 @@ public:
     [[nodiscard]] bool has_children() const { return has_children_; }
     [[nodiscard]] std::vector<pid_t> running_pids() const;
 
-    /// Sends the signal to the process groups of all running ranks.
-    void signal_groups(int signal_number) const;
-    /// Sends the signal only to the running ranks themselves.
-    void signal_ranks(int signal_number) const;
+    /// Sends the signal to the running ranks themselves, or to all processes of their groups.
+    void signal_ranks(int signal_number, bool groups = false) const;
 
 private:
     struct Rank {

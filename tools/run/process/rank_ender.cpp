@@ -16,9 +16,9 @@ void RankEnder::start_attempt() {
 
 void RankEnder::send(const EndPolicy::Action& action) const {
     if (action.to_groups != 0) {
-        processes_.signal_groups(action.to_groups);
+        processes_.signal_ranks(action.to_groups, true);
         if (ends_job(action.to_groups)) {
-            processes_.signal_groups(SIGCONT); // a stopped process handles the signal only when it continues
+            processes_.signal_ranks(SIGCONT, true); // a stopped process handles the signal only when it continues
         }
     }
     if (action.to_ranks != 0) {
