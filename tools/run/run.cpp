@@ -40,52 +40,42 @@ namespace {
 constexpr int exit_usage = 2;
 constexpr int exit_not_ready = 1; ///< as for all failures of the launcher itself
 
-/// Answers plan_world()'s questions about this machine. It holds the port that it returned.
-class MachineInquiry {
-public:
-    MachineInquiry(const SysRoot& root, const Environment& environment) : root_(root), environment_(environment) {}
-
-    WorldInquiry questions() {
-        WorldInquiry inquiry;
-        inquiry.visible_gpus = [this] {
-            return find_visible_gpus(environment_, [this] { return read_fabric(root_).gpus.size(); });
-        };
-        inquiry.allowed_cpus = count_allowed_cpus;
-        inquiry.free_port = [this] {
-            return hold_free_port().map([this](HeldPort held) {
-                held_ = std::move(held);
-                return held_.port;
-            });
-        };
-        inquiry.head_address = head_address;
-        inquiry.step_port = [this](const Step& step) -> Result<std::uint16_t> {
-            return choose_port(Settings{}, step, std::nullopt, read_ephemeral_range(root_)).first;
-        };
-        inquiry.random_id = [] { return format_text("{:08x}{:08x}", std::random_device()(), std::random_device()()); };
-        return inquiry;
+/// Node ranks are Slurm's node ids here. So rank 0 is on the first node of the list, whichever node has task 0.
+Result<std::string> find_head_address(const Step& step) {
+    if (step.nodes.empty()) {
+        return fail("SLURM_STEP_NODELIST names no node");
     }
-
-private:
-    /// Node ranks are Slurm's node ids here. So rank 0 is on the first node of the list, whichever node has task 0.
-    static Result<std::string> head_address(const Step& step) {
-        if (step.nodes.empty()) {
-            return fail("SLURM_STEP_NODELIST names no node");
-        }
-        const HeadNode head{step.nodes.front(), "first of SLURM_STEP_NODELIST", true};
-        const auto resolution = resolve_host(head.name);
-        const auto chosen = choose_head(Settings{}, step, head, resolution, std::nullopt);
-        if (!chosen.address) {
-            return fail(format_text("no address of node {} (first of SLURM_STEP_NODELIST) is known here: {}", head.name,
-                                    resolution.addresses.empty() ? resolution.problem
-                                                                 : "it resolves to loopback or link-local only"));
-        }
-        return chosen.address->text();
+    const HeadNode head{step.nodes.front(), "first of SLURM_STEP_NODELIST", true};
+    const auto resolution = resolve_host(head.name);
+    const auto chosen = choose_head(Settings{}, step, head, resolution, std::nullopt);
+    if (!chosen.address) {
+        return fail(format_text("no address of node {} (first of SLURM_STEP_NODELIST) is known here: {}", head.name,
+                                resolution.addresses.empty() ? resolution.problem
+                                                             : "it resolves to loopback or link-local only"));
     }
+    return chosen.address->text();
+}
 
-    const SysRoot& root_;
-    const Environment& environment_;
-    HeldPort held_;
-};
+/// Returns the questions of plan_world() to this machine. `held` holds the port that was the answer to one.
+WorldInquiry ask_machine(const SysRoot& root, const Environment& environment, HeldPort& held) {
+    WorldInquiry inquiry;
+    inquiry.visible_gpus = [&] {
+        return find_visible_gpus(environment, [&] { return read_fabric(root).gpus.size(); });
+    };
+    inquiry.allowed_cpus = count_allowed_cpus;
+    inquiry.free_port = [&held] {
+        return hold_free_port().map([&held](HeldPort port) {
+            held = std::move(port);
+            return held.port;
+        });
+    };
+    inquiry.head_address = find_head_address;
+    inquiry.step_port = [&root](const Step& step) -> Result<std::uint16_t> {
+        return choose_port(Settings{}, step, std::nullopt, read_ephemeral_range(root)).first;
+    };
+    inquiry.random_id = [] { return format_text("{:08x}{:08x}", std::random_device()(), std::random_device()()); };
+    return inquiry;
+}
 
 int report_error(const Error& error, int code) {
     print_error(error.message);
@@ -273,8 +263,8 @@ int plan_and_run(const Options& options, const Environment& environment) {
     if (!root) {
         return report_error(root.error(), exit_usage);
     }
-    MachineInquiry machine(*root, environment);
-    const auto plan = plan_world(options, environment, machine.questions());
+    HeldPort held; // until the ranks have ended
+    const auto plan = plan_world(options, environment, ask_machine(*root, environment, held));
     if (!plan) {
         return report_error(plan.error(), exit_usage);
     }

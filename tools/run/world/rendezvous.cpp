@@ -54,12 +54,8 @@ std::optional<std::uint16_t> RestartPorts::next(unsigned attempt) {
             return port;
         }
     }
-    auto held = hold_free_port();
-    if (!held) {
-        return std::nullopt;
-    }
-    held_ = std::move(*held);
-    return held_.port;
+    held_ = hold_free_port().value_or(HeldPort());
+    return held_.port != 0 ? std::optional(held_.port) : std::nullopt;
 }
 
 std::unique_ptr<Control> start_control(const Options& options, const Environment& environment, const WorldPlan& plan,

@@ -13,6 +13,7 @@ namespace rdma_nccl::run {
 namespace {
 
 constexpr unsigned most_ranks_per_node = 65536;
+constexpr auto most_ranks = static_cast<unsigned>(std::numeric_limits<int>::max()); // torch stores ranks in a C int
 constexpr std::uint16_t torchrun_port = 29500;
 constexpr std::uint16_t torchrun_rendezvous_port = 29400; // default for all backends but static
 
@@ -41,9 +42,12 @@ std::string quoted(const Found& found) {
 
 /// Where values come from.
 struct Inputs {
-    Inputs(const Options& an_options, const Environment& an_environment, const WorldInquiry& an_inquiry)
-        : options(an_options), environment(an_environment), inquiry(an_inquiry), step(read_step(environment, {})),
-          in_step(environment.get("SLURM_STEP_NODELIST").has_value() && step.step_id < first_special_step) {}
+    const Options& options;
+    const Environment& environment;
+    const WorldInquiry& inquiry;
+    Step step;
+    bool in_step;
+    Level weakest = Level::Step; ///< weaker places are ignored
 
     /// Returns the value from the strongest place that has it and is not weaker than `weakest`. An empty variable
     /// counts as unset.
@@ -63,13 +67,6 @@ struct Inputs {
         }
         return std::nullopt;
     }
-
-    const Options& options;
-    const Environment& environment;
-    const WorldInquiry& inquiry;
-    Step step;
-    bool in_step;
-    Level weakest = Level::Step; ///< weaker places are ignored
 };
 
 /// Plans the size of the world and this node's place in it.
@@ -100,8 +97,7 @@ private:
     }
 
     Result<void> plan_ranks() {
-        const auto found =
-            in_.find({in_.options.nproc_per_node, "--nproc-per-node", "PET_NPROC_PER_NODE", std::string_view{}});
+        const auto found = in_.find({in_.options.nproc_per_node, "--nproc-per-node", "PET_NPROC_PER_NODE", {}});
         const std::string word = found ? found->text : "gpu";
         // The plugin's own number is also that of the node's GPUs.
         by_gpus_ =
@@ -119,9 +115,7 @@ private:
                                     most_ranks_per_node));
         }
         plan_.ranks_per_node = {*count, found->name};
-        if (*count > 1) {
-            warn_of_shared_gpus();
-        }
+        warn_of_shared_gpus();
         return {};
     }
 
@@ -129,7 +123,7 @@ private:
     void warn_of_shared_gpus() {
         const auto gpus = find_visible_gpus(in_.environment, [] { return std::size_t{0}; });
         const auto ranks = plan_.ranks_per_node.value;
-        if (!gpus.ids.empty() && ranks > gpus.ids.size()) {
+        if (!gpus.ids.empty() && ranks > gpus.ids.size()) { // so there are two or more
             plan_.warnings.push_back(format_text("{} ranks, but {} ({}): local ranks from {} on have none of their own",
                                                  ranks, count_text(gpus.ids.size(), "visible GPU"), gpus.source,
                                                  gpus.ids.size()));
@@ -164,7 +158,12 @@ private:
         }
         if (!found) {
             plan_.nodes = {1, "this node alone"};
-            warn_of_unused_nodes();
+            if (in_.environment.get("SLURM_JOB_ID") && in_.step.node_count > 1) {
+                plan_.warnings.push_back(
+                    format_text("the job has {} nodes, but this was not started by srun: the ranks run on this node "
+                                "only; srun --ntasks-per-node=1 rdma-nccl run ... uses all",
+                                in_.step.node_count));
+            }
             return {};
         }
         // torchrun also writes a fixed number as MIN:MAX.
@@ -177,9 +176,9 @@ private:
                             "Resiliency Extension, torchft)",
                             quoted(*found)));
         }
-        if (!count || *count < 1 || *count > most_ranks() / plan_.ranks_per_node.value) {
+        if (!count || *count < 1 || *count > most_ranks / plan_.ranks_per_node.value) {
             return fail(format_text("{}: a number of nodes is wanted, 1 to {}", quoted(*found),
-                                    most_ranks() / plan_.ranks_per_node.value));
+                                    most_ranks / plan_.ranks_per_node.value));
         }
         plan_.nodes = {*count, found->name};
         if (*count == 1) {
@@ -198,18 +197,6 @@ private:
                                     printable(*in_.options.nnodes)));
         }
         return {};
-    }
-
-    /// torch stores ranks in a C int.
-    static unsigned most_ranks() { return static_cast<unsigned>(std::numeric_limits<int>::max()); }
-
-    void warn_of_unused_nodes() {
-        if (in_.environment.get("SLURM_JOB_ID") && in_.step.node_count > 1) {
-            plan_.warnings.push_back(
-                format_text("the job has {} nodes, but this was not started by srun: the ranks run "
-                            "on this node only; srun --ntasks-per-node=1 rdma-nccl run ... uses all",
-                            in_.step.node_count));
-        }
     }
 
     /// Nodes may have different numbers of GPUs: then a node needs the agreement of all nodes to know its ranks.
@@ -241,20 +228,19 @@ private:
     Result<void> plan_node_rank() {
         const auto found =
             in_.find({in_.options.node_rank, "--node-rank", "PET_NODE_RANK", "NODE_RANK", "SLURM_NODEID"});
-        if (!found && plan_.nodes.value == 1) {
-            plan_.node_rank = {0, "this node alone"};
-            return {};
-        }
-        if (!found) {
+        if (!found && plan_.nodes.value > 1) {
             return fail(format_text("{} nodes ({}), but nothing tells which of them this is: give --node-rank",
                                     plan_.nodes.value, plan_.nodes.source));
+        }
+        if (!found) {
+            plan_.node_rank = {0, "this node alone"};
+            return {};
         }
         const auto rank = parse_number<unsigned>(found->text);
         if (!rank || *rank >= plan_.nodes.value) {
             return fail(format_text("{}: the rank of a node is wanted, 0 to {}, as there {} {} ({})", quoted(*found),
                                     plan_.nodes.value - 1, plan_.nodes.value == 1 ? "is" : "are",
-                                    plan_.nodes.value == 1 ? "1 node" : format_text("{} nodes", plan_.nodes.value),
-                                    plan_.nodes.source));
+                                    count_text(plan_.nodes.value, "node"), plan_.nodes.source));
         }
         plan_.node_rank = {*rank, found->name};
         return {};
@@ -393,7 +379,9 @@ Result<void> check_virtual_ranks(const Options& options, const Environment& envi
 } // namespace
 
 Result<WorldPlan> plan_world(const Options& options, const Environment& environment, const WorldInquiry& inquiry) {
-    Inputs inputs(options, environment, inquiry);
+    auto step = read_step(environment, {});
+    const bool in_step = environment.get("SLURM_STEP_NODELIST") && step.step_id < first_special_step;
+    Inputs inputs{options, environment, inquiry, std::move(step), in_step};
     WorldPlan plan;
     RendezvousPlanner rendezvous(inputs, plan);
     const auto planned = SizePlanner(inputs, plan).plan().and_then([&] { return rendezvous.plan(); }).and_then([&] {
