@@ -226,7 +226,7 @@ Result<Settings> settings_of(const Options& options) {
     return settings;
 }
 
-std::optional<NodePlacement> find_places(const Launch& launch) {
+std::optional<NodePlacement> find_placement(const Launch& launch) {
     std::string problem;
     auto placed = place_run(launch.root, launch.environment, launch.settings.bind, launch.ranks(), problem);
     if (!problem.empty()) {
@@ -276,7 +276,7 @@ int plan_and_run(const Options& options, const Environment& environment) {
         return report_error(error, error.os_error == 0 ? exit_usage : exit_code_for_exec_error(error.os_error));
     }
     Launch launch{options, environment, *settings, *root, *plan, std::move(*commands), std::nullopt};
-    launch.placed = find_places(launch);
+    launch.placed = find_placement(launch);
     if (options.dry_run != DryRun::Off) {
         return print_dry_run(launch);
     }

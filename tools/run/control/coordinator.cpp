@@ -174,7 +174,7 @@ private:
         const auto now = Clock::now();
         if (hang_judge_ && hang_judge_->on_sample(node, moved, now)) {
             const auto why = format_text("the job hangs: nothing has moved on any node for {} s",
-                                         in_seconds(hang_judge_->quiet(now)));
+                                         in_seconds(hang_judge_->idle_time(now)));
             warnings_.push_back(why);
             arbiter_.on_hang(why, settings_.ends_hanging_job);
         }

@@ -15,7 +15,7 @@ namespace rdma_nccl::run {
 
 /// The fields of a failure that is shortened().
 void fields(auto& f, Is<RankFailure> auto& m) {
-    constexpr std::size_t longest_words = 3 * most_failure_text; // an invalid UTF-8 byte is sent as three bytes
+    constexpr std::size_t longest_field = 3 * most_failure_text; // an invalid UTF-8 byte is sent as three bytes
     constexpr unsigned most = 1U << 30U;
     constexpr std::int64_t latest = std::int64_t{4102444800} * 1000000; // the year 2100
     f("host", m.host);
@@ -34,9 +34,9 @@ void fields(auto& f, Is<RankFailure> auto& m) {
     f("gpu_pci", m.gpu_pci);
     f("gpu_uuid", m.gpu_uuid);
     f("hcas", m.hcas);
-    f("error", raw(m.error), longest_words);
-    f("traceback", raw(m.traceback), longest_words);
-    f("last_lines", raw(m.last_lines), most_failure_text, longest_words);
+    f("error", raw(m.error), longest_field);
+    f("traceback", raw(m.traceback), longest_field);
+    f("last_lines", raw(m.last_lines), most_failure_text, longest_field);
     f("time_us", m.time_us, latest);
     f.check(m.most_attempts > 0 && m.pid >= 0 && m.code >= 0 && m.signal.value_or(1) > 0 &&
             m.exec_error.value_or(1) > 0 && m.time_us >= 0);

@@ -175,7 +175,7 @@ bool HangJudge::all_report(Time now) const {
     return std::ranges::all_of(nodes_, [&](const Node& node) { return now - node.reported <= most_late * interval_; });
 }
 
-std::chrono::milliseconds HangJudge::quiet(Time now) const {
+std::chrono::milliseconds HangJudge::idle_time(Time now) const {
     const auto last = std::ranges::max_element(nodes_, {}, &Node::moved);
     return last == nodes_.end() ? std::chrono::milliseconds(0)
                                 : std::chrono::duration_cast<std::chrono::milliseconds>(now - last->moved);
@@ -197,7 +197,7 @@ bool HangJudge::on_sample(std::size_t node, bool moved, Time now) {
         sender.moved = now;
         reported_ = false;
     }
-    const bool hangs = quiet(now) >= timeout_ && all_report(now);
+    const bool hangs = idle_time(now) >= timeout_ && all_report(now);
     return hangs && !std::exchange(reported_, true);
 }
 

@@ -71,7 +71,7 @@ public:
     bool on_sample(std::size_t node, bool moved, Time now);
 
     /// Returns how long nothing has moved on any node.
-    [[nodiscard]] std::chrono::milliseconds quiet(Time now) const;
+    [[nodiscard]] std::chrono::milliseconds idle_time(Time now) const;
 
 private:
     struct Node {

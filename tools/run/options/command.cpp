@@ -16,13 +16,13 @@ namespace rdma_nccl::run {
 
 namespace {
 
-using Words = std::span<const std::string>;
+using Arguments = std::span<const std::string>;
 
 constexpr std::string_view separator = ":";
 
 /// Returns the words of one program. Words of colons lose the colon that escapes them.
-std::vector<std::string> arguments_of(Words words) {
-    std::vector<std::string> arguments(words.begin(), words.end());
+std::vector<std::string> arguments_of(Arguments args) {
+    std::vector<std::string> arguments(args.begin(), args.end());
     for (auto& argument : arguments) {
         if (!argument.empty() && argument.find_first_not_of(':') == std::string::npos) {
             argument.pop_back();
@@ -32,15 +32,15 @@ std::vector<std::string> arguments_of(Words words) {
 }
 
 /// Parses "[--rank RANGES] [--] PROGRAM ARGS".
-Result<RankProgram> read_part(Words words) {
+Result<RankProgram> read_part(Arguments args) {
     RankProgram part;
     std::optional<std::string_view> ranks;
-    if (!words.empty() && words.front() == "--rank") {
-        ranks = words.size() > 1 ? words[1] : std::string_view();
-        words = words.subspan(std::min<std::size_t>(2, words.size()));
-    } else if (!words.empty() && words.front().starts_with("--rank=")) {
-        ranks = split_once(words.front(), '=').value;
-        words = words.subspan(1);
+    if (!args.empty() && args.front() == "--rank") {
+        ranks = args.size() > 1 ? args[1] : std::string_view();
+        args = args.subspan(std::min<std::size_t>(2, args.size()));
+    } else if (!args.empty() && args.front().starts_with("--rank=")) {
+        ranks = split_once(args.front(), '=').value;
+        args = args.subspan(1);
     }
     if (ranks) {
         auto ranges = parse_rank_ranges(*ranks);
@@ -49,17 +49,17 @@ Result<RankProgram> read_part(Words words) {
         }
         part.ranks = std::move(*ranges);
     }
-    if (!words.empty() && words.front() == "--") {
-        words = words.subspan(1);
-    } else if (!words.empty() && words.front().starts_with('-')) {
+    if (!args.empty() && args.front() == "--") {
+        args = args.subspan(1);
+    } else if (!args.empty() && args.front().starts_with('-')) {
         return fail(format_text("{}: behind \":\" only --rank may stand in front of the program; other options hold "
                                 "for all, and stand before the first",
-                                printable(words.front())));
+                                printable(args.front())));
     }
-    if (words.empty()) {
+    if (args.empty()) {
         return fail(R"(no program behind a word ":"; as an argument of a program, ":" is written "::")");
     }
-    part.command_line = arguments_of(words);
+    part.command_line = arguments_of(args);
     return part;
 }
 
@@ -175,23 +175,23 @@ Result<std::string> find_python(const Environment& environment) {
 
 } // namespace
 
-Result<std::vector<RankProgram>> split_programs(Words words, std::vector<RankRange> first) {
+Result<std::vector<RankProgram>> split_programs(Arguments args, std::vector<RankRange> first) {
     if (first.empty()) {
-        return std::vector{RankProgram{{}, {words.begin(), words.end()}}};
+        return std::vector{RankProgram{{}, {args.begin(), args.end()}}};
     }
-    const auto next_separator = [&words](std::size_t from) {
-        const auto rest = words.subspan(from);
+    const auto next_separator = [&args](std::size_t from) {
+        const auto rest = args.subspan(from);
         return from + static_cast<std::size_t>(std::ranges::find(rest, separator) - rest.begin());
     };
     std::size_t end = next_separator(0);
     if (end == 0) {
         return fail("no program in front of the word \":\"");
     }
-    std::vector<RankProgram> programs{{std::move(first), arguments_of(words.first(end))}};
-    while (end < words.size()) {
+    std::vector<RankProgram> programs{{std::move(first), arguments_of(args.first(end))}};
+    while (end < args.size()) {
         const std::size_t begin = end + 1;
         end = next_separator(begin);
-        auto part = read_part(words.subspan(begin, end - begin));
+        auto part = read_part(args.subspan(begin, end - begin));
         if (!part) {
             return tl::unexpected(part.error());
         }

@@ -29,10 +29,10 @@ Result<void> refuse(const GivenOption& given, std::string_view why) {
 }
 
 /// Fails unless the text is one of these words, of which there are two or more.
-Result<void> check_word(const GivenOption& given, std::span<const std::string_view> words) {
-    return std::ranges::count(words, given.text) > 0
+Result<void> check_word(const GivenOption& given, std::span<const std::string_view> args) {
+    return std::ranges::count(args, given.text) > 0
                ? Result<void>()
-               : refuse(given, format_text("{} or {} is wanted", joined(words.first(words.size() - 1)), words.back()));
+               : refuse(given, format_text("{} or {} is wanted", joined(args.first(args.size() - 1)), args.back()));
 }
 
 template<typename To, typename From>

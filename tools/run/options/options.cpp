@@ -17,7 +17,7 @@ namespace rdma_nccl::run {
 
 namespace {
 
-using Words = std::span<const std::string>;
+using Arguments = std::span<const std::string>;
 
 /// Returns the help. CLI11 only writes the help: it must not parse the command line, because it splits unknown words
 /// that look like lists ("[1,2]") or like a subcommand.
@@ -105,14 +105,14 @@ std::string unknown_option(const std::string& name) {
 struct GivenLine {
     std::map<const OptionEntry*, GivenOption> given; ///< the last value of each: scripts append to a command line
     bool help = false;
-    Words rest;
+    Arguments rest;
 };
 
-Result<GivenLine> read_command_line(Words words) {
+Result<GivenLine> read_command_line(Arguments args) {
     GivenLine line;
-    while (!words.empty() && words.front() != "--" && is_option(words.front())) {
-        auto [name, value] = read_word(words.front());
-        words = words.subspan(1);
+    while (!args.empty() && args.front() != "--" && is_option(args.front())) {
+        auto [name, value] = read_word(args.front());
+        args = args.subspan(1);
         if (name == "--help" || name == "-h") {
             line.help = true;
             continue;
@@ -125,15 +125,15 @@ Result<GivenLine> read_command_line(Words words) {
             return fail(format_text("option {} takes no value", name));
         }
         if (!entry->type.empty() && !entry->type.starts_with('[') && !value) {
-            if (words.empty()) {
+            if (args.empty()) {
                 return fail(format_text("option {} needs a value", name));
             }
-            value = words.front();
-            words = words.subspan(1);
+            value = args.front();
+            args = args.subspan(1);
         }
         line.given[entry] = {format_text("--{}", entry->name), std::string(value.value_or("1"))};
     }
-    line.rest = words.subspan(!words.empty() && words.front() == "--" ? 1 : 0);
+    line.rest = args.subspan(!args.empty() && args.front() == "--" ? 1 : 0);
     return line;
 }
 
@@ -193,12 +193,12 @@ Result<void> check_together(const Options& options) {
     return {};
 }
 
-Result<void> store_programs(Options& options, Words words) {
-    if (words.empty()) {
+Result<void> store_programs(Options& options, Arguments args) {
+    if (args.empty()) {
         return fail("no program to run: rdma-nccl run [OPTIONS] [--] PROGRAM [ARGS...]");
     }
     auto first = options.programs.empty() ? std::vector<RankRange>() : std::move(options.programs.front().ranks);
-    return split_programs(words, std::move(first)).map([&](std::vector<RankProgram> programs) {
+    return split_programs(args, std::move(first)).map([&](std::vector<RankProgram> programs) {
         options.programs = std::move(programs);
     });
 }

@@ -95,7 +95,7 @@ struct Options {
     std::chrono::milliseconds shutdown_timeout{30000}; ///< between the end signal and SIGKILL
     unsigned max_restarts = 0;
     int no_restart_code = 93;                       ///< no restart after a rank ended with this code
-    std::chrono::seconds node_timeout{15};          ///< a node that is silent for longer counts as lost
+    std::chrono::seconds node_timeout{15};          ///< a node that is unresponsive for longer counts as lost
     std::chrono::seconds join_timeout{60};          ///< how long launchers wait for each other, from the start
     std::optional<std::chrono::seconds> hang_after; ///< absent: no hang watch
     bool hang_kill = false;                         ///< end a job that hangs, instead of only reporting it

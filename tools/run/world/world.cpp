@@ -28,7 +28,7 @@ struct Found {
 };
 
 /// The places where one value may be found.
-struct Places {
+struct Sources {
     const std::optional<std::string>& option;
     std::string_view option_name;
     std::string_view pet;
@@ -51,13 +51,13 @@ struct Inputs {
 
     /// Returns the value from the strongest place that has it and is not weaker than `weakest`. An empty variable
     /// counts as unset.
-    [[nodiscard]] std::optional<Found> find(const Places& places) const {
-        if (places.option) {
-            return Found{*places.option, std::string(places.option_name), Level::Option};
+    [[nodiscard]] std::optional<Found> find(const Sources& sources) const {
+        if (sources.option) {
+            return Found{*sources.option, std::string(sources.option_name), Level::Option};
         }
         for (const auto& [name, level] :
-             {std::pair(places.pet, Level::Pet), std::pair(places.variable, Level::Variable),
-              std::pair(places.step, Level::Step)}) {
+             {std::pair(sources.pet, Level::Pet), std::pair(sources.variable, Level::Variable),
+              std::pair(sources.step, Level::Step)}) {
             if (name.empty() || level > weakest || (level == Level::Step && !in_step)) {
                 continue;
             }
@@ -278,7 +278,7 @@ public:
             return;
         }
         const bool same_host = endpoint->host == plan_.master_addr.value ||
-                               (step_tells() && !in_.step.nodes.empty() && endpoint->host == in_.step.nodes.front());
+                               (step_decides() && !in_.step.nodes.empty() && endpoint->host == in_.step.nodes.front());
         if (!same_host || endpoint->port.value_or(plan_.master_port.value) != plan_.master_port.value) {
             plan_.notes.push_back(format_text("{}: the ranks meet at {} ({}), port {} ({})", endpoint->source,
                                               printable(plan_.master_addr.value), plan_.master_addr.source,
@@ -299,7 +299,7 @@ private:
             }
             plan_.master_addr = {std::string(address), found->name};
         } else if (const auto& endpoint = in_.options.rdzv_endpoint;
-                   endpoint && !step_tells() && !in_.options.standalone) {
+                   endpoint && !step_decides() && !in_.options.standalone) {
             plan_.master_addr = {endpoint->host, endpoint->source};
         } else if (plan_.nodes.value == 1) {
             plan_.master_addr = {"127.0.0.1", "this node alone"};
@@ -317,12 +317,12 @@ private:
     }
 
     /// Returns true if head and port follow from the Slurm step.
-    [[nodiscard]] bool step_tells() const { return plan_.nodes.value > 1 && in_.in_step; }
+    [[nodiscard]] bool step_decides() const { return plan_.nodes.value > 1 && in_.in_step; }
 
     /// Returns the port from --rdzv-endpoint. If it gives 0 or no port, a world of this node alone uses any free port.
     [[nodiscard]] std::optional<Sourced<std::uint16_t>> endpoint_port() const {
         const auto& endpoint = in_.options.rdzv_endpoint;
-        if (!endpoint || step_tells() || in_.options.standalone) {
+        if (!endpoint || step_decides() || in_.options.standalone) {
             return std::nullopt;
         }
         if (endpoint->port.value_or(0) != 0) {
@@ -345,8 +345,8 @@ private:
             plan_.master_port = {*given, found->name};
             return {};
         }
-        if (auto told = endpoint_port(); told && !found) {
-            plan_.master_port = std::move(*told);
+        if (auto port = endpoint_port(); port && !found) {
+            plan_.master_port = std::move(*port);
             return {};
         }
         if (!alone && !in_.in_step) {

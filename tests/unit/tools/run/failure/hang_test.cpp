@@ -43,7 +43,7 @@ protected:
 TEST_F(Judge, TellsAHangOnce) {
     EXPECT_EQ(quiet_from(1, 100), 10);
     EXPECT_EQ(quiet_from(11, 100), -1);
-    EXPECT_EQ(judge_.quiet(start_ + 100s), 100s);
+    EXPECT_EQ(judge_.idle_time(start_ + 100s), 100s);
 }
 
 TEST_F(Judge, TellsTheNextAfterSomethingMoved) {
