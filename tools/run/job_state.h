@@ -5,7 +5,7 @@
 #include "tools/run/failure/hang.h"
 #include "tools/run/failure/stacks.h"
 #include "tools/run/job.h"
-#include "tools/run/process/rank_ender.h"
+#include "tools/run/process/process_set.h"
 
 #include <optional>
 #include <string>

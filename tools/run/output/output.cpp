@@ -103,7 +103,22 @@ struct RankOutput::State {
     State(std::size_t ranks, std::shared_ptr<OutputShared> with_loop) : streams(ranks), shared(std::move(with_loop)) {}
     State(const State&) = delete;
     State& operator=(const State&) = delete;
-    ~State();
+    ~State() {
+        if (!thread.joinable()) {
+            return;
+        }
+        shared->stop = true;
+        notify(shared->wake);
+        // Far more than the loop needs. If it hangs in a write, to a network file system or to a terminal that could
+        // not be opened again, it is detached: it owns everything that it uses.
+        constexpr int timeout = 2000; // milliseconds
+        pollfd ended{shared->ended.get(), POLLIN, 0};
+        if (::poll(&ended, 1, timeout) > 0) {
+            thread.join();
+        } else {
+            thread.detach();
+        }
+    }
 
     template<typename Use>
     void for_each_stream(Use use) {
@@ -113,23 +128,6 @@ struct RankOutput::State {
         }
     }
 };
-
-RankOutput::State::~State() {
-    if (!thread.joinable()) {
-        return;
-    }
-    shared->stop = true;
-    notify(shared->wake);
-    // Far more than the loop needs. If it hangs in a write, to a network file system or to a terminal that could not be
-    // opened again, it is detached: it owns everything that it uses.
-    constexpr int timeout = 2000; // milliseconds
-    pollfd ended{shared->ended.get(), POLLIN, 0};
-    if (::poll(&ended, 1, timeout) > 0) {
-        thread.join();
-    } else {
-        thread.detach();
-    }
-}
 
 Result<RankOutput> RankOutput::start(const OutputOptions& options, const std::vector<RankName>& ranks,
                                      const std::string& directory, std::function<void(unsigned)> first_output) {
@@ -141,7 +139,7 @@ Result<RankOutput> RankOutput::start(const OutputOptions& options, const std::ve
     if (!shared) {
         return tl::unexpected(shared.error());
     }
-    auto state = std::make_unique<State>(ranks.size(), *shared);
+    auto state = std::make_shared<State>(ranks.size(), *shared);
     std::vector<OutputStream> streams;
     for (const auto& rank : ranks) {
         for (const bool error : {false, true}) {
@@ -168,11 +166,6 @@ Result<RankOutput> RankOutput::start(const OutputOptions& options, const std::ve
     state->thread = std::move(*thread);
     return RankOutput(std::move(state));
 }
-
-RankOutput::RankOutput(std::unique_ptr<State> state) : state_(std::move(state)) {}
-RankOutput::RankOutput(RankOutput&&) noexcept = default;
-RankOutput& RankOutput::operator=(RankOutput&&) noexcept = default;
-RankOutput::~RankOutput() = default;
 
 RankOutput::Ends RankOutput::ends_of(unsigned local_rank) const {
     const auto& [out, err] = state_->streams.at(local_rank);

@@ -42,6 +42,7 @@ struct RankName {
     std::string role = "default";
 };
 
+/// At its end it passes on the output that has arrived, but does not wait for a console that accepts nothing.
 class RankOutput {
 public:
     struct Ends {
@@ -58,10 +59,6 @@ public:
     static Result<RankOutput> start(const OutputOptions& options, const std::vector<RankName>& ranks,
                                     const std::string& directory,
                                     std::function<void(unsigned local_rank)> first_output = {});
-    RankOutput(RankOutput&& other) noexcept;
-    RankOutput& operator=(RankOutput&& other) noexcept;
-    /// Passes on the output that has arrived, but does not wait for a console that accepts nothing.
-    ~RankOutput();
 
     /// Returns the descriptors to give to the rank by dup2(2); they are close-on-exec.
     [[nodiscard]] Ends ends_of(unsigned local_rank) const;
@@ -86,8 +83,8 @@ public:
 
 private:
     struct State;
-    explicit RankOutput(std::unique_ptr<State> state);
-    std::unique_ptr<State> state_;
+    explicit RankOutput(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    std::shared_ptr<State> state_;
 };
 
 } // namespace rdma_nccl::run

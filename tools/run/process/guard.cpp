@@ -6,7 +6,6 @@
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/run/process/process_set.h"
-#include "tools/run/process/signal_policy.h"
 
 #include <array>
 #include <cerrno>
