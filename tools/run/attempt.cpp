@@ -11,15 +11,7 @@
 
 namespace rdma_nccl::run {
 
-namespace {
-
 constexpr std::size_t lines_in_report = 20;
-
-RankName rank_name(const Job& job, unsigned local_rank) {
-    return {job.node, job.plan.node_rank.value, job.plan.first_rank() + local_rank, local_rank, job.options.role};
-}
-
-} // namespace
 
 RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attempt) {
     RankFailure failure;
@@ -56,7 +48,7 @@ Result<Attempt> Attempt::prepare(const Job& job, unsigned number, EventLog* even
     }
     std::vector<RankName> names;
     for (unsigned i = 0; i < job.plan.ranks_per_node.value; ++i) {
-        names.push_back(rank_name(job, i));
+        names.push_back({job.node, job.plan.node_rank.value, job.plan.first_rank() + i, i, job.options.role});
     }
     std::function<void(unsigned)> first_output;
     if (events != nullptr) {
@@ -67,11 +59,7 @@ Result<Attempt> Attempt::prepare(const Job& job, unsigned number, EventLog* even
     if (!output) {
         return tl::unexpected(output.error());
     }
-    return Attempt(job, number, events, std::move(*directory), std::move(*output));
-}
-
-RankName Attempt::name_of(std::size_t local_rank) const {
-    return rank_name(*job_, static_cast<unsigned>(local_rank));
+    return Attempt(job, number, events, std::move(names), std::move(*directory), std::move(*output));
 }
 
 Result<pid_t> Attempt::start(ProcessSet& processes, const WorldPlan& plan, unsigned local_rank) {
@@ -88,10 +76,10 @@ Result<pid_t> Attempt::start(ProcessSet& processes, const WorldPlan& plan, unsig
                         binding, ends.out, ends.err);
     if (pid) {
         if (events_ != nullptr) {
-            events_->started(name_of(local_rank), *pid);
+            events_->started(names_[local_rank], *pid);
         }
         if (job_->options.output.announce) {
-            output_.say(start_line(name_of(local_rank), *pid, wall_time_us()));
+            output_.say(start_line(names_[local_rank], *pid, wall_time_us()));
         }
     }
     return pid;
@@ -100,12 +88,12 @@ Result<pid_t> Attempt::start(ProcessSet& processes, const WorldPlan& plan, unsig
 void Attempt::note_exit(const RankExit& rank_exit) {
     const int code = exit_code_for_status(rank_exit.status);
     if (events_ != nullptr) {
-        events_->exited(name_of(rank_exit.index), rank_exit.pid, code);
+        events_->exited(names_[rank_exit.index], rank_exit.pid, code);
     }
     if (job_->options.output.announce) {
         const auto signal =
             WIFSIGNALED(rank_exit.status) ? std::optional<int>(WTERMSIG(rank_exit.status)) : std::nullopt;
-        output_.say(end_line(name_of(rank_exit.index), rank_exit.pid, wall_time_us(), code, signal));
+        output_.say(end_line(names_[rank_exit.index], rank_exit.pid, wall_time_us(), code, signal));
     }
 }
 

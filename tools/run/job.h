@@ -64,14 +64,16 @@ public:
     [[nodiscard]] RankOutput& output() { return output_; }
 
 private:
-    Attempt(const Job& job, unsigned number, EventLog* events, std::string directory, RankOutput output)
-        : job_(&job), number_(number), events_(events), directory_(std::move(directory)), output_(std::move(output)) {}
-    [[nodiscard]] RankName name_of(std::size_t local_rank) const;
+    Attempt(const Job& job, unsigned number, EventLog* events, std::vector<RankName> names, std::string directory,
+            RankOutput output)
+        : job_(&job), number_(number), events_(events), names_(std::move(names)), directory_(std::move(directory)),
+          output_(std::move(output)) {}
 
     const Job* job_;
     unsigned number_;
     EventLog* events_;
-    std::string directory_; ///< of this attempt, with the error.json files; empty: none
+    std::vector<RankName> names_; ///< by local rank
+    std::string directory_;       ///< of this attempt, with the error.json files; empty: none
     RankOutput output_;
     std::vector<RankFailure> failures_;
 };

@@ -10,12 +10,8 @@
 
 namespace rdma_nccl::run {
 
-namespace {
-
 constexpr std::chrono::milliseconds sample_interval(1000);
 constexpr std::chrono::milliseconds stack_interval(100);
-
-} // namespace
 
 void JobState::say(const std::string& text) {
     if (attempt) {

@@ -7,7 +7,7 @@
 
 namespace rdma_nccl::run {
 
-constexpr static int lost_code = 1;
+constexpr int lost_code = 1;
 
 void Arbiter::on_failure(unsigned node, RankFailure failure, Time when) {
     if (node >= nodes_.size() || finished_ || failure.attempt != attempt_) {

@@ -39,7 +39,7 @@ struct RankStreams {
 /// What to do with the ranks' output.
 struct OutputOptions {
     bool raw = false;                        ///< ranks write directly to the launcher's stdout and stderr
-    std::string prefix = "[{host} {rank}] "; ///< see run_prefix.h; empty: none
+    std::string prefix = "[{host} {rank}] "; ///< see prefix.h; empty: none
     std::string log_dir;                     ///< empty: below TMPDIR, if `redirects` or `tee` need files
     RankStreams redirects;                   ///< to files instead of the console
     RankStreams tee;                         ///< to files and the console

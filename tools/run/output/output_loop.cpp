@@ -12,12 +12,8 @@
 
 namespace rdma_nccl::run {
 
-namespace {
-
 constexpr std::size_t block_size = 1 << 18;
 constexpr std::chrono::milliseconds stop_timeout{300};
-
-} // namespace
 
 Result<std::shared_ptr<OutputShared>> OutputShared::create(std::size_t ranks) {
     auto shared = std::make_shared<OutputShared>();

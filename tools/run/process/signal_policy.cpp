@@ -3,8 +3,6 @@
 
 namespace rdma_nccl::run {
 
-namespace {
-
 /// Time to wait for the other copy of a signal: slurmstepd signals all processes of a step in one loop of kill(2).
 constexpr std::chrono::milliseconds other_copy(20);
 
@@ -14,8 +12,6 @@ constexpr std::chrono::milliseconds own_copy(200);
 
 /// After this time, a signal from the guard is a new one.
 constexpr std::chrono::seconds guard_timeout(5);
-
-} // namespace
 
 EndPolicy::Action EndPolicy::on_failure(Time now) {
     if (phase_ != Phase::Running) {
