@@ -138,7 +138,12 @@ void OutputLoop::read_stream(OutputStream& stream) {
 
 void OutputLoop::take(OutputStream& stream, std::string_view bytes) {
     shared_->bytes += bytes.size();
-    note_first_output(stream);
+    const bool is_first = !has_written_[stream.local_rank];
+    has_written_[stream.local_rank] = true;
+    // After a stop request, the objects that the function uses may not exist any more.
+    if (is_first && settings_.first_output && !shared_->stop) {
+        settings_.first_output(stream.local_rank);
+    }
     if (stream.error) {
         const std::lock_guard lock(shared_->mutex);
         shared_->errors[stream.local_rank].take(bytes);
@@ -157,15 +162,6 @@ void OutputLoop::take(OutputStream& stream, std::string_view bytes) {
         } else {
             stream.lines.take(bytes, prefix_of(stream), lines);
         }
-    }
-}
-
-void OutputLoop::note_first_output(const OutputStream& stream) {
-    const bool is_first = !has_written_[stream.local_rank];
-    has_written_[stream.local_rank] = true;
-    // After a stop request, the objects that the function uses may not exist any more.
-    if (is_first && settings_.first_output && !shared_->stop) {
-        settings_.first_output(stream.local_rank);
     }
 }
 

@@ -92,7 +92,6 @@ private:
     void take_said();
     void read_stream(OutputStream& stream);
     void take(OutputStream& stream, std::string_view bytes);
-    void note_first_output(const OutputStream& stream);
     void end_stream(OutputStream& stream);
     [[nodiscard]] std::string_view prefix_of(OutputStream& stream) const;
     void write_consoles();
