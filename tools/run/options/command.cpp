@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "tools/run/options/option_values.h"
+#include "tools/run/options/option_table.h"
 
 #include <algorithm>
 #include <cerrno>

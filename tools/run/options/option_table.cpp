@@ -3,7 +3,6 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "tools/run/options/option_values.h"
 #include "tools/run/options/prefix.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/options/option_values.h"
+#include "tools/run/options/option_table.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"

@@ -6,7 +6,6 @@
 #include "tools/common/command_line.h"
 #include "tools/run/options/command.h"
 #include "tools/run/options/option_table.h"
-#include "tools/run/options/option_values.h"
 #include "tools/run/options/prefix.h"
 
 #include <algorithm>
