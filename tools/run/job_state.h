@@ -50,6 +50,7 @@ private:
     std::optional<int> now_;
 };
 
+/// What the parts of a running job share.
 class JobState {
 public:
     JobState(const Job& a_job, Control& a_control, ProcessSet& a_processes)
