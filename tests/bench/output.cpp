@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 using namespace rdma_nccl;
+using namespace rdma_nccl::run;
 
 namespace {
 

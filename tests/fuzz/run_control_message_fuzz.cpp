@@ -9,6 +9,7 @@
 #include <vector>
 
 using namespace rdma_nccl;
+using namespace rdma_nccl::run;
 using fuzz::require;
 using fuzz::require_plain;
 

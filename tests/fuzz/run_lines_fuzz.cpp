@@ -9,6 +9,7 @@
 #include <cstdint>
 
 using namespace rdma_nccl;
+using namespace rdma_nccl::run;
 using fuzz::require;
 
 namespace {

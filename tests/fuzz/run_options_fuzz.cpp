@@ -4,8 +4,7 @@
 #include "lib/base/text.h"
 #include "lib/sys/environment.h"
 #include "tests/fuzz/check.h"
-#include "tools/run/options/options.h"
-#include "tools/run/options/rank_commands.h"
+#include "tools/run/options/command.h"
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include <vector>
 
 using namespace rdma_nccl;
+using namespace rdma_nccl::run;
 using fuzz::require;
 
 namespace {
@@ -61,7 +61,7 @@ void check_programs(const std::vector<RankProgram>& programs) {
     require(std::count_if(programs.begin(), programs.end(), [](const auto& p) { return p.ranks.empty(); }) <= 1,
             "one program at most for those that are left");
     for (const auto& program : programs) {
-        require(!program.program.empty(), "a program's name");
+        require(!program.command_line.empty(), "a program's name");
         for (std::size_t i = 0; i < program.ranks.size(); ++i) {
             require(program.ranks[i].first <= program.ranks[i].second, "a range");
             require(i == 0 || program.ranks[i - 1].second < program.ranks[i].first, "no rank twice");
@@ -76,7 +76,7 @@ bool can_be_caught(int signal) {
     return signal >= 1 && signal <= SIGRTMAX && signal != SIGKILL && signal != SIGSTOP;
 }
 
-void check_values(const RunOptions& options) {
+void check_values(const Options& options) {
     require(!options.end_signals.empty(), "a signal that ends the job");
     require(std::all_of(options.end_signals.begin(), options.end_signals.end(), can_be_caught), "signals");
     for (const auto& [from, to] : options.on_signal) {
@@ -94,9 +94,9 @@ void check_values(const RunOptions& options) {
 void check_programs_own(const Words& words) {
     Words line = words;
     line.insert(line.begin(), "--");
-    const auto parsed = parse_run_options(line, Environment());
+    const auto parsed = parse_options(line, Environment());
     require(parsed.has_value() == !words.empty(), "a program behind --");
-    require(!parsed || parsed->options.programs.front().program == words, "the program's own words");
+    require(!parsed || parsed->options.programs.front().command_line == words, "the program's own words");
 }
 
 } // namespace
@@ -112,7 +112,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         target->emplace_back(line);
     }
-    const auto parsed = parse_run_options(words, Environment(variables));
+    const auto parsed = parse_options(words, Environment(variables));
     if (!parsed) {
         fuzz::require_plain(parsed.error().message);
     } else if (!parsed->help) {

@@ -3,19 +3,16 @@
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
+#include "lib/base/lists.h"
 #include "lib/base/table.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
-
-using Variables = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::size_t longest_word = 4096;
 
@@ -33,26 +30,6 @@ std::string shell_word(std::string_view word) {
     return text + "'";
 }
 
-/// Returns the file to execute, followed by the arguments.
-std::vector<std::string> words_of(const Command& command) {
-    std::vector<std::string> words{command.file};
-    words.insert(words.end(), std::min(command.arguments.begin() + 1, command.arguments.end()),
-                 command.arguments.end());
-    return words;
-}
-
-} // namespace
-
-std::string command_text(const Command& command) {
-    std::string line;
-    for (const auto& word : words_of(command)) {
-        line += (line.empty() ? "" : " ") + shell_word(word);
-    }
-    return line;
-}
-
-namespace {
-
 struct DryRank {
     unsigned rank = 0;
     unsigned local_rank = 0;
@@ -68,7 +45,7 @@ std::vector<DryRank> ranks_of(const DryRunFacts& facts) {
         DryRank rank;
         rank.rank = facts.plan.first_rank() + i;
         rank.local_rank = i;
-        rank.command = &facts.commands.of(i);
+        rank.command = &facts.commands.at(i);
         rank.devices = i < facts.devices.size() ? facts.devices[i] : RankDeviceNames();
         rank.binding = facts.worker.placed == nullptr ? Binding() : binding_of(*facts.worker.placed, i);
         rank.variables = worker_variables(facts.plan, i, facts.worker, facts.environment);
@@ -78,17 +55,14 @@ std::vector<DryRank> ranks_of(const DryRunFacts& facts) {
 }
 
 bool has(const Variables& variables, const std::pair<std::string, std::string>& variable) {
-    return std::find(variables.begin(), variables.end(), variable) != variables.end();
+    return std::ranges::find(variables, variable) != variables.end();
 }
 
 /// Removes the variables that all ranks have with the same value from the ranks' lists, and returns them.
 Variables take_common(std::vector<DryRank>& ranks) {
     Variables common;
-    if (ranks.empty()) {
-        return common;
-    }
     for (const auto& variable : ranks.front().variables) {
-        if (std::all_of(ranks.begin(), ranks.end(), [&](const auto& rank) { return has(rank.variables, variable); })) {
+        if (std::ranges::all_of(ranks, [&](const auto& rank) { return has(rank.variables, variable); })) {
             common.push_back(variable);
         }
     }
@@ -105,26 +79,19 @@ std::string word_or_dash(std::string_view text) {
 std::string world_text(const DryRunFacts& facts) {
     const auto& plan = facts.plan;
     return aligned_table(
-        {{"world", format_text("{} rank{} on {} node{} ({})", plan.world_size(), plan.world_size() == 1 ? "" : "s",
-                               plan.nodes.value, plan.nodes.value == 1 ? "" : "s", plan.nodes.source)},
-         {"here", format_text("{}, node rank {} ({}), {} rank{} ({})", printable(facts.host), plan.node_rank.value,
-                              plan.node_rank.source, plan.ranks_per_node.value,
-                              plan.ranks_per_node.value == 1 ? "" : "s", plan.ranks_per_node.source)},
+        {{"world", format_text("{} on {} ({})", count_text(plan.world_size(), "rank"),
+                               count_text(plan.nodes.value, "node"), plan.nodes.source)},
+         {"here", format_text("{}, node rank {} ({}), {} ({})", printable(facts.host), plan.node_rank.value,
+                              plan.node_rank.source, count_text(plan.ranks_per_node.value, "rank"),
+                              plan.ranks_per_node.source)},
          {"meet at", format_text("{} ({}), port {} ({})", printable(plan.master_addr.value), plan.master_addr.source,
                                  plan.master_port.value, plan.master_port.source)}});
 }
 
-bool differ(const std::vector<DryRank>& ranks, std::string (*text)(const DryRank&)) {
-    return std::any_of(ranks.begin(), ranks.end(),
-                       [&](const DryRank& rank) { return text(rank) != text(ranks.front()); });
-}
-
-std::string command_of(const DryRank& rank) {
-    return command_text(*rank.command);
-}
-
 std::string ranks_text(const std::vector<DryRank>& ranks) {
-    const bool several = differ(ranks, command_of);
+    const auto first_command = command_text(*ranks.front().command);
+    const bool several =
+        std::ranges::any_of(ranks, [&](const auto& r) { return command_text(*r.command) != first_command; });
     std::vector<TableRow> rows{{"RANK", "LOCAL", "GPU", "PCI", "UUID", "HCAS", "CPUS", "MEMORY"}};
     if (several) {
         rows.front().emplace_back("COMMAND");
@@ -136,19 +103,11 @@ std::string ranks_text(const std::vector<DryRank>& ranks) {
                         word_or_dash(joined(rank.devices.hcas, ",")), word_or_dash(rank.binding.cpus.list()),
                         memory ? format_text("node {}", *memory) : "-"});
         if (several) {
-            rows.back().push_back(command_of(rank));
+            rows.back().push_back(command_text(*rank.command));
         }
     }
-    const std::string one = several ? "" : format_text("\nEvery rank runs\n  {}\n", command_of(ranks.front()));
+    const std::string one = several ? "" : format_text("\nEvery rank runs\n  {}\n", first_command);
     return one + "\n" + aligned_table(rows);
-}
-
-std::string variables_text(const Variables& variables, std::string_view indent) {
-    std::string text;
-    for (const auto& [name, value] : variables) {
-        text += format_text("{}{}={}\n", indent, name, shell_word(value));
-    }
-    return text;
 }
 
 /// Returns a table with one column per variable that differs between ranks.
@@ -156,7 +115,7 @@ std::string own_variables_text(const std::vector<DryRank>& ranks) {
     std::vector<std::string> names;
     for (const auto& rank : ranks) {
         for (const auto& [name, value] : rank.variables) {
-            if (std::find(names.begin(), names.end(), name) == names.end()) {
+            if (std::ranges::count(names, name) == 0) {
                 names.push_back(name);
             }
         }
@@ -168,9 +127,8 @@ std::string own_variables_text(const std::vector<DryRank>& ranks) {
     for (const auto& rank : ranks) {
         TableRow row;
         for (const auto& name : names) {
-            const auto found = std::find_if(rank.variables.begin(), rank.variables.end(),
-                                            [&](const auto& variable) { return variable.first == name; });
-            row.push_back(found == rank.variables.end() ? "-" : shell_word(found->second));
+            const auto* const found = find_by(rank.variables, &Variables::value_type::first, name);
+            row.push_back(found == nullptr ? "-" : shell_word(found->second));
         }
         rows.push_back(std::move(row));
     }
@@ -202,11 +160,21 @@ Json rank_json(const DryRank& rank) {
 
 } // namespace
 
+std::string command_text(const Command& command) {
+    std::string line = shell_word(command.file);
+    for (std::size_t i = 1; i < command.arguments.size(); ++i) {
+        line += " " + shell_word(command.arguments[i]);
+    }
+    return line;
+}
+
 std::string dry_run_text(const DryRunFacts& facts) {
     auto ranks = ranks_of(facts);
     std::string text = world_text(facts) + ranks_text(ranks);
-    const auto common = take_common(ranks);
-    text += "\nVariables of every rank\n" + variables_text(common, "  ");
+    text += "\nVariables of every rank\n";
+    for (const auto& [name, value] : take_common(ranks)) {
+        text += format_text("  {}={}\n", name, shell_word(value));
+    }
     return text + own_variables_text(ranks);
 }
 
@@ -231,4 +199,4 @@ std::string dry_run_json(const DryRunFacts& facts) {
     return json.dump(2) + "\n";
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct DryRunFacts {
     const WorldPlan& plan;
-    const RankCommands& commands;
+    const std::vector<Command>& commands; ///< by local rank
     const WorkerSettings& worker;
     const Environment& environment;       ///< of the launcher
     std::vector<RankDeviceNames> devices; ///< by local rank; may be shorter
@@ -34,4 +34,4 @@ std::string dry_run_json(const DryRunFacts& facts);
 /// Returns the file and the arguments, quoted for a shell.
 std::string command_text(const Command& command);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

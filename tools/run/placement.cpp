@@ -9,10 +9,10 @@
 #include "lib/sys/affinity.h"
 #include "lib/topology/topology.h"
 
+#include <set>
 #include <utility>
-#include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -71,6 +71,17 @@ RankDeviceNames devices_of(const NodeInquiry& node, const NodePlacement& placed,
     return devices;
 }
 
+/// Returns the values that `insert` adds for each device, without empty ones and duplicates.
+template<typename Insert>
+std::vector<std::string> names_of(const std::vector<RankDeviceNames>& devices, Insert insert) {
+    std::set<std::string> names;
+    for (const auto& device : devices) {
+        insert(names, device);
+    }
+    names.erase(std::string());
+    return {names.begin(), names.end()};
+}
+
 } // namespace
 
 std::optional<NodePlacement> place_run(const SysRoot& root, const Environment& environment, BindChoice bind,
@@ -108,4 +119,24 @@ std::vector<RankDeviceNames> find_devices(const SysRoot& root, const Environment
     return devices;
 }
 
-} // namespace rdma_nccl
+const std::vector<RankDeviceNames>& RankDevices::all() {
+    if (!devices_) {
+        devices_ = find_ ? find_() : std::vector<RankDeviceNames>();
+    }
+    return *devices_;
+}
+
+std::vector<std::string> RankDevices::ports() {
+    return names_of(all(), [](auto& names, const auto& one) { names.insert(one.hcas.begin(), one.hcas.end()); });
+}
+
+std::vector<std::string> RankDevices::gpus() {
+    return names_of(
+        all(), [](auto& names, const auto& one) { names.insert(one.gpu_uuid.empty() ? one.gpu_pci : one.gpu_uuid); });
+}
+
+std::vector<std::string> RankDevices::gpu_files() {
+    return names_of(all(), [](auto& names, const auto& one) { names.insert(one.gpu_file); });
+}
+
+} // namespace rdma_nccl::run

@@ -7,11 +7,12 @@
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Returns a place for each rank within the CPUs of this process. Reads only what it needs: the topology, the GPUs, and
 /// the HCAs that the plugin named in UCX_NET_DEVICES. Returns nullopt if there is nothing to decide (one rank, or
@@ -31,4 +32,25 @@ struct RankDeviceNames {
 /// Returns the devices by local rank. Reads the whole fabric if the plugin has not named HCAs.
 std::vector<RankDeviceNames> find_devices(const SysRoot& root, const Environment& environment, unsigned ranks);
 
-} // namespace rdma_nccl
+/// The devices of this node's ranks, which are searched for only when they are needed.
+class RankDevices {
+public:
+    /// `find` returns them by local rank; an empty function: none are known.
+    explicit RankDevices(std::function<std::vector<RankDeviceNames>()> find) : find_(std::move(find)) {}
+
+    RankDeviceNames of(unsigned local_rank) {
+        return local_rank < all().size() ? all()[local_rank] : RankDeviceNames();
+    }
+    // Names without empty ones and duplicates.
+    std::vector<std::string> ports();
+    std::vector<std::string> gpus(); ///< UUIDs, or PCI addresses
+    std::vector<std::string> gpu_files();
+
+private:
+    const std::vector<RankDeviceNames>& all();
+
+    std::function<std::vector<RankDeviceNames>()> find_;
+    std::optional<std::vector<RankDeviceNames>> devices_;
+};
+
+} // namespace rdma_nccl::run

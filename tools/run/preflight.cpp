@@ -2,21 +2,21 @@
 #include "tools/run/preflight.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/names.h"
 #include "lib/base/text.h"
 #include "lib/fabric/sysfs_text.h"
 #include "lib/fabric/unresponsive_hcas.h"
 #include "lib/net/ip.h"
 #include "lib/sys/limits.h"
-#include "tools/run/process/device_holders.h"
+#include "tools/run/process/device_use.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
-#include <set>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -30,25 +30,23 @@ void check_limits(const PreflightQuestion& question, Warnings& warnings) {
         return;
     }
     const bool uses_rdma = !question.root.list(devices).value_or(std::vector<std::string>()).empty();
-    for (auto& warning : judge_limits(read_limits(Environment()), uses_rdma, question.world_size)) {
-        warnings.push_back(std::move(warning));
-    }
+    append(warnings, judge_limits(read_limits(Environment()), uses_rdma, question.world_size));
 }
 
 void check_gpus(const PreflightQuestion& question, Warnings& warnings) {
-    const auto holders = holders_of(question.root, question.gpus);
-    if (holders.empty()) {
+    const auto processes = find_device_processes(question.root, question.gpus);
+    if (processes.empty()) {
         return;
     }
     std::vector<std::string> named;
     std::string pids;
-    for (const pid_t pid : holders) {
+    for (const pid_t pid : processes) {
         if (named.size() < most_named) {
             named.push_back(format_text("{} ({})", pid, process_name(question.root, pid)));
         }
         pids += format_text(" {}", pid);
     }
-    const auto rest = holders.size() - named.size();
+    const auto rest = processes.size() - named.size();
     warnings.push_back(
         format_text("the GPUs are held by other processes of yours: {}{}: they take memory and time from "
                     "the ranks; if they are left from an earlier job: kill{}",
@@ -71,16 +69,14 @@ void check_segments(const PreflightQuestion& question, Warnings& warnings) {
     }
     warnings.push_back(format_text(
         "{} of NCCL's shared memory in /dev/shm, {} MiB, used by no process: left by a job that was killed; rm{}",
-        count == 1 ? "1 file" : format_text("{} files", count), (left.bytes + (1U << 20U) - 1) >> 20U, files));
+        count_text(count, "file"), (left.bytes + (1U << 20U) - 1) >> 20U, files));
 }
 
-std::optional<std::string> first_set(const Environment& environment, std::span<const std::string_view> names) {
-    for (const auto name : names) {
-        if (!environment.get(name).value_or("").empty()) {
-            return std::string(name);
-        }
-    }
-    return std::nullopt;
+/// Returns the first of the variables that is set and not empty; "" if there is none.
+std::string_view first_set(const Environment& environment, std::span<const std::string_view> names) {
+    const auto found =
+        std::ranges::find_if(names, [&](auto name) { return !environment.get(name).value_or("").empty(); });
+    return found == names.end() ? std::string_view() : *found;
 }
 
 /// Checks the proxy variables. Those of gRPC are in doc/environment_variables.md (grpc_proxy, https_proxy, http_proxy;
@@ -91,18 +87,18 @@ void check_proxies(const PreflightQuestion& question, Warnings& warnings) {
                                                          "HTTPS_PROXY", "HTTP_PROXY",  "ALL_PROXY"};
     constexpr std::array<std::string_view, 3> exceptions = {"no_grpc_proxy", "no_proxy", "NO_PROXY"};
     const auto proxy = first_set(question.environment, proxies);
-    if (!proxy || question.world_size <= question.ranks || question.master_addr.empty()) {
+    if (proxy.empty() || question.world_size <= question.ranks || question.master_addr.empty()) {
         return;
     }
     const auto exception = first_set(question.environment, exceptions);
-    if (exception && no_proxy_covers(*question.environment.get(*exception), question.master_addr)) {
+    if (!exception.empty() && no_proxy_covers(*question.environment.get(exception), question.master_addr)) {
         return;
     }
     const auto head = printable(question.master_addr);
     warnings.push_back(format_text("{} is set, and no_proxy does not have {}: a rendezvous by gRPC or HTTP (JAX, etcd) "
                                    "would go through the proxy; "
                                    "export no_proxy=\"$no_proxy,{}\"",
-                                   *proxy, head, head));
+                                   proxy, head, head));
 }
 
 /// An entry of a device list: "mlx5_1" or "mlx5_1:1".
@@ -134,10 +130,8 @@ std::vector<NamedDevice> named_devices(const Environment& environment) {
     std::vector<NamedDevice> named;
     add_named(environment, "NCCL_IB_HCA", named);
     add_named(environment, "UCX_NET_DEVICES", named);
-    std::sort(named.begin(), named.end());
-    const auto same = [](const NamedDevice& one, const NamedDevice& other) {
-        return one.name == other.name && one.port == other.port;
-    };
+    std::ranges::sort(named);
+    const auto same = [](const auto& a, const auto& b) { return a.name == b.name && a.port == b.port; };
     named.erase(std::unique(named.begin(), named.end(), same), named.end());
     return named;
 }
@@ -166,10 +160,8 @@ std::string problem_of(const SysRoot& root, const NamedDevice& device) {
 /// Returns true if the absence of a device is no fault: NCCL treats the names as prefixes, and UCX also accepts names
 /// of interfaces.
 bool may_be_absent(const SysRoot& root, const std::vector<std::string>& present, const NamedDevice& device) {
-    const bool prefix =
-        std::any_of(present.begin(), present.end(), [&](const auto& name) { return name.starts_with(device.name); });
-    const bool known = std::find(present.begin(), present.end(), device.name) != present.end();
-    return !known && (prefix || root.exists("/sys/class/net/" + device.name));
+    const bool prefix = std::ranges::any_of(present, [&](const auto& name) { return name.starts_with(device.name); });
+    return std::ranges::count(present, device.name) == 0 && (prefix || root.exists("/sys/class/net/" + device.name));
 }
 
 void check_hcas(const PreflightQuestion& question, Warnings& warnings) {
@@ -178,14 +170,14 @@ void check_hcas(const PreflightQuestion& question, Warnings& warnings) {
         return;
     }
     const auto present = question.root.list(devices).value_or(std::vector<std::string>());
-    const auto silent = find_unresponsive_hcas(question.root, usual_timeout).value_or(UnresponsiveHcas());
+    const auto unresponsive = find_unresponsive_hcas(question.root, usual_timeout).value_or(UnresponsiveHcas());
     std::map<std::string, std::vector<std::string>> found; // by variable and problem, for one line each
     for (const auto& device : named) {
         if (may_be_absent(question.root, present, device)) {
             continue;
         }
-        const auto problem = silent.contains(device.name) ? "does not answer: its driver or card hangs"
-                                                          : problem_of(question.root, device);
+        const auto problem = unresponsive.contains(device.name) ? "does not answer: its driver or card hangs"
+                                                                : problem_of(question.root, device);
         if (!problem.empty()) {
             auto& names = found[device.variable + '\n' + problem];
             names.push_back(device.name + (device.port ? format_text(" port {}", *device.port) : ""));
@@ -223,12 +215,10 @@ bool no_proxy_covers(std::string_view no_proxy, std::string_view host) {
 
 std::vector<std::string> preflight(const PreflightQuestion& question) {
     Warnings warnings;
-    check_limits(question, warnings);
-    check_gpus(question, warnings);
-    check_segments(question, warnings);
-    check_proxies(question, warnings);
-    check_hcas(question, warnings);
+    for (auto* const check : {check_limits, check_gpus, check_segments, check_proxies, check_hcas}) {
+        check(question, warnings);
+    }
     return warnings;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct PreflightQuestion {
     const SysRoot& root;
@@ -31,4 +31,4 @@ std::vector<std::string> preflight(const PreflightQuestion& question);
 /// separated by commas (as curl, Python, Go and gRPC read it).
 bool no_proxy_covers(std::string_view no_proxy, std::string_view host);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

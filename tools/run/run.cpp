@@ -20,7 +20,7 @@
 #include "tools/run/output/output.h"
 #include "tools/run/placement.h"
 #include "tools/run/preflight.h"
-#include "tools/run/process/guard.h"
+#include "tools/run/process/process_set.h"
 #include "tools/run/world/rendezvous.h"
 #include "tools/run/world/worker_environment.h"
 #include "tools/run/world/world.h"
@@ -33,59 +33,49 @@
 #include <set>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
 constexpr int exit_usage = 2;
 constexpr int exit_not_ready = 1; ///< as for all failures of the launcher itself
 
-/// Answers plan_world()'s questions about this machine. It holds the port that it returned.
-class MachineInquiry {
-public:
-    MachineInquiry(const SysRoot& root, const Environment& environment) : root_(root), environment_(environment) {}
-
-    WorldInquiry questions() {
-        WorldInquiry inquiry;
-        inquiry.visible_gpus = [this] {
-            return find_visible_gpus(environment_, [this] { return read_fabric(root_).gpus.size(); });
-        };
-        inquiry.allowed_cpus = count_allowed_cpus;
-        inquiry.free_port = [this] {
-            return hold_free_port().map([this](HeldPort held) {
-                held_ = std::move(held);
-                return held_.port;
-            });
-        };
-        inquiry.head_address = [](const Step& step) { return head_address(step); };
-        inquiry.step_port = [this](const Step& step) -> Result<std::uint16_t> {
-            return choose_port(Settings{}, step, std::nullopt, read_ephemeral_range(root_)).first;
-        };
-        inquiry.random_id = [] { return format_text("{:08x}{:08x}", std::random_device()(), std::random_device()()); };
-        return inquiry;
+/// Node ranks are Slurm's node ids here. So rank 0 is on the first node of the list, whichever node has task 0.
+Result<std::string> find_head_address(const Step& step) {
+    if (step.nodes.empty()) {
+        return fail("SLURM_STEP_NODELIST names no node");
     }
-
-private:
-    /// Node ranks are Slurm's node ids here. So rank 0 is on the first node of the list, whichever node has task 0.
-    static Result<std::string> head_address(const Step& step) {
-        if (step.nodes.empty()) {
-            return fail("SLURM_STEP_NODELIST names no node");
-        }
-        const HeadNode head{step.nodes.front(), "first of SLURM_STEP_NODELIST", true};
-        const auto resolution = resolve_host(head.name);
-        const auto chosen = choose_head(Settings{}, step, head, resolution, std::nullopt);
-        if (!chosen.address) {
-            return fail(format_text("no address of node {} (first of SLURM_STEP_NODELIST) is known here: {}", head.name,
-                                    resolution.addresses.empty() ? resolution.problem
-                                                                 : "it resolves to loopback or link-local only"));
-        }
-        return chosen.address->text();
+    const HeadNode head{step.nodes.front(), "first of SLURM_STEP_NODELIST", true};
+    const auto resolution = resolve_host(head.name);
+    const auto chosen = choose_head(Settings{}, step, head, resolution, std::nullopt);
+    if (!chosen.address) {
+        return fail(format_text("no address of node {} (first of SLURM_STEP_NODELIST) is known here: {}", head.name,
+                                resolution.addresses.empty() ? resolution.problem
+                                                             : "it resolves to loopback or link-local only"));
     }
+    return chosen.address->text();
+}
 
-    const SysRoot& root_;
-    const Environment& environment_;
-    HeldPort held_;
-};
+/// Returns the questions of plan_world() to this machine. `held` holds the port that was the answer to one.
+WorldInquiry ask_machine(const SysRoot& root, const Environment& environment, HeldPort& held) {
+    WorldInquiry inquiry;
+    inquiry.visible_gpus = [&] {
+        return find_visible_gpus(environment, [&] { return read_fabric(root).gpus.size(); });
+    };
+    inquiry.allowed_cpus = count_allowed_cpus;
+    inquiry.free_port = [&held] {
+        return hold_free_port().map([&held](HeldPort port) {
+            held = std::move(port);
+            return held.port;
+        });
+    };
+    inquiry.head_address = find_head_address;
+    inquiry.step_port = [&root](const Step& step) -> Result<std::uint16_t> {
+        return choose_port(Settings{}, step, std::nullopt, read_ephemeral_range(root)).first;
+    };
+    inquiry.random_id = [] { return format_text("{:08x}{:08x}", std::random_device()(), std::random_device()()); };
+    return inquiry;
+}
 
 int report_error(const Error& error, int code) {
     print_error(error.message);
@@ -121,54 +111,64 @@ std::optional<PrivateDirectory> make_error_directory(const Environment& environm
     return std::move(*directory);
 }
 
-WorkerSettings worker_settings(const RunOptions& options, const std::optional<NodePlacement>& placed) {
+/// What was found out before the ranks start.
+struct Launch {
+    const Options& options;
+    const Environment& environment;
+    const Settings& settings;
+    const SysRoot& root;
+    const WorldPlan& plan;
+    std::vector<Command> commands; ///< by local rank
+    std::optional<NodePlacement> placed;
+
+    [[nodiscard]] unsigned ranks() const { return plan.ranks_per_node.value; }
+    [[nodiscard]] std::vector<RankDeviceNames> devices() const { return find_devices(root, environment, ranks()); }
+};
+
+WorkerSettings worker_settings(const Launch& launch) {
     WorkerSettings worker;
     worker.allowed_cpus = count_allowed_cpus();
-    worker.torchelastic = options.torchelastic_environment;
-    worker.placed = placed ? &*placed : nullptr;
-    worker.role = options.role;
-    worker.max_restarts = options.max_restarts;
-    worker.virtual_local_rank = options.virtual_local_rank;
+    worker.torchelastic = launch.options.torchelastic_environment;
+    worker.placed = launch.placed ? &*launch.placed : nullptr;
+    worker.role = launch.options.role;
+    worker.max_restarts = launch.options.max_restarts;
+    worker.virtual_local_rank = launch.options.virtual_local_rank;
     return worker;
 }
 
-int print_dry_run(const RunOptions& options, const DryRunFacts& facts) {
-    print_out(options.dry_run == DryRun::Json ? dry_run_json(facts) : dry_run_text(facts));
+int print_dry_run(const Launch& launch) {
+    auto worker = worker_settings(launch);
+    worker.error_directory = temporary_directory(launch.environment) + "/rdma-nccl-XXXXXX/attempt_0";
+    const DryRunFacts facts{launch.plan,        launch.commands,  worker,
+                            launch.environment, launch.devices(), own_node_name()};
+    print_out(launch.options.dry_run == DryRun::Json ? dry_run_json(facts) : dry_run_text(facts));
     return finish_output() ? 0 : 1;
 }
 
 /// Creates the log directory and returns its path, or "" if no file is wanted. Without --log-dir it lies below TMPDIR,
 /// as torchrun's does.
-Result<std::string> log_directory(const RunOptions& options, const Environment& environment, const WorldPlan& plan) {
-    bool wanted = !options.output.log_dir.empty();
-    for (unsigned rank = 0; rank < plan.ranks_per_node.value && !wanted; ++rank) {
-        wanted = plan_stream(options.output, rank, false).file || plan_stream(options.output, rank, true).file;
+Result<std::string> log_directory(const Launch& launch) {
+    const auto& output = launch.options.output;
+    bool wanted = !output.log_dir.empty();
+    for (unsigned rank = 0; rank < launch.ranks() && !wanted; ++rank) {
+        wanted = plan_stream(output, rank, false).file || plan_stream(output, rank, true).file;
     }
     if (!wanted) {
         return std::string();
     }
-    return make_log_directory(options.output.log_dir.empty() ? temporary_directory(environment)
-                                                             : options.output.log_dir,
-                              plan.run_id, own_node_name());
+    return make_log_directory(output.log_dir.empty() ? temporary_directory(launch.environment) : output.log_dir,
+                              launch.plan.run_id, own_node_name());
 }
 
-std::set<int> signals_of(const RunOptions& options) {
-    std::set<int> signals = options.end_signals;
-    for (const auto& [from, to] : options.on_signal) {
-        signals.insert(from);
-    }
-    return signals;
-}
-
-int run_ranks(const RunOptions& options, const SysRoot& root, const Environment& environment, const WorldPlan& plan,
-              const RankCommands& commands, const std::optional<NodePlacement>& placed) {
-    const auto logs = log_directory(options, environment, plan);
+int run_ranks(const Launch& launch) {
+    const auto& [options, environment, settings, root, plan, commands, placed] = launch;
+    const auto logs = log_directory(launch);
     if (!logs) {
         return report_error(logs.error(), 1);
     }
     auto directory =
         options.torchelastic_environment && logs->empty() ? make_error_directory(environment) : std::nullopt;
-    const auto worker = worker_settings(options, placed);
+    const auto worker = worker_settings(launch);
     const Job job{plan,
                   commands,
                   worker,
@@ -176,133 +176,134 @@ int run_ranks(const RunOptions& options, const SysRoot& root, const Environment&
                   options,
                   root,
                   own_node_name(),
-                  [&] { return find_devices(root, environment, plan.ranks_per_node.value); },
+                  [&launch] { return launch.devices(); },
                   directory ? directory->path() : "",
                   *logs};
-    const BlockedSignals signals(signals_of(options));
+    std::set<int> handled = options.end_signals;
+    for (const auto& [from, to] : options.on_signal) {
+        handled.insert(from);
+    }
+    const BlockedSignals signals(handled);
     return run_guarded(signals, [&](int guard_fd) {
-        const auto range = default_port_range(read_ephemeral_range(root));
-        RestartPorts ports(environment, plan.master_port.value, range);
-        const auto control = start_control(options, environment, plan, job.node, range, ports);
+        const auto range = default_port_range(read_ephemeral_range(job.root));
+        RestartPorts ports(job.environment, job.plan.master_port.value, range);
+        const auto control = start_control(job.options, job.environment, job.plan, job.node, range, ports);
         const int code = run_job(job, *control, signals, guard_fd);
         directory.reset(); // also if the guard process no longer exists to remove it
         return code;
     });
 }
 
-/// Returns the device files of the ranks' GPUs.
-std::vector<std::string> gpu_files(const SysRoot& root, const Environment& environment, unsigned ranks) {
-    Notes notes;
-    if (read_gpus(root, notes).empty()) {
-        return {}; // usual; the HCAs need not be read
-    }
-    std::vector<std::string> files;
-    for (const auto& device : find_devices(root, environment, ranks)) {
-        if (!device.gpu_file.empty()) {
-            files.push_back(device.gpu_file);
-        }
-    }
-    return files;
-}
-
 /// Returns false if a job must not start on this node: preflight found a problem, and `strict` is set.
-bool pass_preflight(const SysRoot& root, const Environment& environment, const WorldPlan& plan, bool strict) {
-    const unsigned ranks = plan.ranks_per_node.value;
-    const auto warnings = preflight(
-        {root, environment, ranks, plan.world_size(), plan.master_addr.value, gpu_files(root, environment, ranks)});
+bool pass_preflight(const Launch& launch) {
+    Notes notes;
+    const bool has_gpus = !read_gpus(launch.root, notes).empty(); // usually none: then the HCAs need not be read
+    const auto gpu_files =
+        has_gpus ? RankDevices([&] { return launch.devices(); }).gpu_files() : std::vector<std::string>();
+    const auto warnings = preflight({launch.root, launch.environment, launch.ranks(), launch.plan.world_size(),
+                                     launch.plan.master_addr.value, gpu_files});
+    const bool strict = launch.settings.strict;
     for (const auto& warning : warnings) {
         print_error(format_text("{}{}: {}", strict ? "" : "warning: ", own_node_name(), warning));
     }
     return warnings.empty() || !strict;
 }
 
-/// Reads the settings as all subcommands do; `--bind` overrides RDMA_NCCL_BIND and the site file.
-Result<Settings> settings_of(const RunOptions& options) {
+/// Reads the settings as all subcommands do; `--bind` overrides RDMA_NCCL_BIND and the site file. Fails only for an
+/// invalid --bind: the run needs nothing else of them, so it continues.
+Result<Settings> settings_of(const Options& options) {
     SettingsOptions wanted;
     wanted.root = options.root;
     if (options.bind) {
         wanted.set = "bind=" + *options.bind;
     }
-    return settings_from(wanted);
+    auto settings = settings_from(wanted);
+    if (!settings && !options.bind) {
+        print_error("warning: " + settings.error().message);
+        settings = Settings();
+        settings->root = options.root.empty() ? "/" : options.root;
+    }
+    return settings;
 }
 
-std::optional<NodePlacement> find_places(const SysRoot& root, const Environment& environment, BindChoice bind,
-                                         const WorldPlan& plan) {
+std::optional<NodePlacement> find_placement(const Launch& launch) {
     std::string problem;
-    auto placed = place_run(root, environment, bind, plan.ranks_per_node.value, problem);
+    auto placed = place_run(launch.root, launch.environment, launch.settings.bind, launch.ranks(), problem);
     if (!problem.empty()) {
         print_error("warning: ranks are not bound: " + problem);
     }
-    if (placed && environment.marked_step().empty()) { // in a marked step the plugin has warned for the whole step
-        if (const auto scarce = judge_cpus(environment, plan.ranks_per_node.value, count_allowed_cpus())) {
+    // In a marked step the plugin has warned for the whole step.
+    if (placed && launch.environment.marked_step().empty()) {
+        if (const auto scarce = judge_cpus(launch.environment, launch.ranks(), count_allowed_cpus())) {
             print_error("warning: " + *scarce);
         }
     }
     return placed;
 }
 
+void report_plan(const Options& options, const WorldPlan& plan) {
+    if (plan.node_rank.value == 0) { // print them once per world
+        for (const auto* const notes : {&options.notes, &plan.notes}) {
+            for (const auto& note : *notes) {
+                print_error("note: " + note);
+            }
+        }
+    }
+    for (const auto& warning : plan.warnings) {
+        print_error("warning: " + warning);
+    }
+}
+
+int plan_and_run(const Options& options, const Environment& environment) {
+    const auto settings = settings_of(options);
+    if (!settings) {
+        return report_error(settings.error(), exit_usage);
+    }
+    const auto root = SysRoot::open(settings->root);
+    if (!root) {
+        return report_error(root.error(), exit_usage);
+    }
+    HeldPort held; // until the ranks have ended
+    const auto plan = plan_world(options, environment, ask_machine(*root, environment, held));
+    if (!plan) {
+        return report_error(plan.error(), exit_usage);
+    }
+    report_plan(options, *plan);
+    auto commands =
+        find_commands(options, environment, plan->world_size(), plan->first_rank(), plan->ranks_per_node.value);
+    if (!commands) {
+        const auto& error = commands.error();
+        return report_error(error, error.os_error == 0 ? exit_usage : exit_code_for_exec_error(error.os_error));
+    }
+    Launch launch{options, environment, *settings, *root, *plan, std::move(*commands), std::nullopt};
+    launch.placed = find_placement(launch);
+    if (options.dry_run != DryRun::Off) {
+        return print_dry_run(launch);
+    }
+    return options.preflight && !pass_preflight(launch) ? exit_not_ready : run_ranks(launch);
+}
+
 } // namespace
+
+} // namespace rdma_nccl::run
+
+namespace rdma_nccl {
 
 void add_run_command(const Subcommand& app) {
     app.subcommand("run", "start one rank per GPU on this node (rdma-nccl run --help)").leave_the_rest();
 }
 
 int run_command(const std::vector<std::string>& arguments) {
-    fill_standard_descriptors();
+    run::fill_standard_descriptors();
     const auto environment = Environment::from(environ);
-    const auto parsed = parse_run_options(arguments, environment);
+    const auto parsed = run::parse_options(arguments, environment);
     if (!parsed) {
-        return report_error(parsed.error(), exit_usage);
+        return run::report_error(parsed.error(), run::exit_usage);
     }
     if (parsed->help) {
         return std::fputs(parsed->help->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
     }
-    const auto& options = parsed->options;
-    auto settings = settings_of(options);
-    if (!settings && options.bind) {
-        return report_error(settings.error(), exit_usage);
-    }
-    if (!settings) { // the run needs only the binding of these settings, so it continues
-        print_error("warning: " + settings.error().message);
-        settings = Settings();
-        settings->root = options.root.empty() ? "/" : options.root;
-    }
-    const auto root = SysRoot::open(settings->root);
-    if (!root) {
-        return report_error(root.error(), exit_usage);
-    }
-    MachineInquiry machine(*root, environment);
-    const auto plan = plan_world(options, environment, machine.questions());
-    if (!plan) {
-        return report_error(plan.error(), exit_usage);
-    }
-    if (plan->node_rank.value == 0) { // print them once per world
-        for (const auto* const notes : {&options.notes, &plan->notes}) {
-            for (const auto& note : *notes) {
-                print_error("note: " + note);
-            }
-        }
-    }
-    for (const auto& warning : plan->warnings) {
-        print_error("warning: " + warning);
-    }
-    const auto commands =
-        find_commands(options, environment, plan->world_size(), plan->first_rank(), plan->ranks_per_node.value);
-    if (!commands) {
-        const auto& error = commands.error();
-        return report_error(error, error.os_error == 0 ? exit_usage : exit_code_for_exec_error(error.os_error));
-    }
-    const auto placed = find_places(*root, environment, settings->bind, *plan);
-    if (options.dry_run != DryRun::Off) {
-        auto worker = worker_settings(options, placed);
-        worker.error_directory = temporary_directory(environment) + "/rdma-nccl-XXXXXX/attempt_0";
-        return print_dry_run(options, {*plan, *commands, worker, environment,
-                                       find_devices(*root, environment, plan->ranks_per_node.value), own_node_name()});
-    }
-    if (options.preflight && !pass_preflight(*root, environment, *plan, settings->strict)) {
-        return exit_not_ready;
-    }
-    return run_ranks(options, *root, environment, *plan, *commands, placed);
+    return run::plan_and_run(parsed->options, environment);
 }
 
 } // namespace rdma_nccl

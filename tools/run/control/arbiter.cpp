@@ -5,25 +5,17 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
-
-namespace {
+namespace rdma_nccl::run {
 
 constexpr int lost_code = 1;
-
-std::string name_of_rank(const RankFailure& failure) {
-    return format_text("rank {} (local {}) on {}: {}", failure.rank, failure.local_rank, failure.host,
-                       describe_end(failure));
-}
-
-} // namespace
 
 void Arbiter::on_failure(unsigned node, RankFailure failure, Time when) {
     if (node >= nodes_.size() || finished_ || failure.attempt != attempt_) {
         return;
     }
     const auto key = std::pair(failure.attempt, failure.rank);
-    const auto why = name_of_rank(failure);
+    const auto why = format_text("rank {} (local {}) on {}: {}", failure.rank, failure.local_rank, failure.host,
+                                 describe_end(failure));
     if (const auto known = failures_.find(key); known != failures_.end()) {
         known->second.failure = std::move(failure); // keep the time of the first notice
         return;
@@ -36,7 +28,7 @@ void Arbiter::on_ended(unsigned node, const Ended& ended) {
     if (node < nodes_.size() && !finished_ && ended.attempt == attempt_) {
         nodes_[node].ended = true;
         clean_ = clean_ && ended.clean;
-        counter_latency();
+        conclude();
     }
 }
 
@@ -60,15 +52,15 @@ void Arbiter::on_lost(unsigned node, const std::string& why) {
         return;
     }
     nodes_[node].lost = true;
-    losses_.push_back(why);
+    end_reasons_.push_back(why);
     end(lost_code, why);
-    counter_latency();
+    conclude();
 }
 
 void Arbiter::on_absent(unsigned node, bool absent) {
     if (node < nodes_.size() && !finished_ && nodes_[node].absent != absent) {
         nodes_[node].absent = absent;
-        counter_latency();
+        conclude();
     }
 }
 
@@ -78,7 +70,7 @@ void Arbiter::on_hang(const std::string& why, bool end_it) {
     }
     orders_.emplace_back(ShowStacks{});
     if (end_it) {
-        losses_.push_back(why);
+        end_reasons_.push_back(why);
         end(lost_code, why);
     }
 }
@@ -98,19 +90,16 @@ std::vector<Order> Arbiter::standing_orders() const {
 }
 
 std::vector<RankFailure> Arbiter::failures() const {
-    std::vector<const Known*> by_time;
+    std::vector<Known> by_time;
     by_time.reserve(failures_.size());
-    for (const auto& [key, one] : failures_) {
-        by_time.push_back(&one);
+    for (const auto& [key, known] : failures_) {
+        by_time.push_back(known);
     }
     // By attempt, then by time; failures at the same time are in the order of ranks.
-    std::stable_sort(by_time.begin(), by_time.end(), [](const Known* a, const Known* b) {
-        return std::pair(a->failure.attempt, a->when) < std::pair(b->failure.attempt, b->when);
-    });
+    std::ranges::stable_sort(by_time, {}, [](const Known& one) { return std::pair(one.failure.attempt, one.when); });
     std::vector<RankFailure> failures;
-    failures.reserve(by_time.size());
-    for (const auto* const known : by_time) {
-        failures.push_back(known->failure);
+    for (auto& known : by_time) {
+        failures.push_back(std::move(known.failure));
     }
     return failures;
 }
@@ -126,16 +115,15 @@ void Arbiter::end(int code, const std::string& why) {
 
 bool Arbiter::may_restart() const {
     const bool by_rank = ending_ && code_ == 0; // not by a signal or a lost node
-    const bool all_there =
-        std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.ended && !node.lost; });
-    const bool wanted = std::none_of(failures_.begin(), failures_.end(), [this](const auto& entry) {
+    const bool all_there = std::ranges::all_of(nodes_, [](const Node& node) { return node.ended && !node.lost; });
+    const bool wanted = std::ranges::none_of(failures_, [this](const auto& entry) {
         return entry.second.failure.attempt == attempt_ && entry.second.failure.code == rules_.no_restart_code;
     });
     return by_rank && !stopped_ && all_there && clean_ && wanted && attempt_ < rules_.max_restarts;
 }
 
-void Arbiter::counter_latency() {
-    if (std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.awaited(); })) {
+void Arbiter::conclude() {
+    if (std::ranges::any_of(nodes_, &Node::awaited)) {
         return;
     }
     if (may_restart()) {
@@ -156,4 +144,4 @@ void Arbiter::counter_latency() {
     orders_.emplace_back(*finished_);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

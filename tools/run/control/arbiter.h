@@ -7,6 +7,7 @@
 #include "tools/run/control/messages.h"
 
 #include <chrono>
+#include <concepts>
 #include <functional>
 #include <map>
 #include <optional>
@@ -15,10 +16,15 @@
 #include <variant>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// An order to every launcher of the world.
 using Order = std::variant<EndRanks, SignalCount, Restart, Finish, ShowStacks>;
+
+template<typename T, typename Orders = Order>
+inline constexpr bool is_order = false;
+template<typename T, typename... Orders>
+inline constexpr bool is_order<T, std::variant<Orders...>> = (std::same_as<T, Orders> || ...);
 
 struct ArbiterRules {
     unsigned nodes = 1;
@@ -62,7 +68,7 @@ public:
     /// Returns the failures of all attempts in the order of time.
     [[nodiscard]] std::vector<RankFailure> failures() const;
     /// Returns a message for each lost node and for each hang that ended the job.
-    [[nodiscard]] const std::vector<std::string>& losses() const { return losses_; }
+    [[nodiscard]] const std::vector<std::string>& end_reasons() const { return end_reasons_; }
 
 private:
     struct Node {
@@ -77,14 +83,14 @@ private:
     };
 
     void end(int code, const std::string& why);
-    void counter_latency();
+    void conclude();
     [[nodiscard]] bool may_restart() const;
 
     ArbiterRules rules_;
     std::vector<Node> nodes_;
     std::map<std::pair<unsigned, unsigned>, Known> failures_; ///< by attempt and rank
     std::map<int, unsigned> signals_;
-    std::vector<std::string> losses_;
+    std::vector<std::string> end_reasons_;
     std::vector<Order> orders_;
     unsigned attempt_ = 0;
     std::optional<EndRanks> ending_; ///< of the current attempt
@@ -94,4 +100,4 @@ private:
     std::optional<Finish> finished_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

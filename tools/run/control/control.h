@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connects the launchers of a world, so that an event on one node reaches all others in well under a second. The
-// launcher of node rank 0, the head, is the coordinator: the others connect to it, and it decides (run_arbiter.h). A
+// launcher of node rank 0 is the coordinator: the others, its workers, connect to it, and it decides (arbiter.h). A
 // node that becomes unresponsive is detected. Nothing here blocks, and ranks do not wait for it. Without a key or a
 // connection, each node ends only its own ranks and prints a warning.
 #pragma once
@@ -10,24 +10,28 @@
 #include "lib/net/key.h"
 #include "tools/run/control/arbiter.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct ControlSettings {
     unsigned node_rank = 0;
-    std::string host;                              ///< name of this node, for messages
-    std::vector<IpAddress> addresses;              ///< of the head, in the order to try them
-    std::uint16_t port = 0;                        ///< port on which the head listens
-    Result<Key> key = fail("no key");              ///< the same on all nodes; or the reason why there is none
-    std::string context;                           ///< identifies this world; the same on all nodes
-    std::chrono::milliseconds node_timeout{15000}; ///< a node that is silent for longer counts as lost
-    std::chrono::milliseconds join_timeout{60000}; ///< how long to wait for a missing launcher, from the start
+    std::string host;                                      ///< name of this node, for messages
+    std::vector<IpAddress> addresses;                      ///< of the coordinator, in the order to try them
+    std::uint16_t port = 0;                                ///< port on which the coordinator listens
+    Result<Key> key = fail("no key");                      ///< the same on all nodes; or the reason why there is none
+    std::string context;                                   ///< identifies this world; the same on all nodes
+    std::chrono::milliseconds node_timeout{15000};         ///< a node that is unresponsive for longer counts as lost
+    std::chrono::milliseconds join_timeout{60000};         ///< how long to wait for a missing launcher, from the start
+    std::optional<std::chrono::milliseconds> hang_timeout; ///< for the coordinator; absent: no hang watch
+    bool ends_hanging_job = false;
 };
 
 class Control {
@@ -39,49 +43,69 @@ public:
     Control& operator=(const Control&) = delete;
     virtual ~Control() = default;
 
-    /// Returns a descriptor to poll for input, which never changes. It is readable when work() has something to do. -1:
-    /// none.
+    /// Returns a descriptor to poll for input, which never changes. It is readable when process() has something to do.
+    /// -1: none.
     [[nodiscard]] virtual int fd() const = 0;
-    /// Returns the time by which work() must be called.
+    /// Returns the time by which process() must be called.
     [[nodiscard]] virtual std::optional<Time> deadline() const = 0;
 
     // Events on this node.
-    virtual void failed(const RankFailure& failure, Time when) = 0;
-    virtual void ended(const Ended& what) = 0;
-    virtual void got_signal(const SignalCount& count) = 0;
-    /// Reports for the hang watch whether something moved since the last call.
+    virtual void report_failure(const RankFailure& failure, Time when) = 0;
+    virtual void report_ended(const Ended& what) = 0;
+    virtual void report_signal(const SignalCount& count) = 0;
+    /// For the hang watch: whether something moved since the last call.
     virtual void report_activity(bool moved) = 0;
     /// This node cannot continue. Informs the others before this launcher exits.
-    virtual void gave_up(const std::string& why) = 0;
+    virtual void report_node_lost(const std::string& why) = 0;
 
     /// Returns the orders for this node, in order. Never waits.
-    virtual std::vector<Order> work(Time now) = 0;
+    virtual std::vector<Order> process(Time now) = 0;
     /// Returns the warnings to print, each once.
-    virtual std::vector<std::string> take_warnings() = 0;
+    std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
-    /// Returns the arbiter that decides for this node: nullptr on nodes other than the head, unless the node is on its
-    /// own.
+    /// Returns the arbiter that decides for this node: nullptr for a worker, unless the node is on its own.
     [[nodiscard]] virtual const Arbiter* arbiter() const = 0;
+
+protected:
+    std::vector<std::string> warnings_;
 };
 
-/// The head's rules for detecting hangs. Absent: no hang watch.
-struct HangRules {
-    std::chrono::milliseconds after{};
-    std::chrono::milliseconds interval{1000};
-    bool end = false; ///< end a job that hangs
-};
+/// Returns the control of node rank 0, which may be the only node. If it cannot listen for the others, it works alone
+/// and gives a warning.
+std::unique_ptr<Control> make_coordinator_control(ControlSettings settings, ArbiterRules rules);
+
+/// Returns the control of another node. `own`: the rules for the case that there is no coordinator.
+std::unique_ptr<Control> make_worker_control(ControlSettings settings, ArbiterRules own);
 
 /// Returns the warning of a launcher that is not connected to the others.
 std::string only_through_slurm(const std::string& why);
 
-/// Returns the control of a world of one node.
-std::unique_ptr<Control> control_alone(ArbiterRules rules, const std::optional<HangRules>& hang);
+/// The regular messages in both directions that show that a launcher is alive.
+class Heartbeat {
+public:
+    using Time = Control::Time;
 
-/// Returns the control of node rank 0. If it cannot listen, it works alone and gives a warning.
-std::unique_ptr<Control> control_head(ControlSettings settings, ArbiterRules rules,
-                                      const std::optional<HangRules>& hang);
+    explicit Heartbeat(std::chrono::milliseconds node_timeout)
+        : timeout_(node_timeout),
+          interval_(std::clamp(node_timeout / 5, std::chrono::milliseconds(50), std::chrono::milliseconds(1000))) {}
 
-/// Returns the control of another node. `own`: the rules for the case that there is no head.
-std::unique_ptr<Control> control_member(ControlSettings settings, ArbiterRules own);
+    /// Returns the time of the next message.
+    [[nodiscard]] Time deadline() const { return last_ + interval_; }
+    void start(Time now) { last_ = now; }
+    /// Returns true if a message is due, and counts it as sent.
+    bool take_due(Time now);
+    /// To be called regularly. Returns true if this process was stopped itself (Ctrl-Z, scontrol suspend): then it
+    /// cannot know whether the others were unresponsive.
+    bool was_stopped(Time now);
 
-} // namespace rdma_nccl
+    [[nodiscard]] bool is_overdue(Time heard, Time now) const { return now - heard > timeout_; }
+    [[nodiscard]] std::string overdue_text() const;
+
+private:
+    std::chrono::milliseconds timeout_;
+    std::chrono::milliseconds interval_;
+    Time last_ = std::chrono::steady_clock::now();
+    Time last_call_ = last_;
+};
+
+} // namespace rdma_nccl::run

@@ -7,17 +7,17 @@
 #include "lib/net/tcp.h"
 #include "tools/run/failure/hang.h"
 
-#include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
+constexpr std::chrono::seconds sample_interval(1); ///< of the hang watch
 constexpr std::chrono::seconds stop_time(5);
 /// Limit of unsent bytes per worker: more than the launchers of a world send in the time that a connection may be
 /// silent.
@@ -30,17 +30,21 @@ struct Peer {
     Control::Time heard;
 };
 
-class HeadControl final : public Control {
-public:
-    HeadControl(ControlSettings settings, ArbiterRules rules, const std::optional<HangRules>& hang)
-        : settings_(std::move(settings)), nodes_(rules.nodes), arbiter_(std::move(rules)), hang_(hang) {
-        if (hang_) {
-            judge_.emplace(nodes_, hang_->after, hang_->interval, Clock::now());
-        }
-    }
+long in_seconds(Clock::duration time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+}
 
-    /// To be called only in a world of several nodes.
-    void listen() {
+class CoordinatorControl final : public Control {
+public:
+    CoordinatorControl(ControlSettings settings, ArbiterRules rules)
+        : settings_(std::move(settings)), nodes_(rules.nodes), arbiter_(std::move(rules)),
+          heartbeat_(settings_.node_timeout) {
+        if (settings_.hang_timeout) {
+            hang_judge_.emplace(nodes_, *settings_.hang_timeout, sample_interval, start_);
+        }
+        if (nodes_ == 1) {
+            return;
+        }
         if (auto coordinator = make_coordinator()) {
             coordinator_.emplace(std::move(*coordinator));
         } else {
@@ -55,28 +59,30 @@ public:
         if (!coordinator_) {
             return std::nullopt;
         }
-        const auto beat_due = last_beat_ + beat();
-        return std::min(beat_due, coordinator_->deadline().value_or(beat_due));
+        return std::min(heartbeat_.deadline(), coordinator_->deadline().value_or(heartbeat_.deadline()));
     }
 
-    void failed(const RankFailure& failure, Time when) override { arbiter_.on_failure(0, failure, when); }
-    void ended(const Ended& what) override { arbiter_.on_ended(0, what); }
-    void got_signal(const SignalCount& count) override { arbiter_.on_signal(0, count); }
-    void report_activity(bool moved) override { judge(0, moved); }
-    void gave_up(const std::string& why) override { arbiter_.on_lost(0, why); }
-    std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
+    void report_failure(const RankFailure& failure, Time when) override { arbiter_.on_failure(0, failure, when); }
+    void report_ended(const Ended& what) override { arbiter_.on_ended(0, what); }
+    void report_signal(const SignalCount& count) override { arbiter_.on_signal(0, count); }
+    void report_activity(bool moved) override { judge_hang(0, moved); }
+    void report_node_lost(const std::string& why) override { arbiter_.on_lost(0, why); }
     [[nodiscard]] const Arbiter* arbiter() const override { return &arbiter_; }
 
-    std::vector<Order> work(Time now) override {
+    std::vector<Order> process(Time now) override {
         if (coordinator_) {
-            forgive_own_pause(now);
+            if (heartbeat_.was_stopped(now)) {
+                for (auto& [worker, peer] : peers_) {
+                    peer.heard = now;
+                }
+            }
             for (const auto& event : coordinator_->work()) {
                 take_event(event, now);
             }
-            if (now >= last_beat_ + beat()) {
-                last_beat_ = now;
+            if (heartbeat_.take_due(now)) {
                 send_all(Alive{});
-                judge_silence(now);
+                find_unresponsive(now);
+                find_absent(now);
             }
         }
         auto orders = arbiter_.take_orders();
@@ -87,10 +93,6 @@ public:
     }
 
 private:
-    [[nodiscard]] milliseconds beat() const {
-        return std::clamp(settings_.node_timeout / 5, milliseconds(50), milliseconds(1000));
-    }
-
     [[nodiscard]] Result<Coordinator> make_coordinator() const {
         if (!settings_.key) {
             return tl::unexpected(settings_.key.error());
@@ -108,16 +110,6 @@ private:
         rules.most_unsent = most_unsent;
         rules.expected_workers = nodes_ - 1;
         return Coordinator::make(std::move(*listener), std::move(rules));
-    }
-
-    /// If this process was stopped itself (Ctrl-Z, scontrol suspend), it cannot know whether the others were silent.
-    void forgive_own_pause(Time now) {
-        if (now - last_work_ > settings_.node_timeout / 2 && now - last_work_ > 3 * beat()) {
-            for (auto& [worker, peer] : peers_) {
-                peer.heard = now;
-            }
-        }
-        last_work_ = now;
     }
 
     void take_event(const CoordinatorEvent& event, Time now) {
@@ -148,7 +140,7 @@ private:
         const auto [known, is_first] = workers_.try_emplace(hello->node_rank, worker);
         if (!is_first && peers_.contains(known->second)) {
             coordinator_->close(worker);
-            if (told_twice_.insert(hello->node_rank).second) {
+            if (duplicates_.insert(hello->node_rank).second) {
                 warnings_.push_back(format_text("two launchers say that they are node rank {}, the second on {}: check "
                                                 "--node-rank there",
                                                 hello->node_rank, hello->host));
@@ -174,45 +166,47 @@ private:
         } else if (const auto* const count = std::get_if<SignalCount>(&message)) {
             arbiter_.on_signal(node, *count);
         } else if (const auto* const alive = std::get_if<Alive>(&message)) {
-            judge(node, alive->moved);
+            judge_hang(node, alive->moved);
         }
     }
 
-    void judge(unsigned node, bool moved) {
+    void judge_hang(unsigned node, bool moved) {
         const auto now = Clock::now();
-        if (judge_ && judge_->on_sample(node, moved, now)) {
+        if (hang_judge_ && hang_judge_->on_sample(node, moved, now)) {
             const auto why = format_text("the job hangs: nothing has moved on any node for {} s",
-                                         std::chrono::duration_cast<std::chrono::seconds>(judge_->quiet(now)).count());
+                                         in_seconds(hang_judge_->idle_time(now)));
             warnings_.push_back(why);
-            arbiter_.on_hang(why, hang_->end);
+            arbiter_.on_hang(why, settings_.ends_hanging_job);
         }
     }
 
-    void judge_silence(Time now) {
-        std::vector<int> silent;
+    void find_unresponsive(Time now) {
+        std::vector<int> unresponsive;
         for (const auto& [worker, peer] : peers_) {
-            if (now - peer.heard > settings_.node_timeout) {
-                silent.push_back(worker);
+            if (heartbeat_.is_overdue(peer.heard, now)) {
+                unresponsive.push_back(worker);
             }
         }
-        for (const int worker : silent) {
+        for (const int worker : unresponsive) {
             coordinator_->close(worker);
-            lose(worker, format_text("nothing heard from it for {:g} s",
-                                     std::chrono::duration<double>(settings_.node_timeout).count()));
+            lose(worker, heartbeat_.overdue_text());
         }
+    }
+
+    void find_absent(Time now) {
         if (arbiter_.stopped() && !stopped_since_) {
             stopped_since_ = now;
         }
         // Slurm gives a job that it ends KillWait seconds, 30 by default: too short to wait for launchers that have not
         // connected.
         const bool hurry = stopped_since_ && now - *stopped_since_ > stop_time;
-        if (!absent_told_ && (hurry || now - start_ > settings_.join_timeout)) {
-            absent_told_ = true;
+        if (!absent_left_out_ && (hurry || now - start_ > settings_.join_timeout)) {
             leave_out_absent();
         }
     }
 
     void leave_out_absent() {
+        absent_left_out_ = true;
         unsigned missing = 0;
         for (unsigned node = 1; node < nodes_; ++node) {
             if (!workers_.contains(node)) {
@@ -220,15 +214,14 @@ private:
                 arbiter_.on_absent(node);
             }
         }
-        if (missing > 0 && hang_) {
+        if (missing > 0 && hang_judge_) {
             warnings_.emplace_back("the hang watch is off: it needs the launchers of all nodes");
         }
         if (missing > 0 && coordinator_) {
             warnings_.push_back(format_text(
                 "{} of {} launchers did not connect to port {} here within {} s: a failure reaches their ranks only "
                 "through Slurm (srun --kill-on-bad-exit=1)",
-                missing, nodes_ - 1, settings_.port,
-                std::chrono::duration_cast<std::chrono::seconds>(settings_.join_timeout).count()));
+                missing, nodes_ - 1, settings_.port, in_seconds(settings_.join_timeout)));
         }
     }
 
@@ -247,37 +240,42 @@ private:
     }
 
     ControlSettings settings_;
+    Time start_ = Clock::now();
     unsigned nodes_;
     Arbiter arbiter_;
-    std::optional<HangRules> hang_;
-    std::optional<HangJudge> judge_;
+    Heartbeat heartbeat_;
+    std::optional<HangJudge> hang_judge_;
     std::optional<Coordinator> coordinator_; ///< absent: this node is not connected to others
     std::unordered_map<int, Peer> peers_;    ///< by worker
     std::map<unsigned, int> workers_;        ///< by node: the last one that connected; it may be lost
-    std::set<unsigned> told_twice_;          ///< nodes for which two launchers have connected
-    std::vector<std::string> warnings_;
-    Time start_ = Clock::now();
-    Time last_work_ = start_;
-    Time last_beat_ = start_;
+    std::set<unsigned> duplicates_;          ///< nodes for which two launchers have connected
     std::optional<Time> stopped_since_;
-    bool absent_told_ = false;
+    bool absent_left_out_ = false;
 };
 
 } // namespace
+
+bool Heartbeat::take_due(Time now) {
+    const bool due = now >= deadline();
+    last_ = due ? now : last_;
+    return due;
+}
+
+bool Heartbeat::was_stopped(Time now) {
+    const auto gap = now - std::exchange(last_call_, now);
+    return gap > timeout_ / 2 && gap > 3 * interval_;
+}
+
+std::string Heartbeat::overdue_text() const {
+    return format_text("nothing heard from it for {:g} s", std::chrono::duration<double>(timeout_).count());
+}
 
 std::string only_through_slurm(const std::string& why) {
     return "a failure here reaches other nodes only through Slurm (srun --kill-on-bad-exit=1): " + why;
 }
 
-std::unique_ptr<Control> control_alone(ArbiterRules rules, const std::optional<HangRules>& hang) {
-    return std::make_unique<HeadControl>(ControlSettings(), std::move(rules), hang);
+std::unique_ptr<Control> make_coordinator_control(ControlSettings settings, ArbiterRules rules) {
+    return std::make_unique<CoordinatorControl>(std::move(settings), std::move(rules));
 }
 
-std::unique_ptr<Control> control_head(ControlSettings settings, ArbiterRules rules,
-                                      const std::optional<HangRules>& hang) {
-    auto control = std::make_unique<HeadControl>(std::move(settings), std::move(rules), hang);
-    control->listen();
-    return control;
-}
-
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

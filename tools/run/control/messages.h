@@ -11,11 +11,11 @@
 #include <string_view>
 #include <variant>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// The fields of a failure that is shortened().
 void fields(auto& f, Is<RankFailure> auto& m) {
-    constexpr std::size_t longest_words = 3 * most_failure_text; // an invalid UTF-8 byte is sent as three bytes
+    constexpr std::size_t longest_field = 3 * most_failure_text; // an invalid UTF-8 byte is sent as three bytes
     constexpr unsigned most = 1U << 30U;
     constexpr std::int64_t latest = std::int64_t{4102444800} * 1000000; // the year 2100
     f("host", m.host);
@@ -34,9 +34,9 @@ void fields(auto& f, Is<RankFailure> auto& m) {
     f("gpu_pci", m.gpu_pci);
     f("gpu_uuid", m.gpu_uuid);
     f("hcas", m.hcas);
-    f("error", raw(m.error), longest_words);
-    f("traceback", raw(m.traceback), longest_words);
-    f("last_lines", raw(m.last_lines), most_failure_text, longest_words);
+    f("error", raw(m.error), longest_field);
+    f("traceback", raw(m.traceback), longest_field);
+    f("last_lines", raw(m.last_lines), most_failure_text, longest_field);
     f("time_us", m.time_us, latest);
     f.check(m.most_attempts > 0 && m.pid >= 0 && m.code >= 0 && m.signal.value_or(1) > 0 &&
             m.exec_error.value_or(1) > 0 && m.time_us >= 0);
@@ -50,8 +50,6 @@ struct Hello {
     unsigned node_rank = 0;
     std::string host;
 };
-template<>
-inline constexpr std::string_view message_name<Hello> = "hello";
 void fields(auto& f, Is<Hello> auto& m) {
     f("node_rank", m.node_rank);
     f("host", m.host);
@@ -62,8 +60,6 @@ struct FailureNotice {
     RankFailure failure;
     std::uint64_t age_us = 0; ///< time since the failure, so that clocks need not agree
 };
-template<>
-inline constexpr std::string_view message_name<FailureNotice> = "failure";
 void fields(auto& f, Is<FailureNotice> auto& m) {
     f("failure", m.failure);
     f("age_us", m.age_us, std::uint64_t{1} << 50U);
@@ -74,8 +70,6 @@ struct Ended {
     unsigned attempt = 0;
     bool clean = true; ///< no process hangs in the kernel
 };
-template<>
-inline constexpr std::string_view message_name<Ended> = "ended";
 void fields(auto& f, Is<Ended> auto& m) {
     f("attempt", m.attempt, most_attempts);
     f("clean", m.clean);
@@ -89,8 +83,6 @@ struct SignalCount {
 
     friend bool operator==(const SignalCount&, const SignalCount&) = default;
 };
-template<>
-inline constexpr std::string_view message_name<SignalCount> = "signal";
 void fields(auto& f, Is<SignalCount> auto& m) {
     f("signal", m.signal, SIGRTMAX);
     f("count", m.count, 1U << 20U);
@@ -102,8 +94,6 @@ void fields(auto& f, Is<SignalCount> auto& m) {
 struct Alive {
     bool moved = false; ///< something on this node moved since the last message; see ActivityProbe
 };
-template<>
-inline constexpr std::string_view message_name<Alive> = "alive";
 void fields(auto& f, Is<Alive> auto& m) {
     f("moved", m.moved);
 }
@@ -112,8 +102,6 @@ void fields(auto& f, Is<Alive> auto& m) {
 
 /// The first message: the coordinator accepts this launcher for its node rank.
 struct Welcome {};
-template<>
-inline constexpr std::string_view message_name<Welcome> = "welcome";
 void fields(auto& /*f*/, Is<Welcome> auto& /*m*/) {}
 
 /// A rank of this attempt failed, or a node is lost: the receiver must end its ranks.
@@ -123,8 +111,6 @@ struct EndRanks {
 
     friend bool operator==(const EndRanks&, const EndRanks&) = default;
 };
-template<>
-inline constexpr std::string_view message_name<EndRanks> = "end";
 void fields(auto& f, Is<EndRanks> auto& m) {
     f("attempt", m.attempt, most_attempts);
     f("why", m.why, std::size_t{1024});
@@ -136,8 +122,6 @@ struct Restart {
 
     friend bool operator==(const Restart&, const Restart&) = default;
 };
-template<>
-inline constexpr std::string_view message_name<Restart> = "restart";
 void fields(auto& f, Is<Restart> auto& m) {
     f("attempt", m.attempt, most_attempts);
     f("port", m.port);
@@ -149,8 +133,6 @@ struct Finish {
 
     friend bool operator==(const Finish&, const Finish&) = default;
 };
-template<>
-inline constexpr std::string_view message_name<Finish> = "finish";
 void fields(auto& f, Is<Finish> auto& m) {
     f("code", m.code, 255);
     f.check(m.code >= 0);
@@ -160,8 +142,6 @@ void fields(auto& f, Is<Finish> auto& m) {
 struct ShowStacks {
     friend bool operator==(const ShowStacks&, const ShowStacks&) = default;
 };
-template<>
-inline constexpr std::string_view message_name<ShowStacks> = "stacks";
 void fields(auto& /*f*/, Is<ShowStacks> auto& /*m*/) {}
 
 using ControlMessage =
@@ -169,5 +149,30 @@ using ControlMessage =
 
 /// No message is longer: JSON encodes a byte in at most six bytes, and the texts of a failure are shortened().
 inline constexpr std::size_t most_control_line = std::size_t{256} << 10;
+
+} // namespace rdma_nccl::run
+
+namespace rdma_nccl {
+
+template<>
+inline constexpr std::string_view message_name<run::Hello> = "hello";
+template<>
+inline constexpr std::string_view message_name<run::FailureNotice> = "failure";
+template<>
+inline constexpr std::string_view message_name<run::Ended> = "ended";
+template<>
+inline constexpr std::string_view message_name<run::SignalCount> = "signal";
+template<>
+inline constexpr std::string_view message_name<run::Alive> = "alive";
+template<>
+inline constexpr std::string_view message_name<run::Welcome> = "welcome";
+template<>
+inline constexpr std::string_view message_name<run::EndRanks> = "end";
+template<>
+inline constexpr std::string_view message_name<run::Restart> = "restart";
+template<>
+inline constexpr std::string_view message_name<run::Finish> = "finish";
+template<>
+inline constexpr std::string_view message_name<run::ShowStacks> = "stacks";
 
 } // namespace rdma_nccl

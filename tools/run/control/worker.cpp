@@ -4,126 +4,43 @@
 #include "lib/base/format.h"
 #include "lib/net/dialer.h"
 
-#include <algorithm>
 #include <map>
 #include <sys/epoll.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
+using Time = Control::Time;
 
-constexpr milliseconds retry_after(200);
+constexpr std::chrono::milliseconds retry_after(200);
 
-class MemberControl final : public Control {
+/// The connection to the coordinator, or the attempts to get one.
+class CoordinatorLink {
 public:
-    MemberControl(ControlSettings settings, ArbiterRules own)
-        : settings_(std::move(settings)), events_(::epoll_create1(EPOLL_CLOEXEC)), arbiter_(std::move(own)) {
-        if (!settings_.key) {
-            go_alone(settings_.key.error().message);
-        } else if (!events_ || settings_.addresses.empty()) {
+    explicit CoordinatorLink(const ControlSettings& settings)
+        : settings_(settings), events_(::epoll_create1(EPOLL_CLOEXEC)) {
+        if (!events_ || settings_.addresses.empty()) {
             problem_ = events_ ? "its address is not known" : "no descriptor is left (epoll)";
-            go_alone(no_connection());
         }
     }
 
-    [[nodiscard]] int fd() const override { return events_.get(); }
+    [[nodiscard]] int fd() const { return events_.get(); }
+    [[nodiscard]] bool can_dial() const { return events_ && !settings_.addresses.empty(); }
+    [[nodiscard]] bool is_open() const { return connection_.has_value(); }
+    /// Returns the time by which dial() must be called.
+    [[nodiscard]] Time deadline() const { return dialer_ ? dialer_->deadline() : next_try_; }
+    [[nodiscard]] std::string problem() const {
+        return "no connection to the launcher of rank 0: " + (dialer_ ? dialer_->problem() : problem_);
+    }
 
-    [[nodiscard]] std::optional<Time> deadline() const override {
-        switch (state_) {
-        case State::Alone:
-        case State::Lost:
-            return std::nullopt;
-        case State::Member:
-            return last_beat_ + beat();
-        case State::Greeting:
-            return join_deadline();
-        case State::Apart:
-            break;
+    /// Returns true once there is a connection.
+    bool dial(Time now) {
+        if (!dialer_ && now < next_try_) {
+            return false;
         }
-        return std::min(join_deadline(), dialer_ ? dialer_->deadline() : next_try_);
-    }
-
-    void failed(const RankFailure& failure, Time when) override {
-        arbiter_.on_failure(0, failure, when);
-        failures_[{failure.attempt, failure.rank}] = {failure, when};
-        tell_failure(failure, when);
-    }
-    void ended(const Ended& what) override {
-        arbiter_.on_ended(0, what);
-        ended_ = what;
-        tell(what);
-    }
-    void got_signal(const SignalCount& count) override {
-        arbiter_.on_signal(0, count);
-        signals_[count.signal] = count.count;
-        tell(count);
-    }
-    void report_activity(bool moved) override { moved_ = moved_ || moved; }
-    void gave_up(const std::string& why) override { arbiter_.on_lost(0, why); }
-    std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
-    /// Returns this node's own arbiter if there is no head, or if the head was lost before it restarted or finished the
-    /// job. Otherwise the head decided.
-    [[nodiscard]] const Arbiter* arbiter() const override {
-        return is_over() && attempt_ == 0 && !finished_ ? &arbiter_ : nullptr;
-    }
-
-    std::vector<Order> work(Time now) override {
-        advance(now);
-        // Without a head, this node's own arbiter decides.
-        return state_ == State::Alone ? arbiter_.take_orders() : std::exchange(orders_, {});
-    }
-
-private:
-    enum class State {
-        Apart,    ///< no connection yet
-        Greeting, ///< has sent Hello
-        Member,
-        Alone, ///< there never was a head; final
-        Lost,  ///< the head is lost; final
-    };
-
-    [[nodiscard]] milliseconds beat() const {
-        return std::clamp(settings_.node_timeout / 5, milliseconds(50), milliseconds(1000));
-    }
-
-    [[nodiscard]] bool is_over() const { return state_ == State::Alone || state_ == State::Lost; }
-
-    [[nodiscard]] Time join_deadline() const { return start_ + settings_.join_timeout; }
-
-    void advance(Time now) {
-        if (is_over()) {
-            return;
-        }
-        if (now - last_work_ > settings_.node_timeout / 2 && now - last_work_ > 3 * beat()) {
-            heard_ = now; // this process was stopped, so it does not know whether the head was silent
-        }
-        last_work_ = now;
-        if (connection_) {
-            listen_to_head(now);
-        } else {
-            dial(now);
-        }
-        if (state_ == State::Member) {
-            keep_alive(now);
-        } else if (!is_over() && now >= join_deadline()) { // the head may answer late if it is busy
-            go_alone(no_connection());
-        }
-    }
-
-    void watch(int fd, int operation, std::uint32_t what = 0) const {
-        epoll_event event{};
-        event.events = what;
-        (void)::epoll_ctl(events_.get(), operation, fd, &event);
-    }
-
-    void dial(Time now) {
         if (!dialer_) {
-            if (now < next_try_) {
-                return;
-            }
             dialer_.emplace(DialTarget{settings_.addresses, settings_.port, *settings_.key, settings_.context,
                                        most_control_line, true});
             watch(dialer_->fd(), EPOLL_CTL_ADD, EPOLLIN);
@@ -133,128 +50,24 @@ private:
             hang_up_dialer();
             problem_ = "it does not take this launcher";
             watch(connection_->fd(), EPOLL_CTL_ADD, EPOLLIN);
-            state_ = State::Greeting;
-            send(Hello{settings_.node_rank, settings_.host});
         }
+        return is_open();
     }
 
-    void hang_up_dialer() {
-        if (dialer_) {
-            watch(dialer_->fd(), EPOLL_CTL_DEL);
-            dialer_.reset();
-        }
-    }
-
-    void listen_to_head(Time now) {
+    /// Calls `take` with each message that has arrived, nullptr for one that is not valid. Returns why the connection
+    /// is over; nullopt if it is not.
+    template<typename Take>
+    std::optional<std::string> read(Take take) {
         const bool open = connection_->read();
         while (const auto body = connection_->next_message()) {
-            heard_ = now;
-            if (const auto message = read_message<ControlMessage>(*body)) {
-                take(*message, now);
-            }
+            const auto message = read_message<ControlMessage>(*body);
+            take(message ? &*message : nullptr);
         }
-        if (open) {
-            flush();
-        } else {
-            part(now, "its launcher is gone: " + connection_->why_over());
+        if (!open) {
+            return connection_->why_over();
         }
-    }
-
-    void flush() {
-        connection_->write(); // if it fails, read() finds out, after the last messages of the head
-        watch(connection_->fd(), EPOLL_CTL_MOD, connection_->wants_to_write() ? EPOLLIN | EPOLLOUT : EPOLLIN);
-    }
-
-    void take(const ControlMessage& message, Time now) {
-        if (state_ == State::Greeting) {
-            if (std::holds_alternative<Welcome>(message)) {
-                join(now);
-            }
-            return;
-        }
-        const auto keep = [this](const auto& order) { orders_.emplace_back(order); };
-        if (const auto* const end = std::get_if<EndRanks>(&message)) {
-            keep(*end);
-        } else if (const auto* const count = std::get_if<SignalCount>(&message)) {
-            keep(*count);
-        } else if (const auto* const restart = std::get_if<Restart>(&message)) {
-            ended_.reset();
-            attempt_ = restart->attempt;
-            keep(*restart);
-        } else if (const auto* const finish = std::get_if<Finish>(&message)) {
-            finished_ = true;
-            keep(*finish);
-        } else if (std::holds_alternative<ShowStacks>(message)) {
-            keep(ShowStacks{});
-        }
-    }
-
-    /// Sends the head everything that happened before the connection.
-    void join(Time now) {
-        state_ = State::Member;
-        last_beat_ = now;
-        for (const auto& [key, known] : failures_) {
-            tell_failure(known.first, known.second);
-        }
-        for (const auto& [number, count] : signals_) {
-            tell(SignalCount{number, count});
-        }
-        if (ended_) {
-            tell(*ended_);
-        }
-    }
-
-    void keep_alive(Time now) {
-        if (now >= last_beat_ + beat()) {
-            last_beat_ = now;
-            tell(Alive{std::exchange(moved_, false)});
-        }
-        if (now - heard_ > settings_.node_timeout) {
-            part(now, format_text("nothing heard from it for {:g} s",
-                                  std::chrono::duration<double>(settings_.node_timeout).count()));
-        }
-    }
-
-    /// Returns the exit code of a rank that failed here in this attempt, or 1.
-    [[nodiscard]] int code_without_head() const {
-        for (const auto& [key, known] : failures_) {
-            if (key.first == attempt_) {
-                return known.first.code;
-            }
-        }
-        return 1;
-    }
-
-    /// Handles the end of the connection.
-    void part(Time now, const std::string& why) {
-        const bool was_member = state_ == State::Member;
-        watch(connection_->fd(), EPOLL_CTL_DEL);
-        connection_.reset();
-        state_ = State::Apart;
-        next_try_ = now + retry_after;
-        if (!was_member) {
-            return;
-        }
-        state_ = State::Lost;
-        if (!finished_) { // the head has rank 0, so the job cannot continue without it
-            warnings_.push_back(format_text("the head node, which has rank 0, is lost: {}", why));
-            orders_.emplace_back(EndRanks{attempt_, why});
-            orders_.emplace_back(Finish{code_without_head()});
-        }
-    }
-
-    [[nodiscard]] std::string no_connection() const {
-        return "no connection to the launcher of rank 0: " + (dialer_ ? dialer_->problem() : problem_);
-    }
-
-    void go_alone(const std::string& why) {
-        state_ = State::Alone;
-        hang_up_dialer();
-        if (connection_) {
-            watch(connection_->fd(), EPOLL_CTL_DEL);
-        }
-        connection_.reset();
-        warnings_.push_back(only_through_slurm(why));
+        flush();
+        return std::nullopt;
     }
 
     void send(const ControlMessage& message) {
@@ -264,45 +77,239 @@ private:
         }
     }
 
-    void tell(const ControlMessage& message) {
-        if (state_ == State::Member) {
-            send(message);
+    /// Closes everything; the next attempt may follow at `next_try`.
+    void close(Time next_try) {
+        hang_up_dialer();
+        if (connection_) {
+            watch(connection_->fd(), EPOLL_CTL_DEL);
+            connection_.reset();
+        }
+        next_try_ = next_try;
+    }
+
+private:
+    void watch(int fd, int operation, std::uint32_t what = 0) const {
+        epoll_event event{};
+        event.events = what;
+        (void)::epoll_ctl(events_.get(), operation, fd, &event);
+    }
+
+    void hang_up_dialer() {
+        if (dialer_) {
+            watch(dialer_->fd(), EPOLL_CTL_DEL);
+            dialer_.reset();
         }
     }
 
-    void tell_failure(const RankFailure& failure, Time when) {
+    void flush() {
+        connection_->write(); // if it fails, read() finds out, after the last messages of the coordinator
+        watch(connection_->fd(), EPOLL_CTL_MOD, connection_->wants_to_write() ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    }
+
+    const ControlSettings& settings_;
+    UniqueFd events_; ///< epoll instance with the dialer or the connection
+    std::optional<Dialer> dialer_;
+    std::optional<Connection> connection_;
+    std::string problem_;
+    Time next_try_ = Clock::now();
+};
+
+class WorkerControl final : public Control {
+public:
+    WorkerControl(ControlSettings settings, ArbiterRules own)
+        : settings_(std::move(settings)), link_(settings_), arbiter_(std::move(own)),
+          heartbeat_(settings_.node_timeout) {
+        if (!settings_.key || !link_.can_dial()) {
+            decide_alone(settings_.key ? link_.problem() : settings_.key.error().message);
+        }
+    }
+
+    [[nodiscard]] int fd() const override { return link_.fd(); }
+
+    [[nodiscard]] std::optional<Time> deadline() const override {
+        switch (state_) {
+        case State::WithoutCoordinator:
+        case State::CoordinatorLost:
+            return std::nullopt;
+        case State::Joined:
+            return heartbeat_.deadline();
+        case State::Greeting:
+            return join_deadline_;
+        case State::Connecting:
+            break;
+        }
+        return std::min(join_deadline_, link_.deadline());
+    }
+
+    void report_failure(const RankFailure& failure, Time when) override {
+        arbiter_.on_failure(0, failure, when);
+        failures_[{failure.attempt, failure.rank}] = {failure, when};
+        send_failure(failure, when);
+    }
+    void report_ended(const Ended& what) override {
+        arbiter_.on_ended(0, what);
+        ended_ = what;
+        send_if_joined(what);
+    }
+    void report_signal(const SignalCount& count) override {
+        arbiter_.on_signal(0, count);
+        signals_[count.signal] = count.count;
+        send_if_joined(count);
+    }
+    void report_activity(bool moved) override { moved_ = moved_ || moved; }
+    void report_node_lost(const std::string& why) override { arbiter_.on_lost(0, why); }
+    /// Returns this node's own arbiter if there is no coordinator, or if it was lost before it restarted or finished
+    /// the job. Otherwise the coordinator decided.
+    [[nodiscard]] const Arbiter* arbiter() const override {
+        return is_over() && attempt_ == 0 && !finished_ ? &arbiter_ : nullptr;
+    }
+
+    std::vector<Order> process(Time now) override {
+        if (!is_over()) {
+            advance(now);
+        }
+        return state_ == State::WithoutCoordinator ? arbiter_.take_orders() : std::exchange(orders_, {});
+    }
+
+private:
+    enum class State {
+        Connecting,
+        Greeting, ///< has sent Hello
+        Joined,
+        WithoutCoordinator, ///< there never was one: this node's own arbiter decides; final
+        CoordinatorLost,    ///< final
+    };
+
+    [[nodiscard]] bool is_over() const {
+        return state_ == State::WithoutCoordinator || state_ == State::CoordinatorLost;
+    }
+
+    void advance(Time now) {
+        if (heartbeat_.was_stopped(now)) {
+            heard_ = now;
+        }
+        if (link_.is_open()) {
+            const auto over = link_.read([&](const ControlMessage* message) {
+                heard_ = now;
+                if (message != nullptr) {
+                    take(*message, now);
+                }
+            });
+            if (over) {
+                on_disconnect(now, "its launcher is gone: " + *over);
+            }
+        } else if (link_.dial(now)) {
+            state_ = State::Greeting;
+            link_.send(Hello{settings_.node_rank, settings_.host});
+        }
+        if (state_ == State::Joined) {
+            keep_alive(now);
+        } else if (!is_over() && now >= join_deadline_) { // the coordinator may answer late if it is busy
+            decide_alone(link_.problem());
+        }
+    }
+
+    void take(const ControlMessage& message, Time now) {
+        if (state_ == State::Greeting) {
+            if (std::holds_alternative<Welcome>(message)) {
+                join(now);
+            }
+            return;
+        }
+        if (const auto* const restart = std::get_if<Restart>(&message)) {
+            ended_.reset();
+            attempt_ = restart->attempt;
+        }
+        finished_ = finished_ || std::holds_alternative<Finish>(message);
+        std::visit(
+            [this]<typename T>(const T& one) {
+                if constexpr (is_order<T>) {
+                    orders_.emplace_back(one);
+                }
+            },
+            message);
+    }
+
+    /// Sends the coordinator everything that happened before the connection.
+    void join(Time now) {
+        state_ = State::Joined;
+        heartbeat_.start(now);
+        for (const auto& [key, known] : failures_) {
+            send_failure(known.first, known.second);
+        }
+        for (const auto& [number, count] : signals_) {
+            link_.send(SignalCount{number, count});
+        }
+        if (ended_) {
+            link_.send(*ended_);
+        }
+    }
+
+    void keep_alive(Time now) {
+        if (heartbeat_.take_due(now)) {
+            link_.send(Alive{std::exchange(moved_, false)});
+        }
+        if (heartbeat_.is_overdue(heard_, now)) {
+            on_disconnect(now, heartbeat_.overdue_text());
+        }
+    }
+
+    void on_disconnect(Time now, const std::string& why) {
+        link_.close(now + retry_after);
+        if (state_ != State::Joined) {
+            state_ = State::Connecting;
+            return;
+        }
+        state_ = State::CoordinatorLost;
+        if (!finished_) { // the coordinator's node has rank 0, so the job cannot continue without it
+            warnings_.push_back(format_text("the head node, which has rank 0, is lost: {}", why));
+            orders_.emplace_back(EndRanks{attempt_, why});
+            // The exit code of a rank that failed here in this attempt, or 1.
+            const auto failed = failures_.lower_bound({attempt_, 0});
+            const bool known = failed != failures_.end() && failed->first.first == attempt_;
+            orders_.emplace_back(Finish{known ? failed->second.first.code : 1});
+        }
+    }
+
+    void decide_alone(const std::string& why) {
+        state_ = State::WithoutCoordinator;
+        link_.close({});
+        warnings_.push_back(only_through_slurm(why));
+    }
+
+    void send_if_joined(const ControlMessage& message) {
+        if (state_ == State::Joined) {
+            link_.send(message);
+        }
+    }
+
+    void send_failure(const RankFailure& failure, Time when) {
         const auto age = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - when).count();
-        tell(FailureNotice{shortened(failure), static_cast<std::uint64_t>(std::max<decltype(age)>(age, 0))});
+        send_if_joined(FailureNotice{shortened(failure), static_cast<std::uint64_t>(std::max<decltype(age)>(age, 0))});
     }
 
     ControlSettings settings_;
-    UniqueFd events_; ///< epoll instance with the dialer or the connection
-    Arbiter arbiter_; ///< decides for this node if there is no head
-    std::optional<Dialer> dialer_;
-    std::optional<Connection> connection_;
-    State state_ = State::Apart;
+    CoordinatorLink link_;
+    Arbiter arbiter_; ///< decides for this node if there is no coordinator
+    Heartbeat heartbeat_;
+    State state_ = State::Connecting;
     unsigned attempt_ = 0;
-    std::string problem_;
-    Time start_ = Clock::now();
-    Time next_try_ = start_;
-    Time heard_ = start_;
-    Time last_work_ = start_;
-    Time last_beat_ = start_;
+    Time join_deadline_ = Clock::now() + settings_.join_timeout;
+    Time heard_ = Clock::now();
     bool moved_ = false;
     bool finished_ = false;
-    std::map<std::pair<unsigned, unsigned>, std::pair<RankFailure, Time>> failures_;
+    std::map<std::pair<unsigned, unsigned>, std::pair<RankFailure, Time>> failures_; ///< by attempt and rank
     std::map<int, unsigned> signals_;
     std::optional<Ended> ended_;
     std::vector<Order> orders_;
-    std::vector<std::string> warnings_;
 };
 
 } // namespace
 
-std::unique_ptr<Control> control_member(ControlSettings settings, ArbiterRules own) {
+std::unique_ptr<Control> make_worker_control(ControlSettings settings, ArbiterRules own) {
     own.nodes = 1;
     own.max_restarts = 0; // because the other nodes would not restart
-    return std::make_unique<MemberControl>(std::move(settings), std::move(own));
+    return std::make_unique<WorkerControl>(std::move(settings), std::move(own));
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -14,14 +14,11 @@
 #include <unistd.h>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
-const char* name_of(JobEvent::Kind kind) {
-    constexpr std::array names = {"start", "first_output", "exit", "signal", "restart", "end"}; // in the order of Kind
-    return names.at(static_cast<std::size_t>(kind));
-}
+constexpr std::array kind_names = {"start", "first_output", "exit", "signal", "restart", "end"};
 
 std::string rank_line(std::string_view what, const RankName& rank, pid_t pid, std::int64_t time_us) {
     return format_text("{:5} rank {} (local {}) on {}, pid {}, {}", what, rank.rank, rank.local_rank, rank.host, pid,
@@ -31,7 +28,7 @@ std::string rank_line(std::string_view what, const RankName& rank, pid_t pid, st
 } // namespace
 
 std::string event_line(const JobEvent& event) {
-    const Json json = {{"event", name_of(event.kind)},
+    const Json json = {{"event", kind_names.at(static_cast<std::size_t>(event.kind))},
                        {"time", wall_time_text(event.time_us, true)},
                        {"time_us", event.time_us},
                        {"host", event.host},
@@ -63,7 +60,7 @@ void EventLog::started(const RankName& rank, pid_t pid) {
     known.pid = pid;
     write({JobEvent::Kind::Start, wall_time_us(), host_, rank.rank, rank.local_rank, pid, {}});
     if (const auto earlier = std::exchange(known.first_output, {})) {
-        write_first_output(rank.local_rank, known, *earlier);
+        write({JobEvent::Kind::FirstOutput, *earlier, host_, rank.rank, rank.local_rank, pid, {}});
     }
 }
 
@@ -71,14 +68,10 @@ void EventLog::first_output(unsigned local_rank) {
     const std::lock_guard lock(*mutex_);
     auto& known = ranks_[local_rank];
     if (known.rank) {
-        write_first_output(local_rank, known, wall_time_us());
+        write({JobEvent::Kind::FirstOutput, wall_time_us(), host_, known.rank, local_rank, known.pid, {}});
     } else {
         known.first_output = wall_time_us();
     }
-}
-
-void EventLog::write_first_output(unsigned local_rank, const Rank& rank, std::int64_t time_us) {
-    write({JobEvent::Kind::FirstOutput, time_us, host_, rank.rank, local_rank, rank.pid, {}});
 }
 
 void EventLog::exited(const RankName& rank, pid_t pid, int code) {
@@ -123,4 +116,4 @@ std::string end_line(const RankName& rank, pid_t pid, std::int64_t time_us, int 
                        signal ? signal_text(*signal) : format_text("exit code {}", code));
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -13,9 +13,8 @@
 #include <optional>
 #include <string>
 #include <sys/types.h>
-#include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct JobEvent {
     enum class Kind {
@@ -65,7 +64,6 @@ private:
 
     EventLog(UniqueFd fd, std::string path, std::string host);
     void write(const JobEvent& event);
-    void write_first_output(unsigned local_rank, const Rank& rank, std::int64_t time_us);
 
     std::unique_ptr<std::mutex> mutex_;
     UniqueFd fd_;
@@ -82,4 +80,4 @@ std::string start_line(const RankName& rank, pid_t pid, std::int64_t time_us);
 /// that ended it: "...: signal 9 (Killed)".
 std::string end_line(const RankName& rank, pid_t pid, std::int64_t time_us, int code, std::optional<int> signal);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

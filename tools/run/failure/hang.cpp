@@ -1,38 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run/failure/hang.h"
 
-#include "lib/base/format.h"
+#include "lib/base/dynamic_symbols.h"
 #include "lib/base/text.h"
 #include "lib/sys/signal_fd.h"
 #include "lib/traffic/traffic.h"
-#include "tools/run/failure/nvml.h"
 
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <optional>
+#include <utility>
 
-namespace rdma_nccl {
-
-struct ActivityProbe::State {
-    const std::string root;
-    const std::vector<std::string> ports;
-    const std::vector<std::string> gpus;
-    const std::chrono::milliseconds period;
-    const std::string nvml;
-
-    std::mutex mutex;
-    std::condition_variable wake;
-    bool ended = false;
-    std::uint64_t changes = 0;              ///< number of looks that saw something move
-    std::vector<std::string> watched_ports; ///< those with readable counters
-    std::size_t watched_gpus = 0;
-
-    void sample_until_ended();
-    bool wait_for_next();
-};
+namespace rdma_nccl::run {
 
 namespace {
+
+// From nvml.h of CUDA 12: nvmlReturn_t is an enumeration with NVML_SUCCESS 0, nvmlDevice_t is a pointer, and
+// nvmlUtilization_t has two percentages.
+using Device = struct nvmlDevice_st*;
+struct Utilization {
+    unsigned gpu;    ///< percentage of time in which a kernel ran
+    unsigned memory; ///< percentage of time in which memory was read or written
+};
+using Init = int (*)();
+using FindDevice = int (*)(const char*, Device*);
+using ReadUtilization = int (*)(Device, Utilization*);
 
 /// A gap of more than this many intervals means that a process was stopped. One node may be late once or twice; other
 /// nodes report in between.
@@ -52,21 +44,88 @@ TrafficSources sources_of(const SysRoot& root, const std::vector<std::string>& p
     return sources;
 }
 
-/// Bytes that pass a port between two looks without a job: keep-alives of a file system, ARP.
+/// Bytes that pass a port between two samples without a job: keep-alives of a file system, ARP.
 constexpr std::uint64_t background = 64 << 10;
-
-bool have_moved(const Traffic& traffic) {
-    return std::any_of(traffic.ports.begin(), traffic.ports.end(),
-                       [](const PortTraffic& port) { return port.bytes.most() > background; });
-}
 
 } // namespace
 
-bool ActivityProbe::State::wait_for_next() {
-    std::unique_lock lock(mutex);
-    wake.wait_for(lock, period, [this] { return ended; });
-    return !ended;
+struct Nvml::Library {
+    Init shutdown = nullptr;
+    ReadUtilization read = nullptr;
+    std::vector<Device> devices;
+
+    Library() = default;
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+    /// Does not unload the library, because it may have threads.
+    ~Library() {
+        if (shutdown != nullptr) {
+            shutdown();
+        }
+    }
+
+    [[nodiscard]] std::optional<unsigned> memory_use(Device device) const {
+        Utilization use{};
+        return read(device, &use) == 0 ? std::optional(use.memory) : std::nullopt;
+    }
+};
+
+std::optional<Nvml> Nvml::open(const std::string& name, const std::vector<std::string>& gpus) {
+    auto library = std::make_shared<Library>();
+    void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+        return std::nullopt;
+    }
+    Symbols symbols(handle);
+    Init init = nullptr;
+    Init shutdown = nullptr;
+    FindDevice by_uuid = nullptr;
+    FindDevice by_address = nullptr;
+    symbols.find(init, "nvmlInit_v2");
+    symbols.find(shutdown, "nvmlShutdown");
+    symbols.find(by_uuid, "nvmlDeviceGetHandleByUUID");
+    symbols.find(by_address, "nvmlDeviceGetHandleByPciBusId_v2");
+    symbols.find(library->read, "nvmlDeviceGetUtilizationRates");
+    if (!symbols.missing().empty() || init() != 0) {
+        return std::nullopt;
+    }
+    library->shutdown = shutdown;
+    for (const auto& gpu : gpus) {
+        const bool uuid = gpu.starts_with("GPU-") || gpu.starts_with("MIG-");
+        Device device = nullptr;
+        if ((uuid ? by_uuid : by_address)(gpu.c_str(), &device) == 0 && library->memory_use(device)) {
+            library->devices.push_back(device);
+        }
+    }
+    return library->devices.empty() ? std::nullopt : std::optional(Nvml(std::move(library)));
 }
+
+bool Nvml::memory_used() const {
+    return std::ranges::any_of(library_->devices,
+                               [this](Device device) { return library_->memory_use(device).value_or(0) > 0; });
+}
+
+struct ActivityProbe::State {
+    const std::string root;
+    const std::vector<std::string> ports;
+    const std::vector<std::string> gpus;
+    const std::chrono::milliseconds period;
+    const std::string nvml;
+
+    std::mutex mutex;
+    std::condition_variable wake;
+    bool ended = false;
+    std::uint64_t changes = 0; ///< number of samples that saw something move
+
+    void sample_until_ended();
+
+    /// Returns false when no more samples are wanted.
+    bool wait_for_next() {
+        std::unique_lock lock(mutex);
+        wake.wait_for(lock, period, [this] { return ended; });
+        return !ended;
+    }
+};
 
 void ActivityProbe::State::sample_until_ended() {
     const auto opened = SysRoot::open(root);
@@ -76,16 +135,10 @@ void ActivityProbe::State::sample_until_ended() {
     TrafficMeter meter(sources_of(*opened, ports));
     meter.add(read_traffic(*opened, meter.sources()));
     const auto library = gpus.empty() ? std::nullopt : Nvml::open(nvml, gpus);
-    {
-        const std::lock_guard lock(mutex);
-        for (const auto& port : meter.sources().ports) {
-            watched_ports.push_back(port.name());
-        }
-        watched_gpus = library ? library->gpus() : 0;
-    }
     while (wait_for_next()) {
         meter.add(read_traffic(*opened, meter.sources()));
-        const bool bytes_moved = have_moved(meter.last());
+        const bool bytes_moved = std::ranges::any_of(
+            meter.last().ports, [](const PortTraffic& port) { return port.bytes.most() > background; });
         if (bytes_moved || (library && library->memory_used())) {
             const std::lock_guard lock(mutex);
             ++changes;
@@ -95,7 +148,7 @@ void ActivityProbe::State::sample_until_ended() {
 
 ActivityProbe::ActivityProbe(const SysRoot& root, std::vector<std::string> ports, std::vector<std::string> gpus,
                              std::chrono::milliseconds period, const std::string& nvml)
-    : state_(new State{root.path(), std::move(ports), std::move(gpus), period, nvml, {}, {}, false, 0, {}, 0}) {
+    : state_(new State{root.path(), std::move(ports), std::move(gpus), period, nvml, {}, {}}) {
     if (!state_->ports.empty() || !state_->gpus.empty()) {
         // If no thread can be started, only output is watched.
         if (auto thread = thread_without_signals([state = state_] { state->sample_until_ended(); })) {
@@ -118,55 +171,34 @@ bool ActivityProbe::moved(std::uint64_t output_bytes) {
     return moved;
 }
 
-std::string ActivityProbe::watched() const {
-    const std::lock_guard lock(state_->mutex);
-    std::string text = "output";
-    std::string ports;
-    for (const auto& port : state_->watched_ports) {
-        ports += (ports.empty() ? ", RDMA bytes of " : " ") + printable(port);
-    }
-    text += ports;
-    if (state_->watched_gpus > 0) {
-        text += format_text(", memory use of {} {}", state_->watched_gpus, state_->watched_gpus == 1 ? "GPU" : "GPUs");
-    }
-    return text;
+bool HangJudge::all_report(Time now) const {
+    return std::ranges::all_of(nodes_, [&](const Node& node) { return now - node.reported <= most_late * interval_; });
 }
 
-bool HangJudge::all_looked(Time now) const {
-    return std::all_of(nodes_.begin(), nodes_.end(),
-                       [&](const Node& node) { return now - node.report_activity <= most_late * interval_; });
-}
-
-std::chrono::milliseconds HangJudge::quiet(Time now) const {
-    auto last = Time::min();
-    for (const auto& node : nodes_) {
-        last = std::max(last, node.moved);
-    }
-    return nodes_.empty() ? std::chrono::milliseconds(0)
-                          : std::chrono::duration_cast<std::chrono::milliseconds>(now - last);
+std::chrono::milliseconds HangJudge::idle_time(Time now) const {
+    const auto last = std::ranges::max_element(nodes_, {}, &Node::moved);
+    return last == nodes_.end() ? std::chrono::milliseconds(0)
+                                : std::chrono::duration_cast<std::chrono::milliseconds>(now - last->moved);
 }
 
 bool HangJudge::on_sample(std::size_t node, bool moved, Time now) {
     if (now - last_call_ > most_late * interval_) {
         std::fill(nodes_.begin(), nodes_.end(), Node{now, now});
-        told_ = false;
+        reported_ = false;
     }
     last_call_ = now;
     if (node >= nodes_.size()) {
         return false;
     }
-    auto& teller = nodes_[node];
-    const bool was_away = now - teller.report_activity > most_late * interval_;
-    teller.report_activity = now;
+    auto& sender = nodes_[node];
+    const bool was_away = now - sender.reported > most_late * interval_;
+    sender.reported = now;
     if (moved || was_away) { // a node that was stopped or cut off: whether anything moved there is unknown
-        teller.moved = now;
-        told_ = false;
+        sender.moved = now;
+        reported_ = false;
     }
-    if (told_ || quiet(now) < timeout_ || !all_looked(now)) {
-        return false;
-    }
-    told_ = true;
-    return true;
+    const bool hangs = idle_time(now) >= timeout_ && all_report(now);
+    return hangs && !std::exchange(reported_, true);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

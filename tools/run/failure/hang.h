@@ -7,10 +7,28 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
+
+/// NVIDIA's management library, opened at run time. Any call may hang if a GPU hangs.
+class Nvml {
+public:
+    /// Returns nullopt if there is no library or no driver, or if it knows none of the GPUs (UUIDs "GPU-..." or
+    /// "MIG-...", or PCI addresses).
+    static std::optional<Nvml> open(const std::string& name, const std::vector<std::string>& gpus);
+
+    /// Returns true if any of the GPUs that report the use of their memory (MIG instances do not) accessed its memory
+    /// recently (in the last 1/6 to 1 second, as described for nvmlUtilization_t).
+    [[nodiscard]] bool memory_used() const;
+
+private:
+    struct Library;
+    explicit Nvml(std::shared_ptr<Library> library) : library_(std::move(library)) {}
+    std::shared_ptr<Library> library_;
+};
 
 /// Watches the activity on this node. A thread reads RDMA counters and GPUs once per `period`. If a driver hangs, it
 /// blocks the thread but not the launcher, and nothing counts as moving.
@@ -29,8 +47,6 @@ public:
     /// GPU, the use of its memory counts: a NCCL kernel that waits for a peer keeps the GPU 100 % busy but its memory
     /// idle.
     bool moved(std::uint64_t output_bytes);
-    /// Returns what is watched, for the report: "output, RDMA bytes of mlx5_0:1, memory use of 8 GPUs".
-    [[nodiscard]] std::string watched() const;
 
 private:
     struct State;
@@ -39,7 +55,7 @@ private:
     std::uint64_t changes_ = 0;
 };
 
-/// Decides from the reports of all nodes. A job hangs if no node has seen anything move for `patience`. It is not
+/// Decides from the reports of all nodes. A job hangs if no node has seen anything move for `timeout`. It is not
 /// judged while a node does not report: lost nodes are detected by the connections' owner.
 class HangJudge {
 public:
@@ -55,20 +71,20 @@ public:
     bool on_sample(std::size_t node, bool moved, Time now);
 
     /// Returns how long nothing has moved on any node.
-    [[nodiscard]] std::chrono::milliseconds quiet(Time now) const;
+    [[nodiscard]] std::chrono::milliseconds idle_time(Time now) const;
 
 private:
     struct Node {
         Time moved;
-        Time report_activity;
+        Time reported;
     };
-    [[nodiscard]] bool all_looked(Time now) const;
+    [[nodiscard]] bool all_report(Time now) const;
 
     std::chrono::milliseconds timeout_;
     std::chrono::milliseconds interval_;
     Time last_call_;
     std::vector<Node> nodes_;
-    bool told_ = false;
+    bool reported_ = false;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -1,35 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
 #include "tools/run/failure/report.h"
 
 #include <algorithm>
-#include <optional>
+#include <array>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
 /// A version of cgroups: where its memory controller is mounted, and which file contains the count.
 struct Hierarchy {
-    std::string_view controllers; ///< second field of /proc/self/cgroup
-    std::vector<std::string_view> mounts;
+    std::string_view controllers;           ///< second field of /proc/self/cgroup
+    std::array<std::string_view, 2> mounts; ///< empty: none
     std::string_view file;
 };
 
-const std::vector<Hierarchy>& hierarchies() {
-    static const std::vector<Hierarchy> all{
-        {"", {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "memory.events"},
-        {"memory", {"/sys/fs/cgroup/memory"}, "memory.oom_control"},
-    };
-    return all;
-}
-
-bool names_memory(std::string_view controllers, const Hierarchy& hierarchy) {
-    const auto names = split(controllers, ',');
-    return std::find(names.begin(), names.end(), hierarchy.controllers) != names.end();
-}
+constexpr std::array<Hierarchy, 2> hierarchies{{
+    {"", {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "memory.events"},
+    {"memory", {"/sys/fs/cgroup/memory", ""}, "memory.oom_control"},
+}};
 
 /// Adds the files from this cgroup up to Slurm's step, which contains all ranks however they are distributed; the
 /// cgroups above belong to others. Without a step, adds only the file of the cgroup itself, or of its nearest ancestor
@@ -38,7 +31,7 @@ void add_files(const SysRoot& root, const Hierarchy& hierarchy, std::string_view
                std::vector<std::string>& files) {
     const bool in_step = cgroup.find("/step_") != std::string_view::npos;
     while (true) {
-        auto file = std::string(mount) + std::string(cgroup) + "/" + std::string(hierarchy.file);
+        auto file = format_text("{}{}/{}", mount, cgroup, hierarchy.file);
         const bool there = root.exists(file);
         if (there) {
             files.push_back(std::move(file));
@@ -62,12 +55,13 @@ std::vector<std::string> find_files(const SysRoot& root) {
     for (const auto line : split(text, '\n')) { // ID:CONTROLLERS:PATH, see cgroups(7)
         const auto rest = split_once(line, ':').value.value_or("");
         const auto [controllers, cgroup] = split_once(rest, ':');
-        for (const auto& hierarchy : hierarchies()) {
-            if (!cgroup || !names_memory(controllers, hierarchy)) {
+        const auto names = split(controllers, ',');
+        for (const auto& hierarchy : hierarchies) {
+            if (!cgroup || std::ranges::count(names, hierarchy.controllers) == 0) {
                 continue;
             }
             for (const auto mount : hierarchy.mounts) {
-                if (root.exists(mount)) {
+                if (!mount.empty() && root.exists(mount)) {
                     add_files(root, hierarchy, mount, usable(*cgroup), files);
                 }
             }
@@ -112,4 +106,4 @@ bool OutOfMemoryWatch::happened() {
     return last_ > before;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

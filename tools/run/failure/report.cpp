@@ -2,6 +2,7 @@
 #include "tools/run/failure/report.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/common/process.h"
 #include "tools/common/wall_time.h"
@@ -13,7 +14,7 @@
 #include <csignal>
 #include <cstring>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -51,7 +52,7 @@ std::vector<std::string> lines_of(std::string_view text) {
 
 /// Removes the traceback from the lines. @record reports the exception, and Python writes it to stderr again.
 std::vector<std::string> without_traceback(std::vector<std::string> lines, const std::vector<std::string>& traceback) {
-    const auto last = traceback.empty() ? lines.end() : std::find(lines.begin(), lines.end(), traceback.back());
+    const auto last = traceback.empty() ? lines.end() : std::ranges::find(lines, traceback.back());
     if (last != lines.end()) {
         const auto first = std::find(lines.begin(), last, traceback_start);
         lines.erase(first == last ? lines.begin() : first, last + 1);
@@ -130,22 +131,15 @@ std::string delay_text(std::int64_t microseconds) {
 }
 
 void add_others(Block& block, const RankFailure& first, std::span<const RankFailure> others) {
-    std::vector<const RankFailure*> by_time;
-    by_time.reserve(others.size());
-    for (const auto& other : others) {
-        by_time.push_back(&other);
-    }
-    std::stable_sort(by_time.begin(), by_time.end(),
-                     [](const auto* one, const auto* other) { return one->time_us < other->time_us; });
+    std::vector<RankFailure> by_time(others.begin(), others.end());
+    std::ranges::stable_sort(by_time, {}, &RankFailure::time_us);
     const auto shown_count = std::min(by_time.size(), most_others);
-    for (std::size_t i = 0; i < shown_count; ++i) {
-        const auto& other = *by_time[i];
+    for (const auto& other : std::span(by_time).first(shown_count)) {
         block.line(format_text("  also: {}: {}, {}", name_of(other), describe_end(other),
                                delay_text(other.time_us - first.time_us)));
     }
     if (others.size() > shown_count) {
-        const auto rest = others.size() - shown_count;
-        block.line(format_text("  also: {} more {}", rest, rest == 1 ? "rank" : "ranks"));
+        block.line(format_text("  also: {}", count_text(others.size() - shown_count, "more rank")));
     }
 }
 
@@ -170,12 +164,8 @@ constexpr std::array<SignalAdvice, 7> signal_advice{{
 }};
 
 std::string_view advice_for_signal(int signal) {
-    for (const auto& [number, text] : signal_advice) {
-        if (number == signal) {
-            return text;
-        }
-    }
-    return {};
+    const auto* const known = find_by(signal_advice, &SignalAdvice::signal, signal);
+    return known == nullptr ? std::string_view() : known->text;
 }
 
 std::string_view advice_for_exec_error(int error) {
@@ -228,20 +218,16 @@ std::string report_text(const RankFailure& first, std::span<const RankFailure> o
 }
 
 std::string describe_end(const RankFailure& failure) {
-    std::string text;
     if (failure.exec_error) {
         return format_text("cannot execute {}: {}", printable(failure.program, 200), ::strerror(*failure.exec_error));
     }
-    if (failure.signal) {
-        text = format_text("killed by {}{}", signal_text(*failure.signal), failure.core_dumped ? ", core dumped" : "");
-    } else {
-        text = format_text("exited with code {}", failure.code);
-    }
-    if (failure.out_of_memory) {
-        text += failure.signal == SIGKILL ? ", out of memory in its cgroup"
-                                          : ", after the kernel killed for want of memory in its cgroup";
-    }
-    return text;
+    const auto end =
+        failure.signal ? "killed by " + signal_text(*failure.signal) : format_text("exited with code {}", failure.code);
+    const std::string_view memory = !failure.out_of_memory ? ""
+                                    : failure.signal == SIGKILL
+                                        ? ", out of memory in its cgroup"
+                                        : ", after the kernel killed for want of memory in its cgroup";
+    return format_text("{}{}{}", end, failure.signal && failure.core_dumped ? ", core dumped" : "", memory);
 }
 
 std::string advice_for(const RankFailure& failure) {
@@ -254,4 +240,4 @@ std::string advice_for(const RankFailure& failure) {
     return failure.signal ? std::string(advice_for_signal(*failure.signal)) : advice_for_code(failure.code);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -11,8 +11,10 @@
 #include <vector>
 
 namespace rdma_nccl {
-
 class Json;
+}
+
+namespace rdma_nccl::run {
 
 struct RankFailure {
     std::string host;
@@ -53,7 +55,7 @@ std::string report_text(const RankFailure& first, std::span<const RankFailure> o
 struct JobEnd {
     int code = 0;
     std::vector<RankFailure> failures; ///< the failure that ended the job comes first
-    std::vector<std::string> losses;   ///< messages about lost nodes and other reasons for the end
+    std::vector<std::string> reasons;  ///< messages about lost nodes and other reasons for the end
 };
 
 /// Returns {"schema": ..., "code": ..., "first": {...} or null, "others": [...], "lost": [...]}, the content of the
@@ -94,4 +96,4 @@ private:
     std::uint64_t last_ = 0;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

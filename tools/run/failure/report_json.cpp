@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -61,12 +61,9 @@ std::string text_at(const Json& object, const char* key) {
 
 /// Moves the failures of the last attempt to the front: those of earlier attempts did not end the job.
 void last_attempt_first(std::vector<RankFailure>& failures) {
-    unsigned last = 0;
-    for (const auto& failure : failures) {
-        last = std::max(last, failure.attempt);
-    }
-    std::stable_partition(failures.begin(), failures.end(),
-                          [last](const RankFailure& failure) { return failure.attempt == last; });
+    const auto latest = std::ranges::max_element(failures, {}, &RankFailure::attempt);
+    const unsigned last = latest == failures.end() ? 0 : latest->attempt;
+    std::stable_partition(failures.begin(), failures.end(), [last](const auto& one) { return one.attempt == last; });
 }
 
 } // namespace
@@ -105,7 +102,7 @@ static void fields(auto& f, Row<JobEnd> /*row*/) {
       [](const JobEnd& e) { return e.failures.empty() ? std::nullopt : std::optional(e.failures.front()); });
     f("others", "the failures that followed",
       [](const JobEnd& e) { return std::span(e.failures).subspan(e.failures.empty() ? 0 : 1); });
-    f("lost", "nodes that were lost and whatever else ended it, in words", &JobEnd::losses);
+    f("lost", "nodes that were lost and whatever else ended it, in words", &JobEnd::reasons);
 }
 
 std::string job_report_json(const JobEnd& end) {
@@ -158,7 +155,7 @@ std::vector<std::string> report_end(JobEnd end, const std::string& report_file) 
     last_attempt_first(end.failures);
     std::vector<std::string> texts;
     if (end.code != 0) {
-        texts = end.losses;
+        texts = end.reasons;
         if (!end.failures.empty()) {
             auto text = report_text(end.failures.front(), std::span(end.failures).subspan(1));
             text.pop_back(); // the caller adds the newline
@@ -174,4 +171,4 @@ std::vector<std::string> report_end(JobEnd end, const std::string& report_file) 
     return texts;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

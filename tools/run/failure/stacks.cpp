@@ -5,12 +5,12 @@
 #include "lib/base/text.h"
 #include "tools/common/process.h"
 
+#include <algorithm>
 #include <array>
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -71,17 +71,12 @@ std::optional<std::vector<std::string>> stack_command(const SysRoot& root, pid_t
         }
     }
     if (const auto program = find_in_path("gdb", path); !program.empty()) {
-        return std::vector<std::string>{program,
-                                        "-p",
-                                        number,
-                                        "-batch",
-                                        "-nx",
-                                        "-ex",
-                                        "set pagination off",
-                                        "-ex",
-                                        "set debuginfod enabled off",
-                                        "-ex",
-                                        "thread apply all -ascending bt 64"};
+        std::vector<std::string> command{program, "-p", number, "-batch", "-nx"};
+        for (const char* const order :
+             {"set pagination off", "set debuginfod enabled off", "thread apply all -ascending bt 64"}) {
+            command.insert(command.end(), {"-ex", order});
+        }
+        return command;
     }
     return std::nullopt;
 }
@@ -114,7 +109,7 @@ std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t
                                       std::chrono::milliseconds limit) {
     const auto deadline = std::chrono::steady_clock::now() + limit;
     std::vector<ProcessStack> stacks;
-    std::vector<std::size_t> told; // by reader: index of its stack
+    std::vector<std::size_t> stack_of; // by reader: index of its stack
     std::vector<CapturedProcess> readers;
     for (const pid_t pid : pids) {
         auto& stack = stacks.emplace_back(ProcessStack{pid, kernel_state(root, pid), "", "", ""});
@@ -125,18 +120,31 @@ std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t
         stack.command = base_name(command->front());
         if (auto reader = start(std::move(*command), environment)) {
             readers.push_back(std::move(*reader));
-            told.push_back(stacks.size() - 1);
+            stack_of.push_back(stacks.size() - 1);
         } else {
             stack.problem = "could not be started";
         }
     }
     CapturedProcess::read(readers, deadline);
     for (std::size_t i = 0; i < readers.size(); ++i) {
-        auto& stack = stacks[told[i]];
+        auto& stack = stacks[stack_of[i]];
         stack.problem = finish(readers[i], limit);
         stack.text = readers[i].text();
     }
     return stacks;
+}
+
+void StackReader::start(const SysRoot& root, std::vector<pid_t> pids, const Environment& environment) {
+    if (!is_reading()) {
+        stacks_ = std::async(std::launch::async, [&root, pids = std::move(pids), &environment] {
+            return read_stacks(root, pids, environment, std::chrono::seconds(10));
+        });
+    }
+}
+
+std::optional<std::vector<ProcessStack>> StackReader::take() {
+    const bool ready = is_reading() && stacks_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    return ready ? std::optional(stacks_.get()) : std::nullopt;
 }
 
 std::string stack_text(const ProcessStack& stack, const std::string& rank) {
@@ -148,13 +156,11 @@ std::string stack_text(const ProcessStack& stack, const std::string& rank) {
         text += format_text("  {} {}\n", stack.command, stack.problem);
     }
     for (const auto line : split(trim(stack.text), '\n')) {
-        std::string plain;
-        for (const char c : line) {
-            plain += c == '\t' ? ' ' : c;
-        }
+        std::string plain(line);
+        std::ranges::replace(plain, '\t', ' ');
         text += format_text("    | {}\n", printable(plain, 400));
     }
     return text;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

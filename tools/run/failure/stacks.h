@@ -6,13 +6,14 @@
 #include "lib/sys/sysroot.h"
 
 #include <chrono>
+#include <future>
 #include <optional>
 #include <span>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Returns a command that shows the stacks of a process: py-spy for Python if it is installed, else gdb; nullopt if
 /// there is neither. Both attach by ptrace(2). Yama (/proc/sys/kernel/yama/ptrace_scope 1) allows that to the
@@ -37,7 +38,20 @@ std::string kernel_state(const SysRoot& root, pid_t pid);
 std::vector<ProcessStack> read_stacks(const SysRoot& root, std::span<const pid_t> pids, const Environment& environment,
                                       std::chrono::milliseconds limit);
 
+/// Reads stacks in a thread of its own.
+class StackReader {
+public:
+    /// Does nothing while stacks are being read. `root` and `environment` must live as long as the reader.
+    void start(const SysRoot& root, std::vector<pid_t> pids, const Environment& environment);
+    [[nodiscard]] bool is_reading() const { return stacks_.valid(); }
+    /// Returns the stacks once, when all have been read.
+    std::optional<std::vector<ProcessStack>> take();
+
+private:
+    std::future<std::vector<ProcessStack>> stacks_;
+};
+
 /// Returns the text for the launcher's stderr, with the programs' output after a bar. Ends with a newline.
 std::string stack_text(const ProcessStack& stack, const std::string& rank);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -3,21 +3,21 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "tools/run/options/option_values.h"
+#include "tools/run/options/prefix.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
-using Of = OptionEntry::Of;
+using enum OptionEntry::Origin;
 
 constexpr std::string_view world = "World";
 constexpr std::string_view programs = "Programs";
-constexpr std::string_view places = "Places";
+constexpr std::string_view binding = "Places";
 constexpr std::string_view output = "Output";
 constexpr std::string_view ends = "Failures and signals";
 constexpr std::string_view before = "Before the start";
@@ -25,6 +25,13 @@ constexpr std::string_view hidden;
 
 Result<void> refuse(const GivenOption& given, std::string_view why) {
     return fail(format_text("{} \"{}\": {}", given.name, printable(given.text), why));
+}
+
+/// Fails unless the text is one of these words, of which there are two or more.
+Result<void> check_word(const GivenOption& given, std::span<const std::string_view> args) {
+    return std::ranges::count(args, given.text) > 0
+               ? Result<void>()
+               : refuse(given, format_text("{} or {} is wanted", joined(args.first(args.size() - 1)), args.back()));
 }
 
 template<typename To, typename From>
@@ -37,11 +44,11 @@ Result<void> keep(To& to, Result<From> from, const GivenOption& given) {
 }
 
 template<typename T>
-T& member_of(RunOptions& options, T RunOptions::*member) {
+T& member_of(Options& options, T Options::*member) {
     return options.*member;
 }
 template<typename T>
-T& member_of(RunOptions& options, T OutputOptions::*member) {
+T& member_of(Options& options, T OutputOptions::*member) {
     return options.output.*member;
 }
 
@@ -73,11 +80,8 @@ Result<decltype(most)> parse_count(std::string_view text) {
 /// The text is "1" for a flag on the command line; in PET_*, torchrun accepts 0 and 1.
 template<auto member, bool meaning = true>
 Result<void> set_flag(OptionTarget& target, const GivenOption& given) {
-    if (given.text != "0" && given.text != "1") {
-        return refuse(given, "0 or 1 is wanted");
-    }
     member_of(target.options, member) = (given.text == "1") == meaning;
-    return {};
+    return check_word(given, std::array<std::string_view, 2>{"0", "1"});
 }
 
 Result<void> ignore(OptionTarget& target, const GivenOption& given) {
@@ -105,34 +109,28 @@ Result<void> store_endpoint(OptionTarget& target, const GivenOption& given) {
     return keep(target.options.rdzv_endpoint, std::move(endpoint), given);
 }
 
-Result<void> store_conf(OptionTarget& target, const GivenOption& given) {
-    if (trim(given.text).empty()) {
-        return {};
-    }
-    const auto checked = check_pairs(given.text);
-    return checked ? ignore(target, given) : refuse(given, checked.error().message);
+/// Ignores a value that torchrun would accept.
+template<auto parse>
+Result<void> ignore_valid(OptionTarget& target, const GivenOption& given) {
+    const auto parsed = parse(given.text);
+    return parsed ? ignore(target, given) : refuse(given, parsed.error().message);
 }
 
-Result<void> store_interval(OptionTarget& target, const GivenOption& given) {
-    const auto seconds = parse_seconds(given.text);
-    return seconds ? ignore(target, given) : refuse(given, seconds.error().message);
+Result<void> store_conf(OptionTarget& target, const GivenOption& given) {
+    return trim(given.text).empty() ? Result<void>() : ignore_valid<check_pairs>(target, given);
 }
 
 Result<void> store_start_method(OptionTarget& target, const GivenOption& given) {
-    constexpr std::array<std::string_view, 3> methods = {"spawn", "fork", "forkserver"};
-    if (std::find(methods.begin(), methods.end(), given.text) == methods.end()) {
-        return refuse(given, "spawn, fork or forkserver is wanted");
-    }
-    return ignore_unless("spawn", target, given);
+    return check_word(given, std::array<std::string_view, 3>{"spawn", "fork", "forkserver"}).and_then([&] {
+        return ignore_unless("spawn", target, given);
+    });
 }
 
 Result<void> store_numa_binding(OptionTarget& target, const GivenOption& given) {
     constexpr std::array<std::string_view, 4> kinds = {"node", "socket", "exclusive", "core-complex"};
-    if (std::find(kinds.begin(), kinds.end(), given.text) == kinds.end()) {
-        return refuse(given, "node, socket, exclusive or core-complex is wanted");
-    }
-    if (target.options.bind) {
-        return ignore(target, given);
+    auto checked = check_word(given, kinds);
+    if (!checked || target.options.bind) {
+        return checked ? ignore(target, given) : checked;
     }
     target.options.bind = "cpu";
     if (given.text != "exclusive") {
@@ -146,20 +144,9 @@ Result<void> store_only(OptionTarget& target, const GivenOption& given) {
     return given.text.empty() ? Result<void>() : keep(target.options.output.only, parse_local_ranks(given.text), given);
 }
 
-Result<void> store_prefix(OptionTarget& target, const GivenOption& given) {
-    if (const auto checked = check_prefix(given.text); !checked) {
-        return refuse(given, checked.error().message);
-    }
-    target.options.output.prefix = given.text;
-    return {};
-}
-
 Result<void> store_hang_action(OptionTarget& target, const GivenOption& given) {
-    if (given.text != "report" && given.text != "kill") {
-        return refuse(given, "report or kill is wanted");
-    }
     target.options.hang_kill = given.text == "kill";
-    return {};
+    return check_word(given, std::array<std::string_view, 2>{"report", "kill"});
 }
 
 Result<void> store_dry_run(OptionTarget& target, const GivenOption& given) {
@@ -176,108 +163,98 @@ Result<void> store_ranks(OptionTarget& target, const GivenOption& given) {
 }
 
 constexpr std::array table = {
-    OptionEntry{"nproc-per-node", "n", "N", world,
-                "ranks on this node: a number, gpu, auto or cpu (default: one per visible GPU)", Of::Torchrun, false,
-                keep_text<&RunOptions::nproc_per_node>},
-    OptionEntry{"nnodes", "", "N", world, "number of nodes", Of::Torchrun, false, keep_text<&RunOptions::nnodes>},
-    OptionEntry{"node-rank", "", "N", world, "rank of this node, 0 to nnodes - 1", Of::Torchrun, false,
-                keep_text<&RunOptions::node_rank>},
-    OptionEntry{"master-addr", "", "ADDR", world, "name or address of node 0", Of::Torchrun, false,
-                keep_text<&RunOptions::master_addr>},
-    OptionEntry{"master-port", "", "PORT", world, "port on node 0 for the rendezvous of the ranks", Of::Torchrun, false,
-                keep_text<&RunOptions::master_port>},
-    OptionEntry{"standalone", "", "", world, "this node is a world of its own", Of::Torchrun, true,
-                set_flag<&RunOptions::standalone>},
-    OptionEntry{"rdzv-endpoint", "", "HOST[:PORT]", world,
-                "as --master-addr and --master-port where nothing else tells them", Of::Torchrun, true, store_endpoint},
-    OptionEntry{"rdzv-id", "", "ID", world, "the job's name (TORCHELASTIC_RUN_ID; default: JOB.STEP)", Of::Torchrun,
-                true, keep_text<&RunOptions::rdzv_id>},
-    OptionEntry{"rdzv-backend", "", "NAME", hidden, "", Of::Torchrun, true, store_backend},
-    OptionEntry{"rdzv-conf", "", "K=V,...", hidden, "", Of::Torchrun, true, store_conf},
-    OptionEntry{"local-addr", "", "ADDR", hidden, "", Of::Torchrun, true, ignore},
-    OptionEntry{"monitor-interval", "", "SECONDS", hidden, "", Of::Torchrun, true, store_interval},
-    OptionEntry{"start-method", "", "NAME", hidden, "", Of::Torchrun, true, store_start_method},
-    OptionEntry{"event-log-handler", "", "NAME", hidden, "", Of::Torchrun, true,
+    OptionEntry{"nproc-per-node", "N", world,
+                "ranks on this node: a number, gpu, auto or cpu (default: one per visible GPU)", Torchrun,
+                keep_text<&Options::nproc_per_node>, "n"},
+    OptionEntry{"nnodes", "N", world, "number of nodes", Torchrun, keep_text<&Options::nnodes>},
+    OptionEntry{"node-rank", "N", world, "rank of this node, 0 to nnodes - 1", Torchrun,
+                keep_text<&Options::node_rank>},
+    OptionEntry{"master-addr", "ADDR", world, "name or address of node 0", Torchrun, keep_text<&Options::master_addr>},
+    OptionEntry{"master-port", "PORT", world, "port on node 0 for the rendezvous of the ranks", Torchrun,
+                keep_text<&Options::master_port>},
+    OptionEntry{"standalone", "", world, "this node is a world of its own", Pet, set_flag<&Options::standalone>},
+    OptionEntry{"rdzv-endpoint", "HOST[:PORT]", world,
+                "as --master-addr and --master-port where nothing else tells them", Pet, store_endpoint},
+    OptionEntry{"rdzv-id", "ID", world, "the job's name (TORCHELASTIC_RUN_ID; default: JOB.STEP)", Pet,
+                keep_text<&Options::rdzv_id>},
+    OptionEntry{"rdzv-backend", "NAME", hidden, "", Pet, store_backend},
+    OptionEntry{"rdzv-conf", "K=V,...", hidden, "", Pet, store_conf},
+    OptionEntry{"local-addr", "ADDR", hidden, "", Pet, ignore},
+    OptionEntry{"monitor-interval", "SECONDS", hidden, "", Pet, ignore_valid<parse_seconds>},
+    OptionEntry{"start-method", "NAME", hidden, "", Pet, store_start_method},
+    OptionEntry{"event-log-handler", "NAME", hidden, "", Pet,
                 [](OptionTarget& target, const GivenOption& given) { return ignore_unless("null", target, given); }},
-    OptionEntry{"logs-specs", "", "NAME", hidden, "", Of::Torchrun, false, ignore},
-    OptionEntry{"duplicate-stdout-filters", "", "TEXTS", hidden, "", Of::Torchrun, true, ignore},
-    OptionEntry{"duplicate-stderr-filters", "", "TEXTS", hidden, "", Of::Torchrun, true, ignore},
+    OptionEntry{"logs-specs", "NAME", hidden, "", Torchrun, ignore},
+    OptionEntry{"duplicate-stdout-filters", "TEXTS", hidden, "", Pet, ignore},
+    OptionEntry{"duplicate-stderr-filters", "TEXTS", hidden, "", Pet, ignore},
 
-    OptionEntry{"module", "m", "", programs, "PROGRAM is a Python module (python -u -m PROGRAM)", Of::Torchrun, true,
-                set_flag<&RunOptions::module>},
-    OptionEntry{"no-python", "", "", programs, "execute PROGRAM as it is, even a *.py", Of::Torchrun, true,
-                set_flag<&RunOptions::no_python>},
-    OptionEntry{"run-path", "", "", programs, "PROGRAM is a Python file, whatever its name", Of::Torchrun, true,
-                set_flag<&RunOptions::run_path>},
-    OptionEntry{"rank", "", "RANGES", programs,
-                "these ranks run PROGRAM, as 0-7,12; behind a word \":\" follow the others' --rank and program", Of::Us,
-                false, store_ranks},
-    OptionEntry{"role", "", "NAME", programs, "ROLE_NAME of the ranks (default: default)", Of::Torchrun, true,
-                keep_text<&RunOptions::role>},
-    OptionEntry{"virtual-local-rank", "", "", programs, "every rank sees its own GPU only, and has LOCAL_RANK=0",
-                Of::Torchrun, true, set_flag<&RunOptions::virtual_local_rank>},
-    OptionEntry{"no-torchelastic-env", "", "", programs,
-                "do not give the ranks TORCHELASTIC_* (Lightning then keeps its Slurm requeue)", Of::Us, false,
-                set_flag<&RunOptions::torchelastic_environment, false>},
+    OptionEntry{"module", "", programs, "PROGRAM is a Python module (python -u -m PROGRAM)", Pet,
+                set_flag<&Options::module>, "m"},
+    OptionEntry{"no-python", "", programs, "execute PROGRAM as it is, even a *.py", Pet, set_flag<&Options::no_python>},
+    OptionEntry{"run-path", "", programs, "PROGRAM is a Python file, whatever its name", Pet,
+                set_flag<&Options::run_path>},
+    OptionEntry{"rank", "RANGES", programs,
+                "these ranks run PROGRAM, as 0-7,12; behind a word \":\" follow the others' --rank and program", Own,
+                store_ranks},
+    OptionEntry{"role", "NAME", programs, "ROLE_NAME of the ranks (default: default)", Pet, keep_text<&Options::role>},
+    OptionEntry{"virtual-local-rank", "", programs, "every rank sees its own GPU only, and has LOCAL_RANK=0", Pet,
+                set_flag<&Options::virtual_local_rank>},
+    OptionEntry{"no-torchelastic-env", "", programs,
+                "do not give the ranks TORCHELASTIC_* (Lightning then keeps its Slurm requeue)", Own,
+                set_flag<&Options::torchelastic_environment, false>},
 
-    OptionEntry{"bind", "", "WHAT", places,
+    OptionEntry{"bind", "WHAT", binding,
                 "auto, off, cpu or cpu+mem: put each rank on CPUs and memory near its GPU (default: auto, or "
                 "RDMA_NCCL_BIND)",
-                Of::Us, false, keep_text<&RunOptions::bind>},
-    OptionEntry{"numa-binding", "", "KIND", places, "as --bind cpu; node, socket, exclusive or core-complex",
-                Of::Torchrun, false, store_numa_binding},
-    OptionEntry{"root", "", "DIR", places, "find GPUs and CPUs below this directory (default: /)", Of::Us, false,
-                keep_text<&RunOptions::root>},
+                Own, keep_text<&Options::bind>},
+    OptionEntry{"numa-binding", "KIND", binding, "as --bind cpu; node, socket, exclusive or core-complex", Torchrun,
+                store_numa_binding},
+    OptionEntry{"root", "DIR", binding, "find GPUs and CPUs below this directory (default: /)", Own,
+                keep_text<&Options::root>},
 
-    OptionEntry{"log-dir", "", "DIR", output, "directory for the files of -r and -t", Of::Torchrun, true,
+    OptionEntry{"log-dir", "DIR", output, "directory for the files of -r and -t", Pet,
                 keep_file<&OutputOptions::log_dir>},
-    OptionEntry{"redirects", "r", "WHAT", output,
-                "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or by local rank as 0:1,1:3 (default: 0)",
-                Of::Torchrun, true, keep_parsed<&OutputOptions::redirects, parse_streams>},
-    OptionEntry{"tee", "t", "WHAT", output, "to files and the console, as -r", Of::Torchrun, true,
-                keep_parsed<&OutputOptions::tee, parse_streams>},
-    OptionEntry{"local-ranks-filter", "", "RANKS", output, "only these local ranks' lines on the console, as 0,2-3",
-                Of::Torchrun, true, store_only},
+    OptionEntry{"redirects", "WHAT", output,
+                "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or by local rank as 0:1,1:3 (default: 0)", Pet,
+                keep_parsed<&OutputOptions::redirects, parse_streams>, "r"},
+    OptionEntry{"tee", "WHAT", output, "to files and the console, as -r", Pet,
+                keep_parsed<&OutputOptions::tee, parse_streams>, "t"},
+    OptionEntry{"local-ranks-filter", "RANKS", output, "only these local ranks' lines on the console, as 0,2-3", Pet,
+                store_only},
     OptionEntry{
-        "prefix", "", "TEXT", output,
+        "prefix", "TEXT", output,
         "before each line; {host}, {rank}, {local_rank}, {node_rank}, {role} and {time} are filled in (default: "
         "\"[{host} {rank}] \")",
-        Of::Us, false, store_prefix},
-    OptionEntry{"raw", "", "", output, "pass the ranks' bytes on as they are", Of::Us, false,
-                set_flag<&OutputOptions::raw>},
-    OptionEntry{"announce", "", "", output, "a line when a rank starts and ends", Of::Us, false,
-                set_flag<&OutputOptions::announce>},
-    OptionEntry{"events", "", "FILE", output, "write what happens, as JSON lines", Of::Us, false,
-                keep_file<&OutputOptions::events>},
+        Own, keep_parsed<&OutputOptions::prefix, parse_prefix>},
+    OptionEntry{"raw", "", output, "pass the ranks' bytes on as they are", Own, set_flag<&OutputOptions::raw>},
+    OptionEntry{"announce", "", output, "a line when a rank starts and ends", Own, set_flag<&OutputOptions::announce>},
+    OptionEntry{"events", "FILE", output, "write what happens, as JSON lines", Own, keep_file<&OutputOptions::events>},
 
-    OptionEntry{"shutdown-timeout", "", "SECONDS", ends, "time between the end signal and SIGKILL (default: 30)",
-                Of::Torchrun, true, keep_parsed<&RunOptions::shutdown_timeout, parse_seconds>},
-    OptionEntry{"signals-to-handle", "", "SIGNALS", ends,
-                "those that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)", Of::Torchrun, true,
-                keep_parsed<&RunOptions::end_signals, parse_signals>},
-    OptionEntry{"on-signal", "", "FROM=TO,...", ends, "signals that reach the ranks as others, as TERM=USR1", Of::Us,
-                false, keep_parsed<&RunOptions::on_signal, parse_signal_map>},
-    OptionEntry{"max-restarts", "", "N", ends, "how often to restart all ranks after a failure (default: 0)",
-                Of::Torchrun, true, keep_parsed<&RunOptions::max_restarts, parse_count<0U, 1000000U>>},
-    OptionEntry{"no-restart-code", "", "N", ends, "exit code of a rank after which there is no restart (default: 93)",
-                Of::Us, false, keep_parsed<&RunOptions::no_restart_code, parse_count<1, 255>>},
-    OptionEntry{"node-timeout", "", "SECONDS", ends, "a node silent for this long is lost (default: 15)", Of::Us, false,
-                keep_parsed<&RunOptions::node_timeout, parse_whole_seconds>},
-    OptionEntry{"join-timeout", "", "SECONDS", ends,
-                "how long the launchers of all nodes wait for each other (default: 60)", Of::Us, false,
-                keep_parsed<&RunOptions::join_timeout, parse_whole_seconds>},
-    OptionEntry{"hang-timeout", "", "SECONDS", ends,
-                "no output, no GPU use and no RDMA bytes for so long is a hang (default: no watch)", Of::Us, false,
-                keep_parsed<&RunOptions::hang_after, parse_whole_seconds>},
-    OptionEntry{"hang-action", "", "WHAT", ends, "report a hang, or kill the job too (default: report)", Of::Us, false,
+    OptionEntry{"shutdown-timeout", "SECONDS", ends, "time between the end signal and SIGKILL (default: 30)", Pet,
+                keep_parsed<&Options::shutdown_timeout, parse_seconds>},
+    OptionEntry{"signals-to-handle", "SIGNALS", ends, "those that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)",
+                Pet, keep_parsed<&Options::end_signals, parse_signals>},
+    OptionEntry{"on-signal", "FROM=TO,...", ends, "signals that reach the ranks as others, as TERM=USR1", Own,
+                keep_parsed<&Options::on_signal, parse_signal_map>},
+    OptionEntry{"max-restarts", "N", ends, "how often to restart all ranks after a failure (default: 0)", Pet,
+                keep_parsed<&Options::max_restarts, parse_count<0U, 1000000U>>},
+    OptionEntry{"no-restart-code", "N", ends, "exit code of a rank after which there is no restart (default: 93)", Own,
+                keep_parsed<&Options::no_restart_code, parse_count<1, 255>>},
+    OptionEntry{"node-timeout", "SECONDS", ends, "a node silent for this long is lost (default: 15)", Own,
+                keep_parsed<&Options::node_timeout, parse_whole_seconds>},
+    OptionEntry{"join-timeout", "SECONDS", ends,
+                "how long the launchers of all nodes wait for each other (default: 60)", Own,
+                keep_parsed<&Options::join_timeout, parse_whole_seconds>},
+    OptionEntry{"hang-timeout", "SECONDS", ends,
+                "no output, no GPU use and no RDMA bytes for so long is a hang (default: no watch)", Own,
+                keep_parsed<&Options::hang_after, parse_whole_seconds>},
+    OptionEntry{"hang-action", "WHAT", ends, "report a hang, or kill the job too (default: report)", Own,
                 store_hang_action},
-    OptionEntry{"json", "", "FILE", ends, "write the report of a failure", Of::Us, false,
-                keep_file<&RunOptions::report_file>},
+    OptionEntry{"json", "FILE", ends, "write the report of a failure", Own, keep_file<&Options::report_file>},
 
-    OptionEntry{"no-preflight", "", "", before, "do not look at limits, leftovers and ports first", Of::Us, false,
-                set_flag<&RunOptions::preflight, false>},
-    OptionEntry{"dry-run", "", "[=json]", before, "print what would be started, and start nothing", Of::Us, false,
-                store_dry_run},
+    OptionEntry{"no-preflight", "", before, "do not look at limits, leftovers and ports first", Own,
+                set_flag<&Options::preflight, false>},
+    OptionEntry{"dry-run", "[=json]", before, "print what would be started, and start nothing", Own, store_dry_run},
 };
 
 } // namespace
@@ -294,4 +271,4 @@ std::span<const OptionEntry> option_table() {
     return table;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/options/option_values.h"
+#include "tools/run/options/option_table.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/net/ip.h"
 
@@ -14,7 +15,7 @@
 #include <optional>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -23,18 +24,14 @@ constexpr unsigned most_local_ranks = 65536;
 constexpr auto highest_rank = static_cast<unsigned>(std::numeric_limits<int>::max() - 1); // torch has a C int for ranks
 
 using SignalName = std::pair<std::string_view, int>;
-constexpr std::array signal_names = {
-    SignalName{"HUP", SIGHUP},     SignalName{"INT", SIGINT},       SignalName{"QUIT", SIGQUIT},
-    SignalName{"ILL", SIGILL},     SignalName{"TRAP", SIGTRAP},     SignalName{"ABRT", SIGABRT},
-    SignalName{"IOT", SIGIOT},     SignalName{"BUS", SIGBUS},       SignalName{"FPE", SIGFPE},
-    SignalName{"KILL", SIGKILL},   SignalName{"USR1", SIGUSR1},     SignalName{"SEGV", SIGSEGV},
-    SignalName{"USR2", SIGUSR2},   SignalName{"PIPE", SIGPIPE},     SignalName{"ALRM", SIGALRM},
-    SignalName{"TERM", SIGTERM},   SignalName{"CHLD", SIGCHLD},     SignalName{"CONT", SIGCONT},
-    SignalName{"STOP", SIGSTOP},   SignalName{"TSTP", SIGTSTP},     SignalName{"TTIN", SIGTTIN},
-    SignalName{"TTOU", SIGTTOU},   SignalName{"URG", SIGURG},       SignalName{"XCPU", SIGXCPU},
-    SignalName{"XFSZ", SIGXFSZ},   SignalName{"VTALRM", SIGVTALRM}, SignalName{"PROF", SIGPROF},
-    SignalName{"WINCH", SIGWINCH}, SignalName{"IO", SIGIO},         SignalName{"POLL", SIGPOLL},
-    SignalName{"PWR", SIGPWR},     SignalName{"SYS", SIGSYS}};
+constexpr auto signal_names = std::to_array<SignalName>(
+    {{"HUP", SIGHUP},   {"INT", SIGINT},       {"QUIT", SIGQUIT}, {"ILL", SIGILL},     {"TRAP", SIGTRAP},
+     {"ABRT", SIGABRT}, {"IOT", SIGIOT},       {"BUS", SIGBUS},   {"FPE", SIGFPE},     {"KILL", SIGKILL},
+     {"USR1", SIGUSR1}, {"SEGV", SIGSEGV},     {"USR2", SIGUSR2}, {"PIPE", SIGPIPE},   {"ALRM", SIGALRM},
+     {"TERM", SIGTERM}, {"CHLD", SIGCHLD},     {"CONT", SIGCONT}, {"STOP", SIGSTOP},   {"TSTP", SIGTSTP},
+     {"TTIN", SIGTTIN}, {"TTOU", SIGTTOU},     {"URG", SIGURG},   {"XCPU", SIGXCPU},   {"XFSZ", SIGXFSZ},
+     {"PROF", SIGPROF}, {"VTALRM", SIGVTALRM}, {"IO", SIGIO},     {"WINCH", SIGWINCH}, {"POLL", SIGPOLL},
+     {"PWR", SIGPWR},   {"SYS", SIGSYS}});
 
 std::optional<Streams> streams_of(std::string_view text) {
     const auto number = text.size() == 1 ? parse_number<unsigned>(text) : std::nullopt;
@@ -60,11 +57,21 @@ std::optional<RankRange> range_of(std::string_view text) {
     return RankRange{*first, *last};
 }
 
-std::optional<double> number_of(std::string_view text) {
-    double value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    return error == std::errc{} && stop == end ? std::optional(value) : std::nullopt;
+Result<int> parse_signal(std::string_view text) {
+    std::string name(text);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+    const std::string_view plain = std::string_view(name).substr(name.starts_with("SIG") ? 3 : 0);
+    const auto* const known = find_by(signal_names, &SignalName::first, plain);
+    const int number = known == nullptr ? parse_number<int>(text).value_or(0) : known->second;
+    if (number < 1 || number > SIGRTMAX) {
+        return fail(
+            format_text("\"{}\" is no signal; wanted is a name, as USR1 or SIGUSR1, or a number", printable(text)));
+    }
+    if (number == SIGKILL || number == SIGSTOP) {
+        return fail(format_text("{} cannot be caught by anyone", printable(text)));
+    }
+    return number;
 }
 
 } // namespace
@@ -110,31 +117,13 @@ Result<std::vector<RankRange>> parse_rank_ranges(std::string_view text) {
         }
         ranges.push_back(*range);
     }
-    std::sort(ranges.begin(), ranges.end());
-    const auto twice = std::adjacent_find(ranges.begin(), ranges.end(),
-                                          [](const auto& one, const auto& next) { return next.first <= one.second; });
+    std::ranges::sort(ranges);
+    const auto twice =
+        std::ranges::adjacent_find(ranges, [](const auto& one, const auto& next) { return next.first <= one.second; });
     if (twice != ranges.end()) {
         return fail(format_text("rank {} is named twice", std::next(twice)->first));
     }
     return ranges;
-}
-
-Result<int> parse_signal(std::string_view text) {
-    std::string name(text);
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-    const std::string_view plain = std::string_view(name).substr(name.starts_with("SIG") ? 3 : 0);
-    const auto* const known = std::find_if(signal_names.begin(), signal_names.end(),
-                                           [&](const SignalName& each) { return each.first == plain; });
-    const int number = known == signal_names.end() ? parse_number<int>(text).value_or(0) : known->second;
-    if (number < 1 || number > SIGRTMAX) {
-        return fail(
-            format_text("\"{}\" is no signal; wanted is a name, as USR1 or SIGUSR1, or a number", printable(text)));
-    }
-    if (number == SIGKILL || number == SIGSTOP) {
-        return fail(format_text("{} cannot be caught by anyone", printable(text)));
-    }
-    return number;
 }
 
 Result<std::set<int>> parse_signals(std::string_view text) {
@@ -169,11 +158,13 @@ Result<std::map<int, int>> parse_signal_map(std::string_view text) {
 }
 
 Result<std::chrono::milliseconds> parse_seconds(std::string_view text) {
-    const auto seconds = number_of(text);
-    if (!seconds || !(*seconds >= 0 && *seconds <= longest_time_s)) {
+    double seconds = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, seconds);
+    if (error != std::errc{} || stop != end || !(seconds >= 0 && seconds <= longest_time_s)) {
         return fail(format_text("seconds are wanted, 0 to {}", static_cast<long>(longest_time_s)));
     }
-    return std::chrono::milliseconds(std::lround(*seconds * 1000));
+    return std::chrono::milliseconds(std::lround(seconds * 1000));
 }
 
 Result<std::chrono::seconds> parse_whole_seconds(std::string_view text) {
@@ -220,40 +211,4 @@ Result<void> check_pairs(std::string_view text) {
     return {};
 }
 
-namespace {
-
-using NamePair = std::pair<std::string_view, std::string_view>;
-/// Names of placeholders: torchrun's (empty if it has none) and ours.
-constexpr std::array prefix_names = {NamePair{"hostname", "host"},         NamePair{"rank", "rank"},
-                                     NamePair{"local_rank", "local_rank"}, NamePair{"", "node_rank"},
-                                     NamePair{"role_name", "role"},        NamePair{"", "time"}};
-
-} // namespace
-
-Result<void> check_prefix(std::string_view text) {
-    constexpr std::string_view names = "{host}, {rank}, {local_rank}, {node_rank}, {role} and {time}";
-    for (auto open = text.find('{'); open != std::string_view::npos; open = text.find('{', open + 1)) {
-        const auto close = text.find('}', open);
-        const auto name = text.substr(open + 1, close == std::string_view::npos ? 0 : close - open - 1);
-        if (name.empty() || std::none_of(prefix_names.begin(), prefix_names.end(),
-                                         [&](const NamePair& each) { return each.second == name; })) {
-            return fail(format_text("\"{}\" has no value; there are {}",
-                                    printable(text.substr(open, name.empty() ? 20 : name.size() + 2)), names));
-        }
-    }
-    return {};
-}
-
-std::string prefix_of_template(std::string_view text) {
-    std::string prefix(text);
-    for (const auto& [theirs, ours] : prefix_names) {
-        const auto from = format_text("${{{}}}", theirs);
-        const auto to = format_text("{{{}}}", ours);
-        for (auto at = prefix.find(from); !theirs.empty() && at != std::string::npos; at = prefix.find(from, at)) {
-            prefix.replace(at, from.size(), to);
-        }
-    }
-    return prefix;
-}
-
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

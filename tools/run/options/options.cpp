@@ -4,19 +4,19 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "tools/common/command_line.h"
+#include "tools/run/options/command.h"
 #include "tools/run/options/option_table.h"
-#include "tools/run/options/option_values.h"
-#include "tools/run/options/rank_commands.h"
+#include "tools/run/options/prefix.h"
 
 #include <algorithm>
 #include <span>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
-using Words = std::span<const std::string>;
+using Arguments = std::span<const std::string>;
 
 /// Returns the help. CLI11 only writes the help: it must not parse the command line, because it splits unknown words
 /// that look like lists ("[1,2]") or like a subcommand.
@@ -29,8 +29,8 @@ std::string help_text() {
     std::string value;
     bool flag = false;
     for (const auto& entry : option_table()) {
-        const auto names = entry.letters.empty() ? format_text("--{}", entry.name)
-                                                 : format_text("-{},--{}", entry.letters, entry.name);
+        const auto names =
+            (entry.letter.empty() ? "" : format_text("-{},", entry.letter)) + format_text("--{}", entry.name);
         const std::string help(entry.help);
         const auto command = line.command();
         if (entry.type.empty()) {
@@ -79,16 +79,15 @@ const OptionEntry* find_entry(std::string_view name) {
     const auto table = option_table();
     const std::string_view plain = name.substr(name.starts_with("--") ? 2 : 1);
     const auto is_it = [&](const OptionEntry& each) {
-        return name.starts_with("--") ? each.name == plain : !each.letters.empty() && each.letters == plain;
+        return name.starts_with("--") ? each.name == plain : !each.letter.empty() && each.letter == plain;
     };
-    if (const auto found = std::find_if(table.begin(), table.end(), is_it); found != table.end()) {
+    if (const auto found = std::ranges::find_if(table, is_it); found != table.end()) {
         return &*found;
     }
     const auto may_be = [&](const OptionEntry& each) {
-        return name.starts_with("--") && each.of == OptionEntry::Of::Torchrun && each.name.starts_with(plain);
+        return name.starts_with("--") && each.origin != OptionEntry::Origin::Own && each.name.starts_with(plain);
     };
-    const auto found = std::find_if(table.begin(), table.end(), may_be);
-    return found == table.end() || std::count_if(table.begin(), table.end(), may_be) > 1 ? nullptr : &*found;
+    return std::ranges::count_if(table, may_be) == 1 ? &*std::ranges::find_if(table, may_be) : nullptr;
 }
 
 std::string unknown_option(const std::string& name) {
@@ -105,14 +104,14 @@ std::string unknown_option(const std::string& name) {
 struct GivenLine {
     std::map<const OptionEntry*, GivenOption> given; ///< the last value of each: scripts append to a command line
     bool help = false;
-    Words rest;
+    Arguments rest;
 };
 
-Result<GivenLine> read_command_line(Words words) {
+Result<GivenLine> read_command_line(Arguments args) {
     GivenLine line;
-    while (!words.empty() && words.front() != "--" && is_option(words.front())) {
-        auto [name, value] = read_word(words.front());
-        words = words.subspan(1);
+    while (!args.empty() && args.front() != "--" && is_option(args.front())) {
+        auto [name, value] = read_word(args.front());
+        args = args.subspan(1);
         if (name == "--help" || name == "-h") {
             line.help = true;
             continue;
@@ -125,20 +124,20 @@ Result<GivenLine> read_command_line(Words words) {
             return fail(format_text("option {} takes no value", name));
         }
         if (!entry->type.empty() && !entry->type.starts_with('[') && !value) {
-            if (words.empty()) {
+            if (args.empty()) {
                 return fail(format_text("option {} needs a value", name));
             }
-            value = words.front();
-            words = words.subspan(1);
+            value = args.front();
+            args = args.subspan(1);
         }
         line.given[entry] = {format_text("--{}", entry->name), std::string(value.value_or("1"))};
     }
-    line.rest = words.subspan(!words.empty() && words.front() == "--" ? 1 : 0);
+    line.rest = args.subspan(!args.empty() && args.front() == "--" ? 1 : 0);
     return line;
 }
 
 /// Adds the values of variables other than PET_* that torchrun also reads.
-Result<void> add_torchruns_variables(RunOptions& options, const GivenLine& line, const Environment& environment) {
+Result<void> add_torchruns_variables(Options& options, const GivenLine& line, const Environment& environment) {
     const auto has = [&line](std::string_view name) { return line.given.contains(find_entry(name)); };
     if (const auto timeout = environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
         timeout && !timeout->empty() && !has("--shutdown-timeout")) {
@@ -156,19 +155,17 @@ Result<void> add_torchruns_variables(RunOptions& options, const GivenLine& line,
     return {};
 }
 
-Result<void> store_options(RunOptions& options, const GivenLine& line, const Environment& environment) {
+Result<void> store_options(Options& options, const GivenLine& line, const Environment& environment) {
     OptionTarget target{options, {}};
     for (const auto& entry : option_table()) {
         const auto found = line.given.find(&entry);
         GivenOption given;
         if (found != line.given.end()) {
             given = found->second;
-        } else if (entry.reads_pet) {
+        } else if (entry.origin == OptionEntry::Origin::Pet) {
             given = {entry.pet_variable(), environment.get(entry.pet_variable()).value_or("")};
-            if (given.text.empty()) {
-                continue;
-            }
-        } else {
+        }
+        if (found == line.given.end() && given.text.empty()) {
             continue;
         }
         if (auto stored = entry.store(target, given); !stored) {
@@ -179,21 +176,15 @@ Result<void> store_options(RunOptions& options, const GivenLine& line, const Env
         }
     }
     if (!target.meaningless.empty()) {
-        std::string names;
-        for (const auto& name : target.meaningless) {
-            names += (names.empty() ? "" : ", ") + name;
-        }
-        options.notes.push_back(names + ": no meaning in a fixed world, ignored");
+        options.notes.push_back(joined(target.meaningless) + ": no meaning in a fixed world, ignored");
     }
     return {};
 }
 
-Result<void> check_together(const RunOptions& options) {
-    if (options.module && options.no_python) {
-        return fail("--module and --no-python exclude each other");
-    }
-    if (options.module && options.run_path) {
-        return fail("--module and --run-path exclude each other");
+Result<void> check_together(const Options& options) {
+    if (options.module && (options.no_python || options.run_path)) {
+        return fail(
+            format_text("--module and {} exclude each other", options.no_python ? "--no-python" : "--run-path"));
     }
     if (options.hang_kill && !options.hang_after) {
         return fail("--hang-action kill does nothing without --hang-timeout SECONDS");
@@ -201,39 +192,37 @@ Result<void> check_together(const RunOptions& options) {
     return {};
 }
 
-Result<void> store_programs(RunOptions& options, Words words) {
-    if (words.empty()) {
+Result<void> store_programs(Options& options, Arguments args) {
+    if (args.empty()) {
         return fail("no program to run: rdma-nccl run [OPTIONS] [--] PROGRAM [ARGS...]");
     }
-    auto programs = split_programs(words, options.programs.empty() ? std::vector<RankRange>()
-                                                                   : std::move(options.programs.front().ranks));
-    if (!programs) {
-        return tl::unexpected(programs.error());
-    }
-    options.programs = std::move(*programs);
-    return {};
+    auto first = options.programs.empty() ? std::vector<RankRange>() : std::move(options.programs.front().ranks);
+    return split_programs(args, std::move(first)).map([&](std::vector<RankProgram> programs) {
+        options.programs = std::move(programs);
+    });
 }
 
 } // namespace
 
-Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& arguments, const Environment& environment) {
+Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments, const Environment& environment) {
     const auto line = read_command_line(arguments);
     if (!line) {
         return tl::unexpected(line.error());
     }
-    ParsedRunOptions parsed;
+    ParsedOptions parsed;
     if (line->help) {
         parsed.help = help_text();
         return parsed;
     }
-    const auto done = add_torchruns_variables(parsed.options, *line, environment)
-                          .and_then([&] { return store_options(parsed.options, *line, environment); })
-                          .and_then([&] { return check_together(parsed.options); })
-                          .and_then([&] { return store_programs(parsed.options, line->rest); });
+    auto& options = parsed.options;
+    const auto done = add_torchruns_variables(options, *line, environment)
+                          .and_then([&] { return store_options(options, *line, environment); })
+                          .and_then([&] { return check_together(options); })
+                          .and_then([&] { return store_programs(options, line->rest); });
     if (!done) {
         return tl::unexpected(done.error());
     }
     return parsed;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

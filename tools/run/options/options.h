@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// A selection of a rank's streams, for torchrun's --redirects and --tee.
 struct Streams {
@@ -39,7 +39,7 @@ struct RankStreams {
 /// What to do with the ranks' output.
 struct OutputOptions {
     bool raw = false;                        ///< ranks write directly to the launcher's stdout and stderr
-    std::string prefix = "[{host} {rank}] "; ///< see run_prefix.h; empty: none
+    std::string prefix = "[{host} {rank}] "; ///< see prefix.h; empty: none
     std::string log_dir;                     ///< empty: below TMPDIR, if `redirects` or `tee` need files
     RankStreams redirects;                   ///< to files instead of the console
     RankStreams tee;                         ///< to files and the console
@@ -53,8 +53,8 @@ using RankRange = std::pair<unsigned, unsigned>;
 
 /// One of the programs in a world (`--rank 0-7 ./a : ./b`), or the only one.
 struct RankProgram {
-    std::vector<RankRange> ranks;     ///< empty: all ranks that no other program has
-    std::vector<std::string> program; ///< with its arguments; never empty
+    std::vector<RankRange> ranks;          ///< empty: all ranks that no other program has
+    std::vector<std::string> command_line; ///< the program and its arguments; never empty
 };
 
 /// torchrun's --rdzv-endpoint: where the launchers would connect.
@@ -68,7 +68,7 @@ enum class DryRun { Off, Text, Json };
 
 /// The options. Values whose meaning depends on the step are kept as typed: plan_world() interprets them, and chooses
 /// the default of absent ones.
-struct RunOptions {
+struct Options {
     std::optional<std::string> nproc_per_node;
     std::optional<std::string> nnodes;
     std::optional<std::string> node_rank;
@@ -95,7 +95,7 @@ struct RunOptions {
     std::chrono::milliseconds shutdown_timeout{30000}; ///< between the end signal and SIGKILL
     unsigned max_restarts = 0;
     int no_restart_code = 93;                       ///< no restart after a rank ended with this code
-    std::chrono::seconds node_timeout{15};          ///< a node that is silent for longer counts as lost
+    std::chrono::seconds node_timeout{15};          ///< a node that is unresponsive for longer counts as lost
     std::chrono::seconds join_timeout{60};          ///< how long launchers wait for each other, from the start
     std::optional<std::chrono::seconds> hang_after; ///< absent: no hang watch
     bool hang_kill = false;                         ///< end a job that hangs, instead of only reporting it
@@ -105,8 +105,8 @@ struct RunOptions {
     std::vector<std::string> notes; ///< about options that have no meaning here, or another one; one line each
 };
 
-struct ParsedRunOptions {
-    RunOptions options;
+struct ParsedOptions {
+    Options options;
     std::optional<std::string> help; ///< set by --help: the text to print instead of running
 };
 
@@ -118,6 +118,6 @@ struct ParsedRunOptions {
 /// As in torchrun, a long option may be abbreviated if the prefix is unique among torchrun's options, and an option
 /// that is not on the command line is read from PET_<OPTION> in `environment` if that is set and not empty. Fails with
 /// a message that names the option or variable, its value and the valid values.
-Result<ParsedRunOptions> parse_run_options(const std::vector<std::string>& arguments, const Environment& environment);
+Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments, const Environment& environment);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

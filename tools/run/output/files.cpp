@@ -13,16 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
+constexpr std::string_view safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 constexpr std::size_t longest_name = 64; // so that run id and host together stay far below NAME_MAX
-
-bool is_safe(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-}
 
 tl::unexpected<Error> cannot_create(const std::string& path, int os_error) {
     return fail(format_text("cannot create the log directory {}: {}; name another with --log-dir",
@@ -42,8 +38,8 @@ Result<std::string> make_directory(std::string path) {
 
 std::string safe_file_name(std::string_view text) {
     std::string name(text.substr(0, longest_name));
-    std::replace_if(
-        name.begin(), name.end(), [](char c) { return !is_safe(c); }, '_');
+    std::ranges::replace_if(
+        name, [](char c) { return safe.find(c) == std::string_view::npos; }, '_');
     if (name.empty()) {
         return "none";
     }
@@ -124,4 +120,4 @@ std::string read_end(int fd, std::size_t count) {
     return bytes;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Returns `text` as one component of a path: bytes other than letters, digits, '.', '_' and '-' become '_', and so
 /// does a leading '.' or '-'; at most 64 bytes; "none" for an empty text.
@@ -69,4 +69,4 @@ std::string read_end(int fd, std::size_t count);
 /// Returns the size of an open file in bytes; 0 if it cannot be read.
 std::uint64_t file_size(int fd);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -42,8 +42,7 @@ void LineSplitter::take(std::string_view bytes, std::string_view prefix, std::st
             return;
         }
         if (end == newline) {
-            emit(held_, "\n", prefix, out);
-            held_.clear();
+            emit_held("\n", prefix, out);
         } else {
             return_pending_ = true;
             next_return = std::min(bytes.find('\r', begin), bytes.size());
@@ -56,8 +55,7 @@ void LineSplitter::end(std::string_view prefix, std::string& out) {
         decide_return(false, prefix, out);
     }
     if (!held_.empty()) {
-        emit(held_, "\n", prefix, out);
-        held_.clear();
+        emit_held("\n", prefix, out);
     }
 }
 
@@ -68,19 +66,20 @@ void LineSplitter::add(std::string_view text, std::string_view prefix, std::stri
         const auto room = longest_ - held_.size();
         held_ += text.substr(0, room);
         text.remove_prefix(room);
-        emit(held_, "\n", prefix, out);
-        held_.clear();
+        emit_held("\n", prefix, out);
     }
     held_ += text;
 }
 
 void LineSplitter::decide_return(bool is_line_end, std::string_view prefix, std::string& out) {
     return_pending_ = false;
-    if (is_line_end) {
-        emit(held_, "\r\n", prefix, out);
-    } else if (!held_.empty()) {
-        emit(held_, "\n", prefix, out);
+    if (is_line_end || !held_.empty()) {
+        emit_held(is_line_end ? "\r\n" : "\n", prefix, out);
     }
+}
+
+void LineSplitter::emit_held(std::string_view line_end, std::string_view prefix, std::string& out) {
+    emit(held_, line_end, prefix, out);
     held_.clear();
 }
 
@@ -113,4 +112,4 @@ std::vector<std::string> StreamTail::lines(std::size_t count) const {
     return result;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

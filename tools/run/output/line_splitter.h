@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// The result depends only on the bytes, not on the blocks in which they arrive. A line is held back until its newline
 /// or the end of the stream. The text before a carriage return that no newline follows (a progress bar) is also a line:
@@ -26,6 +26,7 @@ public:
 
 private:
     void add(std::string_view text, std::string_view prefix, std::string& out);
+    void emit_held(std::string_view line_end, std::string_view prefix, std::string& out);
     void decide_return(bool is_line_end, std::string_view prefix, std::string& out);
 
     std::size_t longest_;
@@ -46,4 +47,4 @@ private:
     std::string bytes_; ///< the last `size` bytes, and the one before them if any
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

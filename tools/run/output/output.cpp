@@ -6,7 +6,6 @@
 #include "tools/run/output/files.h"
 #include "tools/run/output/output_loop.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -15,7 +14,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -41,11 +40,6 @@ Result<Pipe> open_pipe() {
     return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-PrefixValues prefix_values(const RankName& name, bool error) {
-    return {name.host, std::to_string(name.rank),  std::to_string(name.local_rank), std::to_string(name.node_rank),
-            name.role, error ? "stderr" : "stdout"};
-}
-
 /// The launcher's data of one of a rank's two streams.
 struct RankStream {
     UniqueFd end; ///< the rank's end, until all ranks have started; empty: the rank inherits the launcher's
@@ -57,21 +51,15 @@ bool has(const RankStreams& streams, unsigned local_rank, bool error) {
     return error ? wanted.err : wanted.out;
 }
 
-Result<LogFile> make_file(const std::string& directory, unsigned local_rank, bool error) {
-    const auto folder = make_rank_directory(directory, local_rank);
-    if (!folder) {
-        return tl::unexpected(folder.error());
-    }
-    return LogFile::create(*folder + (error ? "/stderr.log" : "/stdout.log"));
-}
-
 /// Creates the pipe or file of one stream. Returns the stream that the loop must handle, or nullopt if there is none.
 Result<std::optional<OutputStream>> prepare_stream(const OutputOptions& options, const std::string& directory,
                                                    const RankName& name, bool error, RankStream& kept) {
     const auto plan = plan_stream(options, name.local_rank, error);
     std::optional<LogFile> file;
     if (plan.file) {
-        auto made = make_file(directory, name.local_rank, error);
+        auto made = make_rank_directory(directory, name.local_rank).and_then([error](const std::string& folder) {
+            return LogFile::create(folder + (error ? "/stderr.log" : "/stdout.log"));
+        });
         if (!made) {
             return tl::unexpected(made.error());
         }
@@ -99,48 +87,47 @@ Result<std::optional<OutputStream>> prepare_stream(const OutputOptions& options,
     stream.pipe = std::move(pipe->reader);
     stream.console = plan.console;
     stream.file = std::move(file);
-    stream.names = prefix_values(name, error);
+    stream.names = {
+        name.host, std::to_string(name.rank),  std::to_string(name.local_rank), std::to_string(name.node_rank),
+        name.role, error ? "stderr" : "stdout"};
     return stream;
 }
 
 } // namespace
 
 struct RankOutput::State {
-    std::vector<RankName> ranks;
-    std::vector<std::array<RankStream, 2>> streams; ///< by position of the rank: stdout, stderr
+    std::vector<std::array<RankStream, 2>> streams; ///< by local rank: stdout, stderr
     std::shared_ptr<OutputShared> shared;
     std::thread thread;
 
-    State(std::vector<RankName> names, std::shared_ptr<OutputShared> with_loop)
-        : ranks(std::move(names)), streams(ranks.size()), shared(std::move(with_loop)) {}
+    State(std::size_t ranks, std::shared_ptr<OutputShared> with_loop) : streams(ranks), shared(std::move(with_loop)) {}
     State(const State&) = delete;
     State& operator=(const State&) = delete;
-    ~State();
+    ~State() {
+        if (!thread.joinable()) {
+            return;
+        }
+        shared->stop = true;
+        notify(shared->wake);
+        // Far more than the loop needs. If it hangs in a write, to a network file system or to a terminal that could
+        // not be opened again, it is detached: it owns everything that it uses.
+        constexpr int timeout = 2000; // milliseconds
+        pollfd ended{shared->ended.get(), POLLIN, 0};
+        if (::poll(&ended, 1, timeout) > 0) {
+            thread.join();
+        } else {
+            thread.detach();
+        }
+    }
 
-    /// Returns ranks.size() if there is none.
-    [[nodiscard]] std::size_t position(unsigned local_rank) const {
-        const auto found =
-            std::find_if(ranks.begin(), ranks.end(), [&](const auto& name) { return name.local_rank == local_rank; });
-        return static_cast<std::size_t>(found - ranks.begin());
+    template<typename Use>
+    void for_each_stream(Use use) {
+        for (auto& [out, err] : streams) {
+            use(out);
+            use(err);
+        }
     }
 };
-
-RankOutput::State::~State() {
-    if (!thread.joinable()) {
-        return;
-    }
-    shared->stop = true;
-    notify(shared->wake);
-    // Far more than the loop needs. If it hangs in a write, to a network file system or to a terminal that could not be
-    // opened again, it is detached: it owns everything that it uses.
-    constexpr int timeout = 2000; // milliseconds
-    pollfd ended{shared->ended.get(), POLLIN, 0};
-    if (::poll(&ended, 1, timeout) > 0) {
-        thread.join();
-    } else {
-        thread.detach();
-    }
-}
 
 Result<RankOutput> RankOutput::start(const OutputOptions& options, const std::vector<RankName>& ranks,
                                      const std::string& directory, std::function<void(unsigned)> first_output) {
@@ -152,24 +139,22 @@ Result<RankOutput> RankOutput::start(const OutputOptions& options, const std::ve
     if (!shared) {
         return tl::unexpected(shared.error());
     }
-    auto state = std::make_unique<State>(ranks, *shared);
+    auto state = std::make_shared<State>(ranks.size(), *shared);
     std::vector<OutputStream> streams;
-    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (const auto& rank : ranks) {
         for (const bool error : {false, true}) {
             auto stream =
-                prepare_stream(options, directory, ranks[rank], error, state->streams[rank].at(error ? 1 : 0));
+                prepare_stream(options, directory, rank, error, state->streams.at(rank.local_rank).at(error ? 1 : 0));
             if (!stream) {
                 return tl::unexpected(stream.error());
             }
             if (*stream) {
                 streams.push_back(std::move(**stream));
-                streams.back().rank = rank;
             }
         }
     }
     OutputLoopSettings settings{std::move(*prefix), ranks.empty() ? std::string() : ranks.front().host,
-                                ranks.size(),       std::move(first_output),
-                                STDOUT_FILENO,      STDERR_FILENO};
+                                std::move(first_output)};
     auto thread = thread_without_signals(
         [loop = OutputLoop(*shared, std::move(settings), std::move(streams))]() mutable { loop.run(); });
     if (!thread) {
@@ -182,28 +167,13 @@ Result<RankOutput> RankOutput::start(const OutputOptions& options, const std::ve
     return RankOutput(std::move(state));
 }
 
-RankOutput::RankOutput(std::unique_ptr<State> state) : state_(std::move(state)) {}
-RankOutput::RankOutput(RankOutput&&) noexcept = default;
-RankOutput& RankOutput::operator=(RankOutput&&) noexcept = default;
-RankOutput::~RankOutput() = default;
-
 RankOutput::Ends RankOutput::ends_of(unsigned local_rank) const {
-    const auto rank = state_->position(local_rank);
-    Ends ends;
-    if (rank < state_->streams.size()) {
-        const auto& [out, err] = state_->streams[rank];
-        ends.out = out.end ? out.end.get() : ends.out;
-        ends.err = err.end ? err.end.get() : ends.err;
-    }
-    return ends;
+    const auto& [out, err] = state_->streams.at(local_rank);
+    return {out.end ? out.end.get() : STDOUT_FILENO, err.end ? err.end.get() : STDERR_FILENO};
 }
 
 void RankOutput::close_ends() {
-    for (auto& pair : state_->streams) {
-        for (auto& stream : pair) {
-            stream.end.reset();
-        }
-    }
+    state_->for_each_stream([](RankStream& stream) { stream.end.reset(); });
     state_->shared->all_started = true;
     notify(state_->shared->wake);
 }
@@ -221,26 +191,19 @@ void RankOutput::say(const std::string& line) {
 }
 
 std::vector<std::string> RankOutput::last_errors(unsigned local_rank, std::size_t count) const {
-    const auto rank = state_->position(local_rank);
-    if (rank >= state_->ranks.size()) {
-        return {};
-    }
-    if (const auto& file = state_->streams[rank][1].rank_file) {
+    if (const auto& file = state_->streams.at(local_rank)[1].rank_file) {
         StreamTail tail;
         tail.take(read_end(file->fd(), StreamTail::size + 1));
         return tail.lines(count);
     }
     const std::lock_guard lock(state_->shared->mutex);
-    return state_->shared->errors[rank].lines(count);
+    return state_->shared->errors[local_rank].lines(count);
 }
 
 std::uint64_t RankOutput::bytes() const {
     std::uint64_t sum = state_->shared->bytes;
-    for (const auto& pair : state_->streams) {
-        for (const auto& stream : pair) {
-            sum += stream.rank_file ? file_size(stream.rank_file->fd()) : 0;
-        }
-    }
+    state_->for_each_stream(
+        [&sum](const RankStream& stream) { sum += stream.rank_file ? file_size(stream.rank_file->fd()) : 0; });
     return sum;
 }
 
@@ -263,4 +226,4 @@ StreamPlan plan_stream(const OutputOptions& options, unsigned local_rank, bool e
     return plan;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

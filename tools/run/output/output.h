@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 struct StreamPlan {
     enum class Way {
@@ -42,6 +42,7 @@ struct RankName {
     std::string role = "default";
 };
 
+/// At its end it passes on the output that has arrived, but does not wait for a console that accepts nothing.
 class RankOutput {
 public:
     struct Ends {
@@ -49,18 +50,15 @@ public:
         int err = 2;
     };
 
-    /// Starts the thread and creates pipes and files. `directory`: the directory of this attempt, in which
-    /// LOCAL_RANK/{stdout,stderr}.log are created; empty if `options` need no files. `first_output`: called by the
-    /// thread with the local rank of each rank that writes for the first time, but not for files that a rank writes
-    /// itself (redirected and not teed). Fails if the prefix is invalid, if there are too few descriptors, or if a file
-    /// cannot be created. The caller must have blocked the signals that it handles, and must ignore SIGPIPE.
+    /// Starts the thread and creates pipes and files. `ranks`: by local rank, from 0. `directory`: the directory of
+    /// this attempt, in which LOCAL_RANK/{stdout,stderr}.log are created; empty if `options` need no files.
+    /// `first_output`: called by the thread with the local rank of each rank that writes for the first time, but not
+    /// for files that a rank writes itself (redirected and not teed). Fails if the prefix is invalid, if there are too
+    /// few descriptors, or if a file cannot be created. The caller must have blocked the signals that it handles, and
+    /// must ignore SIGPIPE.
     static Result<RankOutput> start(const OutputOptions& options, const std::vector<RankName>& ranks,
                                     const std::string& directory,
                                     std::function<void(unsigned local_rank)> first_output = {});
-    RankOutput(RankOutput&& other) noexcept;
-    RankOutput& operator=(RankOutput&& other) noexcept;
-    /// Passes on the output that has arrived, but does not wait for a console that accepts nothing.
-    ~RankOutput();
 
     /// Returns the descriptors to give to the rank by dup2(2); they are close-on-exec.
     [[nodiscard]] Ends ends_of(unsigned local_rank) const;
@@ -85,8 +83,8 @@ public:
 
 private:
     struct State;
-    explicit RankOutput(std::unique_ptr<State> state);
-    std::unique_ptr<State> state_;
+    explicit RankOutput(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    std::shared_ptr<State> state_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

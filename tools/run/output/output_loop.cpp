@@ -10,14 +10,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
-
-namespace {
+namespace rdma_nccl::run {
 
 constexpr std::size_t block_size = 1 << 18;
 constexpr std::chrono::milliseconds stop_timeout{300};
-
-} // namespace
 
 Result<std::shared_ptr<OutputShared>> OutputShared::create(std::size_t ranks) {
     auto shared = std::make_shared<OutputShared>();
@@ -39,10 +35,10 @@ void notify(const UniqueFd& eventfd) {
 OutputLoop::OutputLoop(std::shared_ptr<OutputShared> shared, OutputLoopSettings settings,
                        std::vector<OutputStream> streams)
     : shared_(std::move(shared)), settings_(std::move(settings)), streams_(std::move(streams)),
-      has_written_(settings_.ranks), buffer_(block_size) {
-    targets_.push_back({Console(settings_.console_out), "stdout"});
-    if (!same_file(settings_.console_out, settings_.console_err)) {
-        targets_.push_back({Console(settings_.console_err), "stderr"});
+      has_written_(shared_->errors.size()), buffer_(block_size) {
+    targets_.push_back({Console(STDOUT_FILENO), "stdout"});
+    if (!same_file(STDOUT_FILENO, STDERR_FILENO)) {
+        targets_.push_back({Console(STDERR_FILENO), "stderr"});
     }
     for (auto& stream : streams_) {
         stream.prefix = settings_.prefix.has_time() ? "" : settings_.prefix.render(stream.names);
@@ -142,16 +138,21 @@ void OutputLoop::read_stream(OutputStream& stream) {
 
 void OutputLoop::take(OutputStream& stream, std::string_view bytes) {
     shared_->bytes += bytes.size();
-    note_first_output(stream);
+    const bool is_first = !has_written_[stream.local_rank];
+    has_written_[stream.local_rank] = true;
+    // After a stop request, the objects that the function uses may not exist any more.
+    if (is_first && settings_.first_output && !shared_->stop) {
+        settings_.first_output(stream.local_rank);
+    }
     if (stream.error) {
         const std::lock_guard lock(shared_->mutex);
-        shared_->errors[stream.rank].take(bytes);
+        shared_->errors[stream.local_rank].take(bytes);
     }
     if (stream.file) {
         const auto error = stream.file->write(bytes);
         if (error && !std::exchange(stream.file_problem, true)) {
-            tell(format_text("cannot write {}: {}; what the rank writes is missing there as long as this lasts",
-                             stream.file->path(), ::strerror(*error)));
+            report(format_text("cannot write {}: {}; what the rank writes is missing there as long as this lasts",
+                               stream.file->path(), ::strerror(*error)));
         }
     }
     if (stream.console) {
@@ -160,16 +161,6 @@ void OutputLoop::take(OutputStream& stream, std::string_view bytes) {
             lines += bytes;
         } else {
             stream.lines.take(bytes, prefix_of(stream), lines);
-        }
-    }
-}
-
-void OutputLoop::note_first_output(const OutputStream& stream) {
-    if (!has_written_[stream.rank]) {
-        has_written_[stream.rank] = true;
-        // After a stop request, the objects that the function uses may not exist any more.
-        if (settings_.first_output && !shared_->stop) {
-            settings_.first_output(stream.local_rank);
         }
     }
 }
@@ -202,10 +193,10 @@ void OutputLoop::write_consoles() {
 void OutputLoop::on_console_error(Target& failed, int os_error) {
     failed.gone = os_error == EPIPE || os_error == ECONNRESET || os_error == EBADF;
     if (!std::exchange(failed.problem, true)) {
-        tell(failed.gone ? format_text("{} is closed ({}): what the ranks write reaches their files only", failed.name,
-                                       ::strerror(os_error))
-                         : format_text("cannot write {}: {}; lines are missing there as long as this lasts",
-                                       failed.name, ::strerror(os_error)));
+        report(failed.gone ? format_text("{} is closed ({}): what the ranks write reaches their files only",
+                                         failed.name, ::strerror(os_error))
+                           : format_text("cannot write {}: {}; lines are missing there as long as this lasts",
+                                         failed.name, ::strerror(os_error)));
     }
     for (auto& stream : streams_) {
         if (failed.gone && stream.console && &target(stream.error) == &failed) {
@@ -217,13 +208,13 @@ void OutputLoop::on_console_error(Target& failed, int os_error) {
     }
 }
 
-void OutputLoop::tell(std::string problem) {
+void OutputLoop::report(std::string problem) {
     const std::lock_guard lock(shared_->mutex);
     shared_->problems.push_back(format_text("{}: {}", settings_.host, problem));
 }
 
 void OutputLoop::notify_when_done() {
-    const bool all_ended = std::none_of(streams_.begin(), streams_.end(), [](const auto& one) { return !!one.pipe; });
+    const bool all_ended = std::ranges::none_of(streams_, [](const auto& one) { return !!one.pipe; });
     if (!done_ && shared_->all_started && all_ended && !anything_pending()) {
         done_ = true;
         notify(shared_->done);
@@ -231,7 +222,7 @@ void OutputLoop::notify_when_done() {
 }
 
 bool OutputLoop::anything_pending() const {
-    return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) { return one.console.pending(); });
+    return std::ranges::any_of(targets_, [](const auto& one) { return one.console.pending(); });
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

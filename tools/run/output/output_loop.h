@@ -5,9 +5,9 @@
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "tools/common/console.h"
+#include "tools/run/options/prefix.h"
 #include "tools/run/output/files.h"
 #include "tools/run/output/line_splitter.h"
-#include "tools/run/output/prefix.h"
 
 #include <atomic>
 #include <chrono>
@@ -21,14 +21,14 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Data that the launcher's thread and the loop share.
 struct OutputShared {
     std::mutex mutex;                  ///< protects the three members below
     std::vector<std::string> said;     ///< the launcher's own lines that the loop has not taken yet
     std::vector<std::string> problems; ///< not reported yet
-    std::vector<StreamTail> errors;    ///< by position of the rank
+    std::vector<StreamTail> errors;    ///< by local rank
 
     std::atomic<std::uint64_t> bytes = 0;
     std::atomic<bool> all_started = false; ///< no rank will get a pipe from now on
@@ -48,7 +48,6 @@ void notify(const UniqueFd& eventfd);
 
 /// One pipe and the destinations of its bytes.
 struct OutputStream {
-    std::size_t rank = 0; ///< position
     unsigned local_rank = 0;
     bool error = false; ///< stderr
     bool raw = false;   ///< unchanged bytes instead of lines
@@ -64,11 +63,8 @@ struct OutputStream {
 
 struct OutputLoopSettings {
     PrefixTemplate prefix;
-    std::string host; ///< for messages
-    std::size_t ranks = 0;
+    std::string host;                           ///< for messages
     std::function<void(unsigned)> first_output; ///< called once for each local rank; may be empty
-    int console_out = 1;
-    int console_err = 2;
 };
 
 class OutputLoop {
@@ -96,12 +92,11 @@ private:
     void take_said();
     void read_stream(OutputStream& stream);
     void take(OutputStream& stream, std::string_view bytes);
-    void note_first_output(const OutputStream& stream);
     void end_stream(OutputStream& stream);
     [[nodiscard]] std::string_view prefix_of(OutputStream& stream) const;
     void write_consoles();
     void on_console_error(Target& failed, int os_error);
-    void tell(std::string problem);
+    void report(std::string problem);
     void notify_when_done();
     [[nodiscard]] bool anything_pending() const;
 
@@ -109,11 +104,11 @@ private:
     OutputLoopSettings settings_;
     std::vector<OutputStream> streams_;
     std::vector<Target> targets_;               ///< stdout and stderr; only one if both are the same file
-    std::vector<bool> has_written_;             ///< by position of the rank
+    std::vector<bool> has_written_;             ///< by local rank
     std::vector<pollfd> polled_;                ///< wake, then consoles and streams that are worth polling
     std::vector<OutputStream*> polled_streams_; ///< the streams of the last entries of polled_
     std::vector<char> buffer_;
     bool done_ = false;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

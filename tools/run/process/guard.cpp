@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/process/guard.h"
-
+// A launcher of two processes that watch each other, so that nothing survives a SIGKILL of either. PR_SET_PDEATHSIG
+// ends the ranks of a dead launcher, but not what they forked: init would adopt a daemon, and it would keep running.
 #include "lib/base/format.h"
-#include "lib/base/unique_fd.h"
 #include "lib/sys/node_name.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
-#include "tools/run/process/end_policy.h"
 #include "tools/run/process/process_set.h"
 
 #include <array>
@@ -22,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -44,11 +42,10 @@ public:
 
     /// Waits until the child has ended. Returns its status.
     int watch() {
-        while (!ended_) {
-            wait_for_signal(-1);
-            reap();
+        while (!status_) {
+            wait_for_signal(std::nullopt);
         }
-        return status_;
+        return *status_;
     }
 
     /// Kills all processes that the child left behind. Waits at most kill_timeout.
@@ -56,46 +53,33 @@ public:
         ChildSweep sweep;
         const auto end = Clock::now() + kill_timeout;
         while (has_children_ && Clock::now() < end && sweep.signal_new(SIGKILL)) {
-            const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-            wait_for_signal(static_cast<int>(std::max<decltype(left)>(left, 0)));
-            reap();
+            wait_for_signal(end);
         }
     }
 
 private:
-    void wait_for_signal(int timeout_ms) {
+    /// Passes signals on to the child until it has ended.
+    void wait_for_signal(std::optional<Clock::time_point> until) {
         pollfd waited{reader_.fd(), POLLIN, 0};
-        ::poll(&waited, 1, timeout_ms);
+        ::poll(&waited, 1, milliseconds_until(until));
         while (const auto received = reader_.next()) {
-            if (received->number == SIGCHLD || ended_) {
-                continue;
-            }
-            ::kill(child_, received->number);
-            if (received->number == SIGTSTP) {
-                stop_self();
+            if (received->number != SIGCHLD && !status_) {
+                ::kill(child_, received->number);
+                if (received->number == SIGTSTP) {
+                    stop_self();
+                }
             }
         }
-    }
-
-    void reap() {
-        while (true) {
-            int status = 0;
-            const pid_t pid = ::waitpid(-1, &status, WNOHANG);
-            if (pid <= 0) {
-                has_children_ = pid == 0;
-                return;
-            }
+        has_children_ = reap_children([this](pid_t pid, int status) {
             if (pid == child_) {
                 status_ = status;
-                ended_ = true;
             }
-        }
+        });
     }
 
     pid_t child_;
     const SignalReader& reader_;
-    int status_ = 0;
-    bool ended_ = false;
+    std::optional<int> status_; ///< of the child; absent: it runs
     bool has_children_ = true;
 };
 
@@ -141,4 +125,4 @@ int run_guarded(const BlockedSignals& signals, const std::function<int(int guard
     return exit_code_for_status(status);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -3,6 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "lib/slurm/step_processes.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 
@@ -17,25 +18,18 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
+
+using Phase = EndPolicy::Phase;
 
 /// Keys of the epoll entries. A rank has its index + first_rank_key, another descriptor its number + first_other_key.
 constexpr std::size_t first_other_key = std::size_t{1} << 32U;
 constexpr std::size_t signal_key = 0;
 constexpr std::size_t guard_key = 1;
 constexpr std::size_t first_rank_key = 2;
-
-int milliseconds_until(std::optional<ProcessSet::Time> until) {
-    if (!until) {
-        return -1;
-    }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now()).count();
-    return static_cast<int>(std::clamp<decltype(left)>(left, 0, std::numeric_limits<int>::max()));
-}
 
 /// A child that could not execute its program writes this to the report pipe.
 struct ExecFailure {
@@ -45,11 +39,29 @@ struct ExecFailure {
 
 } // namespace
 
+int milliseconds_until(std::optional<std::chrono::steady_clock::time_point> until) {
+    if (!until) {
+        return -1;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now()).count();
+    return static_cast<int>(std::clamp<decltype(left)>(left, 0, std::numeric_limits<int>::max()));
+}
+
+bool reap_children(const std::function<void(pid_t, int)>& ended) {
+    while (true) {
+        int status = 0;
+        const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+        if (pid <= 0) {
+            return pid == 0;
+        }
+        ended(pid, status);
+    }
+}
+
 FileLimit::FileLimit() {
-    rlimit raised{};
-    changed_ = ::getrlimit(RLIMIT_NOFILE, &old_) == 0;
-    raised = {old_.rlim_max, old_.rlim_max};
-    changed_ = changed_ && ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
+    const bool known = ::getrlimit(RLIMIT_NOFILE, &old_) == 0;
+    const rlimit raised{old_.rlim_max, old_.rlim_max};
+    changed_ = known && ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
 }
 
 void FileLimit::restore() const {
@@ -68,10 +80,7 @@ Result<ProcessSet> ProcessSet::create(const BlockedSignals& signals, int guard_f
         return tl::unexpected(reader.error());
     }
     ProcessSet set(signals, std::move(*reader), use_pidfds);
-    if (auto opened = set.open_descriptors(guard_fd); !opened) {
-        return tl::unexpected(opened.error());
-    }
-    return set;
+    return set.open_descriptors(guard_fd).map([&] { return std::move(set); });
 }
 
 Result<void> ProcessSet::open_descriptors(int guard_fd) {
@@ -163,7 +172,12 @@ Result<Events> ProcessSet::wait(std::optional<Time> until) {
             reap_rank(event.data.u64 - first_rank_key, events);
         }
     }
-    reap_children(events);
+    has_children_ = reap_children([&](pid_t pid, int status) {
+        const auto rank = std::ranges::find_if(ranks_, [pid](const Rank& r) { return r.running && r.pid == pid; });
+        if (rank != ranks_.end()) {
+            note_exit(*rank, status, events);
+        }
+    });
     add_exec_failures(events);
     return events;
 }
@@ -181,22 +195,6 @@ void ProcessSet::reap_rank(std::size_t index, Events& events) {
     int status = 0;
     if (rank.running && ::waitpid(rank.pid, &status, WNOHANG) == rank.pid) {
         note_exit(rank, status, events);
-    }
-}
-
-void ProcessSet::reap_children(Events& events) {
-    while (true) {
-        int status = 0;
-        const pid_t pid = ::waitpid(-1, &status, WNOHANG);
-        if (pid <= 0) {
-            has_children_ = pid == 0;
-            return;
-        }
-        const auto rank =
-            std::find_if(ranks_.begin(), ranks_.end(), [pid](const Rank& r) { return r.running && r.pid == pid; });
-        if (rank != ranks_.end()) {
-            note_exit(*rank, status, events);
-        }
     }
 }
 
@@ -229,15 +227,9 @@ std::vector<pid_t> ProcessSet::running_pids() const {
     return pids;
 }
 
-void ProcessSet::signal_groups(int signal_number) const {
+void ProcessSet::signal_ranks(int signal_number, bool groups) const {
     for (const pid_t pid : running_pids()) {
-        ::kill(-pid, signal_number);
-    }
-}
-
-void ProcessSet::signal_ranks(int signal_number) const {
-    for (const pid_t pid : running_pids()) {
-        ::kill(pid, signal_number);
+        ::kill(groups ? -pid : pid, signal_number);
     }
 }
 
@@ -258,6 +250,12 @@ Result<std::vector<pid_t>> list_children() {
     return children;
 }
 
+StepDaemon find_step_daemon() {
+    const auto root = SysRoot::open("/"); // this machine's processes, even if another root is emulated
+    const auto pid = root ? step_daemon_above(*root, ::getpid()) : std::nullopt;
+    return pid ? StepDaemon{*pid, open_pidfd(*pid)} : StepDaemon();
+}
+
 Result<std::size_t> ChildSweep::signal_new(int signal_number) {
     const auto children = list_children();
     if (!children) {
@@ -274,4 +272,72 @@ Result<std::size_t> ChildSweep::signal_new(int signal_number) {
     return count;
 }
 
-} // namespace rdma_nccl
+void RankEnder::start_attempt() {
+    processes_.clear();
+    policy_ = {rules_.shutdown_timeout, rules_.end_signals};
+    leftovers_ = {};
+}
+
+void RankEnder::send(const EndPolicy::Action& action) const {
+    if (action.to_groups != 0) {
+        processes_.signal_ranks(action.to_groups, true);
+        if (ends_job(action.to_groups)) {
+            processes_.signal_ranks(SIGCONT, true); // a stopped process handles the signal only when it continues
+        }
+    }
+    if (action.to_ranks != 0) {
+        processes_.signal_ranks(action.to_ranks);
+    }
+}
+
+void RankEnder::on_time(Time now) {
+    const bool was_ending = policy_.phase() == Phase::Ending;
+    send(policy_.on_time(now));
+    if (was_ending && policy_.phase() == Phase::Killing && processes_.running() > 0) {
+        report_(format_text("{}: {} did not end within {:g} s: killing", rules_.node,
+                            count_text(processes_.running(), "rank"),
+                            std::chrono::duration<double>(rules_.shutdown_timeout).count()));
+    }
+}
+
+void RankEnder::on_signal(int signal_number, bool pass_on, Time now) {
+    auto action = policy_.on_signal(signal_number, now);
+    if (!pass_on && action.to_groups == signal_number) {
+        action.to_groups = 0;
+    }
+    if (!pass_on && action.to_ranks == signal_number) {
+        action.to_ranks = 0;
+    }
+    send(action);
+}
+
+bool RankEnder::end_leftovers(Time now) {
+    if (processes_.has_children() && !gave_up()) {
+        const bool unannounced = policy_.phase() == Phase::Running;
+        policy_.on_leftovers(now);
+        const auto count = leftovers_.signal_new(policy_.leftover_signal());
+        if (!count) {
+            report_(format_text("{}: processes that the ranks left behind cannot be found: {}", rules_.node,
+                                count.error().message));
+            policy_.give_up();
+        } else if (unannounced) {
+            report_(format_text("{}: ending {} {} that the ranks left behind", rules_.node, *count,
+                                *count == 1 ? "process" : "processes"));
+        }
+    }
+    return !processes_.has_children() || gave_up();
+}
+
+void RankEnder::report_left_alone() const {
+    std::vector<std::string> pids;
+    for (const pid_t pid : list_children().value_or(processes_.running_pids())) {
+        pids.push_back(std::to_string(pid));
+    }
+    if (!pids.empty()) {
+        report_(format_text("{}: not gone after SIGKILL, left alone: pid {} (state D in ps: hangs in a driver or file "
+                            "system)",
+                            rules_.node, joined(pids)));
+    }
+}
+
+} // namespace rdma_nccl::run

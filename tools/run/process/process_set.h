@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processes of the ranks, the processes that they left behind, and the only place where the launcher waits: for
 // their ends, for signals, and for the end of the guard process. The set decides nothing; it reports what happened.
+// RankEnder ends the processes.
 #pragma once
 
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/sys/affinity.h"
 #include "lib/sys/signal_fd.h"
-#include "tools/run/process/command.h"
+#include "tools/run/process/signal_policy.h"
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,11 +21,23 @@
 #include <unistd.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
+
+/// A program that can be executed.
+struct Command {
+    std::string file;                   ///< path for execve(2)
+    std::vector<std::string> arguments; ///< including argv[0]
+};
 
 /// Returns a descriptor that is readable when the process has ended, pidfd_open(2). Empty if there is no such process,
 /// or if the kernel has no pidfds.
 UniqueFd open_pidfd(pid_t pid);
+
+/// Returns the time left for poll(2): -1 if there is no limit, 0 if the time has passed.
+int milliseconds_until(std::optional<std::chrono::steady_clock::time_point> until);
+
+/// Reaps all children that have ended, and calls `ended` for each. Returns true if there are others.
+bool reap_children(const std::function<void(pid_t pid, int status)>& ended);
 
 /// Raises the soft limit of open files to the hard limit, because the launcher keeps a descriptor per rank.
 class FileLimit {
@@ -81,10 +95,8 @@ public:
     [[nodiscard]] bool has_children() const { return has_children_; }
     [[nodiscard]] std::vector<pid_t> running_pids() const;
 
-    /// Sends the signal to the process groups of all running ranks.
-    void signal_groups(int signal_number) const;
-    /// Sends the signal only to the running ranks themselves.
-    void signal_ranks(int signal_number) const;
+    /// Sends the signal to the running ranks themselves, or to all processes of their groups.
+    void signal_ranks(int signal_number, bool groups = false) const;
 
 private:
     struct Rank {
@@ -100,7 +112,6 @@ private:
     [[nodiscard]] bool watch(int fd, std::size_t key, std::uint32_t what) const;
     void read_signals(Events& events) const;
     void reap_rank(std::size_t index, Events& events);
-    void reap_children(Events& events);
     void note_exit(Rank& rank, int status, Events& events);
     void add_exec_failures(Events& events);
 
@@ -120,6 +131,14 @@ private:
 /// Returns the children of the calling thread, which must be the one that forks. Fails if /proc does not list them.
 Result<std::vector<pid_t>> list_children();
 
+/// The slurmstepd of this step. Slurm ends a step through it; if it is killed, nobody else would end the processes
+/// below it.
+struct StepDaemon {
+    pid_t pid = -1; ///< -1: none
+    UniqueFd end;   ///< readable once it has ended; empty: not watched
+};
+StepDaemon find_step_daemon();
+
 /// Signals the processes that the ranks left behind, each once per signal. The launcher is their subreaper
 /// (PR_SET_CHILD_SUBREAPER, prctl(2)): every descendant that loses its parent becomes its child, even a daemon that
 /// forked twice.
@@ -132,4 +151,56 @@ private:
     std::set<std::pair<pid_t, int>> done_;
 };
 
-} // namespace rdma_nccl
+/// What RankEnder needs to know of the job.
+struct EndRules {
+    std::string node; ///< for messages
+    std::chrono::milliseconds shutdown_timeout{};
+    std::set<int> end_signals;
+};
+
+/// Ends a node's ranks and the processes that they left behind, as EndPolicy decides, and reports it.
+class RankEnder {
+public:
+    using Time = EndPolicy::Time;
+    using Report = std::function<void(const std::string&)>;
+
+    RankEnder(ProcessSet& processes, EndRules rules, Report report)
+        : processes_(processes), rules_(std::move(rules)), report_(std::move(report)) {}
+
+    /// Forgets the ranks, because new ones are started.
+    void start_attempt();
+
+    [[nodiscard]] bool is_ending() const { return policy_.phase() != EndPolicy::Phase::Running; }
+    [[nodiscard]] std::optional<Time> deadline() const { return policy_.deadline(); }
+    [[nodiscard]] bool ends_job(int signal_number) const { return rules_.end_signals.contains(signal_number); }
+
+    // See EndPolicy.
+    void on_failure(Time now) { send(policy_.on_failure(now)); }
+    void on_guard_gone(Time now) { send(policy_.on_guard_gone(now)); }
+    void on_time(Time now);
+    /// `pass_on`: the ranks have not received the signal already.
+    void on_signal(int signal_number, bool pass_on, Time now);
+
+    /// To be called when no rank runs. Returns false while processes that the ranks left behind are being ended.
+    bool end_leftovers(Time now);
+    /// Returns true if processes were left alone, because they hang in the kernel or cannot be found.
+    [[nodiscard]] bool gave_up() const { return policy_.phase() == EndPolicy::Phase::GivenUp; }
+    void report_left_alone() const;
+
+private:
+    void send(const EndPolicy::Action& action) const;
+
+    ProcessSet& processes_;
+    EndRules rules_;
+    Report report_;
+    EndPolicy policy_{rules_.shutdown_timeout, rules_.end_signals};
+    ChildSweep leftovers_;
+};
+
+/// Forks. The child calls `work` with a descriptor that becomes readable when the calling process, the guard, is gone.
+/// The guard passes its signals on to the child. When the child has ended, the guard adopts the processes that it left
+/// behind and kills them. Returns in the guard only, with the exit code: the result of `work` in the child, or 128 +
+/// the signal that killed the child.
+int run_guarded(const BlockedSignals& signals, const std::function<int(int guard_fd)>& work);
+
+} // namespace rdma_nccl::run

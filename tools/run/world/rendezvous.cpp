@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -54,29 +54,23 @@ std::optional<std::uint16_t> RestartPorts::next(unsigned attempt) {
             return port;
         }
     }
-    auto held = hold_free_port();
-    if (!held) {
-        return std::nullopt;
-    }
-    held_ = std::move(*held);
-    return held_.port;
+    held_ = hold_free_port().value_or(HeldPort());
+    return held_.port != 0 ? std::optional(held_.port) : std::nullopt;
 }
 
-std::unique_ptr<Control> start_control(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
+std::unique_ptr<Control> start_control(const Options& options, const Environment& environment, const WorldPlan& plan,
                                        const std::string& node, const PortRange& range, RestartPorts& ports) {
     ArbiterRules rules{plan.nodes.value, options.max_restarts, options.no_restart_code, options.end_signals,
                        [&ports](unsigned attempt) { return ports.next(attempt); }};
     for (const auto& [from, to] : options.on_signal) {
         rules.end_signals.erase(from); // the ranks get another signal instead
     }
-    std::optional<HangRules> hang;
-    if (options.hang_after) {
-        hang = HangRules{*options.hang_after, std::chrono::seconds(1), options.hang_kill};
-    }
-    if (plan.nodes.value == 1) {
-        return control_alone(std::move(rules), hang);
-    }
     ControlSettings settings;
+    settings.hang_timeout = options.hang_after;
+    settings.ends_hanging_job = options.hang_kill;
+    if (plan.nodes.value == 1) {
+        return make_coordinator_control(std::move(settings), std::move(rules));
+    }
     settings.node_rank = plan.node_rank.value;
     settings.host = node;
     settings.port = control_port(environment, plan.master_port.value, range);
@@ -85,10 +79,10 @@ std::unique_ptr<Control> start_control(const RunOptions& options, const Environm
     settings.node_timeout = options.node_timeout;
     settings.join_timeout = options.join_timeout;
     if (plan.node_rank.value == 0) {
-        return control_head(std::move(settings), std::move(rules), hang);
+        return make_coordinator_control(std::move(settings), std::move(rules));
     }
     settings.addresses = resolve_host(plan.master_addr.value).addresses;
-    return control_member(std::move(settings), std::move(rules));
+    return make_worker_control(std::move(settings), std::move(rules));
 }
 
 Result<HeldPort> hold_free_port() {
@@ -101,4 +95,4 @@ Result<HeldPort> hold_free_port() {
     return HeldPort{std::move(*socket), port};
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

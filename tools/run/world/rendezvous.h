@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// A port that is bound but not listening, so that no other process gets it. A rank can still bind it with
 /// SO_REUSEADDR, as rendezvous servers do, and listen; the kernel gives it to nobody else (measured on Linux 6.18).
@@ -48,7 +48,7 @@ private:
 };
 
 /// Creates the control of this node's launcher. `node`: its name. `ports` must live as long as the control.
-std::unique_ptr<Control> start_control(const RunOptions& options, const Environment& environment, const WorldPlan& plan,
+std::unique_ptr<Control> start_control(const Options& options, const Environment& environment, const WorldPlan& plan,
                                        const std::string& node, const PortRange& range, RestartPorts& ports);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

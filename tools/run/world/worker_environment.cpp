@@ -6,11 +6,9 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
-
-using Variables = std::vector<std::pair<std::string, std::string>>;
 
 /// Returns true for variables that ranks do not inherit. PET_* are torchrun's options as variables, and describe this
 /// world. If they were passed on, as torchrun does, a torchrun that a rank starts for its own purpose would act as
@@ -138,4 +136,4 @@ std::vector<std::string> worker_environment(const WorldPlan& plan, unsigned loca
     return entries;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -8,11 +8,13 @@
 #include "tools/run/world/world.h"
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
+
+/// Names and values.
+using Variables = std::vector<std::pair<std::string, std::string>>;
 
 struct WorkerSettings {
     unsigned allowed_cpus = 1;             ///< CPUs of the affinity mask, which all ranks of the node share
@@ -28,11 +30,11 @@ struct WorkerSettings {
 /// Returns the variables that a rank gets in addition to the launcher's. `base` is the launcher's environment: the
 /// user's values in it are kept where torchrun keeps them (OMP_NUM_THREADS, TORCH_NCCL_ASYNC_ERROR_HANDLING,
 /// JAX_LOCAL_DEVICE_IDS).
-std::vector<std::pair<std::string, std::string>>
-worker_variables(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings, const Environment& base);
+Variables worker_variables(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
+                           const Environment& base);
 
 /// Returns the rank's whole environment, each entry as "NAME=value".
 std::vector<std::string> worker_environment(const WorldPlan& plan, unsigned local_rank, const WorkerSettings& settings,
                                             const Environment& base);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

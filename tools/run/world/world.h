@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// A value and its source: "--nnodes", "PET_NNODES", "SLURM_STEP_NUM_NODES", ...
 template<typename T>
@@ -59,6 +59,6 @@ struct WorldInquiry {
 /// world is this node alone. --rdzv-endpoint gives address and port only if none of these does: under c10d it names a
 /// place where launchers connect, which need not be the node of rank 0.
 /// Fails with a message that names the option or variable, its value and the valid values.
-Result<WorldPlan> plan_world(const RunOptions& options, const Environment& environment, const WorldInquiry& inquiry);
+Result<WorldPlan> plan_world(const Options& options, const Environment& environment, const WorldInquiry& inquiry);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

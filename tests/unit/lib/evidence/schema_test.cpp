@@ -42,7 +42,7 @@ TEST(Schemas, AreInDoc) {
     expect_in_doc("pairs", "rdma-nccl pairs --json", pairs_schema());
     expect_in_doc("bench", "rdma-nccl bench --json", bench_schema());
     expect_in_doc("verdict", "rdma-nccl verify --json, and the files of verify_dir", verdict_schema());
-    expect_in_doc("run", "rdma-nccl run --json FILE", job_report_schema());
+    expect_in_doc("run", "rdma-nccl run --json FILE", run::job_report_schema());
 }
 
 } // namespace

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -44,7 +44,7 @@ protected:
     NodePlacement placed_;
     WorkerSettings worker_;
     Environment environment_{std::vector<std::string>{"OMP_NUM_THREADS=4", "HOME=/h"}};
-    RankCommands commands_{{Command{"/bin/a", {"a", "x y", "it's", ""}}, Command{"/bin/b", {"b", "z\x1b\n"}}}, {0, 1}};
+    std::vector<Command> commands_{{"/bin/a", {"a", "x y", "it's", ""}}, {"/bin/b", {"b", "z\x1b\n"}}};
 };
 
 TEST_F(RunDry, Text) {
@@ -82,7 +82,7 @@ Of each rank
 }
 
 TEST_F(RunDry, OneProgramIsSaidOnce) {
-    commands_ = RankCommands(Command{"/bin/a", {"a"}});
+    commands_ = std::vector(2, Command{"/bin/a", {"a"}});
     const auto text = dry_run_text(facts());
     EXPECT_NE(text.find("\nEvery rank runs\n  /bin/a\n"), std::string::npos) << text;
     EXPECT_EQ(text.find("COMMAND"), std::string::npos) << text;
@@ -115,4 +115,4 @@ TEST_F(RunDry, NothingKnown) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

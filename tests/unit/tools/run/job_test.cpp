@@ -7,7 +7,7 @@
 #include <csignal>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -16,10 +16,10 @@ TEST(RunJob, FailureInOneLine) {
     plan.ranks_per_node.value = 8;
     plan.nodes.value = 2;
     plan.node_rank.value = 1;
-    const RankCommands commands({"/opt/train", {"train", "--lr", "1 2"}});
+    const std::vector commands(8, Command{"/opt/train", {"train", "--lr", "1 2"}});
     const Environment environment;
     const WorkerSettings worker;
-    const RunOptions options;
+    const Options options;
     const auto root = SysRoot::open("/");
     ASSERT_TRUE(root);
     const Job job{plan, commands, worker, environment, options, *root, "n01", {}, "", ""};
@@ -38,4 +38,4 @@ TEST(RunJob, FailureInOneLine) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

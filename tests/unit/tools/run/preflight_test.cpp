@@ -2,7 +2,7 @@
 #include "tools/run/preflight.h"
 
 #include "tests/unit/tree.h"
-#include "tools/run/process/device_holders.h"
+#include "tools/run/process/device_use.h"
 
 #include <algorithm>
 #include <csignal>
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -53,7 +53,7 @@ protected:
         const auto all = warnings(environment, gpus);
         return all.size() == 1 ? all.front() : std::to_string(all.size()) + " warnings";
     }
-    std::vector<pid_t> holders(const Texts& files) { return holders_of(tree_.root(), files); }
+    std::vector<pid_t> processes(const Texts& files) { return find_device_processes(tree_.root(), files); }
 
     test::Tree tree_;
     unsigned world_size_ = 16;
@@ -69,9 +69,9 @@ TEST_F(Preflight, NamesOtherProcessesOnTheGpus) {
     add_process(tree_, 1100, "train\x1b", {"/dev/nvidia0", "/dev/nvidia0"});
     add_process(tree_, 1300, "other", {"/dev/nvidia30", "/tmp/dev/nvidia3"});
     add_process(tree_, 1400, "nvidia-cuda-mps", {"/dev/nvidia3"});
-    EXPECT_EQ(holders({"/dev/nvidia0", "/dev/nvidia3"}), (std::vector<pid_t>{1100, 1200}));
-    EXPECT_EQ(holders({"/dev/nvidia5"}), std::vector<pid_t>());
-    EXPECT_EQ(holders({}), std::vector<pid_t>());
+    EXPECT_EQ(processes({"/dev/nvidia0", "/dev/nvidia3"}), (std::vector<pid_t>{1100, 1200}));
+    EXPECT_EQ(processes({"/dev/nvidia5"}), std::vector<pid_t>());
+    EXPECT_EQ(processes({}), std::vector<pid_t>());
     EXPECT_EQ(warning({}, {"/dev/nvidia0", "/dev/nvidia3"}),
               "the GPUs are held by other processes of yours: 1100 (train?), 1200 (python3): they take memory and time "
               "from the ranks; if they are left from an earlier job: kill 1100 1200");
@@ -81,16 +81,16 @@ TEST_F(Preflight, DoesNotBlameItselfOrWhomItDescendsFrom) {
     add_process(tree_, ::getpid(), "rdma-nccl", {"/dev/nvidia0"}, "", 1500);
     add_process(tree_, 1500, "bash", {"/dev/nvidia0"}, "", 1501);
     add_process(tree_, 1501, "slurmstepd", {"/dev/nvidia0"}, "", 1);
-    EXPECT_EQ(holders({"/dev/nvidia0"}), std::vector<pid_t>());
+    EXPECT_EQ(processes({"/dev/nvidia0"}), std::vector<pid_t>());
     add_process(tree_, 1600, "python3", {"/dev/nvidia0"}, "", 1501);
-    EXPECT_EQ(holders({"/dev/nvidia0"}), std::vector<pid_t>{1600});
+    EXPECT_EQ(processes({"/dev/nvidia0"}), std::vector<pid_t>{1600});
 }
 
 TEST_F(Preflight, PassesOverWhatIsDamaged) {
     tree_.file("/proc/1700", "no directory").directory("/proc/1800").file("/proc/1900/fd", "").link("/proc/2000", "/");
     tree_.file("/proc/x/fd/1", "").file("/proc/99999999999/comm", "");
     add_process(tree_, 2100, "python3", {"relative", std::string(1000, 'x'), "/dev/nvidia0"});
-    EXPECT_EQ(holders({"/dev/nvidia0"}), std::vector<pid_t>{2100});
+    EXPECT_EQ(processes({"/dev/nvidia0"}), std::vector<pid_t>{2100});
 }
 
 TEST_F(Preflight, OfThisMachineFindsAnOpenFile) {
@@ -101,7 +101,7 @@ TEST_F(Preflight, OfThisMachineFindsAnOpenFile) {
         ::pause();
         ::_exit(0);
     }
-    const auto found = holders_of(*SysRoot::open("/"), Texts{"/dev/full"});
+    const auto found = find_device_processes(*SysRoot::open("/"), Texts{"/dev/full"});
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     ::close(fd);
@@ -227,4 +227,4 @@ TEST_F(PreflightLimits, AreNotJudgedForAnotherMachine) {
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -123,7 +123,7 @@ TEST(RunArbiter, DoesNotStartAgainAgainstTheRules) {
     lost.on_lost(1, "n02 is lost");
     lost.on_ended(0, {});
     EXPECT_EQ(lost.take_orders(), (Orders{EndRanks{0, "n02 is lost"}, Finish{1}}));
-    EXPECT_EQ(lost.losses(), std::vector<std::string>{"n02 is lost"});
+    EXPECT_EQ(lost.end_reasons(), std::vector<std::string>{"n02 is lost"});
 }
 
 TEST(RunArbiter, ASignalThatAllNodesGotCountsOnce) {
@@ -184,4 +184,4 @@ TEST(RunArbiter, NonsenseIsPassedOver) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

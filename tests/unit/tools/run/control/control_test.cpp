@@ -11,7 +11,7 @@
 #include <poll.h>
 #include <thread>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -34,7 +34,7 @@ struct Launcher {
     std::vector<std::string> warnings = {};
 
     void work() {
-        const auto more = control->work(Clock::now());
+        const auto more = control->process(Clock::now());
         orders.insert(orders.end(), more.begin(), more.end());
         const auto words = control->take_warnings();
         warnings.insert(warnings.end(), words.begin(), words.end());
@@ -72,9 +72,9 @@ protected:
         return {nodes, restarts, 93, {SIGTERM}, [](unsigned attempt) { return std::uint16_t(7000 + attempt); }};
     }
     void start(unsigned nodes) {
-        launchers_.push_back({control_head(settings(0), rules(nodes), {})});
+        launchers_.push_back({make_coordinator_control(settings(0), rules(nodes))});
         for (unsigned node = 1; node < nodes; ++node) {
-            launchers_.push_back({control_member(settings(node), rules(nodes))});
+            launchers_.push_back({make_worker_control(settings(node), rules(nodes))});
         }
     }
     /// All work until it is so; a minute at most.
@@ -105,13 +105,13 @@ protected:
 
 TEST_F(RunControl, AFailureReachesAllAndItsCodeToo) {
     start(4);
-    launchers_[2].control->failed(failure_of(9, 7), Clock::now());
+    launchers_[2].control->report_failure(failure_of(9, 7), Clock::now());
     ASSERT_TRUE(until([this] {
         return std::all_of(launchers_.begin(), launchers_.end(),
                            [](auto& l) { return l.template order<EndRanks>() != nullptr; });
     }));
     for (auto& launcher : launchers_) {
-        launcher.control->ended({});
+        launcher.control->report_ended({});
     }
     ASSERT_TRUE(until([this] { return all_finished(); }));
     for (const auto& launcher : launchers_) {
@@ -130,10 +130,10 @@ TEST_F(RunControl, AThousandNodes) {
     }
     start(1000);
     const auto all_have = [this](auto has) { return std::all_of(launchers_.begin(), launchers_.end(), has); };
-    launchers_[777].control->failed(failure_of(9, 7), Clock::now());
+    launchers_[777].control->report_failure(failure_of(9, 7), Clock::now());
     ASSERT_TRUE(until([&] { return all_have([](auto& l) { return l.template order<EndRanks>() != nullptr; }); }));
     for (auto& launcher : launchers_) {
-        launcher.control->ended({});
+        launcher.control->report_ended({});
     }
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_TRUE(all_have([](auto& l) { return l.finish() == 7 && l.warnings.empty(); }));
@@ -141,11 +141,11 @@ TEST_F(RunControl, AThousandNodes) {
 
 TEST_F(RunControl, WhatTheHeadSaysLastIsTheCode) {
     start(2);
-    launchers_[1].control->got_signal({SIGUSR1, 1});
+    launchers_[1].control->report_signal({SIGUSR1, 1});
     ASSERT_TRUE(until([this] { return launchers_[0].order<SignalCount>() != nullptr; }));
-    launchers_[0].control->failed(failure_of(0, 7), Clock::now());
-    launchers_[0].control->ended({});
-    launchers_[1].control->ended({}); // its ranks did not fail
+    launchers_[0].control->report_failure(failure_of(0, 7), Clock::now());
+    launchers_[0].control->report_ended({});
+    launchers_[1].control->report_ended({}); // its ranks did not fail
     ASSERT_TRUE(until([this] { return launchers_[0].finish().has_value(); }));
     launchers_.erase(launchers_.begin()); // gone before the other has heard
     for (int i = 0; i < 50; ++i) {
@@ -157,10 +157,10 @@ TEST_F(RunControl, WhatTheHeadSaysLastIsTheCode) {
 
 TEST_F(RunControl, WhoHearsOfTheEndAndOfTheHeadsEndAtOnceReportsNothing) {
     start(2);
-    launchers_[1].control->failed(failure_of(1, 7), Clock::now());
+    launchers_[1].control->report_failure(failure_of(1, 7), Clock::now());
     ASSERT_TRUE(until([this] { return launchers_[1].order<EndRanks>() != nullptr; }));
-    launchers_[0].control->ended({});
-    launchers_[1].control->ended({});
+    launchers_[0].control->report_ended({});
+    launchers_[1].control->report_ended({});
     while (!launchers_[0].finish()) {
         launchers_[0].work();
         std::this_thread::sleep_for(milliseconds(2));
@@ -175,7 +175,7 @@ TEST_F(RunControl, WhoHearsOfTheEndAndOfTheHeadsEndAtOnceReportsNothing) {
 
 TEST_F(RunControl, SignalsReachAll) {
     start(3);
-    launchers_[1].control->got_signal({SIGUSR1, 2});
+    launchers_[1].control->report_signal({SIGUSR1, 2});
     ASSERT_TRUE(until([this] { return launchers_[2].order<SignalCount>() && launchers_[0].order<SignalCount>(); }));
     EXPECT_EQ(*launchers_[2].order<SignalCount>(), (SignalCount{SIGUSR1, 2}));
 }
@@ -183,9 +183,9 @@ TEST_F(RunControl, SignalsReachAll) {
 TEST_F(RunControl, AllStartAgainWithTheSamePort) {
     restarts = 1;
     start(3);
-    launchers_[1].control->failed(failure_of(5, 7), Clock::now());
+    launchers_[1].control->report_failure(failure_of(5, 7), Clock::now());
     for (auto& launcher : launchers_) {
-        launcher.control->ended({});
+        launcher.control->report_ended({});
     }
     ASSERT_TRUE(until([this] {
         return std::all_of(launchers_.begin(), launchers_.end(),
@@ -193,7 +193,7 @@ TEST_F(RunControl, AllStartAgainWithTheSamePort) {
     }));
     for (auto& launcher : launchers_) {
         EXPECT_EQ(*launcher.order<Restart>(), (Restart{1, 7001}));
-        launcher.control->ended({1, true});
+        launcher.control->report_ended({1, true});
     }
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[2].finish(), 0);
@@ -202,14 +202,14 @@ TEST_F(RunControl, AllStartAgainWithTheSamePort) {
 TEST_F(RunControl, ALauncherThatDiesEndsTheOthers) {
     start(3);
     launchers_[1].control->report_activity(true);
-    launchers_[1].control->got_signal({SIGUSR1, 1}); // to know that it is connected
+    launchers_[1].control->report_signal({SIGUSR1, 1}); // to know that it is connected
     ASSERT_TRUE(until([this] { return launchers_[2].order<SignalCount>() != nullptr; }));
     launchers_.erase(launchers_.begin() + 1);
     ASSERT_TRUE(until([this] { return launchers_[1].order<EndRanks>() != nullptr; }));
     EXPECT_EQ(launchers_[1].order<EndRanks>()->why,
               "node n02 (node rank 1) is lost: its launcher is gone: it has closed the connection");
     for (auto& launcher : launchers_) {
-        launcher.control->ended({});
+        launcher.control->report_ended({});
     }
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[0].finish(), 1);
@@ -217,11 +217,11 @@ TEST_F(RunControl, ALauncherThatDiesEndsTheOthers) {
 
 TEST_F(RunControl, TheDeadHeadEndsTheOthers) {
     start(2);
-    launchers_[1].control->got_signal({SIGUSR1, 1});
+    launchers_[1].control->report_signal({SIGUSR1, 1});
     ASSERT_TRUE(until([this] { return launchers_[0].order<SignalCount>() != nullptr; }));
     launchers_.erase(launchers_.begin());
     ASSERT_TRUE(until([this] { return launchers_[0].order<EndRanks>() != nullptr; }));
-    launchers_[0].control->ended({});
+    launchers_[0].control->report_ended({});
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[0].finish(), 1);
     ASSERT_EQ(launchers_[0].warnings.size(), 1U);
@@ -232,8 +232,8 @@ TEST_F(RunControl, TheDeadHeadEndsTheOthers) {
 TEST_F(RunControl, ASilentNodeIsLostButNotToOneThatWasStoppedItself) {
     timeout = milliseconds(1500);
     start(3);
-    launchers_[1].control->got_signal({SIGUSR1, 1});
-    launchers_[2].control->got_signal({SIGUSR2, 1});
+    launchers_[1].control->report_signal({SIGUSR1, 1});
+    launchers_[2].control->report_signal({SIGUSR2, 1});
     ASSERT_TRUE(until([this] { return launchers_[1].orders.size() > 1 && launchers_[2].orders.size() > 1; }));
     std::this_thread::sleep_for(timeout * 2); // all are stopped
     for (int i = 0; i < 20; ++i) {
@@ -251,12 +251,12 @@ TEST_F(RunControl, ASilentNodeIsLostButNotToOneThatWasStoppedItself) {
 
 TEST_F(RunControl, WhoIsAloneEndsItsOwn) {
     join_timeout = milliseconds(300);
-    launchers_.push_back({control_member(settings(1), rules(2))}); // no head
+    launchers_.push_back({make_worker_control(settings(1), rules(2))}); // no head
     ASSERT_TRUE(until([this] { return !launchers_[0].warnings.empty(); }));
     EXPECT_NE(launchers_[0].warnings[0].find("no connection to the launcher of rank 0"), std::string::npos);
     EXPECT_NE(launchers_[0].warnings[0].find("Connection refused"), std::string::npos) << launchers_[0].warnings[0];
-    launchers_[0].control->failed(failure_of(5, 7), Clock::now());
-    launchers_[0].control->ended({});
+    launchers_[0].control->report_failure(failure_of(5, 7), Clock::now());
+    launchers_[0].control->report_ended({});
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[0].finish(), 7);
     EXPECT_NE(launchers_[0].control->arbiter(), nullptr);
@@ -264,8 +264,8 @@ TEST_F(RunControl, WhoIsAloneEndsItsOwn) {
 
 TEST_F(RunControl, TheHeadDoesNotWaitForEverForWhoNeverCame) {
     join_timeout = milliseconds(300);
-    launchers_.push_back({control_head(settings(0), rules(2), {})});
-    launchers_[0].control->ended({});
+    launchers_.push_back({make_coordinator_control(settings(0), rules(2))});
+    launchers_[0].control->report_ended({});
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[0].finish(), 0);
     ASSERT_EQ(launchers_[0].warnings.size(), 1U);
@@ -273,8 +273,8 @@ TEST_F(RunControl, TheHeadDoesNotWaitForEverForWhoNeverCame) {
 }
 
 TEST_F(RunControl, WhoHasThePortIsNamed) {
-    const auto first = control_head(settings(0), rules(2), {});
-    launchers_.push_back({control_head(settings(0), rules(2), {})});
+    const auto first = make_coordinator_control(settings(0), rules(2));
+    launchers_.push_back({make_coordinator_control(settings(0), rules(2))});
     launchers_[0].work();
     ASSERT_FALSE(launchers_[0].warnings.empty());
     EXPECT_NE(launchers_[0].warnings[0].find(std::to_string(::getpid()) + ") listens there"), std::string::npos)
@@ -282,40 +282,40 @@ TEST_F(RunControl, WhoHasThePortIsNamed) {
 }
 
 TEST_F(RunControl, WithAnotherKeyOrOfAnotherWorldNobodyJoins) {
-    launchers_.push_back({control_head(settings(0), rules(2), {})});
+    launchers_.push_back({make_coordinator_control(settings(0), rules(2))});
     auto another_key = settings(1);
     another_key.key = random_key().value();
     auto another_world = settings(1);
     another_world.context = "run 7.1";
     for (auto* const wrong : {&another_key, &another_world}) {
         wrong->join_timeout = milliseconds(300);
-        Launcher stranger{control_member(*wrong, rules(2))};
-        stranger.control->failed(failure_of(1, 9), Clock::now());
+        Launcher stranger{make_worker_control(*wrong, rules(2))};
+        stranger.control->report_failure(failure_of(1, 9), Clock::now());
         ASSERT_TRUE(until([&] {
             stranger.work();
             return !stranger.warnings.empty();
         }));
         EXPECT_NE(stranger.warnings[0].find("does not have the key"), std::string::npos) << stranger.warnings[0];
     }
-    launchers_.push_back({control_member(settings(1), rules(2))});
+    launchers_.push_back({make_worker_control(settings(1), rules(2))});
     for (auto& launcher : launchers_) {
-        launcher.control->ended({});
+        launcher.control->report_ended({});
     }
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[0].finish(), 0) << "nobody heard of the stranger's failure";
 }
 
 TEST_F(RunControl, AConnectionThatWasGivenUpIsNobody) {
-    launchers_.push_back({control_head(settings(0), rules(2), {})});
+    launchers_.push_back({make_coordinator_control(settings(0), rules(2))});
     {
         Dialer early({{loopback}, port_.port, key_, "run 7.0", most_control_line});
         while (!early.is_connected()) {
             ASSERT_FALSE(early.work());
         }
     } // and gone, before the head looks
-    launchers_.push_back({control_member(settings(1), rules(2))});
+    launchers_.push_back({make_worker_control(settings(1), rules(2))});
     for (auto& launcher : launchers_) {
-        launcher.control->ended({});
+        launcher.control->report_ended({});
     }
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[0].finish(), 0);
@@ -324,12 +324,12 @@ TEST_F(RunControl, AConnectionThatWasGivenUpIsNobody) {
 
 TEST_F(RunControl, TheSecondLauncherOfANodeIsNotTakenAndTheFirstIsTold) {
     start(3);
-    launchers_[1].control->got_signal({SIGUSR1, 1}); // to know that it is connected
+    launchers_[1].control->report_signal({SIGUSR1, 1}); // to know that it is connected
     ASSERT_TRUE(until([this] { return launchers_[2].order<SignalCount>() != nullptr; }));
     join_timeout = milliseconds(1000); // it tries several times
     auto second = settings(1);
     second.host = "n09";
-    launchers_.push_back({control_member(second, rules(3))});
+    launchers_.push_back({make_worker_control(second, rules(3))});
     ASSERT_TRUE(until([this] { return !launchers_[3].warnings.empty(); }));
     EXPECT_NE(launchers_[3].warnings[0].find("no connection to the launcher of rank 0"), std::string::npos);
     EXPECT_EQ(launchers_[3].orders, std::vector<Order>{});
@@ -343,11 +343,12 @@ TEST_F(RunControl, WithoutAKeyEachIsAloneAndSaysWhy) {
     for (unsigned node = 0; node < 2; ++node) {
         auto keyless = settings(node);
         keyless.key = fail("RDMA_NCCL_TOKEN is not set");
-        launchers_.push_back({node == 0 ? control_head(keyless, rules(2), {}) : control_member(keyless, rules(2))});
+        launchers_.push_back(
+            {node == 0 ? make_coordinator_control(keyless, rules(2)) : make_worker_control(keyless, rules(2))});
     }
-    launchers_[1].control->failed(failure_of(1, 7), Clock::now());
+    launchers_[1].control->report_failure(failure_of(1, 7), Clock::now());
     for (auto& launcher : launchers_) {
-        launcher.control->ended({});
+        launcher.control->report_ended({});
     }
     ASSERT_TRUE(until([this] { return all_finished(); }));
     EXPECT_EQ(launchers_[0].finish(), 0);
@@ -361,15 +362,15 @@ TEST_F(RunControl, WithoutAKeyEachIsAloneAndSaysWhy) {
 }
 
 TEST_F(RunControl, AloneNeedsNoSocket) {
-    Launcher launcher{control_alone(rules(1), {})};
+    Launcher launcher{make_coordinator_control({}, rules(1))};
     EXPECT_EQ(launcher.control->fd(), -1);
     EXPECT_FALSE(launcher.control->deadline());
-    launcher.control->failed(failure_of(0, 7), Clock::now());
-    launcher.control->ended({});
+    launcher.control->report_failure(failure_of(0, 7), Clock::now());
+    launcher.control->report_ended({});
     launcher.work();
     EXPECT_EQ(launcher.finish(), 7);
 }
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -132,4 +132,4 @@ TEST(RunControlMessage, UnknownKeysArePassedOver) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

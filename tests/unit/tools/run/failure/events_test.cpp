@@ -10,7 +10,7 @@
 #include <sstream>
 #include <sys/stat.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -108,4 +108,4 @@ TEST_F(RunEvents, ErrorsAreToldOnce) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

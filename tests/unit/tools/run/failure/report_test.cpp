@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 namespace {
 
 constexpr std::int64_t ten_oclock = 1795341600123456; // 2026-11-22T10:00:00.123456Z
@@ -316,4 +316,4 @@ TEST_F(OutOfMemory, IsNotClaimedWithoutFiles) {
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

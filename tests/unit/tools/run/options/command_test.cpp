@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -35,7 +35,7 @@ protected:
 
     [[nodiscard]] Result<Command> find(const Words& program, bool module = false, bool no_python = false,
                                        const Words& more = {}) const {
-        RunOptions options;
+        Options options;
         options.module = module;
         options.no_python = no_python;
         Words entries{"PATH=/nonexistent:" + directory_.string()};
@@ -74,7 +74,7 @@ TEST_F(RunProgram, PythonModule) {
 }
 
 TEST_F(RunProgram, FileThatIsPythonWhateverItsName) {
-    RunOptions options;
+    Options options;
     options.run_path = options.no_python = true; // torchrun: the former takes precedence
     const auto command = find_program({{}, {path("text"), "x"}}, options, Environment(Words{"PATH=" + path("")}));
     ASSERT_TRUE(command) << command.error().message;
@@ -82,13 +82,13 @@ TEST_F(RunProgram, FileThatIsPythonWhateverItsName) {
 }
 
 TEST_F(RunProgram, EachRankItsOwn) {
-    RunOptions options;
+    Options options;
     options.programs = {{{{1, 1}}, {path("tool")}}, {{{2, 2}}, {"nosuch"}}, {{}, {path("train.py")}}};
     const Environment environment(Words{"PATH=" + path("")});
     const auto commands = find_commands(options, environment, 4, 0, 2);
     ASSERT_TRUE(commands) << commands.error().message;
-    EXPECT_EQ(commands->of(0).arguments.back(), path("train.py"));
-    EXPECT_EQ(commands->of(1).file, path("tool"));
+    EXPECT_EQ(commands->at(0).arguments.back(), path("train.py"));
+    EXPECT_EQ(commands->at(1).file, path("tool"));
     const auto missing = find_commands(options, environment, 4, 2, 2);
     ASSERT_FALSE(missing) << "that one is for rank 2, which is here";
     EXPECT_EQ(missing.error().os_error, ENOENT);
@@ -135,4 +135,4 @@ TEST_F(RunProgram, NotExecutableIs126) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -4,14 +4,14 @@
 #include <csignal>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
 using Words = std::vector<std::string>;
 
-Result<ParsedRunOptions> parse(const Words& words, const Words& variables = {}) {
-    return parse_run_options(words, Environment(variables));
+Result<ParsedOptions> parse(const Words& words, const Words& variables = {}) {
+    return parse_options(words, Environment(variables));
 }
 
 std::string error_of(const Words& words, const Words& variables = {}) {
@@ -20,33 +20,33 @@ std::string error_of(const Words& words, const Words& variables = {}) {
 }
 
 /// Of options in front of a program.
-RunOptions options_of(Words words, const Words& variables = {}) {
+Options options_of(Words words, const Words& variables = {}) {
     words.emplace_back("./t");
     const auto parsed = parse(words, variables);
     EXPECT_TRUE(parsed) << parsed.error().message;
-    return parsed ? parsed->options : RunOptions();
+    return parsed ? parsed->options : Options();
 }
 
-Words only_program(const RunOptions& options) {
+Words only_program(const Options& options) {
     EXPECT_EQ(options.programs.size(), 1U);
-    return options.programs.empty() ? Words() : options.programs.front().program;
+    return options.programs.empty() ? Words() : options.programs.front().command_line;
 }
 
 int signal_of(std::string_view name) {
     return name == "TERM" ? SIGTERM : name == "USR1" ? SIGUSR1 : SIGUSR2;
 }
 
-TEST(RunOptions, NoNoteAboutWhatThePluginHasSet) {
+TEST(Options, NoNoteAboutWhatThePluginHasSet) {
     const std::string marker = "RDMA_NCCL_SET=@7.0," + marker_entry("PET_RDZV_CONF", "is_host=1");
     for (const bool ours : {true, false}) {
         const std::vector<std::string> entries{"PET_RDZV_CONF=is_host=1", ours ? marker : "X=1"};
-        const auto parsed = parse_run_options({"true"}, Environment(entries));
+        const auto parsed = parse_options({"true"}, Environment(entries));
         ASSERT_TRUE(parsed);
         EXPECT_EQ(parsed->options.notes.empty(), ours);
     }
 }
 
-TEST(RunOptions, Defaults) {
+TEST(Options, Defaults) {
     const auto parsed = parse({"./train"});
     ASSERT_TRUE(parsed);
     const auto& options = parsed->options;
@@ -59,7 +59,7 @@ TEST(RunOptions, Defaults) {
     EXPECT_EQ(options.root, "");
 }
 
-TEST(RunOptions, TorchrunsNames) {
+TEST(Options, TorchrunsNames) {
     for (const Words& words :
          {Words{"--nproc-per-node", "4", "--nnodes", "2", "--node-rank", "1", "--master-addr", "h", "--master-port",
                 "7", "t.py"},
@@ -77,7 +77,7 @@ TEST(RunOptions, TorchrunsNames) {
     }
 }
 
-TEST(RunOptions, Flags) {
+TEST(Options, Flags) {
     const auto parsed = parse({"-m", "--no-torchelastic-env", "--shutdown-timeout", "0.25", "--root", "/r", "pkg.mod"});
     ASSERT_TRUE(parsed);
     EXPECT_TRUE(parsed->options.module);
@@ -87,7 +87,7 @@ TEST(RunOptions, Flags) {
     EXPECT_TRUE(parse({"--no_python", "x.py"})->options.no_python);
 }
 
-TEST(RunOptions, EverythingBehindTheProgramIsTheProgramsOwn) {
+TEST(Options, EverythingBehindTheProgramIsTheProgramsOwn) {
     const Words program = {"./t", "--nnodes", "9",  "-n", "--help", "--",    "[1,2]",
                            "",    "check",    "++", "-m", "{a,b}",  "--x=y", "run"};
     Words words = {"-n", "2"};
@@ -101,16 +101,16 @@ TEST(RunOptions, EverythingBehindTheProgramIsTheProgramsOwn) {
     EXPECT_EQ(only_program(parsed->options), (Words{"-strange-name", "--", "x"}));
 }
 
-TEST(RunOptions, LastOneCounts) {
+TEST(Options, LastOneCounts) {
     EXPECT_EQ(parse({"-n", "2", "--nproc-per-node=4", "t"})->options.nproc_per_node, "4");
 }
 
-TEST(RunOptions, ValuesPassUnchanged) {
+TEST(Options, ValuesPassUnchanged) {
     EXPECT_EQ(parse({"--master-addr", "[fd00::1]", "t"})->options.master_addr, "[fd00::1]");
     EXPECT_EQ(parse({"--node-rank", "-1", "t"})->options.node_rank, "-1");
 }
 
-TEST(RunOptions, AllOfTorchruns) {
+TEST(Options, AllOfTorchruns) {
     const auto options =
         options_of({"--standalone", "--rdzv_id=job", "--rdzv-endpoint", "[fd00::1]:29400", "--max_restarts=3", "--role",
                     "trainer", "--log_dir=/logs", "-r3", "-t=0:1,12:2", "--local-ranks-filter=0,2-3", "--run_path",
@@ -134,7 +134,7 @@ TEST(RunOptions, AllOfTorchruns) {
     EXPECT_EQ(options.notes, Words());
 }
 
-TEST(RunOptions, OwnOnes) {
+TEST(Options, OwnOnes) {
     const auto options =
         options_of({"--raw", "--prefix", "{host}:{rank}> ", "--announce", "--events", "e.json", "--json=r.json",
                     "--on-signal", "TERM=USR1,SIGUSR2=term,10=12", "--no-restart-code=7", "--node-timeout", "60",
@@ -153,14 +153,14 @@ TEST(RunOptions, OwnOnes) {
     EXPECT_EQ(options_of({}).dry_run, DryRun::Off);
 }
 
-TEST(RunOptions, CutShortAsArgparseDoes) {
+TEST(Options, CutShortAsArgparseDoes) {
     EXPECT_EQ(options_of({"--nnode=2"}).nnodes, "2");
     EXPECT_EQ(options_of({"--nproc", "3"}).nproc_per_node, "3");
     EXPECT_NE(error_of({"--rdzv=x", "t"}).find("unknown option --rdzv"), std::string::npos) << "several begin so";
     EXPECT_NE(error_of({"--announc", "t"}).find("unknown option"), std::string::npos) << "no option of torchrun's";
 }
 
-TEST(RunOptions, PetVariables) {
+TEST(Options, PetVariables) {
     const Words variables = {"PET_STANDALONE=1",
                              "PET_RDZV_ID=j",
                              "PET_MAX_RESTARTS=2",
@@ -192,7 +192,7 @@ TEST(RunOptions, PetVariables) {
     EXPECT_EQ(options.shutdown_timeout.count(), 5000);
     EXPECT_EQ(options.rdzv_endpoint->source, "PET_RDZV_ENDPOINT");
     EXPECT_EQ(options.end_signals, std::set<int>{SIGUSR2});
-    EXPECT_EQ(options.output.prefix, RunOptions().output.prefix) << "no option of torchrun's";
+    EXPECT_EQ(options.output.prefix, Options().output.prefix) << "no option of torchrun's";
     EXPECT_FALSE(options.nnodes) << "plan_world() weighs it against other variables";
     EXPECT_FALSE(options.bind) << "torchrun does not read that one";
     EXPECT_EQ(options.notes, Words()) << "an empty variable counts as unset";
@@ -204,7 +204,7 @@ TEST(RunOptions, PetVariables) {
     EXPECT_NE(error_of({"t"}, {"PET_TEE=7"}).find("PET_TEE \"7\""), std::string::npos);
 }
 
-TEST(RunOptions, OtherVariablesOfTorchrun) {
+TEST(Options, OtherVariablesOfTorchrun) {
     const Words variables = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=9",
                              "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=${role_name}/${rank}/${local_rank}@${hostname}: "};
     EXPECT_EQ(options_of({}, variables).shutdown_timeout.count(), 9000);
@@ -213,7 +213,7 @@ TEST(RunOptions, OtherVariablesOfTorchrun) {
     EXPECT_EQ(options_of({"--prefix="}, variables).output.prefix, "");
 }
 
-TEST(RunOptions, WhatMeansNothingIsSaidOnce) {
+TEST(Options, WhatMeansNothingIsSaidOnce) {
     const auto options = options_of({"--rdzv_backend=c10d", "--rdzv_conf=timeout=900,is_host=1", "--monitor-interval",
                                      "0.1", "--local-addr=n01", "--start-method=fork", "--logs-specs=x",
                                      "--event-log-handler=console", "--duplicate-stdout-filters=a"},
@@ -232,23 +232,23 @@ TEST(RunOptions, WhatMeansNothingIsSaidOnce) {
     EXPECT_EQ(options_of({"--numa-binding=node", "--bind=off"}).bind, "off");
 }
 
-TEST(RunOptions, SeveralPrograms) {
+TEST(Options, SeveralPrograms) {
     const auto parsed = parse({"--rank", "8-9,0-3", "-n", "4", "--", "./a", "x", "::", ":::", ":", "--rank=4", "--",
                                "-b", "--rank", "7", ":", "./rest", "a:b", ""});
     ASSERT_TRUE(parsed) << parsed.error().message;
     const auto& programs = parsed->options.programs;
     ASSERT_EQ(programs.size(), 3U);
     EXPECT_EQ(programs[0].ranks, (std::vector<RankRange>{{0, 3}, {8, 9}}));
-    EXPECT_EQ(programs[0].program, (Words{"./a", "x", ":", "::"}));
+    EXPECT_EQ(programs[0].command_line, (Words{"./a", "x", ":", "::"}));
     EXPECT_EQ(programs[1].ranks, (std::vector<RankRange>{{4, 4}}));
-    EXPECT_EQ(programs[1].program, (Words{"-b", "--rank", "7"}));
+    EXPECT_EQ(programs[1].command_line, (Words{"-b", "--rank", "7"}));
     EXPECT_EQ(programs[2].ranks, std::vector<RankRange>());
-    EXPECT_EQ(programs[2].program, (Words{"./rest", "a:b", ""}));
+    EXPECT_EQ(programs[2].command_line, (Words{"./rest", "a:b", ""}));
     EXPECT_EQ(only_program(parse({"./a", ":", "::", "--rank", "0"})->options), (Words{"./a", ":", "::", "--rank", "0"}))
         << "without --rank in front, colons are arguments";
 }
 
-TEST(RunOptions, SeveralProgramsMistakes) {
+TEST(Options, SeveralProgramsMistakes) {
     EXPECT_NE(error_of({"--rank", "0", ":", "./a"}).find("in front of the word"), std::string::npos);
     EXPECT_NE(error_of({"--rank", "0", "./a", ":"}).find("behind a word"), std::string::npos);
     EXPECT_NE(error_of({"--rank", "0", "./a", ":", "--rank"}).find("--rank \"\""), std::string::npos);
@@ -260,7 +260,7 @@ TEST(RunOptions, SeveralProgramsMistakes) {
     }
 }
 
-TEST(RunOptions, Mistakes) {
+TEST(Options, Mistakes) {
     EXPECT_NE(error_of({}).find("no program"), std::string::npos);
     EXPECT_NE(error_of({"-n", "2"}).find("no program"), std::string::npos);
     EXPECT_NE(error_of({"-n", "2", "--"}).find("no program"), std::string::npos);
@@ -279,7 +279,7 @@ TEST(RunOptions, Mistakes) {
     }
 }
 
-TEST(RunOptions, BadValuesNameTheOption) {
+TEST(Options, BadValuesNameTheOption) {
     for (const Words& bad :
          {Words{"--tee", "", "4", "33", "0:4", "0:1,", ":1", "a:1", "-1:1", "1 :1", "65536:1"},
           Words{"--redirects", "x", "0:1;1:2"}, Words{"--local-ranks-filter", "x", "0,", "3-1", "65536"},
@@ -303,7 +303,7 @@ TEST(RunOptions, BadValuesNameTheOption) {
     EXPECT_NE(error_of({"--dry-run=x", "./t"}).find("--dry-run"), std::string::npos);
 }
 
-TEST(RunOptions, SignalNames) {
+TEST(Options, SignalNames) {
     for (const std::string name : {"TERM", "USR1", "USR2"}) {
         for (const auto& text : {name, "SIG" + name, std::to_string(signal_of(name))}) {
             EXPECT_EQ(options_of({"--signals-to-handle", text}).end_signals, std::set<int>{signal_of(name)}) << text;
@@ -311,7 +311,7 @@ TEST(RunOptions, SignalNames) {
     }
 }
 
-TEST(RunOptions, Help) {
+TEST(Options, Help) {
     const auto parsed = parse({"--help"});
     ASSERT_TRUE(parsed && parsed->help);
     EXPECT_NE(parsed->help->find("--nproc-per-node"), std::string::npos);
@@ -320,4 +320,4 @@ TEST(RunOptions, Help) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

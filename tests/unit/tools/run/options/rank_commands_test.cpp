@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/options/rank_commands.h"
+#include "tools/run/options/command.h"
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -50,4 +50,4 @@ TEST(RunRankPrograms, EveryRankInOne) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

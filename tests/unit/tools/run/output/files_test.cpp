@@ -5,7 +5,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -57,4 +57,4 @@ TEST(RunLogDir, WhatIsInTheWayIsNamed) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

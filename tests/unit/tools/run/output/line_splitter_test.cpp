@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -123,4 +123,4 @@ TEST(RunTail, KeepsSoMuchAndNoPartOfALine) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

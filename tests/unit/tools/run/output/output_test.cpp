@@ -25,7 +25,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -645,4 +645,4 @@ TEST_F(RunOutput, TheThreadTakesNoSignals) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

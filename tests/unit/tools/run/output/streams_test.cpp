@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -45,4 +45,4 @@ TEST(RunStreams, Raw) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/process.h"
-#include "tools/run/process/end_policy.h"
+#include "tools/run/process/signal_policy.h"
 
 #include <csignal>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -98,4 +98,4 @@ TEST(RunPolicy, ExitCodes) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -67,7 +67,7 @@ TEST_P(RunProcesses, GroupsAreSignalled) {
     const auto pid = set_->start(shell("sleep 1000 & wait"), {});
     ASSERT_TRUE(pid);
     EXPECT_EQ(::getpgid(*pid), *pid);
-    set_->signal_groups(SIGKILL);
+    set_->signal_ranks(SIGKILL, true);
     const auto ends = wait_for_all();
     ASSERT_EQ(ends.size(), 1U);
     EXPECT_EQ(WTERMSIG(ends.at(0)), SIGKILL);
@@ -138,4 +138,4 @@ TEST(RunProcessOrder, FirstToEndIsFirst) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/process/signal_dedup.h"
+#include "tools/run/process/signal_policy.h"
 
 #include <csignal>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr SignalCounts::Time start{std::chrono::hours(1)};
+constexpr SignalDedup::Time start{std::chrono::hours(1)};
 
 TEST(RunSignalCount, BothHalvesAreOneSignal) {
     for (const bool guard_first : {true, false}) {
         for (const bool by_slurm : {true, false}) {
-            SignalCounts counts;
+            SignalDedup counts;
             const auto direct = [&] { counts.direct(SIGUSR1, start, by_slurm, false); };
             guard_first ? counts.from_guard(SIGUSR1, start) : direct();
             EXPECT_TRUE(counts.take_due(start).empty());
@@ -32,13 +32,13 @@ TEST(RunSignalCount, BothHalvesAreOneSignal) {
 
 TEST(RunSignalCount, HalvesThatComeLateCountOnceToo) {
     const auto late = start + milliseconds(4000);
-    SignalCounts guard_first;
+    SignalDedup guard_first;
     guard_first.from_guard(SIGINT, start);
     EXPECT_EQ(guard_first.take_due(late).size(), 1U);
     guard_first.direct(SIGINT, late, false, false); // the job is being ended now
     EXPECT_TRUE(guard_first.take_due(late + milliseconds(5000)).empty());
 
-    SignalCounts direct_first;
+    SignalDedup direct_first;
     direct_first.direct(SIGINT, start, false, true);
     EXPECT_EQ(direct_first.take_due(late).size(), 1U);
     direct_first.from_guard(SIGINT, late);
@@ -48,7 +48,7 @@ TEST(RunSignalCount, HalvesThatComeLateCountOnceToo) {
 }
 
 TEST(RunSignalCount, ADebtOfTheGuardIsForgotten) {
-    SignalCounts counts;
+    SignalDedup counts;
     counts.direct(SIGTERM, start, false, true); // sent to the launcher's child alone
     EXPECT_EQ(counts.take_due(start + milliseconds(100)).size(), 1U);
     counts.from_guard(SIGTERM, start + milliseconds(6000));
@@ -56,7 +56,7 @@ TEST(RunSignalCount, ADebtOfTheGuardIsForgotten) {
 }
 
 TEST(RunSignalCount, AnOrderWaitsForTheOwnCopy) {
-    SignalCounts counts;
+    SignalDedup counts;
     counts.from_node(SIGTERM, 1, start);
     counts.from_guard(SIGTERM, start + milliseconds(10));
     counts.direct(SIGTERM, start + milliseconds(10), true, true);
@@ -74,13 +74,13 @@ TEST(RunSignalCount, AnOrderWaitsForTheOwnCopy) {
 }
 
 TEST(RunSignalCount, ADirectOneThatEndsNothingDoesNotCount) {
-    SignalCounts counts;
+    SignalDedup counts;
     counts.direct(SIGUSR1, start, true, false);
     EXPECT_TRUE(counts.take_due(start + milliseconds(5000)).empty());
 }
 
 TEST(RunSignalCount, OneHalfIsASignalAfterAWhile) {
-    SignalCounts counts;
+    SignalDedup counts;
     counts.from_guard(SIGUSR1, start);
     ASSERT_TRUE(counts.deadline());
     EXPECT_TRUE(counts.take_due(*counts.deadline() - milliseconds(1)).empty());
@@ -92,7 +92,7 @@ TEST(RunSignalCount, OneHalfIsASignalAfterAWhile) {
 }
 
 TEST(RunSignalCount, WhatOtherNodesGotIsActedOnOnce) {
-    SignalCounts counts;
+    SignalDedup counts;
     EXPECT_EQ(counts.outstanding(SIGUSR1, 1), 1U); // told by another node
     counts.from_guard(SIGUSR1, start);             // then from Slurm
     const auto due = counts.take_due(start + milliseconds(100));
@@ -104,4 +104,4 @@ TEST(RunSignalCount, WhatOtherNodesGotIsActedOnOnce) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

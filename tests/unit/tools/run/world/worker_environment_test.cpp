@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <map>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -130,4 +130,4 @@ TEST(RunWorker, AtLeastOneThread) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -24,16 +24,16 @@ WorldInquiry answers(std::size_t gpus = 2) {
 }
 
 /// What is typed in front of the program.
-RunOptions typed(std::vector<std::string> words, const Entries& entries = {}) {
+Options typed(std::vector<std::string> words, const Entries& entries = {}) {
     words.emplace_back("./train");
-    return parse_run_options(words, Environment(entries)).value().options;
+    return parse_options(words, Environment(entries)).value().options;
 }
 
-Result<WorldPlan> plan(const RunOptions& options, const Entries& entries, const WorldInquiry& inquiry = answers()) {
+Result<WorldPlan> plan(const Options& options, const Entries& entries, const WorldInquiry& inquiry = answers()) {
     return plan_world(options, Environment(entries), inquiry);
 }
 
-std::string error_of(const RunOptions& options, const Entries& entries, const WorldInquiry& inquiry = answers()) {
+std::string error_of(const Options& options, const Entries& entries, const WorldInquiry& inquiry = answers()) {
     const auto planned = plan(options, entries, inquiry);
     return planned ? "no error" : planned.error().message;
 }
@@ -321,4 +321,4 @@ TEST(RunWorld, TroubleOfTheMachineIsPassedOn) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

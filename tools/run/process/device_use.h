@@ -11,12 +11,12 @@
 #include <sys/types.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// Returns the processes of this user that have one of these device files ("/dev/nvidia0") open, in ascending order,
 /// without this process, its ancestors and NVIDIA's own processes ("nvidia-cuda-mps-server"). Processes that may not be
-/// read are skipped. A restart waits until there are none: the memory of a GPU is free once its last holder is gone.
-std::vector<pid_t> holders_of(const SysRoot& root, std::span<const std::string> device_files);
+/// read are skipped. A restart waits until there are none: the memory of a GPU is free once the last of them is gone.
+std::vector<pid_t> find_device_processes(const SysRoot& root, std::span<const std::string> device_files);
 
 /// Returns the name as ps shows it, like "python"; empty if the process is gone.
 std::string process_name(const SysRoot& root, pid_t pid);
@@ -30,4 +30,4 @@ struct LeftSegments {
 };
 LeftSegments find_left_segments(const SysRoot& root);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

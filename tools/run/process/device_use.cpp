@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/process/device_holders.h"
+#include "tools/run/process/device_use.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -55,13 +55,6 @@ void for_each_name(const UniqueFd& directory, Visit visit) {
     }
 }
 
-std::set<pid_t> self_and_ancestors(const SysRoot& root) {
-    const auto ancestors = ancestors_of(root, ::getpid());
-    std::set<pid_t> found(ancestors.begin(), ancestors.end());
-    found.insert(::getpid());
-    return found;
-}
-
 /// Calls `visit` with each pid and its open descriptor directory, which is empty if it may not be read.
 template<typename Visit>
 void for_each_process_of_user(const SysRoot& root, Visit visit) {
@@ -89,29 +82,24 @@ void for_each_open_file(const UniqueFd& descriptors, Visit visit) {
 
 /// Erases the names of the segments that the process has mapped. Lines of the map end in the path, which "(deleted)"
 /// may follow.
-void erase_mapped(const SysRoot& root, pid_t pid, std::set<std::string, std::less<>>& names) {
+void erase_mapped(const SysRoot& root, pid_t pid, std::set<std::string>& names) {
     constexpr std::size_t most = 16 << 20;
     const auto maps = root.read(format_text("/proc/{}/maps", pid), most).value_or("");
     const std::string wanted = format_text("{}/{}", shm, segment_prefix);
     for (auto at = maps.find(wanted); at != std::string::npos; at = maps.find(wanted, at + 1)) {
         const auto start = at + shm.size() + 1;
-        const auto found = names.find(std::string_view(maps).substr(start, maps.find_first_of(" \n", start) - start));
-        if (found != names.end()) {
-            names.erase(found);
-        }
+        names.erase(maps.substr(start, maps.find_first_of(" \n", start) - start));
     }
 }
 
-void erase_used(const SysRoot& root, std::set<std::string, std::less<>>& names) {
+void erase_used(const SysRoot& root, std::set<std::string>& names) {
     for_each_process_of_user(root, [&](pid_t pid, const UniqueFd& descriptors) {
         if (names.empty()) {
             return;
         }
         for_each_open_file(descriptors, [&](std::string_view file) {
             if (file.starts_with(shm)) {
-                if (const auto found = names.find(base_name(file)); found != names.end()) {
-                    names.erase(found);
-                }
+                names.erase(std::string(base_name(file)));
             }
             return !names.empty();
         });
@@ -125,27 +113,27 @@ std::string process_name(const SysRoot& root, pid_t pid) {
     return printable(root.read(format_text("/proc/{}/comm", pid), 64).value_or(""));
 }
 
-std::vector<pid_t> holders_of(const SysRoot& root, std::span<const std::string> device_files) {
-    std::vector<pid_t> holders;
+std::vector<pid_t> find_device_processes(const SysRoot& root, std::span<const std::string> device_files) {
+    std::vector<pid_t> processes;
     if (device_files.empty()) {
-        return holders;
+        return processes;
     }
-    const auto ours = self_and_ancestors(root);
+    const auto ancestors = ancestors_of(root, ::getpid());
     for_each_process_of_user(root, [&](pid_t pid, const UniqueFd& descriptors) {
-        if (ours.contains(pid)) {
+        if (pid == ::getpid() || std::ranges::count(ancestors, pid) > 0) {
             return;
         }
         bool holds = false;
         for_each_open_file(descriptors, [&](std::string_view file) {
-            holds = std::find(device_files.begin(), device_files.end(), file) != device_files.end();
+            holds = std::ranges::count(device_files, file) > 0;
             return !holds;
         });
         if (holds && !process_name(root, pid).starts_with("nvidia-")) {
-            holders.push_back(pid);
+            processes.push_back(pid);
         }
     });
-    std::sort(holders.begin(), holders.end());
-    return holders;
+    std::ranges::sort(processes);
+    return processes;
 }
 
 LeftSegments find_left_segments(const SysRoot& root) {
@@ -159,7 +147,7 @@ LeftSegments find_left_segments(const SysRoot& root) {
     };
     const auto before = std::time(nullptr) - new_seconds;
     LeftSegments left;
-    std::set<std::string, std::less<>> unused;
+    std::set<std::string> unused;
     std::size_t all = 0;
     for_each_name(directory, [&](const char* name) {
         if (std::string_view(name).starts_with(segment_prefix)) {
@@ -181,4 +169,4 @@ LeftSegments find_left_segments(const SysRoot& root) {
     return left;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run

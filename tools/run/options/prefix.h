@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prefix of each line of a rank on the console.
+// The prefix of each line of a rank on the console: as the user gives it, and with the values of a rank.
 #pragma once
 
 #include "lib/base/result.h"
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 /// The values of one stream's prefix; the members are named like the placeholders.
 struct PrefixValues {
@@ -40,4 +40,10 @@ private:
     std::vector<Part> parts_{1};
 };
 
-} // namespace rdma_nccl
+/// Checks that the value of --prefix contains no {names} except those of a rank and {time}, and returns it.
+Result<std::string> parse_prefix(std::string_view text);
+
+/// Translates torchrun's TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE ("${role_name}${rank}: ") to our placeholders.
+std::string prefix_of_template(std::string_view text);
+
+} // namespace rdma_nccl::run

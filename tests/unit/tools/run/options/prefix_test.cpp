@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/output/prefix.h"
+#include "tools/run/options/prefix.h"
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::run {
 
 namespace {
 
@@ -42,4 +42,4 @@ TEST(RunPrefix, SingleBraces) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::run
