@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
-enum class CheckForm {
+enum class Form {
     Text,
     Json,
     Nagios,
@@ -21,14 +21,14 @@ enum class CheckForm {
     Quiet,  ///< prints nothing, only writes files
 };
 
-struct CheckOptions {
+struct Options {
     SettingsOptions settings;
     std::string expect = SYSCONFDIR "/rdma-nccl-check.conf";
     bool expect_given = false;
     std::optional<std::string> learn; ///< "-": stdout
     std::string prometheus;           ///< empty: none
     std::string state;                ///< empty: none
-    CheckForm form = CheckForm::Text;
+    Form form = Form::Text;
     bool all = false;
     bool dry_run = false;
     unsigned after = 2;    ///< critical checks in a row before the node is drained; one bad reading is not enough
@@ -38,6 +38,6 @@ struct CheckOptions {
 
 /// Returns the exit code: 0 good, 1 warnings, 2 critical, 3 cannot tell. Prolog: 0 or 1. Health: 0, or 3 if Slurm could
 /// not be asked or updated. Quiet: 0, or 3 if a file could not be written.
-int check_command(const CheckOptions& options);
+int run(const Options& options);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

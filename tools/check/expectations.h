@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
-struct CheckFacts;
+struct Facts;
 
 /// An absent value means no expectation.
 struct Expectations {
@@ -52,10 +52,13 @@ struct ExpectationsOutcome {
 /// Returns the expectations for the node `host`.
 ExpectationsOutcome parse_expectations(std::string_view text, std::string_view path, std::string_view host);
 
+/// Parses "32" or "2.5". Returns nullopt for 0, for numbers above `most` and for other text.
+std::optional<double> parse_decimal(std::string_view text, double most);
+
 /// A file that --learn wrote starts with this.
 inline constexpr std::string_view learned_mark = "# Learned by rdma-nccl check";
 
 /// Returns the text of such a file, with the node's present state as expectations.
-std::string learned_expectations(const CheckFacts& facts, std::string_view time);
+std::string learned_expectations(const Facts& facts, std::string_view time);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/fabric/gpu.h"
-#include "lib/fabric/pci.h"
 #include "tools/check/judge.h"
 #include "tools/node/node_plan.h"
 
@@ -12,7 +11,7 @@
 #include <array>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
@@ -57,7 +56,7 @@ void parse_nvidia_version(std::string_view text, KernelFacts& kernel) {
     }
 }
 
-void inspect_kernel(const SysRoot& root, CheckFacts& facts) {
+void inspect_kernel(const SysRoot& root, Facts& facts) {
     auto& kernel = facts.kernel;
     kernel.release = root.read("/proc/sys/kernel/osrelease", short_file).value_or("");
     kernel.virtual_machine = is_virtual_machine(root);
@@ -81,127 +80,6 @@ void inspect_kernel(const SysRoot& root, CheckFacts& facts) {
     kernel.peer_memory = find_peer_memory(root);
     kernel.dev_known = root.exists("/dev");
     kernel.rdma_cm_file = root.exists("/dev/infiniband/rdma_cm");
-}
-
-std::optional<double> parse_link_speed(std::string_view text) {
-    constexpr double most = 1024;
-    double value = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-    const auto rest = text.substr(static_cast<std::size_t>(stop - text.data()));
-    const bool good = error == std::errc{} && value > 0 && value <= most && rest.starts_with(" GT/s");
-    return good ? std::optional(value) : std::nullopt;
-}
-
-std::optional<unsigned> parse_link_width(std::string_view text) {
-    constexpr unsigned most = 32;
-    const auto lanes = parse_number<unsigned>(text);
-    return lanes && *lanes > 0 && *lanes <= most ? lanes : std::nullopt;
-}
-
-namespace {
-
-constexpr std::size_t header_size = 64;  ///< of a PCI function's configuration space; all that users can read
-constexpr std::size_t legacy_size = 256; ///< root can read this much; PCI Express has more after it
-
-unsigned byte_at(std::string_view bytes, std::size_t offset) {
-    return offset < bytes.size() ? static_cast<unsigned char>(bytes[offset]) : 0;
-}
-
-unsigned word_at(std::string_view bytes, std::size_t offset) {
-    return byte_at(bytes, offset) | byte_at(bytes, offset + 1) << 8U;
-}
-
-/// Returns the offset of the PCI Express capability, or 0.
-std::size_t express_capability(std::string_view bytes) {
-    constexpr unsigned pci_express = 0x10;
-    constexpr std::size_t pointer = 0x34;
-    constexpr int most = 48; // four bytes each; a longer list is circular
-    std::size_t offset = byte_at(bytes, pointer) & 0xfcU;
-    for (int i = 0; i < most && offset >= header_size && offset + 4 <= bytes.size(); ++i) {
-        if (byte_at(bytes, offset) == pci_express) {
-            return offset;
-        }
-        offset = byte_at(bytes, offset + 1) & 0xfcU;
-    }
-    return 0;
-}
-
-/// Returns the offset of an extended capability, or 0.
-std::size_t extended_capability(std::string_view bytes, unsigned wanted) {
-    constexpr int most = (4096 - 256) / 8;
-    std::size_t offset = legacy_size;
-    for (int i = 0; i < most && offset >= legacy_size && offset + 4 <= bytes.size(); ++i) {
-        if (word_at(bytes, offset) == wanted) {
-            return offset;
-        }
-        offset = word_at(bytes, offset + 2) >> 4U & 0xffcU;
-    }
-    return 0;
-}
-
-} // namespace
-
-void read_pci_config(std::string_view bytes, PciFunction& function) {
-    constexpr unsigned acs = 0x000d;
-    constexpr unsigned request_and_completion_redirect = 0x4 | 0x8; // ACS control, bits 2 and 3
-    constexpr unsigned enable_relaxed_ordering = 0x10;              // device control, bit 4
-    function.config_known = bytes.size() > header_size;
-    function.config_extended = bytes.size() > legacy_size;
-    if (const auto express = express_capability(bytes); express != 0) {
-        function.relaxed_orders = (word_at(bytes, express + 8) & enable_relaxed_ordering) != 0;
-    }
-    if (const auto control = extended_capability(bytes, acs); control != 0) {
-        function.acs_redirects = (word_at(bytes, control + 6) & request_and_completion_redirect) != 0;
-    }
-}
-
-namespace {
-
-PciFunction read_function(const SysRoot& root, const std::string& path) {
-    constexpr std::size_t whole_config = 4096;
-    PciFunction function;
-    function.path = path;
-    const auto read = [&](const char* name) {
-        return root.read(format_text("{}/{}", path, name), short_file).value_or("");
-    };
-    function.width = parse_link_width(read("current_link_width"));
-    function.max_width = parse_link_width(read("max_link_width"));
-    function.speed = parse_link_speed(read("current_link_speed"));
-    function.max_speed = parse_link_speed(read("max_link_speed"));
-    function.iommu_type = read("iommu_group/type");
-    auto config = root.read(path + "/config", whole_config).value_or("");
-    // read() strips trailing white space, which here may be registers. Restore the size that this user can read.
-    config.resize(config.size() > legacy_size   ? whole_config
-                  : config.size() > header_size ? legacy_size
-                                                : config.size());
-    read_pci_config(config, function);
-    return function;
-}
-
-void add_with_bridges(const SysRoot& root, const std::string& path, CheckFacts& facts) {
-    if (path.empty()) {
-        return;
-    }
-    std::string_view way = path;
-    while (is_pci_address(base_name(way))) {
-        const std::string address(base_name(way));
-        if (facts.pci.contains(address)) {
-            return; // so are the bridges above it
-        }
-        facts.pci.emplace(address, read_function(root, std::string(way)));
-        way = way.substr(0, way.rfind('/'));
-    }
-}
-
-} // namespace
-
-void inspect_pci(const SysRoot& root, CheckFacts& facts) {
-    for (const auto& hca : facts.fabric.hcas) {
-        add_with_bridges(root, hca.pci_path, facts);
-    }
-    for (const auto& gpu : facts.fabric.gpus) {
-        add_with_bridges(root, gpu.pci_path, facts);
-    }
 }
 
 namespace {
@@ -244,19 +122,15 @@ std::optional<unsigned> read_traffic_class(const SysRoot& root, const JudgedPort
 
 } // namespace
 
-void inspect_netdevs(const SysRoot& root, CheckFacts& facts) {
+void inspect_netdevs(const SysRoot& root, Facts& facts) {
     for (const auto& port : used_ports_of(facts)) {
-        const auto* const netdev = netdev_of(facts, port);
-        if (netdev == nullptr) {
+        if (port.netdev == nullptr) {
             continue;
         }
-        auto& sysctls = facts.sysctls[netdev->name];
-        sysctls.rp_filter = read_sysctl(root, netdev->name, "rp_filter");
-        sysctls.arp_ignore = read_sysctl(root, netdev->name, "arp_ignore");
-        sysctls.arp_announce = read_sysctl(root, netdev->name, "arp_announce");
-        auto& quality = facts.quality[port.name()];
-        quality.ecn = read_ecn(root, netdev->name);
-        quality.traffic_class = read_traffic_class(root, port);
+        const auto& name = port.netdev->name;
+        facts.sysctls[name] = {read_sysctl(root, name, "rp_filter"), read_sysctl(root, name, "arp_ignore"),
+                               read_sysctl(root, name, "arp_announce")};
+        facts.quality[port.name()] = {read_traffic_class(root, port), read_ecn(root, name)};
     }
 }
 
@@ -302,7 +176,7 @@ void read_pkeys(const SysRoot& root, const std::string& directory, std::vector<u
 
 } // namespace
 
-void inspect_counts(const SysRoot& root, CheckFacts& facts) {
+void inspect_counts(const SysRoot& root, Facts& facts) {
     facts.now.boot_id = root.read("/proc/sys/kernel/random/boot_id", short_file).value_or("");
     for (const auto& port :
          ports_of(facts)) { // include ports that are down: their counters show it after they are up again
@@ -321,12 +195,12 @@ void inspect_counts(const SysRoot& root, CheckFacts& facts) {
         if (port.choice.gid_index) {
             facts.now.gid_indices.emplace(port.name(), *port.choice.gid_index);
         }
-        const auto* const netdev = netdev_of(facts, port);
-        const auto changes = netdev == nullptr
-                                 ? std::nullopt
-                                 : read_value(root, format_text("/sys/class/net/{}/carrier_changes", netdev->name));
-        if (changes) {
-            facts.now.counts.emplace(format_text("{} carrier_changes", netdev->name), *changes);
+        if (port.netdev != nullptr) {
+            const auto item = format_text("{} carrier_changes", port.netdev->name);
+            if (const auto changes =
+                    read_value(root, format_text("/sys/class/net/{}/carrier_changes", port.netdev->name))) {
+                facts.now.counts.emplace(item, *changes);
+            }
         }
     }
 }
@@ -350,9 +224,8 @@ HcaAnswers ask_twice(const SysRoot& root) {
 
 } // namespace
 
-CheckFacts inspect_for_check(const SysRoot& root, const Settings& settings, const Environment& environment,
-                             const StageLog& stage) {
-    CheckFacts facts;
+Facts inspect(const SysRoot& root, const Settings& settings, const Environment& environment, const StageLog& stage) {
+    Facts facts;
     facts.host = host_name_of(root);
     facts.live = root.is_live();
     facts.root = ::geteuid() == 0;
@@ -379,4 +252,4 @@ CheckFacts inspect_for_check(const SysRoot& root, const Settings& settings, cons
     return facts;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

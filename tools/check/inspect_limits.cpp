@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/forked_worker.h"
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "lib/net/child_value.h"
 #include "tools/check/inspect.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
-#include <sys/mman.h>
 #include <sys/statvfs.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 std::optional<ProcessLimit> parse_limit(std::string_view limits, std::string_view name) {
     for (const auto line : split(limits, '\n')) {
@@ -73,46 +73,32 @@ void read_limits_of(const SysRoot& root, const std::string& process, std::string
     }
 }
 
-struct Shm {
-    bool answered = false;
-    int error = 0;
-    bool mounted = false;
-    std::uint64_t mib = 0;
-};
-
 /// Runs statvfs() in a child, because the file system may hang.
 void inspect_shm(LimitFacts& facts) {
     constexpr std::chrono::milliseconds limit(1000);
-    void* const shared = ::mmap(nullptr, sizeof(Shm), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED) {
-        facts.shm_problem = "cannot be asked: no memory";
-        return;
-    }
-    auto* const shm = new (shared) Shm();
-    const bool done = run_in_child(limit, [shm] {
+    const auto free_mib = []() -> std::string { // empty: not mounted; else the number, or the error
         struct statvfs status {};
         if (::statvfs("/dev/shm", &status) != 0) {
-            shm->error = errno;
-        } else {
-            shm->mounted = status.f_blocks > 0;
-            shm->mib = static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize >> 20U;
+            return errno == ENOENT ? "" : std::strerror(errno);
         }
-        shm->answered = true;
-    });
-    if (!done || !shm->answered) {
+        return status.f_blocks > 0
+                   ? format_text("{}", static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize >> 20U)
+                   : "";
+    };
+    auto child = ChildText::start(free_mib, {}, Inherit::Few);
+    const auto text = child ? child->finish(std::chrono::steady_clock::now() + limit) : std::nullopt;
+    if (!text) {
         facts.shm_problem = format_text("does not answer within {} ms", limit.count());
-    } else if (shm->error != 0 && shm->error != ENOENT) {
-        facts.shm_problem = std::strerror(shm->error);
-    } else {
-        facts.shm_known = true;
-        facts.shm_mib = shm->mounted ? std::optional(shm->mib) : std::nullopt;
+        return;
     }
-    (void)::munmap(shared, sizeof(Shm));
+    facts.shm_mib = parse_number<std::uint64_t>(*text);
+    facts.shm_known = text->empty() || facts.shm_mib;
+    facts.shm_problem = facts.shm_known ? "" : *text;
 }
 
 } // namespace
 
-void inspect_limits(const SysRoot& root, const Environment& environment, CheckFacts& facts) {
+void inspect_limits(const SysRoot& root, const Environment& environment, Facts& facts) {
     if (!root.is_live()) {
         return;
     }
@@ -131,4 +117,4 @@ void inspect_limits(const SysRoot& root, const Environment& environment, CheckFa
     inspect_shm(facts.limits);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

@@ -17,7 +17,7 @@
 #include <link.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
@@ -152,7 +152,7 @@ std::string only_warnings(std::string_view text) {
 
 } // namespace
 
-void inspect_verbs(CheckFacts& facts) {
+void inspect_verbs(Facts& facts) {
     constexpr std::chrono::milliseconds limit(1500);
     auto& verbs = facts.verbs;
     verbs.asked = true;
@@ -186,4 +186,4 @@ void inspect_verbs(CheckFacts& facts) {
     }
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

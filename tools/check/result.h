@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
-enum class CheckStatus {
+enum class Status {
     Pass,
     Warn,  ///< jobs run, but may be slower than possible, or something changed
     Fail,  ///< jobs that need RDMA fail here or run without it, or an expectation is not met
@@ -18,12 +18,12 @@ enum class CheckStatus {
 };
 
 /// Returns "PASS", ...
-std::string_view name_of(CheckStatus status);
+std::string_view name_of(Status status);
 
-struct CheckResult {
+struct Finding {
     std::string id = {};   ///< one of check_names(): "port.state"
     std::string item = {}; ///< "mlx5_3:1", "0000:53:00.0", "eth3"; empty: the node
-    CheckStatus status = CheckStatus::Pass;
+    Status status = Status::Pass;
     std::string message = {};  ///< about the item: "is DOWN (Polling)"
     std::string value = {};    ///< the bare value, for programs
     std::string unit = {};     ///< of value and expected: "Gb/s"; empty: none
@@ -32,12 +32,12 @@ struct CheckResult {
     std::string evidence = {}; ///< a path below the root
 
     /// Replaces status, message and hint.
-    CheckResult& set(CheckStatus new_status, std::string new_message, std::string new_hint = {});
+    Finding& set(Status new_status, std::string new_message, std::string new_hint = {});
 
-    friend bool operator==(const CheckResult&, const CheckResult&) = default;
+    friend bool operator==(const Finding&, const Finding&) = default;
 };
 
-using CheckResults = std::vector<CheckResult>;
+using Findings = std::vector<Finding>;
 
 /// The state of the whole node. The numbers are those of Nagios, and the exit codes.
 enum class NodeStatus { Ok = 0, Warning = 1, Critical = 2, Unknown = 3 };
@@ -46,9 +46,9 @@ enum class NodeStatus { Ok = 0, Warning = 1, Critical = 2, Unknown = 3 };
 std::string_view name_of(NodeStatus status);
 
 /// Returns Critical if any result failed; else Unknown if any could not be read; else Warning; else Ok.
-NodeStatus overall(std::span<const CheckResult> results);
+NodeStatus overall(std::span<const Finding> results);
 
-std::size_t count(std::span<const CheckResult> results, CheckStatus status);
+std::size_t count(std::span<const Finding> results, Status status);
 
 /// A check and what it inspects; for the manual, for `ignore =`, and for programs.
 struct CheckName {
@@ -58,6 +58,6 @@ struct CheckName {
 std::span<const CheckName> check_names();
 
 /// Merges results of one check with the same outcome for several items: "mlx5_1:1, mlx5_2:1". Keeps the order.
-CheckResults grouped(std::span<const CheckResult> results);
+Findings grouped(std::span<const Finding> results);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check
