@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each subcommand registers itself. Running it sets `exit_code`: 0 good, 1 warnings, 2 nothing is usable or a bad
-// command line, 3 cannot tell, unless its own header or manual page says otherwise.
+// The subcommands and their exit codes (rdma-nccl(1), EXIT STATUS). Each subcommand registers itself. Running it sets
+// `exit_code`, whose meaning its own header or manual page may narrow.
 #pragma once
 
 #include "tools/common/command_line.h"
 
 namespace rdma_nccl {
+
+inline constexpr int exit_good = 0;
+inline constexpr int exit_warning = 1;
+inline constexpr int exit_critical = 2; ///< nothing is usable
+inline constexpr int exit_bad_line = 2; ///< invalid command line
+inline constexpr int exit_cannot_tell = 3;
 
 void add_check_command(const Subcommand& app, int& exit_code);   ///< is this node ready for RDMA?
 void add_env_command(const Subcommand& app, int& exit_code);     ///< prints the variables for interactive shells

@@ -4,7 +4,6 @@
 #include "lib/sys/signal_fd.h"
 #include "tools/common/commands.h"
 #include "tools/common/console.h"
-#include "tools/common/exit_codes.h"
 #include "tools/common/print.h"
 #include "tools/common/settings_options.h"
 #include "tools/top/sampler.h"
@@ -260,7 +259,7 @@ int run_top(const TopLine& line) {
     auto settings = settings_from(line.settings);
     if (!settings) {
         print_error(settings.error().message);
-        return 2;
+        return exit_bad_line;
     }
     auto root = SysRoot::open(settings->root);
     if (!root) {

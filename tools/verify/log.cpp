@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/verify/log.h"
+#include "tools/verify/verify.h"
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/result.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
-#include "tools/common/exit_codes.h"
 #include "tools/common/print.h"
 
 #include <cerrno>
@@ -136,10 +135,10 @@ JudgedLog judge(NcclLog log, bool all_read) {
 
 } // namespace
 
-int verify_log(const VerifyLogOptions& options) {
+int verify_log(const VerifyOptions& options) {
     NcclLogReader reader;
     bool all_read = true;
-    for (const auto& name : options.files) {
+    for (const auto& name : options.logs) {
         const auto done = read_file(name, reader);
         reader.end_of_file();
         if (!done) {

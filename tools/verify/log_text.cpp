@@ -3,10 +3,11 @@
 #include "lib/base/hostlist.h"
 #include "lib/base/table.h"
 #include "lib/base/text.h"
-#include "tools/verify/log.h"
+#include "tools/verify/verify.h"
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -22,125 +23,112 @@ std::string list_of(const NcclNames& names) {
     return or_dash(joined(names, ","));
 }
 
-std::uint64_t of(const NcclProcess& process, NcclTransport transport) {
-    return process.connections.at(static_cast<std::size_t>(transport));
-}
-
 std::string count_or_dash(std::uint64_t number) {
     return number == 0 ? "-" : format_text("{}", number);
 }
 
-using Counts = std::array<std::uint64_t, 6>; // in the order of the columns after NETWORK
+constexpr std::array count_names = {"RDMA", "RDMA+GDR", "SOCKETS", "OTHER", "NVLINK", "LOCAL"};
+using Counts = std::array<std::uint64_t, count_names.size()>;
+using Some = std::array<bool, count_names.size()>; // which counts are not 0
 
 Counts counts_of(const NcclProcess& process) {
-    return {of(process, NcclTransport::Rdma),
-            of(process, NcclTransport::RdmaGdr),
-            of(process, NcclTransport::Socket),
-            of(process, NcclTransport::OtherNet),
-            of(process, NcclTransport::Nvlink),
-            of(process, NcclTransport::PeerToPeer) + of(process, NcclTransport::SharedMemory)};
+    const auto of = [&](NcclTransport transport) {
+        return process.connections.at(static_cast<std::size_t>(transport));
+    };
+    return {of(NcclTransport::Rdma),   of(NcclTransport::RdmaGdr),
+            of(NcclTransport::Socket), of(NcclTransport::OtherNet),
+            of(NcclTransport::Nvlink), of(NcclTransport::PeerToPeer) + of(NcclTransport::SharedMemory)};
 }
 
-using Some = std::array<bool, std::tuple_size_v<Counts>>; // which counts are not 0
-
-/// Processes that differ only in numbers.
-struct Kind {
-    std::string network;
-    std::string hcas;
+Some some_of(const Counts& counts) {
     Some some{};
-    std::vector<std::string> hosts;
-    std::uint64_t processes = 0;
-    Counts sums{};
+    std::ranges::transform(counts, some.begin(), [](std::uint64_t count) { return count > 0; });
+    return some;
+}
+
+/// A row of the table: columns at its start, counts, HCAs.
+struct CountRow {
+    TableRow start;
+    Counts counts{};
+    std::string hcas;
 };
 
-Kind kind_of(const NcclProcess& process) {
-    Kind kind{list_of(process.networks), list_of(process.hcas), {}, {process.host}, 1, counts_of(process)};
-    std::transform(kind.sums.begin(), kind.sums.end(), kind.some.begin(), [](std::uint64_t n) { return n > 0; });
-    return kind;
-}
-
-std::vector<Kind> kinds_of(const std::vector<NcclProcess>& processes) {
-    std::vector<Kind> kinds;
-    std::map<std::tuple<std::string, std::string, Some>, std::size_t> places;
+std::vector<CountRow> rows_of_processes(const std::vector<NcclProcess>& processes) {
+    std::vector<CountRow> rows;
     for (const auto& process : processes) {
-        auto kind = kind_of(process);
-        const auto [place, is_new] = places.emplace(std::tuple(kind.network, kind.hcas, kind.some), kinds.size());
-        if (is_new) {
-            kinds.push_back(std::move(kind));
-            continue;
-        }
-        auto& sum = kinds[place->second];
-        if (sum.hosts.back() != process.host) {
-            sum.hosts.push_back(process.host);
-        }
-        ++sum.processes;
-        std::transform(sum.sums.begin(), sum.sums.end(), kind.sums.begin(), sum.sums.begin(), std::plus<>());
+        rows.push_back({{process.host, format_text("{}", process.pid),
+                         process.rank ? format_text("{}", *process.rank) : "-", list_of(process.networks)},
+                        counts_of(process),
+                        list_of(process.hcas)});
     }
-    return kinds;
+    return rows;
 }
 
-const std::array<const char*, std::tuple_size_v<Counts>> count_names = {"RDMA",  "RDMA+GDR", "SOCKETS",
-                                                                        "OTHER", "NVLINK",   "LOCAL"};
+/// Returns a row for all processes that differ only in numbers.
+std::vector<CountRow> rows_of_kinds(const std::vector<NcclProcess>& processes) {
+    struct Kind {
+        std::vector<std::string> hosts;
+        std::uint64_t processes = 0;
+    };
+    std::vector<Kind> kinds;
+    std::vector<CountRow> rows;
+    std::map<std::tuple<std::string, std::string, Some>, std::size_t> numbers; // of the kinds
+    for (const auto& process : processes) {
+        const auto counts = counts_of(process);
+        const auto network = list_of(process.networks);
+        const auto hcas = list_of(process.hcas);
+        const auto [number, is_new] = numbers.emplace(std::tuple(network, hcas, some_of(counts)), kinds.size());
+        if (is_new) {
+            kinds.emplace_back();
+            rows.push_back({{"", "", network}, {}, hcas});
+        }
+        auto& kind = kinds[number->second];
+        auto& sums = rows[number->second].counts;
+        if (kind.hosts.empty() || kind.hosts.back() != process.host) {
+            kind.hosts.push_back(process.host);
+        }
+        ++kind.processes;
+        std::ranges::transform(sums, counts, sums.begin(), std::plus<>());
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        rows[i].start[0] = printable(fold_hostlist(kinds[i].hosts), longest_hosts);
+        rows[i].start[1] = format_text("{}", kinds[i].processes);
+    }
+    return rows;
+}
 
 /// Sockets and RDMA always have a column, the others only if a count is not 0.
-Some columns_of(const std::vector<NcclProcess>& processes) {
+std::string count_table(const TableRow& start, const std::vector<CountRow>& rows) {
     Some columns = {true, true, true};
-    for (const auto& process : processes) {
-        const auto some = kind_of(process).some;
-        std::transform(columns.begin(), columns.end(), some.begin(), columns.begin(), std::logical_or<>());
+    for (const auto& row : rows) {
+        std::ranges::transform(columns, some_of(row.counts), columns.begin(), std::logical_or<>());
     }
-    return columns;
-}
-
-TableRow header(TableRow row, const Some& columns) {
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-        if (columns.at(i)) {
-            row.emplace_back(count_names.at(i));
+    std::vector<TableRow> lines;
+    const auto add = [&](TableRow line, const auto& cell, const std::string& hcas) {
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            if (columns.at(i)) {
+                line.push_back(cell(i));
+            }
         }
+        line.push_back(hcas);
+        lines.push_back(std::move(line));
+    };
+    add(
+        start, [](std::size_t i) { return std::string(count_names.at(i)); }, "HCAS");
+    for (const auto& row : rows) {
+        add(
+            row.start, [&row](std::size_t i) { return count_or_dash(row.counts.at(i)); }, row.hcas);
     }
-    row.emplace_back("HCAS");
-    return row;
+    return aligned_table(lines) + "\n";
 }
 
-TableRow filled(TableRow row, const Counts& counts, const Some& columns, std::string hcas) {
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-        if (columns.at(i)) {
-            row.push_back(count_or_dash(counts.at(i)));
-        }
-    }
-    row.push_back(std::move(hcas));
-    return row;
-}
-
-std::string table_of_processes(const std::vector<NcclProcess>& processes, const Some& columns) {
-    std::vector<TableRow> rows = {header({"HOST", "PID", "RANK", "NETWORK"}, columns)};
-    for (const auto& process : processes) {
-        rows.push_back(filled({process.host, format_text("{}", process.pid),
-                               process.rank ? format_text("{}", *process.rank) : "-", list_of(process.networks)},
-                              counts_of(process), columns, list_of(process.hcas)));
-    }
-    return aligned_table(rows);
-}
-
-std::string table_of_kinds(const std::vector<Kind>& kinds, const Some& columns) {
-    std::vector<TableRow> rows = {header({"HOSTS", "PROCESSES", "NETWORK"}, columns)};
-    for (const auto& kind : kinds) {
-        rows.push_back(filled(
-            {printable(fold_hostlist(kind.hosts), longest_hosts), format_text("{}", kind.processes), kind.network},
-            kind.sums, columns, kind.hcas));
-    }
-    return aligned_table(rows);
-}
-
-std::string table_of(const NcclLog& log, bool all) {
-    const auto& processes = log.processes;
+std::string table_of(const std::vector<NcclProcess>& processes, bool all) {
     if (processes.empty()) {
         return "";
     }
-    const auto columns = columns_of(processes);
-    return (all || processes.size() <= most_rows ? table_of_processes(processes, columns)
-                                                 : table_of_kinds(kinds_of(processes), columns)) +
-           "\n";
+    return all || processes.size() <= most_rows
+               ? count_table({"HOST", "PID", "RANK", "NETWORK"}, rows_of_processes(processes))
+               : count_table({"HOSTS", "PROCESSES", "NETWORK"}, rows_of_kinds(processes));
 }
 
 std::string many(std::uint64_t number, const char* one, const char* several) {
@@ -175,7 +163,7 @@ std::string verdict_text(const JudgedLog& judged) {
 } // namespace
 
 std::string verify_log_text(const JudgedLog& judged, bool all) {
-    std::string text = heading(judged.log) + table_of(judged.log, all);
+    std::string text = heading(judged.log) + table_of(judged.log.processes, all);
     text += verdict_text(judged);
     for (const auto& why : judged.verdict.why) {
         text += "  " + why + "\n";

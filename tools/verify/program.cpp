@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/verify/program.h"
-
 #include "lib/base/format.h"
 #include "lib/nccl_log/directory.h"
 #include "lib/plan/nccl_debug.h"
 #include "lib/sys/signal_fd.h"
-#include "tools/common/exit_codes.h"
+#include "tools/common/commands.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/node/traffic_watch.h"
-#include "tools/verify/log.h"
+#include "tools/verify/verify.h"
 
 #include <array>
 #include <cerrno>
@@ -115,7 +113,7 @@ private:
 
 } // namespace
 
-int print_verdict(const StepVerdict& verdict, const VerifyNodeOptions& options, std::uint32_t job_id,
+int print_verdict(const StepVerdict& verdict, const VerifyOptions& options, std::uint32_t job_id,
                   std::uint32_t step_id) {
     std::string text;
     if (options.json) {
@@ -139,7 +137,7 @@ int print_verdict(const StepVerdict& verdict, const VerifyNodeOptions& options, 
     return exit_code_of(verdict.verdict);
 }
 
-int verify_program(const VerifyNodeOptions& options) {
+int verify_program(const VerifyOptions& options) {
     const auto node = WatchedNode::inspect(options.settings);
     if (!node) {
         print_error(node.error().message);
