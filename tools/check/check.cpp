@@ -12,7 +12,7 @@
 #include "tools/check/judge.h"
 #include "tools/check/output.h"
 #include "tools/check/state.h"
-#include "tools/common/commands.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/wall_time.h"
 #include "tools/node/node_plan.h"

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands and their exit codes (rdma-nccl(1), EXIT STATUS). Each subcommand registers itself. Running it sets
-// `exit_code`, whose meaning its own header or manual page may narrow.
+// Each subcommand registers itself. Running it sets `exit_code` as in rdma-nccl(1), EXIT STATUS, unless its own header
+// or manual page says otherwise.
 #pragma once
 
 #include "tools/common/command_line.h"
 
 namespace rdma_nccl {
-
-inline constexpr int exit_good = 0;
-inline constexpr int exit_warning = 1;
-inline constexpr int exit_critical = 2; ///< nothing is usable
-inline constexpr int exit_bad_line = 2; ///< invalid command line
-inline constexpr int exit_cannot_tell = 3;
 
 void add_check_command(const Subcommand& app, int& exit_code);   ///< is this node ready for RDMA?
 void add_env_command(const Subcommand& app, int& exit_code);     ///< prints the variables for interactive shells

@@ -3,7 +3,7 @@
 #include "lib/nccl_log/directory.h"
 #include "lib/plan/nccl_debug.h"
 #include "lib/sys/signal_fd.h"
-#include "tools/common/commands.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/node/traffic_watch.h"

@@ -7,7 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/exchange/codec.h"
 #include "lib/sys/signal_fd.h"
-#include "tools/common/commands.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/node/traffic_watch.h"
