@@ -3,10 +3,7 @@
 // this node meanwhile (-- PROGRAM), or watches a running step on each of its nodes (--step JOB.STEP).
 #pragma once
 
-#include "lib/base/json.h"
-#include "lib/evidence/log_verdict.h"
 #include "lib/evidence/verdict.h"
-#include "lib/nccl_log/reader.h"
 #include "tools/common/settings_options.h"
 
 #include <cstdint>
@@ -44,16 +41,5 @@ int exit_code_of(Verdict verdict);
 /// Prints a verdict as the options specify. Returns its exit code.
 int print_verdict(const StepVerdict& verdict, const VerifyOptions& options, std::uint32_t job_id,
                   std::uint32_t step_id);
-
-/// The content of the logs, and the verdict.
-struct JudgedLog {
-    NcclLog log;
-    LogEvidence evidence;
-    LogVerdict verdict;
-    bool all_read = true; ///< all named files were read
-};
-
-std::string verify_log_text(const JudgedLog& judged, bool all);
-Json verify_log_json(const JudgedLog& judged);
 
 } // namespace rdma_nccl
