@@ -66,14 +66,11 @@ bool write_metrics(const Options& options, const Report& report) {
     if (options.prometheus.empty()) {
         return true;
     }
-    if (!is_ours(options.prometheus, metrics_mark)) {
-        print_error(format_text("metrics are not written: {} holds something else; name another file",
-                                printable(options.prometheus, 200)));
-        return false;
-    }
-    const auto written = replace_file(options.prometheus, as_prometheus(report), public_file);
+    const auto written = is_ours(options.prometheus, metrics_mark)
+                             ? replace_file(options.prometheus, as_prometheus(report), public_file)
+                             : fail(printable(options.prometheus, 200) + " holds something else; name another file");
     if (!written) {
-        print_error(format_text("metrics are not written: {}", written.error().message));
+        print_error("metrics are not written: " + written.error().message);
     }
     return written.has_value();
 }
@@ -84,18 +81,16 @@ int learn(const Options& options, const Facts& facts) {
         print_out(text);
         return 0;
     }
-    if (!is_ours(*options.learn, learned_mark)) {
-        print_error(format_text("{} was not written by --learn and is left unchanged; name another file",
-                                printable(*options.learn, 200)));
-        return exit_cannot_tell;
-    }
-    if (const auto written = replace_file(*options.learn, text, public_file); !written) {
+    const auto file = printable(*options.learn, 200);
+    const auto written = is_ours(*options.learn, learned_mark)
+                             ? replace_file(*options.learn, text, public_file)
+                             : fail(file + " was not written by --learn and is left unchanged; name another file");
+    if (!written) {
         print_error(written.error().message);
         return exit_cannot_tell;
     }
-    print_out(format_text("{}: written; look at it, and give it to all nodes that are like this one\n",
-                          printable(*options.learn, 200)));
-    return 0;
+    print_out(file + ": written; look at it, and give it to all nodes that are like this one\n");
+    return exit_good;
 }
 
 std::string slurm_name(const Options& options, const std::string& host) {

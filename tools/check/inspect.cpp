@@ -30,15 +30,14 @@ bool is_virtual_machine(const SysRoot& root) {
     const auto text = root.read("/proc/cpuinfo", first_cpu).value_or("");
     for (const auto line : split(text, '\n')) {
         if (line.starts_with("flags")) {
-            const auto words = split_words(line);
-            return std::find(words.begin(), words.end(), "hypervisor") != words.end();
+            return std::ranges::count(split_words(line), "hypervisor") > 0;
         }
     }
     const auto maker = root.read("/sys/class/dmi/id/sys_vendor", short_file).value_or("");
     const auto product = root.read("/sys/class/dmi/id/product_name", short_file).value_or("");
     constexpr std::array<std::string_view, 4> hypervisors = {"QEMU", "KVM", "Virtual Machine", "VMware"};
-    return std::any_of(hypervisors.begin(), hypervisors.end(),
-                       [&](std::string_view word) { return (maker + " " + product).find(word) != std::string::npos; });
+    return std::ranges::any_of(
+        hypervisors, [&](std::string_view word) { return (maker + " " + product).find(word) != std::string::npos; });
 }
 
 } // namespace
@@ -61,22 +60,16 @@ void inspect_kernel(const SysRoot& root, Facts& facts) {
     kernel.release = root.read("/proc/sys/kernel/osrelease", short_file).value_or("");
     kernel.virtual_machine = is_virtual_machine(root);
     kernel.modules_known = root.exists("/sys/module");
-    for (const char* const name : {"ib_uverbs", "rdma_ucm"}) {
-        if (root.exists(format_text("/sys/module/{}", name))) {
+    // A built-in module may be missing in /sys/module.
+    for (const auto& [name, made_by_it] :
+         {std::pair("ib_uverbs", "/sys/class/infiniband_verbs/abi_version"), {"rdma_ucm", "/sys/class/misc/rdma_cm"}}) {
+        if (root.exists(format_text("/sys/module/{}", name)) || root.exists(made_by_it)) {
             kernel.modules.insert(name);
         }
     }
-    // A built-in module may be missing in /sys/module.
-    if (root.exists("/sys/class/infiniband_verbs/abi_version")) {
-        kernel.modules.insert("ib_uverbs");
-    }
-    if (root.exists("/sys/class/misc/rdma_cm")) {
-        kernel.modules.insert("rdma_ucm");
-    }
     parse_nvidia_version(root.read("/proc/driver/nvidia/version").value_or(""), kernel);
-    for (auto& address : root.list("/proc/driver/nvidia/gpus").value_or(std::vector<std::string>{})) {
-        kernel.nvidia_gpus.insert(std::move(address));
-    }
+    const auto gpus = root.list("/proc/driver/nvidia/gpus").value_or(std::vector<std::string>{});
+    kernel.nvidia_gpus = {gpus.begin(), gpus.end()};
     kernel.peer_memory = find_peer_memory(root);
     kernel.dev_known = root.exists("/dev");
     kernel.rdma_cm_file = root.exists("/dev/infiniband/rdma_cm");
@@ -109,15 +102,11 @@ std::optional<bool> read_ecn(const SysRoot& root, const std::string& netdev) {
 
 /// Reads OFED's "Global tclass=106".
 std::optional<unsigned> read_traffic_class(const SysRoot& root, const JudgedPort& port) {
-    const auto text = root.read(
-        format_text("/sys/class/infiniband/{}/tc/{}/traffic_class", port.hca.name, port.port.number), short_file);
-    if (!text) {
-        return std::nullopt;
-    }
-    const auto start = text->rfind("Global tclass=");
-    constexpr std::size_t words = 14;
-    return start == std::string::npos ? std::nullopt
-                                      : parse_number<unsigned>(trim(std::string_view(*text).substr(start + words)));
+    constexpr std::string_view key = "Global tclass=";
+    const auto path = format_text("/sys/class/infiniband/{}/tc/{}/traffic_class", port.hca.name, port.port.number);
+    const auto text = root.read(path, short_file).value_or("");
+    const auto start = text.rfind(key);
+    return start == std::string::npos ? std::nullopt : parse_number<unsigned>(trim(text.substr(start + key.size())));
 }
 
 } // namespace
@@ -136,30 +125,28 @@ void inspect_netdevs(const SysRoot& root, Facts& facts) {
 
 namespace {
 
-constexpr std::array port_counters = {
-    "counters/symbol_error",
-    "counters/link_error_recovery",
-    "counters/link_downed",
-    "hw_counters/link_downed", // of rxe, which has no counters/
-    "counters/port_rcv_errors",
-    "counters/local_link_integrity_errors",
-    "counters/excessive_buffer_overrun_errors",
-    "hw_counters/rx_icrc_encapsulated",
-    "hw_counters/local_ack_timeout_err",
-    "hw_counters/packet_seq_err",
-    "hw_counters/out_of_sequence",
+struct PortCounter {
+    const char* file;
+    const char* name = nullptr; ///< nullptr: the file's
+    std::uint64_t unit = 1;
 };
 
-/// The counters are in words of four bytes on all link layers (kernel Documentation/ABI/stable/sysfs-class-infiniband).
-void read_bytes(const SysRoot& root, const JudgedPort& port, Counts& counts) {
-    constexpr std::uint64_t word = 4;
-    for (const auto& [file, name] :
-         {std::pair("counters/port_xmit_data", "transmit_bytes"), {"counters/port_rcv_data", "receive_bytes"}}) {
-        if (const auto value = read_value<std::uint64_t>(root, port.file(file))) {
-            counts.emplace(format_text("{} {}", port.name(), name), *value * word);
-        }
-    }
-}
+/// Bytes are in words of four on all link layers (kernel Documentation/ABI/stable/sysfs-class-infiniband).
+constexpr auto port_counters = std::to_array<PortCounter>({
+    {"counters/symbol_error"},
+    {"counters/link_error_recovery"},
+    {"counters/link_downed"},
+    {"hw_counters/link_downed"}, // of rxe, which has no counters/
+    {"counters/port_rcv_errors"},
+    {"counters/local_link_integrity_errors"},
+    {"counters/excessive_buffer_overrun_errors"},
+    {"hw_counters/rx_icrc_encapsulated"},
+    {"hw_counters/local_ack_timeout_err"},
+    {"hw_counters/packet_seq_err"},
+    {"hw_counters/out_of_sequence"},
+    {"counters/port_xmit_data", "transmit_bytes", 4},
+    {"counters/port_rcv_data", "receive_bytes", 4},
+});
 
 void read_pkeys(const SysRoot& root, const std::string& directory, std::vector<unsigned>& keys) {
     constexpr std::size_t most = 128; // the most slots that a table has
@@ -178,17 +165,20 @@ void read_pkeys(const SysRoot& root, const std::string& directory, std::vector<u
 
 void inspect_counts(const SysRoot& root, Facts& facts) {
     facts.now.boot_id = root.read("/proc/sys/kernel/random/boot_id", short_file).value_or("");
+    const auto count = [&](const std::string& item, std::string_view name, const std::string& path,
+                           std::uint64_t unit) {
+        if (const auto value = read_value<std::uint64_t>(root, path)) {
+            facts.now.counts.emplace(format_text("{} {}", item, name), *value * unit);
+        }
+    };
     for (const auto& port :
-         ports_of(facts)) { // include ports that are down: their counters show it after they are up again
+         ports_of(facts)) { // ports that are down, too: their counters show it when they are up again
         if (!port.hca.answers) {
             continue;
         }
-        for (const char* const counter : port_counters) {
-            if (const auto value = read_value<std::uint64_t>(root, port.file(counter))) {
-                facts.now.counts.emplace(format_text("{} {}", port.name(), base_name(counter)), *value);
-            }
+        for (const auto& [file, name, unit] : port_counters) {
+            count(port.name(), name != nullptr ? name : base_name(file), port.file(file), unit);
         }
-        read_bytes(root, port, facts.now.counts);
         if (!port.is_roce()) {
             read_pkeys(root, port.file("pkeys"), facts.pkeys[port.name()]);
         }
@@ -196,11 +186,8 @@ void inspect_counts(const SysRoot& root, Facts& facts) {
             facts.now.gid_indices.emplace(port.name(), *port.choice.gid_index);
         }
         if (port.netdev != nullptr) {
-            const auto item = format_text("{} carrier_changes", port.netdev->name);
-            if (const auto changes =
-                    read_value(root, format_text("/sys/class/net/{}/carrier_changes", port.netdev->name))) {
-                facts.now.counts.emplace(item, *changes);
-            }
+            const auto& netdev = port.netdev->name;
+            count(netdev, "carrier_changes", format_text("/sys/class/net/{}/carrier_changes", netdev), 1);
         }
     }
 }

@@ -12,19 +12,13 @@ namespace rdma_nccl::check {
 
 namespace {
 
-/// Counts active EFA ports. EFA is not RoCE: NCCL reaches it through a plugin, and nothing here knows whether that is
-/// installed.
-std::size_t count_efa(const Facts& facts) {
-    const auto ports = ports_of(facts);
-    return static_cast<std::size_t>(std::count_if(ports.begin(), ports.end(), [](const JudgedPort& port) {
-        return port.choice.rule == PortRule::Efa && port.port.state == "ACTIVE";
-    }));
-}
-
 Finding judge_count(const Facts& facts, const Expectations& expected) {
     const auto used = used_ports_of(facts).size();
-    const auto efa = used == 0 ? count_efa(facts) : 0;
-    const auto found = used + efa;
+    // EFA is not RoCE: NCCL reaches it through a plugin, and nothing here knows whether that is installed.
+    const auto efa = std::ranges::count_if(ports_of(facts), [used](const JudgedPort& port) {
+        return used == 0 && port.choice.rule == PortRule::Efa && port.port.state == "ACTIVE";
+    });
+    const auto found = used + static_cast<std::size_t>(efa);
     Finding result{.id = "port.count",
                    .message = count_text(found, "port") + " for NCCL",
                    .value = format_text("{}", found),
@@ -34,7 +28,7 @@ Finding judge_count(const Facts& facts, const Expectations& expected) {
         judge_number(result, found, *expected.ports, "ports",
                      "port.state, gid.usable, device.file and `rdma-nccl gids` say what is wrong with the others");
     } else if (found == 0) {
-        result.set(!facts.fabric.gpus.empty() ? Status::Fail : Status::Warn, "no port that NCCL can use",
+        result.set(facts.fabric.gpus.empty() ? Status::Warn : Status::Fail, "no port that NCCL can use",
                    "port.state, gid.usable, device.file and `rdma-nccl gids` say why");
     }
     return result;
@@ -44,17 +38,15 @@ Finding judge_count(const Facts& facts, const Expectations& expected) {
 /// (storage, the second port of a card) are needed is unknown without an expectation.
 bool is_rail(const Facts& facts, const JudgedPort& port) {
     const auto used = used_ports_of(facts);
-    const bool card_is_used = std::any_of(used.begin(), used.end(), [&port](const JudgedPort& other) {
+    const bool card_is_used = std::ranges::any_of(used, [&port](const JudgedPort& other) {
         return !port.hca.system_image_guid.empty() && other.hca.system_image_guid == port.hca.system_image_guid;
     });
-    const auto beside_gpu = [&facts](const Hca& hca) {
-        return std::any_of(facts.fabric.gpus.begin(), facts.fabric.gpus.end(), [&hca](const Gpu& gpu) {
-            return !hca.pci_path.empty() && share_pcie_switch(hca.pci_path, gpu.pci_path);
+    const auto beside_gpu = [&facts](const JudgedPort& other) {
+        return std::ranges::any_of(facts.fabric.gpus, [&path = other.hca.pci_path](const Gpu& gpu) {
+            return !path.empty() && share_pcie_switch(path, gpu.pci_path);
         });
     };
-    const bool used_are =
-        std::any_of(used.begin(), used.end(), [&](const auto& other) { return beside_gpu(other.hca); });
-    return !card_is_used && used_are && beside_gpu(port.hca);
+    return !card_is_used && beside_gpu(port) && std::ranges::any_of(used, beside_gpu);
 }
 
 /// Returns whether an unused port should be used.
@@ -100,16 +92,8 @@ Finding judge_state(const Facts& facts, const JudgedPort& port, const Expectatio
     return result;
 }
 
-/// Returns the highest rate of the node's used ports.
-double best_rate(const Facts& facts) {
-    double best = 0;
-    for (const auto& port : used_ports_of(facts)) {
-        best = std::max(best, port.port.believable_rate_gbps());
-    }
-    return best;
-}
-
-Finding judge_rate(const Facts& facts, const JudgedPort& port, const Expectations& expected) {
+/// `best`: the highest rate of the node's used ports.
+Finding judge_rate(const JudgedPort& port, double best, const Expectations& expected) {
     const double rate = port.port.believable_rate_gbps();
     Finding result{.id = "port.rate",
                    .item = port.name(),
@@ -124,7 +108,7 @@ Finding judge_rate(const Facts& facts, const JudgedPort& port, const Expectation
                                    : "shows a rate that kernels print when they do not know the speed",
                           expected.rate_gbps && !software ? "update the kernel or the driver, or leave rate out" : "");
     }
-    const double wanted = expected.rate_gbps.value_or(best_rate(facts));
+    const double wanted = expected.rate_gbps.value_or(best);
     result.expected = expected.rate_gbps ? format_text("{:g}", wanted) : "";
     constexpr double rounding = 0.99; // 400 Gb/s of Ethernet, 425 on the link
     if (rate < wanted * rounding) {
@@ -173,37 +157,6 @@ Finding judge_link(const JudgedPort& port, LinkLayer expected) {
     return result;
 }
 
-} // namespace
-
-Findings judge_ports(const Facts& facts, const Expectations& expected) {
-    if (facts.fabric.hcas.empty()) {
-        return {};
-    }
-    Findings results = {judge_count(facts, expected)};
-    for (const auto& port : ports_of(facts)) {
-        if (port.hca.answers) {
-            results.push_back(judge_state(facts, port, expected));
-        }
-    }
-    for (const auto& port : ports_of(facts)) {
-        const bool slow_rail = port.choice.rule == PortRule::Slower && is_rail(facts, port);
-        if (port.choice.used() || slow_rail) {
-            results.push_back(judge_rate(facts, port, expected));
-        }
-    }
-    for (const auto& port : used_ports_of(facts)) {
-        if (!port.is_roce()) {
-            results.push_back(judge_pkeys(facts, port));
-        }
-        if (expected.link) {
-            results.push_back(judge_link(port, *expected.link));
-        }
-    }
-    return results;
-}
-
-namespace {
-
 Finding judge_usable_gid(const JudgedPort& port) {
     Finding result{.id = "gid.usable", .item = port.name(), .evidence = port.file("gids")};
     if (!port.choice.gid_index) {
@@ -242,6 +195,37 @@ Finding judge_index(const Facts& facts, const JudgedPort& port) {
 }
 
 } // namespace
+
+Findings judge_ports(const Facts& facts, const Expectations& expected) {
+    if (facts.fabric.hcas.empty()) {
+        return {};
+    }
+    Findings results = {judge_count(facts, expected)};
+    for (const auto& port : ports_of(facts)) {
+        if (port.hca.answers) {
+            results.push_back(judge_state(facts, port, expected));
+        }
+    }
+    double best = 0;
+    for (const auto& port : used_ports_of(facts)) {
+        best = std::max(best, port.port.believable_rate_gbps());
+    }
+    for (const auto& port : ports_of(facts)) {
+        const bool slow_rail = port.choice.rule == PortRule::Slower && is_rail(facts, port);
+        if (port.choice.used() || slow_rail) {
+            results.push_back(judge_rate(port, best, expected));
+        }
+    }
+    for (const auto& port : used_ports_of(facts)) {
+        if (!port.is_roce()) {
+            results.push_back(judge_pkeys(facts, port));
+        }
+        if (expected.link) {
+            results.push_back(judge_link(port, *expected.link));
+        }
+    }
+    return results;
+}
 
 Findings judge_gids(const Facts& facts) {
     Findings results;
