@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "tools/check/state.h"
+#include "tools/check/check.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"

@@ -5,7 +5,7 @@
 
 #include "lib/base/result.h"
 #include "tools/check/check.h"
-#include "tools/check/output.h"
+#include "tools/check/result.h"
 
 #include <chrono>
 #include <optional>

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/check/expectations.h"
+#include "tools/check/judge.h"
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "tools/check/judge.h"
 
 #include <algorithm>
 #include <array>

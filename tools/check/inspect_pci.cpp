@@ -3,8 +3,8 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/fabric/pci.h"
-#include "tools/check/expectations.h"
 #include "tools/check/inspect.h"
+#include "tools/check/judge.h"
 
 #include <algorithm>
 #include <iterator>

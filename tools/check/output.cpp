@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/check/output.h"
+#include "tools/check/result.h"
 
 #include "config.h"
 #include "lib/base/format.h"

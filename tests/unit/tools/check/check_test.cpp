@@ -7,10 +7,10 @@
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/hang.h"
 #include "tests/unit/tree.h"
+#include "tools/check/check.h"
 #include "tools/check/drain.h"
 #include "tools/check/inspect.h"
-#include "tools/check/output.h"
-#include "tools/check/state.h"
+#include "tools/check/result.h"
 
 #include <cerrno>
 #include <filesystem>
