@@ -14,7 +14,6 @@
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/wall_time.h"
-#include "tools/node/node_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +23,6 @@
 #include <cstring>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace rdma_nccl::check {

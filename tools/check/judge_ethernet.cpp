@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges what RoCE needs of its interfaces: MTU, ECN, traffic class, and IP settings if several share a network.
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 #include "tools/check/judge.h"
 
 #include <algorithm>

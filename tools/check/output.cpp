@@ -5,7 +5,6 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/report_fields.h"
-#include "lib/base/table.h"
 #include "lib/base/text.h"
 #include "tools/check/judge.h"
 #include "tools/common/wall_time.h"
@@ -223,44 +222,35 @@ std::string about_checks(const Report& report) {
            single("rdma_nccl_build_info", "The version of rdma-nccl.", "1", {{"version", PACKAGE_VERSION}});
 }
 
-Metric::Labels labels_of(const JudgedPort& port) {
-    return {{"device", port.hca.name}, {"port", format_text("{}", port.port.number)}};
-}
-
 std::string about_ports(const Facts& facts) {
     Metric used("rdma_nccl_port_used", "gauge", "1: NCCL uses the port.");
     Metric active("rdma_nccl_port_active", "gauge", "1: the port is ACTIVE.");
     Metric rate("rdma_nccl_port_rate_bytes_per_second", "gauge", "Rate of the port's link.");
-    for (const auto& port : ports_of(facts)) {
-        constexpr double bytes = 1e9 / 8; // per gigabit
-        used.add(labels_of(port), port.choice.used() ? "1" : "0");
-        active.add(labels_of(port), port.port.state == "ACTIVE" ? "1" : "0");
-        if (port.port.believable_rate_gbps() > 0) {
-            rate.add(labels_of(port), format_text("{:.0f}", port.port.believable_rate_gbps() * bytes));
-        }
-    }
-    return used.text() + active.text() + rate.text();
-}
-
-std::string about_counts(const Facts& facts) {
     Metric sent("rdma_nccl_port_transmit_bytes_total", "counter", "Bytes that a port has sent.");
     Metric received("rdma_nccl_port_receive_bytes_total", "counter", "Bytes that a port has received.");
     Metric events("rdma_nccl_port_events_total", "counter", "Error counters of a port, as the kernel names them.");
     Metric carrier("rdma_nccl_link_changes_total", "counter", "Times that the interface of a port went up or down.");
     for (const auto& port : ports_of(facts)) {
-        const auto with = [&port](std::string_view label, const std::string& content) {
-            auto labels = labels_of(port);
-            labels.emplace_back(label, content);
-            return labels;
+        constexpr double bytes = 1e9 / 8; // per gigabit
+        const Metric::Labels labels = {{"device", port.hca.name}, {"port", format_text("{}", port.port.number)}};
+        const auto with = [&labels](std::string_view label, const std::string& content) {
+            auto more = labels;
+            more.emplace_back(label, content);
+            return more;
         };
+        used.add(labels, port.choice.used() ? "1" : "0");
+        active.add(labels, port.port.state == "ACTIVE" ? "1" : "0");
+        if (port.port.believable_rate_gbps() > 0) {
+            rate.add(labels, format_text("{:.0f}", port.port.believable_rate_gbps() * bytes));
+        }
         const auto prefix = port.name() + " ";
         for (const auto& [key, count] : facts.now.counts) {
             const auto name = key.starts_with(prefix) ? key.substr(prefix.size()) : "";
             const auto value = format_text("{}", count);
             if (name == "transmit_bytes") {
-                sent.add(labels_of(port), value);
+                sent.add(labels, value);
             } else if (name == "receive_bytes") {
-                received.add(labels_of(port), value);
+                received.add(labels, value);
             } else if (!name.empty()) {
                 events.add(with("event", name), value);
             }
@@ -270,7 +260,7 @@ std::string about_counts(const Facts& facts) {
             carrier.add(with("netdev", netdev), format_text("{}", *changes));
         }
     }
-    return sent.text() + received.text() + events.text() + carrier.text();
+    return used.text() + active.text() + rate.text() + sent.text() + received.text() + events.text() + carrier.text();
 }
 
 } // namespace
@@ -280,7 +270,7 @@ std::string as_prometheus(const Report& report) {
     if (report.facts != nullptr) {
         text +=
             single("rdma_nccl_hcas", "RDMA devices of the node.", format_text("{}", report.facts->fabric.hcas.size())) +
-            about_ports(*report.facts) + about_counts(*report.facts);
+            about_ports(*report.facts);
     }
     return text;
 }
