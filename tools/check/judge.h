@@ -37,8 +37,6 @@ struct Expectations {
     std::set<std::string, std::less<>> ignore; ///< checks to leave out
     std::set<std::string, std::less<>> warn;   ///< checks that warn instead of failing
     std::string scontrol;                      ///< its path; empty: search PATH
-
-    friend bool operator==(const Expectations&, const Expectations&) = default;
 };
 
 /// Returns whether the site has an expectation for this check: the key `ports` for "port.count".

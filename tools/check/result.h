@@ -38,8 +38,6 @@ struct Finding {
 
     /// Replaces status, message and hint.
     Finding& set(Status new_status, std::string new_message, std::string new_hint = {});
-
-    friend bool operator==(const Finding&, const Finding&) = default;
 };
 
 using Findings = std::vector<Finding>;

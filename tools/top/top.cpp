@@ -103,16 +103,11 @@ private:
     }
 
     void flush() {
-        if (const auto error = console_.write_pending()) {
-            fail_output(*error);
-        }
-    }
-
-    void fail_output(int error) {
-        done_ = true;
-        if (error != EPIPE && error != EIO) { // if the reader or terminal is gone, this is no error
+        const auto error = console_.write_pending();
+        done_ = done_ || error;
+        if (error && *error != EPIPE && *error != EIO) { // if the reader or terminal is gone, this is no error
             screen_.reset();
-            print_error(format_text("cannot write the output: {}", std::strerror(error)));
+            print_error(format_text("cannot write the output: {}", std::strerror(*error)));
             exit_code_ = exit_cannot_tell;
         }
     }
@@ -140,23 +135,12 @@ private:
     }
 
     void on_signal(int number) {
-        switch (number) {
-        case SIGWINCH:
-            redraw();
-            break;
-        case SIGTSTP:
+        if (number == SIGTSTP) {
             stop();
-            break;
-        case SIGINT:
+        } else if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT) {
             done_ = true;
-            break;
-        case SIGTERM:
-        case SIGHUP:
-        case SIGQUIT:
-            done_ = true;
-            ended_by_ = number;
-            break;
-        default: // SIGCONT after a SIGSTOP: others may have written on the screen
+            ended_by_ = number == SIGINT ? 0 : number;
+        } else { // SIGWINCH; SIGCONT after a SIGSTOP: others may have written on the screen
             redraw();
         }
     }
@@ -181,12 +165,10 @@ private:
     void read_keys() {
         std::array<char, 64> keys{};
         const auto count = ::read(STDIN_FILENO, keys.data(), keys.size());
-        if (count <= 0) {
-            done_ = true; // the terminal is gone
-            return;
-        }
-        const auto end = keys.begin() + count;
-        done_ = done_ || std::find_if(keys.begin(), end, [](char key) { return key == 'q' || key == 'Q'; }) != end;
+        // Without a byte, the terminal is gone.
+        done_ = done_ || count <= 0 ||
+                std::string_view(keys.data(), static_cast<std::size_t>(count)).find_first_of("qQ") !=
+                    std::string_view::npos;
     }
 
     /// Leaves the screen. After a given number of samples, the last table stays visible.

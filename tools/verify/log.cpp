@@ -203,10 +203,6 @@ std::string table_of(const std::vector<NcclProcess>& processes, bool all) {
                : count_table({"HOSTS", "PROCESSES", "NETWORK"}, rows_of_kinds(processes));
 }
 
-std::string many(std::uint64_t number, const char* one, const char* several) {
-    return format_text("{} {}", number, number == 1 ? one : several);
-}
-
 /// Returns a line like "NCCL 2.28.9, 16 processes on 2 hosts".
 std::string heading(const NcclLog& log) {
     if (log.processes.empty()) {
@@ -216,8 +212,9 @@ std::string heading(const NcclLog& log) {
     for (const auto& process : log.processes) {
         hosts.insert(process.host);
     }
-    return format_text("NCCL {}, {} on {}\n", log.version.empty() ? "of unknown version" : log.version,
-                       many(log.processes.size(), "process", "processes"), many(hosts.size(), "host", "hosts"));
+    const auto number = log.processes.size();
+    return format_text("NCCL {}, {} process{} on {}\n", log.version.empty() ? "of unknown version" : log.version,
+                       number, number == 1 ? "" : "es", count_text(hosts.size(), "host"));
 }
 
 /// Returns a line like "RDMA USED: 96 connections over RDMA, GPUDirect on (evidence D: NCCL's logs alone)".
@@ -226,7 +223,7 @@ std::string verdict_text(const JudgedLog& judged) {
     auto text = format_text("RDMA {}", name_of(verdict.verdict));
     if (verdict.verdict == Verdict::Used) {
         text += format_text(": all {} over RDMA, GPUDirect {}",
-                            many(judged.evidence.rdma + judged.evidence.rdma_gdr, "connection", "connections"),
+                            count_text(judged.evidence.rdma + judged.evidence.rdma_gdr, "connection"),
                             name_of(verdict.gpu_direct));
     }
     return text + " (evidence D: NCCL's logs alone)\n";
