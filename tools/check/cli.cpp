@@ -23,12 +23,12 @@ constexpr const char* health_state = "/var/lib/rdma-nccl/health.json"; // surviv
 
 int run_check(CheckLine& line) {
     auto& options = line.options;
-    const bool silent = !options.prometheus.empty() && !options.all;
+    const bool quiet = !options.prometheus.empty() && !options.all;
     options.form = line.json     ? Form::Json
                    : line.nagios ? Form::Nagios
                    : line.prolog ? Form::Prolog
                    : line.health ? Form::Health
-                   : silent      ? Form::Quiet
+                   : quiet       ? Form::Quiet
                                  : Form::Text;
     if (line.health && options.state.empty() && ::geteuid() == 0) {
         options.state = health_state;

@@ -19,8 +19,7 @@ namespace {
 
 /// `states`: e.g. "IDLE+DRAIN+DYNAMIC_NORM".
 bool has_state(std::string_view states, std::string_view wanted) {
-    const auto parts = split(states, '+');
-    return std::any_of(parts.begin(), parts.end(), [wanted](std::string_view part) {
+    return std::ranges::any_of(split(states, '+'), [wanted](std::string_view part) {
         return part.substr(0, part.find_first_of("*~#!%$@^-")) == wanted; // flags of scontrol(1), "NODE STATE CODES"
     });
 }
@@ -45,17 +44,17 @@ std::string undrain_advice(std::string_view node) {
 
 std::optional<SlurmNode> parse_slurm_node(std::string_view text) {
     constexpr std::string_view name_key = "NodeName=";
+    static constexpr std::string_view state_key = "State=";
     const auto line = text.substr(0, text.find('\n'));
-    const auto words = split_words(line);
+    const auto fields = split_words(line);
     const auto state =
-        std::find_if(words.begin(), words.end(), [](std::string_view word) { return word.starts_with("State="); });
-    if (words.empty() || !words.front().starts_with(name_key) || state == words.end()) {
+        std::ranges::find_if(fields, [](std::string_view field) { return field.starts_with(state_key); });
+    if (fields.empty() || !fields.front().starts_with(name_key) || state == fields.end()) {
         return std::nullopt;
     }
-    constexpr std::string_view state_key = "State=";
     constexpr std::string_view reason_key = " Reason=";
     SlurmNode node;
-    node.name = words.front().substr(name_key.size());
+    node.name = fields.front().substr(name_key.size());
     const auto states = state->substr(state_key.size());
     node.drained = has_state(states, "DRAIN") || has_state(states, "DRAINED") || has_state(states, "DRAINING");
     node.down = has_state(states, "DOWN");
@@ -159,14 +158,14 @@ std::string_view name_of(DrainAction action) {
 
 std::vector<std::string> update_command(const std::string& scontrol, const std::string& node, DrainAction action,
                                         const std::string& reason) {
-    std::vector<std::string> words = {scontrol, "update", "NodeName=" + node};
+    std::vector<std::string> command = {scontrol, "update", "NodeName=" + node};
     if (action == DrainAction::Drain) {
-        words.emplace_back("State=DRAIN");
-        words.push_back("Reason=" + reason);
+        command.emplace_back("State=DRAIN");
+        command.push_back("Reason=" + reason);
     } else {
-        words.emplace_back("State=UNDRAIN"); // not RESUME, which would also bring up a node that is DOWN
+        command.emplace_back("State=UNDRAIN"); // not RESUME, which would also bring up a node that is DOWN
     }
-    return words;
+    return command;
 }
 
 /// Runs scontrol, and leaves a little of the time to report the result.

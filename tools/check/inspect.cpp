@@ -221,9 +221,9 @@ Facts inspect(const SysRoot& root, const Settings& settings, const Environment& 
     const auto answers = ask_twice(root);
     facts.not_asked = answers.not_asked;
     stage("the devices and interfaces");
-    auto left_alone = answers.silent;
-    left_alone.insert(answers.not_asked.begin(), answers.not_asked.end());
-    facts.fabric = read_fabric(root, left_alone);
+    auto unresponsive = answers.silent;
+    unresponsive.insert(answers.not_asked.begin(), answers.not_asked.end());
+    facts.fabric = read_fabric(root, unresponsive);
     facts.choice = choose_fabric(facts.fabric, settings);
     stage("kernel, modules and PCI functions");
     inspect_kernel(root, facts);

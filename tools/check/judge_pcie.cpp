@@ -24,16 +24,17 @@ struct Link {
 /// Returns the links from a function up to its root port. The path is: host bridge, root port, then pairs of upstream
 /// and downstream ports. The two ports of one switch have no link between them.
 std::vector<Link> links_above(const Facts& facts, const std::string& path) {
-    std::vector<std::string_view> way = pci_ancestors(path);
-    if (!way.empty()) {
-        way.erase(way.begin()); // the host bridge, which is not a PCI function
+    std::vector<std::string_view> functions = pci_ancestors(path);
+    if (!functions.empty()) {
+        functions.erase(functions.begin()); // the host bridge, which is not a PCI function
     }
-    way.push_back(base_name(path));
+    functions.push_back(base_name(path));
     std::vector<Link> links;
-    for (std::size_t i = way.size(); i > 0; i -= std::min<std::size_t>(i, 2)) {
-        const auto* const below = find_in(facts.pci, way[i - 1]);
-        if (below != nullptr && (i > 1 || way.size() == 1)) {
-            links.push_back({std::string(way[i - 1]), below, i > 1 ? find_in(facts.pci, way[i - 2]) : nullptr});
+    for (std::size_t i = functions.size(); i > 0; i -= std::min<std::size_t>(i, 2)) {
+        const auto* const below = find_in(facts.pci, functions[i - 1]);
+        if (below != nullptr && (i > 1 || functions.size() == 1)) {
+            links.push_back(
+                {std::string(functions[i - 1]), below, i > 1 ? find_in(facts.pci, functions[i - 2]) : nullptr});
         }
     }
     return links;
@@ -230,10 +231,10 @@ Findings judge_isolation(const Facts& facts) {
     constexpr std::size_t root_port_and_above = 2;
     std::map<std::string, const PciFunction*> switch_ports;
     for (const auto& device : devices) {
-        const auto way = pci_ancestors(device.path);
-        for (std::size_t i = root_port_and_above; i < way.size(); ++i) {
-            if (const auto* const function = find_in(facts.pci, way[i])) {
-                switch_ports.emplace(way[i], function);
+        const auto ancestors = pci_ancestors(device.path);
+        for (std::size_t i = root_port_and_above; i < ancestors.size(); ++i) {
+            if (const auto* const function = find_in(facts.pci, ancestors[i])) {
+                switch_ports.emplace(ancestors[i], function);
             }
         }
     }

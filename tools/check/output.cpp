@@ -51,7 +51,7 @@ std::string short_items(const std::string& items) {
     return format_text("{} and {} more", items.substr(0, cut), all - shown);
 }
 
-std::string what(const Finding& result) {
+std::string summary(const Finding& result) {
     return result.item.empty() ? result.message : format_text("{}: {}", short_items(result.item), result.message);
 }
 
@@ -75,7 +75,7 @@ std::string as_text(const Report& report, bool all, bool colours) {
                 continue;
             }
             const auto word = format_text("{:<5}", name_of(wanted));
-            text += format_text("{}  {:<{}}  {}\n", coloured(word, wanted, colours), group.id, width, what(group));
+            text += format_text("{}  {:<{}}  {}\n", coloured(word, wanted, colours), group.id, width, summary(group));
             text += group.hint.empty() ? "" : format_text("{:{}}  -> {}\n", "", 7 + width, group.hint);
         }
     }
@@ -88,7 +88,7 @@ std::string worst_in_short(const Report& report, std::size_t most) {
     for (const auto wanted : {Status::Fail, Status::Error, Status::Warn}) {
         for (const auto& group : groups) {
             if (group.status == wanted) {
-                text += (text.empty() ? "" : "; ") + group.id + ": " + what(group);
+                text += (text.empty() ? "" : "; ") + group.id + ": " + summary(group);
             }
         }
         if (!text.empty()) {

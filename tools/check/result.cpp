@@ -50,13 +50,13 @@ constexpr std::array names = {
 } // namespace
 
 std::string_view name_of(Status status) {
-    constexpr std::array<std::string_view, 5> words = {"PASS", "WARN", "FAIL", "SKIP", "ERROR"};
-    return words.at(static_cast<std::size_t>(status));
+    constexpr std::array<std::string_view, 5> texts = {"PASS", "WARN", "FAIL", "SKIP", "ERROR"};
+    return texts.at(static_cast<std::size_t>(status));
 }
 
 std::string_view name_of(NodeStatus status) {
-    constexpr std::array<std::string_view, 4> words = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
-    return words.at(static_cast<std::size_t>(status));
+    constexpr std::array<std::string_view, 4> texts = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+    return texts.at(static_cast<std::size_t>(status));
 }
 
 Finding& Finding::set(Status new_status, std::string new_message, std::string new_hint) {

@@ -98,24 +98,14 @@ std::vector<std::string> command_for(const VerifyOptions& options, const StepId&
                                      std::size_t node_count) {
     std::array<char, 4096> self{};
     const auto length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
-    std::vector<std::string> command = {"srun",
-                                        format_text("--jobid={}", id.job),
-                                        format_text("--nodelist={}", nodes),
-                                        format_text("--nodes={}", node_count),
-                                        "--overlap",
-                                        "--quiet",
-                                        "--label",
-                                        "--ntasks-per-node=1",
-                                        "--gres=none",
-                                        "--cpu-bind=none",
-                                        "--input=none",
-                                        length > 0 ? std::string(self.data()) : "rdma-nccl",
-                                        "verify",
-                                        "--on-this-node",
-                                        "--step",
-                                        format_text("{}.{}", id.job, id.step),
-                                        "--seconds",
-                                        format_text("{}", options.seconds)};
+    const auto srun = format_text("srun --jobid={} --nodelist={} --nodes={} --overlap --quiet --label "
+                                  "--ntasks-per-node=1 --gres=none --cpu-bind=none --input=none",
+                                  id.job, nodes, node_count);
+    const auto arguments = split_words(srun);
+    std::vector<std::string> command(arguments.begin(), arguments.end());
+    command.emplace_back(length > 0 ? self.data() : "rdma-nccl");
+    command.insert(command.end(), {"verify", "--on-this-node", "--step", format_text("{}.{}", id.job, id.step),
+                                   "--seconds", format_text("{}", options.seconds)});
     if (!options.settings.root.empty()) {
         command.insert(command.end(), {"--root", options.settings.root});
     }
