@@ -70,21 +70,14 @@ bool at_least(std::string_view version, unsigned major, unsigned minor) {
 }
 
 /// Returns what is missing for DMA-BUF, or an empty text. NCCL also needs CUDA 11.7, which comes with the program.
-std::string dmabuf_lacks(const Facts& facts) {
+std::string missing_for_dmabuf(const Facts& facts) {
     const auto& kernel = facts.kernel;
-    if (!at_least(kernel.release, 5, 12)) {
-        return format_text("Linux {} is older than 5.12", printable(kernel.release));
-    }
-    if (!kernel.nvidia_open) {
-        return "the NVIDIA driver is not its open kernel modules";
-    }
-    if (!at_least(kernel.nvidia_version, 515, 0)) {
-        return format_text("NVIDIA driver {} is older than 515", printable(kernel.nvidia_version));
-    }
-    if (facts.verbs.dmabuf == false) {
-        return format_text("the driver of {} does not take it", facts.verbs.dmabuf_device);
-    }
-    return {};
+    return !at_least(kernel.release, 5, 12) ? format_text("Linux {} is older than 5.12", printable(kernel.release))
+           : !kernel.nvidia_open            ? "the NVIDIA driver is not its open kernel modules"
+           : !at_least(kernel.nvidia_version, 515, 0)
+               ? format_text("NVIDIA driver {} is older than 515", printable(kernel.nvidia_version))
+           : facts.verbs.dmabuf == false ? format_text("the driver of {} does not take it", facts.verbs.dmabuf_device)
+                                         : "";
 }
 
 Finding judge_gdr(const Facts& facts, const Expectations& expected) {
@@ -103,8 +96,8 @@ Finding judge_gdr(const Facts& facts, const Expectations& expected) {
     if (facts.kernel.nvidia_version.empty()) {
         return result.set(Status::Skip, "no NVIDIA driver to be seen (/proc/driver/nvidia/version)");
     }
-    const auto lacks = dmabuf_lacks(facts);
-    if (lacks.empty()) {
+    const auto missing = missing_for_dmabuf(facts);
+    if (missing.empty()) {
         result.value = "dmabuf";
         result.message =
             facts.verbs.dmabuf ? "by DMA-BUF" : "by DMA-BUF, if the HCA's driver takes it (nothing could be asked)";
@@ -116,7 +109,7 @@ Finding judge_gdr(const Facts& facts, const Expectations& expected) {
         expected.gdr == true    ? Status::Fail
         : expected.gdr == false ? Status::Pass
                                 : Status::Warn,
-        format_text("neither a peer memory module nor DMA-BUF ({})", lacks),
+        format_text("neither a peer memory module nor DMA-BUF ({})", missing),
         "modprobe nvidia-peermem (part of the NVIDIA driver), and a line in /etc/modules-load.d for each boot; "
         "without, every byte goes through the host's memory");
 }

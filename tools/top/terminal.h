@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/top/view.h"
+#include "tools/top/sample.h"
 
 #include <optional>
 #include <string>

@@ -9,7 +9,6 @@
 #include "tools/common/settings_options.h"
 #include "tools/top/sampler.h"
 #include "tools/top/terminal.h"
-#include "tools/top/view.h"
 
 #include <algorithm>
 #include <array>

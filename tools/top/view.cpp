@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/top/view.h"
+#include "tools/top/sample.h"
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
