@@ -112,24 +112,17 @@ std::string drain_reason(std::string_view worst) {
     return std::string(trim(text)); // as when reading it back
 }
 
-namespace {
-
-std::string find_program(const std::string& name) {
-    if (name.find('/') != std::string::npos) {
-        return name;
-    }
-    const char* const path = ::getenv("PATH");
-    return find_in_path(name, format_text("{}:/usr/bin:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin",
-                                          path != nullptr ? path : ""));
-}
-
-} // namespace
-
 Result<std::string> run_scontrol(const std::vector<std::string>& command, std::chrono::milliseconds limit) {
     if (limit <= std::chrono::milliseconds(0)) {
         return fail("no time is left to start scontrol: the check took it (--limit)");
     }
-    const auto file = find_program(command.front());
+    const auto& name = command.front();
+    const char* const path = ::getenv("PATH");
+    const auto file =
+        name.find('/') != std::string::npos
+            ? name
+            : find_in_path(name, format_text("{}:/usr/bin:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin",
+                                             path != nullptr ? path : ""));
     if (file.empty()) {
         return fail("no scontrol in PATH; name it in the file of expectations: scontrol = /PATH/scontrol");
     }
@@ -183,10 +176,8 @@ Result<SlurmNode> show_node(const SlurmAccess& slurm) {
         return tl::unexpected(text.error());
     }
     auto shown = parse_slurm_node(*text);
-    if (!shown) {
-        return fail(format_text("Slurm's answer makes no sense: {}", printable(*text, 200)));
-    }
-    return *std::move(shown);
+    return shown ? Result<SlurmNode>(*std::move(shown))
+                 : fail(format_text("Slurm's answer makes no sense: {}", printable(*text, 200)));
 }
 
 /// Runs `command`, but first checks that the node's state is unchanged, because Slurm has no compare-and-update.

@@ -109,21 +109,20 @@ std::optional<unsigned> read_traffic_class(const SysRoot& root, const JudgedPort
     return start == std::string::npos ? std::nullopt : parse_number<unsigned>(trim(text.substr(start + key.size())));
 }
 
-} // namespace
-
-void inspect_netdevs(const SysRoot& root, Facts& facts) {
-    for (const auto& port : used_ports_of(facts)) {
-        if (port.netdev == nullptr) {
-            continue;
-        }
-        const auto& name = port.netdev->name;
-        facts.sysctls[name] = {read_sysctl(root, name, "rp_filter"), read_sysctl(root, name, "arp_ignore"),
-                               read_sysctl(root, name, "arp_announce")};
-        facts.quality[port.name()] = {read_traffic_class(root, port), read_ecn(root, name)};
+/// Asks silent HCAs a second time: one that answers then was only busy (a reset, new firmware) and does not hang. If
+/// the first round did not finish, there is no time for a second.
+HcaAnswers ask_twice(const SysRoot& root) {
+    constexpr std::chrono::milliseconds timeout(2000);
+    auto first = ask_hcas(root, timeout).value_or(HcaAnswers());
+    if (first.silent.empty() || !first.not_asked.empty()) {
+        return first;
     }
+    auto second = ask_hcas(root, timeout).value_or(first);
+    const auto has_answered = [&first](const std::string& hca) { return !first.silent.contains(hca); };
+    std::erase_if(second.silent, has_answered);
+    std::erase_if(second.not_asked, has_answered);
+    return second;
 }
-
-namespace {
 
 struct PortCounter {
     const char* file;
@@ -163,6 +162,18 @@ void read_pkeys(const SysRoot& root, const std::string& directory, std::vector<u
 
 } // namespace
 
+void inspect_netdevs(const SysRoot& root, Facts& facts) {
+    for (const auto& port : used_ports_of(facts)) {
+        if (port.netdev == nullptr) {
+            continue;
+        }
+        const auto& name = port.netdev->name;
+        facts.sysctls[name] = {read_sysctl(root, name, "rp_filter"), read_sysctl(root, name, "arp_ignore"),
+                               read_sysctl(root, name, "arp_announce")};
+        facts.quality[port.name()] = {read_traffic_class(root, port), read_ecn(root, name)};
+    }
+}
+
 void inspect_counts(const SysRoot& root, Facts& facts) {
     facts.now.boot_id = root.read("/proc/sys/kernel/random/boot_id", short_file).value_or("");
     const auto count = [&](const std::string& item, std::string_view name, const std::string& path,
@@ -191,25 +202,6 @@ void inspect_counts(const SysRoot& root, Facts& facts) {
         }
     }
 }
-
-namespace {
-
-/// Asks silent HCAs a second time: one that answers then was only busy (a reset, new firmware) and does not hang. If
-/// the first round did not finish, there is no time for a second.
-HcaAnswers ask_twice(const SysRoot& root) {
-    constexpr std::chrono::milliseconds timeout(2000);
-    auto first = ask_hcas(root, timeout).value_or(HcaAnswers());
-    if (first.silent.empty() || !first.not_asked.empty()) {
-        return first;
-    }
-    auto second = ask_hcas(root, timeout).value_or(first);
-    const auto has_answered = [&first](const std::string& hca) { return !first.silent.contains(hca); };
-    std::erase_if(second.silent, has_answered);
-    std::erase_if(second.not_asked, has_answered);
-    return second;
-}
-
-} // namespace
 
 Facts inspect(const SysRoot& root, const Settings& settings, const Environment& environment, const StageLog& stage) {
     Facts facts;

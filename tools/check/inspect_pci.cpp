@@ -65,24 +65,6 @@ std::size_t extended_capability(std::string_view bytes, unsigned wanted) {
     return 0;
 }
 
-} // namespace
-
-void read_pci_config(std::string_view bytes, PciFunction& function) {
-    constexpr unsigned acs = 0x000d;
-    constexpr unsigned request_and_completion_redirect = 0x4 | 0x8; // ACS control, bits 2 and 3
-    constexpr unsigned enable_relaxed_ordering = 0x10;              // device control, bit 4
-    function.config_known = bytes.size() > header_size;
-    function.config_extended = bytes.size() > legacy_size;
-    if (const auto express = express_capability(bytes); express != 0) {
-        function.relaxed_orders = (word_at(bytes, express + 8) & enable_relaxed_ordering) != 0;
-    }
-    if (const auto control = extended_capability(bytes, acs); control != 0) {
-        function.acs_redirects = (word_at(bytes, control + 6) & request_and_completion_redirect) != 0;
-    }
-}
-
-namespace {
-
 PciFunction read_function(const SysRoot& root, const std::string& path) {
     constexpr std::size_t whole_config = 4096;
     PciFunction function;
@@ -105,6 +87,20 @@ PciFunction read_function(const SysRoot& root, const std::string& path) {
 }
 
 } // namespace
+
+void read_pci_config(std::string_view bytes, PciFunction& function) {
+    constexpr unsigned acs = 0x000d;
+    constexpr unsigned request_and_completion_redirect = 0x4 | 0x8; // ACS control, bits 2 and 3
+    constexpr unsigned enable_relaxed_ordering = 0x10;              // device control, bit 4
+    function.config_known = bytes.size() > header_size;
+    function.config_extended = bytes.size() > legacy_size;
+    if (const auto express = express_capability(bytes); express != 0) {
+        function.relaxed_orders = (word_at(bytes, express + 8) & enable_relaxed_ordering) != 0;
+    }
+    if (const auto control = extended_capability(bytes, acs); control != 0) {
+        function.acs_redirects = (word_at(bytes, control + 6) & request_and_completion_redirect) != 0;
+    }
+}
 
 void inspect_pci(const SysRoot& root, Facts& facts) {
     std::vector<std::string_view> paths;

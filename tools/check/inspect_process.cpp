@@ -53,21 +53,6 @@ bool is_started_by_root(const SysRoot& root, std::string_view process) {
     return false;
 }
 
-} // namespace
-
-std::optional<std::string> find_slurmd(const SysRoot& root) {
-    for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
-        if (parse_number<unsigned>(name) &&
-            root.read(format_text("/proc/{}/comm", name), 32).value_or("") == "slurmd" &&
-            is_started_by_root(root, name)) {
-            return name;
-        }
-    }
-    return std::nullopt;
-}
-
-namespace {
-
 void read_limits_of(const SysRoot& root, const std::string& process, std::string whose, LimitFacts& facts) {
     const auto text = root.read(format_text("/proc/{}/limits", process), limits_size);
     if (!text) {
@@ -107,6 +92,17 @@ void inspect_shm(LimitFacts& facts) {
 }
 
 } // namespace
+
+std::optional<std::string> find_slurmd(const SysRoot& root) {
+    for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
+        if (parse_number<unsigned>(name) &&
+            root.read(format_text("/proc/{}/comm", name), 32).value_or("") == "slurmd" &&
+            is_started_by_root(root, name)) {
+            return name;
+        }
+    }
+    return std::nullopt;
+}
 
 void inspect_limits(const SysRoot& root, const Environment& environment, Facts& facts) {
     if (!root.is_live()) {

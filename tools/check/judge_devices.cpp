@@ -133,6 +133,25 @@ Finding judge_device_file(const Facts& facts, const Hca& hca) {
     return result;
 }
 
+Finding judge_provider(const VerbsFacts& verbs, const Hca& hca) {
+    Finding result{
+        .id = "verbs.provider", .item = hca.name, .message = "is found by libibverbs", .evidence = verbs.path};
+    if (verbs.devices.contains(hca.name)) {
+        return result;
+    }
+    if (hca.device_access != DeviceAccess::Open) {
+        return result.set(Status::Skip, "has no device file for this process, so libibverbs does not look at it");
+    }
+    result.set(Status::Fail, format_text("libibverbs has no provider for it (driver {})",
+                                         hca.driver.empty() ? "unknown" : printable(hca.driver)));
+    if (!verbs.warnings.empty()) {
+        result.message += format_text(": {}", printable(verbs.warnings, 200));
+    }
+    result.hint = "install the providers where the program runs, in its container too: ibverbs-providers (Debian), "
+                  "rdma-core (RHEL, SUSE), of the same release as libibverbs";
+    return result;
+}
+
 } // namespace
 
 Findings judge_devices(const Facts& facts, const Expectations& expected) {
@@ -161,29 +180,6 @@ Findings judge_devices(const Facts& facts, const Expectations& expected) {
     }
     return results;
 }
-
-namespace {
-
-Finding judge_provider(const VerbsFacts& verbs, const Hca& hca) {
-    Finding result{
-        .id = "verbs.provider", .item = hca.name, .message = "is found by libibverbs", .evidence = verbs.path};
-    if (verbs.devices.contains(hca.name)) {
-        return result;
-    }
-    if (hca.device_access != DeviceAccess::Open) {
-        return result.set(Status::Skip, "has no device file for this process, so libibverbs does not look at it");
-    }
-    result.set(Status::Fail, format_text("libibverbs has no provider for it (driver {})",
-                                         hca.driver.empty() ? "unknown" : printable(hca.driver)));
-    if (!verbs.warnings.empty()) {
-        result.message += format_text(": {}", printable(verbs.warnings, 200));
-    }
-    result.hint = "install the providers where the program runs, in its container too: ibverbs-providers (Debian), "
-                  "rdma-core (RHEL, SUSE), of the same release as libibverbs";
-    return result;
-}
-
-} // namespace
 
 Findings judge_verbs(const Facts& facts) {
     if (facts.fabric.hcas.empty()) {

@@ -55,6 +55,19 @@ std::string summary(const Finding& result) {
     return result.item.empty() ? result.message : format_text("{}: {}", short_items(result.item), result.message);
 }
 
+/// Converts numbers to JSON numbers, and empty text to null.
+template<auto member>
+Json value_json(const Finding& result) {
+    const auto& text = result.*member;
+    const auto number = parse_number<std::uint64_t>(text);
+    return number ? Json(*number) : Json(text_if_any(text));
+}
+
+template<auto member>
+std::optional<std::string> if_any(const Finding& result) {
+    return text_if_any(result.*member);
+}
+
 } // namespace
 
 std::string as_text(const Report& report, bool all, bool colours) {
@@ -113,23 +126,6 @@ std::string as_nagios(const Report& report) {
     }
     return text + "\n";
 }
-
-namespace {
-
-/// Converts numbers to JSON numbers, and empty text to null.
-template<auto member>
-Json value_json(const Finding& result) {
-    const auto& text = result.*member;
-    const auto number = parse_number<std::uint64_t>(text);
-    return number ? Json(*number) : Json(text_if_any(text));
-}
-
-template<auto member>
-std::optional<std::string> if_any(const Finding& result) {
-    return text_if_any(result.*member);
-}
-
-} // namespace
 
 static void fields(auto& f, Row<Finding> /*row*/) {
     f("id", "of the check: port.state", &Finding::id);

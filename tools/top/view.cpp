@@ -270,6 +270,23 @@ void add_rows(std::vector<std::string>& lines, const std::vector<TopRow>& rows, 
     }
 }
 
+std::string plain_line(std::string_view time, std::string_view kind, const TopRow& cells) {
+    auto line = format_text("{:<12}  {:<7}  {:<12}  {:>8}  {:>8}  {:>7}  {:>7}  {}", time, kind, cells.name, cells.sent,
+                            cells.received, cells.use, cells.share, cells.notes);
+    line.resize(line.find_last_not_of(' ') + 1);
+    return line;
+}
+
+TopRow sum_cells(const Bytes& bytes, const TopSample& sample) {
+    TopRow cells;
+    cells.name = "all";
+    cells.sent = gbps_text(sample.gbps(bytes.tx));
+    cells.received = gbps_text(sample.gbps(bytes.rx));
+    cells.use = "-";
+    cells.share = share_text(bytes, sample);
+    return cells;
+}
+
 } // namespace
 
 std::string gbps_text(double gbps) {
@@ -304,27 +321,6 @@ std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size
     }
     return lines;
 }
-
-namespace {
-
-std::string plain_line(std::string_view time, std::string_view kind, const TopRow& cells) {
-    auto line = format_text("{:<12}  {:<7}  {:<12}  {:>8}  {:>8}  {:>7}  {:>7}  {}", time, kind, cells.name, cells.sent,
-                            cells.received, cells.use, cells.share, cells.notes);
-    line.resize(line.find_last_not_of(' ') + 1);
-    return line;
-}
-
-TopRow sum_cells(const Bytes& bytes, const TopSample& sample) {
-    TopRow cells;
-    cells.name = "all";
-    cells.sent = gbps_text(sample.gbps(bytes.tx));
-    cells.received = gbps_text(sample.gbps(bytes.rx));
-    cells.use = "-";
-    cells.share = share_text(bytes, sample);
-    return cells;
-}
-
-} // namespace
 
 std::string top_heading() {
     auto row = heading(true);

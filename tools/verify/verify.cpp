@@ -115,6 +115,19 @@ private:
     std::string path_;
 };
 
+int run_verify(const VerifyOptions& options) {
+    const int given =
+        (options.logs.empty() ? 0 : 1) + (options.step.empty() ? 0 : 1) + (options.program.empty() ? 0 : 1);
+    if (given != 1) {
+        print_error("verify: say what to judge, one of: --log FILE... (- for standard input), --step JOB.STEP, "
+                    "-- PROGRAM [ARGUMENT...]");
+        return exit_bad_line;
+    }
+    return !options.logs.empty()   ? verify_log(options)
+           : !options.step.empty() ? verify_step(options)
+                                   : verify_program(options);
+}
+
 } // namespace
 
 int exit_code_of(Verdict verdict) {
@@ -181,23 +194,6 @@ int verify_program(const VerifyOptions& options) {
     const int judged = print_verdict(verdict, options, facts.step.job_id, facts.step.step_id);
     return code != 0 ? code : judged;
 }
-
-namespace {
-
-int run_verify(const VerifyOptions& options) {
-    const int given =
-        (options.logs.empty() ? 0 : 1) + (options.step.empty() ? 0 : 1) + (options.program.empty() ? 0 : 1);
-    if (given != 1) {
-        print_error("verify: say what to judge, one of: --log FILE... (- for standard input), --step JOB.STEP, "
-                    "-- PROGRAM [ARGUMENT...]");
-        return exit_bad_line;
-    }
-    return !options.logs.empty()   ? verify_log(options)
-           : !options.step.empty() ? verify_step(options)
-                                   : verify_program(options);
-}
-
-} // namespace
 
 void add_verify_command(const Subcommand& app, int& exit_code) {
     auto options = std::make_shared<VerifyOptions>();
