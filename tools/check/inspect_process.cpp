@@ -21,36 +21,27 @@
 
 namespace rdma_nccl::check {
 
-std::optional<ProcessLimit> parse_limit(std::string_view limits, std::string_view name) {
-    for (const auto line : split(limits, '\n')) {
-        if (!line.starts_with(name)) {
-            continue;
-        }
-        const auto words = split_words(line.substr(name.size()));
-        if (words.size() < 2) {
-            return std::nullopt;
-        }
-        return ProcessLimit{parse_number<std::uint64_t>(words[0]), parse_number<std::uint64_t>(words[1])};
-    }
-    return std::nullopt;
-}
-
 namespace {
 
 constexpr std::size_t limits_size = 8192;
+
+/// Returns the words after `key` in the line that begins with it.
+std::vector<std::string_view> words_after(std::string_view text, std::string_view key) {
+    for (const auto line : split(text, '\n')) {
+        if (line.starts_with(key)) {
+            return split_words(line.substr(key.size()));
+        }
+    }
+    return {};
+}
 
 /// Checks the real user, the first number of "Uid:  0  0  0  0" (proc_pid_status(5)). The effective user does not
 /// suffice: a user may start a set-user-ID program under any name; its effective user is 0, and root owns its files in
 /// /proc.
 bool is_started_by_root(const SysRoot& root, std::string_view process) {
     const auto text = root.read(format_text("/proc/{}/status", process)).value_or("");
-    for (const auto line : split(text, '\n')) {
-        if (line.starts_with("Uid:")) {
-            const auto words = split_words(line);
-            return words.size() > 1 && words[1] == "0";
-        }
-    }
-    return false;
+    const auto users = words_after(text, "Uid:");
+    return !users.empty() && users.front() == "0";
 }
 
 void read_limits_of(const SysRoot& root, const std::string& process, std::string whose, LimitFacts& facts) {
@@ -92,6 +83,13 @@ void inspect_shm(LimitFacts& facts) {
 }
 
 } // namespace
+
+std::optional<ProcessLimit> parse_limit(std::string_view limits, std::string_view name) {
+    const auto values = words_after(limits, name);
+    return values.size() < 2 ? std::nullopt
+                             : std::optional(ProcessLimit{parse_number<std::uint64_t>(values[0]),
+                                                          parse_number<std::uint64_t>(values[1])});
+}
 
 std::optional<std::string> find_slurmd(const SysRoot& root) {
     for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
