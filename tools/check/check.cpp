@@ -76,7 +76,7 @@ int learn(const Options& options, const Facts& facts) {
     const auto text = learned_expectations(facts, wall_time_text(facts.now.time_us));
     if (*options.learn == "-") {
         print_out(text);
-        return 0;
+        return exit_good;
     }
     const auto file = printable(*options.learn, 200);
     const auto written = is_ours(*options.learn, learned_mark)
@@ -113,13 +113,13 @@ int print_report(const Options& options, const Report& report) {
         if (status == NodeStatus::Critical) {
             print_out(format_text("rdma-nccl: {} is not ready: {}\n", report.host, worst_in_short(report, log_line)));
         }
-        return status == NodeStatus::Critical ? exit_not_ready : 0;
+        return status == NodeStatus::Critical ? exit_not_ready : exit_good;
     case Form::Text:
         print_out(as_text(report, options.all, ::isatty(STDOUT_FILENO) == 1));
         break;
     case Form::Health:
     case Form::Quiet:
-        return 0;
+        return exit_good;
     }
     return static_cast<int>(status);
 }
@@ -129,7 +129,7 @@ int run_here(const Options& options, const Settings& settings, Clock::time_point
     const auto root = SysRoot::open(settings.root);
     if (!root) {
         print_error(root.error().message);
-        return options.form == Form::Prolog ? 0 : exit_cannot_tell;
+        return options.form == Form::Prolog ? exit_good : exit_cannot_tell;
     }
     auto facts = inspect(*root, settings, Environment::from(environ), stage);
     facts.now.time_us = wall_time_us();
@@ -196,7 +196,7 @@ int run(const Options& options) {
     const auto settings = settings_from(options.settings);
     if (!settings) {
         print_error(settings.error().message);
-        return options.form == Form::Prolog ? 0 : exit_bad_line;
+        return options.form == Form::Prolog ? exit_good : exit_bad_line;
     }
     void* const page = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {

@@ -234,7 +234,7 @@ int act_as_health_check(const Options& options, const Report& report, Facts& fac
     if (options.dry_run) {
         print_out(format_text("{}: {}: would be {}: {}\n{}", slurm.node, name_of(status), name_of(action), why,
                               action == DrainAction::None ? "" : "would run '" + joined(command, "' '") + "'\n"));
-        return 0;
+        return exit_good;
     }
     if (action != DrainAction::None) {
         if (const auto done = update_node(slurm, *seen, command); !done) {
@@ -254,7 +254,7 @@ int act_as_health_check(const Options& options, const Report& report, Facts& fac
         print_out(format_text("{}: {}: {}: {}{}{}\n", slurm.node, name_of(status), name_of(action), why,
                               worst.empty() ? "" : "; ", worst));
     }
-    return 0;
+    return exit_good;
 }
 
 } // namespace rdma_nccl::check

@@ -162,7 +162,7 @@ std::optional<bool> names_host(std::string_view head, std::string_view host) {
         return std::nullopt;
     }
     const auto is_it = [host](std::string_view name) { return name == host || name == host.substr(0, host.find('.')); };
-    return std::any_of(names->begin(), names->end(), is_it);
+    return std::ranges::any_of(*names, is_it);
 }
 
 } // namespace

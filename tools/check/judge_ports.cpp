@@ -125,17 +125,16 @@ Finding judge_rate(const JudgedPort& port, double best, const Expectations& expe
 /// Architecture Specification, volume 1, 10.9.1.1).
 Finding judge_pkeys(const Facts& facts, const JudgedPort& port) {
     Finding result{.id = "port.pkey", .item = port.name(), .evidence = port.file("pkeys")};
-    const auto found = facts.pkeys.find(port.name());
+    const auto* const keys = find_in(facts.pkeys, port.name());
     constexpr unsigned full = 0x8000;
-    if (found == facts.pkeys.end() || found->second.empty()) {
+    if (keys == nullptr || keys->empty()) {
         result.set(Status::Skip, "no partition keys to be seen");
-    } else if (std::any_of(found->second.begin(), found->second.end(),
-                           [](unsigned key) { return (key & full) != 0; })) {
+    } else if (std::ranges::any_of(*keys, [](unsigned key) { return (key & full) != 0; })) {
         result.message = "is a full member of a partition";
     } else {
         result.set(Status::Warn,
                    format_text("is only a limited member (0x{:04x}): limited members cannot talk to each other",
-                               found->second.front()),
+                               keys->front()),
                    "make it a full member in the subnet manager's partitions (opensm: partitions.conf, =full)");
     }
     return result;
@@ -179,17 +178,16 @@ Finding judge_index(const Facts& facts, const JudgedPort& port) {
                    .item = port.name(),
                    .value = format_text("{}", *port.choice.gid_index),
                    .evidence = port.file("gids")};
-    if (!facts.before || !facts.before->gid_indices.contains(port.name())) {
+    const auto* const before = facts.before ? find_in(facts.before->gid_indices, port.name()) : nullptr;
+    if (before == nullptr) {
         return result.set(Status::Skip, "first look at this port");
     }
-    const unsigned before = facts.before->gid_indices.at(port.name());
-    result.expected = format_text("{}", before);
+    result.expected = format_text("{}", *before);
     result.message = "is as at the last check";
-    if (before != *port.choice.gid_index) {
-        result.status = Status::Warn;
-        result.message =
-            format_text("has its GID at index {}, at the last check at {}", *port.choice.gid_index, before);
-        result.hint = "jobs with a fixed NCCL_IB_GID_INDEX fail: leave it unset, or let srun --rdma-nccl set it";
+    if (*before != *port.choice.gid_index) {
+        result.set(Status::Warn,
+                   format_text("has its GID at index {}, at the last check at {}", *port.choice.gid_index, *before),
+                   "jobs with a fixed NCCL_IB_GID_INDEX fail: leave it unset, or let srun --rdma-nccl set it");
     }
     return result;
 }

@@ -114,7 +114,7 @@ std::string worst_in_short(const Report& report, std::size_t most) {
 std::string as_nagios(const Report& report) {
     constexpr std::size_t most = 300;
     auto worst = worst_in_short(report, most);
-    std::replace(worst.begin(), worst.end(), '|', '/'); // text after a '|' is performance data
+    std::ranges::replace(worst, '|', '/'); // text after a '|' is performance data
     std::string text = format_text("RDMA {} - {}", name_of(overall(report.results)),
                                    worst.empty() ? counts_text(report.results) : worst);
     text += format_text(" | fail={};;0;0 error={};;;0 warn={};0;;0 pass={};;;0 time={:.3f}s;;;0",

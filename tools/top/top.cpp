@@ -177,7 +177,7 @@ private:
         }
         const auto size = screen_->size();
         screen_.reset();
-        if (reached_count() && sample_ && exit_code_ == 0) {
+        if (reached_count() && sample_ && exit_code_ == exit_good) {
             console_.lines() += joined(top_table(*sample_, {size.columns, 0}), "\n") + '\n';
             flush();
         }
@@ -196,7 +196,7 @@ private:
     bool reads_keys_ = false;
     bool done_ = false;
     int ended_by_ = 0;
-    int exit_code_ = 0;
+    int exit_code_ = exit_good;
 };
 
 /// Takes and shows samples until the user ends it (q, ^C) or the count is reached. Returns the exit code: 0, also if

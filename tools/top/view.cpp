@@ -235,7 +235,7 @@ std::vector<TopRow> rows_of(const TopSample& sample) {
 std::vector<std::string> head_of(const TopSample& sample, std::size_t width) {
     // "2026-11-22T10:00:05.123+00:00": only up to the seconds
     std::string time = wall_time_text(sample.time_us).substr(0, 19);
-    std::replace(time.begin(), time.end(), 'T', ' ');
+    std::ranges::replace(time, 'T', ' ');
     std::vector<std::string> lines{format_text("{}  {}  *: NCCL would use it", printable(sample.host), time),
                                    sum_line("RDMA", sample.rdma, sample.estimate, sample, width),
                                    sum_line("Sockets", sample.sockets, false, sample, width)};

@@ -75,7 +75,7 @@ int watch_here(const VerifyOptions& options, const StepId& id) {
         return exit_cannot_tell;
     }
     if (!step_on_node(*live, id.job, id.step)) {
-        return 0; // this node of the job is not part of the step
+        return exit_good; // this node of the job is not part of the step
     }
     auto watch = node->watch({id.job, id.step, 0});
     const auto end = Clock::now() + std::chrono::milliseconds(std::lround(options.seconds * 1000));
@@ -89,7 +89,7 @@ int watch_here(const VerifyOptions& options, const StepId& id) {
     }
     watch.sample(true);
     report(node->evidence(watch, {}));
-    return 0;
+    return exit_good;
 }
 
 // --- In the calling process ---
