@@ -75,11 +75,6 @@ int watch_program(StepWatch& watch, const SignalReader& signals, pid_t program) 
     }
 }
 
-/// Returns the program and the step of this process, if any, whose other processes count too.
-StepProcesses processes_of(const NodeFacts& facts, pid_t program) {
-    return {facts.step.job_id, facts.step.step_id, program};
-}
-
 /// A directory for NCCL's logs, which is removed at the end.
 class LogDirectory {
 public:
@@ -185,7 +180,8 @@ int verify_program(const VerifyOptions& options) {
         return exit_cannot_tell;
     }
     gate.reset();
-    auto watch = node->watch(processes_of(facts, *program));
+    // Other processes of this step, if it is one, count too.
+    auto watch = node->watch({facts.step.job_id, facts.step.step_id, *program});
     (void)!::write(opener.get(), "g", 1);
     opener.reset();
     const int code = exit_code_for_status(watch_program(watch, *signals, *program));
