@@ -11,8 +11,8 @@
 namespace rdma_nccl::test {
 
 /// A good node: two RoCE rails beside two GPUs, each below a switch of its own, all links as they should be.
-inline CheckFacts good_node() {
-    CheckFacts facts;
+inline check::Facts good_node() {
+    check::Facts facts;
     facts.host = "n01";
     facts.live = true;
     facts.root = true;
@@ -47,7 +47,7 @@ inline CheckFacts good_node() {
                                             {downstream + "4.0", place + downstream + "4.0"},
                                             {hca_address, hca.pci_path},
                                             {gpu_address, gpu.pci_path}}) {
-            PciFunction function;
+            check::PciFunction function;
             function.path = path;
             function.width = function.max_width = 16;
             function.speed = function.max_speed = 16;
@@ -83,21 +83,21 @@ inline CheckFacts good_node() {
 }
 
 /// After a change of the fabric.
-inline void choose_again(CheckFacts& facts) {
+inline void choose_again(check::Facts& facts) {
     facts.choice = choose_fabric(facts.fabric, facts.settings);
 }
 
-inline CheckResults of_check(const CheckResults& results, std::string_view id) {
-    CheckResults found;
+inline check::Findings of_check(const check::Findings& results, std::string_view id) {
+    check::Findings found;
     std::copy_if(results.begin(), results.end(), std::back_inserter(found),
-                 [id](const CheckResult& result) { return result.id == id; });
+                 [id](const check::Finding& result) { return result.id == id; });
     return found;
 }
 
 /// The one result of a check on an item; a result without id when there is none.
-inline CheckResult result_of(const CheckFacts& facts, std::string_view id, std::string_view item = "",
-                             const Expectations& expected = {}) {
-    for (auto& result : judge_node(facts, expected)) {
+inline check::Finding result_of(const check::Facts& facts, std::string_view id, std::string_view item = "",
+                                const check::Expectations& expected = {}) {
+    for (auto& result : check::judge_node(facts, expected)) {
         if (result.id == id && result.item == item) {
             return result;
         }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// `rdma-nccl check`: is this node ready for RDMA? Inspects, judges and prints; on request it also acts on the result.
+// `rdma-nccl check`: is this node ready for RDMA? Inspects, judges and prints; on request it also acts on the result,
+// and keeps its state in a file for the next check (--state).
 #pragma once
 
-#include "lib/settings/settings.h"
+#include "lib/base/result.h"
+#include "tools/check/facts.h"
+#include "tools/check/result.h"
 #include "tools/common/settings_options.h"
 
-#include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
-enum class CheckForm {
+enum class Form {
     Text,
     Json,
     Nagios,
@@ -21,14 +24,14 @@ enum class CheckForm {
     Quiet,  ///< prints nothing, only writes files
 };
 
-struct CheckOptions {
+struct Options {
     SettingsOptions settings;
     std::string expect = SYSCONFDIR "/rdma-nccl-check.conf";
     bool expect_given = false;
     std::optional<std::string> learn; ///< "-": stdout
     std::string prometheus;           ///< empty: none
     std::string state;                ///< empty: none
-    CheckForm form = CheckForm::Text;
+    Form form = Form::Text;
     bool all = false;
     bool dry_run = false;
     unsigned after = 2;    ///< critical checks in a row before the node is drained; one bad reading is not enough
@@ -38,6 +41,21 @@ struct CheckOptions {
 
 /// Returns the exit code: 0 good, 1 warnings, 2 critical, 3 cannot tell. Prolog: 0 or 1. Health: 0, or 3 if Slurm could
 /// not be asked or updated. Quiet: 0, or 3 if a file could not be written.
-int check_command(const CheckOptions& options);
+int run(const Options& options);
 
-} // namespace rdma_nccl
+std::string state_text(const State& state);
+/// Parses state_text(). Returns nullopt for other text; accepts any bytes.
+std::optional<State> parse_state(std::string_view text);
+
+/// Reads the state, which may be from before a reboot. Returns nullopt if there is no file. Fails if the file cannot be
+/// read, or, with os_error 0, if it is a regular file that holds no state.
+Result<std::optional<State>> read_state(const std::string& path);
+
+/// Compares with the state that the last check wrote, and determines whether this check can write its own. Renames a
+/// broken file, so that the next check finds a good one.
+void compare_with_last(const Options& options, Facts& facts, Findings& results);
+
+/// Writes facts.now. Reports an error and returns false if that fails.
+bool write_state(const Options& options, const Facts& facts);
+
+} // namespace rdma_nccl::check

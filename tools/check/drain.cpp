@@ -3,17 +3,23 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "tools/check/check.h"
+#include "tools/common/command_line.h"
+#include "tools/common/print.h"
+#include "tools/common/process.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <sys/wait.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
 /// `states`: e.g. "IDLE+DRAIN+DYNAMIC_NORM".
 bool has_state(std::string_view states, std::string_view wanted) {
-    const auto parts = split(states, '+');
-    return std::any_of(parts.begin(), parts.end(), [wanted](std::string_view part) {
+    return std::ranges::any_of(split(states, '+'), [wanted](std::string_view part) {
         return part.substr(0, part.find_first_of("*~#!%$@^-")) == wanted; // flags of scontrol(1), "NODE STATE CODES"
     });
 }
@@ -29,21 +35,26 @@ std::string_view only_reason(std::string_view text) {
     return trim(text);
 }
 
+/// Returns advice to the user.
+std::string undrain_advice(std::string_view node) {
+    return format_text("scontrol update NodeName={} State=UNDRAIN", printable(node));
+}
+
 } // namespace
 
 std::optional<SlurmNode> parse_slurm_node(std::string_view text) {
     constexpr std::string_view name_key = "NodeName=";
+    static constexpr std::string_view state_key = "State=";
     const auto line = text.substr(0, text.find('\n'));
-    const auto words = split_words(line);
+    const auto fields = split_words(line);
     const auto state =
-        std::find_if(words.begin(), words.end(), [](std::string_view word) { return word.starts_with("State="); });
-    if (words.empty() || !words.front().starts_with(name_key) || state == words.end()) {
+        std::ranges::find_if(fields, [](std::string_view field) { return field.starts_with(state_key); });
+    if (fields.empty() || !fields.front().starts_with(name_key) || state == fields.end()) {
         return std::nullopt;
     }
-    constexpr std::string_view state_key = "State=";
     constexpr std::string_view reason_key = " Reason=";
     SlurmNode node;
-    node.name = words.front().substr(name_key.size());
+    node.name = fields.front().substr(name_key.size());
     const auto states = state->substr(state_key.size());
     node.drained = has_state(states, "DRAIN") || has_state(states, "DRAINED") || has_state(states, "DRAINING");
     node.down = has_state(states, "DOWN");
@@ -92,10 +103,6 @@ DrainDecision decide_drain(NodeStatus status, const SlurmNode& node, std::string
     return {DrainAction::None, node.drained ? others() : "it is good"};
 }
 
-std::string undrain_advice(std::string_view node) {
-    return format_text("scontrol update NodeName={} State=UNDRAIN", printable(node));
-}
-
 std::string drain_reason(std::string_view worst) {
     constexpr std::size_t most = 200;
     auto text = std::string(drain_prefix) + printable(worst, most);
@@ -105,20 +112,149 @@ std::string drain_reason(std::string_view worst) {
     return std::string(trim(text)); // as when reading it back
 }
 
-std::vector<std::string> show_command(const std::string& scontrol, const std::string& node) {
-    return {scontrol.empty() ? "scontrol" : scontrol, "--oneliner", "show", "node", node};
+Result<std::string> run_scontrol(const std::vector<std::string>& command, std::chrono::milliseconds limit) {
+    if (limit <= std::chrono::milliseconds(0)) {
+        return fail("no time is left to start scontrol: the check took it (--limit)");
+    }
+    const auto& name = command.front();
+    const char* const path = ::getenv("PATH");
+    const auto file =
+        name.find('/') != std::string::npos
+            ? name
+            : find_in_path(name, format_text("{}:/usr/bin:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin",
+                                             path != nullptr ? path : ""));
+    if (file.empty()) {
+        return fail("no scontrol in PATH; name it in the file of expectations: scontrol = /PATH/scontrol");
+    }
+    auto process = CapturedProcess::start({.words = command, .file = file, .input = -1}, true);
+    if (!process) {
+        return tl::unexpected(process.error());
+    }
+    CapturedProcess::read({&*process, 1}, std::chrono::steady_clock::now() + limit);
+    const auto status = process->finish();
+    if (!status) {
+        return fail(format_text("{} did not end within {:.2g} s", file, static_cast<double>(limit.count()) / 1000));
+    }
+    if (!WIFEXITED(*status) || WEXITSTATUS(*status) != 0) {
+        return fail(format_text("{} {}: {}", file, command.size() > 1 ? command[1] : "",
+                                printable(trim(process->text()), 300)));
+    }
+    return process->text();
+}
+
+namespace {
+
+std::string_view name_of(DrainAction action) {
+    constexpr std::array<std::string_view, 3> names = {"left as it is", "drained", "undrained"};
+    return names.at(static_cast<std::size_t>(action));
 }
 
 std::vector<std::string> update_command(const std::string& scontrol, const std::string& node, DrainAction action,
                                         const std::string& reason) {
-    std::vector<std::string> words = {scontrol.empty() ? "scontrol" : scontrol, "update", "NodeName=" + node};
+    std::vector<std::string> command = {scontrol, "update", "NodeName=" + node};
     if (action == DrainAction::Drain) {
-        words.emplace_back("State=DRAIN");
-        words.push_back("Reason=" + reason);
+        command.emplace_back("State=DRAIN");
+        command.push_back("Reason=" + reason);
     } else {
-        words.emplace_back("State=UNDRAIN"); // not RESUME, which would also bring up a node that is DOWN
+        command.emplace_back("State=UNDRAIN"); // not RESUME, which would also bring up a node that is DOWN
     }
-    return words;
+    return command;
 }
 
-} // namespace rdma_nccl
+/// Runs scontrol, and leaves a little of the time to report the result.
+Result<std::string> run_in_time(const SlurmAccess& slurm, const std::vector<std::string>& command) {
+    using std::chrono::milliseconds;
+    constexpr milliseconds most(10000);
+    constexpr milliseconds to_report(250);
+    const auto left = slurm.deadline - to_report - std::chrono::steady_clock::now();
+    return run_scontrol(command, std::min(most, std::chrono::floor<milliseconds>(left)));
+}
+
+Result<SlurmNode> show_node(const SlurmAccess& slurm) {
+    const auto text = run_in_time(slurm, {slurm.scontrol, "--oneliner", "show", "node", slurm.node});
+    if (!text) {
+        return tl::unexpected(text.error());
+    }
+    auto shown = parse_slurm_node(*text);
+    return shown ? Result<SlurmNode>(*std::move(shown))
+                 : fail(format_text("Slurm's answer makes no sense: {}", printable(*text, 200)));
+}
+
+/// Runs `command`, but first checks that the node's state is unchanged, because Slurm has no compare-and-update.
+Result<void> update_node(const SlurmAccess& slurm, const SlurmNode& seen, const std::vector<std::string>& command) {
+    const auto again = show_node(slurm);
+    if (!again) {
+        return tl::unexpected(again.error());
+    }
+    if (*again != seen) {
+        return fail(format_text("somebody changed it while the check ran (it is {}drained now{}{}); the next check "
+                                "decides anew",
+                                again->drained ? "" : "not ", again->reason.empty() ? "" : ": ",
+                                printable(again->reason, 300)));
+    }
+    const auto done = run_in_time(slurm, command);
+    return done ? Result<void>() : tl::unexpected(done.error());
+}
+
+/// Saves the reason that Slurm shows for the new drain. The next check recognizes the drain by it.
+void keep_drain(const SlurmAccess& slurm, const Options& options, Facts& facts, const std::string& reason) {
+    facts.now.drain.clear();
+    const auto now = show_node(slurm);
+    if (now && now->drained && now->reason == reason) {
+        facts.now.drain = now->shown;
+    }
+    const bool kept = facts.has_state_file && write_state(options, facts);
+    if (!kept || facts.now.drain.empty()) {
+        print_error(format_text("{}: this drain could not be recorded ({}), so no check will undo it; "
+                                "when the node is good, run {}",
+                                slurm.node,
+                                !facts.has_state_file     ? "there is no file for it: --state"
+                                : !now                    ? now.error().message
+                                : facts.now.drain.empty() ? "Slurm shows another reason than the one given"
+                                                          : "its file could not be written",
+                                undrain_advice(slurm.node)));
+    }
+}
+
+} // namespace
+
+int act_as_health_check(const Options& options, const Report& report, Facts& facts, const SlurmAccess& slurm) {
+    constexpr std::size_t longest_reason = 180;
+    (void)::setenv("SLURM_TIME_FORMAT", "standard", 1); // so that the time of a drain always has the same format
+    const auto status = overall(report.results);
+    const auto seen = show_node(slurm);
+    if (!seen) {
+        print_error(format_text("{} is {}; no action: {}", slurm.node, name_of(status), seen.error().message));
+        return exit_cannot_tell;
+    }
+    const auto [action, why] = decide_drain(status, *seen, facts.now.drain, facts.now.critical_in_a_row, options.after);
+    const auto worst = worst_in_short(report, longest_reason);
+    const auto reason = drain_reason(worst);
+    const auto command = update_command(slurm.scontrol, slurm.node, action, reason);
+    if (options.dry_run) {
+        print_out(format_text("{}: {}: would be {}: {}\n{}", slurm.node, name_of(status), name_of(action), why,
+                              action == DrainAction::None ? "" : "would run '" + joined(command, "' '") + "'\n"));
+        return exit_good;
+    }
+    if (action != DrainAction::None) {
+        if (const auto done = update_node(slurm, *seen, command); !done) {
+            print_error(format_text("{} is {}; it could not be {}: {}", slurm.node, name_of(status), name_of(action),
+                                    done.error().message));
+            return exit_cannot_tell;
+        }
+    }
+    if (action == DrainAction::Drain) {
+        keep_drain(slurm, options, facts, reason);
+    } else if (action == DrainAction::Undrain) {
+        facts.now.drain.clear();
+        (void)write_state(options, facts);
+    }
+    const bool good = status == NodeStatus::Ok || status == NodeStatus::Warning;
+    if (!good || action != DrainAction::None || seen->drained) { // else print nothing: this runs every five minutes
+        print_out(format_text("{}: {}: {}: {}{}{}\n", slurm.node, name_of(status), name_of(action), why,
+                              worst.empty() ? "" : "; ", worst));
+    }
+    return exit_good;
+}
+
+} // namespace rdma_nccl::check

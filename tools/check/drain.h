@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lib/base/result.h"
+#include "tools/check/check.h"
 #include "tools/check/result.h"
 
 #include <chrono>
@@ -12,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 inline constexpr std::string_view drain_prefix = "rdma-nccl-7c1e: "; ///< a prefix that nobody types
 
@@ -42,9 +43,6 @@ struct DrainDecision {
 DrainDecision decide_drain(NodeStatus status, const SlurmNode& node, std::string_view own, unsigned critical_in_a_row,
                            unsigned after);
 
-/// Returns "scontrol update NodeName=n01 State=UNDRAIN", as advice to the user.
-std::string undrain_advice(std::string_view node);
-
 /// Returns a reason for Slurm: one line, no quotes, starts with `drain_prefix`.
 std::string drain_reason(std::string_view worst);
 
@@ -52,9 +50,15 @@ std::string drain_reason(std::string_view worst);
 /// PATH and Slurm's usual directories. Fails if it cannot be started, exits with an error, or runs longer than `limit`.
 Result<std::string> run_scontrol(const std::vector<std::string>& command, std::chrono::milliseconds limit);
 
-/// The commands to query and to update the node. An empty `scontrol` is searched for in PATH.
-std::vector<std::string> show_command(const std::string& scontrol, const std::string& node);
-std::vector<std::string> update_command(const std::string& scontrol, const std::string& node, DrainAction action,
-                                        const std::string& reason);
+/// How the check reaches Slurm.
+struct SlurmAccess {
+    std::string scontrol; ///< a name or a path
+    std::string node;     ///< its name in Slurm
+    std::chrono::steady_clock::time_point deadline;
+};
 
-} // namespace rdma_nccl
+/// Gets the node's state from Slurm, decides, and updates Slurm. Returns 0 on success or if there was nothing to do,
+/// else exit_cannot_tell.
+int act_as_health_check(const Options& options, const Report& report, Facts& facts, const SlurmAccess& slurm);
+
+} // namespace rdma_nccl::check

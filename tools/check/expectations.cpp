@@ -1,45 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/check/expectations.h"
+#include "tools/check/judge.h"
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "tools/check/judge.h"
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <iterator>
 #include <limits>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
 using Problem = std::optional<std::string>;
 
+constexpr double most_decimal = 1e6;
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
-template<typename Number>
-Problem set_number(std::optional<Number>& target, std::string_view text, Number least, Number most) {
-    const auto number = parse_number<Number>(text);
+template<auto member, auto least, auto most>
+Problem set_number(Expectations& e, std::string_view v) {
+    const auto number = parse_number<decltype(least)>(v);
     if (!number || *number < least || *number > most) {
         return format_text("expected a number from {} to {}", least, most);
     }
-    target = *number;
+    e.*member = *number;
     return std::nullopt;
-}
-
-/// Parses "32" or "2.5".
-std::optional<double> parse_decimal(std::string_view text) {
-    double value = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-    constexpr double most = 1e6;
-    const bool good = error == std::errc{} && stop == text.data() + text.size() && value > 0 && value <= most;
-    return good ? std::optional(value) : std::nullopt;
-}
-
-Problem set_decimal(std::optional<double>& target, std::string_view text, std::string_view unit) {
-    target = parse_decimal(text);
-    return target ? Problem() : format_text("expected a number of {} above 0", unit);
 }
 
 constexpr std::string_view a_size = "expected bytes, as 64M or 2G";
@@ -53,6 +42,16 @@ Problem set_shm(Expectations& e, std::string_view v) {
     const auto bytes = parse_size(v);
     e.shm_mib = bytes ? std::optional(*bytes >> 20U) : std::nullopt;
     return bytes ? Problem() : Problem(a_size);
+}
+
+Problem set_rate(Expectations& e, std::string_view v) {
+    e.rate_gbps = parse_decimal(v, most_decimal);
+    return e.rate_gbps ? Problem() : "expected a number of Gb/s above 0";
+}
+
+Problem set_pcie_speed(Expectations& e, std::string_view v) {
+    e.pcie_speed = parse_decimal(v, most_decimal);
+    return e.pcie_speed ? Problem() : "expected a number of GT/s above 0";
 }
 
 Problem set_link(Expectations& e, std::string_view v) {
@@ -71,13 +70,6 @@ Problem set_gdr(Expectations& e, std::string_view v) {
     return std::nullopt;
 }
 
-Problem set_count(std::uint64_t& target, std::string_view v) {
-    std::optional<std::uint64_t> number;
-    auto problem = set_number<std::uint64_t>(number, v, 0, unlimited);
-    target = number.value_or(target);
-    return problem;
-}
-
 Problem set_scontrol(Expectations& e, std::string_view v) {
     if (!v.starts_with('/')) {
         return "expected an absolute path";
@@ -86,69 +78,77 @@ Problem set_scontrol(Expectations& e, std::string_view v) {
     return std::nullopt;
 }
 
-Problem add_checks(std::set<std::string, std::less<>>& target, std::string_view v) {
+/// Returns "; did you mean WORD?" if a known word is close.
+std::string suggestion(std::string_view word, const std::vector<std::string_view>& known) {
+    const auto near = nearest_word(word, known);
+    return near ? format_text("; did you mean {}?", *near) : "";
+}
+
+template<auto member>
+Problem add_checks(Expectations& e, std::string_view v) {
     std::vector<std::string_view> known;
     std::ranges::transform(check_names(), std::back_inserter(known), &CheckName::id);
     std::string spaced(v);
-    std::replace(spaced.begin(), spaced.end(), ',', ' ');
+    std::ranges::replace(spaced, ',', ' ');
     for (const auto word : split_words(spaced)) {
-        if (std::find(known.begin(), known.end(), word) == known.end()) {
-            const auto near = nearest_word(word, known);
-            return format_text("there is no check {}{}", printable(word, 40),
-                               near ? format_text("; did you mean {}?", *near) : "");
+        if (std::ranges::find(known, word) == known.end()) {
+            return format_text("there is no check {}{}", printable(word, 40), suggestion(word, known));
         }
-        target.emplace(word);
+        (e.*member).emplace(word);
     }
     return std::nullopt;
+}
+
+template<auto member>
+bool has(const Expectations& e) {
+    return (e.*member).has_value();
 }
 
 struct Key {
     std::string_view name;
     Problem (*set)(Expectations& expectations, std::string_view value);
+    std::string_view id = {}; ///< the check that expects something if the key is given; empty: none
+    bool (*is_set)(const Expectations& expectations) = nullptr;
 };
 
+using E = Expectations;
 constexpr unsigned most_devices = 65536;
 
 constexpr std::array keys = {
-    Key{"hcas", [](Expectations& e, std::string_view v) { return set_number(e.hcas, v, 0U, most_devices); }},
-    Key{"ports", [](Expectations& e, std::string_view v) { return set_number(e.ports, v, 0U, most_devices); }},
-    Key{"gpus", [](Expectations& e, std::string_view v) { return set_number(e.gpus, v, 0U, most_devices); }},
-    Key{"rate", [](Expectations& e, std::string_view v) { return set_decimal(e.rate_gbps, v, "Gb/s"); }},
-    Key{"link", set_link},
-    Key{"mtu", [](Expectations& e, std::string_view v) { return set_number(e.mtu, v, 68U, most_devices); }},
-    Key{"pcie_width", [](Expectations& e, std::string_view v) { return set_number(e.pcie_width, v, 1U, 32U); }},
-    Key{"pcie_speed", [](Expectations& e, std::string_view v) { return set_decimal(e.pcie_speed, v, "GT/s"); }},
-    Key{"memlock", set_memlock},
-    Key{"shm", set_shm},
-    Key{"nofile",
-        [](Expectations& e, std::string_view v) { return set_number<std::uint64_t>(e.open_files, v, 1, unlimited); }},
-    Key{"gdr", set_gdr},
-    Key{"traffic_class", [](Expectations& e, std::string_view v) { return set_number(e.traffic_class, v, 0U, 255U); }},
-    Key{"errors", [](Expectations& e, std::string_view v) { return set_count(e.errors, v); }},
-    Key{"timeouts", [](Expectations& e, std::string_view v) { return set_count(e.timeouts, v); }},
-    Key{"ignore", [](Expectations& e, std::string_view v) { return add_checks(e.ignore, v); }},
-    Key{"warn", [](Expectations& e, std::string_view v) { return add_checks(e.warn, v); }},
+    Key{"hcas", set_number<&E::hcas, 0U, most_devices>, "hca.count", has<&E::hcas>},
+    Key{"ports", set_number<&E::ports, 0U, most_devices>, "port.count", has<&E::ports>},
+    Key{"gpus", set_number<&E::gpus, 0U, most_devices>, "gpu.count", has<&E::gpus>},
+    Key{"rate", set_rate, "port.rate", has<&E::rate_gbps>},
+    Key{"link", set_link, "link.layer", has<&E::link>},
+    Key{"mtu", set_number<&E::mtu, 68U, most_devices>, "mtu", has<&E::mtu>},
+    Key{"pcie_width", set_number<&E::pcie_width, 1U, 32U>, "pcie.width", has<&E::pcie_width>},
+    Key{"pcie_speed", set_pcie_speed, "pcie.speed", has<&E::pcie_speed>},
+    Key{"memlock", set_memlock, "memlock", has<&E::memlock>},
+    Key{"shm", set_shm, "shm", has<&E::shm_mib>},
+    Key{"nofile", set_number<&E::open_files, std::uint64_t{1}, unlimited>, "limits.nofile", has<&E::open_files>},
+    Key{"gdr", set_gdr, "gdr", has<&E::gdr>},
+    Key{"traffic_class", set_number<&E::traffic_class, 0U, 255U>, "roce.traffic_class", has<&E::traffic_class>},
+    Key{"errors", set_number<&E::errors, std::uint64_t{0}, unlimited>},
+    Key{"timeouts", set_number<&E::timeouts, std::uint64_t{0}, unlimited>},
+    Key{"ignore", add_checks<&E::ignore>},
+    Key{"warn", add_checks<&E::warn>},
     Key{"scontrol", set_scontrol},
 };
 
 Problem assign(Expectations& expectations, std::string_view line) {
-    const auto [key_text, value_text] = split_once(line, '=');
+    const auto [key_text, value] = split_once(line, '=');
     const auto name = trim(key_text);
-    const auto* const key = std::find_if(keys.begin(), keys.end(), [name](const Key& k) { return k.name == name; });
-    if (key == keys.end()) {
+    const auto* const key = find_by(keys, &Key::name, name);
+    if (key == nullptr) {
         std::vector<std::string_view> names;
         std::ranges::transform(keys, std::back_inserter(names), &Key::name);
-        const auto near = nearest_word(name, names);
-        return format_text("unknown key \"{}\"{}", printable(name, 40),
-                           near ? format_text("; did you mean {}?", *near) : "");
+        return format_text("unknown key \"{}\"{}", printable(name, 40), suggestion(name, names));
     }
-    if (!value_text) {
-        return format_text("{} has no value: {} = VALUE", name, name);
+    if (!value) {
+        return format_text("{0} has no value: {0} = VALUE", name);
     }
-    if (auto problem = key->set(expectations, trim(*value_text))) {
-        return format_text("{}: {}", name, *problem);
-    }
-    return std::nullopt;
+    const auto problem = key->set(expectations, trim(*value));
+    return problem ? format_text("{}: {}", name, *problem) : Problem();
 }
 
 /// Matches `host` against a header such as "[gpu[01-04],login]". Returns nullopt if it is not a list of nodes.
@@ -162,36 +162,21 @@ std::optional<bool> names_host(std::string_view head, std::string_view host) {
         return std::nullopt;
     }
     const auto is_it = [host](std::string_view name) { return name == host || name == host.substr(0, host.find('.')); };
-    return std::any_of(names->begin(), names->end(), is_it);
-}
-
-std::string link_word(LinkLayer layer) {
-    return layer == LinkLayer::InfiniBand ? "infiniband" : "roce";
+    return std::ranges::any_of(*names, is_it);
 }
 
 } // namespace
 
+std::optional<double> parse_decimal(std::string_view text, double most) {
+    double value = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+    const bool good = error == std::errc{} && stop == text.data() + text.size() && value > 0 && value <= most;
+    return good ? std::optional(value) : std::nullopt;
+}
+
 bool expects(const Expectations& expected, std::string_view id) {
-    struct Named {
-        std::string_view id;
-        bool expected;
-    };
-    const std::array named = {
-        Named{"hca.count", expected.hcas.has_value()},
-        Named{"port.count", expected.ports.has_value()},
-        Named{"gpu.count", expected.gpus.has_value()},
-        Named{"port.rate", expected.rate_gbps.has_value()},
-        Named{"link.layer", expected.link.has_value()},
-        Named{"mtu", expected.mtu.has_value()},
-        Named{"pcie.width", expected.pcie_width.has_value()},
-        Named{"pcie.speed", expected.pcie_speed.has_value()},
-        Named{"memlock", expected.memlock.has_value()},
-        Named{"shm", expected.shm_mib.has_value()},
-        Named{"limits.nofile", expected.open_files.has_value()},
-        Named{"gdr", expected.gdr.has_value()},
-        Named{"roce.traffic_class", expected.traffic_class.has_value()},
-    };
-    return std::any_of(named.begin(), named.end(), [id](const Named& one) { return one.id == id && one.expected; });
+    const auto* const key = find_by(keys, &Key::id, id);
+    return key != nullptr && key->is_set != nullptr && key->is_set(expected);
 }
 
 ExpectationsOutcome parse_expectations(std::string_view text, std::string_view path, std::string_view host) {
@@ -218,7 +203,7 @@ ExpectationsOutcome parse_expectations(std::string_view text, std::string_view p
     return outcome;
 }
 
-std::string learned_expectations(const CheckFacts& facts, std::string_view time) {
+std::string learned_expectations(const Facts& facts, std::string_view time) {
     std::string text = format_text("{} on {}, {}.\n"
                                    "# Recorded from this node; nodes that differ are reported. Edit as needed; see "
                                    "rdma-nccl-check(1).\n",
@@ -226,38 +211,34 @@ std::string learned_expectations(const CheckFacts& facts, std::string_view time)
     const auto used = used_ports_of(facts);
     text += format_text("hcas = {}\nports = {}\ngpus = {}\n", facts.fabric.hcas.size(), used.size(),
                         facts.fabric.gpus.size());
-    if (!used.empty()) {
-        double rate = used.front().port.believable_rate_gbps();
-        for (const auto& port : used) {
-            rate = std::min(rate, port.port.believable_rate_gbps());
-        }
-        text += format_text("link = {}\n", link_word(used.front().port.link_layer));
-        text += rate > 0 ? format_text("rate = {:g}\n", rate) : "";
-    }
+    std::optional<double> rate;
     std::optional<unsigned> mtu;
     for (const auto& port : used) {
-        const auto* const netdev = netdev_of(facts, port);
-        if (port.is_roce() && netdev != nullptr && netdev->mtu > 0) {
-            mtu = std::min(mtu.value_or(netdev->mtu), netdev->mtu);
+        rate = std::min(rate.value_or(port.port.believable_rate_gbps()), port.port.believable_rate_gbps());
+        if (port.is_roce() && port.netdev != nullptr && port.netdev->mtu > 0) {
+            mtu = std::min(mtu.value_or(port.netdev->mtu), port.netdev->mtu);
         }
     }
+    if (!used.empty()) {
+        const bool infiniband = used.front().port.link_layer == LinkLayer::InfiniBand;
+        text += format_text("link = {}\n", infiniband ? "infiniband" : "roce");
+    }
+    text += rate && *rate > 0 ? format_text("rate = {:g}\n", *rate) : "";
     text += mtu ? format_text("mtu = {}\n", *mtu) : "";
     std::optional<unsigned> width;
     std::optional<double> speed;
     for (const auto* const hca : used_hcas_of(facts)) {
-        const auto function = facts.pci.find(hca->pci);
-        if (function != facts.pci.end() && function->second.width && function->second.speed) {
-            width = std::min(width.value_or(*function->second.width), *function->second.width);
-            speed = std::min(speed.value_or(*function->second.speed), *function->second.speed);
+        const auto* const function = find_in(facts.pci, hca->pci);
+        if (function != nullptr && function->width && function->speed) {
+            width = std::min(width.value_or(*function->width), *function->width);
+            speed = std::min(speed.value_or(*function->speed), *function->speed);
         }
     }
     text += width ? format_text("pcie_width = {}\npcie_speed = {:g}\n", *width, *speed) : "";
-    const auto gpus = judge_gpus(facts, {});
-    const bool has_gdr = std::any_of(gpus.begin(), gpus.end(), [](const CheckResult& result) {
-        return result.id == "gdr" && result.status == CheckStatus::Pass;
+    const bool has_gdr = std::ranges::any_of(judge_gpus(facts, {}), [](const Finding& result) {
+        return result.id == "gdr" && result.status == Status::Pass;
     });
-    text += has_gdr ? "gdr = on\n" : "";
-    return text;
+    return text + (has_gdr ? "gdr = on\n" : "");
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

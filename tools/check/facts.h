@@ -12,9 +12,17 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
+
+/// Returns nullptr if the map has no such key.
+template<typename Map>
+const typename Map::mapped_type* find_in(const Map& map, std::string_view key) {
+    const auto found = map.find(key);
+    return found == map.end() ? nullptr : &found->second;
+}
 
 /// A PCI function: an HCA, a GPU, or a bridge above one.
 struct PciFunction {
@@ -87,7 +95,7 @@ struct VerbsFacts {
 using Counts = std::map<std::string, std::uint64_t, std::less<>>;
 
 /// The node's state at one time, for comparison with a later check.
-struct CheckState {
+struct State {
     std::string boot_id;
     std::int64_t time_us = 0;
     Counts counts;
@@ -96,7 +104,7 @@ struct CheckState {
     std::string drain; ///< the reason of our last drain, with user and time, as scontrol shows it; empty: none
 };
 
-struct CheckFacts {
+struct Facts {
     std::string host;
     bool live = false; ///< of this machine, not of a tree
     bool root = false; ///< this process can read what only root can read
@@ -111,9 +119,9 @@ struct CheckFacts {
     KernelFacts kernel;
     LimitFacts limits;
     VerbsFacts verbs;
-    CheckState now;
-    std::optional<CheckState> before; ///< of the last check; absent: none, or before a reboot
+    State now;
+    std::optional<State> before; ///< of the last check; absent: none, or before a reboot
     bool has_state_file = false;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

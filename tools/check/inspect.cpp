@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/fabric/gpu.h"
-#include "lib/fabric/pci.h"
 #include "tools/check/judge.h"
 #include "tools/node/node_plan.h"
 
@@ -12,7 +11,7 @@
 #include <array>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
@@ -31,15 +30,14 @@ bool is_virtual_machine(const SysRoot& root) {
     const auto text = root.read("/proc/cpuinfo", first_cpu).value_or("");
     for (const auto line : split(text, '\n')) {
         if (line.starts_with("flags")) {
-            const auto words = split_words(line);
-            return std::find(words.begin(), words.end(), "hypervisor") != words.end();
+            return std::ranges::count(split_words(line), "hypervisor") > 0;
         }
     }
     const auto maker = root.read("/sys/class/dmi/id/sys_vendor", short_file).value_or("");
     const auto product = root.read("/sys/class/dmi/id/product_name", short_file).value_or("");
     constexpr std::array<std::string_view, 4> hypervisors = {"QEMU", "KVM", "Virtual Machine", "VMware"};
-    return std::any_of(hypervisors.begin(), hypervisors.end(),
-                       [&](std::string_view word) { return (maker + " " + product).find(word) != std::string::npos; });
+    return std::ranges::any_of(
+        hypervisors, [&](std::string_view word) { return (maker + " " + product).find(word) != std::string::npos; });
 }
 
 } // namespace
@@ -57,151 +55,24 @@ void parse_nvidia_version(std::string_view text, KernelFacts& kernel) {
     }
 }
 
-void inspect_kernel(const SysRoot& root, CheckFacts& facts) {
+void inspect_kernel(const SysRoot& root, Facts& facts) {
     auto& kernel = facts.kernel;
     kernel.release = root.read("/proc/sys/kernel/osrelease", short_file).value_or("");
     kernel.virtual_machine = is_virtual_machine(root);
     kernel.modules_known = root.exists("/sys/module");
-    for (const char* const name : {"ib_uverbs", "rdma_ucm"}) {
-        if (root.exists(format_text("/sys/module/{}", name))) {
+    // A built-in module may be missing in /sys/module.
+    for (const auto& [name, made_by_it] :
+         {std::pair("ib_uverbs", "/sys/class/infiniband_verbs/abi_version"), {"rdma_ucm", "/sys/class/misc/rdma_cm"}}) {
+        if (root.exists(format_text("/sys/module/{}", name)) || root.exists(made_by_it)) {
             kernel.modules.insert(name);
         }
     }
-    // A built-in module may be missing in /sys/module.
-    if (root.exists("/sys/class/infiniband_verbs/abi_version")) {
-        kernel.modules.insert("ib_uverbs");
-    }
-    if (root.exists("/sys/class/misc/rdma_cm")) {
-        kernel.modules.insert("rdma_ucm");
-    }
     parse_nvidia_version(root.read("/proc/driver/nvidia/version").value_or(""), kernel);
-    for (auto& address : root.list("/proc/driver/nvidia/gpus").value_or(std::vector<std::string>{})) {
-        kernel.nvidia_gpus.insert(std::move(address));
-    }
+    const auto gpus = root.list("/proc/driver/nvidia/gpus").value_or(std::vector<std::string>{});
+    kernel.nvidia_gpus = {gpus.begin(), gpus.end()};
     kernel.peer_memory = find_peer_memory(root);
     kernel.dev_known = root.exists("/dev");
     kernel.rdma_cm_file = root.exists("/dev/infiniband/rdma_cm");
-}
-
-std::optional<double> parse_link_speed(std::string_view text) {
-    constexpr double most = 1024;
-    double value = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-    const auto rest = text.substr(static_cast<std::size_t>(stop - text.data()));
-    const bool good = error == std::errc{} && value > 0 && value <= most && rest.starts_with(" GT/s");
-    return good ? std::optional(value) : std::nullopt;
-}
-
-std::optional<unsigned> parse_link_width(std::string_view text) {
-    constexpr unsigned most = 32;
-    const auto lanes = parse_number<unsigned>(text);
-    return lanes && *lanes > 0 && *lanes <= most ? lanes : std::nullopt;
-}
-
-namespace {
-
-constexpr std::size_t header_size = 64;  ///< of a PCI function's configuration space; all that users can read
-constexpr std::size_t legacy_size = 256; ///< root can read this much; PCI Express has more after it
-
-unsigned byte_at(std::string_view bytes, std::size_t offset) {
-    return offset < bytes.size() ? static_cast<unsigned char>(bytes[offset]) : 0;
-}
-
-unsigned word_at(std::string_view bytes, std::size_t offset) {
-    return byte_at(bytes, offset) | byte_at(bytes, offset + 1) << 8U;
-}
-
-/// Returns the offset of the PCI Express capability, or 0.
-std::size_t express_capability(std::string_view bytes) {
-    constexpr unsigned pci_express = 0x10;
-    constexpr std::size_t pointer = 0x34;
-    constexpr int most = 48; // four bytes each; a longer list is circular
-    std::size_t offset = byte_at(bytes, pointer) & 0xfcU;
-    for (int i = 0; i < most && offset >= header_size && offset + 4 <= bytes.size(); ++i) {
-        if (byte_at(bytes, offset) == pci_express) {
-            return offset;
-        }
-        offset = byte_at(bytes, offset + 1) & 0xfcU;
-    }
-    return 0;
-}
-
-/// Returns the offset of an extended capability, or 0.
-std::size_t extended_capability(std::string_view bytes, unsigned wanted) {
-    constexpr int most = (4096 - 256) / 8;
-    std::size_t offset = legacy_size;
-    for (int i = 0; i < most && offset >= legacy_size && offset + 4 <= bytes.size(); ++i) {
-        if (word_at(bytes, offset) == wanted) {
-            return offset;
-        }
-        offset = word_at(bytes, offset + 2) >> 4U & 0xffcU;
-    }
-    return 0;
-}
-
-} // namespace
-
-void read_pci_config(std::string_view bytes, PciFunction& function) {
-    constexpr unsigned acs = 0x000d;
-    constexpr unsigned request_and_completion_redirect = 0x4 | 0x8; // ACS control, bits 2 and 3
-    constexpr unsigned enable_relaxed_ordering = 0x10;              // device control, bit 4
-    function.config_known = bytes.size() > header_size;
-    function.config_extended = bytes.size() > legacy_size;
-    if (const auto express = express_capability(bytes); express != 0) {
-        function.relaxed_orders = (word_at(bytes, express + 8) & enable_relaxed_ordering) != 0;
-    }
-    if (const auto control = extended_capability(bytes, acs); control != 0) {
-        function.acs_redirects = (word_at(bytes, control + 6) & request_and_completion_redirect) != 0;
-    }
-}
-
-namespace {
-
-PciFunction read_function(const SysRoot& root, const std::string& path) {
-    constexpr std::size_t whole_config = 4096;
-    PciFunction function;
-    function.path = path;
-    const auto read = [&](const char* name) {
-        return root.read(format_text("{}/{}", path, name), short_file).value_or("");
-    };
-    function.width = parse_link_width(read("current_link_width"));
-    function.max_width = parse_link_width(read("max_link_width"));
-    function.speed = parse_link_speed(read("current_link_speed"));
-    function.max_speed = parse_link_speed(read("max_link_speed"));
-    function.iommu_type = read("iommu_group/type");
-    auto config = root.read(path + "/config", whole_config).value_or("");
-    // read() strips trailing white space, which here may be registers. Restore the size that this user can read.
-    config.resize(config.size() > legacy_size   ? whole_config
-                  : config.size() > header_size ? legacy_size
-                                                : config.size());
-    read_pci_config(config, function);
-    return function;
-}
-
-void add_with_bridges(const SysRoot& root, const std::string& path, CheckFacts& facts) {
-    if (path.empty()) {
-        return;
-    }
-    std::string_view way = path;
-    while (is_pci_address(base_name(way))) {
-        const std::string address(base_name(way));
-        if (facts.pci.contains(address)) {
-            return; // so are the bridges above it
-        }
-        facts.pci.emplace(address, read_function(root, std::string(way)));
-        way = way.substr(0, way.rfind('/'));
-    }
-}
-
-} // namespace
-
-void inspect_pci(const SysRoot& root, CheckFacts& facts) {
-    for (const auto& hca : facts.fabric.hcas) {
-        add_with_bridges(root, hca.pci_path, facts);
-    }
-    for (const auto& gpu : facts.fabric.gpus) {
-        add_with_bridges(root, gpu.pci_path, facts);
-    }
 }
 
 namespace {
@@ -231,107 +102,12 @@ std::optional<bool> read_ecn(const SysRoot& root, const std::string& netdev) {
 
 /// Reads OFED's "Global tclass=106".
 std::optional<unsigned> read_traffic_class(const SysRoot& root, const JudgedPort& port) {
-    const auto text = root.read(
-        format_text("/sys/class/infiniband/{}/tc/{}/traffic_class", port.hca.name, port.port.number), short_file);
-    if (!text) {
-        return std::nullopt;
-    }
-    const auto start = text->rfind("Global tclass=");
-    constexpr std::size_t words = 14;
-    return start == std::string::npos ? std::nullopt
-                                      : parse_number<unsigned>(trim(std::string_view(*text).substr(start + words)));
+    constexpr std::string_view key = "Global tclass=";
+    const auto path = format_text("/sys/class/infiniband/{}/tc/{}/traffic_class", port.hca.name, port.port.number);
+    const auto text = root.read(path, short_file).value_or("");
+    const auto start = text.rfind(key);
+    return start == std::string::npos ? std::nullopt : parse_number<unsigned>(trim(text.substr(start + key.size())));
 }
-
-} // namespace
-
-void inspect_netdevs(const SysRoot& root, CheckFacts& facts) {
-    for (const auto& port : used_ports_of(facts)) {
-        const auto* const netdev = netdev_of(facts, port);
-        if (netdev == nullptr) {
-            continue;
-        }
-        auto& sysctls = facts.sysctls[netdev->name];
-        sysctls.rp_filter = read_sysctl(root, netdev->name, "rp_filter");
-        sysctls.arp_ignore = read_sysctl(root, netdev->name, "arp_ignore");
-        sysctls.arp_announce = read_sysctl(root, netdev->name, "arp_announce");
-        auto& quality = facts.quality[port.name()];
-        quality.ecn = read_ecn(root, netdev->name);
-        quality.traffic_class = read_traffic_class(root, port);
-    }
-}
-
-namespace {
-
-constexpr std::array port_counters = {
-    "counters/symbol_error",
-    "counters/link_error_recovery",
-    "counters/link_downed",
-    "hw_counters/link_downed", // of rxe, which has no counters/
-    "counters/port_rcv_errors",
-    "counters/local_link_integrity_errors",
-    "counters/excessive_buffer_overrun_errors",
-    "hw_counters/rx_icrc_encapsulated",
-    "hw_counters/local_ack_timeout_err",
-    "hw_counters/packet_seq_err",
-    "hw_counters/out_of_sequence",
-};
-
-/// The counters are in words of four bytes on all link layers (kernel Documentation/ABI/stable/sysfs-class-infiniband).
-void read_bytes(const SysRoot& root, const JudgedPort& port, Counts& counts) {
-    constexpr std::uint64_t word = 4;
-    for (const auto& [file, name] :
-         {std::pair("counters/port_xmit_data", "transmit_bytes"), {"counters/port_rcv_data", "receive_bytes"}}) {
-        if (const auto value = read_value<std::uint64_t>(root, port.file(file))) {
-            counts.emplace(format_text("{} {}", port.name(), name), *value * word);
-        }
-    }
-}
-
-void read_pkeys(const SysRoot& root, const std::string& directory, std::vector<unsigned>& keys) {
-    constexpr std::size_t most = 128; // the most slots that a table has
-    const auto names = root.list(directory).value_or(std::vector<std::string>{});
-    for (std::size_t i = 0; i < names.size() && i < most; ++i) {
-        const auto text = root.read(format_text("{}/{}", directory, names[i]), short_file).value_or("");
-        const auto key =
-            text.starts_with("0x") ? parse_number<unsigned>(std::string_view(text).substr(2), 16) : std::nullopt;
-        if (key && *key != 0) {
-            keys.push_back(*key);
-        }
-    }
-}
-
-} // namespace
-
-void inspect_counts(const SysRoot& root, CheckFacts& facts) {
-    facts.now.boot_id = root.read("/proc/sys/kernel/random/boot_id", short_file).value_or("");
-    for (const auto& port :
-         ports_of(facts)) { // include ports that are down: their counters show it after they are up again
-        if (!port.hca.answers) {
-            continue;
-        }
-        for (const char* const counter : port_counters) {
-            if (const auto value = read_value<std::uint64_t>(root, port.file(counter))) {
-                facts.now.counts.emplace(format_text("{} {}", port.name(), base_name(counter)), *value);
-            }
-        }
-        read_bytes(root, port, facts.now.counts);
-        if (!port.is_roce()) {
-            read_pkeys(root, port.file("pkeys"), facts.pkeys[port.name()]);
-        }
-        if (port.choice.gid_index) {
-            facts.now.gid_indices.emplace(port.name(), *port.choice.gid_index);
-        }
-        const auto* const netdev = netdev_of(facts, port);
-        const auto changes = netdev == nullptr
-                                 ? std::nullopt
-                                 : read_value(root, format_text("/sys/class/net/{}/carrier_changes", netdev->name));
-        if (changes) {
-            facts.now.counts.emplace(format_text("{} carrier_changes", netdev->name), *changes);
-        }
-    }
-}
-
-namespace {
 
 /// Asks silent HCAs a second time: one that answers then was only busy (a reset, new firmware) and does not hang. If
 /// the first round did not finish, there is no time for a second.
@@ -348,11 +124,87 @@ HcaAnswers ask_twice(const SysRoot& root) {
     return second;
 }
 
+struct PortCounter {
+    const char* file;
+    const char* name = nullptr; ///< nullptr: the file's
+    std::uint64_t unit = 1;
+};
+
+/// Bytes are in words of four on all link layers (kernel Documentation/ABI/stable/sysfs-class-infiniband).
+constexpr auto port_counters = std::to_array<PortCounter>({
+    {"counters/symbol_error"},
+    {"counters/link_error_recovery"},
+    {"counters/link_downed"},
+    {"hw_counters/link_downed"}, // of rxe, which has no counters/
+    {"counters/port_rcv_errors"},
+    {"counters/local_link_integrity_errors"},
+    {"counters/excessive_buffer_overrun_errors"},
+    {"hw_counters/rx_icrc_encapsulated"},
+    {"hw_counters/local_ack_timeout_err"},
+    {"hw_counters/packet_seq_err"},
+    {"hw_counters/out_of_sequence"},
+    {"counters/port_xmit_data", "transmit_bytes", 4},
+    {"counters/port_rcv_data", "receive_bytes", 4},
+});
+
+void read_pkeys(const SysRoot& root, const std::string& directory, std::vector<unsigned>& keys) {
+    constexpr std::size_t most = 128; // the most slots that a table has
+    const auto names = root.list(directory).value_or(std::vector<std::string>{});
+    for (std::size_t i = 0; i < names.size() && i < most; ++i) {
+        const auto text = root.read(format_text("{}/{}", directory, names[i]), short_file).value_or("");
+        const auto key =
+            text.starts_with("0x") ? parse_number<unsigned>(std::string_view(text).substr(2), 16) : std::nullopt;
+        if (key && *key != 0) {
+            keys.push_back(*key);
+        }
+    }
+}
+
 } // namespace
 
-CheckFacts inspect_for_check(const SysRoot& root, const Settings& settings, const Environment& environment,
-                             const StageLog& stage) {
-    CheckFacts facts;
+void inspect_netdevs(const SysRoot& root, Facts& facts) {
+    for (const auto& port : used_ports_of(facts)) {
+        if (port.netdev == nullptr) {
+            continue;
+        }
+        const auto& name = port.netdev->name;
+        facts.sysctls[name] = {read_sysctl(root, name, "rp_filter"), read_sysctl(root, name, "arp_ignore"),
+                               read_sysctl(root, name, "arp_announce")};
+        facts.quality[port.name()] = {read_traffic_class(root, port), read_ecn(root, name)};
+    }
+}
+
+void inspect_counts(const SysRoot& root, Facts& facts) {
+    facts.now.boot_id = root.read("/proc/sys/kernel/random/boot_id", short_file).value_or("");
+    const auto count = [&](const std::string& item, std::string_view name, const std::string& path,
+                           std::uint64_t unit) {
+        if (const auto value = read_value<std::uint64_t>(root, path)) {
+            facts.now.counts.emplace(format_text("{} {}", item, name), *value * unit);
+        }
+    };
+    for (const auto& port :
+         ports_of(facts)) { // ports that are down, too: their counters show it when they are up again
+        if (!port.hca.answers) {
+            continue;
+        }
+        for (const auto& [file, name, unit] : port_counters) {
+            count(port.name(), name != nullptr ? name : base_name(file), port.file(file), unit);
+        }
+        if (!port.is_roce()) {
+            read_pkeys(root, port.file("pkeys"), facts.pkeys[port.name()]);
+        }
+        if (port.choice.gid_index) {
+            facts.now.gid_indices.emplace(port.name(), *port.choice.gid_index);
+        }
+        if (port.netdev != nullptr) {
+            const auto& netdev = port.netdev->name;
+            count(netdev, "carrier_changes", format_text("/sys/class/net/{}/carrier_changes", netdev), 1);
+        }
+    }
+}
+
+Facts inspect(const SysRoot& root, const Settings& settings, const Environment& environment, const StageLog& stage) {
+    Facts facts;
     facts.host = host_name_of(root);
     facts.live = root.is_live();
     facts.root = ::geteuid() == 0;
@@ -361,9 +213,9 @@ CheckFacts inspect_for_check(const SysRoot& root, const Settings& settings, cons
     const auto answers = ask_twice(root);
     facts.not_asked = answers.not_asked;
     stage("the devices and interfaces");
-    auto left_alone = answers.silent;
-    left_alone.insert(answers.not_asked.begin(), answers.not_asked.end());
-    facts.fabric = read_fabric(root, left_alone);
+    auto unresponsive = answers.silent;
+    unresponsive.insert(answers.not_asked.begin(), answers.not_asked.end());
+    facts.fabric = read_fabric(root, unresponsive);
     facts.choice = choose_fabric(facts.fabric, settings);
     stage("kernel, modules and PCI functions");
     inspect_kernel(root, facts);
@@ -379,4 +231,4 @@ CheckFacts inspect_for_check(const SysRoot& root, const Settings& settings, cons
     return facts;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

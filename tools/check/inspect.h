@@ -9,23 +9,22 @@
 #include <functional>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 /// Receives the next stage, e.g. "libibverbs". If the check hangs, the parent process reports it.
 using StageLog = std::function<void(std::string_view stage)>;
 
 /// Reads all facts except `before` and `has_state_file`, which the caller sets. Skips slow devices, and loads libraries
 /// in a child process.
-CheckFacts inspect_for_check(const SysRoot& root, const Settings& settings, const Environment& environment,
-                             const StageLog& stage);
+Facts inspect(const SysRoot& root, const Settings& settings, const Environment& environment, const StageLog& stage);
 
-// The parts of inspect_for_check():
-void inspect_kernel(const SysRoot& root, CheckFacts& facts);
-void inspect_pci(const SysRoot& root, CheckFacts& facts);
-void inspect_netdevs(const SysRoot& root, CheckFacts& facts); ///< sysctls, quality
-void inspect_counts(const SysRoot& root, CheckFacts& facts);  ///< facts.now, pkeys
-void inspect_limits(const SysRoot& root, const Environment& environment, CheckFacts& facts);
-void inspect_verbs(CheckFacts& facts);
+// The parts of inspect():
+void inspect_kernel(const SysRoot& root, Facts& facts);
+void inspect_pci(const SysRoot& root, Facts& facts);
+void inspect_netdevs(const SysRoot& root, Facts& facts); ///< sysctls, quality
+void inspect_counts(const SysRoot& root, Facts& facts);  ///< facts.now, pkeys
+void inspect_limits(const SysRoot& root, const Environment& environment, Facts& facts);
+void inspect_verbs(Facts& facts);
 
 /// Returns the process whose limits all steps of this node inherit, unless the user lowers them: "slurmd", started by
 /// root, because a user may give any process that name. Returns nullopt if none is visible.
@@ -44,4 +43,4 @@ void read_pci_config(std::string_view bytes, PciFunction& function);
 /// Returns the number of lanes; nullopt for 0, 255 (which some virtual machines show) and invalid text.
 std::optional<unsigned> parse_link_width(std::string_view text);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

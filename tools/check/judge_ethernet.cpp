@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges what RoCE needs of its interfaces: MTU, ECN, traffic class, and IP settings if several share a network.
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 #include "tools/check/judge.h"
 
 #include <algorithm>
 #include <map>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
-using NetdevsByName = std::map<std::string, std::pair<const Netdev*, std::string>>; ///< with the port that uses it
+using PortsByNetdev = std::map<std::string, JudgedPort>;
 
-/// Returns the interfaces of the used RoCE ports.
-NetdevsByName roce_netdevs(const CheckFacts& facts) {
-    NetdevsByName netdevs;
+/// Returns the used RoCE ports that have an interface, one for each interface.
+PortsByNetdev roce_ports(const Facts& facts) {
+    PortsByNetdev ports;
     for (const auto& port : used_ports_of(facts)) {
-        const auto* const netdev = netdev_of(facts, port);
-        if (port.is_roce() && netdev != nullptr) {
-            netdevs.emplace(netdev->name, std::pair(netdev, port.name()));
+        if (port.is_roce() && port.netdev != nullptr) {
+            ports.emplace(port.netdev->name, port);
         }
     }
-    return netdevs;
+    return ports;
 }
 
 /// Returns the RDMA MTU: the largest of 256 ... 4096 that fits with the headers (iboe_get_mtu, rdma/ib_addr.h).
@@ -35,15 +33,15 @@ unsigned rdma_mtu(unsigned mtu) {
     return fit;
 }
 
-CheckResult judge_mtu(const Netdev& netdev, unsigned most, const Expectations& expected) {
-    CheckResult result{.id = "mtu",
-                       .item = netdev.name,
-                       .message = format_text("{}, so {} for RDMA", netdev.mtu, rdma_mtu(netdev.mtu)),
-                       .value = format_text("{}", netdev.mtu),
-                       .unit = "bytes",
-                       .evidence = format_text("/sys/class/net/{}/mtu", netdev.name)};
+Finding judge_mtu(const Netdev& netdev, unsigned most, const Expectations& expected) {
+    Finding result{.id = "mtu",
+                   .item = netdev.name,
+                   .message = format_text("{}, so {} for RDMA", netdev.mtu, rdma_mtu(netdev.mtu)),
+                   .value = format_text("{}", netdev.mtu),
+                   .unit = "bytes",
+                   .evidence = format_text("/sys/class/net/{}/mtu", netdev.name)};
     if (netdev.mtu == 0) {
-        return result.set(CheckStatus::Error, "cannot be read", "see why the file cannot be read");
+        return result.set(Status::Error, "cannot be read", "see why the file cannot be read");
     }
     constexpr unsigned full_size = 4096;
     const auto hint = [&netdev](unsigned mtu) {
@@ -54,69 +52,38 @@ CheckResult judge_mtu(const Netdev& netdev, unsigned most, const Expectations& e
     if (expected.mtu) {
         result.expected = format_text("{}", *expected.mtu);
         if (netdev.mtu < *expected.mtu) {
-            result.set(CheckStatus::Fail, result.message + format_text("; {} expected", *expected.mtu),
-                       hint(*expected.mtu));
+            result.set(Status::Fail, result.message + format_text("; {} expected", *expected.mtu), hint(*expected.mtu));
         }
     } else if (netdev.mtu < most) {
-        result.set(CheckStatus::Warn, result.message + format_text("; other used interfaces have {}", most),
-                   hint(most));
+        result.set(Status::Warn, result.message + format_text("; other used interfaces have {}", most), hint(most));
     } else if (rdma_mtu(netdev.mtu) < full_size) {
-        result.set(CheckStatus::Warn, result.message + format_text("; {} needs 4200 or more", full_size), hint(9000));
+        result.set(Status::Warn, result.message + format_text("; {} needs 4200 or more", full_size), hint(9000));
     }
     return result;
 }
 
-void add_mtus(const CheckFacts& facts, const Expectations& expected, CheckResults& results) {
-    const auto netdevs = roce_netdevs(facts);
-    unsigned most = 0;
-    for (const auto& [name, entry] : netdevs) {
-        most = std::max(most, entry.first->mtu);
+Finding judge_traffic_class(const JudgedPort& port, std::optional<unsigned> found, unsigned expected) {
+    Finding result{.id = "roce.traffic_class",
+                   .item = port.name(),
+                   .expected = format_text("{}", expected),
+                   .evidence = format_text("/sys/class/infiniband/{}/tc", port.hca.name)};
+    if (!found) {
+        return result.set(Status::Skip, "is not shown by this driver; NCCL_IB_TC sets it");
     }
-    for (const auto& [name, entry] : netdevs) {
-        results.push_back(judge_mtu(*entry.first, most, expected));
+    result.value = format_text("{}", *found);
+    result.message = format_text("is {}", *found);
+    if (*found != expected) {
+        result.set(Status::Warn, result.message + format_text(", {} expected", expected),
+                   format_text("echo {0} > {1}/1/traffic_class, or NCCL_IB_TC={0}", expected, result.evidence));
     }
-}
-
-void add_quality(const CheckFacts& facts, const Expectations& expected, CheckResults& results) {
-    for (const auto& [name, entry] : roce_netdevs(facts)) {
-        static const RoceQuality none;
-        const auto found = facts.quality.find(entry.second);
-        const auto& quality = found == facts.quality.end() ? none : found->second;
-        if (quality.ecn) { // reported, but not judged: whether it is needed depends on the network
-            results.push_back({.id = "roce.ecn",
-                               .item = name,
-                               .message = *quality.ecn ? "is on" : "is off for some or all priorities",
-                               .value = *quality.ecn ? "on" : "off",
-                               .evidence = format_text("/sys/class/net/{}/ecn", name)});
-        }
-        if (!expected.traffic_class) {
-            continue;
-        }
-        CheckResult result{
-            .id = "roce.traffic_class",
-            .item = entry.second,
-            .expected = format_text("{}", *expected.traffic_class),
-            .evidence = format_text("/sys/class/infiniband/{}/tc", entry.second.substr(0, entry.second.find(':')))};
-        if (!quality.traffic_class) {
-            result.set(CheckStatus::Skip, "is not shown by this driver; NCCL_IB_TC sets it");
-        } else {
-            result.value = format_text("{}", *quality.traffic_class);
-            result.message = format_text("is {}", result.value);
-            if (*quality.traffic_class != *expected.traffic_class) {
-                result.set(CheckStatus::Warn, result.message + format_text(", {} expected", result.expected),
-                           format_text("echo {} > {}/1/traffic_class, or NCCL_IB_TC={}", result.expected,
-                                       result.evidence, result.expected));
-            }
-        }
-        results.push_back(std::move(result));
-    }
+    return result;
 }
 
 /// Returns the used interfaces that share an IPv4 network with another used one.
-std::vector<std::string> sharing_a_network(const CheckFacts& facts) {
+std::vector<std::string> sharing_a_network(const PortsByNetdev& ports) {
     std::map<std::string, std::set<std::string>> networks;
-    for (const auto& [name, entry] : roce_netdevs(facts)) {
-        for (const auto& address : entry.first->addresses) {
+    for (const auto& [name, port] : ports) {
+        for (const auto& address : port.netdev->addresses) {
             if (address.address.is_ipv4() && !address.address.is_link_local()) {
                 const auto prefix =
                     IpPrefix::parse(format_text("{}/{}", address.address.text(), address.prefix_length));
@@ -135,17 +102,16 @@ std::vector<std::string> sharing_a_network(const CheckFacts& facts) {
 
 /// By default, a host with several interfaces in one network answers for any of its addresses on any of them. Peers
 /// then send to the wrong port (kernel Documentation/networking/ip-sysctl.rst, arp_ignore, arp_announce).
-CheckResult judge_arp(const std::string& name, const NetdevSysctls& sysctls) {
-    CheckResult result{
-        .id = "arp", .item = name, .evidence = format_text("/proc/sys/net/ipv4/conf/{}/arp_ignore", name)};
+Finding judge_arp(const std::string& name, const NetdevSysctls& sysctls) {
+    Finding result{.id = "arp", .item = name, .evidence = format_text("/proc/sys/net/ipv4/conf/{}/arp_ignore", name)};
     if (!sysctls.arp_ignore || !sysctls.arp_announce) {
-        return result.set(CheckStatus::Skip, "its settings cannot be seen here");
+        return result.set(Status::Skip, "its settings cannot be seen here");
     }
     result.value = format_text("{}, {}", *sysctls.arp_ignore, *sysctls.arp_announce);
     result.expected = "arp_ignore 1, arp_announce 2";
     result.message = "answers for its own addresses only";
     if (*sysctls.arp_ignore == 0 || *sysctls.arp_announce < 2) {
-        result.set(CheckStatus::Warn,
+        result.set(Status::Warn,
                    "shares its network with another used interface, and may answer for that one's address",
                    "sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2, for each boot in "
                    "/etc/sysctl.d; or give each rail a network of its own");
@@ -155,16 +121,16 @@ CheckResult judge_arp(const std::string& name, const NetdevSysctls& sysctls) {
 
 /// Strict mode (1) drops a packet if the answer would go out of another interface. With two interfaces in one network,
 /// that is every second packet.
-CheckResult judge_rp_filter(const std::string& name, const NetdevSysctls& sysctls) {
-    CheckResult result{
+Finding judge_rp_filter(const std::string& name, const NetdevSysctls& sysctls) {
+    Finding result{
         .id = "rp_filter", .item = name, .evidence = format_text("/proc/sys/net/ipv4/conf/{}/rp_filter", name)};
     if (!sysctls.rp_filter) {
-        return result.set(CheckStatus::Skip, "its setting cannot be seen here");
+        return result.set(Status::Skip, "its setting cannot be seen here");
     }
     result.value = format_text("{}", *sysctls.rp_filter);
     result.message = "is not strict";
     if (*sysctls.rp_filter == 1) {
-        result.status = CheckStatus::Warn;
+        result.status = Status::Warn;
         result.expected = "2 or 0";
         result.message = "is strict, and the interface shares its network with another used one: packets are dropped";
         result.hint = format_text("sysctl -w net.ipv4.conf.{}.rp_filter=2 (2 wins over 1 in `all`), for each boot in "
@@ -176,18 +142,37 @@ CheckResult judge_rp_filter(const std::string& name, const NetdevSysctls& sysctl
 
 } // namespace
 
-CheckResults judge_ethernet(const CheckFacts& facts, const Expectations& expected) {
-    CheckResults results;
-    add_mtus(facts, expected, results);
-    add_quality(facts, expected, results);
-    for (const auto& name : sharing_a_network(facts)) {
-        static const NetdevSysctls none;
-        const auto found = facts.sysctls.find(name);
-        const auto& sysctls = found == facts.sysctls.end() ? none : found->second;
+Findings judge_ethernet(const Facts& facts, const Expectations& expected) {
+    Findings results;
+    const auto ports = roce_ports(facts);
+    unsigned most = 0; // MTU
+    for (const auto& [name, port] : ports) {
+        most = std::max(most, port.netdev->mtu);
+    }
+    for (const auto& [name, port] : ports) {
+        results.push_back(judge_mtu(*port.netdev, most, expected));
+    }
+    for (const auto& [name, port] : ports) {
+        const auto* const found = find_in(facts.quality, port.name());
+        const auto quality = found != nullptr ? *found : RoceQuality();
+        if (quality.ecn) { // reported, but not judged: whether it is needed depends on the network
+            results.push_back({.id = "roce.ecn",
+                               .item = name,
+                               .message = *quality.ecn ? "is on" : "is off for some or all priorities",
+                               .value = *quality.ecn ? "on" : "off",
+                               .evidence = format_text("/sys/class/net/{}/ecn", name)});
+        }
+        if (expected.traffic_class) {
+            results.push_back(judge_traffic_class(port, quality.traffic_class, *expected.traffic_class));
+        }
+    }
+    for (const auto& name : sharing_a_network(ports)) {
+        const auto* const found = find_in(facts.sysctls, name);
+        const auto sysctls = found != nullptr ? *found : NetdevSysctls();
         results.push_back(judge_rp_filter(name, sysctls));
         results.push_back(judge_arp(name, sysctls));
     }
     return results;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

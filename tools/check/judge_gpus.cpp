@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges GPUs, and what GPUDirect RDMA needs.
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/check/judge.h"
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
-CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
+Finding judge_count(const Facts& facts, const Expectations& expected) {
     std::size_t found = 0;
     std::string undriven;
     for (const auto& gpu : facts.fabric.gpus) {
@@ -18,13 +19,13 @@ CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
         found += driven ? 1 : 0;
         undriven += driven ? "" : (undriven.empty() ? "" : ", ") + gpu.pci;
     }
-    CheckResult result{.id = "gpu.count",
-                       .message = count_text(found, "GPU"),
-                       .value = format_text("{}", found),
-                       .evidence = "/sys/bus/pci/devices"};
+    Finding result{.id = "gpu.count",
+                   .message = count_text(found, "GPU"),
+                   .value = format_text("{}", found),
+                   .evidence = "/sys/bus/pci/devices"};
     if (!undriven.empty()) {
         result.set(
-            CheckStatus::Warn, result.message + format_text(", and {} that the NVIDIA driver does not know", undriven),
+            Status::Warn, result.message + format_text(", and {} that the NVIDIA driver does not know", undriven),
             "load the driver (modprobe nvidia); if it is, dmesg says why it refused (NVRM, Xid): reset the node");
         result.evidence = "/proc/driver/nvidia/gpus";
     }
@@ -36,24 +37,22 @@ CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
     return result;
 }
 
-void add_nearness(const CheckFacts& facts, CheckResults& results) {
+void add_nearness(const Facts& facts, Findings& results) {
     const auto hcas = used_hcas_of(facts);
+    if (hcas.empty()) {
+        return;
+    }
+    const bool known = std::ranges::all_of(hcas, [](const Hca* hca) { return hca->numa_node.has_value(); });
     for (const auto& gpu : facts.fabric.gpus) {
-        CheckResult result{.id = "gpu.hca", .item = gpu.pci, .evidence = gpu.pci_path + "/numa_node"};
-        const bool known = gpu.numa_node && std::all_of(hcas.begin(), hcas.end(),
-                                                        [](const Hca* hca) { return hca->numa_node.has_value(); });
-        if (hcas.empty()) {
-            continue;
-        }
-        if (!known) {
-            result.set(CheckStatus::Skip, "the kernel knows no NUMA node of it or of an HCA");
-        } else if (std::any_of(hcas.begin(), hcas.end(),
-                               [&](const Hca* hca) { return hca->numa_node == gpu.numa_node; })) {
+        Finding result{.id = "gpu.hca", .item = gpu.pci, .evidence = gpu.pci_path + "/numa_node"};
+        if (!gpu.numa_node || !known) {
+            result.set(Status::Skip, "the kernel knows no NUMA node of it or of an HCA");
+        } else if (find_by(hcas, &Hca::numa_node, gpu.numa_node) != nullptr) {
             result.message = "has a used HCA on its NUMA node";
         } else if (hcas.size() == 1) {
             result.message = "the node's one HCA is on another NUMA node";
         } else {
-            result.set(CheckStatus::Warn, format_text("no used HCA on its NUMA node ({})", *gpu.numa_node),
+            result.set(Status::Warn, format_text("no used HCA on its NUMA node ({})", *gpu.numa_node),
                        "its traffic crosses the sockets: see why the HCA beside it is not used (rdma-nccl gids, topo), "
                        "or which slot it should be in");
         }
@@ -71,43 +70,34 @@ bool at_least(std::string_view version, unsigned major, unsigned minor) {
 }
 
 /// Returns what is missing for DMA-BUF, or an empty text. NCCL also needs CUDA 11.7, which comes with the program.
-std::string dmabuf_lacks(const CheckFacts& facts) {
+std::string missing_for_dmabuf(const Facts& facts) {
     const auto& kernel = facts.kernel;
-    if (!at_least(kernel.release, 5, 12)) {
-        return format_text("Linux {} is older than 5.12", printable(kernel.release));
-    }
-    if (!kernel.nvidia_open) {
-        return "the NVIDIA driver is not its open kernel modules";
-    }
-    if (!at_least(kernel.nvidia_version, 515, 0)) {
-        return format_text("NVIDIA driver {} is older than 515", printable(kernel.nvidia_version));
-    }
-    if (facts.verbs.dmabuf == false) {
-        return format_text("the driver of {} does not take it", facts.verbs.dmabuf_device);
-    }
-    return {};
+    return !at_least(kernel.release, 5, 12) ? format_text("Linux {} is older than 5.12", printable(kernel.release))
+           : !kernel.nvidia_open            ? "the NVIDIA driver is not its open kernel modules"
+           : !at_least(kernel.nvidia_version, 515, 0)
+               ? format_text("NVIDIA driver {} is older than 515", printable(kernel.nvidia_version))
+           : facts.verbs.dmabuf == false ? format_text("the driver of {} does not take it", facts.verbs.dmabuf_device)
+                                         : "";
 }
 
-CheckResult judge_gdr(const CheckFacts& facts, const Expectations& expected) {
-    CheckResult result{.id = "gdr", .evidence = "/sys/module/nvidia_peermem"};
+Finding judge_gdr(const Facts& facts, const Expectations& expected) {
+    Finding result{.id = "gdr", .evidence = "/sys/module/nvidia_peermem"};
     result.expected = expected.gdr ? (*expected.gdr ? "on" : "off") : "";
-    const bool nvidia = std::any_of(facts.fabric.gpus.begin(), facts.fabric.gpus.end(),
-                                    [](const Gpu& gpu) { return gpu.vendor == "nvidia"; });
     if (!facts.kernel.peer_memory.empty()) {
         result.message = format_text("by a peer memory module ({})", facts.kernel.peer_memory);
         result.value = "peermem";
         result.evidence = facts.kernel.peer_memory;
         return result;
     }
-    if (!nvidia) {
-        return result.set(CheckStatus::Skip,
+    if (find_by(facts.fabric.gpus, &Gpu::vendor, "nvidia") == nullptr) {
+        return result.set(Status::Skip,
                           "AMD GPUs without peer memory client: whether RCCL uses DMA-BUF cannot be seen from here");
     }
     if (facts.kernel.nvidia_version.empty()) {
-        return result.set(CheckStatus::Skip, "no NVIDIA driver to be seen (/proc/driver/nvidia/version)");
+        return result.set(Status::Skip, "no NVIDIA driver to be seen (/proc/driver/nvidia/version)");
     }
-    const auto lacks = dmabuf_lacks(facts);
-    if (lacks.empty()) {
+    const auto missing = missing_for_dmabuf(facts);
+    if (missing.empty()) {
         result.value = "dmabuf";
         result.message =
             facts.verbs.dmabuf ? "by DMA-BUF" : "by DMA-BUF, if the HCA's driver takes it (nothing could be asked)";
@@ -116,27 +106,27 @@ CheckResult judge_gdr(const CheckFacts& facts, const Expectations& expected) {
     }
     result.value = "none";
     return result.set(
-        expected.gdr == true    ? CheckStatus::Fail
-        : expected.gdr == false ? CheckStatus::Pass
-                                : CheckStatus::Warn,
-        format_text("neither a peer memory module nor DMA-BUF ({})", lacks),
+        expected.gdr == true    ? Status::Fail
+        : expected.gdr == false ? Status::Pass
+                                : Status::Warn,
+        format_text("neither a peer memory module nor DMA-BUF ({})", missing),
         "modprobe nvidia-peermem (part of the NVIDIA driver), and a line in /etc/modules-load.d for each boot; "
         "without, every byte goes through the host's memory");
 }
 
 } // namespace
 
-CheckResults judge_gpus(const CheckFacts& facts, const Expectations& expected) {
-    CheckResults results;
-    if (is_gpu_node(facts) || expected.gpus) {
+Findings judge_gpus(const Facts& facts, const Expectations& expected) {
+    Findings results;
+    const bool has_gpus = !facts.fabric.gpus.empty();
+    if (has_gpus || expected.gpus) {
         results.push_back(judge_count(facts, expected));
     }
-    if (!is_gpu_node(facts) || facts.fabric.hcas.empty()) {
-        return results;
+    if (has_gpus && !facts.fabric.hcas.empty()) {
+        add_nearness(facts, results);
+        results.push_back(judge_gdr(facts, expected));
     }
-    add_nearness(facts, results);
-    results.push_back(judge_gdr(facts, expected));
     return results;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

@@ -2,13 +2,12 @@
 // Judges limits on what a step may lock, open and share. Inside a step its own limits count; outside, the most that
 // slurmd passes on.
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 #include "lib/sys/limits.h"
 #include "tools/check/judge.h"
 
 #include <limits>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
@@ -25,86 +24,86 @@ std::string size_text(std::uint64_t bytes) {
     return bytes >= kib * kib ? format_text("{} MiB", bytes / (kib * kib)) : format_text("{} KiB", bytes / kib);
 }
 
+std::string number_text(std::uint64_t number) {
+    return number == unlimited ? "unlimited" : format_text("{}", number);
+}
+
+/// Warns if there is less than wanted, and fails if it is `certain` that less does not do.
+void judge_least(Finding& result, std::uint64_t found, std::uint64_t wanted, bool certain, std::string_view complaint,
+                 std::string hint) {
+    result.value = number_text(found);
+    result.expected = format_text("{}", wanted);
+    if (found < wanted) {
+        result.set(certain ? Status::Fail : Status::Warn, format_text("{}, {}", result.message, complaint),
+                   std::move(hint));
+    }
+}
+
 /// Returns the limit that counts. The user who submits a step may raise its soft limit up to slurmd's hard limit.
 std::uint64_t decisive(const LimitFacts& limits, const ProcessLimit& limit) {
     return (limits.of_step ? limit.soft : limit.hard).value_or(unlimited);
 }
 
-CheckResult judge_memlock(const CheckFacts& facts, const Expectations& expected) {
+Finding judge_memlock(const Facts& facts, const Expectations& expected) {
     const auto& limits = facts.limits;
-    CheckResult result{.id = "memlock", .unit = "bytes", .evidence = "/proc/self/limits"};
+    Finding result{.id = "memlock", .unit = "bytes", .evidence = "/proc/self/limits"};
     if (facts.settings.memlock == MemlockChoice::Raise && !limits.of_step) {
         result.message = "is raised for steps with --rdma-nccl (memlock = raise)";
         return result;
     }
     if (!limits.known) {
-        return result.set(CheckStatus::Skip, "another machine's tree");
+        return result.set(Status::Skip, "another machine's tree");
     }
     const auto found = decisive(limits, limits.memlock);
-    result.value = found == unlimited ? "unlimited" : format_text("{}", found);
-    result.message = format_text("{} for {}", size_text(found), limits.whose);
     const auto wanted = expected.memlock.value_or(least_memlock_kib << 10);
-    result.expected = wanted == unlimited ? "unlimited" : format_text("{}", wanted);
-    if (found < wanted) {
-        const bool certain = expected.memlock || (limits.of_step && !facts.root);
-        result.set(certain ? CheckStatus::Fail : CheckStatus::Warn,
-                   result.message +
-                       format_text(", {} wanted: users cannot register memory for RDMA", size_text(wanted)),
-                   limits.whose == "this process"
-                       ? "ulimit -l unlimited, or /etc/security/limits.d (memlock); this is no step of Slurm's"
-                       : "LimitMEMLOCK=infinity for slurmd (systemctl edit slurmd), and "
-                         "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf; or memlock = raise in rdma-nccl.conf");
-    }
+    result.message = format_text("{} for {}", size_text(found), limits.whose);
+    const bool certain = expected.memlock || (limits.of_step && !facts.root);
+    judge_least(result, found, wanted, certain, size_text(wanted) + " wanted: users cannot register memory for RDMA",
+                limits.whose == "this process"
+                    ? "ulimit -l unlimited, or /etc/security/limits.d (memlock); this is no step of Slurm's"
+                    : "LimitMEMLOCK=infinity for slurmd (systemctl edit slurmd), and "
+                      "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf; or memlock = raise in rdma-nccl.conf");
+    result.expected = number_text(wanted);
     return result;
 }
 
-CheckResult judge_files(const CheckFacts& facts, const Expectations& expected) {
+Finding judge_files(const Facts& facts, const Expectations& expected) {
     const auto& limits = facts.limits;
-    CheckResult result{.id = "limits.nofile", .evidence = "/proc/self/limits"};
+    Finding result{.id = "limits.nofile", .evidence = "/proc/self/limits"};
     if (!limits.known) {
-        return result.set(CheckStatus::Skip, "another machine's tree");
+        return result.set(Status::Skip, "another machine's tree");
     }
     const auto found = decisive(limits, limits.open_files);
     const auto wanted = expected.open_files.value_or(least_open_files(usual_ranks));
-    result.value = found == unlimited ? "unlimited" : format_text("{}", found);
-    result.expected = format_text("{}", wanted);
-    result.message = format_text("{} for {}", result.value, limits.whose);
-    if (found < wanted) {
-        result.set(expected.open_files ? CheckStatus::Fail : CheckStatus::Warn,
-                   result.message + format_text(", {} wanted", wanted),
-                   "ulimit -n, LimitNOFILE for slurmd (systemctl edit slurmd); PropagateResourceLimitsExcept=NOFILE "
-                   "in slurm.conf keeps login nodes' limits out");
-    }
+    result.message = format_text("{} for {}", number_text(found), limits.whose);
+    judge_least(result, found, wanted, expected.open_files.has_value(), format_text("{} wanted", wanted),
+                "ulimit -n, LimitNOFILE for slurmd (systemctl edit slurmd); PropagateResourceLimitsExcept=NOFILE in "
+                "slurm.conf keeps login nodes' limits out");
     return result;
 }
 
-CheckResult judge_shm(const CheckFacts& facts, const Expectations& expected) {
+Finding judge_shm(const Facts& facts, const Expectations& expected) {
     const auto& limits = facts.limits;
-    CheckResult result{.id = "shm", .unit = "MiB", .evidence = "/dev/shm"};
+    Finding result{.id = "shm", .unit = "MiB", .evidence = "/dev/shm"};
     if (!limits.shm_known) {
-        return result.set(facts.live ? CheckStatus::Error : CheckStatus::Skip,
-                          facts.live ? limits.shm_problem : "another machine's tree",
-                          facts.live ? "mount -t tmpfs tmpfs /dev/shm; a mount that hangs has to be unmounted first"
-                                     : "");
+        return facts.live ? result.set(Status::Error, limits.shm_problem,
+                                       "mount -t tmpfs tmpfs /dev/shm; a mount that hangs has to be unmounted first")
+                          : result.set(Status::Skip, "another machine's tree");
     }
     const auto wanted = expected.shm_mib.value_or(least_shm_mib);
     const auto found = limits.shm_mib.value_or(0);
-    result.value = format_text("{}", found);
-    result.expected = format_text("{}", wanted);
     result.message = limits.shm_mib ? format_text("{} MiB free", found) : "is not mounted";
-    if (found < wanted) {
-        result.set(expected.shm_mib ? CheckStatus::Fail : CheckStatus::Warn,
-                   result.message + format_text(", {} wanted: NCCL's shared memory and data loaders need it", wanted),
-                   "remove what nobody uses there (ls /dev/shm), or mount it larger: mount -o remount,size=50% "
-                   "/dev/shm; of a container: --shm-size");
-    }
+    judge_least(result, found, wanted, expected.shm_mib.has_value(),
+                format_text("{} wanted: NCCL's shared memory and data loaders need it", wanted),
+                "remove what nobody uses there (ls /dev/shm), or mount it larger: mount -o remount,size=50% /dev/shm; "
+                "of a container: --shm-size");
     return result;
 }
 
 } // namespace
 
-CheckResults judge_limits(const CheckFacts& facts, const Expectations& expected) {
-    CheckResults results;
+Findings judge_limits(const Facts& facts, const Expectations& expected) {
+    Findings results;
     const bool rdma = !facts.fabric.hcas.empty() || expected.memlock;
     if (rdma && facts.settings.memlock != MemlockChoice::Ignore) {
         results.push_back(judge_memlock(facts, expected));
@@ -114,4 +113,4 @@ CheckResults judge_limits(const CheckFacts& facts, const Expectations& expected)
     return results;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

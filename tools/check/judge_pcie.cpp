@@ -10,14 +10,9 @@
 #include <map>
 #include <optional>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
-
-const PciFunction* find(const CheckFacts& facts, std::string_view address) {
-    const auto found = facts.pci.find(address);
-    return found == facts.pci.end() ? nullptr : &found->second;
-}
 
 /// One link, with what both ends show.
 struct Link {
@@ -28,17 +23,18 @@ struct Link {
 
 /// Returns the links from a function up to its root port. The path is: host bridge, root port, then pairs of upstream
 /// and downstream ports. The two ports of one switch have no link between them.
-std::vector<Link> links_above(const CheckFacts& facts, const std::string& path) {
-    std::vector<std::string_view> way = pci_ancestors(path);
-    if (!way.empty()) {
-        way.erase(way.begin()); // the host bridge, which is not a PCI function
+std::vector<Link> links_above(const Facts& facts, const std::string& path) {
+    std::vector<std::string_view> functions = pci_ancestors(path);
+    if (!functions.empty()) {
+        functions.erase(functions.begin()); // the host bridge, which is not a PCI function
     }
-    way.push_back(base_name(path));
+    functions.push_back(base_name(path));
     std::vector<Link> links;
-    for (std::size_t i = way.size(); i > 0; i -= std::min<std::size_t>(i, 2)) {
-        const auto* const below = find(facts, way[i - 1]);
-        if (below != nullptr && (i > 1 || way.size() == 1)) {
-            links.push_back({std::string(way[i - 1]), below, i > 1 ? find(facts, way[i - 2]) : nullptr});
+    for (std::size_t i = functions.size(); i > 0; i -= std::min<std::size_t>(i, 2)) {
+        const auto* const below = find_in(facts.pci, functions[i - 1]);
+        if (below != nullptr && (i > 1 || functions.size() == 1)) {
+            links.push_back(
+                {std::string(functions[i - 1]), below, i > 1 ? find_in(facts.pci, functions[i - 2]) : nullptr});
         }
     }
     return links;
@@ -54,18 +50,18 @@ std::optional<Number> possible(const Link& link, std::optional<Number> PciFuncti
 
 /// Judges the lanes or the speed of a link, shown as "x16" or "32 GT/s". `most`: what both ends support.
 template<typename Number>
-CheckResult judge_link_number(CheckResult result, std::optional<Number> now, std::optional<Number> most,
-                              std::optional<Number> expected, std::string_view before, std::string_view behind,
-                              const char* hint) {
+Finding judge_link_number(Finding result, std::optional<Number> now, std::optional<Number> most,
+                          std::optional<Number> expected, std::string_view before, std::string_view behind,
+                          const char* hint) {
     if (!now || !most) {
-        return result.set(CheckStatus::Skip, "shows no link (a virtual machine, or a device of the chipset)");
+        return result.set(Status::Skip, "shows no link (a virtual machine, or a device of the chipset)");
     }
     const auto wanted = expected.value_or(*most);
     result.value = format_text("{:g}", static_cast<double>(*now));
     result.expected = format_text("{:g}", static_cast<double>(wanted));
     result.message = format_text("{}{}{}", before, result.value, behind);
     if (*now < wanted) {
-        result.set(expected ? CheckStatus::Fail : CheckStatus::Warn,
+        result.set(expected ? Status::Fail : Status::Warn,
                    format_text("{}, {}{}{}{}", result.message, expected ? "" : "both ends can ", before,
                                result.expected, expected ? " expected" : ""),
                    hint);
@@ -73,14 +69,14 @@ CheckResult judge_link_number(CheckResult result, std::optional<Number> now, std
     return result;
 }
 
-CheckResult judge_width(const Link& link, std::optional<unsigned> expected) {
+Finding judge_width(const Link& link, std::optional<unsigned> expected) {
     return judge_link_number(
         {.id = "pcie.width", .item = link.lower, .unit = "lanes", .evidence = link.below->path + "/current_link_width"},
         link.below->width, possible(link, &PciFunction::max_width), expected, "x", "",
         "reseat the card or the riser's cable; see the slot's bifurcation in the firmware setup");
 }
 
-CheckResult judge_speed(const Link& link, std::optional<double> expected) {
+Finding judge_speed(const Link& link, std::optional<double> expected) {
     return judge_link_number(
         {.id = "pcie.speed", .item = link.lower, .unit = "GT/s", .evidence = link.below->path + "/current_link_speed"},
         link.below->speed, possible(link, &PciFunction::max_speed), expected, "", " GT/s",
@@ -95,8 +91,8 @@ double link_gbps(double speed, unsigned width) {
     return speed * width * (speed < generation_3 ? 8.0 / 10 : 128.0 / 130);
 }
 
-CheckResult judge_bandwidth(const CheckFacts& facts, const Hca& hca, std::span<const Link> links) {
-    CheckResult result{.id = "pcie.bandwidth", .item = hca.name, .unit = "Gb/s", .evidence = hca.pci_path};
+Finding judge_bandwidth(const Facts& facts, const Hca& hca, std::span<const Link> links) {
+    Finding result{.id = "pcie.bandwidth", .item = hca.name, .unit = "Gb/s", .evidence = hca.pci_path};
     double ports = 0;
     for (const auto& port : used_ports_of(facts)) {
         if (port.hca.pci == hca.pci) {
@@ -111,43 +107,79 @@ CheckResult judge_bandwidth(const CheckFacts& facts, const Hca& hca, std::span<c
         }
     }
     if (!least || ports <= 0) {
-        return result.set(CheckStatus::Skip, "the rate of its link or ports is not known");
+        return result.set(Status::Skip, "the rate of its link or ports is not known");
     }
     constexpr double enough = 0.95; // a port also carries less than its rate
     result.value = format_text("{:.0f}", *least);
     result.expected = format_text("{:g}", ports);
     result.message = format_text("{:.0f} Gb/s of PCIe for {:g} Gb/s of ports", *least, ports);
     if (*least < ports * enough) {
-        result.status = CheckStatus::Warn;
+        result.status = Status::Warn;
         result.hint = "the slot is too narrow or too slow for the card: move it to another; if it is what the machine "
                       "has, ignore = pcie.bandwidth";
     }
     return result;
 }
 
-CheckResult judge_ordering(const CheckFacts& facts, const Hca& hca, const PciFunction& function) {
-    CheckResult result{.id = "pcie.relaxed_ordering", .item = hca.name, .evidence = function.path + "/config"};
+Finding judge_ordering(const Facts& facts, const Hca& hca, const PciFunction& function) {
+    Finding result{.id = "pcie.relaxed_ordering", .item = hca.name, .evidence = function.path + "/config"};
     if (!function.config_known) {
-        result.set(CheckStatus::Skip, facts.root ? "its configuration space is not there" : "only root sees it");
+        result.set(Status::Skip, facts.root ? "its configuration space is not there" : "only root sees it");
     } else if (!function.relaxed_orders) {
-        result.set(CheckStatus::Skip, "has no PCI Express capability");
+        result.set(Status::Skip, "has no PCI Express capability");
     } else if (*function.relaxed_orders) {
         result.message = "may use it";
     } else {
-        result.set(CheckStatus::Warn, "may not use it: slower transfers to GPUs and on AMD's CPUs",
+        result.set(Status::Warn, "may not use it: slower transfers to GPUs and on AMD's CPUs",
                    "allow it in the firmware setup (PCIe relaxed ordering) or the card's (mlxconfig "
                    "PCI_WR_ORDERING=1)");
     }
     return result;
 }
 
+Finding judge_acs(const Facts& facts, const std::string& address, const PciFunction& port) {
+    Finding result{.id = "pci.acs", .item = address, .evidence = port.path + "/config"};
+    if (!port.config_extended) {
+        result.set(Status::Skip, facts.root ? "the extended configuration space is not there" : "only root sees it");
+    } else if (!port.acs_redirects.value_or(false)) {
+        result.message = "does not redirect";
+    } else if (facts.kernel.virtual_machine) {
+        result.message = "redirects, as a virtual machine with address translation services needs it";
+    } else {
+        result.set(Status::Warn, "redirects: GPU and HCA talk through the CPU instead of the switch",
+                   "on bare metal, switch ACS off in the firmware setup, or at each boot: setpci -s ADDRESS "
+                   "ECAP_ACS+6.w=0000; not where the host passes devices to virtual machines");
+    }
+    return result;
+}
+
+Finding judge_iommu(const Facts& facts, const std::string& item, const PciFunction& function) {
+    Finding result{
+        .id = "iommu", .item = item, .value = function.iommu_type, .evidence = function.path + "/iommu_group/type"};
+    if (function.iommu_type.empty()) {
+        result.message = "no IOMMU group: not translated";
+    } else if (function.iommu_type == "identity") {
+        result.message = "is passed through (identity)";
+    } else if (facts.kernel.virtual_machine) {
+        result.set(Status::Skip,
+                   format_text("{}, in a virtual machine: the host decides", printable(function.iommu_type)));
+    } else {
+        result.status = Status::Warn;
+        result.expected = "identity";
+        result.message =
+            format_text("is translated ({}): peer to peer traffic is slower or fails", printable(function.iommu_type));
+        result.hint = "iommu=pt on the kernel's command line, and boot again";
+    }
+    return result;
+}
+
 } // namespace
 
-CheckResults judge_pcie(const CheckFacts& facts, const Expectations& expected) {
-    CheckResults results;
+Findings judge_pcie(const Facts& facts, const Expectations& expected) {
+    Findings results;
     std::map<std::string, Link> shared; // links of bridges, each once
     for (const auto* const hca : used_hcas_of(facts)) {
-        const auto* const function = find(facts, hca->pci);
+        const auto* const function = find_in(facts.pci, hca->pci);
         if (function == nullptr || !hca->physical_function.empty()) {
             continue; // software, or a VF, whose link is that of its PF
         }
@@ -179,89 +211,43 @@ CheckResults judge_pcie(const CheckFacts& facts, const Expectations& expected) {
     return results;
 }
 
-namespace {
-
-/// Returns the ports of the PCIe switches above a GPU or a used HCA. Root ports are left out: traffic between them
-/// crosses the root complex with or without ACS.
-std::map<std::string, const PciFunction*> switch_ports(const CheckFacts& facts) {
-    std::vector<std::string_view> paths;
-    for (const auto& gpu : facts.fabric.gpus) {
-        paths.push_back(gpu.pci_path);
-    }
+Findings judge_isolation(const Facts& facts) {
+    struct Device {
+        std::string item;
+        std::string_view pci;
+        std::string_view path;
+    };
+    std::vector<Device> devices;
     for (const auto* const hca : used_hcas_of(facts)) {
-        paths.push_back(hca->pci_path);
+        devices.push_back({hca->name, hca->pci, hca->pci_path});
     }
+    if (devices.empty() || facts.fabric.gpus.empty()) {
+        return {}; // ACS and IOMMU only matter to traffic between GPUs and HCAs
+    }
+    for (const auto& gpu : facts.fabric.gpus) {
+        devices.push_back({gpu.pci, gpu.pci, gpu.pci_path});
+    }
+    // Root ports are left out: traffic between them crosses the root complex with or without ACS.
     constexpr std::size_t root_port_and_above = 2;
-    std::map<std::string, const PciFunction*> ports;
-    for (const auto path : paths) {
-        const auto way = pci_ancestors(path);
-        for (std::size_t i = root_port_and_above; i < way.size(); ++i) {
-            if (const auto* const function = find(facts, way[i])) {
-                ports.emplace(way[i], function);
+    std::map<std::string, const PciFunction*> switch_ports;
+    for (const auto& device : devices) {
+        const auto ancestors = pci_ancestors(device.path);
+        for (std::size_t i = root_port_and_above; i < ancestors.size(); ++i) {
+            if (const auto* const function = find_in(facts.pci, ancestors[i])) {
+                switch_ports.emplace(ancestors[i], function);
             }
         }
     }
-    return ports;
-}
-
-CheckResult judge_acs(const CheckFacts& facts, const std::string& address, const PciFunction& port) {
-    CheckResult result{.id = "pci.acs", .item = address, .evidence = port.path + "/config"};
-    if (!port.config_extended) {
-        result.set(CheckStatus::Skip,
-                   facts.root ? "the extended configuration space is not there" : "only root sees it");
-    } else if (!port.acs_redirects.value_or(false)) {
-        result.message = "does not redirect";
-    } else if (facts.kernel.virtual_machine) {
-        result.message = "redirects, as a virtual machine with address translation services needs it";
-    } else {
-        result.set(CheckStatus::Warn, "redirects: GPU and HCA talk through the CPU instead of the switch",
-                   "on bare metal, switch ACS off in the firmware setup, or at each boot: setpci -s ADDRESS "
-                   "ECAP_ACS+6.w=0000; not where the host passes devices to virtual machines");
-    }
-    return result;
-}
-
-CheckResult judge_iommu(const CheckFacts& facts, const std::string& item, const PciFunction& function) {
-    CheckResult result{
-        .id = "iommu", .item = item, .value = function.iommu_type, .evidence = function.path + "/iommu_group/type"};
-    if (function.iommu_type.empty()) {
-        result.message = "no IOMMU group: not translated";
-    } else if (function.iommu_type == "identity") {
-        result.message = "is passed through (identity)";
-    } else if (facts.kernel.virtual_machine) {
-        result.set(CheckStatus::Skip,
-                   format_text("{}, in a virtual machine: the host decides", printable(function.iommu_type)));
-    } else {
-        result.status = CheckStatus::Warn;
-        result.expected = "identity";
-        result.message =
-            format_text("is translated ({}): peer to peer traffic is slower or fails", printable(function.iommu_type));
-        result.hint = "iommu=pt on the kernel's command line, and boot again";
-    }
-    return result;
-}
-
-} // namespace
-
-CheckResults judge_isolation(const CheckFacts& facts) {
-    CheckResults results;
-    if (!is_gpu_node(facts) || used_hcas_of(facts).empty()) {
-        return results; // ACS and IOMMU only matter to traffic between GPUs and HCAs
-    }
-    for (const auto& [address, port] : switch_ports(facts)) {
+    Findings results;
+    for (const auto& [address, port] : switch_ports) {
         results.push_back(judge_acs(facts, address, *port));
     }
-    for (const auto* const hca : used_hcas_of(facts)) {
-        if (const auto* const function = find(facts, hca->pci)) {
-            results.push_back(judge_iommu(facts, hca->name, *function));
-        }
-    }
-    for (const auto& gpu : facts.fabric.gpus) {
-        if (const auto* const function = find(facts, gpu.pci)) {
-            results.push_back(judge_iommu(facts, gpu.pci, *function));
+    for (const auto& device : devices) {
+        if (const auto* const function = find_in(facts.pci, device.pci)) {
+            results.push_back(judge_iommu(facts, device.item, *function));
         }
     }
     return results;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

@@ -8,33 +8,27 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
-/// Counts active EFA ports. EFA is not RoCE: NCCL reaches it through a plugin, and nothing here knows whether that is
-/// installed.
-std::size_t count_efa(const CheckFacts& facts) {
-    const auto ports = ports_of(facts);
-    return static_cast<std::size_t>(std::count_if(ports.begin(), ports.end(), [](const JudgedPort& port) {
-        return port.choice.rule == PortRule::Efa && port.port.state == "ACTIVE";
-    }));
-}
-
-CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
+Finding judge_count(const Facts& facts, const Expectations& expected) {
     const auto used = used_ports_of(facts).size();
-    const auto efa = used == 0 ? count_efa(facts) : 0;
-    const auto found = used + efa;
-    CheckResult result{.id = "port.count",
-                       .message = count_text(found, "port") + " for NCCL",
-                       .value = format_text("{}", found),
-                       .evidence = "/sys/class/infiniband"};
+    // EFA is not RoCE: NCCL reaches it through a plugin, and nothing here knows whether that is installed.
+    const auto efa = std::ranges::count_if(ports_of(facts), [used](const JudgedPort& port) {
+        return used == 0 && port.choice.rule == PortRule::Efa && port.port.state == "ACTIVE";
+    });
+    const auto found = used + static_cast<std::size_t>(efa);
+    Finding result{.id = "port.count",
+                   .message = count_text(found, "port") + " for NCCL",
+                   .value = format_text("{}", found),
+                   .evidence = "/sys/class/infiniband"};
     result.message += efa > 0 ? ", EFA, through the aws-ofi-nccl plugin" : "";
     if (expected.ports) {
         judge_number(result, found, *expected.ports, "ports",
                      "port.state, gid.usable, device.file and `rdma-nccl gids` say what is wrong with the others");
     } else if (found == 0) {
-        result.set(is_gpu_node(facts) ? CheckStatus::Fail : CheckStatus::Warn, "no port that NCCL can use",
+        result.set(facts.fabric.gpus.empty() ? Status::Warn : Status::Fail, "no port that NCCL can use",
                    "port.state, gid.usable, device.file and `rdma-nccl gids` say why");
     }
     return result;
@@ -42,23 +36,21 @@ CheckResult judge_count(const CheckFacts& facts, const Expectations& expected) {
 
 /// Returns whether the port, like a used one, is next to a GPU, and no port of its card is used. Whether other ports
 /// (storage, the second port of a card) are needed is unknown without an expectation.
-bool is_rail(const CheckFacts& facts, const JudgedPort& port) {
+bool is_rail(const Facts& facts, const JudgedPort& port) {
     const auto used = used_ports_of(facts);
-    const bool card_is_used = std::any_of(used.begin(), used.end(), [&port](const JudgedPort& other) {
+    const bool card_is_used = std::ranges::any_of(used, [&port](const JudgedPort& other) {
         return !port.hca.system_image_guid.empty() && other.hca.system_image_guid == port.hca.system_image_guid;
     });
-    const auto beside_gpu = [&facts](const Hca& hca) {
-        return std::any_of(facts.fabric.gpus.begin(), facts.fabric.gpus.end(), [&hca](const Gpu& gpu) {
-            return !hca.pci_path.empty() && share_pcie_switch(hca.pci_path, gpu.pci_path);
+    const auto beside_gpu = [&facts](const JudgedPort& other) {
+        return std::ranges::any_of(facts.fabric.gpus, [&path = other.hca.pci_path](const Gpu& gpu) {
+            return !path.empty() && share_pcie_switch(path, gpu.pci_path);
         });
     };
-    const bool used_are =
-        std::any_of(used.begin(), used.end(), [&](const auto& other) { return beside_gpu(other.hca); });
-    return !card_is_used && used_are && beside_gpu(port.hca);
+    return !card_is_used && beside_gpu(port) && std::ranges::any_of(used, beside_gpu);
 }
 
 /// Returns whether an unused port should be used.
-bool is_missed(const CheckFacts& facts, const JudgedPort& port, const Expectations& expected) {
+bool is_missed(const Facts& facts, const JudgedPort& port, const Expectations& expected) {
     const auto used = used_ports_of(facts).size();
     return expected.ports ? used < *expected.ports : used == 0 || is_rail(facts, port);
 }
@@ -77,9 +69,9 @@ std::string state_hint(const JudgedPort& port) {
     return "check the cable and the switch port (ibstat, ethtool, mlxlink)";
 }
 
-CheckResult judge_state(const CheckFacts& facts, const JudgedPort& port, const Expectations& expected) {
+Finding judge_state(const Facts& facts, const JudgedPort& port, const Expectations& expected) {
     const auto physical = port.port.physical_state.empty() ? "" : format_text(" ({})", port.port.physical_state);
-    CheckResult result{
+    Finding result{
         .id = "port.state",
         .item = port.name(),
         .message = format_text("is {}{}", port.port.state.empty() ? "in no readable state" : port.port.state, physical),
@@ -90,45 +82,37 @@ CheckResult judge_state(const CheckFacts& facts, const JudgedPort& port, const E
         return result;
     }
     if (!is_missed(facts, port, expected)) {
-        return result.set(CheckStatus::Skip,
+        return result.set(Status::Skip,
                           result.message +
                               (expected.ports ? ", and is not needed" : ", and is not like the ports that are used"));
     }
     const bool unreadable = port.port.state.empty();
-    result.status = unreadable ? CheckStatus::Error : CheckStatus::Warn; // port.count fails if there are too few
+    result.status = unreadable ? Status::Error : Status::Warn; // port.count fails if there are too few
     result.hint = unreadable ? "see why the file cannot be read; dmesg, if its driver gave up" : state_hint(port);
     return result;
 }
 
-/// Returns the highest rate of the node's used ports.
-double best_rate(const CheckFacts& facts) {
-    double best = 0;
-    for (const auto& port : used_ports_of(facts)) {
-        best = std::max(best, port.port.believable_rate_gbps());
-    }
-    return best;
-}
-
-CheckResult judge_rate(const CheckFacts& facts, const JudgedPort& port, const Expectations& expected) {
+/// `best`: the highest rate of the node's used ports.
+Finding judge_rate(const JudgedPort& port, double best, const Expectations& expected) {
     const double rate = port.port.believable_rate_gbps();
-    CheckResult result{.id = "port.rate",
-                       .item = port.name(),
-                       .message = format_text("runs at {:g} Gb/s", rate),
-                       .value = format_text("{:g}", rate),
-                       .unit = "Gb/s",
-                       .evidence = port.file("rate")};
+    Finding result{.id = "port.rate",
+                   .item = port.name(),
+                   .message = format_text("runs at {:g} Gb/s", rate),
+                   .value = format_text("{:g}", rate),
+                   .unit = "Gb/s",
+                   .evidence = port.file("rate")};
     const bool software = port.hca.pci.empty();
     if (rate <= 0 || (port.port.rate_is_default && port.port.netdev_gbps <= 0) || software) {
-        return result.set(expected.rate_gbps && !software ? CheckStatus::Warn : CheckStatus::Skip,
+        return result.set(expected.rate_gbps && !software ? Status::Warn : Status::Skip,
                           software ? "is software: its rate says nothing"
                                    : "shows a rate that kernels print when they do not know the speed",
                           expected.rate_gbps && !software ? "update the kernel or the driver, or leave rate out" : "");
     }
-    const double wanted = expected.rate_gbps.value_or(best_rate(facts));
+    const double wanted = expected.rate_gbps.value_or(best);
     result.expected = expected.rate_gbps ? format_text("{:g}", wanted) : "";
     constexpr double rounding = 0.99; // 400 Gb/s of Ethernet, 425 on the link
     if (rate < wanted * rounding) {
-        result.set(expected.rate_gbps ? CheckStatus::Fail : CheckStatus::Warn,
+        result.set(expected.rate_gbps ? Status::Fail : Status::Warn,
                    result.message + (expected.rate_gbps ? format_text(", {:g} expected", wanted)
                                                         : format_text(", other used ports at {:g}", wanted)),
                    "a link that came up at a lower speed or with fewer lanes: reseat or replace the cable, see the "
@@ -139,56 +123,95 @@ CheckResult judge_rate(const CheckFacts& facts, const JudgedPort& port, const Ex
 
 /// Judges partition membership. Bit 15 of a P_Key means full member; two limited members cannot communicate (InfiniBand
 /// Architecture Specification, volume 1, 10.9.1.1).
-CheckResult judge_pkeys(const CheckFacts& facts, const JudgedPort& port) {
-    CheckResult result{.id = "port.pkey", .item = port.name(), .evidence = port.file("pkeys")};
-    const auto found = facts.pkeys.find(port.name());
+Finding judge_pkeys(const Facts& facts, const JudgedPort& port) {
+    Finding result{.id = "port.pkey", .item = port.name(), .evidence = port.file("pkeys")};
+    const auto* const keys = find_in(facts.pkeys, port.name());
     constexpr unsigned full = 0x8000;
-    if (found == facts.pkeys.end() || found->second.empty()) {
-        result.set(CheckStatus::Skip, "no partition keys to be seen");
-    } else if (std::any_of(found->second.begin(), found->second.end(),
-                           [](unsigned key) { return (key & full) != 0; })) {
+    if (keys == nullptr || keys->empty()) {
+        result.set(Status::Skip, "no partition keys to be seen");
+    } else if (std::ranges::any_of(*keys, [](unsigned key) { return (key & full) != 0; })) {
         result.message = "is a full member of a partition";
     } else {
-        result.set(CheckStatus::Warn,
+        result.set(Status::Warn,
                    format_text("is only a limited member (0x{:04x}): limited members cannot talk to each other",
-                               found->second.front()),
+                               keys->front()),
                    "make it a full member in the subnet manager's partitions (opensm: partitions.conf, =full)");
     }
     return result;
 }
 
-CheckResult judge_link(const JudgedPort& port, LinkLayer expected) {
-    CheckResult result{.id = "link.layer",
-                       .item = port.name(),
-                       .message = port.is_roce() ? "is RoCE" : "is InfiniBand",
-                       .value = port.is_roce() ? "roce" : "infiniband",
-                       .expected = expected == LinkLayer::Ethernet ? "roce" : "infiniband",
-                       .evidence = port.file("link_layer")};
+Finding judge_link(const JudgedPort& port, LinkLayer expected) {
+    Finding result{.id = "link.layer",
+                   .item = port.name(),
+                   .message = port.is_roce() ? "is RoCE" : "is InfiniBand",
+                   .value = port.is_roce() ? "roce" : "infiniband",
+                   .expected = expected == LinkLayer::Ethernet ? "roce" : "infiniband",
+                   .evidence = port.file("link_layer")};
     if (port.port.link_layer != expected) {
         result.set(
-            CheckStatus::Fail,
+            Status::Fail,
             result.message + (format_text(", {} expected", expected == LinkLayer::Ethernet ? "RoCE" : "InfiniBand")),
             "set the port's type in its firmware (mlxconfig LINK_TYPE_P1: 1 is InfiniBand, 2 Ethernet), and reset it");
     }
     return result;
 }
 
+Finding judge_usable_gid(const JudgedPort& port) {
+    Finding result{.id = "gid.usable", .item = port.name(), .evidence = port.file("gids")};
+    if (!port.choice.gid_index) {
+        return result.set(
+            Status::Warn, printable(port.choice.reason, 300),
+            "`rdma-nccl gids --all` shows why each entry is not used; give the interface an address, or the "
+            "container its interface");
+    }
+    result.value = format_text("{}", *port.choice.gid_index);
+    result.message = "has a GID";
+    if (port.gid != nullptr && port.gid->value.is_link_local()) {
+        result.set(Status::Warn, format_text("has only a link-local GID ({})", port.gid->value.text()),
+                   format_text("give {} an address of the fabric's network", printable(port.gid->netdev)));
+    }
+    return result;
+}
+
+Finding judge_index(const Facts& facts, const JudgedPort& port) {
+    Finding result{.id = "gid.index",
+                   .item = port.name(),
+                   .value = format_text("{}", *port.choice.gid_index),
+                   .evidence = port.file("gids")};
+    const auto* const before = facts.before ? find_in(facts.before->gid_indices, port.name()) : nullptr;
+    if (before == nullptr) {
+        return result.set(Status::Skip, "first look at this port");
+    }
+    result.expected = format_text("{}", *before);
+    result.message = "is as at the last check";
+    if (*before != *port.choice.gid_index) {
+        result.set(Status::Warn,
+                   format_text("has its GID at index {}, at the last check at {}", *port.choice.gid_index, *before),
+                   "jobs with a fixed NCCL_IB_GID_INDEX fail: leave it unset, or let srun --rdma-nccl set it");
+    }
+    return result;
+}
+
 } // namespace
 
-CheckResults judge_ports(const CheckFacts& facts, const Expectations& expected) {
+Findings judge_ports(const Facts& facts, const Expectations& expected) {
     if (facts.fabric.hcas.empty()) {
         return {};
     }
-    CheckResults results = {judge_count(facts, expected)};
+    Findings results = {judge_count(facts, expected)};
     for (const auto& port : ports_of(facts)) {
         if (port.hca.answers) {
             results.push_back(judge_state(facts, port, expected));
         }
     }
+    double best = 0;
+    for (const auto& port : used_ports_of(facts)) {
+        best = std::max(best, port.port.believable_rate_gbps());
+    }
     for (const auto& port : ports_of(facts)) {
         const bool slow_rail = port.choice.rule == PortRule::Slower && is_rail(facts, port);
         if (port.choice.used() || slow_rail) {
-            results.push_back(judge_rate(facts, port, expected));
+            results.push_back(judge_rate(port, best, expected));
         }
     }
     for (const auto& port : used_ports_of(facts)) {
@@ -202,51 +225,8 @@ CheckResults judge_ports(const CheckFacts& facts, const Expectations& expected) 
     return results;
 }
 
-namespace {
-
-CheckResult judge_usable_gid(const JudgedPort& port) {
-    CheckResult result{.id = "gid.usable", .item = port.name(), .evidence = port.file("gids")};
-    if (!port.choice.gid_index) {
-        return result.set(
-            CheckStatus::Warn, printable(port.choice.reason, 300),
-            "`rdma-nccl gids --all` shows why each entry is not used; give the interface an address, or the "
-            "container its interface");
-    }
-    const auto is_it = [&](const Gid& gid) { return gid.index == *port.choice.gid_index; };
-    const auto gid = std::find_if(port.port.gids.begin(), port.port.gids.end(), is_it);
-    result.value = format_text("{}", *port.choice.gid_index);
-    result.message = "has a GID";
-    if (gid != port.port.gids.end() && gid->value.is_link_local()) {
-        result.set(CheckStatus::Warn, format_text("has only a link-local GID ({})", gid->value.text()),
-                   format_text("give {} an address of the fabric's network", printable(gid->netdev)));
-    }
-    return result;
-}
-
-CheckResult judge_index(const CheckFacts& facts, const JudgedPort& port) {
-    CheckResult result{.id = "gid.index",
-                       .item = port.name(),
-                       .value = format_text("{}", *port.choice.gid_index),
-                       .evidence = port.file("gids")};
-    if (!facts.before || !facts.before->gid_indices.contains(port.name())) {
-        return result.set(CheckStatus::Skip, "first look at this port");
-    }
-    const unsigned before = facts.before->gid_indices.at(port.name());
-    result.expected = format_text("{}", before);
-    result.message = "is as at the last check";
-    if (before != *port.choice.gid_index) {
-        result.status = CheckStatus::Warn;
-        result.message =
-            format_text("has its GID at index {}, at the last check at {}", *port.choice.gid_index, before);
-        result.hint = "jobs with a fixed NCCL_IB_GID_INDEX fail: leave it unset, or let srun --rdma-nccl set it";
-    }
-    return result;
-}
-
-} // namespace
-
-CheckResults judge_gids(const CheckFacts& facts) {
-    CheckResults results;
+Findings judge_gids(const Facts& facts) {
+    Findings results;
     for (const auto& port : ports_of(facts)) {
         const bool no_gid = port.choice.rule == PortRule::NoGidTable || port.choice.rule == PortRule::NoGid ||
                             port.choice.rule == PortRule::NoUsableGid || port.choice.rule == PortRule::NoSuchGid ||
@@ -263,4 +243,4 @@ CheckResults judge_gids(const CheckFacts& facts) {
     return results;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

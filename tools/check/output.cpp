@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/check/output.h"
+#include "tools/check/result.h"
 
 #include "config.h"
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/report_fields.h"
-#include "lib/base/table.h"
 #include "lib/base/text.h"
 #include "tools/check/judge.h"
 #include "tools/common/wall_time.h"
@@ -14,26 +13,25 @@
 #include <array>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
 /// Worst first.
-constexpr std::array order = {CheckStatus::Fail, CheckStatus::Error, CheckStatus::Warn, CheckStatus::Skip,
-                              CheckStatus::Pass};
+constexpr std::array order = {Status::Fail, Status::Error, Status::Warn, Status::Skip, Status::Pass};
 
-std::string counts_text(const CheckResults& results) {
-    const auto part = [&](CheckStatus status, std::string_view word) {
+std::string counts_text(const Findings& results) {
+    const auto part = [&](Status status, std::string_view word) {
         const auto number = count(results, status);
         return number == 0 ? std::string() : format_text(", {} {}", number, word);
     };
-    std::string text = part(CheckStatus::Fail, "failed") + part(CheckStatus::Error, "could not be read") +
-                       part(CheckStatus::Warn, count(results, CheckStatus::Warn) == 1 ? "warning" : "warnings") +
-                       part(CheckStatus::Pass, "passed") + part(CheckStatus::Skip, "left out");
+    std::string text = part(Status::Fail, "failed") + part(Status::Error, "could not be read") +
+                       part(Status::Warn, count(results, Status::Warn) == 1 ? "warning" : "warnings") +
+                       part(Status::Pass, "passed") + part(Status::Skip, "left out");
     return text.empty() ? "nothing was looked at" : text.substr(2);
 }
 
-std::string coloured(std::string text, CheckStatus status, bool colours) {
+std::string coloured(std::string text, Status status, bool colours) {
     if (!colours) {
         return text;
     }
@@ -53,15 +51,28 @@ std::string short_items(const std::string& items) {
     return format_text("{} and {} more", items.substr(0, cut), all - shown);
 }
 
-std::string what(const CheckResult& result) {
+std::string summary(const Finding& result) {
     return result.item.empty() ? result.message : format_text("{}: {}", short_items(result.item), result.message);
+}
+
+/// Converts numbers to JSON numbers, and empty text to null.
+template<auto member>
+Json value_json(const Finding& result) {
+    const auto& text = result.*member;
+    const auto number = parse_number<std::uint64_t>(text);
+    return number ? Json(*number) : Json(text_if_any(text));
+}
+
+template<auto member>
+std::optional<std::string> if_any(const Finding& result) {
+    return text_if_any(result.*member);
 }
 
 } // namespace
 
-std::string check_text(const CheckReport& report, bool all, bool colours) {
+std::string as_text(const Report& report, bool all, bool colours) {
     const auto status = overall(report.results);
-    constexpr std::array as_check = {CheckStatus::Pass, CheckStatus::Warn, CheckStatus::Fail, CheckStatus::Error};
+    constexpr std::array as_check = {Status::Pass, Status::Warn, Status::Fail, Status::Error};
     const auto colour = as_check.at(static_cast<std::size_t>(status));
     std::string text = format_text("{}: {}: {}\n", report.host, coloured(std::string(name_of(status)), colour, colours),
                                    counts_text(report.results));
@@ -71,26 +82,26 @@ std::string check_text(const CheckReport& report, bool all, bool colours) {
         width = std::max(width, name.id.size());
     }
     for (const auto wanted : order) {
-        const bool is_good = wanted == CheckStatus::Pass || wanted == CheckStatus::Skip;
+        const bool is_good = wanted == Status::Pass || wanted == Status::Skip;
         for (const auto& group : groups) {
             if (group.status != wanted || (is_good && !all)) {
                 continue;
             }
             const auto word = format_text("{:<5}", name_of(wanted));
-            text += format_text("{}  {:<{}}  {}\n", coloured(word, wanted, colours), group.id, width, what(group));
+            text += format_text("{}  {:<{}}  {}\n", coloured(word, wanted, colours), group.id, width, summary(group));
             text += group.hint.empty() ? "" : format_text("{:{}}  -> {}\n", "", 7 + width, group.hint);
         }
     }
     return text;
 }
 
-std::string worst_in_short(const CheckReport& report, std::size_t most) {
+std::string worst_in_short(const Report& report, std::size_t most) {
     std::string text;
     const auto groups = grouped(report.results);
-    for (const auto wanted : {CheckStatus::Fail, CheckStatus::Error, CheckStatus::Warn}) {
+    for (const auto wanted : {Status::Fail, Status::Error, Status::Warn}) {
         for (const auto& group : groups) {
             if (group.status == wanted) {
-                text += (text.empty() ? "" : "; ") + group.id + ": " + what(group);
+                text += (text.empty() ? "" : "; ") + group.id + ": " + summary(group);
             }
         }
         if (!text.empty()) {
@@ -100,16 +111,15 @@ std::string worst_in_short(const CheckReport& report, std::size_t most) {
     return printable(text, most);
 }
 
-std::string check_nagios(const CheckReport& report) {
+std::string as_nagios(const Report& report) {
     constexpr std::size_t most = 300;
     auto worst = worst_in_short(report, most);
-    std::replace(worst.begin(), worst.end(), '|', '/'); // text after a '|' is performance data
+    std::ranges::replace(worst, '|', '/'); // text after a '|' is performance data
     std::string text = format_text("RDMA {} - {}", name_of(overall(report.results)),
                                    worst.empty() ? counts_text(report.results) : worst);
-    text +=
-        format_text(" | fail={};;0;0 error={};;;0 warn={};0;;0 pass={};;;0 time={:.3f}s;;;0",
-                    count(report.results, CheckStatus::Fail), count(report.results, CheckStatus::Error),
-                    count(report.results, CheckStatus::Warn), count(report.results, CheckStatus::Pass), report.seconds);
+    text += format_text(" | fail={};;0;0 error={};;;0 warn={};0;;0 pass={};;;0 time={:.3f}s;;;0",
+                        count(report.results, Status::Fail), count(report.results, Status::Error),
+                        count(report.results, Status::Warn), count(report.results, Status::Pass), report.seconds);
     if (report.facts != nullptr) {
         text += format_text(" hcas={};;;0 ports={};;;0", report.facts->fabric.hcas.size(),
                             report.facts->choice.used().size());
@@ -117,53 +127,34 @@ std::string check_nagios(const CheckReport& report) {
     return text + "\n";
 }
 
-namespace {
-
-/// Converts numbers to JSON numbers, and empty text to null.
-Json value_json(const std::string& text) {
-    if (text.empty()) {
-        return {};
-    }
-    if (const auto number = parse_number<std::uint64_t>(text)) {
-        return *number;
-    }
-    return text;
+static void fields(auto& f, Row<Finding> /*row*/) {
+    f("id", "of the check: port.state", &Finding::id);
+    f("item", "HCA, port, interface or PCI address; null: the node", if_any<&Finding::item>);
+    f("status", "PASS, WARN, FAIL, SKIP or ERROR", [](const Finding& r) { return name_of(r.status); });
+    f("message", "about the item", &Finding::message);
+    f("value", "what was found: a number or a text; null: none", value_json<&Finding::value>);
+    f("unit", "of value and expected; null: none", if_any<&Finding::unit>);
+    f("expected", "a number or a text; null: nothing in particular", value_json<&Finding::expected>);
+    f("hint", "what to do about it; null: nothing", if_any<&Finding::hint>);
+    f("evidence", "a path, seen from the root; null: none", if_any<&Finding::evidence>);
 }
 
-} // namespace
-
-static void fields(auto& f, Row<CheckResult> /*row*/) {
-    f("id", "of the check: port.state", &CheckResult::id);
-    f("item", "HCA, port, interface or PCI address; null: the node",
-      [](const CheckResult& r) { return text_if_any(r.item); });
-    f("status", "PASS, WARN, FAIL, SKIP or ERROR", [](const CheckResult& r) { return name_of(r.status); });
-    f("message", "about the item", &CheckResult::message);
-    f("value", "what was found: a number or a text; null: none",
-      [](const CheckResult& r) { return value_json(r.value); });
-    f("unit", "of value and expected; null: none", [](const CheckResult& r) { return text_if_any(r.unit); });
-    f("expected", "a number or a text; null: nothing in particular",
-      [](const CheckResult& r) { return value_json(r.expected); });
-    f("hint", "what to do about it; null: nothing", [](const CheckResult& r) { return text_if_any(r.hint); });
-    f("evidence", "a path, seen from the root; null: none",
-      [](const CheckResult& r) { return text_if_any(r.evidence); });
+static void fields(auto& f, Row<Report> /*row*/) {
+    f("schema", "1", [](const Report& /*r*/) { return 1U; });
+    f("host", "this node", &Report::host);
+    f("time", "when the check ended, ISO 8601 in UTC", [](const Report& r) { return utc_time_text(r.time_us); });
+    f("version", "of rdma-nccl", [](const Report& /*r*/) { return std::string_view(PACKAGE_VERSION); });
+    f("status", "OK, WARNING, CRITICAL or UNKNOWN", [](const Report& r) { return name_of(overall(r.results)); });
+    f("seconds", "that the check took", &Report::seconds);
+    f("checks", "", &Report::results);
 }
 
-static void fields(auto& f, Row<CheckReport> /*row*/) {
-    f("schema", "1", [](const CheckReport& /*r*/) { return 1U; });
-    f("host", "this node", &CheckReport::host);
-    f("time", "when the check ended, ISO 8601 in UTC", [](const CheckReport& r) { return utc_time_text(r.time_us); });
-    f("version", "of rdma-nccl", [](const CheckReport& /*r*/) { return std::string_view(PACKAGE_VERSION); });
-    f("status", "OK, WARNING, CRITICAL or UNKNOWN", [](const CheckReport& r) { return name_of(overall(r.results)); });
-    f("seconds", "that the check took", &CheckReport::seconds);
-    f("checks", "", &CheckReport::results);
-}
-
-Json check_json(const CheckReport& report) {
+Json as_json(const Report& report) {
     return report_json(report);
 }
 
-Json check_schema() {
-    return report_schema<CheckReport>();
+Json schema() {
+    return report_schema<Report>();
 }
 
 namespace {
@@ -200,11 +191,6 @@ private:
     std::string name_, text_, samples_;
 };
 
-std::string number_of(CheckStatus status) {
-    constexpr std::array numbers = {"0", "1", "2", "-1", "3"}; // by CheckStatus; Skip comes before Error
-    return numbers.at(static_cast<std::size_t>(status));
-}
-
 /// Returns a metric of the whole node, with one sample.
 std::string single(std::string_view name, std::string_view help, const std::string& value,
                    const Metric::Labels& labels = {}) {
@@ -213,11 +199,12 @@ std::string single(std::string_view name, std::string_view help, const std::stri
     return metric.text();
 }
 
-std::string about_checks(const CheckReport& report) {
+std::string about_checks(const Report& report) {
     Metric results("rdma_nccl_check_result", "gauge",
                    "What a check found: 0 pass, 1 warning, 2 failure, 3 could not be read, -1 left out.");
+    constexpr std::array numbers = {"0", "1", "2", "-1", "3"}; // by Status; Skip comes before Error
     for (const auto& result : report.results) {
-        results.add({{"check", result.id}, {"item", result.item}}, number_of(result.status));
+        results.add({{"check", result.id}, {"item", result.item}}, numbers.at(static_cast<std::size_t>(result.status)));
     }
     return results.text() +
            single("rdma_nccl_node_status", "The node as a whole: 0 ok, 1 warning, 2 critical, 3 unknown.",
@@ -231,70 +218,57 @@ std::string about_checks(const CheckReport& report) {
            single("rdma_nccl_build_info", "The version of rdma-nccl.", "1", {{"version", PACKAGE_VERSION}});
 }
 
-Metric::Labels labels_of(const JudgedPort& port) {
-    return {{"device", port.hca.name}, {"port", format_text("{}", port.port.number)}};
-}
-
-std::string about_ports(const CheckFacts& facts) {
+std::string about_ports(const Facts& facts) {
     Metric used("rdma_nccl_port_used", "gauge", "1: NCCL uses the port.");
     Metric active("rdma_nccl_port_active", "gauge", "1: the port is ACTIVE.");
     Metric rate("rdma_nccl_port_rate_bytes_per_second", "gauge", "Rate of the port's link.");
-    for (const auto& port : ports_of(facts)) {
-        constexpr double bytes = 1e9 / 8; // per gigabit
-        used.add(labels_of(port), port.choice.used() ? "1" : "0");
-        active.add(labels_of(port), port.port.state == "ACTIVE" ? "1" : "0");
-        if (port.port.believable_rate_gbps() > 0) {
-            rate.add(labels_of(port), format_text("{:.0f}", port.port.believable_rate_gbps() * bytes));
-        }
-    }
-    return used.text() + active.text() + rate.text();
-}
-
-std::string about_counts(const CheckFacts& facts) {
     Metric sent("rdma_nccl_port_transmit_bytes_total", "counter", "Bytes that a port has sent.");
     Metric received("rdma_nccl_port_receive_bytes_total", "counter", "Bytes that a port has received.");
     Metric events("rdma_nccl_port_events_total", "counter", "Error counters of a port, as the kernel names them.");
     Metric carrier("rdma_nccl_link_changes_total", "counter", "Times that the interface of a port went up or down.");
     for (const auto& port : ports_of(facts)) {
+        constexpr double bytes = 1e9 / 8; // per gigabit
+        const Metric::Labels labels = {{"device", port.hca.name}, {"port", format_text("{}", port.port.number)}};
+        const auto with = [&labels](std::string_view label, const std::string& content) {
+            auto more = labels;
+            more.emplace_back(label, content);
+            return more;
+        };
+        used.add(labels, port.choice.used() ? "1" : "0");
+        active.add(labels, port.port.state == "ACTIVE" ? "1" : "0");
+        if (port.port.believable_rate_gbps() > 0) {
+            rate.add(labels, format_text("{:.0f}", port.port.believable_rate_gbps() * bytes));
+        }
         const auto prefix = port.name() + " ";
-        for (auto it = facts.now.counts.lower_bound(prefix); it != facts.now.counts.end(); ++it) {
-            if (!it->first.starts_with(prefix)) {
-                break;
-            }
-            auto labels = labels_of(port);
-            const auto name = it->first.substr(prefix.size());
-            const auto value = format_text("{}", it->second);
+        for (const auto& [key, count] : facts.now.counts) {
+            const auto name = key.starts_with(prefix) ? key.substr(prefix.size()) : "";
+            const auto value = format_text("{}", count);
             if (name == "transmit_bytes") {
                 sent.add(labels, value);
             } else if (name == "receive_bytes") {
                 received.add(labels, value);
-            } else {
-                labels.emplace_back("event", name);
-                events.add(labels, value);
+            } else if (!name.empty()) {
+                events.add(with("event", name), value);
             }
         }
-        const auto* const netdev = netdev_of(facts, port);
-        const auto changes =
-            netdev == nullptr ? facts.now.counts.end() : facts.now.counts.find(netdev->name + " carrier_changes");
-        if (changes != facts.now.counts.end()) {
-            auto labels = labels_of(port);
-            labels.emplace_back("netdev", netdev->name);
-            carrier.add(labels, format_text("{}", changes->second));
+        const auto netdev = port.netdev == nullptr ? "" : port.netdev->name;
+        if (const auto* const changes = find_in(facts.now.counts, netdev + " carrier_changes")) {
+            carrier.add(with("netdev", netdev), format_text("{}", *changes));
         }
     }
-    return sent.text() + received.text() + events.text() + carrier.text();
+    return used.text() + active.text() + rate.text() + sent.text() + received.text() + events.text() + carrier.text();
 }
 
 } // namespace
 
-std::string check_prometheus(const CheckReport& report) {
+std::string as_prometheus(const Report& report) {
     std::string text = about_checks(report);
     if (report.facts != nullptr) {
         text +=
             single("rdma_nccl_hcas", "RDMA devices of the node.", format_text("{}", report.facts->fabric.hcas.size())) +
-            about_ports(*report.facts) + about_counts(*report.facts);
+            about_ports(*report.facts);
     }
     return text;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

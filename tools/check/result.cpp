@@ -5,7 +5,7 @@
 #include <array>
 #include <tuple>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
 
@@ -49,48 +49,46 @@ constexpr std::array names = {
 
 } // namespace
 
-std::string_view name_of(CheckStatus status) {
-    constexpr std::array<std::string_view, 5> words = {"PASS", "WARN", "FAIL", "SKIP", "ERROR"};
-    return words.at(static_cast<std::size_t>(status));
+std::string_view name_of(Status status) {
+    constexpr std::array<std::string_view, 5> texts = {"PASS", "WARN", "FAIL", "SKIP", "ERROR"};
+    return texts.at(static_cast<std::size_t>(status));
 }
 
 std::string_view name_of(NodeStatus status) {
-    constexpr std::array<std::string_view, 4> words = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
-    return words.at(static_cast<std::size_t>(status));
+    constexpr std::array<std::string_view, 4> texts = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+    return texts.at(static_cast<std::size_t>(status));
 }
 
-CheckResult& CheckResult::set(CheckStatus new_status, std::string new_message, std::string new_hint) {
+Finding& Finding::set(Status new_status, std::string new_message, std::string new_hint) {
     status = new_status;
     message = std::move(new_message);
     hint = std::move(new_hint);
     return *this;
 }
 
-std::size_t count(std::span<const CheckResult> results, CheckStatus status) {
-    return static_cast<std::size_t>(std::count_if(results.begin(), results.end(),
-                                                  [status](const auto& result) { return result.status == status; }));
+std::size_t count(std::span<const Finding> results, Status status) {
+    return static_cast<std::size_t>(std::ranges::count(results, status, &Finding::status));
 }
 
-NodeStatus overall(std::span<const CheckResult> results) {
-    if (count(results, CheckStatus::Fail) > 0) {
+NodeStatus overall(std::span<const Finding> results) {
+    if (count(results, Status::Fail) > 0) {
         return NodeStatus::Critical;
     }
-    if (count(results, CheckStatus::Error) > 0) {
+    if (count(results, Status::Error) > 0) {
         return NodeStatus::Unknown;
     }
-    return count(results, CheckStatus::Warn) > 0 ? NodeStatus::Warning : NodeStatus::Ok;
+    return count(results, Status::Warn) > 0 ? NodeStatus::Warning : NodeStatus::Ok;
 }
 
 std::span<const CheckName> check_names() {
     return names;
 }
 
-CheckResults grouped(std::span<const CheckResult> results) {
-    const auto key = [](const CheckResult& r) { return std::tie(r.id, r.status, r.message, r.expected, r.hint); };
-    CheckResults groups;
+Findings grouped(std::span<const Finding> results) {
+    const auto key = [](const Finding& r) { return std::tie(r.id, r.status, r.message, r.expected, r.hint); };
+    Findings groups;
     for (const auto& result : results) {
-        const auto same =
-            std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return key(group) == key(result); });
+        const auto same = std::ranges::find(groups, key(result), key);
         if (same == groups.end()) {
             groups.push_back(result);
         } else if (!result.item.empty()) {
@@ -100,4 +98,4 @@ CheckResults grouped(std::span<const CheckResult> results) {
     return groups;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::check

@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/check/state.h"
+#include "tools/check/check.h"
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/text.h"
-#include "lib/base/unique_fd.h"
-#include "lib/sys/sysroot.h"
+#include "lib/sys/atomic_file.h"
+#include "tools/common/print.h"
 
-#include <array>
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
+#include <cstdio>
 #include <sys/stat.h>
-#include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::check {
 
 namespace {
-
-constexpr std::size_t largest_state = std::size_t{1} << 20;
 
 template<typename Number>
 void take_numbers(const Json& json, std::map<std::string, Number, std::less<>>& target) {
@@ -30,7 +24,7 @@ void take_numbers(const Json& json, std::map<std::string, Number, std::less<>>& 
 
 } // namespace
 
-std::string state_text(const CheckState& state) {
+std::string state_text(const State& state) {
     const Json json = {{"schema", 1},
                        {"boot_id", printable(state.boot_id)},
                        {"time_us", state.time_us},
@@ -41,13 +35,13 @@ std::string state_text(const CheckState& state) {
     return json.dump(1) + "\n";
 }
 
-std::optional<CheckState> parse_state(std::string_view text) {
+std::optional<State> parse_state(std::string_view text) {
     const auto json = Json::parse(text);
     if (!json) {
         return std::nullopt;
     }
     try {
-        CheckState state;
+        State state;
         state.boot_id = json->at("boot_id").text();
         state.time_us = json->at("time_us").get<std::int64_t>();
         take_numbers(json->at("counts"), state.counts);
@@ -60,14 +54,10 @@ std::optional<CheckState> parse_state(std::string_view text) {
     }
 }
 
-Result<std::optional<CheckState>> read_state(const std::string& path) {
-    const auto root = SysRoot::open("/");
-    const auto text = root ? root->read(path, largest_state) : tl::unexpected(root.error());
+Result<std::optional<State>> read_state(const std::string& path) {
+    const auto text = read_user_file(path);
     if (!text) {
-        if (text.error().os_error == ENOENT) {
-            return std::optional<CheckState>();
-        }
-        return tl::unexpected(text.error());
+        return text.error().os_error == ENOENT ? Result<std::optional<State>>() : tl::unexpected(text.error());
     }
     auto state = parse_state(*text);
     struct stat status {};
@@ -80,4 +70,49 @@ Result<std::optional<CheckState>> read_state(const std::string& path) {
     return state;
 }
 
-} // namespace rdma_nccl
+void compare_with_last(const Options& options, Facts& facts, Findings& results) {
+    if (options.state.empty()) {
+        return;
+    }
+    auto state = read_state(options.state);
+    const auto aside = options.state + ".broken";
+    if (!state && state.error().os_error == 0 &&
+        (options.dry_run || ::rename(options.state.c_str(), aside.c_str()) == 0)) {
+        print_error(format_text("{}: it {} {}, and the check goes on with a new one; nothing is compared with the last "
+                                "check, and a drain that the file told of is not undone",
+                                state.error().message, options.dry_run ? "would be renamed to" : "is now",
+                                printable(aside, 200)));
+        state = std::nullopt;
+    }
+    facts.has_state_file = state.has_value();
+    if (!state) { // leave a file that cannot be read or renamed as it is
+        results.push_back({.id = "check",
+                           .item = "state",
+                           .status = Status::Error,
+                           .message = state.error().message,
+                           .hint = "name a file that this user can read and write",
+                           .evidence = options.state});
+        return;
+    }
+    if (*state) {
+        facts.now.drain = (*state)->drain;
+        if ((*state)->boot_id == facts.now.boot_id) { // after a reboot, counters started again
+            facts.before = std::move(*state);
+        }
+    }
+}
+
+bool write_state(const Options& options, const Facts& facts) {
+    constexpr mode_t file_mode = 0644;
+    if (const auto slash = options.state.rfind('/'); slash != std::string::npos && slash > 0) {
+        constexpr mode_t directory_mode = 0755;
+        (void)::mkdir(options.state.substr(0, slash).c_str(), directory_mode);
+    }
+    const auto kept = replace_file(options.state, state_text(facts.now), file_mode);
+    if (!kept) {
+        print_error(format_text("cannot save the state: {}", kept.error().message));
+    }
+    return kept.has_value();
+}
+
+} // namespace rdma_nccl::check

@@ -6,8 +6,7 @@
 namespace rdma_nccl {
 
 CommandOption CommandOption::type_name(const char* name) const {
-    option_->type_name(name);
-    return *this;
+    return CommandOption(option_->type_name(name));
 }
 
 CommandOption CommandOption::not_empty() const {
@@ -15,14 +14,12 @@ CommandOption CommandOption::not_empty() const {
 }
 
 CommandOption CommandOption::one_of(const std::vector<std::string>& words) const {
-    option_->check(CLI::IsMember(words));
-    return *this;
+    return CommandOption(option_->check(CLI::IsMember(words)));
 }
 
 template<typename Number>
 CommandOption CommandOption::range(Number least, Number most) const {
-    option_->check(CLI::Range(least, most));
-    return *this;
+    return CommandOption(option_->check(CLI::Range(least, most)));
 }
 template CommandOption CommandOption::range(double, double) const;
 template CommandOption CommandOption::range(int, int) const;
@@ -30,53 +27,43 @@ template CommandOption CommandOption::range(unsigned, unsigned) const;
 template CommandOption CommandOption::range(std::uint64_t, std::uint64_t) const;
 
 CommandOption CommandOption::check(std::function<std::string(const std::string& text)> problem) const {
-    option_->check(CLI::Validator(std::move(problem), ""));
-    return *this;
+    return CommandOption(option_->check(CLI::Validator(std::move(problem), "")));
 }
 
 CommandOption CommandOption::transform(std::function<std::string(std::string& text)> problem) const {
-    option_->transform(CLI::Validator(std::move(problem), ""));
-    return *this;
+    return CommandOption(option_->transform(CLI::Validator(std::move(problem), "")));
 }
 
 CommandOption CommandOption::shows_default() const {
-    option_->capture_default_str();
-    return *this;
+    return CommandOption(option_->capture_default_str());
 }
 
 CommandOption CommandOption::optional_value(const std::string& value) const {
-    option_->expected(0, 1)->default_str(value);
-    return *this;
+    return CommandOption(option_->expected(0, 1)->default_str(value));
 }
 
 CommandOption CommandOption::many_values() const {
-    option_->expected(-1);
-    return *this;
+    return CommandOption(option_->expected(-1));
 }
 
 CommandOption CommandOption::values_with_commas() const {
-    option_->delimiter(',');
-    return *this;
+    return CommandOption(option_->delimiter(','));
 }
 
 CommandOption CommandOption::excludes(const CommandOption& other) const {
-    option_->excludes(other.option_);
-    return *this;
+    return CommandOption(option_->excludes(other.option_));
 }
 
 CommandOption CommandOption::needs(const CommandOption& other) const {
-    option_->needs(other.option_);
-    return *this;
+    return CommandOption(option_->needs(other.option_));
 }
 
 CommandOption CommandOption::group(const std::string& heading) const {
-    option_->group(heading);
-    return *this;
+    return CommandOption(option_->group(heading));
 }
 
 CommandOption CommandOption::when_given(std::function<void()> action) const {
-    option_->each([action = std::move(action)](const std::string& /*text*/) { action(); });
-    return *this;
+    return CommandOption(option_->each([action = std::move(action)](const std::string& /*text*/) { action(); }));
 }
 
 bool CommandOption::is_given() const {
@@ -148,9 +135,9 @@ int CommandLine::run(int argc, char** argv) {
     try {
         app_->parse(argc, argv);
     } catch (const CLI::ParseError& fault) {
-        return app_->exit(fault) == 0 ? 0 : 2;
+        return app_->exit(fault) == 0 ? exit_good : exit_bad_line;
     }
-    return 0;
+    return exit_good;
 }
 
 void refuse_option(const std::string& name, const std::string& problem) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands and their options. CLI11 parses the command line and writes the help. Only command_line.cpp includes its
-// header, which takes longer to compile than most files that would include it.
+// Commands, their options and exit codes. CLI11 parses the command line and writes the help. Only command_line.cpp
+// includes its header, which takes longer to compile than most files that would include it.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,13 @@ class Option;
 } // namespace CLI
 
 namespace rdma_nccl {
+
+// Exit codes of subcommands (rdma-nccl(1), EXIT STATUS)
+inline constexpr int exit_good = 0;
+inline constexpr int exit_warning = 1;
+inline constexpr int exit_critical = 2; ///< nothing is usable
+inline constexpr int exit_bad_line = 2; ///< invalid command line
+inline constexpr int exit_cannot_tell = 3;
 
 /// Describes an option of a command. Valid as long as the CommandLine.
 class CommandOption {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each subcommand registers itself. Running it sets `exit_code`: 0 good, 1 warnings, 2 nothing is usable or a bad
-// command line, 3 cannot tell, unless its own header or manual page says otherwise.
+// Each subcommand registers itself. Running it sets `exit_code` as in rdma-nccl(1), EXIT STATUS, unless its own header
+// or manual page says otherwise.
 #pragma once
 
 #include "tools/common/command_line.h"

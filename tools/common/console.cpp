@@ -13,15 +13,6 @@
 
 namespace rdma_nccl {
 
-namespace {
-
-bool is_ready(int fd) {
-    pollfd entry{fd, POLLOUT, 0};
-    return ::poll(&entry, 1, 0) > 0;
-}
-
-} // namespace
-
 Console::Console(int fd) : fd_(fd) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) {
@@ -51,7 +42,8 @@ ssize_t Console::write_block(std::string_view block) const {
     if (kind_ == Kind::Socket) {
         return ::send(fd_, block.data(), block.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    if (kind_ == Kind::Polled && !is_ready(fd_)) {
+    pollfd entry{fd_, POLLOUT, 0};
+    if (kind_ == Kind::Polled && ::poll(&entry, 1, 0) <= 0) {
         errno = EAGAIN;
         return -1;
     }
@@ -78,18 +70,11 @@ std::optional<int> Console::write_pending() {
             return error;
         }
     }
-    drop_written();
-    return std::nullopt;
-}
-
-void Console::drop_written() {
-    if (!pending()) {
-        lines_.clear();
-        written_ = 0;
-    } else if (written_ >= most_pending) {
+    if (!pending() || written_ >= most_pending) {
         lines_.erase(0, written_);
         written_ = 0;
     }
+    return std::nullopt;
 }
 
 bool same_file(int a, int b) {

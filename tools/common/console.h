@@ -42,7 +42,6 @@ private:
 
     [[nodiscard]] std::string_view next_block() const;
     [[nodiscard]] ssize_t write_block(std::string_view block) const;
-    void drop_written();
 
     Kind kind_ = Kind::File;
     int fd_;

@@ -24,13 +24,17 @@ void add_settings_options(const Subcommand& command, SettingsOptions& options) {
         .when_given([&options] { options.site_file_given = true; });
 }
 
+Result<std::string> read_user_file(const std::string& path, std::size_t most) {
+    const auto root = SysRoot::open("/");
+    return root ? root->read(path, most) : tl::unexpected(root.error());
+}
+
 namespace {
 
 /// Returns the site file's text; nullopt if there is no file and the user did not name one. Fails if the user named a
 /// file that cannot be read.
 Result<std::optional<std::string>> read_site_file(const SettingsOptions& options) {
-    const auto root = SysRoot::open("/");
-    auto text = root ? root->read(options.site_file, std::size_t{1} << 20) : tl::unexpected(root.error());
+    auto text = read_user_file(options.site_file);
     if (text) {
         return std::optional(std::move(*text));
     }

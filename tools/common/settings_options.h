@@ -26,4 +26,7 @@ void add_settings_options(const Subcommand& command, SettingsOptions& options);
 /// stderr.
 Result<Settings> settings_from(const SettingsOptions& options);
 
+/// Reads a file of this machine that the user may name, without --root.
+Result<std::string> read_user_file(const std::string& path, std::size_t most = std::size_t{1} << 20);
+
 } // namespace rdma_nccl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/base/cpu_set.h"
+#include "lib/sys/affinity.h"
 
 #include <optional>
 #include <string_view>
@@ -12,12 +13,25 @@ namespace rdma_nccl {
 /// nothing if none of the wanted CPUs is allowed, or if the list is empty or invalid.
 class ThreadPin {
 public:
-    explicit ThreadPin(std::string_view cpu_list);
-    ~ThreadPin();
-    /// Returns true if CPUs were wanted and none of them is allowed.
-    [[nodiscard]] bool is_distant() const { return distant_; }
+    explicit ThreadPin(std::string_view cpu_list) {
+        const auto allowed = read_affinity();
+        const auto wanted = CpuSet::parse_list(cpu_list).value_or(CpuSet());
+        const auto near = wanted & allowed;
+        distant_ = !wanted.empty() && !allowed.empty() && near.empty();
+        if (!near.empty() && near != allowed && bind_self({.cpus = near, .memory_node = {}})) {
+            before_ = allowed;
+        }
+    }
+    ~ThreadPin() {
+        if (before_) {
+            static_cast<void>(bind_self({.cpus = *before_, .memory_node = {}})); // if it fails, there is no remedy
+        }
+    }
     ThreadPin(const ThreadPin&) = delete;
     ThreadPin& operator=(const ThreadPin&) = delete;
+
+    /// Returns true if CPUs were wanted and none of them is allowed.
+    [[nodiscard]] bool is_distant() const { return distant_; }
 
 private:
     bool distant_ = false;

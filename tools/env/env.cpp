@@ -56,12 +56,12 @@ int run_env(const EnvOptions& options) {
     const auto settings = settings_from(options.settings);
     if (!settings) {
         print_error(settings.error().message);
-        return 2;
+        return exit_bad_line;
     }
     const auto node = plan_node(options.settings, *settings);
     if (!node) {
         print_error(node.error().message);
-        return 3;
+        return exit_cannot_tell;
     }
     if (options.json) {
         print_json(node->variables, node->plan.warnings);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
 #include "tools/common/wall_time.h"
-#include "tools/top/view.h"
+#include "tools/top/sample.h"
 
 namespace rdma_nccl {
 

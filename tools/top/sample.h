@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data that `rdma-nccl top` shows, as plain values.
+// The data that `rdma-nccl top` shows, as plain values, and its text.
 #pragma once
 
 #include "lib/traffic/traffic.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <sys/types.h>
@@ -61,5 +62,25 @@ struct TopSample {
         return rate_gbps > 0 ? gbps(bytes.most()) / rate_gbps : 0;
     }
 };
+
+struct ViewSize {
+    std::size_t columns = 0; ///< 0: unlimited
+    std::size_t lines = 0;   ///< 0: unlimited
+};
+
+/// Returns the table in printable ASCII. In a small window, it leaves out less important columns, then idle rows, then
+/// everything that does not fit.
+std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size);
+
+/// Returns the line above all top_rows().
+std::string top_heading();
+/// Returns two lines for the totals and one for each port and interface, each with the time, for a pipe or a log.
+std::vector<std::string> top_rows(const TopSample& sample);
+
+/// Returns one JSON object on one line, with a schema version.
+std::string top_json(const TopSample& sample);
+
+/// Returns a rate as text like "12.34", "123", "<0.01" or "0".
+std::string gbps_text(double gbps);
 
 } // namespace rdma_nccl

@@ -2,72 +2,47 @@
 #include "tools/top/sampler.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/fabric/unresponsive_hcas.h"
 #include "lib/plan/ports_in_use.h"
 #include "lib/select/port_selection.h"
 #include "lib/slurm/step_processes.h"
+#include "lib/sys/signal_fd.h"
 #include "tools/common/wall_time.h"
 #include "tools/node/node_plan.h"
 
 #include <algorithm>
 #include <condition_variable>
-#include <csignal>
-#include <exception>
-#include <iterator>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 namespace rdma_nccl {
 
-struct OwnerWatch::State {
+/// The owners of queue pairs are read in a thread, because the kernel asks the driver for each queue pair, and a driver
+/// may hang. The pause between reads grows with their duration, so that they use at most 1 % of a core.
+struct TopSampler::Owners {
     std::mutex mutex;
     std::condition_variable wake;
     bool ended = false;
     Result<std::vector<QpOwner>> latest = fail("not read yet");
 
-    void sample_until_ended(std::chrono::milliseconds period);
-};
-
-void OwnerWatch::State::sample_until_ended(std::chrono::milliseconds period) {
-    using Clock = std::chrono::steady_clock;
-    constexpr int rest = 100; // the pause is this many times the duration of a read
-    for (;;) {
-        const auto began = Clock::now();
-        auto owners = read_qp_owners();
-        const auto pause = std::max<Clock::duration>(period, rest * (Clock::now() - began));
-        std::unique_lock lock(mutex);
-        latest = std::move(owners);
-        if (wake.wait_for(lock, pause, [this] { return ended; })) {
-            return;
+    /// `period`: the shortest time between two reads.
+    void read_until_ended(std::chrono::milliseconds period) {
+        using Clock = std::chrono::steady_clock;
+        constexpr int rest = 100; // the pause is this many times the duration of a read
+        for (;;) {
+            const auto began = Clock::now();
+            auto owners = read_qp_owners();
+            const auto pause = std::max<Clock::duration>(period, rest * (Clock::now() - began));
+            std::unique_lock lock(mutex);
+            latest = std::move(owners);
+            if (wake.wait_for(lock, pause, [this] { return ended; })) {
+                return;
+            }
         }
     }
-}
-
-OwnerWatch::OwnerWatch(std::chrono::milliseconds period) : state_(std::make_shared<State>()) {
-    sigset_t all; // so that signals go to the main thread
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-        std::thread([state = state_, period] { state->sample_until_ended(period); }).detach();
-    } catch (const std::exception& fault) {
-        state_->latest = fail(fault.what());
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-OwnerWatch::~OwnerWatch() {
-    const std::lock_guard lock(state_->mutex);
-    state_->ended = true;
-    state_->wake.notify_all();
-}
-
-Result<std::vector<QpOwner>> OwnerWatch::latest() const {
-    const std::lock_guard lock(state_->mutex);
-    return state_->latest;
-}
+};
 
 namespace {
 
@@ -86,16 +61,30 @@ std::string netdev_of(const Hca& hca, const Port& port) {
 
 TopSampler::TopSampler(SysRoot root, Settings settings, std::chrono::milliseconds period)
     : root_(std::move(root)), settings_(std::move(settings)) {
-    if (root_.is_live()) {
-        owners_.emplace(period);
+    if (!root_.is_live()) {
+        return;
+    }
+    owners_ = std::make_shared<Owners>();
+    auto thread = thread_without_signals([owners = owners_, period] { owners->read_until_ended(period); });
+    if (thread) {
+        thread->detach();
+    } else {
+        owners_->latest = tl::unexpected(thread.error());
+    }
+}
+
+TopSampler::~TopSampler() {
+    if (owners_) {
+        const std::lock_guard lock(owners_->mutex);
+        owners_->ended = true;
+        owners_->wake.notify_all();
     }
 }
 
 std::vector<std::string> TopSampler::device_names() const {
     std::vector<std::string> names;
     for (const auto* directory : {"/sys/class/infiniband", "/sys/class/net"}) {
-        auto list = root_.list(directory).value_or(std::vector<std::string>{});
-        std::move(list.begin(), list.end(), std::back_inserter(names));
+        append(names, root_.list(directory).value_or(std::vector<std::string>{}));
         names.emplace_back("/"); // separates the two lists
     }
     return names;
@@ -120,14 +109,13 @@ TopSample TopSampler::next() {
     }
     meter_->add(read_traffic(root_, meter_->sources()));
     const Traffic traffic = meter_->last();
-    TopSample sample;
-    sample.host = host_name_of(root_);
-    sample.time_us = wall_time_us();
-    sample.seconds = traffic.seconds;
-    sample.rdma = traffic.rdma;
-    sample.sockets = traffic.sockets;
-    sample.estimate = traffic.estimate;
-    sample.problems = problems_;
+    TopSample sample{.host = host_name_of(root_),
+                     .time_us = wall_time_us(),
+                     .seconds = traffic.seconds,
+                     .rdma = traffic.rdma,
+                     .sockets = traffic.sockets,
+                     .estimate = traffic.estimate,
+                     .problems = problems_};
     add_ports(sample, traffic);
     add_netdevs(sample, traffic);
     add_owners(sample);
@@ -140,8 +128,7 @@ void TopSampler::add_ports(TopSample& sample, const Traffic& traffic) const {
         TopPort port;
         port.traffic = traffic.ports[i];
         if (const Hca* hca = facts_.fabric.find_hca(source.hca)) {
-            const auto found = std::find_if(hca->ports.begin(), hca->ports.end(),
-                                            [&source](const Port& other) { return other.number == source.port; });
+            const Port* const found = find_by(hca->ports, &Port::number, source.port);
             port.netdev = netdev_of(*hca, *found);
             port.state = found->state;
             port.rate_gbps = found->state == "ACTIVE" ? found->believable_rate_gbps() : 0;
@@ -162,7 +149,10 @@ void TopSampler::add_owners(TopSample& sample) const {
     if (!owners_) { // files of another machine, whose processes are not here
         return;
     }
-    const auto owners = owners_->latest();
+    const auto owners = [this] {
+        const std::lock_guard lock(owners_->mutex);
+        return owners_->latest;
+    }();
     sample.processes_known = owners.has_value();
     if (!owners) {
         sample.processes_problem = owners.error().message;

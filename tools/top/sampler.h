@@ -15,34 +15,21 @@
 
 namespace rdma_nccl {
 
-/// Reads the owners of queue pairs in a thread, because the kernel asks the driver for each queue pair, and a driver
-/// may hang. The pause between reads grows with their duration, so that they use at most 1 % of a core.
-class OwnerWatch {
-public:
-    /// `period`: the shortest time between two reads.
-    explicit OwnerWatch(std::chrono::milliseconds period);
-    ~OwnerWatch(); ///< does not wait for a driver
-    OwnerWatch(const OwnerWatch&) = delete;
-    OwnerWatch& operator=(const OwnerWatch&) = delete;
-
-    /// Returns the last result. Fails with the reason if it could not be read, and before the first read has ended.
-    [[nodiscard]] Result<std::vector<QpOwner>> latest() const;
-
-private:
-    struct State;
-    std::shared_ptr<State> state_; ///< shared with the thread
-};
-
 /// Samples the node repeatedly. Detects devices that are added or removed.
 class TopSampler {
 public:
     /// `settings` decide which ports NCCL is expected to use. `period`: the time between two samples.
     TopSampler(SysRoot root, Settings settings, std::chrono::milliseconds period);
+    ~TopSampler(); ///< does not wait for a driver
+    TopSampler(const TopSampler&) = delete;
+    TopSampler& operator=(const TopSampler&) = delete;
 
     /// Returns the traffic since the last call; none at the first call.
     TopSample next();
 
 private:
+    struct Owners;
+
     void find_devices();
     [[nodiscard]] std::vector<std::string> device_names() const;
     void add_ports(TopSample& sample, const Traffic& traffic) const;
@@ -56,7 +43,7 @@ private:
     NodeFacts facts_;                ///< what comes from files, and the environment
     std::vector<std::string> problems_;
     std::optional<TrafficMeter> meter_;
-    std::optional<OwnerWatch> owners_; ///< only for this machine
+    std::shared_ptr<Owners> owners_; ///< of queue pairs, shared with the thread that reads them; only for this machine
 };
 
 } // namespace rdma_nccl

@@ -4,16 +4,16 @@
 #include <poll.h>
 #include <string_view>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
 namespace {
 
 // Control sequences of xterm, which current terminals share. A terminal ignores modes that it does not know.
-constexpr std::string_view second_screen = "\x1b[?1049h\x1b[?25l";
-constexpr std::string_view first_screen = "\x1b[?25h\x1b[?1049l";
+constexpr std::string_view enter_alternate_screen = "\x1b[?1049h\x1b[?25l";
+constexpr std::string_view leave_alternate_screen = "\x1b[?25h\x1b[?1049l";
 constexpr std::string_view begin_frame = "\x1b[?2026h\x1b[H"; // draw the frame at once, from the upper left
 constexpr std::string_view end_frame = "\x1b[J\x1b[?2026l";   // clear everything below
 constexpr std::string_view empty_line = "\x1b[2K";
@@ -29,24 +29,10 @@ void write_to(int fd, std::string_view text) {
 
 } // namespace
 
-/// Turns echo and line editing off; ^C and ^Z still send signals.
-struct TopScreen::Keyboard {
-    explicit Keyboard(const termios& now) : before(now) {}
-    void plain() const { ::tcsetattr(STDIN_FILENO, TCSANOW, &before); }
-    void by_key() const {
-        termios mode = before;
-        mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-        mode.c_cc[VMIN] = 1;
-        mode.c_cc[VTIME] = 0;
-        ::tcsetattr(STDIN_FILENO, TCSANOW, &mode);
-    }
-    termios before;
-};
-
 TopScreen::TopScreen(int output) : output_(output) {
     termios mode{};
     if (::tcgetattr(STDIN_FILENO, &mode) == 0) {
-        keyboard_ = std::make_unique<Keyboard>(mode);
+        keyboard_ = mode;
     }
     enter();
 }
@@ -56,22 +42,26 @@ TopScreen::~TopScreen() {
 }
 
 void TopScreen::enter() {
-    if (!entered_) {
-        if (keyboard_) {
-            keyboard_->by_key();
-        }
-        write_to(output_, second_screen);
-        entered_ = true;
+    if (std::exchange(entered_, true)) {
+        return;
     }
+    if (keyboard_) { // echo and line editing are off; ^C and ^Z still send signals
+        termios mode = *keyboard_;
+        mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+        mode.c_cc[VMIN] = 1;
+        mode.c_cc[VTIME] = 0;
+        ::tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+    }
+    write_to(output_, enter_alternate_screen);
 }
 
 void TopScreen::leave() {
-    if (entered_) {
-        write_to(output_, first_screen);
-        if (keyboard_) {
-            keyboard_->plain();
-        }
-        entered_ = false;
+    if (!std::exchange(entered_, false)) {
+        return;
+    }
+    write_to(output_, leave_alternate_screen);
+    if (keyboard_) {
+        ::tcsetattr(STDIN_FILENO, TCSANOW, &*keyboard_);
     }
 }
 
@@ -83,7 +73,7 @@ ViewSize TopScreen::size() const {
     return {window.ws_col, window.ws_row};
 }
 
-std::string TopScreen::frame(const std::vector<std::string>& lines) {
+std::string screen_frame(const std::vector<std::string>& lines) {
     std::string text(begin_frame);
     for (std::size_t i = 0; i < lines.size(); ++i) {
         text += i == 0 ? "" : "\r\n";

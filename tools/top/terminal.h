@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/top/view.h"
+#include "tools/top/sample.h"
 
-#include <memory>
+#include <optional>
 #include <string>
+#include <termios.h>
 #include <vector>
 
 namespace rdma_nccl {
@@ -20,18 +21,18 @@ public:
 
     /// Returns the current size; 80 x 24 if the terminal does not report it.
     [[nodiscard]] ViewSize size() const;
-    /// Returns the text to write to the terminal so that the screen shows only these lines.
-    [[nodiscard]] static std::string frame(const std::vector<std::string>& lines);
 
     /// Returns to the first screen (for ^Z), and enters the alternate screen again.
     void leave();
     void enter();
 
 private:
-    struct Keyboard;
     int output_;
-    std::unique_ptr<Keyboard> keyboard_; ///< absent if stdin is no terminal
+    std::optional<termios> keyboard_; ///< its mode before; absent if stdin is no terminal
     bool entered_ = false;
 };
+
+/// Returns the text to write to the terminal so that the screen shows only these lines.
+std::string screen_frame(const std::vector<std::string>& lines);
 
 } // namespace rdma_nccl

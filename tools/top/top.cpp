@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // rdma-nccl top: live rates of RDMA and of sockets.
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 #include "lib/sys/signal_fd.h"
 #include "tools/common/commands.h"
 #include "tools/common/console.h"
-#include "tools/common/exit_codes.h"
 #include "tools/common/print.h"
 #include "tools/common/settings_options.h"
 #include "tools/top/sampler.h"
 #include "tools/top/terminal.h"
-#include "tools/top/view.h"
 
 #include <algorithm>
 #include <array>
@@ -26,26 +25,27 @@ namespace rdma_nccl {
 
 namespace {
 
-enum class TopForm {
-    Live,  ///< redraws the screen on a terminal, else prints lines
-    Table, ///< prints the table once
-    Json,
-};
-
-struct TopLoopOptions {
-    std::chrono::milliseconds interval{1000};
+struct TopOptions {
+    SettingsOptions settings;
+    double interval = 1;     ///< seconds
     std::uint64_t count = 0; ///< 0: until the user ends it
-    TopForm form = TopForm::Live;
+    bool once = false;       ///< one sample, as a table
+    bool json = false;
 };
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+milliseconds interval_of(const TopOptions& options) {
+    return milliseconds(static_cast<std::int64_t>(options.interval * 1000));
+}
+
 class Loop {
 public:
-    Loop(TopSampler& sampler, const TopLoopOptions& options, SignalReader signals)
-        : sampler_(sampler), options_(options), signals_(std::move(signals)), console_(STDOUT_FILENO) {
-        if (options.form == TopForm::Live && ::isatty(STDOUT_FILENO) == 1) {
+    Loop(TopSampler& sampler, const TopOptions& options, SignalReader signals)
+        : sampler_(sampler), options_(options), signals_(std::move(signals)), console_(STDOUT_FILENO),
+          interval_(interval_of(options)), count_(options.once ? 1 : options.count) {
+        if (!options.json && !options.once && ::isatty(STDOUT_FILENO) == 1) {
             screen_.emplace(STDOUT_FILENO);
         }
         reads_keys_ = screen_ && ::isatty(STDIN_FILENO) == 1;
@@ -74,7 +74,7 @@ public:
     [[nodiscard]] int ended_by() const { return ended_by_; }
 
 private:
-    [[nodiscard]] bool reached_count() const { return options_.count > 0 && shown_ >= options_.count; }
+    [[nodiscard]] bool reached_count() const { return count_ > 0 && shown_ >= count_; }
 
     /// Takes samples at equal intervals, even if one took long. Skips a sample while the previous output is pending.
     void take_sample() {
@@ -85,43 +85,28 @@ private:
                 show();
             }
         }
-        next_ = std::max(next_ + options_.interval, Clock::now() + options_.interval / 2);
+        next_ = std::max(next_ + interval_, Clock::now() + interval_ / 2);
     }
 
     void show() {
         std::string& out = console_.lines();
         if (screen_) {
-            out += TopScreen::frame(top_table(*sample_, screen_->size()));
-        } else if (options_.form == TopForm::Json) {
+            out += screen_frame(top_table(*sample_, screen_->size()));
+        } else if (options_.json) {
             out += top_json(*sample_) + '\n';
-        } else if (options_.form == TopForm::Table) {
-            append(out, top_table(*sample_, {}));
+        } else if (options_.once) {
+            out += joined(top_table(*sample_, {}), "\n") + '\n';
         } else {
-            if (shown_ == 1) {
-                out += top_heading() + '\n';
-            }
-            append(out, top_rows(*sample_));
-        }
-    }
-
-    static void append(std::string& out, const std::vector<std::string>& lines) {
-        for (const auto& line : lines) {
-            out += line;
-            out += '\n';
+            out += (shown_ == 1 ? top_heading() + '\n' : "") + joined(top_rows(*sample_), "\n") + '\n';
         }
     }
 
     void flush() {
-        if (const auto error = console_.write_pending()) {
-            fail_output(*error);
-        }
-    }
-
-    void fail_output(int error) {
-        done_ = true;
-        if (error != EPIPE && error != EIO) { // if the reader or terminal is gone, this is no error
+        const auto error = console_.write_pending();
+        done_ = done_ || error;
+        if (error && *error != EPIPE && *error != EIO) { // if the reader or terminal is gone, this is no error
             screen_.reset();
-            print_error(format_text("cannot write the output: {}", std::strerror(error)));
+            print_error(format_text("cannot write the output: {}", std::strerror(*error)));
             exit_code_ = exit_cannot_tell;
         }
     }
@@ -149,23 +134,12 @@ private:
     }
 
     void on_signal(int number) {
-        switch (number) {
-        case SIGWINCH:
-            redraw();
-            break;
-        case SIGTSTP:
+        if (number == SIGTSTP) {
             stop();
-            break;
-        case SIGINT:
+        } else if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT) {
             done_ = true;
-            break;
-        case SIGTERM:
-        case SIGHUP:
-        case SIGQUIT:
-            done_ = true;
-            ended_by_ = number;
-            break;
-        default: // SIGCONT after a SIGSTOP: others may have written on the screen
+            ended_by_ = number == SIGINT ? 0 : number;
+        } else { // SIGWINCH; SIGCONT after a SIGSTOP: others may have written on the screen
             redraw();
         }
     }
@@ -190,12 +164,10 @@ private:
     void read_keys() {
         std::array<char, 64> keys{};
         const auto count = ::read(STDIN_FILENO, keys.data(), keys.size());
-        if (count <= 0) {
-            done_ = true; // the terminal is gone
-            return;
-        }
-        const auto end = keys.begin() + count;
-        done_ = done_ || std::find_if(keys.begin(), end, [](char key) { return key == 'q' || key == 'Q'; }) != end;
+        // Without a byte, the terminal is gone.
+        done_ = done_ || count <= 0 ||
+                std::string_view(keys.data(), static_cast<std::size_t>(count)).find_first_of("qQ") !=
+                    std::string_view::npos;
     }
 
     /// Leaves the screen. After a given number of samples, the last table stays visible.
@@ -205,16 +177,18 @@ private:
         }
         const auto size = screen_->size();
         screen_.reset();
-        if (reached_count() && sample_ && exit_code_ == 0) {
-            append(console_.lines(), top_table(*sample_, {size.columns, 0}));
+        if (reached_count() && sample_ && exit_code_ == exit_good) {
+            console_.lines() += joined(top_table(*sample_, {size.columns, 0}), "\n") + '\n';
             flush();
         }
     }
 
     TopSampler& sampler_;
-    TopLoopOptions options_;
+    const TopOptions& options_;
     SignalReader signals_;
     Console console_;
+    milliseconds interval_;
+    std::uint64_t count_; ///< of samples; 0: until the user ends it
     std::optional<TopScreen> screen_;
     std::optional<TopSample> sample_;
     Clock::time_point next_;
@@ -222,13 +196,13 @@ private:
     bool reads_keys_ = false;
     bool done_ = false;
     int ended_by_ = 0;
-    int exit_code_ = 0;
+    int exit_code_ = exit_good;
 };
 
 /// Takes and shows samples until the user ends it (q, ^C) or the count is reached. Returns the exit code: 0, also if
 /// the reader of a pipe is gone; 3 after an error message if the output cannot be written. SIGTERM, SIGHUP and SIGQUIT
 /// end the process with their default action, after the terminal is restored.
-int top_loop(TopSampler& sampler, const TopLoopOptions& options) {
+int top_loop(TopSampler& sampler, const TopOptions& options) {
     int exit_code = exit_cannot_tell;
     int signal = 0;
     {
@@ -248,19 +222,11 @@ int top_loop(TopSampler& sampler, const TopLoopOptions& options) {
     return exit_code;
 }
 
-struct TopLine {
-    SettingsOptions settings;
-    double interval = 1;
-    std::uint64_t count = 0;
-    bool once = false;
-    bool json = false;
-};
-
-int run_top(const TopLine& line) {
-    auto settings = settings_from(line.settings);
+int run_top(const TopOptions& options) {
+    auto settings = settings_from(options.settings);
     if (!settings) {
         print_error(settings.error().message);
-        return 2;
+        return exit_bad_line;
     }
     auto root = SysRoot::open(settings->root);
     if (!root) {
@@ -271,30 +237,26 @@ int run_top(const TopLine& line) {
         print_error("no /sys/class/net below " + root->path() + "; name the directory that holds sys and proc");
         return exit_cannot_tell;
     }
-    TopLoopOptions options;
-    options.interval = std::chrono::milliseconds(static_cast<std::int64_t>(line.interval * 1000));
-    options.count = line.once ? 1 : line.count;
-    options.form = line.json ? TopForm::Json : line.once ? TopForm::Table : TopForm::Live;
-    TopSampler sampler(std::move(*root), std::move(*settings), options.interval);
+    TopSampler sampler(std::move(*root), std::move(*settings), interval_of(options));
     return top_loop(sampler, options);
 }
 
 } // namespace
 
 void add_top_command(const Subcommand& app, int& exit_code) {
-    auto line = std::make_shared<TopLine>();
+    auto options = std::make_shared<TopOptions>();
     const auto command =
         app.subcommand("top", "bytes over RDMA and over sockets, live, and whose queue pairs there are");
-    command.option("-i,--interval", line->interval, "seconds between two samples, 0.1 to 3600 (default: 1)")
+    command.option("-i,--interval", options->interval, "seconds between two samples, 0.1 to 3600 (default: 1)")
         .type_name("SECONDS")
         .range(0.1, 3600.0);
-    const auto count = command.option("-n,--count", line->count, "end after this many samples")
+    const auto count = command.option("-n,--count", options->count, "end after this many samples")
                            .type_name("N")
                            .range(std::uint64_t{1}, std::uint64_t{1000000000});
-    command.flag("--once", line->once, "one sample, as a table").excludes(count);
-    command.flag("--json", line->json, "one JSON object a line");
-    add_settings_options(command, line->settings);
-    command.on_run([line, &exit_code] { exit_code = run_top(*line); });
+    command.flag("--once", options->once, "one sample, as a table").excludes(count);
+    command.flag("--json", options->json, "one JSON object a line");
+    add_settings_options(command, options->settings);
+    command.on_run([options, &exit_code] { exit_code = run_top(*options); });
 }
 
 } // namespace rdma_nccl

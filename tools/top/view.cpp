@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/top/view.h"
+#include "tools/top/sample.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/common/wall_time.h"
 
@@ -9,16 +10,18 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace rdma_nccl {
 
 namespace {
 
 /// The cells of a row, used for the table and for plain lines.
-struct TopCells {
+struct TopRow {
     std::string name, netdev, link, sent, received, use, share, notes;
     /// 0: traffic; otherwise idle: 1 if traffic is expected, 2 if not
     unsigned idle = 0;
+    bool is_port = true;
 };
 
 std::string percent_text(double part) {
@@ -48,7 +51,7 @@ void add_note(std::string& notes, const std::string& note) {
 }
 
 /// Fills in the cells of a row whose bytes are counted.
-void fill_numbers(TopCells& cells, const Bytes& bytes, double rate_gbps, const TopSample& sample) {
+void fill_numbers(TopRow& cells, const Bytes& bytes, double rate_gbps, const TopSample& sample) {
     const std::string mark = bytes.at_least ? ">" : "";
     cells.sent = mark + gbps_text(sample.gbps(bytes.tx));
     cells.received = mark + gbps_text(sample.gbps(bytes.rx));
@@ -56,9 +59,9 @@ void fill_numbers(TopCells& cells, const Bytes& bytes, double rate_gbps, const T
     cells.share = share_text(bytes, sample);
 }
 
-TopCells cells_of(const TopPort& port, const TopSample& sample) {
+TopRow row_of(const TopPort& port, const TopSample& sample) {
     const PortTraffic& traffic = port.traffic;
-    TopCells cells;
+    TopRow cells;
     cells.name = printable(traffic.port, 32) + (traffic.expected ? "*" : "");
     cells.netdev = port.netdev.empty() ? "-" : printable(port.netdev, 16);
     cells.link = link_text(port.rate_gbps);
@@ -78,9 +81,10 @@ TopCells cells_of(const TopPort& port, const TopSample& sample) {
     return cells;
 }
 
-TopCells cells_of(const TopNetdev& netdev, const TopSample& sample) {
+TopRow row_of(const TopNetdev& netdev, const TopSample& sample) {
     const NetdevTraffic& traffic = netdev.traffic;
-    TopCells cells;
+    TopRow cells;
+    cells.is_port = false;
     cells.name = printable(traffic.netdev, 32);
     cells.link = link_text(netdev.rate_gbps);
     fill_numbers(cells, traffic.bytes, netdev.rate_gbps, sample);
@@ -112,31 +116,26 @@ std::vector<std::string> notes_of(const TopSample& sample) {
 
 struct Column {
     std::string_view heading;
-    std::string TopCells::*cell;
+    std::string TopRow::*cell;
     bool right;     ///< right-aligned
     unsigned least; ///< least width, so that columns stay in place while numbers change
     unsigned order; ///< columns with the greatest order are left out first; 0: never
 };
 
 constexpr std::array<Column, 8> columns{{
-    {"PORT", &TopCells::name, false, 9, 0},
-    {"NETDEV", &TopCells::netdev, false, 0, 3},
-    {"LINK", &TopCells::link, true, 0, 4},
-    {"SENT", &TopCells::sent, true, 6, 0},
-    {"RECEIVED", &TopCells::received, true, 0, 0},
-    {"USED", &TopCells::use, true, 7, 1},
-    {"SHARE", &TopCells::share, true, 7, 5},
-    {"PROCESSES, NOTES", &TopCells::notes, false, 0, 2},
+    {"PORT", &TopRow::name, false, 9, 0},
+    {"NETDEV", &TopRow::netdev, false, 0, 3},
+    {"LINK", &TopRow::link, true, 0, 4},
+    {"SENT", &TopRow::sent, true, 6, 0},
+    {"RECEIVED", &TopRow::received, true, 0, 0},
+    {"USED", &TopRow::use, true, 7, 1},
+    {"SHARE", &TopRow::share, true, 7, 5},
+    {"PROCESSES, NOTES", &TopRow::notes, false, 0, 2},
 }};
 constexpr std::size_t notes_column = columns.size() - 1;
 constexpr std::size_t least_notes = 16; // least width of the column
 
 using Widths = std::array<std::size_t, columns.size()>;
-
-struct Row {
-    TopCells cells;
-    bool is_port = true;
-};
 
 std::string cut(std::string text, std::size_t width) {
     if (width > 0 && text.size() > width) {
@@ -148,12 +147,12 @@ std::string cut(std::string text, std::size_t width) {
     return text;
 }
 
-Widths widths_of(const std::vector<Row>& rows) {
+Widths widths_of(const std::vector<TopRow>& rows) {
     Widths widths{};
     for (std::size_t i = 0; i < columns.size(); ++i) {
         widths.at(i) = std::max<std::size_t>(columns.at(i).heading.size(), columns.at(i).least);
         for (const auto& row : rows) {
-            widths.at(i) = std::max(widths.at(i), (row.cells.*columns.at(i).cell).size());
+            widths.at(i) = std::max(widths.at(i), (row.*columns.at(i).cell).size());
         }
     }
     return widths;
@@ -179,34 +178,31 @@ void fit(Widths& widths, std::size_t available) {
     }
 }
 
-std::string line_of(const Widths& widths, const std::array<std::string, columns.size()>& cells) {
+std::string line_of(const Widths& widths, const TopRow& row) {
     std::string line;
     for (std::size_t i = 0; i < columns.size(); ++i) {
         if (widths.at(i) == 0) {
             continue;
         }
-        const std::string padding(widths.at(i) - std::min(widths.at(i), cells.at(i).size()), ' ');
-        line += (line.empty() ? "" : "  ") + (columns.at(i).right ? padding + cells.at(i) : cells.at(i) + padding);
+        const auto& cell = row.*columns.at(i).cell;
+        const std::string padding(widths.at(i) - std::min(widths.at(i), cell.size()), ' ');
+        line += (line.empty() ? "" : "  ") + (columns.at(i).right ? padding + cell : cell + padding);
     }
     line.resize(line.find_last_not_of(' ') + 1);
     return line;
 }
 
-std::string heading(const Widths& widths, std::string_view name, bool is_port) {
-    std::array<std::string, columns.size()> cells;
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-        const bool of_ports = columns.at(i).cell == &TopCells::netdev && !is_port;
-        cells.at(i) = i == 0 ? name : of_ports ? "" : i == notes_column && !is_port ? "NOTES" : columns.at(i).heading;
+TopRow heading(bool is_port) {
+    TopRow row;
+    for (const auto& column : columns) {
+        row.*column.cell = column.heading;
     }
-    return line_of(widths, cells);
-}
-
-std::string row_line(const Widths& widths, const TopCells& row) {
-    std::array<std::string, columns.size()> cells;
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-        cells.at(i) = row.*columns.at(i).cell;
+    if (!is_port) {
+        row.name = "INTERFACE";
+        row.netdev = "";
+        row.notes = "NOTES";
     }
-    return line_of(widths, cells);
+    return row;
 }
 
 /// Returns the longest of three forms that fits into `width`; 0: the longest.
@@ -225,13 +221,13 @@ std::string sum_line(std::string_view name, const Bytes& bytes, bool estimate, c
                                             : line;
 }
 
-std::vector<Row> rows_of(const TopSample& sample) {
-    std::vector<Row> rows;
+std::vector<TopRow> rows_of(const TopSample& sample) {
+    std::vector<TopRow> rows;
     for (const auto& port : sample.ports) {
-        rows.push_back({cells_of(port, sample), true});
+        rows.push_back(row_of(port, sample));
     }
     for (const auto& netdev : sample.netdevs) {
-        rows.push_back({cells_of(netdev, sample), false});
+        rows.push_back(row_of(netdev, sample));
     }
     return rows;
 }
@@ -239,30 +235,24 @@ std::vector<Row> rows_of(const TopSample& sample) {
 std::vector<std::string> head_of(const TopSample& sample, std::size_t width) {
     // "2026-11-22T10:00:05.123+00:00": only up to the seconds
     std::string time = wall_time_text(sample.time_us).substr(0, 19);
-    std::replace(time.begin(), time.end(), 'T', ' ');
+    std::ranges::replace(time, 'T', ' ');
     std::vector<std::string> lines{format_text("{}  {}  *: NCCL would use it", printable(sample.host), time),
                                    sum_line("RDMA", sample.rdma, sample.estimate, sample, width),
                                    sum_line("Sockets", sample.sockets, false, sample, width)};
     if (sample.seconds <= 0) {
         lines.emplace_back("measuring ...");
     }
-    for (auto& note : notes_of(sample)) {
-        lines.push_back(std::move(note));
-    }
+    append(lines, notes_of(sample));
     return lines;
 }
 
 /// Removes idle rows until `room` are left, the least important first: idle interfaces, then idle ports, then idle
 /// ports with expected traffic. Returns the number of removed rows.
-std::size_t leave_out_idle(std::vector<Row>& rows, std::size_t room) {
-    struct Kind {
-        bool is_port;
-        unsigned idle;
-    };
+std::size_t leave_out_idle(std::vector<TopRow>& rows, std::size_t room) {
     const std::size_t before = rows.size();
-    for (const Kind kind : {Kind{false, 2}, Kind{true, 2}, Kind{true, 1}}) {
+    for (const auto& [is_port, idle] : {std::pair(false, 2U), {true, 2U}, {true, 1U}}) {
         for (std::size_t i = rows.size(); i > 0 && rows.size() > room; --i) {
-            if (rows[i - 1].cells.idle == kind.idle && rows[i - 1].is_port == kind.is_port) {
+            if (rows[i - 1].idle == idle && rows[i - 1].is_port == is_port) {
                 rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(i - 1));
             }
         }
@@ -270,30 +260,40 @@ std::size_t leave_out_idle(std::vector<Row>& rows, std::size_t room) {
     return before - rows.size();
 }
 
-void add_rows(std::vector<std::string>& lines, const std::vector<Row>& rows, const Widths& widths) {
-    bool any_port = false;
-    bool any_netdev = false;
-    for (const auto& row : rows) {
-        bool& begun = row.is_port ? any_port : any_netdev;
-        if (!begun) {
+void add_rows(std::vector<std::string>& lines, const std::vector<TopRow>& rows, const Widths& widths) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (i == 0 || rows[i].is_port != rows[i - 1].is_port) { // ports come first
             lines.emplace_back();
-            lines.push_back(heading(widths, row.is_port ? "PORT" : "INTERFACE", row.is_port));
-            begun = true;
+            lines.push_back(line_of(widths, heading(rows[i].is_port)));
         }
-        lines.push_back(row_line(widths, row.cells));
+        lines.push_back(line_of(widths, rows[i]));
     }
+}
+
+std::string plain_line(std::string_view time, std::string_view kind, const TopRow& cells) {
+    auto line = format_text("{:<12}  {:<7}  {:<12}  {:>8}  {:>8}  {:>7}  {:>7}  {}", time, kind, cells.name, cells.sent,
+                            cells.received, cells.use, cells.share, cells.notes);
+    line.resize(line.find_last_not_of(' ') + 1);
+    return line;
+}
+
+TopRow sum_cells(const Bytes& bytes, const TopSample& sample) {
+    TopRow cells;
+    cells.name = "all";
+    cells.sent = gbps_text(sample.gbps(bytes.tx));
+    cells.received = gbps_text(sample.gbps(bytes.rx));
+    cells.use = "-";
+    cells.share = share_text(bytes, sample);
+    return cells;
 }
 
 } // namespace
 
 std::string gbps_text(double gbps) {
-    if (gbps <= 0) {
-        return "0";
-    }
-    if (gbps < 0.01) {
-        return "<0.01";
-    }
-    return gbps < 100 ? format_text("{:.2f}", gbps) : format_text("{:.0f}", gbps);
+    return gbps <= 0     ? "0"
+           : gbps < 0.01 ? "<0.01"
+           : gbps < 100  ? format_text("{:.2f}", gbps)
+                         : format_text("{:.0f}", gbps);
 }
 
 std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size) {
@@ -322,30 +322,11 @@ std::vector<std::string> top_table(const TopSample& sample, const ViewSize& size
     return lines;
 }
 
-namespace {
-
-std::string plain_line(std::string_view time, std::string_view kind, const TopCells& cells) {
-    auto line = format_text("{:<12}  {:<7}  {:<12}  {:>8}  {:>8}  {:>7}  {:>7}  {}", time, kind, cells.name, cells.sent,
-                            cells.received, cells.use, cells.share, cells.notes);
-    line.resize(line.find_last_not_of(' ') + 1);
-    return line;
-}
-
-TopCells sum_cells(const Bytes& bytes, const TopSample& sample) {
-    TopCells cells;
-    cells.name = "all";
-    cells.sent = gbps_text(sample.gbps(bytes.tx));
-    cells.received = gbps_text(sample.gbps(bytes.rx));
-    cells.use = "-";
-    cells.share = share_text(bytes, sample);
-    return cells;
-}
-
-} // namespace
-
 std::string top_heading() {
-    TopCells cells{"NAME", {}, {}, "SENT", "RECEIVED", "USED", "SHARE", "PROCESSES, NOTES (rates in Gb/s)", 0};
-    return plain_line("TIME", "KIND", cells);
+    auto row = heading(true);
+    row.name = "NAME";
+    row.notes += " (rates in Gb/s)";
+    return plain_line("TIME", "KIND", row);
 }
 
 std::vector<std::string> top_rows(const TopSample& sample) {
@@ -353,7 +334,7 @@ std::vector<std::string> top_rows(const TopSample& sample) {
     std::vector<std::string> lines{plain_line(time, "rdma", sum_cells(sample.rdma, sample)),
                                    plain_line(time, "sockets", sum_cells(sample.sockets, sample))};
     for (const auto& row : rows_of(sample)) {
-        lines.push_back(plain_line(time, row.is_port ? "port" : "netdev", row.cells));
+        lines.push_back(plain_line(time, row.is_port ? "port" : "netdev", row));
     }
     return lines;
 }

@@ -3,14 +3,15 @@
 // evidence. The calling process judges all evidence together.
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/exchange/codec.h"
 #include "lib/sys/signal_fd.h"
-#include "tools/common/exit_codes.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/node/traffic_watch.h"
-#include "tools/verify/program.h"
+#include "tools/verify/verify.h"
 
 #include <algorithm>
 #include <array>
@@ -50,7 +51,7 @@ std::optional<StepId> parse_step(std::string_view text) {
 // --- On each node ---
 
 /// Prints the evidence as short lines: srun merges the lines of several nodes, and splits lines of 1 KiB or more.
-void tell(const NodeEvidence& evidence) {
+void report(const NodeEvidence& evidence) {
     constexpr std::size_t longest_line = 512;
     const std::string text = write_evidence(evidence);
     std::string lines;
@@ -63,7 +64,7 @@ void tell(const NodeEvidence& evidence) {
 }
 
 /// Watches until the time is over, the step has ended, or a signal arrives.
-int watch_here(const VerifyNodeOptions& options, const StepId& id) {
+int watch_here(const VerifyOptions& options, const StepId& id) {
     const auto live = SysRoot::open("/");
     const auto task = live ? environment_of_step(*live, id.job, id.step) : std::nullopt;
     const auto node = WatchedNode::inspect(options.settings, task.value_or(Environment::from(environ)));
@@ -74,48 +75,37 @@ int watch_here(const VerifyNodeOptions& options, const StepId& id) {
         return exit_cannot_tell;
     }
     if (!step_on_node(*live, id.job, id.step)) {
-        return 0; // this node of the job is not part of the step
+        return exit_good; // this node of the job is not part of the step
     }
     auto watch = node->watch({id.job, id.step, 0});
     const auto end = Clock::now() + std::chrono::milliseconds(std::lround(options.seconds * 1000));
     while (Clock::now() < end && step_on_node(*live, id.job, id.step)) {
-        if (wait_for_sample(watch, signals->fd(), end)) {
-            const auto signal = signals->next();
-            if (signal && (signal->number == SIGINT || signal->number == SIGTERM)) {
-                break;
-            }
-            continue;
+        if (!wait_for_sample(watch, signals->fd(), end)) {
+            watch.sample();
+        } else if (const auto signal = signals->next();
+                   signal && (signal->number == SIGINT || signal->number == SIGTERM)) {
+            break;
         }
-        watch.sample();
     }
     watch.sample(true);
-    tell(node->evidence(watch, {}));
-    return 0;
+    report(node->evidence(watch, {}));
+    return exit_good;
 }
 
 // --- In the calling process ---
 
-std::vector<std::string> command_for(const VerifyNodeOptions& options, const StepId& id, const std::string& nodes,
+std::vector<std::string> command_for(const VerifyOptions& options, const StepId& id, const std::string& nodes,
                                      std::size_t node_count) {
     std::array<char, 4096> self{};
     const auto length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
-    std::vector<std::string> command = {"srun",
-                                        format_text("--jobid={}", id.job),
-                                        format_text("--nodelist={}", nodes),
-                                        format_text("--nodes={}", node_count),
-                                        "--overlap",
-                                        "--quiet",
-                                        "--label",
-                                        "--ntasks-per-node=1",
-                                        "--gres=none",
-                                        "--cpu-bind=none",
-                                        "--input=none",
-                                        length > 0 ? std::string(self.data()) : "rdma-nccl"};
-    for (const auto& word :
-         {std::string("verify"), std::string("--on-this-node"), std::string("--step"),
-          format_text("{}.{}", id.job, id.step), std::string("--seconds"), format_text("{}", options.seconds)}) {
-        command.push_back(word);
-    }
+    const auto srun = format_text("srun --jobid={} --nodelist={} --nodes={} --overlap --quiet --label "
+                                  "--ntasks-per-node=1 --gres=none --cpu-bind=none --input=none",
+                                  id.job, nodes, node_count);
+    const auto arguments = split_words(srun);
+    std::vector<std::string> command(arguments.begin(), arguments.end());
+    command.emplace_back(length > 0 ? self.data() : "rdma-nccl");
+    command.insert(command.end(), {"verify", "--on-this-node", "--step", format_text("{}.{}", id.job, id.step),
+                                   "--seconds", format_text("{}", options.seconds)});
     if (!options.settings.root.empty()) {
         command.insert(command.end(), {"--root", options.settings.root});
     }
@@ -158,27 +148,21 @@ std::vector<NodeEvidence> evidence_in(std::string_view output) {
         }
         text.clear();
     }
-    std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
+    std::ranges::sort(nodes, {}, &NodeEvidence::node);
     return nodes;
 }
 
-/// Returns the missing nodes by name. A node's own name may differ from Slurm's, so no node is missing if enough have
-/// reported.
-std::vector<std::string> silent_of(const std::vector<std::string>& names, const std::vector<NodeEvidence>& heard) {
-    std::vector<std::string> silent;
-    for (const auto& name : names) {
-        const bool spoke =
-            std::any_of(heard.begin(), heard.end(), [&name](const auto& node) { return node.node == name; });
-        if (!spoke && heard.size() < names.size()) {
-            silent.push_back(name);
-        }
-    }
-    return silent;
+/// Returns the nodes without a report, by name. A node's own name may differ from Slurm's, so no node is missing if
+/// enough have reported.
+std::vector<std::string> missing_nodes(std::vector<std::string> names, const std::vector<NodeEvidence>& reported) {
+    const bool enough = reported.size() >= names.size();
+    std::erase_if(names, [&](const auto& name) { return enough || find_by(reported, &NodeEvidence::node, name); });
+    return names;
 }
 
 } // namespace
 
-int verify_step(const VerifyNodeOptions& options) {
+int verify_step(const VerifyOptions& options) {
     const auto id = parse_step(options.step);
     if (!id) {
         print_error(
@@ -202,8 +186,8 @@ int verify_step(const VerifyNodeOptions& options) {
         print_error(format_text("verify: no node of step {} reported: is rdma-nccl installed there?", options.step));
         return exit_cannot_tell;
     }
-    auto silent = silent_of(names, evidence);
-    return print_verdict(judge_step(std::move(evidence), std::move(silent)), options, id->job, id->step);
+    auto missing = missing_nodes(names, evidence);
+    return print_verdict(judge_step(std::move(evidence), std::move(missing)), options, id->job, id->step);
 }
 
 } // namespace rdma_nccl

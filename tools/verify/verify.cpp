@@ -1,73 +1,214 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma-nccl verify: checks whether RDMA was really used, by NCCL's logs or by the traffic of nodes.
-#include "tools/common/commands.h"
-#include "tools/common/exit_codes.h"
-#include "tools/common/print.h"
-#include "tools/verify/log.h"
-#include "tools/verify/program.h"
+// rdma-nccl verify: checks whether RDMA was really used, by NCCL's logs or by the traffic of nodes. Here: the command,
+// and the program that it runs.
+#include "tools/verify/verify.h"
 
+#include "lib/base/format.h"
+#include "lib/nccl_log/directory.h"
+#include "lib/plan/nccl_debug.h"
+#include "lib/sys/signal_fd.h"
+#include "tools/common/commands.h"
+#include "tools/common/print.h"
+#include "tools/common/process.h"
+#include "tools/node/traffic_watch.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
 #include <memory>
+#include <set>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
 namespace {
 
-struct VerifyLine {
-    VerifyLogOptions log;
-    VerifyNodeOptions node;
-    bool json = false;
+constexpr int exit_not_executable = 126; // as in a shell
+constexpr int exit_not_found = 127;
+
+/// Starts a process that waits until the watch is ready, and then executes the program.
+Result<pid_t> start_program(const std::vector<std::string>& program, const BlockedSignals& blocked, int gate,
+                            UniqueFd& opener) {
+    ProcessStart start{.words = program, .ends_with_parent = false};
+    start.prepare = [&] {
+        opener.reset();
+        char byte = 0;
+        if (::read(gate, &byte, 1) != 1) {
+            ::_exit(exit_cannot_tell); // the watching process is gone
+        }
+        blocked.restore();
+    };
+    start.on_failure = [&](int error) {
+        print_error(format_text("verify: {}: {}", program.front(), std::strerror(error)));
+        return error == ENOENT ? exit_not_found : exit_not_executable;
+    };
+    return start_process(start);
+}
+
+/// Passes a signal on, unless it came from the terminal: then the program has received it too.
+void pass_on(const ReceivedSignal& signal, pid_t program) {
+    static const std::set<int> for_all = {SIGINT, SIGQUIT, SIGTSTP, SIGWINCH};
+    if (signal.number != SIGCHLD && !(signal.sender == 0 && for_all.contains(signal.number))) {
+        (void)::kill(program, signal.number);
+    }
+}
+
+/// Watches the node until the program has ended. Returns the program's wait status.
+int watch_program(StepWatch& watch, const SignalReader& signals, pid_t program) {
+    for (;;) {
+        if (!wait_for_sample(watch, signals.fd(), StepWatch::Clock::time_point::max())) {
+            watch.sample();
+            continue;
+        }
+        while (const auto signal = signals.next()) {
+            pass_on(*signal, program);
+        }
+        int status = 0;
+        if (::waitpid(program, &status, WNOHANG) == program) {
+            return status;
+        }
+    }
+}
+
+/// A directory for NCCL's logs, which is removed at the end.
+class LogDirectory {
+public:
+    LogDirectory() = default;
+    LogDirectory(const LogDirectory&) = delete;
+    LogDirectory& operator=(const LogDirectory&) = delete;
+    ~LogDirectory() {
+        if (!path_.empty()) {
+            remove_log_directory(path_);
+        }
+    }
+
+    /// Creates the directory, and sets NCCL's variables in this process to use it.
+    void open(const NodeFacts& facts) {
+        path_ = make_log_directory(facts.step.job_id, facts.step.step_id);
+        if (path_.empty()) {
+            print_error("warning: no directory for NCCL's logs can be made in /tmp");
+            return;
+        }
+        VariableList variables(facts.environment, facts.nccl_conf);
+        for (const auto& note : add_nccl_debug(variables, facts, path_).notes) {
+            print_error("warning: " + note);
+        }
+        for (const auto& variable : variables.take()) {
+            if (variable.action == VariableAction::Set) {
+                (void)::setenv(variable.name.c_str(), variable.value.c_str(), 1);
+            }
+        }
+    }
+    [[nodiscard]] const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
 };
 
-int run_verify(VerifyLine& line) {
-    line.log.json = line.node.json = line.json;
+int run_verify(const VerifyOptions& options) {
     const int given =
-        (line.log.files.empty() ? 0 : 1) + (line.node.step.empty() ? 0 : 1) + (line.node.program.empty() ? 0 : 1);
+        (options.logs.empty() ? 0 : 1) + (options.step.empty() ? 0 : 1) + (options.program.empty() ? 0 : 1);
     if (given != 1) {
         print_error("verify: say what to judge, one of: --log FILE... (- for standard input), --step JOB.STEP, "
                     "-- PROGRAM [ARGUMENT...]");
         return exit_bad_line;
     }
-    return !line.log.files.empty()   ? verify_log(line.log)
-           : !line.node.step.empty() ? verify_step(line.node)
-                                     : verify_program(line.node);
+    return !options.logs.empty()   ? verify_log(options)
+           : !options.step.empty() ? verify_step(options)
+                                   : verify_program(options);
 }
 
 } // namespace
 
 int exit_code_of(Verdict verdict) {
-    switch (verdict) {
-    case Verdict::Used:
-    case Verdict::Idle:
-        return 0;
-    case Verdict::Mixed:
-        return 1;
-    case Verdict::NotUsed:
-        return 2;
-    case Verdict::Unknown:
-        break;
+    constexpr std::array codes = {exit_good, exit_warning, exit_critical, exit_good, exit_cannot_tell}; // by Verdict
+    return codes.at(static_cast<std::size_t>(verdict));
+}
+
+int print_verdict(const StepVerdict& verdict, const VerifyOptions& options, std::uint32_t job_id,
+                  std::uint32_t step_id) {
+    std::string text;
+    if (options.json) {
+        text = verdict_json(verdict, job_id, step_id);
+    } else {
+        text = verdict_line(verdict) + "\n";
+        for (const auto& line : verdict_table(verdict)) {
+            text += line + "\n";
+        }
     }
-    return 3;
+    if (!options.output.empty()) {
+        if (const int error = overwrite_file(options.output, text); error != 0) {
+            print_error(format_text("verify: {}: {}", options.output, std::strerror(error)));
+            return exit_cannot_tell;
+        }
+    } else if (!options.program.empty()) {
+        (void)std::fwrite(text.data(), 1, text.size(), stderr); // standard output belongs to the program
+    } else {
+        print_out(text);
+    }
+    return exit_code_of(verdict.verdict);
+}
+
+int verify_program(const VerifyOptions& options) {
+    const auto node = WatchedNode::inspect(options.settings);
+    if (!node) {
+        print_error(node.error().message);
+        return exit_cannot_tell;
+    }
+    const auto& facts = node->node.facts;
+    LogDirectory logs;
+    if (options.full) {
+        logs.open(facts);
+    }
+    const BlockedSignals blocked;
+    const auto signals = SignalReader::open(blocked);
+    std::array<int, 2> ends{};
+    if (!signals || ::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        print_error(format_text("verify: {}", signals ? std::strerror(errno) : signals.error().message.c_str()));
+        return exit_cannot_tell;
+    }
+    UniqueFd gate(ends[0]);
+    UniqueFd opener(ends[1]);
+    const auto program = start_program(options.program, blocked, gate.get(), opener);
+    if (!program) {
+        print_error("verify: " + program.error().message);
+        return exit_cannot_tell;
+    }
+    gate.reset();
+    // Other processes of this step, if it is one, count too.
+    auto watch = node->watch({facts.step.job_id, facts.step.step_id, *program});
+    (void)!::write(opener.get(), "g", 1);
+    opener.reset();
+    const int code = exit_code_for_status(watch_program(watch, *signals, *program));
+    watch.sample(true);
+    const auto verdict = judge_step({node->evidence(watch, logs.path())}, {});
+    const int judged = print_verdict(verdict, options, facts.step.job_id, facts.step.step_id);
+    return code != 0 ? code : judged;
 }
 
 void add_verify_command(const Subcommand& app, int& exit_code) {
-    auto line = std::make_shared<VerifyLine>();
+    auto options = std::make_shared<VerifyOptions>();
     const auto command = app.subcommand("verify", "did a program, a step or a run with NCCL logs really use RDMA?");
-    command.option("--log", line->log.files, "judge these logs of NCCL_DEBUG=INFO alone; - is standard input")
+    command.option("--log", options->logs, "judge these logs of NCCL_DEBUG=INFO alone; - is standard input")
         .type_name("FILE...")
         .many_values();
-    command.flag("--all", line->log.all, "with --log: a line for each process, even if they are alike");
-    command.option("--step", line->node.step, "watch this step on all its nodes (srun --overlap)")
-        .type_name("JOB.STEP");
-    command.option("--seconds", line->node.seconds, "how long a step is watched").range(0.1, 86400.0).shows_default();
-    command.flag("--on-this-node", line->node.on_this_node, "").hidden(); // the command that --step starts on each node
-    command.flag("--full", line->node.full, "of a program: let NCCL write logs, and read them");
-    command.flag("--json", line->json, "print JSON");
-    command.option("--output", line->node.output, "of a program or step: write the verdict to FILE").type_name("FILE");
-    add_settings_options(command, line->node.settings);
-    command.option("program", line->node.program, "run this, and judge what the node moved meanwhile")
+    command.flag("--all", options->all, "with --log: a line for each process, even if they are alike");
+    command.option("--step", options->step, "watch this step on all its nodes (srun --overlap)").type_name("JOB.STEP");
+    command.option("--seconds", options->seconds, "how long a step is watched").range(0.1, 86400.0).shows_default();
+    command.flag("--on-this-node", options->on_this_node, "").hidden(); // the command that --step starts on each node
+    command.flag("--full", options->full, "of a program: let NCCL write logs, and read them");
+    command.flag("--json", options->json, "print JSON");
+    command.option("--output", options->output, "of a program or step: write the verdict to FILE").type_name("FILE");
+    add_settings_options(command, options->settings);
+    command.option("program", options->program, "run this, and judge what the node moved meanwhile")
         .type_name("PROGRAM ...")
         .many_values();
-    command.on_run([line, &exit_code] { exit_code = run_verify(*line); });
+    command.on_run([options, &exit_code] { exit_code = run_verify(*options); });
 }
 
 } // namespace rdma_nccl

@@ -7,10 +7,10 @@
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/hang.h"
 #include "tests/unit/tree.h"
+#include "tools/check/check.h"
 #include "tools/check/drain.h"
 #include "tools/check/inspect.h"
-#include "tools/check/output.h"
-#include "tools/check/state.h"
+#include "tools/check/result.h"
 
 #include <cerrno>
 #include <filesystem>
@@ -22,6 +22,8 @@
 
 namespace rdma_nccl::test {
 namespace {
+
+using namespace check;
 
 TEST(CheckExpect, KeysAndSections) {
     const auto text = "hcas = 9 # all\nrate=400\nmemlock = unlimited\nshm = 64G\nlink = roce\n"
@@ -67,9 +69,9 @@ TEST(CheckExpect, WhatIsLearnedIsMet) {
 }
 
 TEST(CheckResult, Overall) {
-    using enum CheckStatus;
-    const auto of = [](std::initializer_list<CheckStatus> list) {
-        CheckResults results;
+    using enum Status;
+    const auto of = [](std::initializer_list<Status> list) {
+        Findings results;
         for (const auto status : list) {
             results.push_back({.status = status});
         }
@@ -86,7 +88,7 @@ TEST(CheckState, IsKept) {
     Tree tree;
     const auto path = tree.at("state").string();
     EXPECT_FALSE(read_state(path).value());
-    CheckState state;
+    State state;
     state.boot_id = "boot";
     state.time_us = 5;
     state.counts["mlx5_1:1 symbol_error"] = std::numeric_limits<std::uint64_t>::max();
@@ -112,7 +114,7 @@ TEST(CheckState, BrokenTextIsNone) {
     EXPECT_FALSE(with(R"(,"drain":7)"));
     EXPECT_FALSE(with(R"(,"drain":null)"));
     EXPECT_FALSE(with(R"(,"counts":{"a":-1})"));
-    CheckState state;
+    State state;
     state.drain = "\xff \"";
     const auto whole = state_text(state);
     EXPECT_TRUE(parse_state(whole));
@@ -290,7 +292,7 @@ TEST(CheckInspect, SlurmdIsRootsOwn) {
 }
 
 /// One HCA, asked while its driver does not answer for so long.
-CheckFacts inspect_while_it_hangs(std::chrono::milliseconds time) {
+Facts inspect_while_it_hangs(std::chrono::milliseconds time) {
     Machine machine;
     machine.connectx("mlx5_0", "eth0", "10.0.0.1", below_root_port("50", "53"));
     auto hang =
@@ -299,7 +301,7 @@ CheckFacts inspect_while_it_hangs(std::chrono::milliseconds time) {
         std::this_thread::sleep_for(time);
         hang.reset();
     });
-    auto facts = inspect_for_check(machine.tree().root(), {}, Environment::from(environ), [](std::string_view) {});
+    auto facts = inspect(machine.tree().root(), {}, Environment::from(environ), [](std::string_view) {});
     clock.join();
     return facts;
 }
@@ -359,24 +361,24 @@ TEST(CheckInspect, ConfigurationSpace) {
 TEST(CheckOutput, OfOneReport) {
     auto facts = good_node();
     facts.fabric.hcas[0].answers = facts.fabric.hcas[1].answers = false;
-    CheckReport report{.host = "n01", .results = judge_node(facts, {}), .facts = &facts};
-    const auto text = check_text(report, false, false);
+    Report report{.host = "n01", .results = judge_node(facts, {}), .facts = &facts};
+    const auto text = as_text(report, false, false);
     EXPECT_TRUE(text.starts_with("n01: CRITICAL: 2 failed, ")) << text;
     EXPECT_NE(text.find("FAIL   hca.answers            mlx5_1, mlx5_2: does not answer"), std::string::npos) << text;
     EXPECT_EQ(text.find("PASS"), std::string::npos);
-    EXPECT_NE(check_text(report, true, false).find("PASS"), std::string::npos);
-    const auto line = check_nagios(report);
+    EXPECT_NE(as_text(report, true, false).find("PASS"), std::string::npos);
+    const auto line = as_nagios(report);
     EXPECT_TRUE(line.starts_with("RDMA CRITICAL - hca.answers: mlx5_1, mlx5_2: does not")) << line;
     EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
-    const auto json = check_json(report);
+    const auto json = as_json(report);
     EXPECT_EQ(json["status"], "CRITICAL");
     EXPECT_EQ(json["checks"].size(), report.results.size());
-    const auto metrics = check_prometheus(report);
+    const auto metrics = as_prometheus(report);
     EXPECT_NE(metrics.find("rdma_nccl_check_result{check=\"hca.answers\",item=\"mlx5_1\"} 2\n"), std::string::npos);
     EXPECT_NE(metrics.find("rdma_nccl_check_success 1\n"), std::string::npos);
     EXPECT_EQ(metrics.find("# TYPE rdma_nccl_check_result"), metrics.rfind("# TYPE rdma_nccl_check_result"));
     report.facts = nullptr;
-    EXPECT_NE(check_prometheus(report).find("rdma_nccl_check_success 0\n"), std::string::npos);
+    EXPECT_NE(as_prometheus(report).find("rdma_nccl_check_success 0\n"), std::string::npos);
 }
 
 } // namespace

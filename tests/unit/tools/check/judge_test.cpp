@@ -8,7 +8,9 @@
 namespace rdma_nccl::test {
 namespace {
 
-using enum CheckStatus;
+using namespace check;
+
+using enum Status;
 
 TEST(CheckJudge, AGoodNodeIsGood) {
     const auto results = judge_node(good_node(), {});
@@ -47,7 +49,7 @@ TEST(CheckJudge, HcaCount) {
     EXPECT_EQ(result_of(facts, "hca.count", "", expected).status, Fail);
     expected.hcas = 1;
     EXPECT_EQ(result_of(facts, "hca.count", "", expected).status, Warn);
-    CheckFacts none;
+    Facts none;
     EXPECT_EQ(result_of(none, "hca.count").status, Warn);
     expected.hcas = 0;
     EXPECT_EQ(result_of(none, "hca.count", "", expected).status, Pass);
@@ -220,7 +222,7 @@ TEST(CheckJudge, PortRate) {
 }
 
 TEST(CheckJudge, InfiniBand) {
-    CheckFacts facts;
+    Facts facts;
     add_infiniband(facts.fabric, "mlx5_0", "/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0");
     choose_again(facts);
     facts.pkeys["mlx5_0:1"] = {0x7fff};

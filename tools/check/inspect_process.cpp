@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inspects what a process here may do: its limits, /dev/shm, and libibverbs.
+#include "lib/base/forked_worker.h"
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/base/unique_fd.h"
+#include "lib/net/child_value.h"
+#include "tools/check/inspect.h"
+#include "tools/check/judge.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace rdma_nccl::check {
+
+namespace {
+
+constexpr std::size_t limits_size = 8192;
+
+/// Returns the words after `key` in the line that begins with it.
+std::vector<std::string_view> words_after(std::string_view text, std::string_view key) {
+    for (const auto line : split(text, '\n')) {
+        if (line.starts_with(key)) {
+            return split_words(line.substr(key.size()));
+        }
+    }
+    return {};
+}
+
+/// Checks the real user, the first number of "Uid:  0  0  0  0" (proc_pid_status(5)). The effective user does not
+/// suffice: a user may start a set-user-ID program under any name; its effective user is 0, and root owns its files in
+/// /proc.
+bool is_started_by_root(const SysRoot& root, std::string_view process) {
+    const auto text = root.read(format_text("/proc/{}/status", process)).value_or("");
+    const auto users = words_after(text, "Uid:");
+    return !users.empty() && users.front() == "0";
+}
+
+void read_limits_of(const SysRoot& root, const std::string& process, std::string whose, LimitFacts& facts) {
+    const auto text = root.read(format_text("/proc/{}/limits", process), limits_size);
+    if (!text) {
+        return;
+    }
+    const auto memlock = parse_limit(*text, "Max locked memory");
+    const auto files = parse_limit(*text, "Max open files");
+    if (memlock && files) {
+        facts.known = true;
+        facts.whose = std::move(whose);
+        facts.memlock = *memlock;
+        facts.open_files = *files;
+    }
+}
+
+/// Runs statvfs() in a child, because the file system may hang.
+void inspect_shm(LimitFacts& facts) {
+    constexpr std::chrono::milliseconds limit(1000);
+    const auto free_mib = []() -> std::string { // empty: not mounted; else the number, or the error
+        struct statvfs status {};
+        if (::statvfs("/dev/shm", &status) != 0) {
+            return errno == ENOENT ? "" : std::strerror(errno);
+        }
+        return status.f_blocks > 0
+                   ? format_text("{}", static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize >> 20U)
+                   : "";
+    };
+    auto child = ChildText::start(free_mib, {}, Inherit::Few);
+    const auto text = child ? child->finish(std::chrono::steady_clock::now() + limit) : std::nullopt;
+    if (!text) {
+        facts.shm_problem = format_text("does not answer within {} ms", limit.count());
+        return;
+    }
+    facts.shm_mib = parse_number<std::uint64_t>(*text);
+    facts.shm_known = text->empty() || facts.shm_mib;
+    facts.shm_problem = facts.shm_known ? "" : *text;
+}
+
+} // namespace
+
+std::optional<ProcessLimit> parse_limit(std::string_view limits, std::string_view name) {
+    const auto values = words_after(limits, name);
+    return values.size() < 2 ? std::nullopt
+                             : std::optional(ProcessLimit{parse_number<std::uint64_t>(values[0]),
+                                                          parse_number<std::uint64_t>(values[1])});
+}
+
+std::optional<std::string> find_slurmd(const SysRoot& root) {
+    for (const auto& name : root.list("/proc").value_or(std::vector<std::string>{})) {
+        if (parse_number<unsigned>(name) &&
+            root.read(format_text("/proc/{}/comm", name), 32).value_or("") == "slurmd" &&
+            is_started_by_root(root, name)) {
+            return name;
+        }
+    }
+    return std::nullopt;
+}
+
+void inspect_limits(const SysRoot& root, const Environment& environment, Facts& facts) {
+    if (!root.is_live()) {
+        return;
+    }
+    facts.limits.of_step = environment.get("SLURM_STEP_ID").has_value();
+    if (facts.limits.of_step) {
+        read_limits_of(root, "self", "this step", facts.limits);
+    } else {
+        const auto slurmd = find_slurmd(root);
+        if (slurmd) {
+            read_limits_of(root, *slurmd, "slurmd", facts.limits);
+        }
+        if (!facts.limits.known) {
+            read_limits_of(root, "self", "this process", facts.limits);
+        }
+    }
+    inspect_shm(facts.limits);
+}
+
+// libibverbs is inspected as another program here, in the same container, would find it: a child loads it, lists its
+// devices, and tests whether one of them supports DMA-BUF. ibv_get_device_list() loads the providers but opens no
+// device. The child has a time limit, because providers run their own code and drivers may hang.
+
+namespace {
+
+constexpr std::size_t most_output = 64 << 10;
+
+// Types of libibverbs (verbs.h), opaque here.
+struct Device;
+struct Context;
+struct Domain;
+struct Region;
+
+template<typename Function>
+Function symbol(void* library, const char* name) {
+    Function function = nullptr;
+    // POSIX defines this way to get a function pointer (dlsym, RATIONALE).
+    *reinterpret_cast<void**>(&function) =
+        ::dlsym(library, name); // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
+    return function;
+}
+
+/// Writes a line for the parent.
+void report(int output, std::string_view word, std::string_view text) {
+    const auto line = format_text("{} {}\n", word, printable(text, 300));
+    [[maybe_unused]] const auto written = ::write(output, line.data(), line.size());
+}
+
+/// Tests for DMA-BUF as NCCL does (wrap_direct_ibv_reg_dmabuf_mr, net_ib.cc): a driver that supports it reports an
+/// invalid file descriptor instead of "not supported".
+void test_dmabuf(void* library, Device* device, const std::string& name, int output) {
+    auto* const open = symbol<Context* (*)(Device*)>(library, "ibv_open_device");
+    auto* const allocate = symbol<Domain* (*)(Context*)>(library, "ibv_alloc_pd");
+    auto* const reg =
+        symbol<Region* (*)(Domain*, std::uint64_t, std::size_t, std::uint64_t, int, int)>(library, "ibv_reg_dmabuf_mr");
+    if (open == nullptr || allocate == nullptr) {
+        return;
+    }
+    Context* const context = open(device);
+    Domain* const domain = context != nullptr ? allocate(context) : nullptr;
+    if (domain == nullptr) {
+        return;
+    }
+    report(output, "dmabuf-device", name);
+    errno = EOPNOTSUPP; // for libraries before 1.12, which lack the function
+    if (reg != nullptr) {
+        (void)reg(domain, 0, 0, 0, -1, 0);
+    }
+    report(output, "dmabuf", errno != EOPNOTSUPP && errno != EPROTONOSUPPORT ? "yes" : "no");
+    // Nothing is closed: the kernel does it when the child ends.
+}
+
+/// Runs in the child. `wanted`: the HCA to test for DMA-BUF.
+void inspect_library(const std::string& wanted, int output) {
+    void* const library = ::dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        const char* const message = ::dlerror();
+        report(output, "error", message != nullptr ? message : "it cannot be loaded");
+        return;
+    }
+    link_map* map = nullptr;
+    if (::dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0 && map != nullptr) {
+        report(output, "path", map->l_name);
+    }
+    auto* const list = symbol<Device** (*)(int*)>(library, "ibv_get_device_list");
+    auto* const name_of_device = symbol<const char* (*)(Device*)>(library, "ibv_get_device_name");
+    if (list == nullptr || name_of_device == nullptr) {
+        report(output, "error", "it is no libibverbs: ibv_get_device_list is missing");
+        return;
+    }
+    int count = 0;
+    Device** const devices = list(&count);
+    for (int i = 0; devices != nullptr && i < count; ++i) {
+        report(output, "device", name_of_device(devices[i]));
+    }
+    report(output, "listed", "all");
+    for (int i = 0; devices != nullptr && i < count; ++i) {
+        if (name_of_device(devices[i]) == wanted) {
+            test_dmabuf(library, devices[i], wanted, output);
+        }
+    }
+}
+
+struct Pipe {
+    UniqueFd reader, writer;
+};
+
+/// Holds all that the child writes, so that the child never blocks on the parent.
+std::optional<Pipe> make_pipe() {
+    std::array<int, 2> ends{-1, -1};
+    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+        return std::nullopt;
+    }
+    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+std::string read_pipe(int fd) {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    for (ssize_t size = 1; size > 0 && text.size() < most_output;) {
+        size = ::read(fd, buffer.data(), buffer.size());
+        text.append(buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+    }
+    return text;
+}
+
+void parse_answers(std::string_view answers, VerbsFacts& verbs) {
+    for (const auto line : split(answers, '\n')) {
+        const auto [word, text] = split_once(line, ' ');
+        const std::string value(text.value_or(""));
+        if (word == "error") {
+            verbs.load_error = value;
+        } else if (word == "path") {
+            verbs.path = value;
+        } else if (word == "device") {
+            verbs.devices.insert(value);
+        } else if (word == "dmabuf-device") {
+            verbs.dmabuf_device = value;
+        } else if (word == "dmabuf") {
+            verbs.dmabuf = value == "yes";
+        }
+    }
+}
+
+/// Keeps libibverbs' warnings, which name providers that could not be loaded.
+std::string only_warnings(std::string_view text) {
+    auto lines = split(text, '\n');
+    std::erase_if(lines, [](std::string_view line) { return line.find("Warning") == std::string_view::npos; });
+    std::ranges::transform(lines, lines.begin(), trim);
+    return joined(lines, "; ");
+}
+
+} // namespace
+
+void inspect_verbs(Facts& facts) {
+    constexpr std::chrono::milliseconds limit(1500);
+    auto& verbs = facts.verbs;
+    verbs.asked = true;
+    const auto hcas = used_hcas_of(facts);
+    const auto open = std::ranges::find(hcas, DeviceAccess::Open, &Hca::device_access);
+    // Nodes with GPUs use DMA-BUF for GPUDirect.
+    const std::string wanted = facts.fabric.gpus.empty() || open == hcas.end() ? "" : (*open)->name;
+    const auto answers = make_pipe();
+    const auto errors = make_pipe();
+    if (!answers || !errors) {
+        verbs.problem = "cannot be asked: no pipe";
+        return;
+    }
+    const int output = answers->writer.get();
+    const int error_output = errors->writer.get();
+    const bool done = run_in_child(
+        limit,
+        [&] {
+            (void)::dup2(error_output, STDERR_FILENO);
+            inspect_library(wanted, output);
+        },
+        std::array{output, error_output});
+    const auto text = read_pipe(answers->reader.get());
+    parse_answers(text, verbs);
+    verbs.warnings = only_warnings(read_pipe(errors->reader.get()));
+    const bool listed = text.find("\nlisted") != std::string::npos || !verbs.load_error.empty();
+    if (!done && !listed) {
+        verbs.problem = format_text("did not return within {} ms, or crashed", limit.count());
+    }
+}
+
+} // namespace rdma_nccl::check
