@@ -91,8 +91,7 @@ public:
     Json& operator=(Json other) noexcept; ///< by value, because `other` may be a part of this value
     ~Json();
 
-    static Json array();
-    static Json array(std::vector<Json> items);
+    static Json array(std::vector<Json> items = {});
     static Json object();
     /// The members must have different names.
     static Json object(std::vector<JsonMember> members);
@@ -190,6 +189,8 @@ private:
     explicit Json(Text value);
     explicit Json(Signed value);
     explicit Json(Unsigned value);
+    template<typename T>
+    [[nodiscard]] const T& as(const char* wanted) const;
     [[nodiscard]] bool as_bool() const;
     [[nodiscard]] double as_double() const;
     [[noreturn]] static void throw_kind(const char* wanted);

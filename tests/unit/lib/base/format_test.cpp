@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/byte_units.h"
+#include "lib/base/format.h"
 
 #include <gtest/gtest.h>
 #include <limits>
