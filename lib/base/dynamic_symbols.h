@@ -22,7 +22,7 @@ public:
     struct Address {
         void* value;
         template<typename Function>
-        operator Function*() const { // NOLINT(google-explicit-constructor,hicpp-explicit-conversions)
+        operator Function*() const {
             return reinterpret_cast<Function*>(value);
         }
     };
@@ -30,7 +30,7 @@ public:
     /// Opens the library with dlopen(3) and never closes it. Fails with dlerror(3)'s text.
     static Result<Symbols> load(const char* library) {
         void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
-        return handle ? Result<Symbols>(Symbols(handle)) : fail(::dlerror()); // NOLINT(concurrency-mt-unsafe)
+        return handle ? Result<Symbols>(Symbols(handle)) : fail(::dlerror());
     }
     explicit Symbols(void* handle) : handle_(handle) {}
 

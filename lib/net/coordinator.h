@@ -5,7 +5,7 @@
 #pragma once
 
 #include "lib/base/result.h"
-#include "lib/net/connection.h"
+#include "lib/net/session.h"
 
 #include <chrono>
 #include <cstddef>

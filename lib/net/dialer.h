@@ -4,8 +4,8 @@
 #pragma once
 
 #include "lib/base/result.h"
-#include "lib/net/connection.h"
 #include "lib/net/ip.h"
+#include "lib/net/session.h"
 
 #include <chrono>
 #include <cstddef>

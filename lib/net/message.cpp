@@ -21,14 +21,14 @@ void FieldWriter::put(Json& json, const std::string& value, std::size_t longest)
     json = printable(value, value.size() > longest ? longest - dots : longest);
 }
 
-void FieldWriter::put(Json& json, ConstRawText value, std::size_t longest) {
-    json = value.text.substr(0, longest);
+void FieldWriter::put(Json& json, Raw<const std::string> text, std::size_t longest) {
+    json = text.value.substr(0, longest);
 }
 
-void FieldWriter::put(Json& json, ConstRawTexts value, std::size_t most, std::size_t longest) {
+void FieldWriter::put(Json& json, Raw<const std::vector<std::string>> texts, std::size_t most, std::size_t longest) {
     json = Json::array();
-    for (std::size_t i = 0; i < value.texts.size() && i < most; ++i) {
-        put(json.emplace_back(), raw(value.texts[i]), longest);
+    for (std::size_t i = 0; i < texts.value.size() && i < most; ++i) {
+        put(json.emplace_back(), raw(texts.value[i]), longest);
     }
 }
 
@@ -49,26 +49,26 @@ bool FieldReader::take(const Json& json, double& value, double greatest) {
 }
 
 bool FieldReader::take(const Json& json, std::string& value, std::size_t longest) {
-    if (!take(json, RawText{value}, longest)) {
+    if (!take(json, raw(value), longest)) {
         return false;
     }
     value = printable(value, longest);
     return true;
 }
 
-bool FieldReader::take(const Json& json, RawText value, std::size_t longest) {
+bool FieldReader::take(const Json& json, Raw<std::string> text, std::size_t longest) {
     if (!json.is_string() || json.text().size() > longest) {
         return false;
     }
-    value.text = json.text();
+    text.value = json.text();
     return true;
 }
 
-bool FieldReader::take(const Json& json, RawTexts value, std::size_t most, std::size_t longest) {
+bool FieldReader::take(const Json& json, Raw<std::vector<std::string>> texts, std::size_t most, std::size_t longest) {
     bool good = json.is_array() && json.size() <= most;
-    value.texts.clear();
+    texts.value.clear();
     for (std::size_t i = 0; good && i < json.size(); ++i) {
-        good = take(json[i], raw(value.texts.emplace_back()), longest);
+        good = take(json[i], raw(texts.value.emplace_back()), longest);
     }
     return good;
 }

@@ -45,30 +45,15 @@ concept Enumeration = std::is_enum_v<T>;
 template<typename T>
 inline constexpr std::string_view message_name;
 
-/// Any bytes, e.g. another format or a program's own output: the reader does not make them safe to print.
-struct RawText {
-    std::string& text;
+/// A text or texts of any bytes, e.g. another format or a program's own output: the reader does not make them safe to
+/// print.
+template<typename T>
+struct Raw {
+    T& value;
 };
-struct ConstRawText {
-    const std::string& text;
-};
-inline RawText raw(std::string& text) {
-    return {text};
-}
-inline ConstRawText raw(const std::string& text) {
-    return {text};
-}
-struct RawTexts {
-    std::vector<std::string>& texts;
-};
-struct ConstRawTexts {
-    const std::vector<std::string>& texts;
-};
-inline RawTexts raw(std::vector<std::string>& texts) {
-    return {texts};
-}
-inline ConstRawTexts raw(const std::vector<std::string>& texts) {
-    return {texts};
+template<typename T>
+Raw<T> raw(T& value) {
+    return {value};
 }
 
 /// Writes the fields of a message. Cuts texts, lists and reals to their limits, so that the reader accepts all of it.
@@ -94,8 +79,8 @@ private:
     static void put(Json& json, bool value) { json = value; }
     static void put(Json& json, double value, double greatest = greatest_real);
     static void put(Json& json, const std::string& value, std::size_t longest = longest_text);
-    static void put(Json& json, ConstRawText value, std::size_t longest);
-    static void put(Json& json, ConstRawTexts value, std::size_t most, std::size_t longest);
+    static void put(Json& json, Raw<const std::string> text, std::size_t longest);
+    static void put(Json& json, Raw<const std::vector<std::string>> texts, std::size_t most, std::size_t longest);
     static void put(Json& json, const IpAddress& value);
 
     template<Number T>
@@ -150,8 +135,8 @@ private:
     static bool take(const Json& json, bool& value);
     static bool take(const Json& json, double& value, double greatest = greatest_real);
     static bool take(const Json& json, std::string& value, std::size_t longest = longest_text);
-    static bool take(const Json& json, RawText value, std::size_t longest);
-    static bool take(const Json& json, RawTexts value, std::size_t most, std::size_t longest);
+    static bool take(const Json& json, Raw<std::string> text, std::size_t longest);
+    static bool take(const Json& json, Raw<std::vector<std::string>> texts, std::size_t most, std::size_t longest);
     static bool take(const Json& json, IpAddress& value);
 
     template<Number T>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process's environment as a value; it knows which variables the user set, and which an outer step of ours set.
+// A process's environment as a value; it knows which variables the user set, and which an outer step of ours set. And
+// the names of this node.
 #pragma once
 
 #include <map>
@@ -66,5 +67,14 @@ private:
 
 /// Returns "NAME:HASH" for the marker variable.
 std::string marker_entry(std::string_view name, std::string_view value);
+
+/// Slurm's name of this node, from SLURMD_NODENAME of this process (set by slurmd and slurmstepd); empty without Slurm.
+std::string slurm_node_name();
+
+/// gethostname(2), with its domain where it has one; "localhost" when there is none.
+std::string own_host_name();
+
+/// Slurm's name of this node, else its host name.
+std::string own_node_name();
 
 } // namespace rdma_nccl
