@@ -71,15 +71,15 @@ public:
     [[nodiscard]] std::string problem() const;
 
 private:
+    /// An address is being tried (`attempt`), waits for its turn (`next`), or is given up (neither).
     struct Try {
         std::optional<DialAttempt> attempt;
-        Clock::time_point next; ///< do not try earlier
+        std::optional<Clock::time_point> next = Clock::time_point(); ///< do not try earlier
         unsigned failures = 0;
         std::string problem;
     };
     void start_due();
     void note_failure(Try& one);
-    [[nodiscard]] bool is_given_up(const Try& one) const;
     void watch(std::size_t i, int operation) const;
 
     DialTarget target_;

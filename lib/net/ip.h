@@ -21,6 +21,8 @@ public:
 
     /// Parses a numeric address, "10.0.0.1" or "fe80::1" (no zone, no brackets).
     static std::optional<IpAddress> parse(std::string_view text);
+    /// Reads an address of the kernel's: an in_addr for AF_INET, an in6_addr for AF_INET6; nullopt for other families.
+    static std::optional<IpAddress> from_kernel(int family, const void* bytes);
     /// Makes an IPv4 address from its four bytes in network order.
     static IpAddress from_ipv4(const std::array<std::uint8_t, 4>& bytes);
 

@@ -19,8 +19,6 @@ constexpr std::size_t overhead = crypto_secretstream_xchacha20poly1305_ABYTES;
 constexpr std::size_t length_size = 2;
 constexpr std::size_t largest_chunk = std::size_t{16} << 10;
 constexpr std::size_t enough_output = 2 * largest_chunk; // then the socket gets its turn
-constexpr unsigned char more = crypto_secretstream_xchacha20poly1305_TAG_MESSAGE;
-constexpr unsigned char last_of_message = crypto_secretstream_xchacha20poly1305_TAG_PUSH;
 
 static_assert(crypto_secretstream_xchacha20poly1305_KEYBYTES == Key::size);
 
@@ -132,9 +130,9 @@ bool Session::take_frame(std::string_view& bytes) {
         return false;
     }
     if (stage_ == Stage::Open) {
-        return take_chunk(chunk, tag);
+        return take_chunk(chunk, FrameTag{tag});
     }
-    if (tag != last_of_message) {
+    if (FrameTag{tag} != FrameTag::Last) {
         return false;
     }
     stage_ = Stage::Open;
@@ -144,12 +142,12 @@ bool Session::take_frame(std::string_view& bytes) {
     return true;
 }
 
-bool Session::take_chunk(std::string_view chunk, unsigned char tag) {
-    if (chunk.size() > longest_ - message_.size() || (tag != more && tag != last_of_message)) {
+bool Session::take_chunk(std::string_view chunk, FrameTag tag) {
+    if (chunk.size() > longest_ - message_.size() || (tag != FrameTag::More && tag != FrameTag::Last)) {
         return false;
     }
     message_ += chunk;
-    if (tag == last_of_message) {
+    if (tag == FrameTag::Last) {
         messages_.push_back(std::exchange(message_, {}));
     }
     return true;
@@ -183,7 +181,7 @@ void Session::start_output() {
     std::array<std::uint8_t, header_size> header{};
     (void)crypto_secretstream_xchacha20poly1305_init_push(&out_, header.data(), send_key_.data());
     output_ += text_of(header);
-    write_frame({}, true);
+    write_frame({}, FrameTag::Last);
     may_send_ = true;
 }
 
@@ -209,7 +207,7 @@ void Session::encrypt_some() {
         const std::string_view left = std::string_view(*queue_.front()).substr(queue_begin_);
         const auto chunk = left.substr(0, largest_chunk);
         const bool last = chunk.size() == left.size();
-        write_frame(chunk, last);
+        write_frame(chunk, last ? FrameTag::Last : FrameTag::More);
         queued_ -= chunk.size();
         queue_begin_ = last ? 0 : queue_begin_ + chunk.size();
         if (last) {
@@ -218,14 +216,14 @@ void Session::encrypt_some() {
     }
 }
 
-void Session::write_frame(std::string_view chunk, bool last) {
+void Session::write_frame(std::string_view chunk, FrameTag tag) {
     const std::size_t size = chunk.size() + overhead;
     const std::size_t begin = output_.size() + length_size;
     output_ += static_cast<char>(size >> 8U);
     output_ += static_cast<char>(size & 0xffU);
     output_.resize(begin + size);
     (void)crypto_secretstream_xchacha20poly1305_push(&out_, bytes_of(output_) + begin, nullptr, bytes_of(chunk),
-                                                     chunk.size(), nullptr, 0, last ? last_of_message : more);
+                                                     chunk.size(), nullptr, 0, static_cast<unsigned char>(tag));
 }
 
 bool Connection::end(std::string why) {

@@ -56,18 +56,22 @@ public:
 
 private:
     enum class Stage { AwaitsHello, AwaitsStream, AwaitsProof, Open };
+    enum class FrameTag : unsigned char {
+        More = crypto_secretstream_xchacha20poly1305_TAG_MESSAGE,
+        Last = crypto_secretstream_xchacha20poly1305_TAG_PUSH, ///< of a message
+    };
     using Nonce = std::array<std::uint8_t, 32>;
     using Stream = crypto_secretstream_xchacha20poly1305_state;
 
     bool take_hello(std::string_view& bytes);
     bool take_stream(std::string_view& bytes);
     bool take_frame(std::string_view& bytes);
-    bool take_chunk(std::string_view chunk, unsigned char tag);
+    bool take_chunk(std::string_view chunk, FrameTag tag);
     /// Returns the next `count` bytes once they have all arrived. Until then keeps the partial input.
     std::optional<std::string> gather(std::string_view& bytes, std::size_t count);
     void derive_keys(const Nonce& worker, const Nonce& coordinator);
     void start_output();
-    void write_frame(std::string_view chunk, bool last);
+    void write_frame(std::string_view chunk, FrameTag tag);
     void encrypt_some();
 
     Role role_;
