@@ -98,12 +98,10 @@ public:
 
     [[nodiscard]] bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
     [[nodiscard]] bool is_boolean() const { return std::holds_alternative<bool>(value_); }
-    [[nodiscard]] bool is_number() const { return is_number_integer() || std::holds_alternative<double>(value_); }
-    [[nodiscard]] bool is_number_integer() const {
-        return is_number_unsigned() || std::holds_alternative<std::int64_t>(value_);
+    [[nodiscard]] bool is_number() const {
+        return std::holds_alternative<std::uint64_t>(value_) || std::holds_alternative<std::int64_t>(value_) ||
+               std::holds_alternative<double>(value_);
     }
-    /// True for an integer that is not negative.
-    [[nodiscard]] bool is_number_unsigned() const { return std::holds_alternative<std::uint64_t>(value_); }
     [[nodiscard]] bool is_string() const { return std::holds_alternative<std::string>(value_); }
     [[nodiscard]] bool is_array() const { return std::holds_alternative<std::vector<Json>>(value_); }
     [[nodiscard]] bool is_object() const { return std::holds_alternative<std::vector<JsonMember>>(value_); }
@@ -216,10 +214,6 @@ struct JsonMember {
 
     friend bool operator==(const JsonMember&, const JsonMember&) = default;
 };
-
-inline Json null_if_empty(std::string_view text) {
-    return text.empty() ? Json() : Json(text);
-}
 
 template<JsonMap T>
 std::vector<JsonMember> Json::members_of(const T& map) {

@@ -11,6 +11,7 @@
 // value. ADL finds fields(): put it in the namespace of the row's type (`static` if a header declares that type).
 #pragma once
 
+#include "lib/base/format.h"
 #include "lib/base/json.h"
 
 #include <functional>
@@ -44,13 +45,34 @@ template<typename T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
 /// Returns a schema that also allows null.
-Json nullable(Json schema);
-Json object_schema(Json properties, const std::vector<std::string>& names);
+inline Json nullable(Json schema) {
+    if (const auto* const type = schema.find("type"); type && type->is_string()) {
+        schema["type"] = std::vector<std::string>{type->text(), "null"};
+    }
+    return schema;
+}
+
+inline Json object_schema(Json properties, const std::vector<std::string>& names) {
+    return {{"type", "object"},
+            {"properties", std::move(properties)},
+            {"required", names},
+            {"additionalProperties", false}};
+}
 
 /// Follows RFC 4180: quotes texts with commas, quotes or line ends. Spreadsheets treat a text that begins with one of
 /// "=+-@" as a formula, so it gets a leading apostrophe.
-std::string csv_text(std::string_view text);
-std::string csv_number(double number);
+inline std::string csv_text(std::string_view text) {
+    std::string safe = text.find_first_of("=+-@") == 0 ? "'" : "";
+    safe += text;
+    if (safe.find_first_of(",\"\r\n") == std::string::npos) {
+        return safe;
+    }
+    std::string quoted = "\"";
+    for (const char c : safe) {
+        quoted += c == '"' ? "\"\"" : std::string(1, c);
+    }
+    return quoted + "\"";
+}
 
 template<typename T>
 std::string csv_value(const T& value) {
@@ -61,7 +83,7 @@ std::string csv_value(const T& value) {
     } else if constexpr (std::is_integral_v<T>) {
         return std::to_string(value);
     } else if constexpr (std::is_floating_point_v<T>) {
-        return csv_number(value);
+        return format_text("{:.6g}", value);
     } else {
         return csv_text(value);
     }

@@ -10,14 +10,18 @@
 // All input is checked as coming from a stranger.
 #pragma once
 
+#include "lib/base/forked_worker.h"
 #include "lib/base/json.h"
 #include "lib/base/result.h"
 #include "lib/net/ip.h"
 
+#include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -239,5 +243,29 @@ Result<Variant> read_message(std::string_view text) {
     }
     return std::move(*message);
 }
+
+/// Like ChildText, for a message that `work` returns.
+template<typename T>
+class ChildValue {
+public:
+    static ChildValue start(const std::function<T()>& work, std::span<const int> keep = {},
+                            Inherit inherit = Inherit::Few) {
+        return ChildValue(ChildText::start([&work] { return write_message(work()); }, keep, inherit));
+    }
+
+    std::optional<T> finish(std::chrono::steady_clock::time_point deadline) {
+        const auto text = text_ ? text_->finish(deadline) : std::nullopt;
+        if (!text) {
+            return std::nullopt;
+        }
+        auto value = read_message<std::variant<T>>(*text);
+        return value ? std::optional(std::get<T>(std::move(*value))) : std::nullopt;
+    }
+
+private:
+    explicit ChildValue(std::optional<ChildText> text) : text_(std::move(text)) {}
+
+    std::optional<ChildText> text_;
+};
 
 } // namespace rdma_nccl

@@ -117,7 +117,6 @@ public:
     [[nodiscard]] int fd() const { return socket_.get(); }
     /// Gives up the socket without closing it: for a process that does not own the descriptor's number.
     void forget() { (void)socket_.release(); }
-    UniqueFd take_socket() { return std::move(socket_); }
 
 private:
     bool end(std::string why);

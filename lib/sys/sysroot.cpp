@@ -184,7 +184,7 @@ Result<std::string> SysRoot::read(std::string_view path, std::size_t limit) cons
 
 Result<Directory> SysRoot::directory(std::string_view path) const {
     return open_below(path, directory_flags).map([&](UniqueFd fd) {
-        return log_ ? Directory(std::move(fd), std::string(path), log_) : Directory(std::move(fd));
+        return Directory(std::move(fd), std::string(path), log_);
     });
 }
 

@@ -36,7 +36,7 @@ private:
     void note(std::string_view name) const;
 
     UniqueFd fd_;
-    std::string path_; ///< set only with a log
+    std::string path_; ///< for the log
     std::shared_ptr<AccessLog> log_;
 };
 
