@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
@@ -119,9 +118,8 @@ std::optional<std::string> ChildText::finish(Clock::time_point deadline) {
     std::string text;
     std::array<char, 65536> bytes{};
     for (;;) {
-        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
         pollfd waiting{pipe_.get(), POLLIN, 0};
-        if (::poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, 60'000))) <= 0) {
+        if (poll_until({&waiting, 1}, deadline) <= 0) {
             if (Clock::now() < deadline) {
                 continue;
             }

@@ -157,8 +157,7 @@ Result<Connection> dial(DialTarget target, Clock::time_point connected, Clock::t
             return std::move(*connection);
         }
         pollfd event{dialer.fd(), POLLIN, 0};
-        const auto left = std::chrono::ceil<milliseconds>(std::min(limit, dialer.deadline()) - Clock::now()).count();
-        (void)::poll(&event, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+        (void)poll_until({&event, 1}, std::min(limit, dialer.deadline()));
     }
     return fail(dialer.problem(), ETIMEDOUT);
 }

@@ -210,21 +210,6 @@ std::string write_message(const std::variant<T...>& message) {
     return std::visit([](const auto& one) { return write_message(one); }, message);
 }
 
-namespace detail {
-
-template<typename Variant, std::size_t I = 0>
-std::optional<Variant> alternative_named(std::string_view name) {
-    if constexpr (I < std::variant_size_v<Variant>) {
-        std::variant_alternative_t<I, Variant> message{};
-        return name == message_name<decltype(message)> ? std::optional<Variant>(std::move(message))
-                                                       : alternative_named<Variant, I + 1>(name);
-    } else {
-        return std::nullopt;
-    }
-}
-
-} // namespace detail
-
 /// Reads the message of a variant that the text names. Fails if the name is unknown or a field is bad.
 template<typename Variant>
 Result<Variant> read_message(std::string_view text) {
@@ -232,7 +217,11 @@ Result<Variant> read_message(std::string_view text) {
     if (!parsed) {
         return tl::unexpected(parsed.error());
     }
-    auto message = detail::alternative_named<Variant>(parsed->name);
+    std::optional<Variant> message;
+    const auto make_named = [&]<typename... T>(std::type_identity<std::variant<T...>> /*all*/) {
+        ((parsed->name == message_name<T> ? void(message = T{}) : void()), ...);
+    };
+    make_named(std::type_identity<Variant>());
     if (!message) {
         return unknown_message(parsed->name);
     }

@@ -15,22 +15,7 @@ namespace {
 constexpr std::string_view note_version = "1";
 constexpr std::size_t longest_note = 16384;
 
-/// A variable that is set and not empty.
-struct Found {
-    std::string name;
-    std::string value;
-};
-std::optional<Found> first_of(const Environment& environment, std::initializer_list<std::string_view> names) {
-    for (const auto name : names) {
-        auto value = environment.get(name);
-        if (value && !value->empty()) {
-            return Found{std::string(name), std::move(*value)};
-        }
-    }
-    return std::nullopt;
-}
-
-/// Reads variables from the environment and records the malformed ones.
+/// Parses the first of some variables that is set and not empty, and records it where it is malformed.
 class Reader {
 public:
     Reader(const Environment& environment, std::vector<std::string>& problems)
@@ -38,31 +23,35 @@ public:
 
     template<typename T>
     void number(T& target, std::initializer_list<std::string_view> names) {
-        const auto found = first_of(environment_, names);
-        if (!found) {
-            return;
-        }
-        if (const auto value = parse_number<T>(found->value)) {
-            target = *value;
-        } else {
-            problems_.push_back(format_text("{}=\"{}\" is not a number", found->name, printable(found->value)));
-        }
+        const auto parse = [](const std::string& text) -> Result<T> {
+            const auto value = parse_number<T>(text);
+            return value ? Result<T>(*value) : fail(format_text("=\"{}\" is not a number", printable(text)));
+        };
+        read(target, parse, names, "");
     }
 
     template<typename T, typename Parse>
     void list(T& target, Parse parse, std::initializer_list<std::string_view> names) {
-        const auto found = first_of(environment_, names);
-        if (!found) {
-            return;
-        }
-        if (auto value = parse(found->value)) {
-            target = std::move(*value);
-        } else {
-            problems_.push_back(format_text("{}: {}", found->name, value.error().message));
-        }
+        read(target, parse, names, ": ");
     }
 
 private:
+    template<typename T, typename Parse>
+    void read(T& target, Parse parse, std::initializer_list<std::string_view> names, std::string_view between) {
+        for (const auto name : names) {
+            const auto text = environment_.get(name).value_or("");
+            if (text.empty()) {
+                continue;
+            }
+            if (auto value = parse(text)) {
+                target = std::move(*value);
+            } else {
+                problems_.push_back(format_text("{}{}{}", name, between, value.error().message));
+            }
+            return;
+        }
+    }
+
     const Environment& environment_;
     std::vector<std::string>& problems_;
 };
