@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/base/format.h"
 #include "lib/base/result.h"
 
 #include <dlfcn.h>
 #include <string>
+#include <string_view>
 
 namespace rdma_nccl {
 
-/// The symbols of a library that is loaded when it is needed. The first missing one is remembered. A structure with one
-/// as its first member has its functions filled in when it is made, as in lib/sys/netlink_dump.h:
-///
-///     struct Libnl {
-///         Symbols symbols;
-///         decltype(&::nl_connect) connect = symbols.get("nl_connect");
-///     };
-///     Libnl library{*Symbols::load("libnl-3.so.200")};
+/// The symbols of a library that is loaded when it is needed. The first missing one is remembered.
 class Symbols {
 public:
     /// An address that becomes a pointer to any type of function (dlsym, RATIONALE); may be null.
@@ -54,5 +49,27 @@ private:
     void* handle_;
     std::string missing_;
 };
+
+/// Loads a library and the functions of it that a structure names, which has Symbols as its first member:
+///
+///     struct Libnl {
+///         Symbols symbols;
+///         decltype(&::nl_connect) connect = symbols.get("nl_connect");
+///     };
+///     const auto libnl = load_functions<Libnl>("libnl-3.so.200", "install libnl 3", "install libnl 3.2 or newer");
+///
+/// Fails with "FILE cannot be loaded: IF_ABSENT (why)" or "FILE has no FUNCTION: IF_OLD".
+template<typename Functions>
+Result<Functions> load_functions(const char* file, std::string_view if_absent, std::string_view if_old) {
+    const auto symbols = Symbols::load(file);
+    if (!symbols) {
+        return fail(format_text("{} cannot be loaded: {} ({})", file, if_absent, symbols.error().message));
+    }
+    Functions functions{*symbols};
+    if (const auto& missing = functions.symbols.missing(); !missing.empty()) {
+        return fail(format_text("{} has no {}: {}", file, missing, if_old));
+    }
+    return functions;
+}
 
 } // namespace rdma_nccl

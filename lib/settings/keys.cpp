@@ -21,10 +21,6 @@ constexpr unsigned lowest_port = 1024; // only root may bind lower ports
 constexpr unsigned port_block = 4;     // MASTER_PORT and the three ports after it
 constexpr unsigned highest_port = 65535 - (port_block - 1);
 
-Problem expected(std::string_view words) {
-    return format_text("expected {}", words);
-}
-
 template<typename T>
 struct Word {
     std::string_view text;
@@ -105,11 +101,11 @@ Problem set_net(Settings& s, std::string_view v) {
     if (v.find('/') != std::string_view::npos) {
         net.prefix = IpPrefix::parse(v);
         if (!net.prefix) {
-            return expected("a network such as 10.1.0.0/16 or fd00::/64");
+            return "expected a network such as 10.1.0.0/16 or fd00::/64";
         }
     } else if (v != "auto") {
         if (!is_interface_name(v) || v == "on" || v == "off") {
-            return expected("auto, an interface name such as eth0, or a network such as 10.1.0.0/16");
+            return "expected auto, an interface name such as eth0, or a network such as 10.1.0.0/16";
         }
         net.interface = v;
     }
@@ -123,11 +119,11 @@ Problem set_head(Settings& s, std::string_view v) {
     if (v.starts_with(suffix_word)) {
         head.suffix = v.substr(suffix_word.size());
         if (!is_host_word(head.suffix)) {
-            return expected("suffix: and what to append to a node name, as suffix:-ib0");
+            return "expected suffix: and what to append to a node name, as suffix:-ib0";
         }
     } else if (v != "auto") {
         if (!(IpAddress::parse(v) || is_host_word(v)) || v == "on" || v == "off") {
-            return expected("auto, a host name, a numeric address, or suffix:STRING");
+            return "expected auto, a host name, a numeric address, or suffix:STRING";
         }
         head.name_or_address = v;
     }
@@ -179,8 +175,8 @@ Problem set_hca(Settings& s, std::string_view v) {
         const auto [name, port_text] = split_once(item, ':');
         const auto port = number_within(port_text.value_or(""), 1, 255);
         if (!is_device_name(name) || name == "on" || name == "off" || (port_text && !port)) {
-            return expected("auto, or device names with optional ports joined by +, as mlx5_1+mlx5_2:1; ^ in front "
-                            "leaves them out");
+            return "expected auto, or device names with optional ports joined by +, as mlx5_1+mlx5_2:1; ^ in front "
+                   "leaves them out";
         }
         choice.items.push_back({std::string(name), port});
     }
@@ -200,7 +196,7 @@ Problem set_prefix(Settings& s, std::string_view v) {
 template<std::string Settings::*Directory>
 Problem set_directory(Settings& s, std::string_view v) {
     if (!v.starts_with('/')) {
-        return expected("an absolute directory");
+        return "expected an absolute directory";
     }
     s.*Directory = v;
     return std::nullopt;
@@ -209,7 +205,7 @@ Problem set_directory(Settings& s, std::string_view v) {
 Problem set_verbose(Settings& s, std::string_view v) {
     const auto level = number_within(v == "on" ? "2" : v, 0, 3);
     if (!level) {
-        return expected("0 (errors), 1 (one line), 2 (the plan, from the head node) or 3 (from every node)");
+        return "expected 0 (errors), 1 (one line), 2 (the plan, from the head node) or 3 (from every node)";
     }
     s.verbose = *level;
     return std::nullopt;

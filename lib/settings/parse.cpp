@@ -77,17 +77,12 @@ std::optional<Fault> assign(Settings& settings, std::string_view name, const Key
     return std::nullopt;
 }
 
-/// Removes what follows a # and the blanks around the rest.
-std::string_view strip_comment(std::string_view line) {
-    return trim(line.substr(0, line.find('#')));
-}
-
 void read_site_file(const SettingsSources& sources, SettingsOutcome& outcome) {
     std::size_t number = 0;
     for (const auto raw : split(*sources.site_text, '\n')) {
         ++number;
         const std::string place = format_text("{}:{}", sources.site_path, number);
-        const std::string_view line = strip_comment(raw.substr(0, longest_line));
+        const std::string_view line = trim(raw.substr(0, std::min(raw.find('#'), longest_line)));
         if (line.empty()) {
             continue;
         }

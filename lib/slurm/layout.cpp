@@ -129,17 +129,8 @@ LayoutChoice choose_layout(const Settings& settings, const Step& step, const Pro
 }
 
 std::string_view layout_name(Layout layout) {
-    switch (layout) {
-    case Layout::Rank:
-        return "rank";
-    case Layout::Node:
-        return "node";
-    case Layout::Pod:
-        return "pod";
-    case Layout::Auto:
-        break;
-    }
-    return "auto";
+    constexpr std::array<std::string_view, 4> names = {"auto", "rank", "node", "pod"};
+    return names.at(static_cast<std::size_t>(layout));
 }
 
 Program classify_program(Words argv) {

@@ -3,8 +3,6 @@
 
 #ifdef HAVE_LIBNL
 
-#include "lib/base/format.h"
-
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -127,15 +125,7 @@ int dump_once(const NetlinkRequest& request, Reading& reading, std::chrono::mill
 
 Result<LibnlLibrary> LibnlLibrary::load() {
     // Never closed, because it is usually loaded already: verbs providers need it too.
-    const auto symbols = Symbols::load(LIBNL_SONAME);
-    if (!symbols) {
-        return fail(format_text("{} cannot be loaded: install libnl 3 ({})", LIBNL_SONAME, symbols.error().message));
-    }
-    LibnlLibrary library{*symbols};
-    if (!library.symbols.missing().empty()) {
-        return fail(format_text("{} has no {}: install libnl 3.2 or newer", LIBNL_SONAME, library.symbols.missing()));
-    }
-    return library;
+    return load_functions<LibnlLibrary>(LIBNL_SONAME, "install libnl 3", "install libnl 3.2 or newer");
 }
 
 std::optional<NetlinkError> netlink_dump(const LibnlLibrary& library, const NetlinkRequest& request,
