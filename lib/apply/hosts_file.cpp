@@ -40,8 +40,7 @@ std::set<std::string, std::less<>> names_of(std::string_view hosts) {
     return names;
 }
 
-} // namespace
-
+/// Returns lines of "10.1.0.1\tn01".
 std::string hosts_text(const HostsTable& hosts) {
     std::string text;
     for (const auto& host : hosts) {
@@ -50,6 +49,7 @@ std::string hosts_text(const HostsTable& hosts) {
     return text;
 }
 
+/// Returns lines of "n01 slots=8".
 std::string hostfile_text(const HostsTable& hosts) {
     std::string text;
     for (const auto& host : hosts) {
@@ -57,6 +57,8 @@ std::string hostfile_text(const HostsTable& hosts) {
     }
     return text;
 }
+
+} // namespace
 
 EtcHosts make_etc_hosts(const HostsTable& hosts, const std::optional<std::vector<std::string>>& step_nodes,
                         const std::optional<std::string>& own) {

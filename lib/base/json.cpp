@@ -215,22 +215,6 @@ void Json::throw_kind(const char* wanted) {
     throw JsonError(format_text("JSON: {} is wanted here", wanted));
 }
 
-template<typename T>
-const T& Json::as(const char* wanted) const {
-    if (const auto* const value = std::get_if<T>(&value_)) {
-        return *value;
-    }
-    throw_kind(wanted);
-}
-
-const std::string& Json::text() const {
-    return as<std::string>("a string");
-}
-
-bool Json::as_bool() const {
-    return as<bool>("a boolean");
-}
-
 double Json::as_double() const {
     if (const auto* const value = std::get_if<std::int64_t>(&value_)) {
         return static_cast<double>(*value);
@@ -239,14 +223,6 @@ double Json::as_double() const {
         return static_cast<double>(*value);
     }
     return as<double>("a number");
-}
-
-const std::vector<Json>& Json::items() const {
-    return as<std::vector<Json>>("an array");
-}
-
-const std::vector<JsonMember>& Json::members() const {
-    return as<std::vector<JsonMember>>("an object");
 }
 
 std::size_t Json::size() const {
@@ -272,10 +248,6 @@ Json& Json::emplace_back() {
         return items->emplace_back();
     }
     throw_kind("an array");
-}
-
-void Json::push_back(Json item) {
-    emplace_back() = std::move(item);
 }
 
 const Json* Json::find(std::string_view name) const {

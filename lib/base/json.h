@@ -118,7 +118,7 @@ public:
         const auto* const number = std::get_if<std::int64_t>(&value_);
         return number && std::in_range<T>(*number) ? std::optional(static_cast<T>(*number)) : std::nullopt;
     }
-    [[nodiscard]] const std::string& text() const;
+    [[nodiscard]] const std::string& text() const { return as<std::string>("a string"); }
 
     /// Returns the number of items or members, and 0 for anything that is not an array or object.
     [[nodiscard]] std::size_t size() const;
@@ -127,15 +127,15 @@ public:
     /// For arrays.
     [[nodiscard]] const Json* begin() const { return items().data(); }
     [[nodiscard]] const Json* end() const { return begin() + items().size(); }
-    [[nodiscard]] const std::vector<Json>& items() const;
+    [[nodiscard]] const std::vector<Json>& items() const { return as<std::vector<Json>>("an array"); }
     [[nodiscard]] const Json& at(std::size_t index) const;
     [[nodiscard]] const Json& operator[](std::size_t index) const { return at(index); }
     [[nodiscard]] Json& operator[](std::size_t index);
-    void push_back(Json item); ///< turns null into []
-    Json& emplace_back();      ///< appends null, to be filled; turns null into []
+    void push_back(Json item) { emplace_back() = std::move(item); } ///< turns null into []
+    Json& emplace_back();                                           ///< appends null, to be filled; turns null into []
 
     /// For objects.
-    [[nodiscard]] const std::vector<JsonMember>& members() const;
+    [[nodiscard]] const std::vector<JsonMember>& members() const { return as<std::vector<JsonMember>>("an object"); }
     [[nodiscard]] const Json* find(std::string_view name) const; ///< nullptr: no such member, or not an object
     [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
     [[nodiscard]] const Json& at(std::string_view name) const;
@@ -188,8 +188,12 @@ private:
     explicit Json(Signed value);
     explicit Json(Unsigned value);
     template<typename T>
-    [[nodiscard]] const T& as(const char* wanted) const;
-    [[nodiscard]] bool as_bool() const;
+    [[nodiscard]] const T& as(const char* wanted) const {
+        if (const auto* const value = std::get_if<T>(&value_)) {
+            return *value;
+        }
+        throw_kind(wanted);
+    }
     [[nodiscard]] double as_double() const;
     [[noreturn]] static void throw_kind(const char* wanted);
     template<JsonMap T>
@@ -230,7 +234,7 @@ T Json::get() const {
     if constexpr (std::same_as<T, Json>) {
         return *this;
     } else if constexpr (std::same_as<T, bool>) {
-        return as_bool();
+        return as<bool>("a boolean");
     } else if constexpr (std::integral<T>) {
         const auto number = integer<T>();
         if (!number) {

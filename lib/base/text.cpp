@@ -109,15 +109,6 @@ std::optional<std::string_view> nearest_word(std::string_view word, const std::v
     return best;
 }
 
-std::optional<std::string> text_if_any(std::string_view text) {
-    return text.empty() ? std::nullopt : std::optional(std::string(text));
-}
-
-std::string_view base_name(std::string_view path) {
-    const auto slash = path.rfind('/');
-    return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 std::string printable(std::string_view text, std::size_t max_length) {
     const bool cut = text.size() > max_length;
     std::string result(text.substr(0, max_length));

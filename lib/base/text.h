@@ -65,10 +65,14 @@ inline std::string or_dash(std::string text) {
 }
 
 /// Returns nullopt for an empty text.
-std::optional<std::string> text_if_any(std::string_view text);
+inline std::optional<std::string> text_if_any(std::string_view text) {
+    return text.empty() ? std::nullopt : std::optional(std::string(text));
+}
 
 /// Returns the last component of a path: "/usr/bin/torchrun" gives "torchrun".
-std::string_view base_name(std::string_view path);
+inline std::string_view base_name(std::string_view path) {
+    return path.substr(path.rfind('/') + 1); // npos + 1 is 0
+}
 
 /// Makes text from a file or a peer safe for a terminal or log: replaces bytes other than printable ASCII by '?', and
 /// cuts longer text with "...".

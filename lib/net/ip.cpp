@@ -80,14 +80,6 @@ bool IpAddress::is_multicast() const {
     return is_ipv4() ? (bytes_[ipv4_offset] & 0xf0) == 0xe0 : bytes_[0] == 0xff;
 }
 
-bool IpAddress::is_routable() const {
-    return !is_zero() && !is_loopback() && !is_link_local() && !is_multicast();
-}
-
-std::string IpAddress::bracketed() const {
-    return is_ipv4() ? text() : "[" + text() + "]";
-}
-
 std::string IpAddress::text() const {
     std::array<char, INET6_ADDRSTRLEN> buffer{};
     inet_ntop(is_ipv4() ? AF_INET : AF_INET6, bytes_.data() + (is_ipv4() ? ipv4_offset : 0), buffer.data(),

@@ -33,13 +33,15 @@ public:
     [[nodiscard]] bool is_link_local() const; ///< 169.254/16 (RFC 3927) or fe80::/10 (RFC 4291)
     [[nodiscard]] bool is_multicast() const;  ///< 224/4 or ff00::/8
     /// Returns true if another node can reach the address: it is none of the four kinds above.
-    [[nodiscard]] bool is_routable() const;
+    [[nodiscard]] bool is_routable() const {
+        return !is_zero() && !is_loopback() && !is_link_local() && !is_multicast();
+    }
 
     /// Returns "10.0.0.1", or the RFC 5952 text of an IPv6 address.
     [[nodiscard]] std::string text() const;
 
     /// Returns the text in the form that a port can follow after a colon: "10.0.0.1", "[fd00::1]".
-    [[nodiscard]] std::string bracketed() const;
+    [[nodiscard]] std::string bracketed() const { return is_ipv4() ? text() : "[" + text() + "]"; }
 
     friend auto operator<=>(const IpAddress&,
                             const IpAddress&) = default; // NOLINT(modernize-use-nullptr): clang-tidy 14

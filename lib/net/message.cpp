@@ -5,24 +5,13 @@
 #include "lib/base/json.h"
 #include "lib/base/text.h"
 
-#include <algorithm>
-#include <cmath>
-
 namespace rdma_nccl {
 
 // --- Writing ---
 
-void FieldWriter::put(Json& json, double value, double greatest) {
-    json = std::isfinite(value) ? std::clamp(value, 0.0, greatest) : 0.0;
-}
-
 void FieldWriter::put(Json& json, const std::string& value, std::size_t longest) {
     constexpr std::size_t dots = 3;
     json = printable(value, value.size() > longest ? longest - dots : longest);
-}
-
-void FieldWriter::put(Json& json, Raw<const std::string> text, std::size_t longest) {
-    json = text.value.substr(0, longest);
 }
 
 void FieldWriter::put(Json& json, Raw<const std::vector<std::string>> texts, std::size_t most, std::size_t longest) {
@@ -32,21 +21,7 @@ void FieldWriter::put(Json& json, Raw<const std::vector<std::string>> texts, std
     }
 }
 
-void FieldWriter::put(Json& json, const IpAddress& value) {
-    json = value.text();
-}
-
 // --- Reading ---
-
-bool FieldReader::take(const Json& json, bool& value) {
-    value = json.is_boolean() && json.get<bool>();
-    return json.is_boolean();
-}
-
-bool FieldReader::take(const Json& json, double& value, double greatest) {
-    value = json.is_number() ? json.get<double>() : -1;
-    return value >= 0 && value <= greatest;
-}
 
 bool FieldReader::take(const Json& json, std::string& value, std::size_t longest) {
     if (!take(json, raw(value), longest)) {

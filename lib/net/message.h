@@ -15,7 +15,9 @@
 #include "lib/base/result.h"
 #include "lib/net/ip.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -81,11 +83,15 @@ public:
 
 private:
     static void put(Json& json, bool value) { json = value; }
-    static void put(Json& json, double value, double greatest = greatest_real);
+    static void put(Json& json, double value, double greatest = greatest_real) {
+        json = std::isfinite(value) ? std::clamp(value, 0.0, greatest) : 0.0;
+    }
     static void put(Json& json, const std::string& value, std::size_t longest = longest_text);
-    static void put(Json& json, Raw<const std::string> text, std::size_t longest);
+    static void put(Json& json, Raw<const std::string> text, std::size_t longest) {
+        json = text.value.substr(0, longest);
+    }
     static void put(Json& json, Raw<const std::vector<std::string>> texts, std::size_t most, std::size_t longest);
-    static void put(Json& json, const IpAddress& value);
+    static void put(Json& json, const IpAddress& value) { json = value.text(); }
 
     template<Number T>
     static void put(Json& json, T value, T /*greatest*/ = std::numeric_limits<T>::max()) {
@@ -136,8 +142,14 @@ public:
     [[nodiscard]] bool good() const { return good_; }
 
 private:
-    static bool take(const Json& json, bool& value);
-    static bool take(const Json& json, double& value, double greatest = greatest_real);
+    static bool take(const Json& json, bool& value) {
+        value = json.is_boolean() && json.get<bool>();
+        return json.is_boolean();
+    }
+    static bool take(const Json& json, double& value, double greatest = greatest_real) {
+        value = json.is_number() ? json.get<double>() : -1;
+        return value >= 0 && value <= greatest;
+    }
     static bool take(const Json& json, std::string& value, std::size_t longest = longest_text);
     static bool take(const Json& json, Raw<std::string> text, std::size_t longest);
     static bool take(const Json& json, Raw<std::vector<std::string>> texts, std::size_t most, std::size_t longest);

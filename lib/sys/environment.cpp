@@ -76,14 +76,6 @@ std::optional<std::string> Environment::get(std::string_view name) const {
     return found == variables_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void Environment::set(std::string name, std::string value) {
-    variables_.insert_or_assign(std::move(name), std::move(value));
-}
-
-std::optional<std::string> Environment::get_users(std::string_view name) const {
-    return ours_.contains(name) ? std::nullopt : get(name);
-}
-
 std::string slurm_node_name() {
     const char* const name = std::getenv("SLURMD_NODENAME");
     return name == nullptr ? "" : name;

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -45,10 +46,12 @@ public:
     static Environment from(const char* const* entries);
 
     [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
-    void set(std::string name, std::string value);
+    void set(std::string name, std::string value) { variables_.insert_or_assign(std::move(name), std::move(value)); }
 
     /// Returns the value, unless we set it in an outer step. An empty value counts as set.
-    [[nodiscard]] std::optional<std::string> get_users(std::string_view name) const;
+    [[nodiscard]] std::optional<std::string> get_users(std::string_view name) const {
+        return ours_.contains(name) ? std::nullopt : get(name);
+    }
     /// The variables that our marker lists and that still have our value.
     [[nodiscard]] const std::set<std::string, std::less<>>& ours() const { return ours_; }
 
