@@ -64,12 +64,6 @@ std::optional<Child> Child::start(const std::function<void()>& work, std::span<c
     return Child(pid);
 }
 
-Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
-
-Child::~Child() {
-    (void)finish(milliseconds(0));
-}
-
 bool Child::finish(milliseconds limit) {
     using std::chrono::microseconds;
     constexpr milliseconds to_die(100);

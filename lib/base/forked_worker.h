@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <sys/types.h>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -26,8 +27,8 @@ public:
     static std::optional<Child> start(const std::function<void()>& work, std::span<const int> keep = {},
                                       Inherit inherit = Inherit::Few);
 
-    Child(Child&& other) noexcept;
-    ~Child(); ///< finish() with no wait: kills the child if it still runs
+    Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+    ~Child() { (void)finish(std::chrono::milliseconds(0)); } ///< kills the child if it still runs
 
     /// Waits for the child, and kills it after `limit`. Returns true when the child ended by itself with its work done.
     bool finish(std::chrono::milliseconds limit);

@@ -85,10 +85,6 @@ void Dialer::start_due() {
     }
 }
 
-bool Dialer::is_hopeless() const {
-    return std::ranges::all_of(tries_, [](const Try& one) { return !one.attempt && !one.next; });
-}
-
 void Dialer::note_failure(Try& one) {
     const int code = one.attempt->error();
     one.failures += code == EPROTO ? 1 : most_failures;
@@ -130,10 +126,6 @@ Clock::time_point Dialer::deadline() const {
         }
     }
     return next;
-}
-
-bool Dialer::is_connected() const {
-    return std::ranges::any_of(tries_, [](const Try& one) { return one.attempt && one.attempt->is_connected(); });
 }
 
 std::string Dialer::problem() const {

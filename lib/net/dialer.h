@@ -7,6 +7,7 @@
 #include "lib/net/ip.h"
 #include "lib/net/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -64,9 +65,13 @@ public:
     /// may have dropped it. Returns the connection once one is proven.
     std::optional<Connection> work();
     /// Returns true if any address has accepted a connection and has not closed it.
-    [[nodiscard]] bool is_connected() const;
+    [[nodiscard]] bool is_connected() const {
+        return std::ranges::any_of(tries_, [](const Try& one) { return one.attempt && one.attempt->is_connected(); });
+    }
     /// Returns true if all addresses have failed for good.
-    [[nodiscard]] bool is_hopeless() const;
+    [[nodiscard]] bool is_hopeless() const {
+        return std::ranges::all_of(tries_, [](const Try& one) { return !one.attempt && !one.next; });
+    }
     /// Returns the last failure of each address: "10.0.0.1 port 7: Connection refused; ...".
     [[nodiscard]] std::string problem() const;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/ip.h"
 
-#include "lib/base/format.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
@@ -105,10 +104,6 @@ std::optional<IpPrefix> IpPrefix::of(const IpAddress& address, unsigned length) 
 bool IpPrefix::contains(const IpAddress& address) const {
     return address.is_ipv4() == address_.is_ipv4() &&
            masked(address, length_ + (address_.is_ipv4() ? ipv4_bits_before : 0)) == address_;
-}
-
-std::string IpPrefix::text() const {
-    return format_text("{}/{}", address_.text(), length_);
 }
 
 } // namespace rdma_nccl

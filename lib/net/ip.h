@@ -61,7 +61,7 @@ public:
     [[nodiscard]] bool contains(const IpAddress& address) const; ///< false for the other address family
     [[nodiscard]] unsigned length() const { return length_; }
     [[nodiscard]] const IpAddress& address() const { return address_; }
-    [[nodiscard]] std::string text() const;
+    [[nodiscard]] std::string text() const { return address_.text() + "/" + std::to_string(length_); }
 
     friend bool operator==(const IpPrefix&, const IpPrefix&) = default;
 

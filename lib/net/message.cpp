@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/message.h"
 
-#include "lib/base/format.h"
-#include "lib/base/json.h"
-#include "lib/base/text.h"
-
 namespace rdma_nccl {
 
 // --- Writing ---
@@ -56,10 +52,6 @@ bool FieldReader::take(const Json& json, IpAddress& value) {
 
 // --- Whole messages ---
 
-std::string message_text(NamedFields message) {
-    return Json{{message.name, std::move(message.object)}}.dump(-1, Json::NotUtf8::LeftOut);
-}
-
 std::optional<Json> parse_json_object(std::string_view text) {
     constexpr unsigned deepest = 16;
     auto json = Json::parse(text, deepest);
@@ -74,14 +66,6 @@ Result<NamedFields> parse_message(std::string_view text) {
     auto name = json->members().front().name;
     auto object = std::move((*json)[name]);
     return NamedFields{std::move(name), std::move(object)};
-}
-
-tl::unexpected<Error> unknown_message(std::string_view name) {
-    return fail(format_text("a message \"{}\" is not known; is rdma-nccl the same on all nodes?", printable(name)));
-}
-
-tl::unexpected<Error> malformed_message(std::string_view name) {
-    return fail(format_text("a message \"{}\" is malformed", printable(name)));
 }
 
 } // namespace rdma_nccl

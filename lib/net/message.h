@@ -11,8 +11,10 @@
 #pragma once
 
 #include "lib/base/forked_worker.h"
+#include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/result.h"
+#include "lib/base/text.h"
 #include "lib/net/ip.h"
 
 #include <algorithm>
@@ -199,22 +201,19 @@ struct NamedFields {
     Json object;
 };
 
-/// Returns the message on one line. Leaves out bytes that are not UTF-8, so that no text grows beyond its limit.
-std::string message_text(NamedFields message);
 Result<NamedFields> parse_message(std::string_view text);
-tl::unexpected<Error> unknown_message(std::string_view name);
-tl::unexpected<Error> malformed_message(std::string_view name);
 
 /// Parses a JSON object nested no deeper than messages may be.
 std::optional<Json> parse_json_object(std::string_view text);
 
+/// Returns the message on one line. Leaves out bytes that are not UTF-8, so that no text grows beyond its limit.
 template<typename T>
 std::string write_message(const T& message) {
     static_assert(!message_name<T>.empty());
     auto object = Json::object();
     FieldWriter writer(object);
     fields(writer, message);
-    return message_text({std::string(message_name<T>), std::move(object)});
+    return Json{{message_name<T>, std::move(object)}}.dump(-1, Json::NotUtf8::LeftOut);
 }
 
 template<typename... T>
@@ -235,12 +234,13 @@ Result<Variant> read_message(std::string_view text) {
     };
     make_named(std::type_identity<Variant>());
     if (!message) {
-        return unknown_message(parsed->name);
+        return fail(
+            format_text("a message \"{}\" is not known; is rdma-nccl the same on all nodes?", printable(parsed->name)));
     }
     FieldReader reader(parsed->object);
     std::visit([&reader](auto& one) { fields(reader, one); }, *message);
     if (!reader.good()) {
-        return malformed_message(parsed->name);
+        return fail(format_text("a message \"{}\" is malformed", printable(parsed->name)));
     }
     return std::move(*message);
 }

@@ -185,11 +185,6 @@ void Session::start_output() {
     may_send_ = true;
 }
 
-void Session::send(SharedBody body) {
-    queued_ += body->size();
-    queue_.push_back(std::move(body));
-}
-
 std::string_view Session::output() {
     if (output_begin_ == output_.size()) {
         output_ = std::string();

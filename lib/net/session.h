@@ -47,7 +47,10 @@ public:
 
     /// Messages wait until the other side is proven. Many sessions may share a body: it is encrypted piece by piece as
     /// the socket accepts data.
-    void send(SharedBody body);
+    void send(SharedBody body) {
+        queued_ += body->size();
+        queue_.push_back(std::move(body));
+    }
     /// Returns the bytes to write next, empty if there are none. Valid until the next call.
     [[nodiscard]] std::string_view output();
     void written(std::size_t count) { output_begin_ += count; }

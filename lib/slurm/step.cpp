@@ -5,7 +5,6 @@
 #include "lib/base/hostlist.h"
 #include "lib/base/text.h"
 
-#include <algorithm>
 #include <initializer_list>
 
 namespace rdma_nccl {
@@ -85,14 +84,6 @@ std::optional<StepNote> read_note(std::string_view text) {
     }
     return StepNote{
         *job, *step, std::string(*head), std::string(*address), *port, std::string(*settings), *gpus == "unequal"};
-}
-
-std::string Step::name() const {
-    return format_text("{}.{}", leader_job_id, step_id);
-}
-
-unsigned Step::most_tasks_per_node() const {
-    return tasks_per_node.empty() ? 1 : *std::max_element(tasks_per_node.begin(), tasks_per_node.end());
 }
 
 Step read_step(const Environment& environment, std::vector<std::string> program) {

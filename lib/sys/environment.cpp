@@ -71,11 +71,6 @@ void Environment::find_ours() {
     }
 }
 
-std::optional<std::string> Environment::get(std::string_view name) const {
-    const auto found = variables_.find(name);
-    return found == variables_.end() ? std::nullopt : std::optional(found->second);
-}
-
 std::string slurm_node_name() {
     const char* const name = std::getenv("SLURMD_NODENAME");
     return name == nullptr ? "" : name;

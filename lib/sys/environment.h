@@ -45,7 +45,10 @@ public:
     /// From an environ-like array that ends with a null pointer; nullptr gives an empty environment.
     static Environment from(const char* const* entries);
 
-    [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
+    [[nodiscard]] std::optional<std::string> get(std::string_view name) const {
+        const auto found = variables_.find(name);
+        return found == variables_.end() ? std::nullopt : std::optional(found->second);
+    }
     void set(std::string name, std::string value) { variables_.insert_or_assign(std::move(name), std::move(value)); }
 
     /// Returns the value, unless we set it in an outer step. An empty value counts as set.
