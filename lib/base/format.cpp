@@ -15,7 +15,7 @@ std::string format_erased(fmt::string_view text, fmt::format_args arguments) {
     return fmt::vformat(text, arguments);
 }
 
-std::string bytes_text(std::uint64_t bytes) {
+std::string format_bytes(std::uint64_t bytes) {
     constexpr std::array units = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
     if (bytes < 1000) {
         return format_text("{} B", bytes);

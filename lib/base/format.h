@@ -22,13 +22,13 @@ std::string format_text(fmt::format_string<T...> text, T&&... arguments) {
 }
 
 /// Returns a number with its noun: "1 port", "2 ports".
-inline std::string count_text(std::size_t number, std::string_view noun) {
+inline std::string format_count(std::size_t number, std::string_view noun) {
     return format_text("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 /// Formats a byte count in powers of 1000, as link rates are given, with three or four digits: "0 B", "12.3 kB",
 /// "412 MB", "1.04 TB".
-std::string bytes_text(std::uint64_t bytes);
+std::string format_bytes(std::uint64_t bytes);
 
 using TableRow = std::vector<std::string>;
 

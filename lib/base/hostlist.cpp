@@ -167,8 +167,8 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
 Result<std::vector<unsigned>> expand_task_counts(std::string_view text) {
     std::vector<unsigned> counts;
     for (const auto part : split(trim(text), ',')) {
-        const auto [count_text, repeat_text] = split_once(part, '(');
-        const auto count = parse_number<unsigned>(count_text);
+        const auto [count_digits, repeat_text] = split_once(part, '(');
+        const auto count = parse_number<unsigned>(count_digits);
         std::optional<unsigned> repeat = 1;
         if (repeat_text) {
             const bool framed = repeat_text->starts_with('x') && repeat_text->ends_with(')');

@@ -89,7 +89,7 @@ Result<void> add_listeners(int socket, int family, std::span<const std::uint16_t
         if (count <= 0) {
             return failed(count < 0 ? errno : ECONNRESET);
         }
-        const auto answer = read_diag_answer(std::span(buffer).first(static_cast<std::size_t>(count)));
+        const auto answer = parse_diag_answer(std::span(buffer).first(static_cast<std::size_t>(count)));
         if (answer.error != 0) {
             return failed(answer.error);
         }
@@ -162,7 +162,7 @@ std::string who(const PortListener& listener) {
 
 } // namespace
 
-DiagAnswer read_diag_answer(std::span<const std::byte> answer) {
+DiagAnswer parse_diag_answer(std::span<const std::byte> answer) {
     DiagAnswer result;
     while (answer.size() >= NLMSG_HDRLEN && !result.complete && result.error == 0) {
         const auto header = value_at<nlmsghdr>(answer);
@@ -207,7 +207,7 @@ std::vector<PortListener> strangers(std::span<const PortListener> listeners, uid
     return result;
 }
 
-std::string stranger_text(const PortListener& stranger) {
+std::string format_stranger(const PortListener& stranger) {
     const auto program =
         stranger.program ? format_text(", {} (pid {})", stranger.program->name, stranger.program->pid) : std::string();
     return format_text("uid {}{} listens on port {} of this step: ranks may connect to it; end that program, or "
@@ -215,7 +215,7 @@ std::string stranger_text(const PortListener& stranger) {
                        stranger.uid, program, stranger.port);
 }
 
-std::string listening_text(std::uint16_t port) {
+std::string format_listeners(std::uint16_t port) {
     std::vector<std::string> all;
     for (const auto& listener : find_listeners(std::span(&port, 1)).value_or(std::vector<PortListener>())) {
         auto one = who(listener);

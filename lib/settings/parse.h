@@ -44,14 +44,12 @@ std::string settings_help();
 
 // The table of keys (keys.cpp).
 
-/// Stores `value` in `settings` and returns nullopt, or returns a problem that names the valid values.
-using SettingsSetter = std::optional<std::string> (*)(Settings& settings, std::string_view value);
-
 struct SettingsKey {
     std::string_view name;
     std::string_view values; ///< the default first, as in the help text
     std::string_view meaning;
-    SettingsSetter set = nullptr;
+    /// Stores the value and returns nullopt, or returns a problem that names the valid values.
+    std::optional<std::string> (*set)(Settings& settings, std::string_view value) = nullptr;
     bool site_only = false;
 };
 

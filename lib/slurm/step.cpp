@@ -57,13 +57,13 @@ private:
 
 } // namespace
 
-std::string write_note(const StepNote& note) {
+std::string format_note(const StepNote& note) {
     return format_text("{};job={};step={};head={};addr={};port={};set={};gpus={}", note_version, note.job_id,
                        note.step_id, note.head_node, note.head_address, note.port, note.settings,
                        note.unequal_gpus ? "unequal" : "");
 }
 
-std::optional<StepNote> read_note(std::string_view text) {
+std::optional<StepNote> parse_note(std::string_view text) {
     const auto fields = split(text.substr(0, longest_note), ';');
     if (fields.size() != 8 || fields[0] != note_version) {
         return std::nullopt;
@@ -107,7 +107,7 @@ Step read_step(const Environment& environment, std::vector<std::string> program)
     read.list(step.reserved_ports, expand_ports, {"SLURM_STEP_RESV_PORTS"});
     step.program = std::move(program);
     if (const auto text = environment.get(note_variable)) {
-        const auto note = read_note(*text);
+        const auto note = parse_note(*text);
         if (!note) {
             step.problems.push_back(format_text("{} is malformed: {}", note_variable, printable(*text)));
         } else if (note->step_id == step.step_id &&

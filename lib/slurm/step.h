@@ -28,9 +28,9 @@ struct StepNote {
 };
 inline constexpr std::string_view note_variable = "SLURM_RDMA_NCCL_NOTE";
 
-std::string write_note(const StepNote& note);
+std::string format_note(const StepNote& note);
 /// Returns nullopt if the text is malformed. It is untrusted input.
-std::optional<StepNote> read_note(std::string_view text);
+std::optional<StepNote> parse_note(std::string_view text);
 
 /// This and higher step ids are batch scripts, extern and interactive steps (SLURM_MAX_NORMAL_STEP_ID, slurm.h since
 /// 20.11).

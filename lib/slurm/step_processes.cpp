@@ -58,7 +58,7 @@ bool is_step_daemon(const SysRoot& root, pid_t pid) {
 /// Returns the step that a slurmstepd names in its title.
 std::optional<StepName> step_of_daemon(const SysRoot& root, pid_t pid) {
     const auto words = file_of(root, pid, "cmdline");
-    return step_of_title(words.substr(0, words.find('\0')));
+    return parse_step_title(words.substr(0, words.find('\0')));
 }
 
 std::optional<pid_t> nearest_step_daemon(const SysRoot& root, const std::vector<pid_t>& ancestors) {
@@ -88,7 +88,7 @@ std::optional<pid_t> parent_of(const SysRoot& root, pid_t pid) {
 
 } // namespace
 
-std::optional<StepName> step_of_cgroups(std::string_view text) {
+std::optional<StepName> parse_step_cgroups(std::string_view text) {
     std::optional<StepName> found;
     for (const auto line : split(text, '\n')) {
         // "4:devices:/slurm/uid_1000/job_12/step_0": cgroup v1 has one line per controller, not all of them Slurm's.
@@ -100,7 +100,7 @@ std::optional<StepName> step_of_cgroups(std::string_view text) {
     return found;
 }
 
-std::optional<StepName> step_of_title(std::string_view text) {
+std::optional<StepName> parse_step_title(std::string_view text) {
     const auto name = behind(text, "slurmstepd: [");
     const auto end = name ? name->find(']') : std::string_view::npos;
     if (end == std::string_view::npos) {
@@ -125,7 +125,7 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (ancestor > 0 && (below || process == ancestor)) {
         return {ProcessOwner::Step, name};
     }
-    auto step = step_of_cgroups(file_of(root, process, "cgroup"));
+    auto step = parse_step_cgroups(file_of(root, process, "cgroup"));
     if (const auto daemon = step ? std::nullopt : nearest_step_daemon(root, ancestors)) {
         step = step_of_daemon(root, *daemon);
     }
