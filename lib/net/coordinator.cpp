@@ -203,9 +203,4 @@ void Coordinator::close(int worker) {
     }
 }
 
-bool Coordinator::has(int worker) const {
-    const auto found = connections_.find(worker);
-    return found != connections_.end() && found->second.joined;
-}
-
 } // namespace rdma_nccl

@@ -43,10 +43,6 @@ bool is_step(std::string_view step, std::uint32_t number) {
     return parse_number<std::uint32_t>(split_once(step, '+').key) == number;
 }
 
-std::string step_text(const StepName& step) {
-    return step.step.empty() ? format_text("job {}", step.job) : format_text("job {} step {}", step.job, step.step);
-}
-
 std::string file_of(const SysRoot& root, pid_t pid, std::string_view name) {
     return root.read(format_text("/proc/{}/{}", pid, name), 4096).value_or("");
 }
@@ -135,7 +131,8 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (step->job == job_id && is_step(step->step, step_id)) {
         return {ProcessOwner::Step, name};
     }
-    return {ProcessOwner::OtherStep, step_text(*step)};
+    return {ProcessOwner::OtherStep, step->step.empty() ? format_text("job {}", step->job)
+                                                        : format_text("job {} step {}", step->job, step->step)};
 }
 
 std::optional<Environment> environment_of_step(const SysRoot& root, std::uint32_t job, std::uint32_t step) {

@@ -59,9 +59,7 @@ int on_end(nl_msg* message, void* argument) noexcept {
 }
 
 bool set_time_limit(int fd, std::chrono::milliseconds limit) {
-    timeval time{};
-    time.tv_sec = limit.count() / 1000;
-    time.tv_usec = limit.count() % 1000 * 1000;
+    const timeval time{limit.count() / 1000, limit.count() % 1000 * 1000};
     return ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time) == 0;
 }
 
@@ -110,10 +108,8 @@ int dump_once(const NetlinkRequest& request, Reading& reading, std::chrono::mill
     }
     library.socket_modify_cb(socket.get(), NL_CB_VALID, NL_CB_CUSTOM, on_message, &reading);
     library.socket_modify_cb(socket.get(), NL_CB_FINISH, NL_CB_CUSTOM, on_end, &reading);
-    Payload payload;
     const auto attribute = request.attribute.value_or(NetlinkRequest::Attribute{});
-    payload.header = {sizeof payload, attribute.type};
-    payload.value = attribute.value;
+    Payload payload{{sizeof(Payload), attribute.type}, attribute.value};
     const std::size_t size = request.attribute ? sizeof payload : 0;
     if (const int status = library.send_simple(socket.get(), request.type, NLM_F_DUMP, &payload, size); status < 0) {
         return status;
