@@ -7,10 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <fcntl.h>
-#include <functional>
 #include <set>
 #include <string_view>
 #include <sys/stat.h>
@@ -20,26 +17,12 @@ namespace rdma_nccl {
 
 namespace {
 
-tl::unexpected<Error> failed(const std::string& path) {
-    return fail(format_text("hosts=file: {}: {}", path, std::strerror(errno)), errno);
-}
-
 Result<void> write_new_file(const std::string& path, const std::string& text) {
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-    if (!file) {
-        return failed(path);
-    }
-    if (!write_all(file.get(), text)) {
-        return failed(path);
+    if (!file || !write_all(file.get(), text)) {
+        return os_failure("hosts=file: " + path);
     }
     return {};
-}
-
-std::string lower_case(std::string_view name) {
-    std::string text(name);
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-    return text;
 }
 
 /// Returns the names in a hosts file (hosts(5)) in lower case, as the resolver ignores case.
@@ -47,8 +30,8 @@ std::set<std::string, std::less<>> names_of(std::string_view hosts) {
     std::set<std::string, std::less<>> names;
     for (const auto line : split(hosts, '\n')) {
         std::string fields(line.substr(0, line.find('#')));
-        std::replace_if(
-            fields.begin(), fields.end(), [](char c) { return c == '\r' || c == '\v' || c == '\f'; }, ' ');
+        std::ranges::replace_if(
+            fields, [](char c) { return c == '\v' || c == '\f'; }, ' ');
         const auto words = split_words(fields);
         for (std::size_t i = 1; i < words.size(); ++i) { // after the address
             names.insert(lower_case(words[i]));
@@ -57,8 +40,7 @@ std::set<std::string, std::less<>> names_of(std::string_view hosts) {
     return names;
 }
 
-} // namespace
-
+/// Returns lines of "10.1.0.1\tn01".
 std::string hosts_text(const HostsTable& hosts) {
     std::string text;
     for (const auto& host : hosts) {
@@ -67,6 +49,7 @@ std::string hosts_text(const HostsTable& hosts) {
     return text;
 }
 
+/// Returns lines of "n01 slots=8".
 std::string hostfile_text(const HostsTable& hosts) {
     std::string text;
     for (const auto& host : hosts) {
@@ -74,6 +57,8 @@ std::string hostfile_text(const HostsTable& hosts) {
     }
     return text;
 }
+
+} // namespace
 
 EtcHosts make_etc_hosts(const HostsTable& hosts, const std::optional<std::vector<std::string>>& step_nodes,
                         const std::optional<std::string>& own) {
@@ -124,7 +109,7 @@ Result<HostsFiles> write_hosts_files(const HostsTable& hosts, const Environment&
         if (::mkdir(files->directory.c_str(), 0755) == 0) {
             break;
         }
-        files = failed(files->directory);
+        files = os_failure("hosts=file: " + files->directory);
     }
     if (!files) {
         return files;

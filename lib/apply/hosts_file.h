@@ -13,12 +13,6 @@
 
 namespace rdma_nccl {
 
-/// Returns lines of "10.1.0.1\tn01".
-std::string hosts_text(const HostsTable& hosts);
-
-/// Returns lines of "n01 slots=8".
-std::string hostfile_text(const HostsTable& hosts);
-
 /// hosts=mount: the /etc/hosts that the tasks see, and that any set-user-ID programs that they start see too.
 struct EtcHosts {
     std::string text;    ///< empty: nothing is mounted

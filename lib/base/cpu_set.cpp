@@ -11,8 +11,6 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr unsigned bits = 64;
-
 /// Adds "A", "A-B" or "A-B:USED/GROUP"; returns false for anything else.
 bool add_part(CpuSet& set, std::string_view part) {
     const auto [range, stride] = split_once(part, ':');
@@ -76,10 +74,6 @@ void CpuSet::add(unsigned cpu) {
     words_[cpu / bits] |= std::uint64_t{1} << cpu % bits;
 }
 
-bool CpuSet::contains(unsigned cpu) const {
-    return (word(cpu / bits) >> cpu % bits & 1U) != 0;
-}
-
 bool CpuSet::contains(const CpuSet& other) const {
     for (std::size_t i = 0; i < other.words_.size(); ++i) {
         if ((other.words_[i] & ~word(i)) != 0) {
@@ -105,14 +99,6 @@ std::size_t CpuSet::size() const {
         count += static_cast<std::size_t>(std::popcount(word));
     }
     return count;
-}
-
-std::optional<unsigned> CpuSet::first() const {
-    return at_or_above(0);
-}
-
-std::optional<unsigned> CpuSet::next(unsigned cpu) const {
-    return at_or_above(cpu + 1);
 }
 
 std::optional<unsigned> CpuSet::at_or_above(unsigned cpu) const {

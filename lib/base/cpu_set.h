@@ -28,15 +28,15 @@ public:
 
     /// Ignores numbers of most_cpus or more.
     void add(unsigned cpu);
-    [[nodiscard]] bool contains(unsigned cpu) const;
+    [[nodiscard]] bool contains(unsigned cpu) const { return (word(cpu / bits) >> cpu % bits & 1U) != 0; }
     [[nodiscard]] bool contains(const CpuSet& other) const;
     [[nodiscard]] bool intersects(const CpuSet& other) const;
     [[nodiscard]] bool empty() const { return words_.empty(); }
     [[nodiscard]] std::size_t size() const;
     /// Returns the lowest CPU; nullopt when empty.
-    [[nodiscard]] std::optional<unsigned> first() const;
+    [[nodiscard]] std::optional<unsigned> first() const { return at_or_above(0); }
     /// Returns the lowest CPU above `cpu`; nullopt when there is none.
-    [[nodiscard]] std::optional<unsigned> next(unsigned cpu) const;
+    [[nodiscard]] std::optional<unsigned> next(unsigned cpu) const { return at_or_above(cpu + 1); }
     [[nodiscard]] std::vector<unsigned> cpus() const;
     /// Returns the kernel's list format; "" when empty.
     [[nodiscard]] std::string list() const;
@@ -52,6 +52,7 @@ public:
     friend bool operator==(const CpuSet&, const CpuSet&) = default;
 
 private:
+    static constexpr unsigned bits = 64;
     [[nodiscard]] std::uint64_t word(std::size_t index) const { return index < words_.size() ? words_[index] : 0; }
     [[nodiscard]] std::optional<unsigned> at_or_above(unsigned cpu) const;
     void trim();

@@ -1,24 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/base/format.h"
+#include "lib/base/result.h"
+
 #include <dlfcn.h>
 #include <string>
+#include <string_view>
 
 namespace rdma_nccl {
 
-/// Looks up functions in a library opened with dlopen(3), and remembers the first missing one.
+/// The symbols of a library that is loaded when it is needed. The first missing one is remembered.
 class Symbols {
 public:
+    /// An address that becomes a pointer to any type of function (dlsym, RATIONALE); may be null.
+    struct Address {
+        void* value;
+        template<typename Function>
+        operator Function*() const {
+            return reinterpret_cast<Function*>(value);
+        }
+    };
+
+    /// Opens the library with dlopen(3) and never closes it. Fails with dlerror(3)'s text.
+    static Result<Symbols> load(const char* library) {
+        void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
+        return handle ? Result<Symbols>(Symbols(handle)) : fail(::dlerror());
+    }
     explicit Symbols(void* handle) : handle_(handle) {}
+
+    Address get(const char* name) {
+        const auto address = get_if_any(name);
+        if (address.value == nullptr && missing_.empty()) {
+            missing_ = name;
+        }
+        return address;
+    }
+    /// For a function that older versions of the library do not have.
+    [[nodiscard]] Address get_if_any(const char* name) const { return {::dlsym(handle_, name)}; }
 
     template<typename Function>
     void find(Function& function, const char* name) {
-        void* const address = ::dlsym(handle_, name);
-        if (address == nullptr && missing_.empty()) {
-            missing_ = name;
-        }
-        // The conversion that POSIX gives for function pointers (dlsym, RATIONALE).
-        *reinterpret_cast<void**>(&function) = address; // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
+        function = get(name);
     }
     [[nodiscard]] const std::string& missing() const { return missing_; }
 
@@ -26,5 +49,27 @@ private:
     void* handle_;
     std::string missing_;
 };
+
+/// Loads a library and the functions of it that a structure names, which has Symbols as its first member:
+///
+///     struct Libnl {
+///         Symbols symbols;
+///         decltype(&::nl_connect) connect = symbols.get("nl_connect");
+///     };
+///     const auto libnl = load_functions<Libnl>("libnl-3.so.200", "install libnl 3", "install libnl 3.2 or newer");
+///
+/// Fails with "FILE cannot be loaded: IF_ABSENT (why)" or "FILE has no FUNCTION: IF_OLD".
+template<typename Functions>
+Result<Functions> load_functions(const char* file, std::string_view if_absent, std::string_view if_old) {
+    const auto symbols = Symbols::load(file);
+    if (!symbols) {
+        return fail(format_text("{} cannot be loaded: {} ({})", file, if_absent, symbols.error().message));
+    }
+    Functions functions{*symbols};
+    if (const auto& missing = functions.symbols.missing(); !missing.empty()) {
+        return fail(format_text("{} has no {}: {}", file, missing, if_old));
+    }
+    return functions;
+}
 
 } // namespace rdma_nccl

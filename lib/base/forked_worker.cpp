@@ -2,8 +2,10 @@
 #include "lib/base/forked_worker.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
@@ -13,13 +15,13 @@
 
 namespace rdma_nccl {
 
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
 namespace {
 
 void close_from_to(unsigned first, unsigned last) noexcept {
-    if (first > last) {
-        return;
-    }
-    if (::syscall(SYS_close_range, first, last, 0U) == 0) {
+    if (first > last || ::syscall(SYS_close_range, first, last, 0U) == 0) {
         return;
     }
     const auto most = static_cast<unsigned>(std::max(::getdtablesize(), 0)); // fallback before Linux 5.9
@@ -32,7 +34,7 @@ void close_from_to(unsigned first, unsigned last) noexcept {
 
 void close_all_but(std::span<const int> keep) {
     std::vector<int> sorted(keep.begin(), keep.end());
-    std::sort(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
     unsigned next = 3;
     for (const int fd : sorted) {
         if (fd >= static_cast<int>(next)) {
@@ -62,16 +64,9 @@ std::optional<Child> Child::start(const std::function<void()>& work, std::span<c
     return Child(pid);
 }
 
-Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
-
-Child::~Child() {
-    (void)finish(std::chrono::milliseconds(0));
-}
-
-bool Child::finish(std::chrono::milliseconds limit) {
-    using Clock = std::chrono::steady_clock;
+bool Child::finish(milliseconds limit) {
     using std::chrono::microseconds;
-    constexpr std::chrono::milliseconds to_die(100);
+    constexpr milliseconds to_die(100);
     const pid_t pid = std::exchange(pid_, -1);
     if (pid < 0) {
         return false;
@@ -94,9 +89,45 @@ bool Child::finish(std::chrono::milliseconds limit) {
     }
 }
 
-bool run_in_child(std::chrono::milliseconds limit, const std::function<void()>& work, std::span<const int> keep) {
+bool run_in_child(milliseconds limit, const std::function<void()>& work, std::span<const int> keep) {
     auto child = Child::start(work, keep);
     return child && child->finish(limit);
+}
+
+std::optional<ChildText> ChildText::start(const std::function<std::string()>& work, std::span<const int> keep,
+                                          Inherit inherit) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return std::nullopt;
+    }
+    UniqueFd in(ends[0]);
+    const UniqueFd out(ends[1]);
+    std::vector<int> kept(keep.begin(), keep.end());
+    kept.push_back(out.get());
+    auto child = Child::start([&] { (void)write_all(out.get(), work()); }, kept, inherit);
+    return child ? std::optional(ChildText(std::move(*child), std::move(in))) : std::nullopt;
+}
+
+std::optional<std::string> ChildText::finish(Clock::time_point deadline) {
+    std::string text;
+    std::array<char, 65536> bytes{};
+    for (;;) {
+        pollfd waiting{pipe_.get(), POLLIN, 0};
+        if (poll_until({&waiting, 1}, deadline) <= 0) {
+            if (Clock::now() < deadline) {
+                continue;
+            }
+            (void)child_.finish(milliseconds(0));
+            return std::nullopt;
+        }
+        const ssize_t count = ::read(pipe_.get(), bytes.data(), bytes.size());
+        if (count <= 0) {
+            break;
+        }
+        text.append(bytes.data(), static_cast<std::size_t>(count));
+    }
+    constexpr milliseconds to_exit(1000); // all output has been read
+    return child_.finish(to_exit) ? std::optional(std::move(text)) : std::nullopt;
 }
 
 } // namespace rdma_nccl

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// fmt::format() with its implementation compiled only once, in format.cpp: the plugin cannot link libfmt.so, as it may
-// depend on libc and libm only (DT_NEEDED), and fmt's header-only mode would compile the implementation in every file.
+// Values as text. format_text() is fmt::format() with its implementation compiled only once, in format.cpp: the plugin
+// cannot link libfmt.so, as it may depend on libc and libm only (DT_NEEDED), and fmt's header-only mode would compile
+// the implementation in every file.
 #pragma once
 
+#include <cstdint>
 #include <fmt/core.h>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -19,8 +22,18 @@ std::string format_text(fmt::format_string<T...> text, T&&... arguments) {
 }
 
 /// Returns a number with its noun: "1 port", "2 ports".
-inline std::string count_text(std::size_t number, std::string_view noun) {
+inline std::string format_count(std::size_t number, std::string_view noun) {
     return format_text("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
+
+/// Formats a byte count in powers of 1000, as link rates are given, with three or four digits: "0 B", "12.3 kB",
+/// "412 MB", "1.04 TB".
+std::string format_bytes(std::uint64_t bytes);
+
+using TableRow = std::vector<std::string>;
+
+/// Returns the rows as lines, with columns aligned to the left and two blanks between them. Lines do not end in blanks.
+/// `indent` starts each line.
+std::string aligned_table(const std::vector<TableRow>& rows, std::string_view indent = "");
 
 } // namespace rdma_nccl

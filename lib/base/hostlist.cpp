@@ -2,6 +2,7 @@
 #include "lib/base/hostlist.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
@@ -55,43 +56,28 @@ bool multiply(std::vector<std::string>& names, std::string_view ranges) {
     return true;
 }
 
-/// Splits at commas outside brackets.
-std::vector<std::string_view> split_outside_brackets(std::string_view text) {
-    std::vector<std::string_view> parts;
-    int depth = 0;
-    std::size_t start = 0;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        depth += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
-        if (text[i] == ',' && depth == 0) {
-            parts.push_back(text.substr(start, i - start));
-            start = i + 1;
-        }
-    }
-    parts.push_back(text.substr(start));
-    return parts;
-}
-
-/// Expands one expression such as "r[1-2]n[1-4]-ib"; returns an empty list when malformed.
-std::vector<std::string> expand_expression(std::string_view text) {
+/// Removes one expression such as "r[1-2]n[1-4]-ib" from the front of the text, up to a comma or the end, and returns
+/// its names; an empty list when malformed.
+std::vector<std::string> take_expression(std::string_view& text) {
     std::vector<std::string> names = {""};
-    while (!text.empty()) {
-        const auto open = text.find('[');
+    for (bool first = true;; first = false) {
+        const auto stop = std::min(text.find_first_of(",[] \t\n"), text.size());
         for (auto& name : names) {
-            name += text.substr(0, open);
+            name += text.substr(0, stop);
             if (name.size() > longest_name) {
                 return {};
             }
         }
-        if (open == std::string_view::npos) {
-            break;
+        text.remove_prefix(stop);
+        if (text.empty() || text.front() == ',') {
+            return first && stop == 0 ? std::vector<std::string>() : names;
         }
-        const auto close = text.find(']', open);
-        if (close == std::string_view::npos || !multiply(names, text.substr(open + 1, close - open - 1))) {
+        const auto close = text.find(']');
+        if (text.front() != '[' || close == std::string_view::npos || !multiply(names, text.substr(1, close - 1))) {
             return {};
         }
         text.remove_prefix(close + 1);
     }
-    return names;
 }
 
 /// A name split at its last number; `digits` is empty if it has none.
@@ -166,23 +152,23 @@ std::string fold_hostlist(std::vector<std::string> names) {
 
 Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
     std::vector<std::string> hosts;
-    for (const auto part : split_outside_brackets(trim(text))) {
-        auto names = part.empty() || part.find_first_of(" \t\n") != std::string_view::npos ? std::vector<std::string>()
-                                                                                           : expand_expression(part);
-        if (names.empty() || names.front().find(']') != std::string::npos ||
-            hosts.size() + names.size() > most_entries) {
+    for (auto left = trim(text);; left.remove_prefix(1)) { // the comma
+        auto names = take_expression(left);
+        if (names.empty() || hosts.size() + names.size() > most_entries) {
             return malformed("host list", text);
         }
-        hosts.insert(hosts.end(), std::make_move_iterator(names.begin()), std::make_move_iterator(names.end()));
+        append(hosts, std::move(names));
+        if (left.empty()) {
+            return hosts;
+        }
     }
-    return hosts;
 }
 
 Result<std::vector<unsigned>> expand_task_counts(std::string_view text) {
     std::vector<unsigned> counts;
     for (const auto part : split(trim(text), ',')) {
-        const auto [count_text, repeat_text] = split_once(part, '(');
-        const auto count = parse_number<unsigned>(count_text);
+        const auto [count_digits, repeat_text] = split_once(part, '(');
+        const auto count = parse_number<unsigned>(count_digits);
         std::optional<unsigned> repeat = 1;
         if (repeat_text) {
             const bool framed = repeat_text->starts_with('x') && repeat_text->ends_with(')');

@@ -2,6 +2,7 @@
 #include "lib/base/json.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 
 // Without streams: the C++ library is linked in, so streams would bring all of its locales into the plugin.
 #define JSON_NO_IO
@@ -16,24 +17,9 @@ namespace {
 
 /// Keeps only the last of several members with the same name.
 void erase_doubles(std::vector<JsonMember>& members) {
-    std::set<std::string_view> seen;
-    std::vector<const JsonMember*> doubles;
-    std::for_each(members.rbegin(), members.rend(), [&](const JsonMember& member) {
-        if (!seen.insert(member.name).second) {
-            doubles.push_back(&member);
-        }
-    });
-    if (!doubles.empty()) {
-        std::vector<JsonMember> kept;
-        for (auto& member : members) {
-            if (!doubles.empty() && doubles.back() == &member) {
-                doubles.pop_back();
-            } else {
-                kept.push_back(std::move(member));
-            }
-        }
-        members = std::move(kept);
-    }
+    std::set<std::string> seen;
+    const auto is_double = [&seen](const JsonMember& member) { return !seen.insert(member.name).second; };
+    members.erase(members.begin(), std::remove_if(members.rbegin(), members.rend(), is_double).base());
 }
 
 /// Builds a tree from parser events.
@@ -209,10 +195,6 @@ Json& Json::operator=(Json other) noexcept {
 }
 Json::~Json() = default;
 
-Json Json::array() {
-    return array(std::vector<Json>());
-}
-
 Json Json::array(std::vector<Json> items) {
     Json json;
     json.value_ = std::move(items);
@@ -233,42 +215,18 @@ void Json::throw_kind(const char* wanted) {
     throw JsonError(format_text("JSON: {} is wanted here", wanted));
 }
 
-const std::string& Json::text() const {
-    if (const auto* const text = std::get_if<std::string>(&value_)) {
-        return *text;
-    }
-    throw_kind("a string");
-}
-
-bool Json::as_bool() const {
-    if (const auto* const value = std::get_if<bool>(&value_)) {
-        return *value;
-    }
-    throw_kind("a boolean");
-}
-
 double Json::as_double() const {
-    if (const auto* const value = std::get_if<double>(&value_)) {
-        return *value;
-    }
     if (const auto* const value = std::get_if<std::int64_t>(&value_)) {
         return static_cast<double>(*value);
     }
     if (const auto* const value = std::get_if<std::uint64_t>(&value_)) {
         return static_cast<double>(*value);
     }
-    throw_kind("a number");
+    return as<double>("a number");
 }
 
 std::size_t Json::size() const {
     return is_array() ? items().size() : is_object() ? members().size() : 0;
-}
-
-const std::vector<Json>& Json::items() const {
-    if (const auto* const items = std::get_if<std::vector<Json>>(&value_)) {
-        return *items;
-    }
-    throw_kind("an array");
 }
 
 const Json& Json::at(std::size_t index) const {
@@ -292,24 +250,10 @@ Json& Json::emplace_back() {
     throw_kind("an array");
 }
 
-void Json::push_back(Json item) {
-    emplace_back() = std::move(item);
-}
-
-const std::vector<JsonMember>& Json::members() const {
-    if (const auto* const members = std::get_if<std::vector<JsonMember>>(&value_)) {
-        return *members;
-    }
-    throw_kind("an object");
-}
-
 const Json* Json::find(std::string_view name) const {
     const auto* const members = std::get_if<std::vector<JsonMember>>(&value_);
-    if (!members) {
-        return nullptr;
-    }
-    const auto found = std::ranges::find(*members, name, &JsonMember::name);
-    return found == members->end() ? nullptr : &found->value;
+    const auto* const found = members ? find_by(*members, &JsonMember::name, name) : nullptr;
+    return found ? &found->value : nullptr;
 }
 
 const Json& Json::at(std::string_view name) const {
@@ -323,11 +267,9 @@ Json& Json::operator[](std::string_view name) {
     if (is_null()) {
         value_ = std::vector<JsonMember>();
     }
-    if (const auto* const found = find(name)) {
-        return const_cast<Json&>(*found); // NOLINT(cppcoreguidelines-pro-type-const-cast): *this is not const
-    }
     if (auto* const members = std::get_if<std::vector<JsonMember>>(&value_)) {
-        return members->emplace_back(JsonMember{std::string(name), {}}).value;
+        auto* const found = find_by(*members, &JsonMember::name, name);
+        return found ? found->value : members->emplace_back(JsonMember{std::string(name), {}}).value;
     }
     throw_kind("an object");
 }

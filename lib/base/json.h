@@ -91,20 +91,17 @@ public:
     Json& operator=(Json other) noexcept; ///< by value, because `other` may be a part of this value
     ~Json();
 
-    static Json array();
-    static Json array(std::vector<Json> items);
+    static Json array(std::vector<Json> items = {});
     static Json object();
     /// The members must have different names.
     static Json object(std::vector<JsonMember> members);
 
     [[nodiscard]] bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
     [[nodiscard]] bool is_boolean() const { return std::holds_alternative<bool>(value_); }
-    [[nodiscard]] bool is_number() const { return is_number_integer() || std::holds_alternative<double>(value_); }
-    [[nodiscard]] bool is_number_integer() const {
-        return is_number_unsigned() || std::holds_alternative<std::int64_t>(value_);
+    [[nodiscard]] bool is_number() const {
+        return std::holds_alternative<std::uint64_t>(value_) || std::holds_alternative<std::int64_t>(value_) ||
+               std::holds_alternative<double>(value_);
     }
-    /// True for an integer that is not negative.
-    [[nodiscard]] bool is_number_unsigned() const { return std::holds_alternative<std::uint64_t>(value_); }
     [[nodiscard]] bool is_string() const { return std::holds_alternative<std::string>(value_); }
     [[nodiscard]] bool is_array() const { return std::holds_alternative<std::vector<Json>>(value_); }
     [[nodiscard]] bool is_object() const { return std::holds_alternative<std::vector<JsonMember>>(value_); }
@@ -121,7 +118,7 @@ public:
         const auto* const number = std::get_if<std::int64_t>(&value_);
         return number && std::in_range<T>(*number) ? std::optional(static_cast<T>(*number)) : std::nullopt;
     }
-    [[nodiscard]] const std::string& text() const;
+    [[nodiscard]] const std::string& text() const { return as<std::string>("a string"); }
 
     /// Returns the number of items or members, and 0 for anything that is not an array or object.
     [[nodiscard]] std::size_t size() const;
@@ -130,15 +127,15 @@ public:
     /// For arrays.
     [[nodiscard]] const Json* begin() const { return items().data(); }
     [[nodiscard]] const Json* end() const { return begin() + items().size(); }
-    [[nodiscard]] const std::vector<Json>& items() const;
+    [[nodiscard]] const std::vector<Json>& items() const { return as<std::vector<Json>>("an array"); }
     [[nodiscard]] const Json& at(std::size_t index) const;
     [[nodiscard]] const Json& operator[](std::size_t index) const { return at(index); }
     [[nodiscard]] Json& operator[](std::size_t index);
-    void push_back(Json item); ///< turns null into []
-    Json& emplace_back();      ///< appends null, to be filled; turns null into []
+    void push_back(Json item) { emplace_back() = std::move(item); } ///< turns null into []
+    Json& emplace_back();                                           ///< appends null, to be filled; turns null into []
 
     /// For objects.
-    [[nodiscard]] const std::vector<JsonMember>& members() const;
+    [[nodiscard]] const std::vector<JsonMember>& members() const { return as<std::vector<JsonMember>>("an object"); }
     [[nodiscard]] const Json* find(std::string_view name) const; ///< nullptr: no such member, or not an object
     [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
     [[nodiscard]] const Json& at(std::string_view name) const;
@@ -190,7 +187,13 @@ private:
     explicit Json(Text value);
     explicit Json(Signed value);
     explicit Json(Unsigned value);
-    [[nodiscard]] bool as_bool() const;
+    template<typename T>
+    [[nodiscard]] const T& as(const char* wanted) const {
+        if (const auto* const value = std::get_if<T>(&value_)) {
+            return *value;
+        }
+        throw_kind(wanted);
+    }
     [[nodiscard]] double as_double() const;
     [[noreturn]] static void throw_kind(const char* wanted);
     template<JsonMap T>
@@ -216,10 +219,6 @@ struct JsonMember {
     friend bool operator==(const JsonMember&, const JsonMember&) = default;
 };
 
-inline Json null_if_empty(std::string_view text) {
-    return text.empty() ? Json() : Json(text);
-}
-
 template<JsonMap T>
 std::vector<JsonMember> Json::members_of(const T& map) {
     std::vector<JsonMember> members;
@@ -235,7 +234,7 @@ T Json::get() const {
     if constexpr (std::same_as<T, Json>) {
         return *this;
     } else if constexpr (std::same_as<T, bool>) {
-        return as_bool();
+        return as<bool>("a boolean");
     } else if constexpr (std::integral<T>) {
         const auto number = integer<T>();
         if (!number) {

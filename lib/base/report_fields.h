@@ -11,6 +11,7 @@
 // value. ADL finds fields(): put it in the namespace of the row's type (`static` if a header declares that type).
 #pragma once
 
+#include "lib/base/format.h"
 #include "lib/base/json.h"
 
 #include <functional>
@@ -29,13 +30,12 @@ struct Row {};
 
 namespace report_detail {
 
-struct NoFields {
-    template<typename Function>
-    void operator()(const char* /*name*/, const char* /*about*/, Function /*value*/) {}
+struct AnyField {
+    void operator()(const char* /*name*/, const char* /*about*/, auto /*value*/) {}
 };
 
 template<typename T>
-concept Described = requires(NoFields& f) {
+concept Described = requires(AnyField& f) {
     fields(f, Row<T>{});
 };
 
@@ -44,53 +44,50 @@ inline constexpr bool is_optional = false;
 template<typename T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
-template<typename T, typename Function>
-using FieldType = std::remove_cvref_t<std::invoke_result_t<Function, const T&>>;
-
-template<typename T>
-struct JsonFields {
-    const T& row;
-    std::vector<JsonMember> members;
-
-    template<typename Function>
-    void operator()(const char* name, const char* about, Function value);
-};
-
-template<typename T>
-struct SchemaFields {
-    Json properties = Json::object();
-    std::vector<std::string> names;
-
-    template<typename Function>
-    void operator()(const char* name, const char* about, Function value);
-};
-
-template<typename T>
-struct CsvNames {
-    std::string line;
-
-    template<typename Function>
-    void operator()(const char* name, const char* about, Function value);
-};
-
-template<typename T>
-struct CsvValues {
-    const T& row;
-    std::string line;
-    bool begun = false;
-
-    template<typename Function>
-    void operator()(const char* name, const char* about, Function value);
-};
-
 /// Returns a schema that also allows null.
-Json nullable(Json schema);
-Json object_schema(Json properties, const std::vector<std::string>& names);
+inline Json nullable(Json schema) {
+    if (const auto* const type = schema.find("type"); type && type->is_string()) {
+        schema["type"] = std::vector<std::string>{type->text(), "null"};
+    }
+    return schema;
+}
+
+inline Json object_schema(Json properties, const std::vector<std::string>& names) {
+    return {{"type", "object"},
+            {"properties", std::move(properties)},
+            {"required", names},
+            {"additionalProperties", false}};
+}
 
 /// Follows RFC 4180: quotes texts with commas, quotes or line ends. Spreadsheets treat a text that begins with one of
 /// "=+-@" as a formula, so it gets a leading apostrophe.
-std::string csv_text(std::string_view text);
-std::string csv_number(double number);
+inline std::string csv_text(std::string_view text) {
+    std::string safe = text.find_first_of("=+-@") == 0 ? "'" : "";
+    safe += text;
+    if (safe.find_first_of(",\"\r\n") == std::string::npos) {
+        return safe;
+    }
+    std::string quoted = "\"";
+    for (const char c : safe) {
+        quoted += c == '"' ? "\"\"" : std::string(1, c);
+    }
+    return quoted + "\"";
+}
+
+template<typename T>
+std::string csv_value(const T& value) {
+    if constexpr (is_optional<T>) {
+        return value ? csv_value(*value) : std::string();
+    } else if constexpr (std::same_as<T, bool>) {
+        return value ? "yes" : "no";
+    } else if constexpr (std::is_integral_v<T>) {
+        return std::to_string(value);
+    } else if constexpr (std::is_floating_point_v<T>) {
+        return format_text("{:.6g}", value);
+    } else {
+        return csv_text(value);
+    }
+}
 
 } // namespace report_detail
 
@@ -98,9 +95,12 @@ template<typename T>
 Json report_json(const T& value) {
     using namespace report_detail;
     if constexpr (Described<T>) {
-        JsonFields<T> f{value, {}};
+        std::vector<JsonMember> members;
+        auto f = [&](const char* name, const char* /*about*/, auto field) {
+            members.push_back({name, report_json(std::invoke(field, value))});
+        };
         fields(f, Row<T>{});
-        return Json::object(std::move(f.members));
+        return Json::object(std::move(members));
     } else if constexpr (is_optional<T>) {
         return value ? report_json(*value) : Json();
     } else if constexpr (HasItems<T> && !HasMappedType<T> && !JsonText<T>) {
@@ -120,9 +120,18 @@ template<typename T>
 Json report_schema() {
     using namespace report_detail;
     if constexpr (Described<T>) {
-        SchemaFields<T> f;
+        Json properties = Json::object();
+        std::vector<std::string> names;
+        auto f = [&]<typename Function>(const char* name, const char* about, Function /*field*/) {
+            auto schema = report_schema<std::remove_cvref_t<std::invoke_result_t<Function, const T&>>>();
+            if (*about != '\0') {
+                schema["description"] = about;
+            }
+            properties[name] = std::move(schema);
+            names.emplace_back(name);
+        };
         fields(f, Row<T>{});
-        return object_schema(std::move(f.properties), f.names);
+        return object_schema(std::move(properties), names);
     } else if constexpr (std::same_as<T, Json>) {
         return Json::object();
     } else if constexpr (is_optional<T>) {
@@ -148,65 +157,24 @@ Json report_schema() {
 /// Returns the line of field names, without a line end.
 template<typename T>
 std::string report_csv_names() {
-    report_detail::CsvNames<T> f;
+    std::string line;
+    auto f = [&](const char* name, const char* /*about*/, auto /*field*/) {
+        line += (line.empty() ? "" : ",") + std::string(name);
+    };
     fields(f, Row<T>{});
-    return std::move(f.line);
+    return line;
 }
 
 /// Returns one line, without a line end. A CSV row cannot contain rows.
 template<typename T>
 std::string report_csv(const T& row) {
-    report_detail::CsvValues<T> f{row, {}, false};
+    std::string line;
+    bool begun = false;
+    auto f = [&](const char* /*name*/, const char* /*about*/, auto field) {
+        line += (std::exchange(begun, true) ? "," : "") + report_detail::csv_value(std::invoke(field, row));
+    };
     fields(f, Row<T>{});
-    return std::move(f.line);
+    return line;
 }
-
-namespace report_detail {
-
-template<typename T>
-std::string csv_value(const T& value) {
-    if constexpr (is_optional<T>) {
-        return value ? csv_value(*value) : std::string();
-    } else if constexpr (std::same_as<T, bool>) {
-        return value ? "yes" : "no";
-    } else if constexpr (std::is_integral_v<T>) {
-        return std::to_string(value);
-    } else if constexpr (std::is_floating_point_v<T>) {
-        return csv_number(value);
-    } else {
-        return csv_text(value);
-    }
-}
-
-template<typename T>
-template<typename Function>
-void JsonFields<T>::operator()(const char* name, const char* /*about*/, Function value) {
-    members.push_back({name, report_json(std::invoke(value, row))});
-}
-
-template<typename T>
-template<typename Function>
-void SchemaFields<T>::operator()(const char* name, const char* about, Function /*value*/) {
-    auto schema = report_schema<FieldType<T, Function>>();
-    if (*about != '\0') {
-        schema["description"] = about;
-    }
-    properties[name] = std::move(schema);
-    names.emplace_back(name);
-}
-
-template<typename T>
-template<typename Function>
-void CsvNames<T>::operator()(const char* name, const char* /*about*/, Function /*value*/) {
-    line += (line.empty() ? "" : ",") + std::string(name);
-}
-
-template<typename T>
-template<typename Function>
-void CsvValues<T>::operator()(const char* /*name*/, const char* /*about*/, Function value) {
-    line += (std::exchange(begun, true) ? "," : "") + csv_value(std::invoke(value, row));
-}
-
-} // namespace report_detail
 
 } // namespace rdma_nccl

@@ -2,7 +2,10 @@
 // The way in which functions of this library report failure: a value or an Error, not an exception (except JsonError).
 #pragma once
 
+#include <cerrno>
+#include <cstring>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 #include <utility>
 
@@ -20,6 +23,11 @@ using Result = tl::expected<T, Error>;
 /// Makes a failed Result: `return fail("...")`.
 inline tl::unexpected<Error> fail(std::string message, int os_error = 0) {
     return tl::unexpected<Error>(Error{std::move(message), os_error});
+}
+
+/// Makes the failure of a system call: "WHAT: No such file or directory".
+inline tl::unexpected<Error> os_failure(std::string_view what, int code = errno) {
+    return fail(std::string(what) + ": " + std::strerror(code), code);
 }
 
 } // namespace rdma_nccl

@@ -2,6 +2,7 @@
 #include "lib/base/text.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 
 #include <algorithm>
 #include <numeric>
@@ -73,10 +74,7 @@ std::vector<std::string_view> split_words(std::string_view text) {
 
 KeyValue split_once(std::string_view text, char separator) {
     const auto at = text.find(separator);
-    if (at == std::string_view::npos) {
-        return {text, std::nullopt};
-    }
-    return {text.substr(0, at), text.substr(at + 1)};
+    return at == std::string_view::npos ? KeyValue{text, {}} : KeyValue{text.substr(0, at), text.substr(at + 1)};
 }
 
 std::optional<std::uint64_t> parse_size(std::string_view text) {
@@ -111,43 +109,54 @@ std::optional<std::string_view> nearest_word(std::string_view word, const std::v
     return best;
 }
 
-std::optional<std::string> text_if_any(std::string_view text) {
-    return text.empty() ? std::nullopt : std::optional(std::string(text));
-}
-
-std::string_view base_name(std::string_view path) {
-    const auto slash = path.rfind('/');
-    return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 std::string printable(std::string_view text, std::size_t max_length) {
     const bool cut = text.size() > max_length;
     std::string result(text.substr(0, max_length));
-    std::replace_if(
-        result.begin(), result.end(),
-        [](char c) {
-            const auto byte = static_cast<unsigned char>(c);
-            return byte < 0x20 || byte >= 0x7f;
-        },
-        '?');
+    std::ranges::replace_if(
+        result, [](char c) { return c < ' ' || c > '~'; }, '?'); // a byte above 0x7f may be a negative char
     return cut ? result + "..." : result;
 }
 
+std::string lower_case(std::string_view text) {
+    std::string result(text);
+    std::ranges::transform(result, result.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    return result;
+}
+
+bool is_device_name(std::string_view name) {
+    constexpr std::size_t longest = 63; // IB_DEVICE_NAME_MAX is 64 with the final NUL
+    return !name.empty() && name.size() <= longest && name != "." && name != ".." &&
+           std::ranges::all_of(name, is_name_character);
+}
+
+bool is_netdev_name(std::string_view name) {
+    constexpr std::size_t longest = 15; // IFNAMSIZ is 16 with the final NUL
+    return !name.empty() && name.size() <= longest && name != "." && name != ".." &&
+           std::ranges::all_of(name, [](char c) { return c > ' ' && c < 0x7f && c != '/' && c != ':'; });
+}
+
 void MessageGroups::add(std::string_view key, std::string_view name, std::string sentence) {
-    const auto found =
-        std::find_if(groups_.begin(), groups_.end(), [key](const Group& group) { return group.key == key; });
-    if (found == groups_.end()) {
-        groups_.push_back({std::string(key), std::move(sentence), {}});
+    if (auto* const group = find_by(groups_, &Group::key, key)) {
+        group->others.emplace_back(name);
     } else {
-        found->others.emplace_back(name);
+        groups_.push_back({std::string(key), std::move(sentence), {}});
     }
 }
 
 std::vector<std::string> MessageGroups::texts() const {
     std::vector<std::string> texts;
-    std::transform(groups_.begin(), groups_.end(), std::back_inserter(texts),
-                   [](const Group& group) { return group.sentence + likewise(group.others); });
+    for (const auto& group : groups_) {
+        texts.push_back(group.sentence + likewise(group.others));
+    }
     return texts;
+}
+
+std::vector<std::string> Notes::take() {
+    if (more_ > 0) {
+        texts_.push_back(format_text("and {} more of this kind", more_));
+    }
+    return std::move(texts_);
 }
 
 } // namespace rdma_nccl

@@ -65,14 +65,33 @@ inline std::string or_dash(std::string text) {
 }
 
 /// Returns nullopt for an empty text.
-std::optional<std::string> text_if_any(std::string_view text);
+inline std::optional<std::string> text_if_any(std::string_view text) {
+    return text.empty() ? std::nullopt : std::optional(std::string(text));
+}
 
 /// Returns the last component of a path: "/usr/bin/torchrun" gives "torchrun".
-std::string_view base_name(std::string_view path);
+inline std::string_view base_name(std::string_view path) {
+    return path.substr(path.rfind('/') + 1); // npos + 1 is 0
+}
 
 /// Makes text from a file or a peer safe for a terminal or log: replaces bytes other than printable ASCII by '?', and
 /// cuts longer text with "...".
 std::string printable(std::string_view text, std::size_t max_length = 80);
+
+/// Returns the text with ASCII letters in lower case, whatever the locale.
+std::string lower_case(std::string_view text);
+
+/// True for a letter or digit of ASCII, '_', '-' or '.', whatever the locale.
+inline bool is_name_character(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' ||
+           c == '.';
+}
+
+/// True for a name that can be used in NCCL_IB_HCA and in a path: 1 to 63 letters, digits, '_', '-' or '.'.
+bool is_device_name(std::string_view name);
+/// True for an interface name that the kernel accepts (dev_valid_name: 1 to 15 characters, no '/', ':' or blank), in
+/// printable ASCII only.
+bool is_netdev_name(std::string_view name);
 
 /// Merges sentences about many ports that say the same: eight rails without an address give one line, not eight.
 class MessageGroups {
@@ -90,6 +109,24 @@ private:
         std::vector<std::string> others;
     };
     std::vector<Group> groups_;
+};
+
+/// Notes on one item. A tree with a hundred thousand bad files gives only a few notes and a count.
+class Notes {
+public:
+    void add(std::string text) {
+        if (texts_.size() < most_) {
+            texts_.push_back(std::move(text));
+        } else {
+            ++more_;
+        }
+    }
+    [[nodiscard]] std::vector<std::string> take();
+
+private:
+    static constexpr std::size_t most_ = 8;
+    std::vector<std::string> texts_;
+    std::size_t more_ = 0;
 };
 
 } // namespace rdma_nccl

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <poll.h>
+#include <span>
 #include <string_view>
 #include <unistd.h>
 #include <utility>
@@ -48,6 +53,13 @@ inline bool write_all(int fd, std::string_view text) {
         text.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
     }
     return true;
+}
+
+/// Like poll(2), until a point of time, but a minute at most: the caller looks at the time again.
+inline int poll_until(std::span<pollfd> waiting, std::chrono::steady_clock::time_point deadline) {
+    const auto left = deadline - std::chrono::steady_clock::now();
+    const auto limit = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0, 60'000);
+    return ::poll(waiting.data(), waiting.size(), static_cast<int>(limit));
 }
 
 } // namespace rdma_nccl

@@ -20,14 +20,6 @@ constexpr int listener_id = 0; // in epoll's data; connections have higher numbe
 constexpr std::chrono::seconds time_to_prove(5);
 constexpr milliseconds accept_pause(50);
 
-std::string local_address(int socket) {
-    sockaddr_storage storage{};
-    socklen_t length = sizeof storage;
-    auto* const address = reinterpret_cast<sockaddr*>(&storage);
-    const auto own = ::getsockname(socket, address, &length) == 0 ? address_of(address) : std::nullopt;
-    return own ? own->text() : "";
-}
-
 } // namespace
 
 Result<Coordinator> Coordinator::make(UniqueFd listener, CoordinatorRules rules) {
@@ -109,7 +101,8 @@ void Coordinator::accept_some() {
         if (!watch(socket.get(), EPOLL_CTL_ADD, id, EPOLLIN)) {
             continue;
         }
-        const auto context = rules_.context + (rules_.adds_local_address ? local_address(socket.get()) : "");
+        const auto local = rules_.adds_local_address ? local_address(socket.get()) : std::nullopt;
+        const auto context = rules_.context + (local ? local->text() : "");
         Session session(Session::Role::Coordinator, rules_.key, context, rules_.longest_message);
         connections_.emplace(id, Peer{Connection(std::move(socket), std::move(session)), Clock::now()});
         strangers_.insert(id);
@@ -208,11 +201,6 @@ void Coordinator::close(int worker) {
         (void)watch(found->second.connection.fd(), EPOLL_CTL_DEL, worker, 0);
         connections_.erase(found);
     }
-}
-
-bool Coordinator::has(int worker) const {
-    const auto found = connections_.find(worker);
-    return found != connections_.end() && found->second.joined;
 }
 
 } // namespace rdma_nccl

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "lib/base/result.h"
-#include "lib/net/connection.h"
+#include "lib/net/session.h"
 
 #include <chrono>
 #include <cstddef>
@@ -60,7 +60,10 @@ public:
     void send(int worker, std::string body) { send(worker, std::make_shared<const std::string>(std::move(body))); }
     /// Ends the worker's connection, without an event.
     void close(int worker);
-    [[nodiscard]] bool has(int worker) const;
+    [[nodiscard]] bool has(int worker) const {
+        const auto found = connections_.find(worker);
+        return found != connections_.end() && found->second.joined;
+    }
     /// Returns the number of connections, including unproven ones.
     [[nodiscard]] std::size_t connections() const { return connections_.size(); }
     [[nodiscard]] std::uint16_t port() const;

@@ -22,10 +22,6 @@ constexpr milliseconds stagger(250);
 constexpr milliseconds retry_after(200);
 constexpr unsigned most_failures = 3; // for an address that accepts connections and closes them
 
-bool has(const std::vector<IpAddress>& list, const IpAddress& address) {
-    return std::find(list.begin(), list.end(), address) != list.end();
-}
-
 } // namespace
 
 DialAttempt::DialAttempt(const IpAddress& address, std::uint16_t port, Session session) {
@@ -75,7 +71,7 @@ void Dialer::start_due() {
     const auto now = Clock::now();
     for (std::size_t i = 0; i < tries_.size() && now >= next_start_; ++i) {
         auto& one = tries_[i];
-        if (one.attempt || now < one.next || is_given_up(one)) {
+        if (one.attempt || !one.next || now < *one.next) {
             continue;
         }
         one.attempt.emplace(target_.addresses[i], target_.port,
@@ -89,21 +85,14 @@ void Dialer::start_due() {
     }
 }
 
-bool Dialer::is_given_up(const Try& one) const {
-    return !target_.waits_for_listener && one.failures >= most_failures;
-}
-
-bool Dialer::is_hopeless() const {
-    return std::all_of(tries_.begin(), tries_.end(), [this](const Try& one) { return is_given_up(one); });
-}
-
 void Dialer::note_failure(Try& one) {
     const int code = one.attempt->error();
     one.failures += code == EPROTO ? 1 : most_failures;
     one.problem = code == EPROTO ? "what listens there has closed the connection, or does not have the key of this step"
                                  : std::strerror(code); // NOLINT(concurrency-mt-unsafe): glibc's is safe
     one.attempt.reset();
-    one.next = Clock::now() + retry_after;
+    one.next = target_.waits_for_listener || one.failures < most_failures ? std::optional(Clock::now() + retry_after)
+                                                                          : std::nullopt;
     next_start_ = Clock::now(); // the other addresses need not wait after this failure
 }
 
@@ -132,16 +121,11 @@ std::optional<Connection> Dialer::work() {
 Clock::time_point Dialer::deadline() const {
     auto next = Clock::now() + std::chrono::hours(1);
     for (const auto& one : tries_) {
-        if (!one.attempt && !is_given_up(one)) {
-            next = std::min(next, std::max(one.next, next_start_));
+        if (!one.attempt && one.next) {
+            next = std::min(next, std::max(*one.next, next_start_));
         }
     }
     return next;
-}
-
-bool Dialer::is_connected() const {
-    return std::any_of(tries_.begin(), tries_.end(),
-                       [](const Try& one) { return one.attempt && one.attempt->is_connected(); });
 }
 
 std::string Dialer::problem() const {
@@ -165,16 +149,15 @@ Result<Connection> dial(DialTarget target, Clock::time_point connected, Clock::t
             return std::move(*connection);
         }
         pollfd event{dialer.fd(), POLLIN, 0};
-        const auto left = std::chrono::ceil<milliseconds>(std::min(limit, dialer.deadline()) - Clock::now()).count();
-        (void)::poll(&event, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+        (void)poll_until({&event, 1}, std::min(limit, dialer.deadline()));
     }
     return fail(dialer.problem(), ETIMEDOUT);
 }
 
 std::vector<IpAddress> without_own(std::vector<IpAddress> all, const std::vector<IpAddress>& own) {
-    const bool runs_here = std::all_of(all.begin(), all.end(), [&](const auto& one) { return has(own, one); });
-    if (!runs_here) {
-        std::erase_if(all, [&](const auto& one) { return has(own, one); });
+    const auto is_own = [&own](const IpAddress& one) { return std::ranges::find(own, one) != own.end(); };
+    if (!std::ranges::all_of(all, is_own)) {
+        std::erase_if(all, is_own);
     }
     return all;
 }

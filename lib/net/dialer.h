@@ -4,9 +4,10 @@
 #pragma once
 
 #include "lib/base/result.h"
-#include "lib/net/connection.h"
 #include "lib/net/ip.h"
+#include "lib/net/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -64,22 +65,26 @@ public:
     /// may have dropped it. Returns the connection once one is proven.
     std::optional<Connection> work();
     /// Returns true if any address has accepted a connection and has not closed it.
-    [[nodiscard]] bool is_connected() const;
+    [[nodiscard]] bool is_connected() const {
+        return std::ranges::any_of(tries_, [](const Try& one) { return one.attempt && one.attempt->is_connected(); });
+    }
     /// Returns true if all addresses have failed for good.
-    [[nodiscard]] bool is_hopeless() const;
+    [[nodiscard]] bool is_hopeless() const {
+        return std::ranges::all_of(tries_, [](const Try& one) { return !one.attempt && !one.next; });
+    }
     /// Returns the last failure of each address: "10.0.0.1 port 7: Connection refused; ...".
     [[nodiscard]] std::string problem() const;
 
 private:
+    /// An address is being tried (`attempt`), waits for its turn (`next`), or is given up (neither).
     struct Try {
         std::optional<DialAttempt> attempt;
-        Clock::time_point next; ///< do not try earlier
+        std::optional<Clock::time_point> next = Clock::time_point(); ///< do not try earlier
         unsigned failures = 0;
         std::string problem;
     };
     void start_due();
     void note_failure(Try& one);
-    [[nodiscard]] bool is_given_up(const Try& one) const;
     void watch(std::size_t i, int operation) const;
 
     DialTarget target_;

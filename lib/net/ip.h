@@ -21,6 +21,8 @@ public:
 
     /// Parses a numeric address, "10.0.0.1" or "fe80::1" (no zone, no brackets).
     static std::optional<IpAddress> parse(std::string_view text);
+    /// Reads an address of the kernel's: an in_addr for AF_INET, an in6_addr for AF_INET6; nullopt for other families.
+    static std::optional<IpAddress> from_kernel(int family, const void* bytes);
     /// Makes an IPv4 address from its four bytes in network order.
     static IpAddress from_ipv4(const std::array<std::uint8_t, 4>& bytes);
 
@@ -31,13 +33,15 @@ public:
     [[nodiscard]] bool is_link_local() const; ///< 169.254/16 (RFC 3927) or fe80::/10 (RFC 4291)
     [[nodiscard]] bool is_multicast() const;  ///< 224/4 or ff00::/8
     /// Returns true if another node can reach the address: it is none of the four kinds above.
-    [[nodiscard]] bool is_routable() const;
+    [[nodiscard]] bool is_routable() const {
+        return !is_zero() && !is_loopback() && !is_link_local() && !is_multicast();
+    }
 
     /// Returns "10.0.0.1", or the RFC 5952 text of an IPv6 address.
     [[nodiscard]] std::string text() const;
 
     /// Returns the text in the form that a port can follow after a colon: "10.0.0.1", "[fd00::1]".
-    [[nodiscard]] std::string bracketed() const;
+    [[nodiscard]] std::string bracketed() const { return is_ipv4() ? text() : "[" + text() + "]"; }
 
     friend auto operator<=>(const IpAddress&,
                             const IpAddress&) = default; // NOLINT(modernize-use-nullptr): clang-tidy 14
@@ -57,7 +61,7 @@ public:
     [[nodiscard]] bool contains(const IpAddress& address) const; ///< false for the other address family
     [[nodiscard]] unsigned length() const { return length_; }
     [[nodiscard]] const IpAddress& address() const { return address_; }
-    [[nodiscard]] std::string text() const;
+    [[nodiscard]] std::string text() const { return address_.text() + "/" + std::to_string(length_); }
 
     friend bool operator==(const IpPrefix&, const IpPrefix&) = default;
 

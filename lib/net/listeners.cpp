@@ -44,29 +44,12 @@ T value_at(std::span<const std::byte> bytes) {
 }
 
 std::optional<PortListener> read_listener(std::span<const std::byte> message) {
-    if (message.size() < sizeof(inet_diag_msg)) {
-        return std::nullopt;
-    }
     const auto found = value_at<inet_diag_msg>(message);
-    if (found.idiag_state != TCP_LISTEN) {
+    const auto address = IpAddress::from_kernel(found.idiag_family, &found.id.idiag_src);
+    if (message.size() < sizeof found || found.idiag_state != TCP_LISTEN || !address) {
         return std::nullopt;
     }
-    PortListener listener;
-    listener.port = ntohs(found.id.idiag_sport);
-    listener.uid = found.idiag_uid;
-    listener.inode = found.idiag_inode;
-    if (found.idiag_family == AF_INET) {
-        std::array<std::uint8_t, 4> bytes{};
-        std::memcpy(bytes.data(), &found.id.idiag_src, bytes.size());
-        listener.address = IpAddress::from_ipv4(bytes);
-    } else if (found.idiag_family == AF_INET6) {
-        IpAddress::Bytes bytes{};
-        std::memcpy(bytes.data(), &found.id.idiag_src, bytes.size());
-        listener.address = IpAddress(bytes);
-    } else {
-        return std::nullopt;
-    }
-    return listener;
+    return PortListener{ntohs(found.id.idiag_sport), *address, found.idiag_uid, found.idiag_inode, {}};
 }
 
 /// Returns the error after the header of NLMSG_ERROR or NLMSG_DONE: 0 or an errno. EPROTO if it is out of range.
@@ -76,8 +59,7 @@ int error_in(std::span<const std::byte> message) {
 }
 
 tl::unexpected<Error> failed(int code) {
-    const bool late = code == EAGAIN;
-    return fail(format_text("sock_diag: {}", late ? "the kernel does not answer" : std::strerror(code)), code);
+    return code == EAGAIN ? fail("sock_diag: the kernel does not answer", code) : os_failure("sock_diag", code);
 }
 
 struct Request {
@@ -85,8 +67,8 @@ struct Request {
     inet_diag_req_v2 what{};
 };
 
-std::optional<Error> add_listeners(int socket, int family, std::span<const std::uint16_t> ports,
-                                   std::vector<PortListener>& found) {
+Result<void> add_listeners(int socket, int family, std::span<const std::uint16_t> ports,
+                           std::vector<PortListener>& found) {
     Request request;
     request.header.nlmsg_len = sizeof request;
     request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
@@ -95,7 +77,7 @@ std::optional<Error> add_listeners(int socket, int family, std::span<const std::
     request.what.sdiag_protocol = IPPROTO_TCP;
     request.what.idiag_states = 1U << static_cast<unsigned>(TCP_LISTEN);
     if (::send(socket, &request, sizeof request, 0) < 0) {
-        return failed(errno).value();
+        return failed(errno);
     }
     const auto deadline = Clock::now() + timeout;
     std::vector<std::byte> buffer(32768); // the kernel fills at most this at a time (af_netlink.c, netlink_dump)
@@ -105,39 +87,35 @@ std::optional<Error> add_listeners(int socket, int family, std::span<const std::
             continue;
         }
         if (count <= 0) {
-            return failed(count < 0 ? errno : ECONNRESET).value();
+            return failed(count < 0 ? errno : ECONNRESET);
         }
-        const auto answer = read_diag_answer(std::span(buffer).first(static_cast<std::size_t>(count)));
+        const auto answer = parse_diag_answer(std::span(buffer).first(static_cast<std::size_t>(count)));
         if (answer.error != 0) {
-            return failed(answer.error).value();
+            return failed(answer.error);
         }
-        std::copy_if(answer.listeners.begin(), answer.listeners.end(), std::back_inserter(found),
-                     [&](const auto& one) { return std::find(ports.begin(), ports.end(), one.port) != ports.end(); });
+        std::ranges::copy_if(answer.listeners, std::back_inserter(found),
+                             [&](const auto& one) { return std::ranges::find(ports, one.port) != ports.end(); });
         found.resize(std::min(found.size(), most_listeners));
         if (answer.complete) {
-            return std::nullopt;
+            return {};
         }
     }
-    return failed(EAGAIN).value();
+    return failed(EAGAIN);
 }
 
 /// Returns the inode in "socket:[123]".
 std::optional<std::uint32_t> socket_inode(std::string_view link) {
     constexpr std::string_view before = "socket:[";
-    if (link.substr(0, before.size()) != before || link.back() != ']') {
-        return std::nullopt;
-    }
-    return parse_number<std::uint32_t>(link.substr(before.size(), link.size() - before.size() - 1));
+    return link.starts_with(before) && link.ends_with(']')
+               ? parse_number<std::uint32_t>(link.substr(before.size(), link.size() - before.size() - 1))
+               : std::nullopt;
 }
 
 /// Fills in the program of each listener whose socket process `pid` has open.
 void note_program(const SysRoot& root, pid_t pid, std::vector<PortListener>& listeners, std::size_t& descriptors) {
     const auto folder = format_text("/proc/{}/fd", pid);
-    const auto names = root.list(folder);
-    if (!names) {
-        return; // another user's process, or it has ended
-    }
-    for (const auto& name : *names) {
+    // No names: another user's process, or it has ended.
+    for (const auto& name : root.list(folder).value_or(std::vector<std::string>())) {
         if (++descriptors > most_descriptors) {
             return;
         }
@@ -155,20 +133,20 @@ void note_program(const SysRoot& root, pid_t pid, std::vector<PortListener>& lis
 
 void find_programs(std::vector<PortListener>& listeners) {
     const auto root = SysRoot::open("/");
-    auto names = root && !listeners.empty() ? root->list("/proc") : fail("");
-    if (!names) {
+    if (!root || listeners.empty()) {
         return;
     }
+    auto names = root->list("/proc").value_or(std::vector<std::string>());
     std::size_t processes = 0;
     std::size_t descriptors = 0;
-    std::reverse(names->begin(), names->end()); // kernel threads have the smallest numbers
-    for (const auto& name : *names) {
+    std::ranges::reverse(names); // kernel threads have the smallest numbers
+    for (const auto& name : names) {
         const auto pid = parse_number<pid_t>(name);
         if (!pid || *pid <= 0) {
             continue;
         }
         if (++processes > most_processes || descriptors > most_descriptors ||
-            std::all_of(listeners.begin(), listeners.end(), [](const auto& one) { return one.program.has_value(); })) {
+            std::ranges::all_of(listeners, [](const auto& one) { return one.program.has_value(); })) {
             return;
         }
         note_program(*root, *pid, listeners, descriptors);
@@ -184,7 +162,7 @@ std::string who(const PortListener& listener) {
 
 } // namespace
 
-DiagAnswer read_diag_answer(std::span<const std::byte> answer) {
+DiagAnswer parse_diag_answer(std::span<const std::byte> answer) {
     DiagAnswer result;
     while (answer.size() >= NLMSG_HDRLEN && !result.complete && result.error == 0) {
         const auto header = value_at<nlmsghdr>(answer);
@@ -213,23 +191,23 @@ Result<std::vector<PortListener>> find_listeners(std::span<const std::uint16_t> 
     }
     std::vector<PortListener> found;
     for (const int family : {AF_INET, AF_INET6}) {
-        if (auto error = add_listeners(socket.get(), family, ports, found)) {
-            return tl::unexpected(std::move(*error));
+        if (auto added = add_listeners(socket.get(), family, ports, found); !added) {
+            return tl::unexpected(std::move(added.error()));
         }
     }
-    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.port < b.port; });
+    std::ranges::stable_sort(found, {}, &PortListener::port);
     find_programs(found);
     return found;
 }
 
 std::vector<PortListener> strangers(std::span<const PortListener> listeners, uid_t uid) {
     std::vector<PortListener> result;
-    std::copy_if(listeners.begin(), listeners.end(), std::back_inserter(result),
-                 [uid](const auto& one) { return one.uid != uid && one.uid != 0; });
+    std::ranges::copy_if(listeners, std::back_inserter(result),
+                         [uid](const auto& one) { return one.uid != uid && one.uid != 0; });
     return result;
 }
 
-std::string stranger_text(const PortListener& stranger) {
+std::string format_stranger(const PortListener& stranger) {
     const auto program =
         stranger.program ? format_text(", {} (pid {})", stranger.program->name, stranger.program->pid) : std::string();
     return format_text("uid {}{} listens on port {} of this step: ranks may connect to it; end that program, or "
@@ -237,12 +215,11 @@ std::string stranger_text(const PortListener& stranger) {
                        stranger.uid, program, stranger.port);
 }
 
-std::string listening_text(std::uint16_t port) {
-    const auto found = find_listeners(std::span(&port, 1));
+std::string format_listeners(std::uint16_t port) {
     std::vector<std::string> all;
-    for (const auto& listener : found ? *found : std::vector<PortListener>()) {
-        if (auto one = who(listener); std::find(all.begin(), all.end(), one) == all.end()) { // a program's IPv4 and
-                                                                                             // IPv6
+    for (const auto& listener : find_listeners(std::span(&port, 1)).value_or(std::vector<PortListener>())) {
+        auto one = who(listener);
+        if (std::ranges::find(all, one) == all.end()) { // a program's IPv4 and IPv6
             all.push_back(std::move(one));
         }
     }

@@ -43,11 +43,11 @@ Result<std::vector<PortListener>> find_listeners(std::span<const std::uint16_t> 
 std::vector<PortListener> strangers(std::span<const PortListener> listeners, uid_t uid);
 
 /// Returns "port 23456 of this step is listened on by uid 1002, python3 (pid 4711): ranks may connect to it; ..."
-std::string stranger_text(const PortListener& stranger);
+std::string format_stranger(const PortListener& stranger);
 
 /// Returns "uid 1002 (python3, pid 4711) listens there", for a caller that could not listen at `port`. Empty if nobody
 /// listens or the kernel does not say.
-std::string listening_text(std::uint16_t port);
+std::string format_listeners(std::uint16_t port);
 
 /// The content of one read from a sock_diag socket. Any bytes are accepted; unreadable parts are left out.
 struct DiagAnswer {
@@ -55,6 +55,6 @@ struct DiagAnswer {
     bool complete = false; ///< the list ends here
     int error = 0;         ///< the errno with which the kernel refuses
 };
-DiagAnswer read_diag_answer(std::span<const std::byte> answer);
+DiagAnswer parse_diag_answer(std::span<const std::byte> answer);
 
 } // namespace rdma_nccl

@@ -1,74 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/net/message.h"
 
-#include "lib/base/format.h"
-#include "lib/base/json.h"
-#include "lib/base/text.h"
-
-#include <algorithm>
-#include <cmath>
-
 namespace rdma_nccl {
 
 // --- Writing ---
-
-void FieldWriter::put(Json& json, double value, double greatest) {
-    json = std::isfinite(value) ? std::clamp(value, 0.0, greatest) : 0.0;
-}
 
 void FieldWriter::put(Json& json, const std::string& value, std::size_t longest) {
     constexpr std::size_t dots = 3;
     json = printable(value, value.size() > longest ? longest - dots : longest);
 }
 
-void FieldWriter::put(Json& json, ConstRawText value, std::size_t longest) {
-    json = value.text.substr(0, longest);
-}
-
-void FieldWriter::put(Json& json, ConstRawTexts value, std::size_t most, std::size_t longest) {
+void FieldWriter::put(Json& json, Raw<const std::vector<std::string>> texts, std::size_t most, std::size_t longest) {
     json = Json::array();
-    for (std::size_t i = 0; i < value.texts.size() && i < most; ++i) {
-        put(json.emplace_back(), raw(value.texts[i]), longest);
+    for (std::size_t i = 0; i < texts.value.size() && i < most; ++i) {
+        put(json.emplace_back(), raw(texts.value[i]), longest);
     }
-}
-
-void FieldWriter::put(Json& json, const IpAddress& value) {
-    json = value.text();
 }
 
 // --- Reading ---
 
-bool FieldReader::take(const Json& json, bool& value) {
-    value = json.is_boolean() && json.get<bool>();
-    return json.is_boolean();
-}
-
-bool FieldReader::take(const Json& json, double& value, double greatest) {
-    value = json.is_number() ? json.get<double>() : -1;
-    return value >= 0 && value <= greatest;
-}
-
 bool FieldReader::take(const Json& json, std::string& value, std::size_t longest) {
-    if (!take(json, RawText{value}, longest)) {
+    if (!take(json, raw(value), longest)) {
         return false;
     }
     value = printable(value, longest);
     return true;
 }
 
-bool FieldReader::take(const Json& json, RawText value, std::size_t longest) {
+bool FieldReader::take(const Json& json, Raw<std::string> text, std::size_t longest) {
     if (!json.is_string() || json.text().size() > longest) {
         return false;
     }
-    value.text = json.text();
+    text.value = json.text();
     return true;
 }
 
-bool FieldReader::take(const Json& json, RawTexts value, std::size_t most, std::size_t longest) {
+bool FieldReader::take(const Json& json, Raw<std::vector<std::string>> texts, std::size_t most, std::size_t longest) {
     bool good = json.is_array() && json.size() <= most;
-    value.texts.clear();
+    texts.value.clear();
     for (std::size_t i = 0; good && i < json.size(); ++i) {
-        good = take(json[i], raw(value.texts.emplace_back()), longest);
+        good = take(json[i], raw(texts.value.emplace_back()), longest);
     }
     return good;
 }
@@ -80,10 +51,6 @@ bool FieldReader::take(const Json& json, IpAddress& value) {
 }
 
 // --- Whole messages ---
-
-std::string message_text(NamedFields message) {
-    return Json{{message.name, std::move(message.object)}}.dump(-1, Json::NotUtf8::LeftOut);
-}
 
 std::optional<Json> parse_json_object(std::string_view text) {
     constexpr unsigned deepest = 16;
@@ -99,14 +66,6 @@ Result<NamedFields> parse_message(std::string_view text) {
     auto name = json->members().front().name;
     auto object = std::move((*json)[name]);
     return NamedFields{std::move(name), std::move(object)};
-}
-
-tl::unexpected<Error> unknown_message(std::string_view name) {
-    return fail(format_text("a message \"{}\" is not known; is rdma-nccl the same on all nodes?", printable(name)));
-}
-
-tl::unexpected<Error> malformed_message(std::string_view name) {
-    return fail(format_text("a message \"{}\" is malformed", printable(name)));
 }
 
 } // namespace rdma_nccl

@@ -10,14 +10,22 @@
 // All input is checked as coming from a stranger.
 #pragma once
 
+#include "lib/base/forked_worker.h"
+#include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/result.h"
+#include "lib/base/text.h"
 #include "lib/net/ip.h"
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -45,30 +53,15 @@ concept Enumeration = std::is_enum_v<T>;
 template<typename T>
 inline constexpr std::string_view message_name;
 
-/// Any bytes, e.g. another format or a program's own output: the reader does not make them safe to print.
-struct RawText {
-    std::string& text;
+/// A text or texts of any bytes, e.g. another format or a program's own output: the reader does not make them safe to
+/// print.
+template<typename T>
+struct Raw {
+    T& value;
 };
-struct ConstRawText {
-    const std::string& text;
-};
-inline RawText raw(std::string& text) {
-    return {text};
-}
-inline ConstRawText raw(const std::string& text) {
-    return {text};
-}
-struct RawTexts {
-    std::vector<std::string>& texts;
-};
-struct ConstRawTexts {
-    const std::vector<std::string>& texts;
-};
-inline RawTexts raw(std::vector<std::string>& texts) {
-    return {texts};
-}
-inline ConstRawTexts raw(const std::vector<std::string>& texts) {
-    return {texts};
+template<typename T>
+Raw<T> raw(T& value) {
+    return {value};
 }
 
 /// Writes the fields of a message. Cuts texts, lists and reals to their limits, so that the reader accepts all of it.
@@ -92,11 +85,15 @@ public:
 
 private:
     static void put(Json& json, bool value) { json = value; }
-    static void put(Json& json, double value, double greatest = greatest_real);
+    static void put(Json& json, double value, double greatest = greatest_real) {
+        json = std::isfinite(value) ? std::clamp(value, 0.0, greatest) : 0.0;
+    }
     static void put(Json& json, const std::string& value, std::size_t longest = longest_text);
-    static void put(Json& json, ConstRawText value, std::size_t longest);
-    static void put(Json& json, ConstRawTexts value, std::size_t most, std::size_t longest);
-    static void put(Json& json, const IpAddress& value);
+    static void put(Json& json, Raw<const std::string> text, std::size_t longest) {
+        json = text.value.substr(0, longest);
+    }
+    static void put(Json& json, Raw<const std::vector<std::string>> texts, std::size_t most, std::size_t longest);
+    static void put(Json& json, const IpAddress& value) { json = value.text(); }
 
     template<Number T>
     static void put(Json& json, T value, T /*greatest*/ = std::numeric_limits<T>::max()) {
@@ -147,11 +144,17 @@ public:
     [[nodiscard]] bool good() const { return good_; }
 
 private:
-    static bool take(const Json& json, bool& value);
-    static bool take(const Json& json, double& value, double greatest = greatest_real);
+    static bool take(const Json& json, bool& value) {
+        value = json.is_boolean() && json.get<bool>();
+        return json.is_boolean();
+    }
+    static bool take(const Json& json, double& value, double greatest = greatest_real) {
+        value = json.is_number() ? json.get<double>() : -1;
+        return value >= 0 && value <= greatest;
+    }
     static bool take(const Json& json, std::string& value, std::size_t longest = longest_text);
-    static bool take(const Json& json, RawText value, std::size_t longest);
-    static bool take(const Json& json, RawTexts value, std::size_t most, std::size_t longest);
+    static bool take(const Json& json, Raw<std::string> text, std::size_t longest);
+    static bool take(const Json& json, Raw<std::vector<std::string>> texts, std::size_t most, std::size_t longest);
     static bool take(const Json& json, IpAddress& value);
 
     template<Number T>
@@ -198,43 +201,25 @@ struct NamedFields {
     Json object;
 };
 
-/// Returns the message on one line. Leaves out bytes that are not UTF-8, so that no text grows beyond its limit.
-std::string message_text(NamedFields message);
 Result<NamedFields> parse_message(std::string_view text);
-tl::unexpected<Error> unknown_message(std::string_view name);
-tl::unexpected<Error> malformed_message(std::string_view name);
 
 /// Parses a JSON object nested no deeper than messages may be.
 std::optional<Json> parse_json_object(std::string_view text);
 
+/// Returns the message on one line. Leaves out bytes that are not UTF-8, so that no text grows beyond its limit.
 template<typename T>
 std::string write_message(const T& message) {
     static_assert(!message_name<T>.empty());
     auto object = Json::object();
     FieldWriter writer(object);
     fields(writer, message);
-    return message_text({std::string(message_name<T>), std::move(object)});
+    return Json{{message_name<T>, std::move(object)}}.dump(-1, Json::NotUtf8::LeftOut);
 }
 
 template<typename... T>
 std::string write_message(const std::variant<T...>& message) {
     return std::visit([](const auto& one) { return write_message(one); }, message);
 }
-
-namespace detail {
-
-template<typename Variant, std::size_t I = 0>
-std::optional<Variant> alternative_named(std::string_view name) {
-    if constexpr (I < std::variant_size_v<Variant>) {
-        std::variant_alternative_t<I, Variant> message{};
-        return name == message_name<decltype(message)> ? std::optional<Variant>(std::move(message))
-                                                       : alternative_named<Variant, I + 1>(name);
-    } else {
-        return std::nullopt;
-    }
-}
-
-} // namespace detail
 
 /// Reads the message of a variant that the text names. Fails if the name is unknown or a field is bad.
 template<typename Variant>
@@ -243,16 +228,45 @@ Result<Variant> read_message(std::string_view text) {
     if (!parsed) {
         return tl::unexpected(parsed.error());
     }
-    auto message = detail::alternative_named<Variant>(parsed->name);
+    std::optional<Variant> message;
+    const auto make_named = [&]<typename... T>(std::type_identity<std::variant<T...>> /*all*/) {
+        ((parsed->name == message_name<T> ? void(message = T{}) : void()), ...);
+    };
+    make_named(std::type_identity<Variant>());
     if (!message) {
-        return unknown_message(parsed->name);
+        return fail(
+            format_text("a message \"{}\" is not known; is rdma-nccl the same on all nodes?", printable(parsed->name)));
     }
     FieldReader reader(parsed->object);
     std::visit([&reader](auto& one) { fields(reader, one); }, *message);
     if (!reader.good()) {
-        return malformed_message(parsed->name);
+        return fail(format_text("a message \"{}\" is malformed", printable(parsed->name)));
     }
     return std::move(*message);
 }
+
+/// Like ChildText, for a message that `work` returns.
+template<typename T>
+class ChildValue {
+public:
+    static ChildValue start(const std::function<T()>& work, std::span<const int> keep = {},
+                            Inherit inherit = Inherit::Few) {
+        return ChildValue(ChildText::start([&work] { return write_message(work()); }, keep, inherit));
+    }
+
+    std::optional<T> finish(std::chrono::steady_clock::time_point deadline) {
+        const auto text = text_ ? text_->finish(deadline) : std::nullopt;
+        if (!text) {
+            return std::nullopt;
+        }
+        auto value = read_message<std::variant<T>>(*text);
+        return value ? std::optional(std::get<T>(std::move(*value))) : std::nullopt;
+    }
+
+private:
+    explicit ChildValue(std::optional<ChildText> text) : text_(std::move(text)) {}
+
+    std::optional<ChildText> text_;
+};
 
 } // namespace rdma_nccl

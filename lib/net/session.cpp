@@ -2,7 +2,10 @@
 #include "lib/net/session.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstring>
+#include <sys/socket.h>
 #include <utility>
 
 namespace rdma_nccl {
@@ -16,8 +19,6 @@ constexpr std::size_t overhead = crypto_secretstream_xchacha20poly1305_ABYTES;
 constexpr std::size_t length_size = 2;
 constexpr std::size_t largest_chunk = std::size_t{16} << 10;
 constexpr std::size_t enough_output = 2 * largest_chunk; // then the socket gets its turn
-constexpr unsigned char more = crypto_secretstream_xchacha20poly1305_TAG_MESSAGE;
-constexpr unsigned char last_of_message = crypto_secretstream_xchacha20poly1305_TAG_PUSH;
 
 static_assert(crypto_secretstream_xchacha20poly1305_KEYBYTES == Key::size);
 
@@ -32,6 +33,10 @@ unsigned char* bytes_of(std::string& text) {
 template<typename Bytes>
 std::string_view text_of(const Bytes& bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+bool is_passing(int code) {
+    return code == EAGAIN || code == EINTR;
 }
 
 } // namespace
@@ -125,9 +130,9 @@ bool Session::take_frame(std::string_view& bytes) {
         return false;
     }
     if (stage_ == Stage::Open) {
-        return take_chunk(chunk, tag);
+        return take_chunk(chunk, FrameTag{tag});
     }
-    if (tag != last_of_message) {
+    if (FrameTag{tag} != FrameTag::Last) {
         return false;
     }
     stage_ = Stage::Open;
@@ -137,12 +142,12 @@ bool Session::take_frame(std::string_view& bytes) {
     return true;
 }
 
-bool Session::take_chunk(std::string_view chunk, unsigned char tag) {
-    if (chunk.size() > longest_ - message_.size() || (tag != more && tag != last_of_message)) {
+bool Session::take_chunk(std::string_view chunk, FrameTag tag) {
+    if (chunk.size() > longest_ - message_.size() || (tag != FrameTag::More && tag != FrameTag::Last)) {
         return false;
     }
     message_ += chunk;
-    if (tag == last_of_message) {
+    if (tag == FrameTag::Last) {
         messages_.push_back(std::exchange(message_, {}));
     }
     return true;
@@ -176,13 +181,8 @@ void Session::start_output() {
     std::array<std::uint8_t, header_size> header{};
     (void)crypto_secretstream_xchacha20poly1305_init_push(&out_, header.data(), send_key_.data());
     output_ += text_of(header);
-    write_frame({}, true);
+    write_frame({}, FrameTag::Last);
     may_send_ = true;
-}
-
-void Session::send(SharedBody body) {
-    queued_ += body->size();
-    queue_.push_back(std::move(body));
 }
 
 std::string_view Session::output() {
@@ -202,7 +202,7 @@ void Session::encrypt_some() {
         const std::string_view left = std::string_view(*queue_.front()).substr(queue_begin_);
         const auto chunk = left.substr(0, largest_chunk);
         const bool last = chunk.size() == left.size();
-        write_frame(chunk, last);
+        write_frame(chunk, last ? FrameTag::Last : FrameTag::More);
         queued_ -= chunk.size();
         queue_begin_ = last ? 0 : queue_begin_ + chunk.size();
         if (last) {
@@ -211,14 +211,53 @@ void Session::encrypt_some() {
     }
 }
 
-void Session::write_frame(std::string_view chunk, bool last) {
+void Session::write_frame(std::string_view chunk, FrameTag tag) {
     const std::size_t size = chunk.size() + overhead;
     const std::size_t begin = output_.size() + length_size;
     output_ += static_cast<char>(size >> 8U);
     output_ += static_cast<char>(size & 0xffU);
     output_.resize(begin + size);
     (void)crypto_secretstream_xchacha20poly1305_push(&out_, bytes_of(output_) + begin, nullptr, bytes_of(chunk),
-                                                     chunk.size(), nullptr, 0, last ? last_of_message : more);
+                                                     chunk.size(), nullptr, 0, static_cast<unsigned char>(tag));
+}
+
+bool Connection::end(std::string why) {
+    if (why_over_.empty()) {
+        why_over_ = std::move(why);
+    }
+    return false;
+}
+
+bool Connection::read() {
+    constexpr int most_reads = 4;
+    std::array<char, 65536> bytes; // NOLINT(cppcoreguidelines-pro-type-member-init): recv(2) fills it
+    for (int i = 0; i < most_reads; ++i) {
+        const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+        if (count < 0 && is_passing(errno)) {
+            return true;
+        }
+        if (count <= 0) {
+            return end(count == 0 ? "it has closed the connection" : std::strerror(errno));
+        }
+        if (!session_.receive({bytes.data(), static_cast<std::size_t>(count)})) {
+            return end(session_.is_proven() ? "it breaks the protocol" : "it does not have the key of this step");
+        }
+        if (static_cast<std::size_t>(count) < bytes.size()) {
+            return true;
+        }
+    }
+    return true;
+}
+
+bool Connection::write() {
+    for (auto bytes = session_.output(); !bytes.empty(); bytes = session_.output()) {
+        const ssize_t count = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (count < 0) {
+            return is_passing(errno) || end(std::strerror(errno));
+        }
+        session_.written(static_cast<std::size_t>(count));
+    }
+    return true;
 }
 
 } // namespace rdma_nccl

@@ -3,9 +3,9 @@
 
 #include "lib/base/format.h"
 
-#include <array>
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <cstring>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -24,14 +24,18 @@ UniqueFd new_socket(int family) {
     return UniqueFd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-tl::unexpected<Error> failed(std::string_view what, int code) {
-    return fail(format_text("{}: {}", what, std::strerror(code)), code);
+/// Returns zeros, of the family AF_UNSPEC, if the socket has no address.
+sockaddr_storage local_name(int socket) {
+    sockaddr_storage storage{};
+    socklen_t length = sizeof storage;
+    const bool known = ::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &length) == 0;
+    return known ? storage : sockaddr_storage{};
 }
 
 Result<UniqueFd> bind_family(int family, std::uint16_t port, PortSharing sharing) {
     UniqueFd socket = new_socket(family);
     if (!socket) {
-        return failed("socket", errno);
+        return os_failure("socket");
     }
     if (family == AF_INET6) {
         set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
@@ -42,7 +46,7 @@ Result<UniqueFd> bind_family(int family, std::uint16_t port, PortSharing sharing
     const auto any = socket_address(IpAddress(), port, family);
     if (::bind(socket.get(), any.get(), any.length) != 0) {
         const int code = errno;
-        return failed(format_text("port {}", port), code);
+        return os_failure(format_text("port {}", port), code);
     }
     return socket;
 }
@@ -64,7 +68,7 @@ Result<UniqueFd> listen_on(std::uint16_t port, PortSharing sharing) {
     auto socket = bind_port(port, sharing);
     if (socket && ::listen(socket->get(), INT_MAX) != 0) {
         const int code = errno;
-        return failed(format_text("listen on port {}", port), code);
+        return os_failure(format_text("listen on port {}", port), code);
     }
     return socket;
 }
@@ -72,7 +76,7 @@ Result<UniqueFd> listen_on(std::uint16_t port, PortSharing sharing) {
 Result<UniqueFd> listen_on_bound(int socket) {
     UniqueFd other(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
     if (!other || ::listen(other.get(), INT_MAX) != 0) {
-        return failed("listen", errno);
+        return os_failure("listen");
     }
     return other;
 }
@@ -82,27 +86,28 @@ void stop_listening(int socket) {
 }
 
 std::uint16_t local_port(int socket) {
-    sockaddr_storage storage{};
-    socklen_t length = sizeof storage;
-    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
-        return 0;
-    }
     // sin_port and sin6_port are at the same offset (RFC 3493 3.3, sockaddr_in), so this reads both.
     sockaddr_in address{};
+    const auto storage = local_name(socket);
     std::memcpy(&address, &storage, sizeof address);
     return ntohs(address.sin_port);
+}
+
+std::optional<IpAddress> local_address(int socket) {
+    const auto storage = local_name(socket);
+    return address_of(reinterpret_cast<const sockaddr*>(&storage));
 }
 
 Result<UniqueFd> start_connection(const IpAddress& address, std::uint16_t port) {
     const int family = address.is_ipv4() ? AF_INET : AF_INET6;
     UniqueFd socket = new_socket(family);
     if (!socket) {
-        return failed("socket", errno);
+        return os_failure("socket");
     }
     const auto peer = socket_address(address, port, family);
     if (::connect(socket.get(), peer.get(), peer.length) != 0 && errno != EINPROGRESS) {
         const int code = errno;
-        return failed(address.text(), code);
+        return os_failure(address.text(), code);
     }
     return socket;
 }
@@ -131,21 +136,12 @@ void close_without_trace(UniqueFd socket) {
 }
 
 std::optional<IpAddress> address_of(const sockaddr* address) {
-    if (address != nullptr && address->sa_family == AF_INET) {
-        sockaddr_in ipv4{};
-        std::memcpy(&ipv4, address, sizeof ipv4);
-        std::array<std::uint8_t, 4> bytes{};
-        std::memcpy(bytes.data(), &ipv4.sin_addr, bytes.size());
-        return IpAddress::from_ipv4(bytes);
+    if (address == nullptr) {
+        return std::nullopt;
     }
-    if (address != nullptr && address->sa_family == AF_INET6) {
-        sockaddr_in6 ipv6{};
-        std::memcpy(&ipv6, address, sizeof ipv6);
-        IpAddress::Bytes bytes{};
-        std::memcpy(bytes.data(), &ipv6.sin6_addr, bytes.size());
-        return IpAddress(bytes);
-    }
-    return std::nullopt;
+    const auto offset =
+        address->sa_family == AF_INET ? offsetof(sockaddr_in, sin_addr) : offsetof(sockaddr_in6, sin6_addr);
+    return IpAddress::from_kernel(address->sa_family, reinterpret_cast<const std::byte*>(address) + offset);
 }
 
 SocketAddress socket_address(const IpAddress& address, std::uint16_t port, int family) {

@@ -38,6 +38,8 @@ void stop_listening(int socket);
 
 /// Returns 0 if the socket has no port.
 std::uint16_t local_port(int socket);
+/// Returns the address to which the socket is bound, of this host.
+std::optional<IpAddress> local_address(int socket);
 
 /// Starts a connection: the socket is writable once it is connected or has failed. Fails at once without a route.
 Result<UniqueFd> start_connection(const IpAddress& address, std::uint16_t port);

@@ -3,7 +3,6 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/settings/keys.h"
 #include "lib/sys/environment.h"
 
 #include <algorithm>
@@ -17,21 +16,21 @@ constexpr std::size_t longest_line = 4096;
 
 /// The bytes of a text that are wrong, and why.
 struct Fault {
-    std::size_t offset = 0;
-    std::size_t length = 0;
+    std::string_view where; ///< a part of the text that is shown with it
     std::string message;
 };
 
 /// Returns "place: message", the text, and carets under the wrong bytes.
 std::string show_fault(std::string_view place, std::string_view text, const Fault& fault) {
     constexpr std::size_t shown = 160;
+    const auto offset = static_cast<std::size_t>(fault.where.data() - text.data());
     std::string result = format_text("{}: {}", place, fault.message);
-    if (text.empty() || fault.offset > shown) {
+    if (text.empty() || offset > shown) {
         return result;
     }
-    const std::size_t carets = std::min(std::max<std::size_t>(fault.length, 1), shown - fault.offset + 1);
-    result += format_text("\n    {}\n    {}{}", printable(text, shown), std::string(fault.offset, ' '),
-                          std::string(carets, '^'));
+    const std::size_t carets = std::min(std::max<std::size_t>(fault.where.size(), 1), shown - offset + 1);
+    result +=
+        format_text("\n    {}\n    {}{}", printable(text, shown), std::string(offset, ' '), std::string(carets, '^'));
     return result;
 }
 
@@ -54,44 +53,28 @@ bool is_site(Origin origin) {
     return origin == Origin::SiteFile || origin == Origin::Plugstack;
 }
 
-/// The positions of a key and its value in the text shown with a fault.
-struct Assignment {
-    std::string_view key;
-    std::optional<std::string_view> value; ///< absent: a bare key, which means `on`
-    std::size_t key_offset = 0;
-    std::size_t value_offset = 0;
-};
+void note_given(Settings& settings, std::string_view key, std::string_view value, Origin origin,
+                std::string_view place) {
+    settings.given.insert_or_assign(std::string(key), Settings::Given{std::string(value), origin, std::string(place)});
+}
 
-std::optional<Fault> assign(Settings& settings, const Assignment& text, Origin origin, std::string_view place) {
-    const SettingsKey* key = find_settings_key(text.key);
+/// `text`: key and value as the text has them that is shown with a fault; a bare key means `on`.
+std::optional<Fault> assign(Settings& settings, std::string_view name, const KeyValue& text, Origin origin,
+                            std::string_view place) {
+    const SettingsKey* key = find_settings_key(name);
     if (key == nullptr) {
-        return Fault{text.key_offset, text.key.size(), unknown_key(text.key, is_site(origin))};
+        return Fault{text.key, unknown_key(name, is_site(origin))};
     }
     if (key->site_only && !is_site(origin)) {
-        return Fault{text.key_offset, text.key.size(),
-                     format_text("{} can be set by the site only, in rdma-nccl.conf or plugstack.conf", key->name)};
+        return Fault{text.key,
+                     format_text("{} can be set by the site only, in rdma-nccl.conf or plugstack.conf", name)};
     }
     const std::string_view value = text.value.value_or("on");
-    const std::size_t offset = text.value ? text.value_offset : text.key_offset;
-    const std::size_t length = text.value ? text.value->size() : text.key.size();
     if (const auto problem = key->set(settings, value)) {
-        return Fault{offset, length, format_text("{}: {}", key->name, *problem)};
+        return Fault{text.value.value_or(text.key), format_text("{}: {}", name, *problem)};
     }
-    settings.given.insert_or_assign(std::string(key->name),
-                                    Settings::Given{std::string(value), origin, std::string(place)});
+    note_given(settings, name, value, origin, place);
     return std::nullopt;
-}
-
-Assignment parse_assignment(std::string_view whole, std::string_view part) {
-    const auto [key, value] = split_once(part, '=');
-    Assignment result{key, value, static_cast<std::size_t>(part.data() - whole.data()), 0};
-    result.value_offset = result.key_offset + key.size() + 1;
-    return result;
-}
-
-/// Removes what follows a # and the blanks around the rest.
-std::string_view strip_comment(std::string_view line) {
-    return trim(line.substr(0, line.find('#')));
 }
 
 void read_site_file(const SettingsSources& sources, SettingsOutcome& outcome) {
@@ -99,29 +82,23 @@ void read_site_file(const SettingsSources& sources, SettingsOutcome& outcome) {
     for (const auto raw : split(*sources.site_text, '\n')) {
         ++number;
         const std::string place = format_text("{}:{}", sources.site_path, number);
-        const std::string_view line = strip_comment(raw.substr(0, longest_line));
+        const std::string_view line = trim(raw.substr(0, std::min(raw.find('#'), longest_line)));
         if (line.empty()) {
             continue;
         }
         const auto [key_text, value_text] = split_once(line, '=');
         const std::string_view key = trim(key_text);
         const std::string_view value = trim(value_text.value_or("on"));
-        const auto at = [line](std::string_view part) { return static_cast<std::size_t>(part.data() - line.data()); };
         std::string tuning_error;
         std::optional<Fault> fault;
         if (!set_tuning_value(outcome.settings, key, value, tuning_error)) {
-            Assignment assignment{key, std::nullopt, at(key), 0};
-            if (value_text) {
-                assignment.value = value;
-                assignment.value_offset = value.empty() ? line.size() : at(value);
-            }
-            fault = assign(outcome.settings, assignment, Origin::SiteFile, place);
+            const KeyValue assignment{key, value_text ? std::optional(value) : std::nullopt};
+            fault = assign(outcome.settings, key, assignment, Origin::SiteFile, place);
         } else if (!tuning_error.empty()) {
-            fault = Fault{value_text && !value.empty() ? at(value) : 0, value.size(),
+            fault = Fault{value_text && !value.empty() ? value : line.substr(0, value.size()),
                           format_text("{}: {}", key, tuning_error)};
         } else {
-            outcome.settings.given.insert_or_assign(std::string(key),
-                                                    Settings::Given{std::string(value), Origin::SiteFile, place});
+            note_given(outcome.settings, key, value, Origin::SiteFile, place);
         }
         if (fault) {
             fault->message += "; line ignored";
@@ -133,7 +110,8 @@ void read_site_file(const SettingsSources& sources, SettingsOutcome& outcome) {
 void read_plugstack(const SettingsSources& sources, SettingsOutcome& outcome) {
     constexpr std::string_view place = "plugstack.conf";
     for (const auto& argument : sources.plugstack) {
-        if (auto fault = assign(outcome.settings, parse_assignment(argument, argument), Origin::Plugstack, place)) {
+        const auto text = split_once(argument, '=');
+        if (auto fault = assign(outcome.settings, text.key, text, Origin::Plugstack, place)) {
             fault->message += "; argument ignored";
             outcome.warnings.push_back(show_fault(place, argument, *fault));
         }
@@ -145,13 +123,10 @@ void read_environment(const SettingsSources& sources, SettingsOutcome& outcome) 
         if (!is_settings_variable(name, value)) {
             continue;
         }
-        std::string key = name.substr(environment_prefix.size());
-        std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) {
-            return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c);
-        });
         const std::string whole = format_text("{}={}", name, value);
-        const Assignment assignment{key, value, environment_prefix.size(), name.size() + 1};
-        if (const auto fault = assign(outcome.settings, assignment, Origin::Environment, name)) {
+        auto text = split_once(whole, '=');
+        text.key.remove_prefix(environment_prefix.size());
+        if (const auto fault = assign(outcome.settings, lower_case(text.key), text, Origin::Environment, name)) {
             outcome.errors.push_back(show_fault("environment", whole, *fault));
         }
     }
@@ -161,18 +136,17 @@ void read_option(const SettingsSources& sources, SettingsOutcome& outcome) {
     const std::string_view place = sources.option_name;
     const std::string_view text = *sources.option;
     outcome.settings.enable = true;
-    outcome.settings.given.insert_or_assign("enable", Settings::Given{"on", Origin::Option, std::string(place)});
+    note_given(outcome.settings, "enable", "on", Origin::Option, place);
     if (text.empty()) {
         return;
     }
     for (const auto part : split(text, ',')) {
-        Assignment assignment = parse_assignment(text, part);
-        if (part == "on" || part == "off") { // --rdma-nccl=off, for one step, if the site has it on
-            assignment = Assignment{"enable", part, assignment.key_offset, assignment.key_offset};
-        }
-        if (auto fault = assign(outcome.settings, assignment, Origin::Option, place)) {
-            if (find_settings_key(assignment.key) == nullptr && !assignment.value &&
-                text.find("hca=") < assignment.key_offset) {
+        // --rdma-nccl=off, for one step, if the site has it on
+        const bool is_switch = part == "on" || part == "off";
+        const auto [key, value] = is_switch ? KeyValue{part, part} : split_once(part, '=');
+        if (auto fault = assign(outcome.settings, is_switch ? "enable" : key, {key, value}, Origin::Option, place)) {
+            if (find_settings_key(key) == nullptr && !value &&
+                text.find("hca=") < static_cast<std::size_t>(key.data() - text.data())) {
                 fault->message += "; several HCAs are joined by +"; // the user wrote hca=mlx5_1,mlx5_2
             }
             outcome.errors.push_back(show_fault(place, text, *fault));
@@ -198,7 +172,7 @@ void limit_exchange(SettingsOutcome& outcome) {
 }
 
 /// A layout that rules out `spawn` wins if it was given in a stronger place; otherwise it is an error.
-void settle_spawn(SettingsOutcome& outcome) {
+void resolve_spawn(SettingsOutcome& outcome) {
     auto& settings = outcome.settings;
     if (!settings.spawn || settings.layout == Layout::Auto || settings.layout == Layout::Node) {
         return;
@@ -231,7 +205,7 @@ SettingsOutcome resolve_settings(const SettingsSources& sources) {
         outcome.settings.hosts = HostsChoice::Off; // a caller that continues despite the error must not mount
     }
     limit_exchange(outcome);
-    settle_spawn(outcome);
+    resolve_spawn(outcome);
     return outcome;
 }
 

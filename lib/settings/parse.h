@@ -5,8 +5,8 @@
 
 #include "lib/settings/settings.h"
 
-#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,5 +41,25 @@ bool asks_for_help(std::string_view option);
 
 /// Returns all keys, their values and meanings, for `--rdma-nccl=help`.
 std::string settings_help();
+
+// The table of keys (keys.cpp).
+
+struct SettingsKey {
+    std::string_view name;
+    std::string_view values; ///< the default first, as in the help text
+    std::string_view meaning;
+    /// Stores the value and returns nullopt, or returns a problem that names the valid values.
+    std::optional<std::string> (*set)(Settings& settings, std::string_view value) = nullptr;
+    bool site_only = false;
+};
+
+std::span<const SettingsKey> settings_keys();
+
+/// Returns nullptr if there is no such key.
+const SettingsKey* find_settings_key(std::string_view name);
+
+/// Sets one of the four NCCL variables of `tuning`, which the site file gives by their own names. Returns false for any
+/// other name. An invalid value leaves a message in `error`.
+bool set_tuning_value(Settings& settings, std::string_view variable, std::string_view value, std::string& error);
 
 } // namespace rdma_nccl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings as plain values. Parsing is in settings_parse.h; nothing here reads anything.
+// The settings as plain values. Parsing is in parse.h; nothing here reads anything.
 #pragma once
 
 #include "lib/net/ip.h"

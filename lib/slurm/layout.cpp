@@ -69,6 +69,10 @@ bool may_be_program(std::string_view word) {
            word.find_first_not_of("0123456789.smhd") != std::string_view::npos;
 }
 
+bool is_launcher(std::string_view name, std::string_view first_argument) {
+    return contains(launchers, name) || (name == "rdma-nccl" && first_argument == "run");
+}
+
 Program python_program(Words arguments) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         if (arguments[i] == "-m") {
@@ -87,15 +91,13 @@ Program python_program(Words arguments) {
 Program shell_text_program(std::string_view text) {
     constexpr std::size_t longest_text = 65536;
     std::string spaced(text.substr(0, longest_text));
-    std::replace_if(
-        spaced.begin(), spaced.end(),
-        [](char c) { return std::string_view(";&|()\n\"'`").find(c) != std::string_view::npos; }, ' ');
+    std::ranges::replace_if(
+        spaced, [](char c) { return std::string_view(";&|()\n\"'`").find(c) != std::string_view::npos; }, ' ');
     const auto words = split_words(spaced);
     for (std::size_t i = 0; i < words.size(); ++i) {
         const auto name = base_name(words[i]);
-        const bool own = name == "rdma-nccl" && i + 1 < words.size() && words[i + 1] == "run";
         const bool module = i > 0 && words[i - 1] == "-m" && contains(launcher_modules, words[i]);
-        if (contains(launchers, name) || own || module) {
+        if (is_launcher(name, i + 1 < words.size() ? words[i + 1] : "") || module) {
             return {ProgramKind::Launcher, std::string(name)};
         }
     }
@@ -127,17 +129,8 @@ LayoutChoice choose_layout(const Settings& settings, const Step& step, const Pro
 }
 
 std::string_view layout_name(Layout layout) {
-    switch (layout) {
-    case Layout::Rank:
-        return "rank";
-    case Layout::Node:
-        return "node";
-    case Layout::Pod:
-        return "pod";
-    case Layout::Auto:
-        break;
-    }
-    return "auto";
+    constexpr std::array<std::string_view, 4> names = {"auto", "rank", "node", "pod"};
+    return names.at(static_cast<std::size_t>(layout));
 }
 
 Program classify_program(Words argv) {
@@ -148,7 +141,7 @@ Program classify_program(Words argv) {
         if (contains(daemons, name)) {
             return {ProgramKind::RuntimeDaemon, std::string(name)};
         }
-        if (contains(launchers, name) || (name == "rdma-nccl" && !rest.empty() && rest[0] == "run")) {
+        if (is_launcher(name, rest.empty() ? "" : std::string_view(rest[0]))) {
             return {ProgramKind::Launcher, std::string(name)};
         }
         if (is_python(name)) {

@@ -5,7 +5,6 @@
 #include "lib/base/hostlist.h"
 #include "lib/base/text.h"
 
-#include <algorithm>
 #include <initializer_list>
 
 namespace rdma_nccl {
@@ -15,22 +14,7 @@ namespace {
 constexpr std::string_view note_version = "1";
 constexpr std::size_t longest_note = 16384;
 
-/// A variable that is set and not empty.
-struct Found {
-    std::string name;
-    std::string value;
-};
-std::optional<Found> first_of(const Environment& environment, std::initializer_list<std::string_view> names) {
-    for (const auto name : names) {
-        auto value = environment.get(name);
-        if (value && !value->empty()) {
-            return Found{std::string(name), std::move(*value)};
-        }
-    }
-    return std::nullopt;
-}
-
-/// Reads variables from the environment and records the malformed ones.
+/// Parses the first of some variables that is set and not empty, and records it where it is malformed.
 class Reader {
 public:
     Reader(const Environment& environment, std::vector<std::string>& problems)
@@ -38,44 +22,48 @@ public:
 
     template<typename T>
     void number(T& target, std::initializer_list<std::string_view> names) {
-        const auto found = first_of(environment_, names);
-        if (!found) {
-            return;
-        }
-        if (const auto value = parse_number<T>(found->value)) {
-            target = *value;
-        } else {
-            problems_.push_back(format_text("{}=\"{}\" is not a number", found->name, printable(found->value)));
-        }
+        const auto parse = [](const std::string& text) -> Result<T> {
+            const auto value = parse_number<T>(text);
+            return value ? Result<T>(*value) : fail(format_text("=\"{}\" is not a number", printable(text)));
+        };
+        read(target, parse, names, "");
     }
 
     template<typename T, typename Parse>
     void list(T& target, Parse parse, std::initializer_list<std::string_view> names) {
-        const auto found = first_of(environment_, names);
-        if (!found) {
-            return;
-        }
-        if (auto value = parse(found->value)) {
-            target = std::move(*value);
-        } else {
-            problems_.push_back(format_text("{}: {}", found->name, value.error().message));
-        }
+        read(target, parse, names, ": ");
     }
 
 private:
+    template<typename T, typename Parse>
+    void read(T& target, Parse parse, std::initializer_list<std::string_view> names, std::string_view between) {
+        for (const auto name : names) {
+            const auto text = environment_.get(name).value_or("");
+            if (text.empty()) {
+                continue;
+            }
+            if (auto value = parse(text)) {
+                target = std::move(*value);
+            } else {
+                problems_.push_back(format_text("{}{}{}", name, between, value.error().message));
+            }
+            return;
+        }
+    }
+
     const Environment& environment_;
     std::vector<std::string>& problems_;
 };
 
 } // namespace
 
-std::string write_note(const StepNote& note) {
+std::string format_note(const StepNote& note) {
     return format_text("{};job={};step={};head={};addr={};port={};set={};gpus={}", note_version, note.job_id,
                        note.step_id, note.head_node, note.head_address, note.port, note.settings,
                        note.unequal_gpus ? "unequal" : "");
 }
 
-std::optional<StepNote> read_note(std::string_view text) {
+std::optional<StepNote> parse_note(std::string_view text) {
     const auto fields = split(text.substr(0, longest_note), ';');
     if (fields.size() != 8 || fields[0] != note_version) {
         return std::nullopt;
@@ -96,14 +84,6 @@ std::optional<StepNote> read_note(std::string_view text) {
     }
     return StepNote{
         *job, *step, std::string(*head), std::string(*address), *port, std::string(*settings), *gpus == "unequal"};
-}
-
-std::string Step::name() const {
-    return format_text("{}.{}", leader_job_id, step_id);
-}
-
-unsigned Step::most_tasks_per_node() const {
-    return tasks_per_node.empty() ? 1 : *std::max_element(tasks_per_node.begin(), tasks_per_node.end());
 }
 
 Step read_step(const Environment& environment, std::vector<std::string> program) {
@@ -127,7 +107,7 @@ Step read_step(const Environment& environment, std::vector<std::string> program)
     read.list(step.reserved_ports, expand_ports, {"SLURM_STEP_RESV_PORTS"});
     step.program = std::move(program);
     if (const auto text = environment.get(note_variable)) {
-        const auto note = read_note(*text);
+        const auto note = parse_note(*text);
         if (!note) {
             step.problems.push_back(format_text("{} is malformed: {}", note_variable, printable(*text)));
         } else if (note->step_id == step.step_id &&

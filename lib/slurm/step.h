@@ -4,6 +4,7 @@
 
 #include "lib/sys/environment.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,9 +28,9 @@ struct StepNote {
 };
 inline constexpr std::string_view note_variable = "SLURM_RDMA_NCCL_NOTE";
 
-std::string write_note(const StepNote& note);
+std::string format_note(const StepNote& note);
 /// Returns nullopt if the text is malformed. It is untrusted input.
-std::optional<StepNote> read_note(std::string_view text);
+std::optional<StepNote> parse_note(std::string_view text);
 
 /// This and higher step ids are batch scripts, extern and interactive steps (SLURM_MAX_NORMAL_STEP_ID, slurm.h since
 /// 20.11).
@@ -52,9 +53,11 @@ struct Step {
     std::vector<std::string> problems; ///< variables that could not be parsed
 
     /// Returns "JOB.STEP".
-    [[nodiscard]] std::string name() const;
+    [[nodiscard]] std::string name() const { return std::to_string(leader_job_id) + "." + std::to_string(step_id); }
     /// Returns the largest number of tasks on any node; 1 if unknown.
-    [[nodiscard]] unsigned most_tasks_per_node() const;
+    [[nodiscard]] unsigned most_tasks_per_node() const {
+        return tasks_per_node.empty() ? 1 : *std::ranges::max_element(tasks_per_node);
+    }
 };
 
 /// Reads SLURM_STEP_*, and the job's variables if a step variable is missing (srun before it runs, salloc shells).

@@ -14,10 +14,7 @@ namespace {
 
 /// Returns the text after `prefix`, or nullopt if `text` does not start with it.
 std::optional<std::string_view> behind(std::string_view text, std::string_view prefix) {
-    if (!text.starts_with(prefix)) {
-        return std::nullopt;
-    }
-    return text.substr(prefix.size());
+    return text.starts_with(prefix) ? std::optional(text.substr(prefix.size())) : std::nullopt;
 }
 
 /// Parses "12"; returns nullopt for 0 and for anything that is not a number.
@@ -46,49 +43,37 @@ bool is_step(std::string_view step, std::uint32_t number) {
     return parse_number<std::uint32_t>(split_once(step, '+').key) == number;
 }
 
-std::string step_text(const StepName& step) {
-    return step.step.empty() ? format_text("job {}", step.job) : format_text("job {} step {}", step.job, step.step);
-}
-
 std::string file_of(const SysRoot& root, pid_t pid, std::string_view name) {
     return root.read(format_text("/proc/{}/{}", pid, name), 4096).value_or("");
-}
-
-std::string title_of(const SysRoot& root, pid_t pid) {
-    const auto words = file_of(root, pid, "cmdline");
-    return words.substr(0, words.find('\0'));
 }
 
 bool is_step_daemon(const SysRoot& root, pid_t pid) {
     return file_of(root, pid, "comm") == "slurmstepd";
 }
 
-/// Returns the step of the nearest slurmstepd among the ancestors.
-std::optional<StepName> step_of_ancestors(const SysRoot& root, const std::vector<pid_t>& ancestors) {
-    for (const pid_t each : ancestors) {
-        if (is_step_daemon(root, each)) {
-            return step_of_title(title_of(root, each));
-        }
-    }
-    return std::nullopt;
+/// Returns the step that a slurmstepd names in its title.
+std::optional<StepName> step_of_daemon(const SysRoot& root, pid_t pid) {
+    const auto words = file_of(root, pid, "cmdline");
+    return parse_step_title(words.substr(0, words.find('\0')));
+}
+
+std::optional<pid_t> nearest_step_daemon(const SysRoot& root, const std::vector<pid_t>& ancestors) {
+    const auto found = std::ranges::find_if(ancestors, [&](pid_t each) { return is_step_daemon(root, each); });
+    return found == ancestors.end() ? std::nullopt : std::optional(*found);
 }
 
 /// Reads each process once.
 template<typename Wanted>
 bool any_step_daemon(const SysRoot& root, const Wanted& wanted) {
-    const auto names = root.list("/proc").value_or(std::vector<std::string>{});
-    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return std::ranges::any_of(root.list("/proc").value_or(std::vector<std::string>{}), [&](const std::string& name) {
         const auto pid = parse_number<pid_t>(name);
-        if (!pid || !is_step_daemon(root, *pid)) {
-            return false;
-        }
-        const auto step = step_of_title(title_of(root, *pid));
+        const auto step = pid && is_step_daemon(root, *pid) ? step_of_daemon(root, *pid) : std::nullopt;
         return step && wanted(*step);
     });
 }
 
 std::optional<pid_t> parent_of(const SysRoot& root, pid_t pid) {
-    const auto stat = root.read(format_text("/proc/{}/stat", pid), 4096).value_or("");
+    const auto stat = file_of(root, pid, "stat");
     const auto behind_name = stat.rfind(')'); // the name may contain any character
     if (behind_name == std::string::npos) {
         return std::nullopt;
@@ -99,7 +84,7 @@ std::optional<pid_t> parent_of(const SysRoot& root, pid_t pid) {
 
 } // namespace
 
-std::optional<StepName> step_of_cgroups(std::string_view text) {
+std::optional<StepName> parse_step_cgroups(std::string_view text) {
     std::optional<StepName> found;
     for (const auto line : split(text, '\n')) {
         // "4:devices:/slurm/uid_1000/job_12/step_0": cgroup v1 has one line per controller, not all of them Slurm's.
@@ -111,7 +96,7 @@ std::optional<StepName> step_of_cgroups(std::string_view text) {
     return found;
 }
 
-std::optional<StepName> step_of_title(std::string_view text) {
+std::optional<StepName> parse_step_title(std::string_view text) {
     const auto name = behind(text, "slurmstepd: [");
     const auto end = name ? name->find(']') : std::string_view::npos;
     if (end == std::string_view::npos) {
@@ -132,13 +117,13 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (name.empty() && ancestors.empty()) {
         return {ProcessOwner::Gone, {}};
     }
-    const bool below = std::find(ancestors.begin(), ancestors.end(), ancestor) != ancestors.end();
+    const bool below = std::ranges::find(ancestors, ancestor) != ancestors.end();
     if (ancestor > 0 && (below || process == ancestor)) {
         return {ProcessOwner::Step, name};
     }
-    auto step = step_of_cgroups(file_of(root, process, "cgroup"));
-    if (!step) {
-        step = step_of_ancestors(root, ancestors);
+    auto step = parse_step_cgroups(file_of(root, process, "cgroup"));
+    if (const auto daemon = step ? std::nullopt : nearest_step_daemon(root, ancestors)) {
+        step = step_of_daemon(root, *daemon);
     }
     if (!step) {
         return {ProcessOwner::System, name};
@@ -146,7 +131,8 @@ ProcessIdentity StepProcesses::identify(const SysRoot& root, pid_t pid) const {
     if (step->job == job_id && is_step(step->step, step_id)) {
         return {ProcessOwner::Step, name};
     }
-    return {ProcessOwner::OtherStep, step_text(*step)};
+    return {ProcessOwner::OtherStep, step->step.empty() ? format_text("job {}", step->job)
+                                                        : format_text("job {} step {}", step->job, step->step)};
 }
 
 std::optional<Environment> environment_of_step(const SysRoot& root, std::uint32_t job, std::uint32_t step) {
@@ -156,9 +142,9 @@ std::optional<Environment> environment_of_step(const SysRoot& root, std::uint32_
         if (!parse_number<pid_t>(process)) {
             continue;
         }
+        const auto text = root.read(format_text("/proc/{}/environ", process), longest).value_or("");
         std::vector<std::string> entries;
-        const auto environment = root.read(format_text("/proc/{}/environ", process), longest).value_or("");
-        for (const auto entry : split(environment, '\0')) {
+        for (const auto entry : split(text, '\0')) {
             if (split_once(entry, '=').key != marker_variable) {
                 entries.emplace_back(entry);
             }
@@ -183,8 +169,7 @@ bool other_jobs_on_node(const SysRoot& root, std::uint32_t own_job) {
 std::vector<pid_t> ancestors_of(const SysRoot& root, pid_t pid) {
     std::vector<pid_t> found;
     // Processes that end during the loop could leave a cycle of reused numbers.
-    for (auto parent = parent_of(root, pid);
-         parent && *parent > 0 && std::find(found.begin(), found.end(), *parent) == found.end();
+    for (auto parent = parent_of(root, pid); parent && *parent > 0 && std::ranges::find(found, *parent) == found.end();
          parent = parent_of(root, *parent)) {
         found.push_back(*parent);
     }
@@ -193,22 +178,17 @@ std::vector<pid_t> ancestors_of(const SysRoot& root, pid_t pid) {
 
 std::optional<pid_t> process_of(const SysRoot& root, pid_t thread) {
     // The command's name comes first in this file, with its newlines escaped (proc(5)).
-    const auto status = root.read(format_text("/proc/{}/status", thread), 4096).value_or("");
+    const auto status = file_of(root, thread, "status");
     for (const auto line : split(status, '\n')) {
-        if (constexpr std::string_view key = "Tgid:"; line.starts_with(key)) {
-            return parse_number<pid_t>(trim(line.substr(key.size())));
+        if (const auto number = behind(line, "Tgid:")) {
+            return parse_number<pid_t>(trim(*number));
         }
     }
     return std::nullopt;
 }
 
 std::optional<pid_t> step_daemon_above(const SysRoot& root, pid_t pid) {
-    for (const pid_t ancestor : ancestors_of(root, pid)) {
-        if (trim(root.read(format_text("/proc/{}/comm", ancestor), 64).value_or("")) == "slurmstepd") {
-            return ancestor;
-        }
-    }
-    return std::nullopt;
+    return nearest_step_daemon(root, ancestors_of(root, pid));
 }
 
 } // namespace rdma_nccl

@@ -24,10 +24,10 @@ struct StepName {
 
 /// Parses /proc/PID/cgroup of both cgroup versions: ".../job_12/step_0/..." (Slurm 22.05 to 25.05). Returns the
 /// outermost of several steps: cgroups below a step are made by its own processes.
-std::optional<StepName> step_of_cgroups(std::string_view text);
+std::optional<StepName> parse_step_cgroups(std::string_view text);
 
 /// Parses the title of a slurmstepd: "slurmstepd: [12.0]".
-std::optional<StepName> step_of_title(std::string_view text);
+std::optional<StepName> parse_step_title(std::string_view text);
 
 enum class ProcessOwner { Step, OtherStep, System, Gone };
 

@@ -3,12 +3,10 @@
 
 #include "lib/base/format.h"
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
-#include <climits>
-#include <cstring>
+#include <cstdint>
 #include <linux/mempolicy.h>
-#include <memory>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,15 +15,10 @@ namespace rdma_nccl {
 
 namespace {
 
-struct FreeCpus {
-    void operator()(cpu_set_t* set) const { CPU_FREE(set); }
-};
-using Cpus = std::unique_ptr<cpu_set_t, FreeCpus>;
-
 /// Linux supports at most 1,024 NUMA nodes (CONFIG_NODES_SHIFT is at most 10).
 constexpr unsigned most_nodes = 1024;
-constexpr unsigned word_bits = sizeof(unsigned long) * CHAR_BIT;
-using NodeMask = std::array<unsigned long, most_nodes / word_bits>;
+using CpuMask = std::array<std::uint64_t, most_cpus / 64>;
+using NodeMask = std::array<std::uint64_t, most_nodes / 64>;
 
 // Direct system calls, without libnuma: the plugin depends on nothing but the C library.
 long get_mempolicy(int& mode, NodeMask& nodes) {
@@ -37,17 +30,10 @@ long set_mempolicy(int mode, const NodeMask& nodes) {
 }
 
 Result<void> set_affinity(const CpuSet& cpus) {
-    const std::size_t size = CPU_ALLOC_SIZE(most_cpus);
-    const Cpus set(CPU_ALLOC(most_cpus));
-    if (!set) {
-        return fail("no memory for a CPU mask", ENOMEM);
-    }
-    CPU_ZERO_S(size, set.get());
-    for (const unsigned cpu : cpus.cpus()) {
-        CPU_SET_S(cpu, size, set.get());
-    }
-    if (::sched_setaffinity(0, size, set.get()) != 0) {
-        return fail(format_text("cannot run on CPUs {}: {}", cpus.list(), ::strerror(errno)), errno);
+    CpuMask mask{};
+    std::copy_n(cpus.words().begin(), std::min(cpus.words().size(), mask.size()), mask.begin());
+    if (::sched_setaffinity(0, sizeof mask, reinterpret_cast<const cpu_set_t*>(mask.data())) != 0) {
+        return os_failure(format_text("cannot run on CPUs {}", cpus.list()));
     }
     const CpuSet got = read_affinity();
     if (got != cpus) {
@@ -62,9 +48,9 @@ Result<void> prefer_memory(unsigned node) {
         return {};
     }
     NodeMask nodes{};
-    nodes.at(node / word_bits) = 1UL << node % word_bits;
+    nodes.at(node / 64) = std::uint64_t{1} << node % 64;
     if (set_mempolicy(MPOL_PREFERRED, nodes) != 0) {
-        return fail(format_text("cannot prefer the memory of NUMA node {}: {}", node, ::strerror(errno)), errno);
+        return os_failure(format_text("cannot prefer the memory of NUMA node {}", node));
     }
     const auto after = read_memory_policy();
     if (after && (after->mode != MPOL_PREFERRED || !after->nodes.contains(node))) {
@@ -77,18 +63,9 @@ Result<void> prefer_memory(unsigned node) {
 
 CpuSet read_affinity(pid_t pid) {
     // sched_getaffinity() refuses a mask that is too small for the machine with EINVAL.
-    const std::size_t size = CPU_ALLOC_SIZE(most_cpus);
-    const Cpus set(CPU_ALLOC(most_cpus));
-    CpuSet cpus;
-    if (!set || ::sched_getaffinity(pid, size, set.get()) != 0) {
-        return cpus;
-    }
-    for (unsigned cpu = 0; cpu < most_cpus; ++cpu) {
-        if (CPU_ISSET_S(cpu, size, set.get())) {
-            cpus.add(cpu);
-        }
-    }
-    return cpus;
+    CpuMask mask{};
+    const int result = ::sched_getaffinity(pid, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data()));
+    return result == 0 ? CpuSet(mask) : CpuSet();
 }
 
 std::string MemoryPolicy::text() const {
@@ -113,11 +90,7 @@ std::optional<MemoryPolicy> read_memory_policy() {
     if (get_mempolicy(policy.mode, nodes) != 0) {
         return std::nullopt;
     }
-    for (unsigned node = 0; node < most_nodes; ++node) {
-        if ((nodes.at(node / word_bits) >> node % word_bits & 1UL) != 0) {
-            policy.nodes.add(node);
-        }
-    }
+    policy.nodes = CpuSet(nodes);
     return policy;
 }
 

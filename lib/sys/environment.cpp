@@ -4,7 +4,11 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 
+#include <array>
+#include <climits>
 #include <cstdint>
+#include <cstdlib>
+#include <unistd.h>
 
 namespace rdma_nccl {
 
@@ -67,17 +71,22 @@ void Environment::find_ours() {
     }
 }
 
-std::optional<std::string> Environment::get(std::string_view name) const {
-    const auto found = variables_.find(name);
-    return found == variables_.end() ? std::nullopt : std::optional(found->second);
+std::string slurm_node_name() {
+    const char* const name = std::getenv("SLURMD_NODENAME");
+    return name == nullptr ? "" : name;
 }
 
-void Environment::set(std::string name, std::string value) {
-    variables_.insert_or_assign(std::move(name), std::move(value));
+std::string own_host_name() {
+    std::array<char, HOST_NAME_MAX + 1> name{};
+    if (::gethostname(name.data(), name.size() - 1) != 0 || name.front() == '\0') {
+        return "localhost";
+    }
+    return name.data();
 }
 
-std::optional<std::string> Environment::get_users(std::string_view name) const {
-    return ours_.contains(name) ? std::nullopt : get(name);
+std::string own_node_name() {
+    auto name = slurm_node_name();
+    return name.empty() ? own_host_name() : name;
 }
 
 } // namespace rdma_nccl

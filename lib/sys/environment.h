@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process's environment as a value; it knows which variables the user set, and which an outer step of ours set.
+// A process's environment as a value; it knows which variables the user set, and which an outer step of ours set. And
+// the names of this node.
 #pragma once
 
 #include <map>
@@ -8,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
@@ -43,11 +45,16 @@ public:
     /// From an environ-like array that ends with a null pointer; nullptr gives an empty environment.
     static Environment from(const char* const* entries);
 
-    [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
-    void set(std::string name, std::string value);
+    [[nodiscard]] std::optional<std::string> get(std::string_view name) const {
+        const auto found = variables_.find(name);
+        return found == variables_.end() ? std::nullopt : std::optional(found->second);
+    }
+    void set(std::string name, std::string value) { variables_.insert_or_assign(std::move(name), std::move(value)); }
 
     /// Returns the value, unless we set it in an outer step. An empty value counts as set.
-    [[nodiscard]] std::optional<std::string> get_users(std::string_view name) const;
+    [[nodiscard]] std::optional<std::string> get_users(std::string_view name) const {
+        return ours_.contains(name) ? std::nullopt : get(name);
+    }
     /// The variables that our marker lists and that still have our value.
     [[nodiscard]] const std::set<std::string, std::less<>>& ours() const { return ours_; }
 
@@ -66,5 +73,14 @@ private:
 
 /// Returns "NAME:HASH" for the marker variable.
 std::string marker_entry(std::string_view name, std::string_view value);
+
+/// Slurm's name of this node, from SLURMD_NODENAME of this process (set by slurmd and slurmstepd); empty without Slurm.
+std::string slurm_node_name();
+
+/// gethostname(2), with its domain where it has one; "localhost" when there is none.
+std::string own_host_name();
+
+/// Slurm's name of this node, else its host name.
+std::string own_node_name();
 
 } // namespace rdma_nccl

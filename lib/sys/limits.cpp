@@ -5,8 +5,6 @@
 #include "lib/base/text.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <string_view>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -47,7 +45,7 @@ Limits read_limits(const Environment& environment) {
 Result<void> raise_memlock() {
     const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
     if (::setrlimit(RLIMIT_MEMLOCK, &unlimited) != 0) {
-        return fail(format_text("RLIMIT_MEMLOCK cannot be raised: {}", ::strerror(errno)), errno);
+        return os_failure("RLIMIT_MEMLOCK cannot be raised");
     }
     return {};
 }

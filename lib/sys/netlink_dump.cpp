@@ -3,12 +3,8 @@
 
 #ifdef HAVE_LIBNL
 
-#include "lib/base/dynamic_symbols.h"
-#include "lib/base/format.h"
-
 #include <cerrno>
 #include <cstring>
-#include <dlfcn.h>
 #include <memory>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -63,33 +59,26 @@ int on_end(nl_msg* message, void* argument) noexcept {
 }
 
 bool set_time_limit(int fd, std::chrono::milliseconds limit) {
-    timeval time{};
-    time.tv_sec = limit.count() / 1000;
-    time.tv_usec = limit.count() % 1000 * 1000;
+    const timeval time{limit.count() / 1000, limit.count() % 1000 * 1000};
     return ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time) == 0;
 }
 
-NetlinkError error_of(const LibnlLibrary& library, int status) {
-    NetlinkError error{NetlinkFailure::Other, library.geterror(status)};
+NetlinkFailure failure_of(int status) {
     switch (-status) {
     case NLE_PROTO_MISMATCH:
     case NLE_AF_NOSUPPORT:
-        error.failure = NetlinkFailure::NoProtocol;
-        break;
+        return NetlinkFailure::NoProtocol;
     case NLE_INVAL:
     case NLE_OPNOTSUPP:
     case NLE_MSGTYPE_NOSUPPORT:
     case NLE_NODEV:
     case NLE_OBJ_NOTFOUND:
-        error.failure = NetlinkFailure::Refused;
-        break;
+        return NetlinkFailure::Refused;
     case NLE_AGAIN:
-        error.failure = NetlinkFailure::Silent;
-        break;
+        return NetlinkFailure::Unresponsive;
     default:
-        break;
+        return NetlinkFailure::Other;
     }
-    return error;
 }
 
 NetlinkError error_of(int code) {
@@ -119,10 +108,8 @@ int dump_once(const NetlinkRequest& request, Reading& reading, std::chrono::mill
     }
     library.socket_modify_cb(socket.get(), NL_CB_VALID, NL_CB_CUSTOM, on_message, &reading);
     library.socket_modify_cb(socket.get(), NL_CB_FINISH, NL_CB_CUSTOM, on_end, &reading);
-    Payload payload;
     const auto attribute = request.attribute.value_or(NetlinkRequest::Attribute{});
-    payload.header = {sizeof payload, attribute.type};
-    payload.value = attribute.value;
+    Payload payload{{sizeof(Payload), attribute.type}, attribute.value};
     const std::size_t size = request.attribute ? sizeof payload : 0;
     if (const int status = library.send_simple(socket.get(), request.type, NLM_F_DUMP, &payload, size); status < 0) {
         return status;
@@ -134,26 +121,7 @@ int dump_once(const NetlinkRequest& request, Reading& reading, std::chrono::mill
 
 Result<LibnlLibrary> LibnlLibrary::load() {
     // Never closed, because it is usually loaded already: verbs providers need it too.
-    void* const handle = ::dlopen(LIBNL_SONAME, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-        return fail(format_text("{} cannot be loaded: install libnl 3 ({})", LIBNL_SONAME, ::dlerror()));
-    }
-    LibnlLibrary library{};
-    Symbols symbols(handle);
-    symbols.find(library.socket_alloc, "nl_socket_alloc");
-    symbols.find(library.socket_free, "nl_socket_free");
-    symbols.find(library.socket_disable_auto_ack, "nl_socket_disable_auto_ack");
-    symbols.find(library.socket_modify_cb, "nl_socket_modify_cb");
-    symbols.find(library.socket_get_fd, "nl_socket_get_fd");
-    symbols.find(library.connect, "nl_connect");
-    symbols.find(library.send_simple, "nl_send_simple");
-    symbols.find(library.recvmsgs_default, "nl_recvmsgs_default");
-    symbols.find(library.geterror, "nl_geterror");
-    symbols.find(library.message_header, "nlmsg_hdr");
-    if (!symbols.missing().empty()) {
-        return fail(format_text("{} has no {}: install libnl 3.2 or newer", LIBNL_SONAME, symbols.missing()));
-    }
-    return library;
+    return load_functions<LibnlLibrary>(LIBNL_SONAME, "install libnl 3", "install libnl 3.2 or newer");
 }
 
 std::optional<NetlinkError> netlink_dump(const LibnlLibrary& library, const NetlinkRequest& request,
@@ -163,7 +131,7 @@ std::optional<NetlinkError> netlink_dump(const LibnlLibrary& library, const Netl
     for (int tries = 1;; ++tries) {
         const int status = dump_once(request, reading, limit);
         if (reading.late) {
-            return NetlinkError{NetlinkFailure::Silent, "there is no end to the answer"};
+            return NetlinkError{NetlinkFailure::Unresponsive, "there is no end to the answer"};
         }
         if (reading.failed) {
             return NetlinkError{NetlinkFailure::Other, "out of memory"};
@@ -175,7 +143,7 @@ std::optional<NetlinkError> netlink_dump(const LibnlLibrary& library, const Netl
             return std::nullopt;
         }
         if (status != -NLE_DUMP_INTR) {
-            return error_of(library, status);
+            return NetlinkError{failure_of(status), library.geterror(status)};
         }
         reader.restart();
     }

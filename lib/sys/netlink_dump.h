@@ -4,6 +4,7 @@
 #pragma once
 
 #include "config.h"
+#include "lib/base/dynamic_symbols.h"
 #include "lib/base/result.h"
 
 #ifdef HAVE_LIBNL
@@ -24,16 +25,17 @@ namespace rdma_nccl {
 
 /// The functions of libnl that we use.
 struct LibnlLibrary {
-    decltype(&::nl_socket_alloc) socket_alloc;
-    decltype(&::nl_socket_free) socket_free;
-    decltype(&::nl_socket_disable_auto_ack) socket_disable_auto_ack;
-    decltype(&::nl_socket_modify_cb) socket_modify_cb;
-    decltype(&::nl_socket_get_fd) socket_get_fd;
-    decltype(&::nl_connect) connect;
-    decltype(&::nl_send_simple) send_simple;
-    decltype(&::nl_recvmsgs_default) recvmsgs_default;
-    decltype(&::nl_geterror) geterror;
-    decltype(&::nlmsg_hdr) message_header;
+    Symbols symbols;
+    decltype(&::nl_socket_alloc) socket_alloc = symbols.get("nl_socket_alloc");
+    decltype(&::nl_socket_free) socket_free = symbols.get("nl_socket_free");
+    decltype(&::nl_socket_disable_auto_ack) socket_disable_auto_ack = symbols.get("nl_socket_disable_auto_ack");
+    decltype(&::nl_socket_modify_cb) socket_modify_cb = symbols.get("nl_socket_modify_cb");
+    decltype(&::nl_socket_get_fd) socket_get_fd = symbols.get("nl_socket_get_fd");
+    decltype(&::nl_connect) connect = symbols.get("nl_connect");
+    decltype(&::nl_send_simple) send_simple = symbols.get("nl_send_simple");
+    decltype(&::nl_recvmsgs_default) recvmsgs_default = symbols.get("nl_recvmsgs_default");
+    decltype(&::nl_geterror) geterror = symbols.get("nl_geterror");
+    decltype(&::nlmsg_hdr) message_header = symbols.get("nlmsg_hdr");
 
     /// Fails if the library or one of its functions is missing.
     static Result<LibnlLibrary> load();
@@ -58,9 +60,9 @@ struct NetlinkReader {
 
 /// The reason why a list could not be read.
 enum class NetlinkFailure {
-    NoProtocol, ///< the kernel does not know NETLINK_RDMA
-    Refused,    ///< the kernel refuses this request, or there is no such device (any more)
-    Silent,     ///< the kernel did not answer in time, or not completely
+    NoProtocol,   ///< the kernel does not know NETLINK_RDMA
+    Refused,      ///< the kernel refuses this request, or there is no such device (any more)
+    Unresponsive, ///< the kernel did not answer in time, or not completely
     Other,
 };
 

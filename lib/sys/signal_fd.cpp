@@ -3,9 +3,7 @@
 
 #include <array>
 #include <cerrno>
-#include <span>
 #include <sys/signalfd.h>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -18,7 +16,7 @@ bool is_ignored(int signal_number) {
     return ::sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-void add_unless_ignored(sigset_t& set, std::span<const int> signals) {
+void add_unless_ignored(sigset_t& set, const auto& signals) {
     for (const int signal_number : signals) {
         if (!is_ignored(signal_number)) {
             ::sigaddset(&set, signal_number);
@@ -40,7 +38,7 @@ struct sigaction replace_action(int signal_number, void (*handler)(int)) {
 BlockedSignals::BlockedSignals(const std::set<int>& more) {
     ::sigemptyset(&handled_);
     add_unless_ignored(handled_, usual_signals);
-    add_unless_ignored(handled_, std::vector<int>(more.begin(), more.end()));
+    add_unless_ignored(handled_, more);
     ::sigaddset(&handled_, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &handled_, &old_mask_);
     // If SIGCHLD were ignored, the kernel would reap the ranks, and their exit codes would be lost (waitpid(2)).

@@ -15,6 +15,7 @@
 
 #include <linux/openat2.h>
 #include <memory>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,11 +25,7 @@ namespace {
 
 // O_NONBLOCK: a FIFO in a copied tree must not block us.
 constexpr int read_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-
-tl::unexpected<Error> fail_errno(std::string_view path) {
-    const int code = errno;
-    return fail(format_text("{}: {}", path, std::strerror(code)), code);
-}
+constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
 /// The meaning of a read shorter than requested: the end of a sysfs attribute, which comes in one piece (kernel
 /// Documentation/filesystems/sysfs.rst), but nothing for a file of proc.
@@ -44,7 +41,7 @@ Result<std::string> read_all(int fd, std::string_view path, std::size_t limit, S
             continue;
         }
         if (count < 0) {
-            return fail_errno(path);
+            return os_failure(path);
         }
         const auto size = static_cast<std::size_t>(count);
         text.append(buffer.data(), size);
@@ -57,7 +54,7 @@ Result<std::string> read_all(int fd, std::string_view path, std::size_t limit, S
 }
 
 bool is_number(const std::string& text) {
-    return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    return text.find_first_not_of("0123456789") == std::string::npos;
 }
 
 /// Puts numbers before other names, by value (the kernel writes no leading zeros: the shorter is the smaller).
@@ -72,7 +69,7 @@ void sort_naturally(std::vector<std::string>& names) {
 Result<std::vector<std::string>> list_fd(UniqueFd fd) {
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), ::closedir);
     if (!stream) {
-        return fail_errno("directory");
+        return os_failure("directory");
     }
     (void)fd.release(); // closedir closes it
     std::vector<std::string> names;
@@ -117,7 +114,7 @@ Result<std::string> Directory::read(std::string_view name, std::size_t limit) co
     note(name);
     const UniqueFd fd(::openat(fd_.get(), std::string(name).c_str(), read_flags | O_NOFOLLOW));
     if (!fd) {
-        return fail_errno(name);
+        return os_failure(name);
     }
     return read_all(fd.get(), name, limit, ShortRead::IsEnd);
 }
@@ -127,15 +124,15 @@ Result<std::string> Directory::read_link(std::string_view name) const {
     std::array<char, PATH_MAX> target{};
     const ssize_t length = ::readlinkat(fd_.get(), std::string(name).c_str(), target.data(), target.size());
     if (length < 0) {
-        return fail_errno(name);
+        return os_failure(name);
     }
     return std::string(target.data(), static_cast<std::size_t>(length));
 }
 
 Result<std::vector<std::string>> Directory::list() const {
-    UniqueFd again(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    UniqueFd again(::openat(fd_.get(), ".", directory_flags));
     if (!again) {
-        return fail_errno(".");
+        return os_failure(".");
     }
     return list_fd(std::move(again));
 }
@@ -168,38 +165,31 @@ Result<UniqueFd> SysRoot::open_below(std::string_view path, int flags) const {
             return fd;
         }
         if (errno != ENOSYS && errno != EPERM) { // before Linux 5.6, or blocked by an older seccomp filter
-            return fail_errno(path);
+            return os_failure(path);
         }
     }
     UniqueFd fd(::open((path_ == "/" ? name : path_ + name).c_str(), flags));
     if (!fd) {
-        return fail_errno(path);
+        return os_failure(path);
     }
     return fd;
 }
 
 Result<std::string> SysRoot::read(std::string_view path, std::size_t limit) const {
-    const auto fd = open_below(path, read_flags);
-    if (!fd) {
-        return tl::unexpected(fd.error());
-    }
-    return read_all(fd->get(), path, limit, path.starts_with("/sys/") ? ShortRead::IsEnd : ShortRead::SaysNothing);
+    const auto short_read = path.starts_with("/sys/") ? ShortRead::IsEnd : ShortRead::SaysNothing;
+    return open_below(path, read_flags).and_then([&](const UniqueFd& fd) {
+        return read_all(fd.get(), path, limit, short_read);
+    });
 }
 
 Result<Directory> SysRoot::directory(std::string_view path) const {
-    auto fd = open_below(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (!fd) {
-        return tl::unexpected(fd.error());
-    }
-    return log_ ? Directory(std::move(*fd), std::string(path), log_) : Directory(std::move(*fd));
+    return open_below(path, directory_flags).map([&](UniqueFd fd) {
+        return Directory(std::move(fd), std::string(path), log_);
+    });
 }
 
 Result<std::vector<std::string>> SysRoot::list(std::string_view path) const {
-    auto fd = open_below(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (!fd) {
-        return tl::unexpected(fd.error());
-    }
-    return list_fd(std::move(*fd));
+    return open_below(path, directory_flags).and_then(list_fd);
 }
 
 bool SysRoot::exists(std::string_view path) const {
@@ -235,11 +225,10 @@ Result<std::string> SysRoot::resolve(std::string_view path) const {
             continue;
         }
         if (length < 0) {
-            return fail_errno(path);
+            return os_failure(path);
         }
         if (++links > most_links) {
-            errno = ELOOP;
-            return fail_errno(path);
+            return os_failure(path, ELOOP);
         }
         const std::string_view text(target.data(), static_cast<std::size_t>(length));
         if (text.starts_with('/')) {
@@ -248,6 +237,31 @@ Result<std::string> SysRoot::resolve(std::string_view path) const {
         go_through(text, ahead);
     }
     return real.empty() ? "/" : real;
+}
+
+Result<void> replace_file(const std::string& path, std::string_view text, unsigned mode) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+        return fail(format_text("{} is no regular file; name one", printable(path, 200)));
+    }
+    std::string fresh = path + ".XXXXXX";
+    const UniqueFd file(::mkostemp(fresh.data(), O_CLOEXEC));
+    if (!file) {
+        return os_failure(printable(path, 200));
+    }
+    if (!write_all(file.get(), text) || ::fchmod(file.get(), mode) != 0 || ::fsync(file.get()) != 0 ||
+        ::rename(fresh.c_str(), path.c_str()) != 0) {
+        auto problem = os_failure(printable(path, 200));
+        (void)::unlink(fresh.c_str());
+        return problem;
+    }
+    const auto slash = path.rfind('/');
+    const auto directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    const UniqueFd parent(::open(directory.c_str(), directory_flags));
+    if (!parent || (::fsync(parent.get()) != 0 && errno != EINVAL)) { // EINVAL: the file system does not support it
+        return os_failure(printable(directory, 200));
+    }
+    return {};
 }
 
 } // namespace rdma_nccl

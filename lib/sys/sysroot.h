@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads files below a root directory: "/" for this machine, another directory for a copied or emulated one. Symbolic
 // links are followed inside the root (openat2(2), RESOLVE_IN_ROOT), so a copied tree with absolute links reads like the
-// original and cannot lead outside.
+// original and cannot lead outside. And replaces files of this machine.
 #pragma once
 
 #include "lib/base/result.h"
@@ -36,7 +36,7 @@ private:
     void note(std::string_view name) const;
 
     UniqueFd fd_;
-    std::string path_; ///< set only with a log
+    std::string path_; ///< for the log
     std::shared_ptr<AccessLog> log_;
 };
 
@@ -77,5 +77,9 @@ private:
     UniqueFd fd_;
     std::shared_ptr<AccessLog> log_;
 };
+
+/// Writes the whole file or nothing, even if the power fails: writes a new file in the same directory and renames it.
+/// `mode`: of the new file.
+Result<void> replace_file(const std::string& path, std::string_view text, unsigned mode);
 
 } // namespace rdma_nccl

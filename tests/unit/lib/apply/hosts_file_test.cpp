@@ -31,13 +31,6 @@ std::string content(const fs::path& path) {
     return text.str();
 }
 
-TEST(HostsText, OneLineForEachNode) {
-    EXPECT_EQ(hosts_text(hosts), hosts_of_two);
-    EXPECT_EQ(hostfile_text(hosts), hostfile_of_two);
-    EXPECT_EQ(hosts_text({}), "");
-    EXPECT_EQ(hostfile_text({}), "");
-}
-
 const std::vector<std::string> nodes_of_two = {"n01", "n02"};
 const std::string own = "127.0.0.1 localhost\n10.0.0.9\tldap.site ldap # the directory\n";
 const std::string heading = "# the nodes of this step, by rdma-nccl\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/net/child_value.h"
+#include "lib/net/message.h"
 
 #include <array>
 #include <cerrno>

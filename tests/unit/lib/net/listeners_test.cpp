@@ -170,7 +170,7 @@ TEST(Listeners, AnotherUserIsAStranger) {
     EXPECT_EQ(found[0].program, (ListenerProgram{"unit", stranger.pid()}));
     EXPECT_EQ(strangers(found, 1001), found);
     EXPECT_TRUE(strangers(found, bob).empty());
-    EXPECT_EQ(listening_text(port), format_text("uid 54321 (unit, pid {}) listens there", stranger.pid()));
+    EXPECT_EQ(format_listeners(port), format_text("uid 54321 (unit, pid {}) listens there", stranger.pid()));
 }
 
 TEST(Listeners, AProgramThatMayNotBeLookedAtHasNoName) {
@@ -184,7 +184,7 @@ TEST(Listeners, AProgramThatMayNotBeLookedAtHasNoName) {
     ASSERT_TRUE(stranger.listens);
     ASSERT_EQ(::seteuid(54322), 0);
     const auto found = at(port);
-    const auto text = listening_text(port);
+    const auto text = format_listeners(port);
     ASSERT_EQ(::seteuid(0), 0);
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].uid, 54321U);
@@ -204,23 +204,23 @@ TEST(Listeners, StrangersAreNeitherTheUserNorRoot) {
 
 TEST(Listeners, WordsOfAStranger) {
     PortListener bob = {23456, {}, 1002, 3, ListenerProgram{"python3", 4711}};
-    EXPECT_EQ(stranger_text(bob), "uid 1002, python3 (pid 4711) listens on port 23456 of this step: ranks may "
-                                  "connect to it; end that program, or set another port=");
+    EXPECT_EQ(format_stranger(bob), "uid 1002, python3 (pid 4711) listens on port 23456 of this step: ranks may "
+                                    "connect to it; end that program, or set another port=");
     bob.program.reset();
-    EXPECT_EQ(stranger_text(bob), "uid 1002 listens on port 23456 of this step: ranks may connect to it; end "
-                                  "that program, or set another port=");
+    EXPECT_EQ(format_stranger(bob), "uid 1002 listens on port 23456 of this step: ranks may connect to it; end "
+                                    "that program, or set another port=");
 }
 
 TEST(Listeners, WordsForWhoCouldNotListen) {
     const auto any = listen_at("127.0.0.1", AF_INET);
     const auto port = local_port(any.get());
-    EXPECT_EQ(listening_text(port), own_name() + " listens there");
+    EXPECT_EQ(format_listeners(port), own_name() + " listens there");
     const auto ipv6 = listen_at("::1", AF_INET6, port);
-    EXPECT_EQ(listening_text(port), own_name() + " listens there"); // one program, said once
+    EXPECT_EQ(format_listeners(port), own_name() + " listens there"); // one program, said once
     const auto free = listen_at("127.0.0.1", AF_INET);
     const auto free_port = local_port(free.get());
     (void)::shutdown(free.get(), SHUT_RDWR);
-    EXPECT_EQ(listening_text(free_port), "");
+    EXPECT_EQ(format_listeners(free_port), "");
 }
 
 // --- What the kernel says ---
@@ -257,7 +257,7 @@ TEST(DiagAnswers, TheListAndItsEnd) {
                                 listener_message(TCP_LISTEN, AF_INET6)}) {
         append_message(bytes, SOCK_DIAG_BY_FAMILY, &message, sizeof message);
     }
-    const auto begun = read_diag_answer(bytes);
+    const auto begun = parse_diag_answer(bytes);
     EXPECT_EQ(begun.listeners,
               (std::vector<PortListener>{{23456, ip("10.0.0.1"), 1002, 99, {}}, {23456, ip("a00:1::"), 1002, 99, {}}}));
     EXPECT_FALSE(begun.complete);
@@ -265,7 +265,7 @@ TEST(DiagAnswers, TheListAndItsEnd) {
     append_message(bytes, NLMSG_DONE, &zero, sizeof zero);
     const auto message = listener_message();
     append_message(bytes, SOCK_DIAG_BY_FAMILY, &message, sizeof message);
-    const auto all = read_diag_answer(bytes);
+    const auto all = parse_diag_answer(bytes);
     EXPECT_EQ(all.listeners, begun.listeners); // nothing comes after the end
     EXPECT_TRUE(all.complete);
     EXPECT_EQ(all.error, 0);
@@ -275,7 +275,7 @@ TEST(DiagAnswers, ARefusal) {
     for (const auto& [code, expected] : {std::pair(-ENOENT, ENOENT), {-5000, EPROTO}, {INT32_MIN, EPROTO}, {7, 0}}) {
         Bytes bytes;
         append_message(bytes, NLMSG_ERROR, &code, sizeof code);
-        EXPECT_EQ(read_diag_answer(bytes).error, expected) << code;
+        EXPECT_EQ(parse_diag_answer(bytes).error, expected) << code;
     }
 }
 
@@ -285,17 +285,17 @@ TEST(DiagAnswers, WhatIsCutOffIsLeftOut) {
     append_message(bytes, SOCK_DIAG_BY_FAMILY, &message, sizeof message);
     append_message(bytes, SOCK_DIAG_BY_FAMILY, &message, sizeof message);
     for (std::size_t size = 0; size < bytes.size(); ++size) {
-        const auto listeners = read_diag_answer(std::span(bytes).first(size)).listeners;
+        const auto listeners = parse_diag_answer(std::span(bytes).first(size)).listeners;
         EXPECT_EQ(listeners.size(), size / (bytes.size() / 2)) << size;
     }
     Bytes small;
     append_message(small, SOCK_DIAG_BY_FAMILY, &message, sizeof message - 4);
-    EXPECT_TRUE(read_diag_answer(small).listeners.empty());
+    EXPECT_TRUE(parse_diag_answer(small).listeners.empty());
     const nlmsghdr without_length{};
     Bytes endless;
     append(endless, &without_length, sizeof without_length);
     append(endless, bytes.data(), bytes.size());
-    EXPECT_TRUE(read_diag_answer(endless).listeners.empty());
+    EXPECT_TRUE(parse_diag_answer(endless).listeners.empty());
 }
 
 } // namespace

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/settings/keys.h"
 #include "lib/settings/parse.h"
 
 #include <gtest/gtest.h>

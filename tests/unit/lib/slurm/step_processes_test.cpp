@@ -37,17 +37,17 @@ TEST(StepOfCgroups, OfSlurmsVersions) {
              "9:freezer:/slurm_n01/uid_0/job_12/step_0",
              "8:cpuset:/slurm/uid_1000/job_12\n7:freezer:/slurm/uid_1000/job_12/step_0\n", // the deepest known
          }) {
-        EXPECT_EQ(step_of_cgroups(text), (StepName{12, "0"})) << text;
+        EXPECT_EQ(parse_step_cgroups(text), (StepName{12, "0"})) << text;
     }
-    EXPECT_EQ(step_of_cgroups("0::/system.slice/slurmstepd.scope/job_7/step_batch/user/task_0"),
+    EXPECT_EQ(parse_step_cgroups("0::/system.slice/slurmstepd.scope/job_7/step_batch/user/task_0"),
               (StepName{7, "batch"}));
-    EXPECT_EQ(step_of_cgroups("0::/system.slice/slurmstepd.scope/job_7/step_extern"), (StepName{7, "extern"}));
-    EXPECT_EQ(step_of_cgroups("0::/system.slice/slurmstepd.scope/job_7/step_1+2/user"), (StepName{7, "1+2"}));
-    EXPECT_EQ(step_of_cgroups("0::/slurm/uid_1/job_7"), (StepName{7, ""}));
+    EXPECT_EQ(parse_step_cgroups("0::/system.slice/slurmstepd.scope/job_7/step_extern"), (StepName{7, "extern"}));
+    EXPECT_EQ(parse_step_cgroups("0::/system.slice/slurmstepd.scope/job_7/step_1+2/user"), (StepName{7, "1+2"}));
+    EXPECT_EQ(parse_step_cgroups("0::/slurm/uid_1/job_7"), (StepName{7, ""}));
 }
 
 TEST(StepOfCgroups, WhatATaskMakesBelowIsItsOwn) {
-    EXPECT_EQ(step_of_cgroups("0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0/job_99/step_1"),
+    EXPECT_EQ(parse_step_cgroups("0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0/job_99/step_1"),
               (StepName{12, "0"}));
 }
 
@@ -55,17 +55,17 @@ TEST(StepOfCgroups, NoStep) {
     for (const char* text :
          {"", "0::/", "0::/user.slice/user-1000.slice", "0::/x/job_/step_0", "0::/job_x/step_0", "0::/job_0/step_0",
           "0::/job_99999999999/step_1", "0::/my_job_12/step_0", "\n\n/", "0::/job_-1"}) {
-        EXPECT_EQ(step_of_cgroups(text), Step()) << text;
+        EXPECT_EQ(parse_step_cgroups(text), Step()) << text;
     }
 }
 
 TEST(StepOfTitle, OfSlurmstepd) {
-    EXPECT_EQ(step_of_title("slurmstepd: [123.0]"), (StepName{123, "0"}));
-    EXPECT_EQ(step_of_title("slurmstepd: [123.batch]"), (StepName{123, "batch"}));
-    EXPECT_EQ(step_of_title("slurmstepd: [123.0+1] "), (StepName{123, "0+1"}));
+    EXPECT_EQ(parse_step_title("slurmstepd: [123.0]"), (StepName{123, "0"}));
+    EXPECT_EQ(parse_step_title("slurmstepd: [123.batch]"), (StepName{123, "batch"}));
+    EXPECT_EQ(parse_step_title("slurmstepd: [123.0+1] "), (StepName{123, "0+1"}));
     for (const char* text : {"", "slurmstepd", "/usr/sbin/slurmstepd infinity", "slurmstepd: [", "slurmstepd: []",
                              "slurmstepd: [12]", "slurmstepd: [.0]", "slurmstepd: [12.0", "sleep: [12.0]"}) {
-        EXPECT_EQ(step_of_title(text), Step()) << text;
+        EXPECT_EQ(parse_step_title(text), Step()) << text;
     }
 }
 

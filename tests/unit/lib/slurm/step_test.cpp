@@ -44,19 +44,19 @@ TEST(Step, NonsenseIsNotedAndNotTaken) {
 
 TEST(StepNote, IsReadBackAndBoundToItsStep) {
     const StepNote note{7, 3, "n2", "10.0.0.2", 21000, "RDMA_NCCL_GID=3,RDMA_NCCL_NET=eth0"};
-    const auto back = read_note(write_note(note));
+    const auto back = parse_note(format_note(note));
     ASSERT_TRUE(back.has_value());
     EXPECT_EQ(back->head_node, "n2");
     EXPECT_EQ(back->port, 21000);
     EXPECT_EQ(back->settings, note.settings);
-    const std::string variable = std::string(note_variable) + "=" + write_note(note);
+    const std::string variable = std::string(note_variable) + "=" + format_note(note);
     EXPECT_TRUE(step_of({"SLURM_JOB_ID=7", "SLURM_STEP_ID=3", variable}).note.has_value());
     EXPECT_FALSE(step_of({"SLURM_JOB_ID=7", "SLURM_STEP_ID=4", variable}).note.has_value());
     EXPECT_FALSE(step_of({"SLURM_JOB_ID=8", "SLURM_STEP_ID=3", variable}).note.has_value());
     for (const char* bad :
          {"", "1", "2;job=7;step=3;head=;addr=;port=0;set=", "1;job=7;step=3;head=;addr=;port=99999;set=",
           "1;job=7;step=3;head;addr=;port=0;set=", "1;step=3;job=7;head=;addr=;port=0;set="}) {
-        EXPECT_FALSE(read_note(bad).has_value()) << bad;
+        EXPECT_FALSE(parse_note(bad).has_value()) << bad;
     }
 }
 

@@ -56,7 +56,7 @@ TEST_F(NetlinkDump, OfThisKernel) {
 }
 
 TEST_F(NetlinkDump, NobodyAnswers) {
-    EXPECT_EQ(dump({NETLINK_ROUTE, RTM_GETLINK, {}}, milliseconds(20)), NetlinkFailure::Silent)
+    EXPECT_EQ(dump({NETLINK_ROUTE, RTM_GETLINK, {}}, milliseconds(20)), NetlinkFailure::Unresponsive)
         << "a message without rtgenmsg";
 }
 
@@ -130,7 +130,7 @@ TEST_F(NetlinkDump, AnswerWithoutAnEnd) {
     };
     const auto error = netlink_dump(library_, interfaces, slow, milliseconds(20));
     ASSERT_TRUE(error);
-    EXPECT_EQ(error->failure, NetlinkFailure::Silent);
+    EXPECT_EQ(error->failure, NetlinkFailure::Unresponsive);
 }
 
 } // namespace

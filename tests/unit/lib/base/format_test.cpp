@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/byte_units.h"
+#include "lib/base/format.h"
 
 #include <gtest/gtest.h>
 #include <limits>
@@ -26,7 +26,7 @@ TEST(BytesText, HasThreeDigitsAndAUnit) {
                                                       {412'000'000'000, "412 GB"},
                                                       {1'040'000'000'000, "1.04 TB"},
                                                       {std::numeric_limits<std::uint64_t>::max(), "18.4 EB"}}) {
-        EXPECT_EQ(bytes_text(row.bytes), row.text);
+        EXPECT_EQ(format_bytes(row.bytes), row.text);
     }
 }
 
