@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of this node and task: `env` prints it, and `explain` explains it.
+// The plan of this node and task (`env` prints it, `explain` explains it), and the evidence of a node that is watched.
 #pragma once
 
+#include "lib/evidence/evidence.h"
+#include "lib/evidence/step_watch.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/plan.h"
 #include "lib/sys/environment.h"
@@ -40,5 +42,24 @@ std::string host_name_of(const SysRoot& root);
 
 /// Returns Slurm's name of this node, which its users know; else the host name.
 std::string node_name_of(const Environment& environment, const Settings& settings);
+
+/// A node that `verify` or `bench` watches: its plan, the watch, and the evidence at the end.
+struct WatchedNode {
+    SysRoot root;
+    NodePlan node;
+
+    /// As the settings say, for a program with `environment`; fails when its root cannot be read.
+    static Result<WatchedNode> inspect(const SettingsOptions& options,
+                                       const Environment& environment = Environment::from(environ));
+
+    /// Takes the first sample. `this` must outlive the watch.
+    [[nodiscard]] StepWatch watch(StepProcesses processes) const;
+
+    /// Returns the evidence after the last sample. If delayed counters could change the verdict, waits for them.
+    [[nodiscard]] NodeEvidence evidence(StepWatch& watch, const std::string& log_directory) const;
+};
+
+/// Waits until the next sample is due, or until `end`. Returns true if `fd` becomes readable before.
+bool wait_for_sample(const StepWatch& watch, int fd, StepWatch::Clock::time_point end);
 
 } // namespace rdma_nccl
