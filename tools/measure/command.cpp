@@ -34,9 +34,9 @@ std::string absolute(const std::string& path) {
     return ::getcwd(here.data(), here.size()) != nullptr ? format_text("{}/{}", here.c_str(), path) : path;
 }
 
-/// Recognizes our files by their start: the headers of pairs_csv() and bench_csv(), or the generator in
+/// Recognizes a result of rdma-nccl by its start: the headers of pairs_csv() and bench_csv(), or the generator in
 /// tools/html/page.html.
-bool is_ours(std::string_view start) {
+bool is_result_file(std::string_view start) {
     const bool page = start.starts_with("<!doctype html>");
     return start.empty() || start.starts_with("round,retest,from,") || start.starts_with("run,ranks,nodes,") ||
            (page && start.find(R"(<meta name="generator" content="rdma-nccl">)") != std::string_view::npos);
@@ -54,7 +54,7 @@ std::string conflict_of_outputs(bool json, const std::string& csv, const std::st
 
 /// Checks what can be known in advance about write_result(): the directory exists and is writable, and the file does
 /// not exist, is empty, or is an earlier result of `rdma-nccl pairs` or `bench`.
-Result<void> check_result_file(const std::string& path) {
+Result<void> may_overwrite(const std::string& path) {
     constexpr std::size_t enough = 1024;
     const auto whole = absolute(path);
     const auto shown = printable(path, 200);
@@ -75,7 +75,7 @@ Result<void> check_result_file(const std::string& path) {
     }
     const auto root = SysRoot::open("/");
     const auto start = root ? root->read(whole, enough) : tl::unexpected(root.error());
-    if (!start || !is_ours(*start)) {
+    if (!start || !is_result_file(*start)) {
         return fail(format_text("{} is there, and no result of rdma-nccl; name another file, or remove it", shown));
     }
     return {};
@@ -84,7 +84,7 @@ Result<void> check_result_file(const std::string& path) {
 /// Checks the paths before hours of measuring, and prints what is wrong. Empty paths and "-" are not files.
 bool can_write_results(const std::string& csv, const std::string& html) {
     return std::ranges::all_of(std::array{csv, html}, [](const std::string& path) {
-        const auto good = path.empty() || path == "-" ? Result<void>() : check_result_file(path);
+        const auto good = path.empty() || path == "-" ? Result<void>() : may_overwrite(path);
         if (!good) {
             print_error(good.error().message);
         }
@@ -94,7 +94,7 @@ bool can_write_results(const std::string& csv, const std::string& html) {
 
 /// Writes the whole file or nothing.
 Result<void> write_result(const std::string& path, std::string_view text) {
-    if (auto good = check_result_file(path); !good) { // much may have changed since the start
+    if (auto good = may_overwrite(path); !good) { // much may have changed since the start
         return good;
     }
     if (const auto written = replace_file(path, text, public_file); !written) {
@@ -104,8 +104,8 @@ Result<void> write_result(const std::string& path, std::string_view text) {
     return {};
 }
 
-int lead_command(const MeasureCommand& command, const MeasureOptions& options, MeasureWorld world,
-                 const Settings& settings) {
+int run_coordinator(const MeasureCommand& command, const MeasureOptions& options, MeasureWorld world,
+                    const Settings& settings) {
     PairsProgress progress(STDERR_FILENO, options.quiet);
     auto head = MeasureHead::listen(world);
     if (!head) {
@@ -140,6 +140,32 @@ int lead_command(const MeasureCommand& command, const MeasureOptions& options, M
 
 } // namespace
 
+std::chrono::milliseconds time_of_seconds(double seconds) {
+    constexpr double thousand = 1000;
+    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * thousand));
+}
+
+void MeasureLimits::apply(MeasureOptions& options) const {
+    options.join_time = time_of_seconds(join_s);
+    if (time_limit_s > 0) {
+        options.time_limit = time_of_seconds(time_limit_s);
+    }
+}
+
+void add_limit_options(const Subcommand& command, MeasureLimits& limits) {
+    command.option("--time-limit", limits.time_limit_s, "stop after this long, and report what is known")
+        .type_name("SECONDS")
+        .range(1.0, most_measure_seconds);
+    command.number("--join", limits.join_s, "how long to wait for the nodes", 1.0, most_measure_seconds, "SECONDS");
+}
+
+void add_form_options(const Subcommand& command, MeasureOptions& options, const char* csv, const char* html) {
+    command.flag("--json", options.json, "print JSON");
+    command.option("--csv", options.csv, csv).type_name("FILE").not_empty();
+    command.option("--html", options.html, html).type_name("FILE").not_empty();
+    command.flag("--quiet", options.quiet, "no progress on stderr");
+}
+
 int run_measure_command(const MeasureCommand& command, const MeasureOptions& options) {
     const auto settings = settings_from(options.settings);
     if (!settings) {
@@ -161,7 +187,7 @@ int run_measure_command(const MeasureCommand& command, const MeasureOptions& opt
         }
         return exit_bad_line;
     }
-    return world->member == 0 ? lead_command(command, options, *world, *settings)
+    return world->member == 0 ? run_coordinator(command, options, *world, *settings)
                               : command.take_part(*world, *settings);
 }
 

@@ -1,19 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subcommand that measures with all processes of a step: starts the head and the members, waits for all of them, and
-// writes the results. It never leaves a partial file, and never overwrites other programs' files.
+// A subcommand that measures with all processes of a step, `rdma-nccl pairs` or `rdma-nccl bench`: their common
+// options, the start of the coordinator and its workers, and the files of the report. It never leaves a partial file,
+// and never overwrites other programs' files.
 #pragma once
 
 #include "lib/base/json.h"
 #include "lib/settings/settings.h"
+#include "tools/common/settings_options.h"
 #include "tools/measure/channel.h"
-#include "tools/measure/options.h"
 #include "tools/measure/progress.h"
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace rdma_nccl {
+
+/// The same on all members.
+struct MeasureOptions {
+    SettingsOptions settings;
+    std::optional<std::chrono::milliseconds> time_limit;
+    std::chrono::milliseconds join_time{60000}; ///< how long to wait for members
+    bool json = false;
+    bool quiet = false;    ///< show no progress
+    std::string csv, html; ///< files; "-": stdout; empty: none
+};
+
+/// The limits as given on the command line.
+struct MeasureLimits {
+    double time_limit_s = 0; ///< 0: none
+    double join_s = 60;
+
+    void apply(MeasureOptions& options) const;
+};
+
+inline constexpr double most_measure_seconds = 7 * 86400.0;
+
+std::chrono::milliseconds time_of_seconds(double seconds);
+
+void add_limit_options(const Subcommand& command, MeasureLimits& limits);
+
+/// `csv`, `html`: help texts that describe these files.
+void add_form_options(const Subcommand& command, MeasureOptions& options, const char* csv, const char* html);
 
 /// Prints the results and returns the exit code.
 using MeasureTell = std::function<int()>;

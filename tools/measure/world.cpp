@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/measure/world.h"
+#include "tools/measure/channel.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"

@@ -3,7 +3,7 @@
 // others, plans, measures, and makes the report. A member reports what its node has and carries out the head's orders.
 #pragma once
 
-#include "tools/measure/options.h"
+#include "tools/measure/command.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/judge.h"
 #include "tools/pairs/model.h"

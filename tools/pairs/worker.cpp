@@ -7,7 +7,6 @@
 #include "tools/common/print.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
-#include "tools/measure/world.h"
 #include "tools/node/node_plan.h"
 #include "tools/pairs/worker_commands.h"
 #include "tools/verbs/libibverbs.h"
