@@ -40,7 +40,7 @@ PairingJob PairsRounds::job_of(const Pairing& pairing, bool retest) const {
     job.names = {a.name, b.name};
     job.rails = {a.rails.at(pairing.rail_a), b.rails.at(pairing.rail_b)};
     job.measure = report_.measure;
-    job.was_silent = crew_.was_silent(pairing.a) || crew_.was_silent(pairing.b);
+    job.was_unresponsive = crew_.was_silent(pairing.a) || crew_.was_silent(pairing.b);
     return job;
 }
 
@@ -81,14 +81,14 @@ void PairsRounds::add(PairResult result) {
     report_.results.push_back(std::move(result));
 }
 
-void PairsRounds::send(std::size_t run, const PairOrders& orders) {
+void PairsRounds::send(std::size_t run, const SideOrders& orders) {
     for (const auto& order : orders) {
         head_.send(crew_.member_of(runs_[run].job().node(order.side)), order.what);
     }
 }
 
 bool PairsRounds::busy() const {
-    return std::any_of(runs_.begin(), runs_.end(), [](const PairTest& run) { return !run.done(); });
+    return std::any_of(runs_.begin(), runs_.end(), [](const PairingRun& run) { return !run.done(); });
 }
 
 PairsRounds::Time PairsRounds::next_deadline() const {

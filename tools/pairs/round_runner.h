@@ -33,7 +33,7 @@ private:
     };
 
     void begin(const Round& round, bool retest);
-    void send(std::size_t run, const PairOrders& orders);
+    void send(std::size_t run, const SideOrders& orders);
     void skip(const PairingJob& job, unsigned node, const std::string& why);
     [[nodiscard]] PairingJob job_of(const Pairing& pairing, bool retest) const;
     [[nodiscard]] bool busy() const;
@@ -51,7 +51,7 @@ private:
     PairsReport& report_;
     PairsProgress& progress_;
     std::optional<Time> deadline_;
-    std::vector<PairTest> runs_;       ///< of this round
+    std::vector<PairingRun> runs_;     ///< of this round
     std::map<unsigned, Place> places_; ///< by member
     std::uint64_t numbers_ = 0;
     unsigned rounds_done_ = 0;

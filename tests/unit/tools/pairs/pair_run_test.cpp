@@ -44,7 +44,7 @@ public:
     std::map<std::string, Json> instead; ///< "SIDE WHAT": merged into the answer
     std::vector<std::string> log;        ///< "SIDE WHAT" of all orders
 
-    Json answer(const PairOrder& order) {
+    Json answer(const SideOrder& order) {
         const auto what = order.what.at("do").get<std::string>();
         const auto key = std::to_string(order.side) + " " + what;
         log.push_back(key);
@@ -73,7 +73,7 @@ public:
     }
 
     /// Until the run is done, or waits for what `silent` does not answer.
-    void carry_out(PairTest& run, PairOrders orders, const std::string& silent = "") {
+    void carry_out(PairingRun& run, SideOrders orders, const std::string& silent = "") {
         while (!orders.empty()) {
             const auto order = orders.front();
             orders.erase(orders.begin());
@@ -87,7 +87,7 @@ public:
 };
 
 PairResult measured(PairingJob job, Members& members) {
-    PairTest run(std::move(job));
+    PairingRun run(std::move(job));
     members.carry_out(run, run.start(start));
     EXPECT_TRUE(run.done());
     return run.result();
@@ -218,7 +218,7 @@ TEST(PairsPairing, NotesOfBothAreKept) {
 TEST(PairsPairing, TheSilentOneIsNamedAtTheDeadline) {
     for (const auto* silent : {"1 prepare", "1 connect", "1 check", "1 latency", "1 bandwidth"}) {
         Members members;
-        PairTest run(job_of(4, 9));
+        PairingRun run(job_of(4, 9));
         members.carry_out(run, run.start(start), silent);
         ASSERT_FALSE(run.done()) << silent;
         EXPECT_EQ(run.awaited(), std::vector<unsigned>{1}) << silent;
@@ -233,7 +233,7 @@ TEST(PairsPairing, TheSilentOneIsNamedAtTheDeadline) {
 }
 
 TEST(PairsPairing, WhenBothAreSilentNoneIsBlamed) {
-    PairTest run(job_of(0, 1));
+    PairingRun run(job_of(0, 1));
     (void)run.start(start);
     (void)run.expire();
     EXPECT_EQ(run.result().problem, "neither n01 nor n02 has answered in 30 s while opening its HCA");
@@ -242,7 +242,7 @@ TEST(PairsPairing, WhenBothAreSilentNoneIsBlamed) {
 
 TEST(PairsPairing, ASilentFinishCostsNothing) {
     Members members;
-    PairTest run(job_of(0, 1));
+    PairingRun run(job_of(0, 1));
     members.carry_out(run, run.start(start), "1 finish");
     EXPECT_FALSE(run.done());
     (void)run.expire();
@@ -252,7 +252,7 @@ TEST(PairsPairing, ASilentFinishCostsNothing) {
 
 TEST(PairsPairing, TheLostOneIsNamedAtOnce) {
     Members members;
-    PairTest run(job_of(4, 9));
+    PairingRun run(job_of(4, 9));
     members.carry_out(run, run.start(start), "1 latency");
     const auto orders = run.lose(1, "its process has ended");
     EXPECT_TRUE(run.done());
@@ -263,7 +263,7 @@ TEST(PairsPairing, TheLostOneIsNamedAtOnce) {
 }
 
 TEST(PairsPairing, LateAnswersArePassedOver) {
-    PairTest run(job_of(0, 1));
+    PairingRun run(job_of(0, 1));
     const auto orders = run.start(start);
     Members members;
     auto late = members.answer(orders[0]);
@@ -306,7 +306,7 @@ TEST(PairsPairing, NotesOfAllStepsStay) {
 TEST(PairsPairing, DifferentNetworksAreNotTried) {
     auto job = job_of(0, 1);
     job.rails[1].ethernet = false;
-    PairTest run(job);
+    PairingRun run(job);
     (void)run.start(start);
     EXPECT_TRUE(run.done());
     EXPECT_NE(run.result().problem.find("n01 mlx5_1:1 is RoCE, n02 mlx5_2:1 is InfiniBand"), std::string::npos);
@@ -314,7 +314,7 @@ TEST(PairsPairing, DifferentNetworksAreNotTried) {
 
 TEST(PairsPairing, StoppedItKeepsWhatItHas) {
     Members members;
-    PairTest run(job_of(0, 1));
+    PairingRun run(job_of(0, 1));
     members.carry_out(run, run.start(start), "1 bandwidth"); // of the way back
     EXPECT_TRUE(run.has_values());
     EXPECT_EQ(run.stop().size(), 2U);
