@@ -124,8 +124,7 @@ private:
 Json faults_json(const PairsVerdict& verdict) {
     Json faults = Json::array();
     for (const PairsFault& fault : verdict.faults) {
-        const bool critical = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
-        faults.push_back(Json::array({heading_of(fault.kind), fault.text, critical}));
+        faults.push_back(Json::array({heading_of(fault.kind), fault.text, is_critical(fault.kind)}));
     }
     return faults;
 }

@@ -4,11 +4,10 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "tools/pairs/fault_messages.h"
-#include "tools/pairs/judge_internal.h"
+#include "tools/pairs/judging.h"
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 namespace rdma_nccl {
@@ -102,10 +101,6 @@ void set_scores(PairsJudging& judging) {
     }
 }
 
-bool is_of_a_node(PairsFaultKind kind, std::size_t nodes) {
-    return nodes == 1 && kind != PairsFaultKind::AllSlow;
-}
-
 /// A node that is not accused is good if nodes can be blamed; else only a node without bad pairs is.
 void set_node_states(PairsJudging& judging) {
     auto& verdict = judging.verdict;
@@ -116,13 +111,12 @@ void set_node_states(PairsJudging& judging) {
     }
     std::set<unsigned> suspects;
     for (const PairsFault& fault : verdict.faults) {
-        if (!is_of_a_node(fault.kind, fault.nodes.size())) {
+        if (fault.nodes.size() != 1) { // it is no node's alone
             continue;
         }
         suspects.insert(fault.nodes[0]);
         PairState& state = verdict.nodes[fault.nodes[0]].state;
-        const bool failed = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
-        state = failed || state == PairState::Failed ? PairState::Failed : PairState::Slow;
+        state = is_critical(fault.kind) || state == PairState::Failed ? PairState::Failed : PairState::Slow;
     }
     verdict.suspects.assign(suspects.begin(), suspects.end());
 }
@@ -130,23 +124,7 @@ void set_node_states(PairsJudging& judging) {
 int weight(PairsFaultKind kind) {
     using enum PairsFaultKind;
     constexpr std::array order = {WrongData, Failed, AllSlow, Node, Rail, Direction, Link, Duplex, Latency};
-    return static_cast<int>(std::find(order.begin(), order.end(), kind) - order.begin());
-}
-
-void sort_faults(PairsJudging& judging) {
-    auto& faults = judging.verdict.faults;
-    std::vector<std::size_t> order(faults.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t one, std::size_t other) {
-        return std::pair{weight(faults[one].kind), judging.badness[one]} <
-               std::pair{weight(faults[other].kind), judging.badness[other]};
-    });
-    std::vector<PairsFault> sorted;
-    sorted.reserve(faults.size());
-    for (const std::size_t index : order) {
-        sorted.push_back(std::move(faults[index]));
-    }
-    faults = std::move(sorted);
+    return static_cast<int>(std::ranges::find(order, kind) - order.begin());
 }
 
 void note_measured(PairsJudging& judging, std::size_t nodes) {
@@ -166,7 +144,7 @@ void note_measured(PairsJudging& judging, std::size_t nodes) {
     }
     const auto& kinds = judging.samples.kinds;
     if (judging.rules.floor_share > 0 &&
-        std::any_of(kinds.begin(), kinds.end(), [](const PairKind& kind) { return kind.rate_gbps <= 0; })) {
+        std::ranges::any_of(kinds, [](const PairKind& kind) { return kind.rate_gbps <= 0; })) {
         notes.emplace_back("link rates are unknown: speeds are compared with each other only");
     }
 }
@@ -232,19 +210,22 @@ void note_overcounted(PairsJudging& judging) {
 int exit_code_of(const PairsVerdict& verdict) {
     int code = 0;
     for (const PairsFault& fault : verdict.faults) {
-        const bool critical = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
-        code = std::max(code, critical ? 2 : 1);
+        code = std::max(code, is_critical(fault.kind) ? 2 : 1);
     }
-    const bool something = std::any_of(verdict.results.begin(), verdict.results.end(),
-                                       [](PairState state) { return state != PairState::Unknown; });
+    const bool something =
+        std::ranges::any_of(verdict.results, [](PairState state) { return state != PairState::Unknown; });
     return code == 0 && !something ? 3 : code;
 }
 
 } // namespace
 
-void PairsJudging::add(PairsFault fault, double share) {
-    verdict.faults.push_back(std::move(fault));
-    badness.push_back(share);
+void PairsJudging::mark_slow(std::uint32_t result) {
+    PairState& state = verdict.results[result];
+    state = state == PairState::Unknown ? PairState::Slow : state;
+}
+
+bool is_critical(PairsFaultKind kind) {
+    return kind == PairsFaultKind::Failed || kind == PairsFaultKind::WrongData;
 }
 
 PairsVerdict judge_pairs(const PairsReport& report, const JudgeRules& rules) {
@@ -261,9 +242,9 @@ PairsVerdict judge_pairs(const PairsReport& report, const JudgeRules& rules) {
                          .rules = own_rules,
                          .results = std::move(results),
                          .samples = std::move(samples),
+                         .ports = PairPorts(report),
                          .can_blame = nodes >= fewest_to_blame,
-                         .verdict = {},
-                         .badness = {}};
+                         .verdict = {}};
     judging.verdict.results.resize(report.results.size());
     judging.verdict.nodes.resize(report.nodes.size());
     set_medians(judging);
@@ -275,7 +256,9 @@ PairsVerdict judge_pairs(const PairsReport& report, const JudgeRules& rules) {
     set_good_results(judging);
     set_scores(judging);
     set_node_states(judging);
-    sort_faults(judging);
+    std::ranges::stable_sort(judging.verdict.faults, {}, [](const PairsFault& fault) {
+        return std::pair{weight(fault.kind), fault.badness};
+    });
     note_measured(judging, nodes);
     note_uncounted(judging);
     note_overcounted(judging);

@@ -23,12 +23,16 @@ struct JudgeRules {
 
 enum class PairsFaultKind { Node, Rail, Link, Direction, AllSlow, Failed, WrongData, Latency, Duplex };
 
+/// Returns whether it is worse than slow.
+bool is_critical(PairsFaultKind kind);
+
 /// A finding; in a verdict the worst come first.
 struct PairsFault {
     PairsFaultKind kind = PairsFaultKind::Node;
     std::vector<unsigned> nodes;  ///< nodes at fault, or between which the fault lies
     std::optional<unsigned> rail; ///< absent: all rails
     std::string text;             ///< "n07 is slow: 183 Gb/s where the others have 388 (47 %), on 5 of 5 pairs; ..."
+    double badness = 0;           ///< for the order of faults of the same kind; lower is worse
 };
 
 enum class PairState { Unknown, Good, Slow, Failed };

@@ -55,9 +55,7 @@ void set_shares(PairSamples& all, double share) {
         values[sample.kind].push_back(sample.gbps);
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
-        const double least = share * quantile(values[i], 0.75).value_or(0);
-        std::erase_if(values[i], [&](double value) { return value < least; });
-        all.kinds[i].normal_gbps = quantile(std::move(values[i]), 0.5).value_or(0);
+        all.kinds[i].normal_gbps = normal_of(std::move(values[i]), share);
     }
     std::vector<double> off;
     for (PairSample& sample : all.samples) {
@@ -67,8 +65,7 @@ void set_shares(PairSamples& all, double share) {
             off.push_back(std::abs(sample.share - 1));
         }
     }
-    all.deviation =
-        1.4826 * quantile(std::move(off), 0.5).value_or(0); // 1.4826 MAD: one sigma of a normal distribution
+    all.deviation = 1.4826 * median_of(std::move(off)); // 1.4826 MAD: one sigma of a normal distribution
 }
 
 } // namespace
@@ -82,6 +79,16 @@ std::optional<double> quantile(std::vector<double> values, double part) {
     const auto place = values.begin() + static_cast<std::ptrdiff_t>(at);
     std::nth_element(values.begin(), place, values.end());
     return *place;
+}
+
+double median_of(std::vector<double> values) {
+    return quantile(std::move(values), 0.5).value_or(0);
+}
+
+double normal_of(std::vector<double> values, double share) {
+    const double least = share * quantile(values, 0.75).value_or(0);
+    std::erase_if(values, [&](double value) { return value < least; });
+    return median_of(std::move(values));
 }
 
 double usual_rate(const PairsReport& report, unsigned rail) {

@@ -38,16 +38,21 @@ struct PairSamples {
 /// node or rail that the report does not have.
 std::vector<std::uint32_t> results_that_count(const PairsReport& report);
 
-/// `results`: the indices to use. Normal is the median of the samples that are at least `share` of the upper quartile:
-/// two slow nodes of six spoil most pairs, and the plain median with them, but the upper quartile holds until half of
-/// the nodes are slow.
+/// `results`: the indices to use. `share`: of normal_of().
 PairSamples pair_samples(const PairsReport& report, const std::vector<std::uint32_t>& results, double share);
 
 /// Returns the rate that the rail has on most nodes, the higher one in a tie; 0: unknown.
 double usual_rate(const PairsReport& report, unsigned rail);
 
+/// Returns the normal one of these values: the median of those that are at least `share` of the upper quartile; 0
+/// without values. Two slow nodes of six spoil most pairs, and the plain median with them, but the upper quartile holds
+/// until half of the nodes are slow.
+double normal_of(std::vector<double> values, double share);
+
 /// Returns the element below which this part (0 to 1) of the values lies; of two in the middle, the upper one. Absent
 /// if there are no values.
 std::optional<double> quantile(std::vector<double> values, double part);
+/// Returns the quantile at one half; 0 without values.
+double median_of(std::vector<double> values);
 
 } // namespace rdma_nccl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/pairs/blame.h"
+#include "tools/pairs/judging.h"
 
 #include <gtest/gtest.h>
 

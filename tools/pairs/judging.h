@@ -2,30 +2,17 @@
 // The parts of judge_pairs(). Each adds its faults and marks the results that they concern.
 #pragma once
 
-#include "tools/pairs/blame.h"
 #include "tools/pairs/judge.h"
 #include "tools/pairs/samples.h"
 
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace rdma_nccl {
-
-/// The state that the parts share.
-struct PairsJudging {
-    const PairsReport& report;
-    JudgeRules rules;
-    std::vector<std::uint32_t> results; ///< indices of the results that count
-    PairSamples samples;
-    bool can_blame = false; ///< four nodes or more
-    PairsVerdict verdict;
-    std::vector<double> badness; ///< of each fault, to sort faults of the same kind; lower is worse
-
-    void add(PairsFault fault, double share);
-};
 
 /// Numbers the ports of all nodes.
 class PairPorts {
@@ -41,6 +28,41 @@ private:
     std::vector<unsigned> first; ///< first port of each node, then the number of all ports
 };
 
+/// The state that the parts share.
+struct PairsJudging {
+    const PairsReport& report;
+    JudgeRules rules;
+    std::vector<std::uint32_t> results; ///< indices of the results that count
+    PairSamples samples;
+    PairPorts ports;
+    bool can_blame = false; ///< four nodes or more
+    PairsVerdict verdict;
+
+    void add(PairsFault fault) { verdict.faults.push_back(std::move(fault)); }
+    /// Marks a result, unless it is already marked.
+    void mark_slow(std::uint32_t result);
+};
+
+// --- Which ends explain the bad observations, each of which has two. An end that is bad with many partners is to
+// blame; an end that is bad only together with such an end is not ---
+
+struct Observation {
+    unsigned end[2] = {};  ///< the caller's numbers
+    unsigned node[2] = {}; ///< nodes of these ends
+    bool bad = false;
+    bool explained = false; ///< an end to blame explains it
+};
+
+struct BlameRules {
+    double share = 0.6;           ///< share of an end's observations that must be bad
+    unsigned fewest_partners = 2; ///< number of other nodes observed with it; with only one, either may be to blame
+    std::span<const unsigned> only = {}; ///< consider only these ends; empty: all
+};
+
+/// Returns the ends to blame, the worst first, and marks all their observations, also good ones, as explained. Ignores
+/// observations that are already explained. An end observed together with its own node needs no partners.
+std::vector<unsigned> blame_ends(std::vector<Observation>& observations, unsigned ends, const BlameRules& rules);
+
 /// Returns whether that rail of the node takes part; absent `rail`: any rail.
 bool takes_part(const Pairing& pairing, unsigned node, std::optional<unsigned> rail);
 
@@ -55,23 +77,31 @@ void accuse_ends(const PairPorts& ports, const std::set<unsigned>& blamed, const
 using AccusePair = std::function<void(const std::vector<std::uint32_t>& results, bool with_rails)>;
 /// Calls `accuse` for the bad results, by pair of nodes.
 void accuse_pairs(const PairsJudging& judging, const std::set<std::uint32_t>& bad, const AccusePair& accuse);
-/// Returns the fault of such a pair, or of a node with itself.
-PairsFault pair_fault(PairsFaultKind kind, const Pairing& pairing, bool with_rails, std::string text);
 
 /// Results that are good or bad as a whole.
 class ObservedResults {
 public:
-    explicit ObservedResults(PairsJudging& judging) : judging_(judging), ports_(judging.report) {}
+    struct Description {
+        std::string text;
+        double badness = 0;
+    };
+    /// `where` names the node or port.
+    using DescribeEnd =
+        std::function<Description(unsigned node, std::optional<unsigned> rail, const std::string& where)>;
+    /// `where` names the two nodes or ports of these bad results.
+    using DescribePair =
+        std::function<Description(const std::vector<std::uint32_t>& results, const std::string& where)>;
+
+    explicit ObservedResults(PairsJudging& judging) : judging_(judging) {}
 
     void add(std::uint32_t result, bool bad);
     /// Returns whether the result added as number i is bad.
     [[nodiscard]] bool is_bad(std::size_t i) const { return observations_[i].bad; }
-    /// Blames a port or node if several of its results are bad, else the pair.
-    void accuse(const AccuseEnd& end, const AccusePair& pair);
+    /// Accuses a port or node if several of its results are bad, else the pair.
+    void accuse(PairsFaultKind kind, const DescribeEnd& describe_end, const DescribePair& describe_pair);
 
 private:
     PairsJudging& judging_;
-    PairPorts ports_;
     std::vector<Observation> observations_;
     std::vector<std::uint32_t> results_; ///< of the observations
     std::set<unsigned> seen_;            ///< ports
