@@ -17,9 +17,6 @@
 
 namespace rdma_nccl {
 
-class MeasureHead;
-class PairsProgress;
-struct MeasureWorld;
 struct Step;
 
 /// The command line of `rdma-nccl pairs`. All members have the same one.
@@ -36,20 +33,9 @@ struct PairsOptions : MeasureOptions {
 
 void add_pairs_command(const Subcommand& app, int& exit_code);
 
-/// Runs as a member of the step, or alone. Returns the exit code.
-int run_pairs(const PairsOptions& options);
-
 /// Runs on the head, within the time limits of `options`. Sends {"do": "end"} to all members at the end.
 PairsReport lead_pairs(MeasureHead& head, const MeasureWorld& world, const Step& step, const PairsOptions& options,
                        PairsProgress& progress);
-
-/// Returns the rounds of a schedule for these nodes.
-std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& schedule,
-                               const std::vector<PairNode>& nodes);
-
-/// Returns "4 nodes, 2 rails, all pairs: 6 rounds, 12 pairings, about 40 s".
-std::string announce(const std::string& schedule, const std::vector<PairNode>& nodes, const std::vector<Round>& rounds,
-                     const PairsMeasure& measure);
 
 /// Returns the exit code: 0, or 3 if the head cannot be reached, or is gone before it sent "end". Prints why to stderr.
 int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, const Settings& settings);

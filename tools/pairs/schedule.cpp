@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/pairs/schedule.h"
 
+#include "lib/base/format.h"
+#include "tools/measure/progress.h"
+#include "tools/pairs/pair_run.h"
+#include "tools/pairs/pairs.h"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -175,6 +180,58 @@ std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned
         }
     }
     return all;
+}
+
+std::vector<Round> over_rails(const NodeRounds& node_rounds, const PairsOptions& options,
+                              const std::vector<PairNode>& nodes) {
+    std::vector<unsigned> rails;
+    for (const auto& node : nodes) {
+        rails.push_back(static_cast<unsigned>(node.rails.size()));
+    }
+    auto rounds = with_rails(node_rounds, rails, options.rails);
+    if (options.only_rail) {
+        for (auto& round : rounds) {
+            std::erase_if(round, [rail = *options.only_rail](const Pairing& pairing) {
+                return pairing.rail_a != rail || pairing.rail_b != rail;
+            });
+        }
+    }
+    std::erase_if(rounds, [](const Round& round) { return round.empty(); });
+    return rounds;
+}
+
+std::size_t count_pairings(const std::vector<Round>& rounds) {
+    std::size_t count = 0;
+    for (const auto& round : rounds) {
+        count += round.size();
+    }
+    return count;
+}
+
+std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& schedule,
+                               const std::vector<PairNode>& nodes) {
+    const auto count = static_cast<unsigned>(nodes.size());
+    const auto rounds = schedule == "loopback"    ? loopback_pairs(count)
+                        : schedule == "quick"     ? quick_pairs(count, options.quick_rounds, options.seed)
+                        : schedule == "ring"      ? ring_pairs(count)
+                        : schedule == "bisection" ? bisection_pairs(count)
+                                                  : all_pairs(count);
+    return over_rails(rounds, options, nodes);
+}
+
+std::string announce(const std::string& schedule, const std::vector<PairNode>& nodes, const std::vector<Round>& rounds,
+                     const PairsMeasure& measure) {
+    unsigned rails = 0;
+    std::size_t without = 0;
+    for (const auto& node : nodes) {
+        rails = std::max(rails, static_cast<unsigned>(node.rails.size()));
+        without += node.rails.empty() ? 1U : 0U;
+    }
+    const auto time = expected_time(measure, schedule == "loopback") * static_cast<long>(rounds.size());
+    return format_text("{}{}, {}, {}: {}, {}, about {}", count_text(nodes.size(), "node"),
+                       without > 0 ? format_text(" ({} without RDMA)", without) : "", count_text(rails, "rail"),
+                       schedule == "all" ? "all pairs" : schedule, count_text(rounds.size(), "round"),
+                       count_text(count_pairings(rounds), "pairing"), duration_text(time));
 }
 
 } // namespace rdma_nccl

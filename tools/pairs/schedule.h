@@ -7,9 +7,12 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace rdma_nccl {
+
+struct PairsOptions;
 
 /// Nodes only; rails are 0.
 using NodeRounds = std::vector<Round>;
@@ -37,5 +40,19 @@ enum class RailPairing {
 /// Repeats each round for each rail. `rails`: number of rails of each node. Pairings are left out if a node lacks the
 /// rail.
 std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned> rails, RailPairing pairing);
+
+/// Repeats the rounds for all rails that `options` asks for. Leaves out empty rounds.
+std::vector<Round> over_rails(const NodeRounds& node_rounds, const PairsOptions& options,
+                              const std::vector<PairNode>& nodes);
+
+/// Returns the rounds of a schedule for these nodes.
+std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& schedule,
+                               const std::vector<PairNode>& nodes);
+
+std::size_t count_pairings(const std::vector<Round>& rounds);
+
+/// Returns "4 nodes, 2 rails, all pairs: 6 rounds, 12 pairings, about 40 s".
+std::string announce(const std::string& schedule, const std::vector<PairNode>& nodes, const std::vector<Round>& rounds,
+                     const PairsMeasure& measure);
 
 } // namespace rdma_nccl

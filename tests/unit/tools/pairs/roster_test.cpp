@@ -3,7 +3,7 @@
 #include "tests/unit/pairs_report.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/fault_messages.h"
-#include "tools/pairs/nodes.h"
+#include "tools/pairs/roster.h"
 #include "tools/pairs/pairs.h"
 
 #include <gtest/gtest.h>
@@ -21,9 +21,9 @@ Json hello(unsigned node, unsigned local = 0) {
     return {{"local", local}, {"node", node_json(test::pair_node(node))}};
 }
 
-std::vector<std::string> names(const NodeRoster& crew) {
+std::vector<std::string> names(const NodeRoster& roster) {
     std::vector<std::string> names;
-    for (const auto& node : crew.nodes()) {
+    for (const auto& node : roster.nodes()) {
         names.push_back(node.name);
     }
     return names;
@@ -32,32 +32,32 @@ std::vector<std::string> names(const NodeRoster& crew) {
 TEST(NodeRoster, TheFirstTaskOfEachNodeWorks) {
     const auto world = world_of(4);
     const Step step;
-    NodeRoster crew(world, step);
+    NodeRoster roster(world, step);
     for (unsigned member = 4; member-- > 0;) {
-        EXPECT_FALSE(crew.complete());
-        crew.join(member, hello(member / 2, member % 2));
+        EXPECT_FALSE(roster.complete());
+        roster.join(member, hello(member / 2, member % 2));
     }
-    EXPECT_TRUE(crew.complete());
-    crew.close("late");
-    EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n02"}));
-    EXPECT_EQ(crew.member_of(1), 2U);
-    EXPECT_EQ(crew.node_of(2), 1U);
-    EXPECT_FALSE(crew.node_of(1));
+    EXPECT_TRUE(roster.complete());
+    roster.close("late");
+    EXPECT_EQ(names(roster), (std::vector<std::string>{"n01", "n02"}));
+    EXPECT_EQ(roster.worker_of(1), 2U);
+    EXPECT_EQ(roster.node_of(2), 1U);
+    EXPECT_FALSE(roster.node_of(1));
 }
 
 TEST(NodeRoster, WhoDoesNotComeHasTheStepsName) {
     const auto world = world_of(3);
     Step step;
     step.nodes = {"n01", "n02", "n03"};
-    NodeRoster crew(world, step);
-    crew.join(0, hello(0));
-    EXPECT_EQ(crew.missing(), "n02, n03");
-    EXPECT_EQ(crew.missing(1), "n02 and 1 more");
-    crew.join(2, hello(2));
-    crew.close("it did not come");
-    EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n03", "n02"}));
-    EXPECT_EQ(crew.nodes()[2].problem, "it did not come");
-    EXPECT_EQ(crew.member_of(2), 1U);
+    NodeRoster roster(world, step);
+    roster.join(0, hello(0));
+    EXPECT_EQ(roster.missing(), "n02, n03");
+    EXPECT_EQ(roster.missing(1), "n02 and 1 more");
+    roster.join(2, hello(2));
+    roster.close("it did not come");
+    EXPECT_EQ(names(roster), (std::vector<std::string>{"n01", "n03", "n02"}));
+    EXPECT_EQ(roster.nodes()[2].problem, "it did not come");
+    EXPECT_EQ(roster.worker_of(2), 1U);
 }
 
 TEST(NodeRoster, OfANodeWithSeveralTasksOneMayStayAway) {
@@ -66,13 +66,13 @@ TEST(NodeRoster, OfANodeWithSeveralTasksOneMayStayAway) {
     step.nodes = {"n01", "n02"};
     step.tasks_per_node = {2, 2};
     step.distribution = "block";
-    NodeRoster crew(world, step);
-    crew.join(0, hello(0, 0));
-    crew.join(2, hello(1, 0));
-    crew.join(3, hello(1, 1));
-    EXPECT_EQ(crew.missing(), "n01");
-    crew.close("it did not come");
-    EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n02"}));
+    NodeRoster roster(world, step);
+    roster.join(0, hello(0, 0));
+    roster.join(2, hello(1, 0));
+    roster.join(3, hello(1, 1));
+    EXPECT_EQ(roster.missing(), "n01");
+    roster.close("it did not come");
+    EXPECT_EQ(names(roster), (std::vector<std::string>{"n01", "n02"}));
 }
 
 TEST(NodeRoster, WhoIsMissingOfThousandsIsCounted) {
@@ -82,29 +82,29 @@ TEST(NodeRoster, WhoIsMissingOfThousandsIsCounted) {
         step.nodes.push_back(test::pair_node(node).name);
     }
     step.tasks_per_node.assign(1000, 8);
-    NodeRoster crew(world, step);
-    EXPECT_TRUE(crew.missing(1).ends_with(" and 999 more"));
+    NodeRoster roster(world, step);
+    EXPECT_TRUE(roster.missing(1).ends_with(" and 999 more"));
 }
 
 TEST(NodeRoster, EndedBeforeAllAreThere) {
     const auto world = world_of(3);
     const Step step;
-    NodeRoster crew(world, step);
-    crew.join(1, hello(1));
-    crew.close("");
-    EXPECT_EQ(names(crew), std::vector<std::string>{"n02"});
+    NodeRoster roster(world, step);
+    roster.join(1, hello(1));
+    roster.close("");
+    EXPECT_EQ(names(roster), std::vector<std::string>{"n02"});
 }
 
 TEST(NodeRoster, NodesOfOneNameAreToldApart) {
     const auto world = world_of(2);
     const Step step;
-    NodeRoster crew(world, step);
-    crew.join(0, hello(0));
-    crew.join(1, hello(0));
-    crew.close("late");
-    EXPECT_EQ(names(crew), (std::vector<std::string>{"n01", "n01#2"}));
+    NodeRoster roster(world, step);
+    roster.join(0, hello(0));
+    roster.join(1, hello(0));
+    roster.close("late");
+    EXPECT_EQ(names(roster), (std::vector<std::string>{"n01", "n01#2"}));
     PairsReport report;
-    report.nodes = crew.nodes();
+    report.nodes = roster.nodes();
     PairsVerdict verdict;
     verdict.suspects = {1};
     EXPECT_EQ(suspects_hostlist(report, verdict), "n01") << "the name that Slurm knows";
@@ -113,33 +113,33 @@ TEST(NodeRoster, NodesOfOneNameAreToldApart) {
 TEST(NodeRoster, HostileHellos) {
     const auto world = world_of(3);
     const Step step;
-    NodeRoster crew(world, step);
-    crew.join(0, Json::object());
-    crew.join(1, {{"local", -1}, {"node", {{"name", "\x1b[2J"}, {"problem", ""}, {"rails", Json::array()}}}});
-    crew.join(2, {{"local", "x"}, {"node", 5}});
-    crew.close("late");
-    ASSERT_EQ(crew.nodes().size(), 3U);
-    EXPECT_NE(crew.nodes()[0].problem, "");
-    EXPECT_EQ(crew.nodes()[1].name, "member 1") << "no name of ours";
+    NodeRoster roster(world, step);
+    roster.join(0, Json::object());
+    roster.join(1, {{"local", -1}, {"node", {{"name", "\x1b[2J"}, {"problem", ""}, {"rails", Json::array()}}}});
+    roster.join(2, {{"local", "x"}, {"node", 5}});
+    roster.close("late");
+    ASSERT_EQ(roster.nodes().size(), 3U);
+    EXPECT_NE(roster.nodes()[0].problem, "");
+    EXPECT_EQ(roster.nodes()[1].name, "member 1") << "no name of ours";
 }
 
 TEST(NodeRoster, TheLostAndTheSilentAreNotAskedAgain) {
     const auto world = world_of(2);
     const Step step;
-    NodeRoster crew(world, step);
-    crew.join(0, hello(0));
-    crew.join(1, hello(1));
-    crew.close("late");
-    crew.note_silence(0);
-    EXPECT_TRUE(crew.was_silent(0));
-    EXPECT_FALSE(crew.useless(0)) << "once may be chance";
-    crew.note_answer(0);
-    crew.note_silence(0);
-    EXPECT_FALSE(crew.useless(0)) << "it was heard of meanwhile";
-    crew.note_silence(0);
-    EXPECT_EQ(crew.useless(0), "n01 does not answer");
-    crew.lose(1, "its process has ended");
-    EXPECT_EQ(crew.useless(1), "n02 is gone: its process has ended");
+    NodeRoster roster(world, step);
+    roster.join(0, hello(0));
+    roster.join(1, hello(1));
+    roster.close("late");
+    roster.note_timeout(0);
+    EXPECT_TRUE(roster.was_unresponsive(0));
+    EXPECT_FALSE(roster.why_unusable(0)) << "once may be chance";
+    roster.note_answer(0);
+    roster.note_timeout(0);
+    EXPECT_FALSE(roster.why_unusable(0)) << "it was heard of meanwhile";
+    roster.note_timeout(0);
+    EXPECT_EQ(roster.why_unusable(0), "n01 does not answer");
+    roster.lose(1, "its process has ended");
+    EXPECT_EQ(roster.why_unusable(1), "n02 is gone: its process has ended");
 }
 
 TEST(PairsHead, PlansTheRailsThatAreWanted) {
