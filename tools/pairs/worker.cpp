@@ -8,7 +8,7 @@
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
 #include "tools/node/node_plan.h"
-#include "tools/pairs/worker_commands.h"
+#include "tools/pairs/order_handler.h"
 #include "tools/verbs/libibverbs.h"
 
 #include <unistd.h>
@@ -33,31 +33,31 @@ std::string verbs_problem() {
 #endif
 }
 
-PairsSite inspect_this_node(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
-    PairsSite site;
-    site.node.name = world.node;
+HandlerContext inspect_this_node(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
+    HandlerContext context;
+    context.node.name = world.node;
     auto plan = plan_node(options.settings, settings, timeout);
     auto root = SysRoot::open(settings.root);
     if (!plan || !root) {
-        site.node.problem = !plan ? plan.error().message : root.error().message;
-        return site;
+        context.node.problem = !plan ? plan.error().message : root.error().message;
+        return context;
     }
     const auto& fabric = plan->facts.fabric;
-    site.node = pair_node(fabric, plan->plan.fabric, world.node);
-    if (auto problem = site.node.rails.empty() ? "" : verbs_problem(); !problem.empty()) {
-        site.node.rails.clear();
-        site.node.problem = std::move(problem);
+    context.node = pair_node(fabric, plan->plan.fabric, world.node);
+    if (auto problem = context.node.rails.empty() ? "" : verbs_problem(); !problem.empty()) {
+        context.node.rails.clear();
+        context.node.problem = std::move(problem);
     }
-    site.gpus = rail_gpus(plan->places.placed, site.node);
-    for (const auto& rail : site.node.rails) {
-        site.counters.push_back(PortCounters::of(*root, fabric, rail.hca, rail.port));
+    context.gpus = rail_gpus(plan->places.placed, context.node);
+    for (const auto& rail : context.node.rails) {
+        context.counters.push_back(PortCounters::of(*root, fabric, rail.hca, rail.port));
     }
-    site.root = std::move(*root);
-    return site;
+    context.root = std::move(*root);
+    return context;
 }
 
 /// Carries out orders until the head sends "end". Only the first member of a node has work.
-Result<void> serve(MeasureMember& member, PairsWork* work) {
+Result<void> serve(MeasureMember& member, OrderHandler* handler) {
     const StopAsked stop = [&member] { return member.has_input(); };
     for (;;) {
         const auto order = member.receive(MeasureClock::now() + longest_silence);
@@ -70,10 +70,10 @@ Result<void> serve(MeasureMember& member, PairsWork* work) {
         if ((*order)->value("do", Json()) == "end") {
             return {};
         }
-        if (work == nullptr) {
+        if (handler == nullptr) {
             continue;
         }
-        if (auto sent = member.send(work->carry_out(**order, stop)); !sent) {
+        if (auto sent = member.send(handler->carry_out(**order, stop)); !sent) {
             return sent;
         }
     }
@@ -83,22 +83,22 @@ Result<void> serve(MeasureMember& member, PairsWork* work) {
 
 int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
     const bool works = world.local == 0;
-    PairsSite site;
-    site.node.name = world.node;
+    HandlerContext context;
+    context.node.name = world.node;
     if (works) {
-        site = inspect_this_node(world, options, settings);
+        context = inspect_this_node(world, options, settings);
     }
-    const Json said = {{"local", world.local}, {"node", node_json(site.node)}};
+    const Json said = {{"local", world.local}, {"node", node_json(context.node)}};
     auto member = MeasureMember::join(world, said, MeasureClock::now() + options.join_time);
     if (!member) {
         print_error(member.error().message);
         return exit_cannot_tell;
     }
-    std::optional<PairsWork> work;
+    std::optional<OrderHandler> handler;
     if (works) {
-        work.emplace(std::move(site));
+        handler.emplace(std::move(context));
     }
-    if (const auto served = serve(*member, work ? &*work : nullptr); !served) {
+    if (const auto served = serve(*member, handler ? &*handler : nullptr); !served) {
         print_error(format_text("{}: {}", world.node, served.error().message));
         return exit_cannot_tell;
     }

@@ -20,8 +20,8 @@
 
 namespace rdma_nccl {
 
-/// What a member measures with.
-struct PairsSite {
+/// What a worker measures with.
+struct HandlerContext {
     PairNode node;
     std::vector<std::optional<unsigned>> gpus; ///< for each rail its nearest one
     std::vector<PortCounters> counters;        ///< for each rail
@@ -30,41 +30,45 @@ struct PairsSite {
     std::chrono::milliseconds longest_stop{30000};
 };
 
-class PairsWork {
+class OrderHandler {
 public:
-    explicit PairsWork(PairsSite site) : site_(std::move(site)) {}
+    explicit OrderHandler(HandlerContext context) : context_(std::move(context)) {}
     /// Releases the HCA. Ends the process if its driver does not release it in time.
-    ~PairsWork();
-    PairsWork(const PairsWork&) = delete;
-    PairsWork& operator=(const PairsWork&) = delete;
+    ~OrderHandler();
+    OrderHandler(const OrderHandler&) = delete;
+    OrderHandler& operator=(const OrderHandler&) = delete;
 
     /// Returns the answer. Long work ends early when `stop` returns true. The answer to an invalid order, or one out of
     /// turn, is an error.
     Json carry_out(const Json& order, const StopAsked& stop);
 
 private:
-    Result<Json> carry_out_checked(const Json& order, const StopAsked& stop);
-    Result<Json> prepare(const PairsOrder& order, const StopAsked& stop);
-    Result<Json> connect(const PairsOrder& order, const StopAsked& stop);
-    Result<Json> write(const PairsOrder& order, const StopAsked& stop);
-    Result<Json> check(const PairsOrder& order, const StopAsked& stop);
-    Result<Json> latency(const PairsOrder& order, const StopAsked& stop);
-    Result<Json> bandwidth(const PairsOrder& order, const StopAsked& stop);
-    Result<Json> listen(const PairsOrder& order, const StopAsked& stop);
-    Result<Json> receive_tcp(const PairsOrder& order, const StopAsked& stop);
-    Result<Json> send_tcp_bytes(const PairsOrder& order, const StopAsked& stop);
-    Result<Json> finish(const PairsOrder& order, const StopAsked& stop);
-    [[nodiscard]] const PairRail& rail() const { return site_.node.rails.at(rail_); }
-    [[nodiscard]] PortReading read_counters() const { return site_.counters.at(rail_).read(*site_.root); }
-    template<typename T>
-    T wait_for(std::future<T> future, const StopAsked& stop) const;
-    void close(const StopAsked& stop);
-    void let_settle(const StopAsked& stop) const;
-    /// Returns only the result, and notes in own_fault_ whose fault an error is.
-    template<typename T>
-    Result<T> noted(std::pair<Result<T>, VerbsCause> outcome);
+    using End = std::unique_ptr<VerbsEndpoint>;
 
-    PairsSite site_;
+    Result<Json> carry_out_checked(const Json& order);
+    Result<Json> prepare(const PairsOrder& order);
+    Result<Json> connect(const PairsOrder& order);
+    Result<Json> write(const PairsOrder& order);
+    Result<Json> check(const PairsOrder& order);
+    Result<Json> latency(const PairsOrder& order);
+    Result<Json> bandwidth(const PairsOrder& order);
+    Result<Json> listen(const PairsOrder& order);
+    Result<Json> receive_tcp(const PairsOrder& order);
+    Result<Json> send_tcp_bytes(const PairsOrder& order);
+    Result<Json> finish(const PairsOrder& order);
+    [[nodiscard]] const PairRail& rail() const { return context_.node.rails.at(rail_); }
+    /// Returns "n01 mlx5_1:1".
+    [[nodiscard]] std::string port_name() const;
+    [[nodiscard]] PortReading read_counters() const { return context_.counters.at(rail_).read(*context_.root); }
+    void wait_for_counters() const;
+    template<typename T>
+    T wait_for(std::future<T> future) const;
+    template<typename T>
+    Result<T> wait_for_outcome(std::future<std::pair<Result<T>, VerbsCause>> future);
+    void close();
+
+    HandlerContext context_;
+    StopAsked stop_; ///< of the current order
     unsigned rail_ = 0;
     unsigned path_mtu_ = 0;
     std::list<VerbsThread> ends_;      ///< one; two for a loopback
