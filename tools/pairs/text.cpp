@@ -5,7 +5,6 @@
 #include "lib/base/table.h"
 #include "tools/measure/progress.h"
 #include "tools/pairs/fault_messages.h"
-#include "tools/pairs/heatmap.h"
 #include "tools/pairs/output.h"
 #include "tools/pairs/samples.h"
 
