@@ -14,12 +14,12 @@ namespace {
 constexpr std::chrono::milliseconds between_drawings(200);
 constexpr std::chrono::seconds between_lines(30);
 
-std::size_t columns_of(int fd) {
+} // namespace
+
+unsigned terminal_columns(int fd) {
     winsize size{};
     return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
-
-} // namespace
 
 std::string duration_text(std::chrono::milliseconds time) {
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(time).count();
@@ -70,7 +70,7 @@ void PairsProgress::show(std::string_view text, Time now) {
         write(format_text("rdma-nccl: {}\n", text));
         return;
     }
-    write(format_text("\r{}\x1b[K", text.substr(0, columns_of(fd_) - 1)));
+    write(format_text("\r{}\x1b[K", text.substr(0, terminal_columns(fd_) - 1)));
     drawn_ = true;
 }
 

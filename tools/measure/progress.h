@@ -11,6 +11,9 @@
 
 namespace rdma_nccl {
 
+/// Returns 80 if `fd` is no terminal.
+unsigned terminal_columns(int fd);
+
 /// Returns "40 s", "17 min", "2 h 5 min".
 std::string duration_text(std::chrono::milliseconds time);
 

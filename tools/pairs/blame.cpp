@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -25,37 +24,14 @@ void for_each_end(const Observation& observation, const auto& call) {
     }
 }
 
-/// Observations by end: those of end e are indices[starts[e]] to indices[starts[e + 1]], exclusive.
-class ByEnd {
-public:
-    ByEnd(const std::vector<Observation>& observations, unsigned ends) : starts(ends + 1) {
-        for (const Observation& one : observations) {
-            for_each_end(one, [&](unsigned end) { ++starts[end + 1]; });
-        }
-        std::partial_sum(starts.begin(), starts.end(), starts.begin());
-        indices.resize(starts[ends]);
-        std::vector<std::uint32_t> next(starts.begin(), starts.end() - 1);
-        for (std::uint32_t i = 0; i < observations.size(); ++i) {
-            for_each_end(observations[i], [&](unsigned end) { indices[next[end]++] = i; });
-        }
-    }
-
-    [[nodiscard]] std::span<const std::uint32_t> of(unsigned end) const {
-        return std::span(indices).subspan(starts[end], starts[end + 1] - starts[end]);
-    }
-
-private:
-    std::vector<std::uint32_t> starts;
-    std::vector<std::uint32_t> indices;
-};
-
 class Blame {
 public:
     Blame(std::vector<Observation>& of, unsigned ends, const BlameRules& with)
-        : observations(of), rules(with), by_end(of, ends), counts(ends) {
-        for (const Observation& one : observations) {
-            if (!one.explained) {
-                count(one, 1U);
+        : observations(of), rules(with), by_end(ends), counts(ends) {
+        for (std::uint32_t i = 0; i < observations.size(); ++i) {
+            for_each_end(observations[i], [&](unsigned end) { by_end[end].push_back(i); });
+            if (!observations[i].explained) {
+                count(observations[i], 1U);
             }
         }
     }
@@ -77,7 +53,7 @@ public:
     }
 
     void explain(unsigned end) {
-        for (const std::uint32_t index : by_end.of(end)) {
+        for (const std::uint32_t index : by_end[end]) {
             Observation& one = observations[index];
             if (!one.explained) {
                 one.explained = true;
@@ -107,7 +83,7 @@ private:
 
     [[nodiscard]] bool has_partners(unsigned end) const {
         std::vector<unsigned> partners;
-        for (const std::uint32_t index : by_end.of(end)) {
+        for (const std::uint32_t index : by_end[end]) {
             const Observation& one = observations[index];
             if (one.node[0] == one.node[1]) {
                 return true;
@@ -125,7 +101,7 @@ private:
 
     std::vector<Observation>& observations;
     const BlameRules& rules;
-    ByEnd by_end;
+    std::vector<std::vector<std::uint32_t>> by_end; ///< indices of the observations
     std::vector<Count> counts;
 };
 

@@ -13,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
 
@@ -149,14 +148,9 @@ void add_rules(const Subcommand& command, JudgeRules& rules) {
 
 PairsTextOptions text_options(const Environment& environment) {
     PairsTextOptions options;
-    winsize size{};
     options.colours = ::isatty(STDOUT_FILENO) == 1 && environment.get("NO_COLOR").value_or("").empty();
     const auto columns = parse_number<unsigned>(environment.get("COLUMNS").value_or(""));
-    if (columns && *columns > 0) {
-        options.columns = *columns;
-    } else if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-        options.columns = size.ws_col;
-    }
+    options.columns = columns.value_or(0) > 0 ? *columns : terminal_columns(STDOUT_FILENO);
     for (const auto* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
         if (const auto locale = environment.get(name); locale && !locale->empty()) {
             options.utf8 = locale->find("UTF-8") != std::string::npos || locale->find("utf8") != std::string::npos;

@@ -20,8 +20,8 @@ struct PairsTextOptions {
 /// Returns the node x node heat table (rows send, columns receive), the worst pairs, faults, and the suspects' host
 /// list.
 std::string pairs_text(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options);
-/// Returns the heat table alone: Gb/s if the columns are wide enough, else % of the median, else one block per cell, else one block for
-/// several nodes; with a title and, if needed, a legend.
+/// Returns the heat table alone: Gb/s if the columns are wide enough, else % of the median, else one block per cell,
+/// else one block for several nodes; with a title and, if needed, a legend.
 std::string heat_table(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options);
 
 /// Returns {"schema": 1, ...}.

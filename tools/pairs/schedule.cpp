@@ -7,7 +7,9 @@
 #include "tools/pairs/pairs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace rdma_nccl {
@@ -135,29 +137,23 @@ NodeRounds loopback_pairs(unsigned nodes) {
 }
 
 NodeRounds retest_pairs(std::span<const unsigned> suspects, std::span<const unsigned> good) {
-    const auto sorted = [](std::span<const unsigned> nodes) {
-        std::vector<unsigned> once(nodes.begin(), nodes.end());
-        std::sort(once.begin(), once.end());
-        once.erase(std::unique(once.begin(), once.end()), once.end());
-        return once;
-    };
-    const std::vector<unsigned> to_test = sorted(suspects);
+    const std::set<unsigned> to_test(suspects.begin(), suspects.end());
+    const std::set<unsigned> all_good(good.begin(), good.end());
     std::vector<unsigned> partners;
-    const std::vector<unsigned> all_good = sorted(good);
-    std::set_difference(all_good.begin(), all_good.end(), to_test.begin(), to_test.end(), std::back_inserter(partners));
-
+    std::ranges::set_difference(all_good, to_test, std::back_inserter(partners));
     NodeRounds rounds;
-    for (std::size_t i = 0; i < to_test.size() && !partners.empty(); ++i) {
-        if (i % partners.size() == 0) {
+    std::size_t next = 0;
+    for (auto node = to_test.begin(); node != to_test.end() && !partners.empty(); ++node, ++next) {
+        if (next % partners.size() == 0) {
             rounds.emplace_back();
         }
-        rounds.back().push_back(pair_of(to_test[i], partners[i % partners.size()]));
+        rounds.back().push_back(pair_of(*node, partners[next % partners.size()]));
     }
     return rounds;
 }
 
 std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned> rails, RailPairing pairing) {
-    const unsigned most = rails.empty() ? 0 : *std::max_element(rails.begin(), rails.end());
+    const unsigned most = rails.empty() ? 0 : std::ranges::max(rails);
     const auto has = [&](unsigned node, unsigned rail) { return node < rails.size() && rail < rails[node]; };
     std::vector<Round> all;
     const auto add = [&](const Round& nodes, unsigned rail_a, unsigned rail_b) {
@@ -184,10 +180,8 @@ std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned
 
 std::vector<Round> over_rails(const NodeRounds& node_rounds, const PairsOptions& options,
                               const std::vector<PairNode>& nodes) {
-    std::vector<unsigned> rails;
-    for (const auto& node : nodes) {
-        rails.push_back(static_cast<unsigned>(node.rails.size()));
-    }
+    std::vector<unsigned> rails(nodes.size());
+    std::ranges::transform(nodes, rails.begin(), [](auto& node) { return static_cast<unsigned>(node.rails.size()); });
     auto rounds = with_rails(node_rounds, rails, options.rails);
     if (options.only_rail) {
         for (auto& round : rounds) {

@@ -132,15 +132,23 @@ std::string percent_range(const Range& range) {
     return low == high ? format_text("{} %", low) : format_text("{} to {} %", low, high);
 }
 
-std::string tcp_line(const PairsReport& report, const PairsVerdict& verdict) {
-    std::vector<double> values;
+void for_each_direction(const PairsReport& report, const auto& call) {
     for (const auto& result : report.results) {
         for (const auto* bandwidth : {&result.forward, &result.backward}) {
-            if (*bandwidth && (*bandwidth)->tcp_gbps) {
-                values.push_back(*(*bandwidth)->tcp_gbps);
+            if (*bandwidth) {
+                call(**bandwidth);
             }
         }
     }
+}
+
+std::string tcp_line(const PairsReport& report, const PairsVerdict& verdict) {
+    std::vector<double> values;
+    for_each_direction(report, [&](const PairBandwidth& bandwidth) {
+        if (bandwidth.tcp_gbps) {
+            values.push_back(*bandwidth.tcp_gbps);
+        }
+    });
     const auto middle = quantile(std::move(values), 0.5);
     if (!middle) {
         return "";
@@ -167,15 +175,15 @@ std::string sums(const PairsReport& report, const PairsVerdict& verdict) {
     for (const auto& result : report.results) {
         checked += result.data_correct ? 1U : 0U;
         correct += result.data_correct.value_or(false) ? 1U : 0U;
-        for (const auto* bandwidth : {&result.forward, &result.backward}) {
-            if (*bandwidth && (*bandwidth)->counted_share) {
-                counted.add(*(*bandwidth)->counted_share);
-            }
-        }
         if (result.latency) {
             worst_latency.add(result.latency->median_us);
         }
     }
+    for_each_direction(report, [&](const PairBandwidth& bandwidth) {
+        if (bandwidth.counted_share) {
+            counted.add(*bandwidth.counted_share);
+        }
+    });
     if (verdict.median_latency_us) {
         text += format_text("Latency: median {:.2f} us, {:.2f} to {:.2f} (half a round trip of 8 bytes)\n",
                             *verdict.median_latency_us, worst_latency.low, worst_latency.high);
