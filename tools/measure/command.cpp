@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
 namespace {
 
@@ -34,15 +34,15 @@ std::string absolute(const std::string& path) {
     return ::getcwd(here.data(), here.size()) != nullptr ? format_text("{}/{}", here.c_str(), path) : path;
 }
 
-/// Recognizes a result of rdma-nccl by its start: the headers of pairs_csv() and bench_csv(), or the generator in
-/// tools/html/page.html.
+/// Recognizes a result of rdma-nccl by its start: the headers of pairs::format_csv() and bench_csv(), or the generator
+/// in tools/html/page.html.
 bool is_result_file(std::string_view start) {
     const bool page = start.starts_with("<!doctype html>");
     return start.empty() || start.starts_with("round,retest,from,") || start.starts_with("run,ranks,nodes,") ||
            (page && start.find(R"(<meta name="generator" content="rdma-nccl">)") != std::string_view::npos);
 }
 
-/// Returns why --json, --csv and --html conflict; empty if they do not. All members of a measurement find the same
+/// Returns why --json, --csv and --html conflict; empty if they do not. All workers of a measurement find the same
 /// conflict and end without waiting for each other.
 std::string conflict_of_outputs(bool json, const std::string& csv, const std::string& html) {
     if (json && csv == "-") {
@@ -104,76 +104,75 @@ Result<void> write_result(const std::string& path, std::string_view text) {
     return {};
 }
 
-int run_coordinator(const MeasureCommand& command, const MeasureOptions& options, MeasureWorld world,
-                    const Settings& settings) {
-    PairsProgress progress(STDERR_FILENO, options.quiet);
-    auto head = MeasureHead::listen(world);
-    if (!head) {
-        print_error(head.error().message);
+int run_coordinator(const Command& command, const Options& options, World world, const Settings& settings) {
+    Progress progress(STDERR_FILENO, options.quiet);
+    auto coordinator = Coordinator::listen(world);
+    if (!coordinator) {
+        print_error(coordinator.error().message);
         return exit_cannot_tell;
     }
-    // Members wait for a head that listens. So after an error here, the head tells them to end, and only the head
-    // reports it.
+    // Workers wait for a coordinator that listens. So after an error here, the coordinator tells them to end, and only
+    // the coordinator reports it.
     const auto dismiss = [&] {
         constexpr std::chrono::seconds to_join(15);
-        shutdown_workers(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
+        shutdown_workers(**coordinator, world.members, std::min<milliseconds>(to_join, options.join_time), true);
     };
     if (!can_write_results(options.csv, options.html)) {
         dismiss();
         return exit_bad_line;
     }
-    world.port = (*head)->port();
+    world.port = (*coordinator)->port();
     // Verbs may hang in a driver and block the end of their process, so a child process does that part.
-    auto member = Child::start([&] { (void)command.take_part(world, settings); });
-    if (!member) {
+    auto worker = Child::start([&] { (void)command.take_part(world, settings); });
+    if (!worker) {
         print_error(format_text("no process for {} of this node is to be had; is the limit of processes reached?",
                                 command.own_part));
         dismiss();
         return exit_cannot_tell;
     }
-    const auto tell = command.lead(**head, world, progress);
+    const auto tell = command.lead(**coordinator, world, progress);
     constexpr std::chrono::seconds to_end(2);
-    (void)member->finish(to_end);
-    head->reset(); // from here on a signal ends this process at once
+    (void)worker->finish(to_end);
+    coordinator->reset(); // from here on a signal ends this process at once
     return tell();
 }
 
 } // namespace
 
-std::chrono::milliseconds time_of_seconds(double seconds) {
+std::chrono::milliseconds to_milliseconds(double seconds) {
     constexpr double thousand = 1000;
     return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * thousand));
 }
 
-void MeasureLimits::apply(MeasureOptions& options) const {
-    options.join_time = time_of_seconds(join_s);
+void LimitOptions::apply(Options& options) const {
+    options.join_time = to_milliseconds(join_s);
     if (time_limit_s > 0) {
-        options.time_limit = time_of_seconds(time_limit_s);
+        options.time_limit = to_milliseconds(time_limit_s);
     }
 }
 
-void add_limit_options(const Subcommand& command, MeasureLimits& limits) {
+void add_limits(const Subcommand& command, LimitOptions& limits) {
     command.option("--time-limit", limits.time_limit_s, "stop after this long, and report what is known")
         .type_name("SECONDS")
-        .range(1.0, most_measure_seconds);
-    command.number("--join", limits.join_s, "how long to wait for the nodes", 1.0, most_measure_seconds, "SECONDS");
+        .range(1.0, max_seconds);
+    command.number("--join", limits.join_s, "how long to wait for the nodes", 1.0, max_seconds, "SECONDS");
 }
 
-void add_form_options(const Subcommand& command, MeasureOptions& options, const char* csv, const char* html) {
+void add_formats(const Subcommand& command, Options& options, const char* csv, const char* html) {
     command.flag("--json", options.json, "print JSON");
     command.option("--csv", options.csv, csv).type_name("FILE").not_empty();
     command.option("--html", options.html, html).type_name("FILE").not_empty();
     command.flag("--quiet", options.quiet, "no progress on stderr");
 }
 
-int run_measure_command(const MeasureCommand& command, const MeasureOptions& options) {
+int run_command(const Command& command, const Options& options) {
     const auto settings = settings_from(options.settings);
     if (!settings) {
         print_error(settings.error().message);
         return exit_bad_line;
     }
     const auto environment = Environment::from(environ);
-    const auto world = measure_world(environment, node_name_of(environment, *settings), command.name, command.purpose);
+    const auto world = find_world(environment, node_name_of(environment, *settings), command.name, command.purpose);
     if (!world) {
         print_error(world.error().message);
         return exit_cannot_tell;
@@ -191,7 +190,7 @@ int run_measure_command(const MeasureCommand& command, const MeasureOptions& opt
                               : command.take_part(*world, *settings);
 }
 
-bool tell_in_forms(const MeasureForms& forms, const MeasureOptions& options) {
+bool write_formats(const Formats& forms, const Options& options) {
     const bool csv_printed = options.csv == "-";
     print_out(options.json ? forms.json() : csv_printed ? forms.csv() : forms.text());
     bool written = true;
@@ -210,21 +209,20 @@ bool tell_in_forms(const MeasureForms& forms, const MeasureOptions& options) {
     return written;
 }
 
-MeasureTime::MeasureTime(const MeasureOptions& options)
-    : started(MeasureClock::now()), join_until(started + options.join_time) {
+TimeLimits::TimeLimits(const Options& options) : started(Clock::now()), join_until(started + options.join_time) {
     if (options.time_limit) {
         deadline = started + *options.time_limit;
     }
 }
 
-double MeasureTime::seconds() const {
-    return std::chrono::duration<double>(MeasureClock::now() - started).count();
+double TimeLimits::seconds() const {
+    return std::chrono::duration<double>(Clock::now() - started).count();
 }
 
-std::string await_members(MeasureHead& head, const MeasureTime& time, PairsProgress& progress,
-                          const MeasureArrivals& arrivals) {
+std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress,
+                          const JoinCallbacks& arrivals) {
     while (!arrivals.complete()) {
-        const auto now = MeasureClock::now();
+        const auto now = Clock::now();
         if (time.deadline && now >= *time.deadline) {
             return "time limit";
         }
@@ -234,17 +232,17 @@ std::string await_members(MeasureHead& head, const MeasureTime& time, PairsProgr
         if (now - time.started > std::chrono::seconds(3) && progress.due(now)) {
             progress.show(format_text("waiting for {}", arrivals.missing()), now);
         }
-        const auto event = head.next(std::min(now + milliseconds(500), time.join_until));
-        if (event.kind == MeasureEvent::Kind::Interrupted) {
+        const auto event = coordinator.next(std::min(now + milliseconds(500), time.join_until));
+        if (event.kind == Event::Kind::Interrupted) {
             return format_text("interrupted by {}", event.why);
         }
-        if (event.kind == MeasureEvent::Kind::Joined) {
+        if (event.kind == Event::Kind::Joined) {
             arrivals.join(event.member, event.message);
-        } else if (event.kind == MeasureEvent::Kind::Lost) {
+        } else if (event.kind == Event::Kind::Lost) {
             arrivals.lose(event.member, event.why);
         }
     }
     return "";
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::measure

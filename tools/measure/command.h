@@ -16,79 +16,79 @@
 #include <string>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
-/// The same on all members.
-struct MeasureOptions {
+/// The same on all workers.
+struct Options {
     SettingsOptions settings;
     std::optional<std::chrono::milliseconds> time_limit;
-    std::chrono::milliseconds join_time{60000}; ///< how long to wait for members
+    std::chrono::milliseconds join_time{60000}; ///< how long to wait for workers
     bool json = false;
     bool quiet = false;    ///< show no progress
     std::string csv, html; ///< files; "-": stdout; empty: none
 };
 
 /// The limits as given on the command line.
-struct MeasureLimits {
+struct LimitOptions {
     double time_limit_s = 0; ///< 0: none
     double join_s = 60;
 
-    void apply(MeasureOptions& options) const;
+    void apply(Options& options) const;
 };
 
-inline constexpr double most_measure_seconds = 7 * 86400.0;
+inline constexpr double max_seconds = 7 * 86400.0;
 
-std::chrono::milliseconds time_of_seconds(double seconds);
+std::chrono::milliseconds to_milliseconds(double seconds);
 
-void add_limit_options(const Subcommand& command, MeasureLimits& limits);
+void add_limits(const Subcommand& command, LimitOptions& limits);
 
 /// `csv`, `html`: help texts that describe these files.
-void add_form_options(const Subcommand& command, MeasureOptions& options, const char* csv, const char* html);
+void add_formats(const Subcommand& command, Options& options, const char* csv, const char* html);
 
 /// Prints the results and returns the exit code.
-using MeasureTell = std::function<int()>;
+using ReportPrinter = std::function<int()>;
 
-struct MeasureCommand {
+struct Command {
     std::string_view name; ///< of the subcommand
     KeyPurpose purpose;
-    std::string_view own_part; ///< "the ranks": the part that the head starts a process for
+    std::string_view own_part; ///< "the ranks": the part that the coordinator starts a process for
     /// Returns whether this world can do what the command line asks for; reports why not.
-    std::function<bool(const MeasureWorld& world)> suits;
-    std::function<int(const MeasureWorld& world, const Settings& settings)> take_part;
-    std::function<MeasureTell(MeasureHead& head, const MeasureWorld& world, PairsProgress& progress)> lead;
+    std::function<bool(const World& world)> suits;
+    std::function<int(const World& world, const Settings& settings)> take_part;
+    std::function<ReportPrinter(Coordinator& coordinator, const World& world, Progress& progress)> lead;
 };
 
-/// Runs as a member of the step, or alone. Returns the exit code.
-int run_measure_command(const MeasureCommand& command, const MeasureOptions& options);
+/// Runs as a worker of the step, or alone. Returns the exit code.
+int run_command(const Command& command, const Options& options);
 
 /// Functions that format a report.
-struct MeasureForms {
+struct Formats {
     std::function<std::string()> text, json, csv, html;
 };
 
 /// Prints the report and writes its files. Returns false if a file could not be written.
-bool tell_in_forms(const MeasureForms& forms, const MeasureOptions& options);
+bool write_formats(const Formats& forms, const Options& options);
 
-/// The time limits of a head, which start when this object is created.
-struct MeasureTime {
-    explicit MeasureTime(const MeasureOptions& options);
+/// The time limits of a coordinator, which start when this object is created.
+struct TimeLimits {
+    explicit TimeLimits(const Options& options);
     [[nodiscard]] double seconds() const;
 
-    MeasureClock::time_point started, join_until;
-    std::optional<MeasureClock::time_point> deadline;
+    Clock::time_point started, join_until;
+    std::optional<Clock::time_point> deadline;
 };
 
-/// The head's callbacks while it waits for members.
-struct MeasureArrivals {
+/// The coordinator's callbacks while it waits for workers.
+struct JoinCallbacks {
     std::function<bool()> complete;
     std::function<std::string()> missing;
-    std::function<void(unsigned member, const Json& hello)> join;
-    std::function<void(unsigned member, const std::string& why)> lose;
+    std::function<void(unsigned worker, const Json& hello)> join;
+    std::function<void(unsigned worker, const std::string& why)> lose;
 };
 
-/// Waits for all members, until the time for that is over. Returns why the measurement must end before it starts, or an
+/// Waits for all workers, until the time for that is over. Returns why the measurement must end before it starts, or an
 /// empty text.
-std::string await_members(MeasureHead& head, const MeasureTime& time, PairsProgress& progress,
-                          const MeasureArrivals& arrivals);
+std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress,
+                          const JoinCallbacks& arrivals);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::measure

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
 namespace {
 
@@ -21,7 +21,7 @@ unsigned terminal_columns(int fd) {
     return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-std::string duration_text(std::chrono::milliseconds time) {
+std::string format_duration(std::chrono::milliseconds time) {
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(time).count();
     const auto minutes = (seconds + 30) / 60;
     if (seconds < 120) {
@@ -30,38 +30,38 @@ std::string duration_text(std::chrono::milliseconds time) {
     return minutes < 120 ? format_text("{} min", minutes) : format_text("{} h {} min", minutes / 60, minutes % 60);
 }
 
-PairsProgress::PairsProgress(int fd, bool quiet) : fd_(fd), quiet_(quiet), terminal_(::isatty(fd) == 1) {}
+Progress::Progress(int fd, bool quiet) : fd_(fd), quiet_(quiet), terminal_(::isatty(fd) == 1) {}
 
-void PairsProgress::write(std::string_view text) const {
+void Progress::write(std::string_view text) const {
     // Ignore errors: stderr may be closed on purpose.
     [[maybe_unused]] const auto written = ::write(fd_, text.data(), text.size());
 }
 
-void PairsProgress::clear() {
+void Progress::clear() {
     if (drawn_) {
         write("\r\x1b[K");
         drawn_ = false;
     }
 }
 
-void PairsProgress::say(std::string_view text) {
+void Progress::say(std::string_view text) {
     clear();
     if (!quiet_) {
         write(format_text("rdma-nccl: {}\n", text));
     }
 }
 
-bool PairsProgress::due(Time now) {
+bool Progress::due(Time now) {
     if (quiet_) {
         return false;
     }
     if (!shown_ && !terminal_) {
         shown_ = now; // a short measurement prints no progress lines
     }
-    return !shown_ || now - *shown_ >= (terminal_ ? MeasureClock::duration(between_drawings) : between_lines);
+    return !shown_ || now - *shown_ >= (terminal_ ? Clock::duration(between_drawings) : between_lines);
 }
 
-void PairsProgress::show(std::string_view text, Time now) {
+void Progress::show(std::string_view text, Time now) {
     if (!due(now)) {
         return;
     }
@@ -74,4 +74,4 @@ void PairsProgress::show(std::string_view text, Time now) {
     drawn_ = true;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::measure

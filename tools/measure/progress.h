@@ -9,23 +9,23 @@
 #include <string>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
 /// Returns 80 if `fd` is no terminal.
 unsigned terminal_columns(int fd);
 
 /// Returns "40 s", "17 min", "2 h 5 min".
-std::string duration_text(std::chrono::milliseconds time);
+std::string format_duration(std::chrono::milliseconds time);
 
-class PairsProgress {
+class Progress {
 public:
-    using Time = MeasureClock::time_point;
+    using Time = Clock::time_point;
 
     /// Redraws one line on a terminal; else prints a line from time to time. `quiet`: prints nothing.
-    PairsProgress(int fd, bool quiet);
-    ~PairsProgress() { clear(); }
-    PairsProgress(const PairsProgress&) = delete;
-    PairsProgress& operator=(const PairsProgress&) = delete;
+    Progress(int fd, bool quiet);
+    ~Progress() { clear(); }
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
 
     /// Prints a line that stays.
     void say(std::string_view text);
@@ -44,4 +44,4 @@ private:
     std::optional<Time> shown_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::measure

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
 namespace {
 
@@ -73,8 +73,8 @@ std::string why_none(const Fabric& fabric, const FabricChoice& choice) {
 
 } // namespace
 
-PairNode pair_node(const Fabric& fabric, const FabricChoice& choice, std::string name) {
-    PairNode node{.name = std::move(name), .rails = {}, .problem = {}};
+Node inspect_rails(const Fabric& fabric, const FabricChoice& choice, std::string name) {
+    Node node{.name = std::move(name), .rails = {}, .problem = {}};
     for (const PortChoice* const used : choice.used()) {
         const Hca* const hca = fabric.find_hca(used->hca);
         const Port* const port = hca == nullptr ? nullptr : find_by(hca->ports, &Port::number, used->port);
@@ -88,7 +88,7 @@ PairNode pair_node(const Fabric& fabric, const FabricChoice& choice, std::string
     return node;
 }
 
-std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, const PairNode& node) {
+std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, const Node& node) {
     const auto& ranks = placed.placement.ranks;
     std::vector<unsigned> all;
     for (const auto& rank : ranks) {
@@ -111,12 +111,12 @@ std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, cons
     return gpus;
 }
 
-Json node_json(const PairNode& node) {
+Json node_json(const Node& node) {
     return written(node);
 }
 
-Result<PairNode> read_pair_node(const Json& json) {
-    auto node = read_exactly<PairNode>(json);
+Result<Node> parse_node(const Json& json) {
+    auto node = read_exactly<Node>(json);
     if (!node) {
         return fail("it says of itself what this version does not understand");
     }
@@ -127,4 +127,4 @@ std::string rail_name(const PairRail& rail) {
     return port_name(rail.hca, rail.port);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::measure

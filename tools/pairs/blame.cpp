@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -117,13 +117,13 @@ std::vector<unsigned> blame_ends(std::vector<Observation>& observations, unsigne
     return found;
 }
 
-PairPorts::PairPorts(const PairsReport& report) : first{0} {
-    for (const PairNode& node : report.nodes) {
+Ports::Ports(const Report& report) : first{0} {
+    for (const measure::Node& node : report.nodes) {
         first.push_back(first.back() + static_cast<unsigned>(node.rails.size()));
     }
 }
 
-unsigned PairPorts::node(unsigned number) const {
+unsigned Ports::node(unsigned number) const {
     const auto behind = std::upper_bound(first.begin(), first.end(), number);
     return static_cast<unsigned>(behind - first.begin()) - 1;
 }
@@ -133,7 +133,7 @@ bool takes_part(const Pairing& pairing, unsigned node, std::optional<unsigned> r
     return (a == node && rail_a == rail.value_or(rail_a)) || (b == node && rail_b == rail.value_or(rail_b));
 }
 
-void accuse_ends(const PairPorts& ports, const std::set<unsigned>& blamed, const std::set<unsigned>& seen,
+void accuse_ends(const Ports& ports, const std::set<unsigned>& blamed, const std::set<unsigned>& seen,
                  const AccuseEnd& accuse) {
     std::map<unsigned, std::vector<unsigned>> rails;
     for (const unsigned port : blamed) {
@@ -152,7 +152,7 @@ void accuse_ends(const PairPorts& ports, const std::set<unsigned>& blamed, const
     }
 }
 
-void accuse_pairs(const PairsJudging& judging, const std::set<std::uint32_t>& bad, const AccusePair& accuse) {
+void accuse_pairs(const Judging& judging, const std::set<std::uint32_t>& bad, const AccusePair& accuse) {
     const auto key = [&](std::uint32_t index) {
         const Pairing& pairing = judging.report.results[index].pairing;
         return std::minmax({pairing.a, pairing.b});
@@ -187,12 +187,12 @@ void ObservedResults::add(std::uint32_t result, bool bad) {
     seen_.insert({first, second});
 }
 
-void ObservedResults::accuse(PairsFaultKind kind, const DescribeEnd& describe_end, const DescribePair& describe_pair) {
+void ObservedResults::accuse(FaultKind kind, const DescribeEnd& describe_end, const DescribePair& describe_pair) {
     if (judging_.can_blame) {
         const auto ends = blame_ends(observations_, judging_.ports.count(), {.share = judging_.rules.share_of_pairs});
         accuse_ends(judging_.ports, {ends.begin(), ends.end()}, seen_,
                     [&](unsigned node, std::optional<unsigned> rail) {
-                        auto [text, badness] = describe_end(node, rail, pair_end_name(judging_.report, node, rail));
+                        auto [text, badness] = describe_end(node, rail, name_of_end(judging_.report, node, rail));
                         judging_.add({kind, {node}, rail, std::move(text), badness});
                     });
     }
@@ -204,7 +204,7 @@ void ObservedResults::accuse(PairsFaultKind kind, const DescribeEnd& describe_en
     }
     accuse_pairs(judging_, left, [&](const std::vector<std::uint32_t>& results, bool with_rails) {
         const Pairing& pairing = judging_.report.results[results.front()].pairing;
-        auto [text, badness] = describe_pair(results, pair_link_name(judging_.report, pairing, with_rails));
+        auto [text, badness] = describe_pair(results, name_of_link(judging_.report, pairing, with_rails));
         judging_.add({.kind = kind,
                       .nodes = pairing.a == pairing.b ? std::vector{pairing.a} : std::vector{pairing.a, pairing.b},
                       .rail = with_rails ? std::optional(pairing.rail_a) : std::nullopt,
@@ -213,4 +213,4 @@ void ObservedResults::accuse(PairsFaultKind kind, const DescribeEnd& describe_en
     });
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

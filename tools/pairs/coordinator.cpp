@@ -9,24 +9,24 @@
 #include <algorithm>
 #include <map>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
-using Time = MeasureClock::time_point;
+using Time = measure::Clock::time_point;
 
 /// Carries out rounds of pairings on the workers; all pairings of a round run at the same time.
 class RoundRunner {
 public:
     /// `report` holds the nodes and the measurement, and receives the results. `deadline`: of all rounds; absent: none.
-    RoundRunner(MeasureHead& head, NodeRoster& roster, PairsReport& report, PairsProgress& progress,
+    RoundRunner(measure::Coordinator& coordinator, NodeRoster& roster, Report& report, measure::Progress& progress,
                 std::optional<Time> deadline)
-        : head_(head), roster_(roster), report_(report), progress_(progress), deadline_(deadline) {}
+        : coordinator_(coordinator), roster_(roster), report_(report), progress_(progress), deadline_(deadline) {}
 
-    /// Returns false if it ended early; PairsReport::ended_early then says why.
+    /// Returns false if it ended early; Report::ended_early then says why.
     bool run(const std::vector<Round>& rounds, bool retest) {
         for (std::size_t i = 0; i < rounds.size(); ++i) {
-            const auto started = MeasureClock::now();
+            const auto started = measure::Clock::now();
             begin(rounds[i], retest);
             while (std::ranges::any_of(runs_, [](const PairingRun& run) { return !run.done(); })) {
                 show(rounds.size() - i);
@@ -36,7 +36,7 @@ public:
             }
             collect(true);
             ++rounds_done_;
-            spent_ += MeasureClock::now() - started;
+            spent_ += measure::Clock::now() - started;
         }
         return true;
     }
@@ -52,7 +52,7 @@ private:
         runs_.clear();
         sides_.clear();
         runs_.reserve(round.size());
-        const auto now = MeasureClock::now();
+        const auto now = measure::Clock::now();
         for (const auto& pairing : round) {
             auto job = job_of(pairing, retest);
             const auto a = roster_.why_unusable(pairing.a);
@@ -83,7 +83,7 @@ private:
     }
 
     void skip(const PairingJob& job, unsigned node, const std::string& why) {
-        PairResult result;
+        PairingResult result;
         result.pairing = job.pairing;
         result.round = job.round;
         result.retest = job.retest;
@@ -92,20 +92,20 @@ private:
         add(std::move(result));
     }
 
-    void add(PairResult result) {
+    void add(PairingResult result) {
         failed_ += result.problem.empty() ? 0U : 1U;
         report_.results.push_back(std::move(result));
     }
 
     void send(const PairingRun& run, const SideOrders& orders) {
         for (const auto& order : orders) {
-            head_.send(roster_.worker_of(run.job().node(order.side)), order.what);
+            coordinator_.send(roster_.worker_of(run.job().node(order.side)), order.what);
         }
     }
 
     [[nodiscard]] Time next_deadline() const {
         constexpr std::chrono::milliseconds between_drawings(500);
-        auto next = MeasureClock::now() + between_drawings;
+        auto next = measure::Clock::now() + between_drawings;
         for (const auto& run : runs_) {
             next = run.done() ? next : std::min(next, run.deadline());
         }
@@ -113,36 +113,36 @@ private:
     }
 
     bool wait() {
-        const auto event = head_.next(next_deadline());
-        if (event.kind == MeasureEvent::Kind::Interrupted) {
+        const auto event = coordinator_.next(next_deadline());
+        if (event.kind == measure::Event::Kind::Interrupted) {
             return end_early(format_text("interrupted by {}", event.why));
         }
         take(event);
-        if (deadline_ && MeasureClock::now() >= *deadline_) {
+        if (deadline_ && measure::Clock::now() >= *deadline_) {
             return end_early("time limit");
         }
         expire();
         return true;
     }
 
-    void take(const MeasureEvent& event) {
+    void take(const measure::Event& event) {
         const auto found = sides_.find(event.member);
         auto* const run = found == sides_.end() ? nullptr : &runs_[found->second.run];
-        if (event.kind == MeasureEvent::Kind::Lost) {
+        if (event.kind == measure::Event::Kind::Lost) {
             roster_.lose(event.member, event.why);
             if (run != nullptr) {
                 send(*run, run->lose(found->second.side, event.why));
             }
-        } else if (event.kind == MeasureEvent::Kind::Message) {
+        } else if (event.kind == measure::Event::Kind::Message) {
             roster_.note_answer(event.member);
             if (run != nullptr) {
-                send(*run, run->take(found->second.side, event.message, MeasureClock::now()));
+                send(*run, run->take(found->second.side, event.message, measure::Clock::now()));
             }
         }
     }
 
     void expire() {
-        const auto now = MeasureClock::now();
+        const auto now = measure::Clock::now();
         for (auto& run : runs_) {
             if (run.done() || now < run.deadline()) {
                 continue;
@@ -174,35 +174,35 @@ private:
     }
 
     void show(std::size_t rounds_left) {
-        const auto now = MeasureClock::now();
+        const auto now = measure::Clock::now();
         if (!progress_.due(now)) {
             return;
         }
         const bool loopback = !runs_.empty() && runs_.front().job().loopback();
-        const auto each =
-            rounds_done_ > 0 ? spent_ / rounds_done_ : MeasureClock::duration(expected_time(report_.measure, loopback));
+        const auto each = rounds_done_ > 0 ? spent_ / rounds_done_
+                                           : measure::Clock::duration(expected_time(report_.measure, loopback));
         const auto time_left = std::chrono::duration_cast<std::chrono::milliseconds>(each * rounds_left);
         progress_.show(format_text("{} of {} pairings measured{}, about {} left", report_.results.size(),
                                    report_.planned, failed_ > 0 ? format_text(", {} failed", failed_) : "",
-                                   duration_text(time_left)),
+                                   measure::format_duration(time_left)),
                        now);
     }
 
-    MeasureHead& head_;
+    measure::Coordinator& coordinator_;
     NodeRoster& roster_;
-    PairsReport& report_;
-    PairsProgress& progress_;
+    Report& report_;
+    measure::Progress& progress_;
     std::optional<Time> deadline_;
     std::vector<PairingRun> runs_;      ///< of this round
     std::map<unsigned, RunSide> sides_; ///< by worker
     std::uint64_t last_number_ = 0;     ///< of a pairing
     unsigned rounds_done_ = 0;
-    std::size_t failed_ = 0;          ///< number of failed results in the report
-    MeasureClock::duration spent_{0}; ///< in finished rounds
+    std::size_t failed_ = 0;            ///< number of failed results in the report
+    measure::Clock::duration spent_{0}; ///< in finished rounds
 };
 
 /// Plans the rounds, runs them, and runs those in which each suspect is measured again with a good node.
-void run_rounds(RoundRunner& runner, const PairsOptions& options, PairsReport& report, PairsProgress& progress) {
+void run_rounds(RoundRunner& runner, const Options& options, Report& report, measure::Progress& progress) {
     const auto rounds = plan_rounds(options, report.schedule, report.nodes);
     report.planned = count_pairings(rounds);
     progress.say(announce(report.schedule, report.nodes, rounds, report.measure));
@@ -210,13 +210,13 @@ void run_rounds(RoundRunner& runner, const PairsOptions& options, PairsReport& r
         expected_time(report.measure, report.schedule == "loopback") * static_cast<long>(rounds.size());
     if (options.time_limit && expected > *options.time_limit) {
         progress.say(format_text("the time limit of {} ends it before; --quick and --seconds make it shorter",
-                                 duration_text(*options.time_limit)));
+                                 measure::format_duration(*options.time_limit)));
     }
     const bool retest = options.retest.value_or(report.schedule == "quick");
     if (!runner.run(rounds, false) || !retest) {
         return;
     }
-    const auto nodes = retest_nodes(report, judge_pairs(report, options.rules));
+    const auto nodes = retest_nodes(report, judge(report, options.rules));
     const auto again = over_rails(retest_pairs(nodes.suspects, nodes.good), options, report.nodes);
     if (!again.empty()) {
         report.planned += count_pairings(again);
@@ -227,35 +227,35 @@ void run_rounds(RoundRunner& runner, const PairsOptions& options, PairsReport& r
 
 } // namespace
 
-PairsReport lead_pairs(MeasureHead& head, const MeasureWorld& world, const Step& step, const PairsOptions& options,
-                       PairsProgress& progress) {
-    const MeasureTime time(options);
+Report coordinate(measure::Coordinator& coordinator, const measure::World& world, const Step& step,
+                  const Options& options, measure::Progress& progress) {
+    const measure::TimeLimits time(options);
     NodeRoster roster(world, step);
-    PairsReport report;
+    Report report;
     report.started = wall_time_text(wall_time_us());
     report.measure = options.measure;
     report.on_gpu = options.measure.gpu;
     report.with_tcp = options.measure.tcp;
     report.ended_early =
-        await_members(head, time, progress,
-                      {.complete = [&] { return roster.complete(); },
-                       .missing = [&] { return roster.missing(); },
-                       .join = [&](unsigned worker, const Json& hello) { roster.join(worker, hello); },
-                       .lose = [&](unsigned worker, const std::string& why) { roster.lose(worker, why); }});
+        measure::await_workers(coordinator, time, progress,
+                               {.complete = [&] { return roster.complete(); },
+                                .missing = [&] { return roster.missing(); },
+                                .join = [&](unsigned worker, const Json& hello) { roster.join(worker, hello); },
+                                .lose = [&](unsigned worker, const std::string& why) { roster.lose(worker, why); }});
     const bool gathered = report.ended_early.empty();
-    roster.close(gathered ? format_text("it did not come within {}", duration_text(options.join_time)) : "");
+    roster.close(gathered ? format_text("it did not come within {}", measure::format_duration(options.join_time)) : "");
     report.nodes = roster.nodes();
     report.schedule = report.nodes.size() == 1 ? "loopback" : options.schedule.empty() ? "all" : options.schedule;
     if (gathered) {
-        RoundRunner runner(head, roster, report, progress, time.deadline);
+        RoundRunner runner(coordinator, roster, report, progress, time.deadline);
         run_rounds(runner, options, report, progress);
     }
     // A worker that does not leave in time must first finish an earlier order, or hangs; its connection is then closed.
     constexpr std::chrono::seconds timeout(2);
-    shutdown_workers(head, world.members, timeout, false);
+    measure::shutdown_workers(coordinator, world.members, timeout, false);
     progress.clear();
     report.seconds = time.seconds();
     return report;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -61,10 +61,10 @@ private:
     std::vector<HeatCell> cells_;
 };
 
-HeatMap heat_map(const PairsReport& report) {
+HeatMap heat_map(const Report& report) {
     HeatMap map(report.nodes.size());
-    const auto add = [&map](unsigned from, unsigned to, const PairResult& result,
-                            const std::optional<PairBandwidth>& bandwidth) {
+    const auto add = [&map](unsigned from, unsigned to, const PairingResult& result,
+                            const std::optional<Bandwidth>& bandwidth) {
         map.at(from, to).add({bandwidth ? std::optional(bandwidth->gbps) : std::nullopt, !result.problem.empty()});
     };
     for (const auto& result : report.results) {
@@ -210,7 +210,7 @@ std::string ruler(std::size_t indent, std::size_t count) {
     return without_end(line);
 }
 
-std::string table_of_blocks(const HeatMap& map, const Labels& labels, double median, const PairsTextOptions& options) {
+std::string table_of_blocks(const HeatMap& map, const Labels& labels, double median, const TextOptions& options) {
     std::string text = ruler(labels.row_width + 1, map.nodes());
     for (std::size_t from = 0; from < map.nodes(); ++from) {
         std::string line = format_text("{:<{}} ", labels.rows[from], labels.row_width);
@@ -250,7 +250,7 @@ std::vector<std::string> group_names(const std::vector<std::string>& names, std:
 }
 
 std::string blocks_that_fit(const HeatMap& map, const std::vector<std::string>& names, double median,
-                            const PairsTextOptions& options) {
+                            const TextOptions& options) {
     for (std::size_t by = 1;; ++by) {
         const auto labels = numbered(group_names(names, by));
         const auto folded = by == 1 ? map : map.folded(by);
@@ -264,7 +264,7 @@ std::string blocks_that_fit(const HeatMap& map, const std::vector<std::string>& 
 
 } // namespace
 
-std::string heat_table(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options) {
+std::string heat_table(const Report& report, const Verdict& verdict, const TextOptions& options) {
     const auto map = heat_map(report);
     const double median = verdict.median_gbps.value_or(0);
     std::vector<std::string> names;
@@ -288,4 +288,4 @@ std::string heat_table(const PairsReport& report, const PairsVerdict& verdict, c
     return blocks_that_fit(map, names, median, options);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

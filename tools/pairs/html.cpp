@@ -13,7 +13,7 @@
 #include <array>
 #include <iterator>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -22,16 +22,15 @@ Json number_or_null(const std::optional<double>& value) {
 }
 
 /// Returns a heading for the table of faults.
-std::string heading_of(PairsFaultKind kind) {
-    const bool what_is_slow =
-        kind == PairsFaultKind::Node || kind == PairsFaultKind::Rail || kind == PairsFaultKind::Link;
+std::string heading_of(FaultKind kind) {
+    const bool what_is_slow = kind == FaultKind::Node || kind == FaultKind::Rail || kind == FaultKind::Link;
     return format_text("{}{}", what_is_slow ? "slow " : "", name_of(kind));
 }
 
-Json node_json(const PairNode& node, const NodeScore& score) {
+Json page_node(const measure::Node& node, const NodeScore& score) {
     Json rails = Json::array();
     for (const PairRail& rail : node.rails) {
-        rails.push_back(rail_name(rail));
+        rails.push_back(measure::rail_name(rail));
     }
     return {{"name", node.name},
             {"rails", rails},
@@ -45,40 +44,41 @@ Json node_json(const PairNode& node, const NodeScore& score) {
             {"state", name_of(score.state)}};
 }
 
-Json nodes_json(const PairsReport& report, const PairsVerdict& verdict) {
+Json nodes_json(const Report& report, const Verdict& verdict) {
     Json nodes = Json::array();
     for (std::size_t i = 0; i < report.nodes.size(); ++i) {
-        nodes.push_back(node_json(report.nodes[i], i < verdict.nodes.size() ? verdict.nodes[i] : NodeScore{}));
+        nodes.push_back(page_node(report.nodes[i], i < verdict.nodes.size() ? verdict.nodes[i] : NodeScore{}));
     }
     return nodes;
 }
 
 /// A result whose nodes the report has.
 struct Shown {
-    const PairResult& result;
-    PairState state;
+    const PairingResult& result;
+    ResultState state;
 };
 
-std::vector<Shown> shown_results(const PairsReport& report, const PairsVerdict& verdict) {
+std::vector<Shown> shown_results(const Report& report, const Verdict& verdict) {
     std::vector<Shown> shown;
     for (std::size_t i = 0; i < report.results.size(); ++i) {
         const auto& [a, b, rail_a, rail_b] = report.results[i].pairing;
         if (a < report.nodes.size() && b < report.nodes.size()) {
-            shown.push_back({report.results[i], i < verdict.results.size() ? verdict.results[i] : PairState::Unknown});
+            shown.push_back(
+                {report.results[i], i < verdict.results.size() ? verdict.results[i] : ResultState::Unknown});
         }
     }
     return shown;
 }
 
-Json gbps_json(const std::optional<PairBandwidth>& way) {
+Json gbps_json(const std::optional<Bandwidth>& way) {
     return way ? page_number(way->gbps) : Json(nullptr);
 }
 
-Json tcp_json(const std::optional<PairBandwidth>& way) {
+Json tcp_json(const std::optional<Bandwidth>& way) {
     return way ? number_or_null(way->tcp_gbps) : Json(nullptr);
 }
 
-Json latency_json(const PairResult& result, double PairLatency::*value) {
+Json latency_json(const PairingResult& result, double PairLatency::*value) {
     return result.latency ? page_number((*result.latency).*value) : Json(nullptr);
 }
 
@@ -121,7 +121,7 @@ Json results_json(const std::vector<Shown>& results) {
 
 /// Returns [number of the result, text or texts] for each result that has some.
 template<typename T>
-Json texts_json(const std::vector<Shown>& results, T PairResult::*texts) {
+Json texts_json(const std::vector<Shown>& results, T PairingResult::*texts) {
     Json all = Json::array();
     for (std::size_t i = 0; i < results.size(); ++i) {
         if (const auto& text = results[i].result.*texts; !text.empty()) {
@@ -131,16 +131,16 @@ Json texts_json(const std::vector<Shown>& results, T PairResult::*texts) {
     return all;
 }
 
-Json faults_json(const PairsVerdict& verdict) {
+Json faults_json(const Verdict& verdict) {
     Json faults = Json::array();
-    for (const PairsFault& fault : verdict.faults) {
+    for (const Fault& fault : verdict.faults) {
         faults.push_back(Json::array({heading_of(fault.kind), fault.text, is_critical(fault.kind)}));
     }
     return faults;
 }
 
 /// Returns the floor of the first rail; null if its rate is unknown or it has no floor (software RDMA).
-Json floor_json(const PairsReport& report) {
+Json floor_json(const Report& report) {
     const double rate = usual_rate(report, 0);
     const bool software =
         std::ranges::any_of(report.nodes, [](auto& node) { return !node.rails.empty() && node.rails[0].software; });
@@ -149,7 +149,7 @@ Json floor_json(const PairsReport& report) {
 
 } // namespace
 
-std::string pairs_html(const PairsReport& report, const PairsVerdict& verdict) {
+std::string format_html(const Report& report, const Verdict& verdict) {
     const auto results = shown_results(report, verdict);
     const Json data = {{"schedule", report.schedule},
                        {"started", report.started},
@@ -166,10 +166,10 @@ std::string pairs_html(const PairsReport& report, const PairsVerdict& verdict) {
                        {"faults", faults_json(verdict)},
                        {"suspects", suspects_hostlist(report, verdict)},
                        {"notes", verdict.notes},
-                       {"problems", texts_json(results, &PairResult::problem)},
-                       {"notes_of", texts_json(results, &PairResult::notes)},
+                       {"problems", texts_json(results, &PairingResult::problem)},
+                       {"notes_of", texts_json(results, &PairingResult::notes)},
                        {"results", results_json(results)}};
     return page_html(Page::Pairs, "RDMA between pairs of nodes", data);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

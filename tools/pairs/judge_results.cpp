@@ -10,7 +10,7 @@
 #include <cmath>
 #include <map>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -20,14 +20,15 @@ using Results = std::set<std::uint32_t>;
 // --- Failures and wrong data ---
 
 /// Describes bad results of one node, rail or pair: where, how many of how many, and the first one's problem.
-using FormatBad = std::string (*)(const std::string& where, std::size_t bad, std::size_t all, const PairResult& first);
+using FormatBad = std::string (*)(const std::string& where, std::size_t bad, std::size_t all,
+                                  const PairingResult& first);
 
-std::string format_failed(const std::string& where, std::size_t bad, std::size_t all, const PairResult& first) {
+std::string format_failed(const std::string& where, std::size_t bad, std::size_t all, const PairingResult& first) {
     const auto count = all < 2 ? "" : format_text("{} of {} pairs failed: ", bad, all);
     return format_text("{}: {}{}", where, count, printable(first.problem, 400));
 }
 
-std::string format_wrong(const std::string& where, std::size_t bad, std::size_t all, const PairResult& /*first*/) {
+std::string format_wrong(const std::string& where, std::size_t bad, std::size_t all, const PairingResult& /*first*/) {
     return format_text("{}: wrong data in {} of {} {}: what arrived is not what was sent; do not compute there before "
                        "memory (ECC), PCIe errors and the HCA's firmware were looked at",
                        where, bad, all, all == 1 ? "pair" : "pairs");
@@ -38,7 +39,7 @@ struct Part {
     std::vector<std::uint32_t> bad;
     std::size_t all = 0;
 };
-Part part_of(const PairsJudging& judging, const Results& bad, unsigned node, std::optional<unsigned> rail) {
+Part part_of(const Judging& judging, const Results& bad, unsigned node, std::optional<unsigned> rail) {
     Part part;
     for (const std::uint32_t index : judging.results) {
         if (takes_part(judging.report.results[index].pairing, node, rail)) {
@@ -51,8 +52,7 @@ Part part_of(const PairsJudging& judging, const Results& bad, unsigned node, std
     return part;
 }
 
-void accuse_bad(PairsJudging& judging, PairsFaultKind kind, FormatBad format, const Results& bad,
-                const Results& leave_out) {
+void accuse_bad(Judging& judging, FaultKind kind, FormatBad format, const Results& bad, const Results& leave_out) {
     ObservedResults observed(judging);
     for (const std::uint32_t index : judging.results) {
         if (!leave_out.contains(index)) {
@@ -72,8 +72,8 @@ void accuse_bad(PairsJudging& judging, PairsFaultKind kind, FormatBad format, co
         [&](const auto& results, const std::string& where) { return describe(where, results, results.size()); });
 }
 
-void add_failed_node(PairsJudging& judging, unsigned node, std::string text, double badness) {
-    judging.add({PairsFaultKind::Failed, {node}, {}, std::move(text), badness});
+void add_failed_node(Judging& judging, unsigned node, std::string text, double badness) {
+    judging.add({FaultKind::Failed, {node}, {}, std::move(text), badness});
 }
 
 // --- Both ways at once: ports that are good one way at a time may drop to half when they send and receive together ---
@@ -94,9 +94,9 @@ struct DuplexSample {
     }
 };
 
-std::vector<DuplexSample> duplex_samples(const PairsJudging& judging) {
-    std::map<std::uint32_t, std::vector<const PairSample*>> ways;
-    for (const PairSample& sample : judging.samples.samples) {
+std::vector<DuplexSample> duplex_samples(const Judging& judging) {
+    std::map<std::uint32_t, std::vector<const Sample*>> ways;
+    for (const Sample& sample : judging.samples.samples) {
         ways[sample.result].push_back(&sample);
     }
     std::vector<DuplexSample> samples;
@@ -104,7 +104,7 @@ std::vector<DuplexSample> duplex_samples(const PairsJudging& judging) {
         const auto& measured = judging.report.results[index].both;
         const bool loopback = both[0]->from == both[0]->to; // each direction of a loopback is both already
         if (both.size() == 2 && !loopback && measured && std::isfinite(measured->gbps) && measured->gbps >= 0 &&
-            judging.verdict.results[index] == PairState::Unknown) {
+            judging.verdict.results[index] == ResultState::Unknown) {
             samples.push_back({.result = index,
                                .kind = both[0]->kind,
                                .gbps = measured->gbps,
@@ -130,7 +130,7 @@ Description describe_duplex(const std::string& where, double gbps, double normal
 
 /// Sets the normal speed of each kind of ports. If all of a kind are slow, reports that, because then nothing stands
 /// out.
-void set_duplex_normals(PairsJudging& judging, std::vector<DuplexSample>& samples, double line) {
+void set_duplex_normals(Judging& judging, std::vector<DuplexSample>& samples, double line) {
     for (std::uint32_t kind = 0; kind < judging.samples.kinds.size(); ++kind) {
         std::vector<double> values;
         for (const DuplexSample& sample : samples) {
@@ -145,14 +145,14 @@ void set_duplex_normals(PairsJudging& judging, std::vector<DuplexSample>& sample
         const double alone = 2 * judging.samples.kinds[kind].normal_gbps;
         if (judging.rules.floor_share > 0 && normal > 0 && normal < line * alone) {
             auto [text, badness] = describe_duplex("everything", normal, alone);
-            judging.add({PairsFaultKind::Duplex, {}, {}, std::move(text), badness});
+            judging.add({FaultKind::Duplex, {}, {}, std::move(text), badness});
         }
     }
 }
 
 // --- Latency ---
 
-Description describe_latency(const PairsJudging& judging, const std::string& where, double latency, std::size_t pairs) {
+Description describe_latency(const Judging& judging, const std::string& where, double latency, std::size_t pairs) {
     const double median = *judging.verdict.median_latency_us;
     return {format_text("{}: latency of {:.1f} us where the median is {:.1f} ({:.1f} times){}; look at power saving of "
                         "CPUs and PCIe (C-states, ASPM), at the route and at congestion",
@@ -163,12 +163,12 @@ Description describe_latency(const PairsJudging& judging, const std::string& whe
 
 } // namespace
 
-void judge_failures(PairsJudging& judging) {
-    const PairsReport& report = judging.report;
+void judge_failures(Judging& judging) {
+    const Report& report = judging.report;
     for (unsigned node = 0; node < report.nodes.size(); ++node) {
         if (const auto& problem = report.nodes[node].problem; !problem.empty()) {
             add_failed_node(judging, node,
-                            format_text("{} takes no part: {}", pair_node_name(report, node), printable(problem, 400)),
+                            format_text("{} takes no part: {}", name_of_node(report, node), printable(problem, 400)),
                             -1e9);
         }
     }
@@ -176,12 +176,12 @@ void judge_failures(PairsJudging& judging) {
     Results known;
     std::map<unsigned, Results> of_node;
     for (const std::uint32_t index : judging.results) {
-        const PairResult& result = report.results[index];
+        const PairingResult& result = report.results[index];
         // A result that was interrupted by the end has not failed.
         if (result.problem.empty() || result.problem == report.ended_early) {
             continue;
         }
-        judging.verdict.results[index] = PairState::Failed;
+        judging.verdict.results[index] = ResultState::Failed;
         failed.insert(index);
         if (result.fault_of && *result.fault_of < report.nodes.size()) {
             known.insert(index);
@@ -193,29 +193,29 @@ void judge_failures(PairsJudging& judging) {
             const auto all = std::max(part_of(judging, results, node, {}).all, results.size());
             add_failed_node(
                 judging, node,
-                format_failed(pair_node_name(report, node), results.size(), all, report.results[*results.begin()]),
+                format_failed(name_of_node(report, node), results.size(), all, report.results[*results.begin()]),
                 -static_cast<double>(results.size()));
         }
     }
     if (failed.size() > known.size()) {
-        accuse_bad(judging, PairsFaultKind::Failed, format_failed, failed, known);
+        accuse_bad(judging, FaultKind::Failed, format_failed, failed, known);
     }
 }
 
-void judge_data(PairsJudging& judging) {
+void judge_data(Judging& judging) {
     Results wrong;
     for (const std::uint32_t index : judging.results) {
         if (judging.report.results[index].data_correct == false) {
-            judging.verdict.results[index] = PairState::Failed;
+            judging.verdict.results[index] = ResultState::Failed;
             wrong.insert(index);
         }
     }
     if (!wrong.empty()) {
-        accuse_bad(judging, PairsFaultKind::WrongData, format_wrong, wrong, {});
+        accuse_bad(judging, FaultKind::WrongData, format_wrong, wrong, {});
     }
 }
 
-void judge_duplex(PairsJudging& judging) {
+void judge_duplex(Judging& judging) {
     if (judging.samples.software) { // with software RDMA both ways share the CPUs
         return;
     }
@@ -227,7 +227,7 @@ void judge_duplex(PairsJudging& judging) {
         const bool bad = sample.share() < line;
         observed.add(sample.result, bad);
         if (bad) {
-            judging.verdict.results[sample.result] = PairState::Slow;
+            judging.verdict.results[sample.result] = ResultState::Slow;
         }
     }
     const auto describe_end = [&](unsigned node, std::optional<unsigned> rail, const std::string& where) {
@@ -249,15 +249,15 @@ void judge_duplex(PairsJudging& judging) {
         return describe_duplex("the pair " + where, sample->gbps, sample->normal_gbps, 0, 0,
                                judging.report.results[sample->result].notes);
     };
-    observed.accuse(PairsFaultKind::Duplex, describe_end, describe_pair);
+    observed.accuse(FaultKind::Duplex, describe_end, describe_pair);
 }
 
-void judge_latency(PairsJudging& judging) {
+void judge_latency(Judging& judging) {
     std::vector<std::uint32_t> results; // not yet at fault
     std::vector<double> values;
     for (const std::uint32_t index : judging.results) {
         const auto& latency = judging.report.results[index].latency;
-        if (latency && judging.verdict.results[index] == PairState::Unknown) {
+        if (latency && judging.verdict.results[index] == ResultState::Unknown) {
             results.push_back(index);
             values.push_back(latency->median_us);
         }
@@ -271,7 +271,7 @@ void judge_latency(PairsJudging& judging) {
         any |= bad;
         observed.add(results[i], bad);
         if (bad) {
-            judging.verdict.results[results[i]] = PairState::Slow;
+            judging.verdict.results[results[i]] = ResultState::Slow;
         }
     }
     if (!any) {
@@ -292,7 +292,7 @@ void judge_latency(PairsJudging& judging) {
         const auto& latency = judging.report.results[of_pair.front()].latency;
         return describe_latency(judging, where, latency->median_us, of_pair.size());
     };
-    observed.accuse(PairsFaultKind::Latency, describe_end, describe_pair);
+    observed.accuse(FaultKind::Latency, describe_end, describe_pair);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <map>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -26,7 +26,7 @@ struct Lines {
     double many = 0;
 };
 
-Lines lines_of(const PairsJudging& judging) {
+Lines lines_of(const Judging& judging) {
     const double slow = judging.rules.share_of_median;
     const double off = judging.rules.deviations * judging.samples.deviation;
     const double near = slow + (1 - slow) / 2;
@@ -35,8 +35,8 @@ Lines lines_of(const PairsJudging& judging) {
 
 /// The directions that were measured, by their ends. The sending end of port n is 2 n, the receiving end 2 n + 1.
 struct Directions {
-    explicit Directions(PairsJudging& of) : judging(of), lines(lines_of(of)) {
-        for (const PairSample& sample : samples()) {
+    explicit Directions(Judging& of) : judging(of), lines(lines_of(of)) {
+        for (const Sample& sample : samples()) {
             const unsigned sender = judging.ports.number(sample.from, sample.from_rail);
             const unsigned receiver = judging.ports.number(sample.to, sample.to_rail);
             loopback |= sample.from == sample.to;
@@ -46,7 +46,7 @@ struct Directions {
         set_bad(lines.few);
     }
 
-    [[nodiscard]] const std::vector<PairSample>& samples() const { return judging.samples.samples; }
+    [[nodiscard]] const std::vector<Sample>& samples() const { return judging.samples.samples; }
 
     void set_bad(double line) {
         for (std::size_t i = 0; i < samples().size(); ++i) {
@@ -63,7 +63,7 @@ struct Directions {
         }
     }
 
-    PairsJudging& judging;
+    Judging& judging;
     Lines lines;
     std::vector<Observation> observations; ///< in the order of the samples
     std::set<unsigned> seen;               ///< ports
@@ -103,7 +103,7 @@ SlowPorts blame_ports(Directions& directions) {
 
 // --- What is said of them ---
 
-std::vector<std::string> notes_of(const PairsReport& report, const std::set<std::uint32_t>& results) {
+std::vector<std::string> notes_of(const Report& report, const std::set<std::uint32_t>& results) {
     std::vector<std::string> notes;
     for (const std::uint32_t index : results) {
         for (const std::string& note : report.results[index].notes) {
@@ -123,7 +123,7 @@ SlowFacts facts_of(const Directions& directions, const std::vector<std::size_t>&
     std::set<std::uint32_t> pairs;
     std::set<std::uint32_t> slow;
     for (const std::size_t i : chosen) {
-        const PairSample& sample = directions.samples()[i];
+        const Sample& sample = directions.samples()[i];
         speeds.push_back(sample.gbps);
         normals.push_back(directions.judging.samples.kinds[sample.kind].normal_gbps);
         shares.push_back(sample.share);
@@ -143,10 +143,10 @@ SlowFacts facts_of(const Directions& directions, const std::vector<std::size_t>&
 }
 
 void accuse_end(const Directions& directions, unsigned node, std::optional<unsigned> rail, SlowWay way) {
-    PairsJudging& judging = directions.judging;
+    Judging& judging = directions.judging;
     std::vector<std::size_t> chosen;
     for (std::size_t i = 0; i < directions.samples().size(); ++i) {
-        const PairSample& sample = directions.samples()[i];
+        const Sample& sample = directions.samples()[i];
         const bool sends = sample.from == node && sample.from_rail == rail.value_or(sample.from_rail);
         const bool receives = sample.to == node && sample.to_rail == rail.value_or(sample.to_rail);
         if ((sends && way != SlowWay::Receives) || (receives && way != SlowWay::Sends)) {
@@ -162,9 +162,7 @@ void accuse_end(const Directions& directions, unsigned node, std::optional<unsig
             facts.usual_rate_gbps = usual;
         }
     }
-    const auto kind = way != SlowWay::Both ? PairsFaultKind::Direction
-                      : rail               ? PairsFaultKind::Rail
-                                           : PairsFaultKind::Node;
+    const auto kind = way != SlowWay::Both ? FaultKind::Direction : rail ? FaultKind::Rail : FaultKind::Node;
     judging.add({kind, {node}, rail, slow_end_text(judging.report, node, rail, way, facts), facts.share});
 }
 
@@ -220,7 +218,7 @@ std::vector<NodePartners> partners_of_nodes(const Directions& directions) {
 /// Accuses one pair, by its bad samples.
 void accuse_pair(const Directions& directions, const std::vector<std::size_t>& bad, bool with_rails,
                  const std::vector<NodePartners>& partners) {
-    PairsJudging& judging = directions.judging;
+    Judging& judging = directions.judging;
     const auto& samples = directions.samples();
     const Pairing& pairing = judging.report.results[samples[bad[0]].result].pairing;
     const auto is_forward = [&](std::size_t i) { return samples[i].from == pairing.a; };
@@ -229,7 +227,7 @@ void accuse_pair(const Directions& directions, const std::vector<std::size_t>& b
     const SlowWay way = forward && backward ? SlowWay::Both : (forward ? SlowWay::Sends : SlowWay::Receives);
     const bool others_good = partners[pairing.a].good_without(pairing.b) && partners[pairing.b].good_without(pairing.a);
     const SlowFacts facts = facts_of(directions, bad);
-    judging.add({way == SlowWay::Both ? PairsFaultKind::Link : PairsFaultKind::Direction,
+    judging.add({way == SlowWay::Both ? FaultKind::Link : FaultKind::Direction,
                  {pairing.a, pairing.b},
                  with_rails ? std::optional(pairing.rail_a) : std::nullopt,
                  slow_link_text(judging.report, pairing, with_rails, way, others_good, facts),
@@ -260,11 +258,11 @@ void accuse_unexplained(const Directions& directions) {
 }
 
 /// Reports it if all are equally slow, because then nothing stands out.
-void judge_floor(PairsJudging& judging) {
+void judge_floor(Judging& judging) {
     const double floor = judging.rules.floor_share;
-    for (const PairKind& kind : judging.samples.kinds) {
+    for (const PortKind& kind : judging.samples.kinds) {
         if (kind.rate_gbps > 0 && kind.normal_gbps < floor * kind.rate_gbps) {
-            judging.add({PairsFaultKind::AllSlow,
+            judging.add({FaultKind::AllSlow,
                          {},
                          {},
                          all_slow_text(kind.normal_gbps, kind.rate_gbps, floor),
@@ -275,7 +273,7 @@ void judge_floor(PairsJudging& judging) {
 
 } // namespace
 
-void judge_speed(PairsJudging& judging) {
+void judge_speed(Judging& judging) {
     Directions directions(judging);
     directions.mark_slow(false);
     if (judging.can_blame || directions.loopback) {
@@ -288,4 +286,4 @@ void judge_speed(PairsJudging& judging) {
     judge_floor(judging);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

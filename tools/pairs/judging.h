@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of judge_pairs(). Each adds its faults and marks the results that they concern.
+// The parts of judge(). Each adds its faults and marks the results that they concern.
 #pragma once
 
 #include "tools/pairs/judge.h"
@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 /// Numbers the ports of all nodes.
-class PairPorts {
+class Ports {
 public:
-    explicit PairPorts(const PairsReport& report);
+    explicit Ports(const Report& report);
 
     [[nodiscard]] unsigned count() const { return first.back(); }
     [[nodiscard]] unsigned number(unsigned node, unsigned rail) const { return first[node] + rail; }
@@ -29,16 +29,16 @@ private:
 };
 
 /// The state that the parts share.
-struct PairsJudging {
-    const PairsReport& report;
+struct Judging {
+    const Report& report;
     JudgeRules rules;
     std::vector<std::uint32_t> results; ///< indices of the results that count
-    PairSamples samples;
-    PairPorts ports;
+    Samples samples;
+    Ports ports;
     bool can_blame = false; ///< four nodes or more
-    PairsVerdict verdict;
+    Verdict verdict;
 
-    void add(PairsFault fault) { verdict.faults.push_back(std::move(fault)); }
+    void add(Fault fault) { verdict.faults.push_back(std::move(fault)); }
     /// Marks a result, unless it is already marked.
     void mark_slow(std::uint32_t result);
 };
@@ -69,14 +69,14 @@ bool takes_part(const Pairing& pairing, unsigned node, std::optional<unsigned> r
 /// Called for a node if all its measured rails are to blame (without a rail), else for each rail to blame.
 using AccuseEnd = std::function<void(unsigned node, std::optional<unsigned> rail)>;
 /// Calls `accuse` for the ports to blame, by node. `seen`: the ports that were measured.
-void accuse_ends(const PairPorts& ports, const std::set<unsigned>& blamed, const std::set<unsigned>& seen,
+void accuse_ends(const Ports& ports, const std::set<unsigned>& blamed, const std::set<unsigned>& seen,
                  const AccuseEnd& accuse);
 
 /// Called for a pair of nodes with more than one bad result and no good one that counts; else for each bad result, with
 /// its rails.
 using AccusePair = std::function<void(const std::vector<std::uint32_t>& results, bool with_rails)>;
 /// Calls `accuse` for the bad results, by pair of nodes.
-void accuse_pairs(const PairsJudging& judging, const std::set<std::uint32_t>& bad, const AccusePair& accuse);
+void accuse_pairs(const Judging& judging, const std::set<std::uint32_t>& bad, const AccusePair& accuse);
 
 /// Results that are good or bad as a whole.
 class ObservedResults {
@@ -92,27 +92,27 @@ public:
     using DescribePair =
         std::function<Description(const std::vector<std::uint32_t>& results, const std::string& where)>;
 
-    explicit ObservedResults(PairsJudging& judging) : judging_(judging) {}
+    explicit ObservedResults(Judging& judging) : judging_(judging) {}
 
     void add(std::uint32_t result, bool bad);
     /// Returns whether the result added as number i is bad.
     [[nodiscard]] bool is_bad(std::size_t i) const { return observations_[i].bad; }
     /// Accuses a port or node if several of its results are bad, else the pair.
-    void accuse(PairsFaultKind kind, const DescribeEnd& describe_end, const DescribePair& describe_pair);
+    void accuse(FaultKind kind, const DescribeEnd& describe_end, const DescribePair& describe_pair);
 
 private:
-    PairsJudging& judging_;
+    Judging& judging_;
     std::vector<Observation> observations_;
     std::vector<std::uint32_t> results_; ///< of the observations
     std::set<unsigned> seen_;            ///< ports
 };
 
-void judge_failures(PairsJudging& judging);
-void judge_data(PairsJudging& judging);
-void judge_speed(PairsJudging& judging);
+void judge_failures(Judging& judging);
+void judge_data(Judging& judging);
+void judge_speed(Judging& judging);
 /// Runs after judge_speed(): only for pairs that are good one way at a time.
-void judge_duplex(PairsJudging& judging);
+void judge_duplex(Judging& judging);
 /// Runs last: does not accuse pairs again that are already accused.
-void judge_latency(PairsJudging& judging);
+void judge_latency(Judging& judging);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The orders of the head of `rdma-nccl pairs`, and the members' answers, as values within their limits.
+// The orders of the coordinator of `rdma-nccl pairs`, and the workers' answers, as values within their limits.
 #pragma once
 
 #include "lib/base/json.h"
@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 /// Each kind of order uses only some of these values.
-struct PairsOrder {
+struct Order {
     std::string what;
     unsigned rail = 0, ends = 1;
-    PairsMeasure measure;
+    Measurement measure;
     unsigned mtu = 0;
     std::vector<VerbsAddress> peers;
     std::uint64_t seed = 0;
@@ -29,11 +29,11 @@ struct PairsOrder {
     std::uint16_t port = 0;
 };
 
-/// Fails on anything that no head of this version sends.
-Result<PairsOrder> read_pairs_order(const Json& json);
+/// Fails on anything that no coordinator of this version sends.
+Result<Order> parse_order(const Json& json);
 
 /// Each step uses only some of these values.
-struct PairsAnswer {
+struct Answer {
     std::optional<std::string> error;
     bool own = false; ///< the error is this node's fault
     std::vector<VerbsAddress> addresses;
@@ -45,7 +45,7 @@ struct PairsAnswer {
     std::vector<std::string> notes;
 };
 
-/// Fails on anything that no member of this version sends.
-Result<PairsAnswer> read_pairs_answer(const Json& json);
+/// Fails on anything that no worker of this version sends.
+Result<Answer> parse_answer(const Json& json);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

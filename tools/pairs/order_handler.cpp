@@ -15,7 +15,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -26,7 +26,7 @@ Json latency_json(const PairLatency& latency) {
             {"p999_us", latency.p999_us}, {"max_us", latency.max_us},       {"round_trips", latency.round_trips}};
 }
 
-VerbsSettings settings_of(const PairsOrder& order, const PairRail& rail, std::optional<unsigned> gpu) {
+VerbsSettings settings_of(const Order& order, const PairRail& rail, std::optional<unsigned> gpu) {
     const auto& measure = order.measure;
     VerbsSettings settings;
     settings.rail = rail;
@@ -65,9 +65,9 @@ OrderHandler::~OrderHandler() {
 template<typename T>
 T OrderHandler::wait_for(std::future<T> future) const {
     constexpr milliseconds between_checks(50);
-    std::optional<MeasureClock::time_point> asked;
+    std::optional<measure::Clock::time_point> asked;
     while (future.wait_for(between_checks) != std::future_status::ready) {
-        const auto now = MeasureClock::now();
+        const auto now = measure::Clock::now();
         if (!asked && stop_()) {
             asked = now;
         } else if (asked && now - *asked > context_.longest_stop) {
@@ -96,7 +96,7 @@ void OrderHandler::close() {
 }
 
 std::string OrderHandler::port_name() const {
-    return format_text("{} {}", context_.node.name, rail_name(rail()));
+    return format_text("{} {}", context_.node.name, measure::rail_name(rail()));
 }
 
 Json OrderHandler::carry_out(const Json& order, const StopAsked& stop) {
@@ -119,7 +119,7 @@ Json OrderHandler::carry_out(const Json& order, const StopAsked& stop) {
 }
 
 Result<Json> OrderHandler::carry_out_checked(const Json& order) {
-    using Function = Result<Json> (OrderHandler::*)(const PairsOrder&);
+    using Function = Result<Json> (OrderHandler::*)(const Order&);
     constexpr std::array<std::pair<std::string_view, Function>, 10> orders{{
         {"prepare", &OrderHandler::prepare},
         {"finish", &OrderHandler::finish},
@@ -132,7 +132,7 @@ Result<Json> OrderHandler::carry_out_checked(const Json& order) {
         {"tcp receive", &OrderHandler::receive_tcp},
         {"tcp send", &OrderHandler::send_tcp_bytes},
     }};
-    const auto read = read_pairs_order(order);
+    const auto read = parse_order(order);
     if (!read) {
         return tl::unexpected(read.error());
     }
@@ -148,7 +148,7 @@ Result<Json> OrderHandler::carry_out_checked(const Json& order) {
         format_text("an order that this version does not know: {}; is rdma-nccl the same on all nodes?", read->what));
 }
 
-Result<Json> OrderHandler::prepare(const PairsOrder& order) {
+Result<Json> OrderHandler::prepare(const Order& order) {
     (void)finish(order);
     rail_ = order.rail;
     if (rail_ >= context_.node.rails.size()) {
@@ -186,7 +186,7 @@ Result<Json> OrderHandler::prepare(const PairsOrder& order) {
     return answer;
 }
 
-Result<Json> OrderHandler::connect(const PairsOrder& order) {
+Result<Json> OrderHandler::connect(const Order& order) {
     path_mtu_ = order.mtu;
     if (order.peers.size() < ends_.size()) {
         return fail("an order to connect without an address");
@@ -202,18 +202,18 @@ Result<Json> OrderHandler::connect(const PairsOrder& order) {
     return Json::object();
 }
 
-Result<Json> OrderHandler::write(const PairsOrder& order) {
+Result<Json> OrderHandler::write(const Order& order) {
     const auto write_end = [&](VerbsEndpoint& end) { return end.write_pattern(order.seed, pattern_time); };
     return wait_for_outcome(start(ends_.front(), write_end)).map([] { return Json::object(); });
 }
 
-Result<Json> OrderHandler::check(const PairsOrder& order) {
+Result<Json> OrderHandler::check(const Order& order) {
     return wait_for(ends_.back().run([&](End& end) { return end->check_pattern(order.seed); })).map([](bool correct) {
         return Json{{"correct", correct}};
     });
 }
 
-Result<Json> OrderHandler::latency(const PairsOrder& order) {
+Result<Json> OrderHandler::latency(const Order& order) {
     const auto ping_pong = [this](bool first) {
         return [this, first](VerbsEndpoint& end) {
             return end.ping_pong(first, latency_round_trips, latency_time, stop_);
@@ -230,13 +230,13 @@ Result<Json> OrderHandler::latency(const PairsOrder& order) {
 
 void OrderHandler::wait_for_counters() const {
     constexpr milliseconds between_checks(20);
-    const auto until = MeasureClock::now() + context_.counters.at(rail_).counter_latency();
-    while (MeasureClock::now() < until && !stop_()) {
+    const auto until = measure::Clock::now() + context_.counters.at(rail_).counter_latency();
+    while (measure::Clock::now() < until && !stop_()) {
         std::this_thread::sleep_for(between_checks);
     }
 }
 
-Result<Json> OrderHandler::bandwidth(const PairsOrder& order) {
+Result<Json> OrderHandler::bandwidth(const Order& order) {
     const auto before = read_counters();
     const auto write_end = [&](VerbsEndpoint& end) { return end.write_for(order.measure.time, stop_); };
     const auto done = wait_for_outcome(start(ends_.front(), write_end));
@@ -251,7 +251,7 @@ Result<Json> OrderHandler::bandwidth(const PairsOrder& order) {
     return answer;
 }
 
-Result<Json> OrderHandler::listen(const PairsOrder& order) {
+Result<Json> OrderHandler::listen(const Order& order) {
     auto receiver = TcpReceiver::listen(order.address);
     if (!receiver) {
         return tl::unexpected(receiver.error());
@@ -260,7 +260,7 @@ Result<Json> OrderHandler::listen(const PairsOrder& order) {
     return Json{{"port", receiver_->port()}};
 }
 
-Result<Json> OrderHandler::receive_tcp(const PairsOrder& order) {
+Result<Json> OrderHandler::receive_tcp(const Order& order) {
     if (!receiver_) {
         return fail("an order out of turn: nothing listens here");
     }
@@ -269,7 +269,7 @@ Result<Json> OrderHandler::receive_tcp(const PairsOrder& order) {
     return received.map([](const TcpBandwidth& bandwidth) { return Json{{"gbps", bandwidth.gbps}}; });
 }
 
-Result<Json> OrderHandler::send_tcp_bytes(const PairsOrder& order) {
+Result<Json> OrderHandler::send_tcp_bytes(const Order& order) {
     const auto from = IpAddress::parse(rail().address);
     constexpr std::uint16_t first_unprivileged = 1024; // the kernel chose the receiver's port
     if (!from || order.port < first_unprivileged) {
@@ -279,7 +279,7 @@ Result<Json> OrderHandler::send_tcp_bytes(const PairsOrder& order) {
         .map([](const TcpBandwidth&) { return Json::object(); });
 }
 
-Result<Json> OrderHandler::finish(const PairsOrder& /*order*/) {
+Result<Json> OrderHandler::finish(const Order& /*order*/) {
     Json answer = Json::object();
     if (first_) {
         wait_for_counters();
@@ -291,4 +291,4 @@ Result<Json> OrderHandler::finish(const PairsOrder& /*order*/) {
     return answer;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

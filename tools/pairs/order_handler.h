@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 /// What a worker measures with.
 struct HandlerContext {
-    PairNode node;
+    measure::Node node;
     std::vector<std::optional<unsigned>> gpus; ///< for each rail its nearest one
     std::vector<PortCounters> counters;        ///< for each rail
     std::optional<SysRoot> root;               ///< for reading the counters; absent: there are no rails
@@ -46,16 +46,16 @@ private:
     using End = std::unique_ptr<VerbsEndpoint>;
 
     Result<Json> carry_out_checked(const Json& order);
-    Result<Json> prepare(const PairsOrder& order);
-    Result<Json> connect(const PairsOrder& order);
-    Result<Json> write(const PairsOrder& order);
-    Result<Json> check(const PairsOrder& order);
-    Result<Json> latency(const PairsOrder& order);
-    Result<Json> bandwidth(const PairsOrder& order);
-    Result<Json> listen(const PairsOrder& order);
-    Result<Json> receive_tcp(const PairsOrder& order);
-    Result<Json> send_tcp_bytes(const PairsOrder& order);
-    Result<Json> finish(const PairsOrder& order);
+    Result<Json> prepare(const Order& order);
+    Result<Json> connect(const Order& order);
+    Result<Json> write(const Order& order);
+    Result<Json> check(const Order& order);
+    Result<Json> latency(const Order& order);
+    Result<Json> bandwidth(const Order& order);
+    Result<Json> listen(const Order& order);
+    Result<Json> receive_tcp(const Order& order);
+    Result<Json> send_tcp_bytes(const Order& order);
+    Result<Json> finish(const Order& order);
     [[nodiscard]] const PairRail& rail() const { return context_.node.rails.at(rail_); }
     /// Returns "n01 mlx5_1:1".
     [[nodiscard]] std::string port_name() const;
@@ -77,4 +77,4 @@ private:
     bool own_fault_ = false; ///< the last error is this node's, not the link's
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

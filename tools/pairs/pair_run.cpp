@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -23,7 +23,7 @@ bool may_fail(PairStep step) {
 
 } // namespace
 
-milliseconds limit_of(PairStep step, const PairsMeasure& measure) {
+milliseconds limit_of(PairStep step, const Measurement& measure) {
     using enum PairStep;
     const std::uint64_t pattern = measure.message_size * measure.queue_pairs;
     switch (step) {
@@ -49,7 +49,7 @@ milliseconds limit_of(PairStep step, const PairsMeasure& measure) {
     }
 }
 
-milliseconds expected_time(const PairsMeasure& measure, bool loopback) {
+milliseconds expected_time(const Measurement& measure, bool loopback) {
     constexpr milliseconds beside(300);
     const int directions = loopback ? 1 : (measure.both ? 3 : 2) + (measure.tcp ? 2 : 0);
     return beside + measure.time * directions + (measure.latency ? latency_time / 4 : milliseconds(0));
@@ -109,7 +109,7 @@ SideOrders PairingRun::take(unsigned side, const Json& answer, Time now) {
     const auto misunderstood = [this](const std::string& why) {
         return give_up(format_text("an answer that this version does not understand ({})", why), std::nullopt);
     };
-    auto read = read_pairs_answer(answer);
+    auto read = parse_answer(answer);
     if (!read) {
         return misunderstood(read.error().message);
     }
@@ -128,7 +128,7 @@ SideOrders PairingRun::take(unsigned side, const Json& answer, Time now) {
 }
 
 /// A side that fails to open its HCA is at fault. A side that gets no answer is not: its partner may be the cause.
-SideOrders PairingRun::fail_step(unsigned side, const PairsAnswer& answer, Time now) {
+SideOrders PairingRun::fail_step(unsigned side, const Answer& answer, Time now) {
     const PairStep step = steps_[step_];
     if (may_fail(step)) {
         const bool is_tcp = step != PairStep::Finish;
@@ -181,4 +181,4 @@ SideOrders PairingRun::expire() {
                    both ? std::nullopt : std::optional(job().node(unresponsive[0])));
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

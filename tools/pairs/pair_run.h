@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 /// What to measure, and between which nodes.
 struct PairingJob {
@@ -26,7 +26,7 @@ struct PairingJob {
     bool retest = false;
     std::array<std::string, 2> names; ///< of the nodes
     std::array<PairRail, 2> rails;
-    PairsMeasure measure;
+    Measurement measure;
     std::uint64_t number = 0;      ///< unique to the pairing, to recognize late answers
     bool was_unresponsive = false; ///< one side exceeded the last limit, so it gets less time for its first answer
 
@@ -65,14 +65,14 @@ struct SideOrder {
 using SideOrders = std::vector<SideOrder>;
 
 /// Answers to a step, by side; absent: none yet, or none expected.
-using SideAnswers = std::array<std::optional<PairsAnswer>, 2>;
+using SideAnswers = std::array<std::optional<Answer>, 2>;
 
 /// What the steps so far have found.
 struct PairingState {
     PairingJob job;
     std::vector<VerbsAddress> addresses; ///< of both ends
     std::array<std::uint16_t, 2> tcp_ports{};
-    PairResult result;
+    PairingResult result;
 };
 
 /// Returns the steps of this pairing, in their order.
@@ -85,7 +85,7 @@ std::optional<std::string> evaluate(PairStep step, const SideAnswers& answers, P
 
 class PairingRun {
 public:
-    using Time = MeasureClock::time_point;
+    using Time = measure::Clock::time_point;
 
     explicit PairingRun(PairingJob job);
 
@@ -104,14 +104,14 @@ public:
     /// Returns the sides that have not answered this step.
     [[nodiscard]] std::vector<unsigned> awaited() const;
     [[nodiscard]] const PairingJob& job() const { return state_.job; }
-    [[nodiscard]] const PairResult& result() const { return state_.result; }
+    [[nodiscard]] const PairingResult& result() const { return state_.result; }
     /// Returns whether anything worth reporting was measured.
     [[nodiscard]] bool has_values() const { return state_.result.forward.has_value(); }
 
 private:
     SideOrders begin(Time now);
     SideOrders give_up(std::string problem, std::optional<unsigned> fault_of);
-    SideOrders fail_step(unsigned side, const PairsAnswer& answer, Time now);
+    SideOrders fail_step(unsigned side, const Answer& answer, Time now);
     [[nodiscard]] std::chrono::milliseconds limit() const;
 
     PairingState state_;
@@ -122,10 +122,10 @@ private:
 };
 
 /// Returns how long a step may take before its workers count as unresponsive.
-std::chrono::milliseconds limit_of(PairStep step, const PairsMeasure& measure);
+std::chrono::milliseconds limit_of(PairStep step, const Measurement& measure);
 
 /// Returns roughly how long a pairing takes without problems.
-std::chrono::milliseconds expected_time(const PairsMeasure& measure, bool loopback);
+std::chrono::milliseconds expected_time(const Measurement& measure, bool loopback);
 
 /// Limits of a latency measurement: number of round trips, and time.
 inline constexpr std::uint64_t latency_round_trips = 20000;
@@ -133,4 +133,4 @@ inline constexpr std::chrono::milliseconds latency_time{1000};
 /// The longest time that workers wait while a pattern is written.
 inline constexpr std::chrono::milliseconds pattern_time{10000};
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -95,7 +95,7 @@ Json values_of(PairStep step, const Assignment& assignment, const PairingState& 
     return what == "finish" ? Json::object() : Json{{"time_ms", job.measure.time.count()}};
 }
 
-void take_notes(const SideAnswers& answers, PairResult& result) {
+void take_notes(const SideAnswers& answers, PairingResult& result) {
     for (const auto& answer : answers) {
         if (answer) {
             append(result.notes, answer->notes);
@@ -134,16 +134,16 @@ void take_check(unsigned checker, const SideAnswers& answers, PairingState& stat
     }
 }
 
-PairBandwidth bandwidth_of(const PairsAnswer& answer) {
-    PairBandwidth bandwidth{answer.gbps.value(), answer.bytes.value(), {}, {}};
+Bandwidth bandwidth_of(const Answer& answer) {
+    Bandwidth bandwidth{answer.gbps.value(), answer.bytes.value(), {}, {}};
     if (answer.counted && bandwidth.bytes > 0) {
         bandwidth.counted_share = static_cast<double>(*answer.counted) / static_cast<double>(bandwidth.bytes);
     }
     return bandwidth;
 }
 
-PairBandwidth sum_of(const PairBandwidth& a, const PairBandwidth& b) {
-    PairBandwidth sum{a.gbps + b.gbps, a.bytes + b.bytes, std::nullopt, std::nullopt};
+Bandwidth sum_of(const Bandwidth& a, const Bandwidth& b) {
+    Bandwidth sum{a.gbps + b.gbps, a.bytes + b.bytes, std::nullopt, std::nullopt};
     if (a.counted_share && b.counted_share && sum.bytes > 0) {
         sum.counted_share =
             (*a.counted_share * static_cast<double>(a.bytes) + *b.counted_share * static_cast<double>(b.bytes)) /
@@ -201,7 +201,7 @@ std::optional<std::string> take_values(PairStep step, const SideAnswers& answers
 } // namespace
 
 std::string PairingJob::end_name(unsigned side) const {
-    return format_text("{} {}", names.at(side), rail_name(rails.at(side)));
+    return format_text("{} {}", names.at(side), measure::rail_name(rails.at(side)));
 }
 
 std::vector<PairStep> steps_of(const PairingJob& job) {
@@ -252,4 +252,4 @@ std::optional<std::string> evaluate(PairStep step, const SideAnswers& answers, P
     }
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

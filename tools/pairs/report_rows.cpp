@@ -19,7 +19,7 @@
 namespace rdma_nccl {
 
 static void fields(auto& f, Row<PairRail> /*row*/) {
-    f("port", "HCA and port: mlx5_1:1", [](const PairRail& r) { return rail_name(r); });
+    f("port", "HCA and port: mlx5_1:1", [](const PairRail& r) { return measure::rail_name(r); });
     f("link_layer", "Ethernet (RoCE) or InfiniBand",
       [](const PairRail& r) { return r.ethernet ? "Ethernet" : "InfiniBand"; });
     f("gid_index", "of the entry used; 0 on InfiniBand", &PairRail::gid_index);
@@ -33,13 +33,6 @@ static void fields(auto& f, Row<PairRail> /*row*/) {
     f("software", "Soft-RoCE or siw: what is measured is the CPU", &PairRail::software);
 }
 
-static void fields(auto& f, Row<PairBandwidth> /*row*/) {
-    f("gbps", "payload, Gb/s, over the steady part", &PairBandwidth::gbps);
-    f("bytes", "sent in all", &PairBandwidth::bytes);
-    f("counted_share", "of bytes, what the port's counters saw sent; null: it has none", &PairBandwidth::counted_share);
-    f("tcp_gbps", "TCP between the same ports, Gb/s; null: not measured", &PairBandwidth::tcp_gbps);
-}
-
 static void fields(auto& f, Row<PairLatency> /*row*/) {
     f("min_us", "half a round trip, microseconds", &PairLatency::min_us);
     f("median_us", "", &PairLatency::median_us);
@@ -49,19 +42,27 @@ static void fields(auto& f, Row<PairLatency> /*row*/) {
     f("round_trips", "that were measured", &PairLatency::round_trips);
 }
 
-static void fields(auto& f, Row<PairsMeasure> /*row*/) {
-    f("seconds", "for each direction",
-      [](const PairsMeasure& m) { return static_cast<double>(m.time.count()) / 1000; });
-    f("message_size", "bytes of one write", &PairsMeasure::message_size);
-    f("queue_pairs", "", &PairsMeasure::queue_pairs);
-    f("depth", "writes in flight, on each queue pair", &PairsMeasure::depth);
-    f("traffic_class", "of RoCE packets: four times the DSCP", &PairsMeasure::traffic_class);
-    f("service_level", "of InfiniBand", &PairsMeasure::service_level);
+namespace pairs {
+
+static void fields(auto& f, Row<Bandwidth> /*row*/) {
+    f("gbps", "payload, Gb/s, over the steady part", &Bandwidth::gbps);
+    f("bytes", "sent in all", &Bandwidth::bytes);
+    f("counted_share", "of bytes, what the port's counters saw sent; null: it has none", &Bandwidth::counted_share);
+    f("tcp_gbps", "TCP between the same ports, Gb/s; null: not measured", &Bandwidth::tcp_gbps);
+}
+
+static void fields(auto& f, Row<Measurement> /*row*/) {
+    f("seconds", "for each direction", [](const Measurement& m) { return static_cast<double>(m.time.count()) / 1000; });
+    f("message_size", "bytes of one write", &Measurement::message_size);
+    f("queue_pairs", "", &Measurement::queue_pairs);
+    f("depth", "writes in flight, on each queue pair", &Measurement::depth);
+    f("traffic_class", "of RoCE packets: four times the DSCP", &Measurement::traffic_class);
+    f("service_level", "of InfiniBand", &Measurement::service_level);
 }
 
 namespace {
 
-std::vector<std::string> names_of(const PairsReport& report, const std::vector<unsigned>& nodes) {
+std::vector<std::string> names_of(const Report& report, const std::vector<unsigned>& nodes) {
     std::vector<std::string> names;
     names.reserve(nodes.size());
     for (const unsigned node : nodes) {
@@ -70,11 +71,11 @@ std::vector<std::string> names_of(const PairsReport& report, const std::vector<u
     return names;
 }
 
-/// Returns, for a member of this part of a row, the function that reads it.
+/// Returns, for a worker of this part of a row, the function that reads it.
 template<typename R, typename Part>
 auto fields_of(Part R::*part) {
     return
-        [part](auto member) { return [=](const R& row) -> decltype(auto) { return std::invoke(member, row.*part); }; };
+        [part](auto worker) { return [=](const R& row) -> decltype(auto) { return std::invoke(worker, row.*part); }; };
 }
 
 template<typename T>
@@ -83,15 +84,15 @@ T item_or_default(const std::vector<T>& items, std::size_t index) {
 }
 
 struct NodeRow {
-    const PairNode* node;
+    const measure::Node* node;
     NodeScore score;
 };
 
 void fields(auto& f, Row<NodeRow> /*row*/) {
     const auto node = fields_of(&NodeRow::node);
     const auto score = fields_of(&NodeRow::score);
-    f("name", "", node(&PairNode::name));
-    f("problem", "why it takes no part; empty: it does", node(&PairNode::problem));
+    f("name", "", node(&measure::Node::name));
+    f("problem", "why it takes no part; empty: it does", node(&measure::Node::problem));
     f("state", "unknown, good, slow or failed", [](const NodeRow& r) { return name_of(r.score.state); });
     f("sends_gbps", "median over its pairs, Gb/s; null: not measured", score(&NodeScore::sends_gbps));
     f("receives_gbps", "median over its pairs, Gb/s; null: not measured", score(&NodeScore::receives_gbps));
@@ -99,25 +100,25 @@ void fields(auto& f, Row<NodeRow> /*row*/) {
     f("pairs", "that it was in", score(&NodeScore::pairs));
     f("slow", "of its pairs", score(&NodeScore::slow));
     f("failed", "of its pairs", score(&NodeScore::failed));
-    f("rails", "its ports in use", node(&PairNode::rails));
+    f("rails", "its ports in use", node(&measure::Node::rails));
 }
 
 struct EndRow {
-    const PairsReport* report;
+    const Report* report;
     unsigned node, rail;
 };
 
 void fields(auto& f, Row<EndRow> /*row*/) {
     f("node", "its name", [](const EndRow& r) { return r.report->nodes.at(r.node).name; });
     f("port", "HCA and port: mlx5_1:1",
-      [](const EndRow& r) { return rail_name(r.report->nodes.at(r.node).rails.at(r.rail)); });
+      [](const EndRow& r) { return measure::rail_name(r.report->nodes.at(r.node).rails.at(r.rail)); });
     f("rail", "index of the port in the node's rails", &EndRow::rail);
 }
 
 struct ResultRow {
-    const PairsReport* report;
-    const PairResult* result;
-    PairState state;
+    const Report* report;
+    const PairingResult* result;
+    ResultState state;
 };
 
 void fields(auto& f, Row<ResultRow> /*row*/) {
@@ -128,27 +129,27 @@ void fields(auto& f, Row<ResultRow> /*row*/) {
     f("b", "the other; of a loopback the same", [](const ResultRow& r) {
         return EndRow{r.report, r.result->pairing.b, r.result->pairing.rail_b};
     });
-    f("round", "from 0; those of a round ran at the same time", result(&PairResult::round));
-    f("retest", "measured again with a good partner", result(&PairResult::retest));
+    f("round", "from 0; those of a round ran at the same time", result(&PairingResult::round));
+    f("retest", "measured again with a good partner", result(&PairingResult::retest));
     f("state", "unknown (measured again later, too), good, slow or failed",
       [](const ResultRow& r) { return name_of(r.state); });
-    f("problem", "why nothing, or not all, was measured; empty: all was", result(&PairResult::problem));
+    f("problem", "why nothing, or not all, was measured; empty: all was", result(&PairingResult::problem));
     f("fault_of", "the node at which the problem lies; null: none, or not known", [](const ResultRow& r) {
         return r.result->fault_of ? std::optional(r.report->nodes.at(*r.result->fault_of).name) : std::nullopt;
     });
-    f("data_correct", "what arrived is what was sent; null: not looked at", result(&PairResult::data_correct));
+    f("data_correct", "what arrived is what was sent; null: not looked at", result(&PairingResult::data_correct));
     f("path_mtu", "bytes, as both ports agreed; null: not agreed",
       [](const ResultRow& r) { return r.result->path_mtu > 0 ? std::optional(r.result->path_mtu) : std::nullopt; });
-    f("latency", "null: not measured", result(&PairResult::latency));
-    f("forward", "from a to b; null: not measured", result(&PairResult::forward));
-    f("backward", "from b to a; null: not measured", result(&PairResult::backward));
-    f("both", "both ways at once, the sum; null: not measured", result(&PairResult::both));
-    f("notes", "what explains a slow result", result(&PairResult::notes));
+    f("latency", "null: not measured", result(&PairingResult::latency));
+    f("forward", "from a to b; null: not measured", result(&PairingResult::forward));
+    f("backward", "from b to a; null: not measured", result(&PairingResult::backward));
+    f("both", "both ways at once, the sum; null: not measured", result(&PairingResult::both));
+    f("notes", "what explains a slow result", result(&PairingResult::notes));
 }
 
 struct FaultRow {
-    const PairsReport* report;
-    const PairsFault* fault;
+    const Report* report;
+    const Fault* fault;
 };
 
 void fields(auto& f, Row<FaultRow> /*row*/) {
@@ -157,22 +158,22 @@ void fields(auto& f, Row<FaultRow> /*row*/) {
       [](const FaultRow& r) { return name_of(r.fault->kind); });
     f("nodes", "whose fault it is, or between which it lies",
       [](const FaultRow& r) { return names_of(*r.report, r.fault->nodes); });
-    f("rail", "index; null: on all rails", fault(&PairsFault::rail));
-    f("text", "in words", fault(&PairsFault::text));
+    f("rail", "index; null: on all rails", fault(&Fault::rail));
+    f("text", "in words", fault(&Fault::text));
 }
 
 struct JudgementRow {
-    const PairsReport* report;
-    const PairsVerdict* verdict;
+    const Report* report;
+    const Verdict* verdict;
 };
 
 void fields(auto& f, Row<JudgementRow> /*row*/) {
     const auto verdict = fields_of(&JudgementRow::verdict);
     f("verdict", "good, slow, failed or nothing measured",
       [](const JudgementRow& r) { return verdict_word(*r.verdict); });
-    f("median_gbps", "of all directions measured, Gb/s; null: none was", verdict(&PairsVerdict::median_gbps));
-    f("mad_gbps", "median absolute deviation, Gb/s; null: nothing was measured", verdict(&PairsVerdict::mad_gbps));
-    f("median_latency_us", "microseconds; null: not measured", verdict(&PairsVerdict::median_latency_us));
+    f("median_gbps", "of all directions measured, Gb/s; null: none was", verdict(&Verdict::median_gbps));
+    f("mad_gbps", "median absolute deviation, Gb/s; null: nothing was measured", verdict(&Verdict::mad_gbps));
+    f("median_latency_us", "microseconds; null: not measured", verdict(&Verdict::median_latency_us));
     f("faults", "the worst first", [](const JudgementRow& r) {
         std::vector<FaultRow> rows;
         rows.reserve(r.verdict->faults.size());
@@ -184,28 +185,28 @@ void fields(auto& f, Row<JudgementRow> /*row*/) {
     f("suspects", "nodes", [](const JudgementRow& r) { return names_of(*r.report, r.verdict->suspects); });
     f("suspects_hostlist", "as Slurm's options take it; empty: no suspects",
       [](const JudgementRow& r) { return suspects_hostlist(*r.report, *r.verdict); });
-    f("notes", "what limits the judgement", verdict(&PairsVerdict::notes));
-    f("exit_code", "0 good, 1 slow, 2 failed or wrong data, 3 nothing was measured", verdict(&PairsVerdict::exit_code));
+    f("notes", "what limits the judgement", verdict(&Verdict::notes));
+    f("exit_code", "0 good, 1 slow, 2 failed or wrong data, 3 nothing was measured", verdict(&Verdict::exit_code));
 }
 
-struct PairsRow {
-    const PairsReport* report;
-    const PairsVerdict* verdict;
+struct ReportRow {
+    const Report* report;
+    const Verdict* verdict;
 };
 
-void fields(auto& f, Row<PairsRow> /*row*/) {
-    const auto report = fields_of(&PairsRow::report);
-    f("schema", "1", [](const PairsRow& /*r*/) { return 1U; });
-    f("schedule", "all, quick, ring, bisection or loopback", report(&PairsReport::schedule));
-    f("started", "ISO 8601", report(&PairsReport::started));
-    f("seconds", "it took", report(&PairsReport::seconds));
-    f("ended_early", "interrupted, time limit; empty: it was not", report(&PairsReport::ended_early));
-    f("planned", "pairings; more than results: it was ended before", report(&PairsReport::planned));
-    f("on_gpu", "memory of GPUs", report(&PairsReport::on_gpu));
-    f("with_tcp", "TCP was measured, too", report(&PairsReport::with_tcp));
-    f("measure", "how each pairing is measured", report(&PairsReport::measure));
-    f("judgement", "what is slow", [](const PairsRow& r) { return JudgementRow{r.report, r.verdict}; });
-    f("nodes", "", [](const PairsRow& r) {
+void fields(auto& f, Row<ReportRow> /*row*/) {
+    const auto report = fields_of(&ReportRow::report);
+    f("schema", "1", [](const ReportRow& /*r*/) { return 1U; });
+    f("schedule", "all, quick, ring, bisection or loopback", report(&Report::schedule));
+    f("started", "ISO 8601", report(&Report::started));
+    f("seconds", "it took", report(&Report::seconds));
+    f("ended_early", "interrupted, time limit; empty: it was not", report(&Report::ended_early));
+    f("planned", "pairings; more than results: it was ended before", report(&Report::planned));
+    f("on_gpu", "memory of GPUs", report(&Report::on_gpu));
+    f("with_tcp", "TCP was measured, too", report(&Report::with_tcp));
+    f("measure", "how each pairing is measured", report(&Report::measure));
+    f("judgement", "what is slow", [](const ReportRow& r) { return JudgementRow{r.report, r.verdict}; });
+    f("nodes", "", [](const ReportRow& r) {
         std::vector<NodeRow> rows;
         rows.reserve(r.report->nodes.size());
         for (std::size_t i = 0; i < r.report->nodes.size(); ++i) {
@@ -213,7 +214,7 @@ void fields(auto& f, Row<PairsRow> /*row*/) {
         }
         return rows;
     });
-    f("results", "of each pairing", [](const PairsRow& r) {
+    f("results", "of each pairing", [](const ReportRow& r) {
         std::vector<ResultRow> rows;
         rows.reserve(r.report->results.size());
         for (std::size_t i = 0; i < r.report->results.size(); ++i) {
@@ -226,40 +227,40 @@ void fields(auto& f, Row<PairsRow> /*row*/) {
 // --- CSV ---
 
 struct Line {
-    const PairsReport* report;
-    const PairResult* result;
-    PairState state;
+    const Report* report;
+    const PairingResult* result;
+    ResultState state;
     unsigned from, to, from_rail, to_rail;
     std::string_view direction;
-    const std::optional<PairBandwidth>* bandwidth;
+    const std::optional<Bandwidth>* bandwidth;
 };
 
-std::string port_of(const PairsReport& report, unsigned node, unsigned rail) {
-    return rail_name(report.nodes.at(node).rails.at(rail));
+std::string port_of(const Report& report, unsigned node, unsigned rail) {
+    return measure::rail_name(report.nodes.at(node).rails.at(rail));
 }
 
 /// Returns the function that reads a figure; nullopt if it was not measured.
-auto figure(auto part, auto member) {
+auto figure(auto part, auto worker) {
     return [=](const Line& line) {
         const auto measured = part(line);
-        return measured ? std::optional(std::invoke(member, *measured)) : std::nullopt;
+        return measured ? std::optional(std::invoke(worker, *measured)) : std::nullopt;
     };
 }
 
 void fields(auto& f, Row<Line> /*row*/) {
     const auto result = fields_of(&Line::result);
-    const auto bandwidth = [](auto member) { return figure([](const Line& l) { return *l.bandwidth; }, member); };
-    const auto latency = [](auto member) { return figure([](const Line& l) { return l.result->latency; }, member); };
-    f("round", "from 0", result(&PairResult::round));
-    f("retest", "measured again with a good partner", result(&PairResult::retest));
+    const auto bandwidth = [](auto worker) { return figure([](const Line& l) { return *l.bandwidth; }, worker); };
+    const auto latency = [](auto worker) { return figure([](const Line& l) { return l.result->latency; }, worker); };
+    f("round", "from 0", result(&PairingResult::round));
+    f("retest", "measured again with a good partner", result(&PairingResult::retest));
     f("from", "node", [](const Line& l) { return l.report->nodes.at(l.from).name; });
     f("from_port", "mlx5_1:1", [](const Line& l) { return port_of(*l.report, l.from, l.from_rail); });
     f("to", "node", [](const Line& l) { return l.report->nodes.at(l.to).name; });
     f("to_port", "mlx5_1:1", [](const Line& l) { return port_of(*l.report, l.to, l.to_rail); });
     f("direction", "one way, both ways (at once, the sum) or loopback", &Line::direction);
     f("state", "of the pair: unknown, good, slow or failed", [](const Line& l) { return name_of(l.state); });
-    f("gbps", "payload, Gb/s; empty: not measured", bandwidth(&PairBandwidth::gbps));
-    f("bytes", "sent in all", bandwidth(&PairBandwidth::bytes));
+    f("gbps", "payload, Gb/s; empty: not measured", bandwidth(&Bandwidth::gbps));
+    f("bytes", "sent in all", bandwidth(&Bandwidth::bytes));
     f("counted_share", "of bytes, what the port's counters saw sent; empty: it has none",
       [](const Line& l) { return *l.bandwidth ? (*l.bandwidth)->counted_share : std::nullopt; });
     f("tcp_gbps", "TCP between the same ports, Gb/s; empty: not measured",
@@ -269,22 +270,22 @@ void fields(auto& f, Row<Line> /*row*/) {
     f("latency_p99_us", "", latency(&PairLatency::p99_us));
     f("path_mtu", "bytes; empty: not agreed",
       [](const Line& l) { return l.result->path_mtu > 0 ? std::optional(l.result->path_mtu) : std::nullopt; });
-    f("data_correct", "empty: not looked at", result(&PairResult::data_correct));
-    f("problem", "why nothing, or not all, was measured", result(&PairResult::problem));
+    f("data_correct", "empty: not looked at", result(&PairingResult::data_correct));
+    f("problem", "why nothing, or not all, was measured", result(&PairingResult::problem));
     f("notes", "what explains a slow result", [](const Line& l) { return joined(l.result->notes, "; "); });
 }
 
 } // namespace
 
-Json pairs_json(const PairsReport& report, const PairsVerdict& verdict) {
-    return report_json(PairsRow{&report, &verdict});
+Json format_json(const Report& report, const Verdict& verdict) {
+    return report_json(ReportRow{&report, &verdict});
 }
 
-Json pairs_schema() {
-    return report_schema<PairsRow>();
+Json json_schema() {
+    return report_schema<ReportRow>();
 }
 
-std::string pairs_csv(const PairsReport& report, const PairsVerdict& verdict) {
+std::string format_csv(const Report& report, const Verdict& verdict) {
     std::string text = report_csv_names<Line>() + "\r\n";
     const auto add = [&text](const Line& line) { text += report_csv(line) + "\r\n"; };
     for (std::size_t i = 0; i < report.results.size(); ++i) {
@@ -301,5 +302,7 @@ std::string pairs_csv(const PairsReport& report, const PairsVerdict& verdict) {
     }
     return text;
 }
+
+} // namespace pairs
 
 } // namespace rdma_nccl

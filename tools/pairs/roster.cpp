@@ -8,7 +8,7 @@
 
 #include <set>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -27,7 +27,7 @@ std::vector<std::string> nodes_of_tasks(const Step& step, unsigned members) {
 }
 
 /// Adds a number to nodes that report the same name.
-void make_unique(std::vector<PairNode>& nodes) {
+void make_unique(std::vector<measure::Node>& nodes) {
     std::map<std::string, unsigned> seen;
     for (auto& node : nodes) {
         if (const unsigned before = seen[node.name]++; before > 0) {
@@ -40,7 +40,7 @@ void make_unique(std::vector<PairNode>& nodes) {
 } // namespace
 
 // There may be 8,000 workers, so work done for each event must not iterate over all of them.
-NodeRoster::NodeRoster(const MeasureWorld& world, const Step& step) : names_(nodes_of_tasks(step, world.members)) {
+NodeRoster::NodeRoster(const measure::World& world, const Step& step) : names_(nodes_of_tasks(step, world.members)) {
     for (unsigned worker = 0; worker < world.members; ++worker) {
         absent_.insert(absent_.end(), worker);
     }
@@ -49,7 +49,7 @@ NodeRoster::NodeRoster(const MeasureWorld& world, const Step& step) : names_(nod
 void NodeRoster::join(unsigned worker, const Json& hello) {
     Joined joined;
     joined.local = hello.value("local", Json()).integer<unsigned>().value_or(0);
-    auto node = read_pair_node(hello.value("node", Json()));
+    auto node = measure::parse_node(hello.value("node", Json()));
     if (node) {
         joined.node = std::move(*node);
         joined.node.name = printable(joined.node.name, 64);
@@ -136,4 +136,4 @@ void NodeRoster::note_answer(unsigned worker) {
     }
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 class NodeRoster {
 public:
-    NodeRoster(const MeasureWorld& world, const Step& step);
+    NodeRoster(const measure::World& world, const Step& step);
 
     /// Adds a worker by its hello: {"local": 0, "node": ...}. The one with local number 0 measures for its node.
     void join(unsigned worker, const Json& hello);
@@ -32,7 +32,7 @@ public:
     /// `problem`; if that is empty, they are left out.
     void close(const std::string& problem);
 
-    [[nodiscard]] const std::vector<PairNode>& nodes() const { return nodes_; }
+    [[nodiscard]] const std::vector<measure::Node>& nodes() const { return nodes_; }
     [[nodiscard]] unsigned worker_of(unsigned node) const { return workers_.at(node); }
     /// Returns nullopt for a worker that measures for no node.
     [[nodiscard]] std::optional<unsigned> node_of(unsigned worker) const;
@@ -52,14 +52,14 @@ private:
     unsigned gone_before_ = 0;       ///< number of absent workers that are gone
     struct Joined {
         unsigned local = 0;
-        PairNode node;
+        measure::Node node;
     };
     std::map<unsigned, Joined> joined_;
     std::map<unsigned, std::string> gone_; ///< by worker
-    std::vector<PairNode> nodes_;
+    std::vector<measure::Node> nodes_;
     std::vector<unsigned> workers_;         ///< of each node
     std::map<unsigned, unsigned> nodes_of_; ///< by worker
     std::map<unsigned, unsigned> timeouts_; ///< by node
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -8,17 +8,17 @@
 #include <map>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
-bool has_rail(const PairsReport& report, unsigned node, unsigned rail) {
+bool has_rail(const Report& report, unsigned node, unsigned rail) {
     return node < report.nodes.size() && rail < report.nodes[node].rails.size();
 }
 
-std::vector<double> usual_rates(const PairsReport& report) {
+std::vector<double> usual_rates(const Report& report) {
     std::size_t rails = 0;
-    for (const PairNode& node : report.nodes) {
+    for (const measure::Node& node : report.nodes) {
         rails = std::max(rails, node.rails.size());
     }
     std::vector<double> rates;
@@ -31,7 +31,7 @@ std::vector<double> usual_rates(const PairsReport& report) {
 /// Assigns pairings to kinds and creates new kinds on demand.
 class Kinds {
 public:
-    explicit Kinds(const PairsReport& report) : rates(usual_rates(report)) {}
+    explicit Kinds(const Report& report) : rates(usual_rates(report)) {}
 
     std::uint32_t of(const Pairing& pairing) {
         const std::pair key{std::min(rates[pairing.rail_a], rates[pairing.rail_b]), pairing.a == pairing.b};
@@ -42,23 +42,23 @@ public:
         return place->second;
     }
 
-    std::vector<PairKind> kinds;
+    std::vector<PortKind> kinds;
 
 private:
     std::vector<double> rates;
     std::map<std::pair<double, bool>, std::uint32_t> numbers;
 };
 
-void set_shares(PairSamples& all, double share) {
+void set_shares(Samples& all, double share) {
     std::vector<std::vector<double>> values(all.kinds.size());
-    for (const PairSample& sample : all.samples) {
+    for (const Sample& sample : all.samples) {
         values[sample.kind].push_back(sample.gbps);
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
         all.kinds[i].normal_gbps = normal_of(std::move(values[i]), share);
     }
     std::vector<double> off;
-    for (PairSample& sample : all.samples) {
+    for (Sample& sample : all.samples) {
         const double normal = all.kinds[sample.kind].normal_gbps;
         sample.share = normal > 0 ? sample.gbps / normal : 1;
         if (sample.share >= share) {
@@ -91,9 +91,9 @@ double normal_of(std::vector<double> values, double share) {
     return median_of(std::move(values));
 }
 
-double usual_rate(const PairsReport& report, unsigned rail) {
+double usual_rate(const Report& report, unsigned rail) {
     std::map<double, unsigned> counts;
-    for (const PairNode& node : report.nodes) {
+    for (const measure::Node& node : report.nodes) {
         if (rail < node.rails.size() && node.rails[rail].rate_gbps > 0) {
             ++counts[node.rails[rail].rate_gbps];
         }
@@ -104,7 +104,7 @@ double usual_rate(const PairsReport& report, unsigned rail) {
     return most == counts.end() ? 0 : most->first;
 }
 
-std::vector<std::uint32_t> results_that_count(const PairsReport& report) {
+std::vector<std::uint32_t> results_that_count(const Report& report) {
     std::map<Pairing, std::uint32_t> latest;
     for (std::size_t i = 0; i < report.results.size(); ++i) {
         const Pairing& pairing = report.results[i].pairing;
@@ -120,14 +120,14 @@ std::vector<std::uint32_t> results_that_count(const PairsReport& report) {
     return results;
 }
 
-PairSamples pair_samples(const PairsReport& report, const std::vector<std::uint32_t>& results, double share) {
-    PairSamples all;
+Samples samples_of(const Report& report, const std::vector<std::uint32_t>& results, double share) {
+    Samples all;
     Kinds kinds(report);
     for (const std::uint32_t index : results) {
-        const PairResult& result = report.results[index];
+        const PairingResult& result = report.results[index];
         const auto& [a, b, rail_a, rail_b] = result.pairing;
         all.software |= report.nodes[a].rails[rail_a].software || report.nodes[b].rails[rail_b].software;
-        const auto add = [&](const std::optional<PairBandwidth>& way, unsigned from, unsigned from_rail, unsigned to,
+        const auto add = [&](const std::optional<Bandwidth>& way, unsigned from, unsigned from_rail, unsigned to,
                              unsigned to_rail) {
             if (way && std::isfinite(way->gbps) && way->gbps >= 0) {
                 all.samples.push_back({.result = index,
@@ -147,4 +147,4 @@ PairSamples pair_samples(const PairsReport& report, const std::vector<std::uint3
     return all;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -12,7 +12,7 @@
 #include <set>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -178,8 +178,8 @@ std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned
     return all;
 }
 
-std::vector<Round> over_rails(const NodeRounds& node_rounds, const PairsOptions& options,
-                              const std::vector<PairNode>& nodes) {
+std::vector<Round> over_rails(const NodeRounds& node_rounds, const Options& options,
+                              const std::vector<measure::Node>& nodes) {
     std::vector<unsigned> rails(nodes.size());
     std::ranges::transform(nodes, rails.begin(), [](auto& node) { return static_cast<unsigned>(node.rails.size()); });
     auto rounds = with_rails(node_rounds, rails, options.rails);
@@ -202,8 +202,8 @@ std::size_t count_pairings(const std::vector<Round>& rounds) {
     return count;
 }
 
-std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& schedule,
-                               const std::vector<PairNode>& nodes) {
+std::vector<Round> plan_rounds(const Options& options, const std::string& schedule,
+                               const std::vector<measure::Node>& nodes) {
     const auto count = static_cast<unsigned>(nodes.size());
     const auto rounds = schedule == "loopback"    ? loopback_pairs(count)
                         : schedule == "quick"     ? quick_pairs(count, options.quick_rounds, options.seed)
@@ -213,8 +213,8 @@ std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& s
     return over_rails(rounds, options, nodes);
 }
 
-std::string announce(const std::string& schedule, const std::vector<PairNode>& nodes, const std::vector<Round>& rounds,
-                     const PairsMeasure& measure) {
+std::string announce(const std::string& schedule, const std::vector<measure::Node>& nodes,
+                     const std::vector<Round>& rounds, const Measurement& measure) {
     unsigned rails = 0;
     std::size_t without = 0;
     for (const auto& node : nodes) {
@@ -225,7 +225,7 @@ std::string announce(const std::string& schedule, const std::vector<PairNode>& n
     return format_text("{}{}, {}, {}: {}, {}, about {}", count_text(nodes.size(), "node"),
                        without > 0 ? format_text(" ({} without RDMA)", without) : "", count_text(rails, "rail"),
                        schedule == "all" ? "all pairs" : schedule, count_text(rounds.size(), "round"),
-                       count_text(count_pairings(rounds), "pairing"), duration_text(time));
+                       count_text(count_pairings(rounds), "pairing"), measure::format_duration(time));
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

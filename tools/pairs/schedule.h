@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
-struct PairsOptions;
+struct Options;
 
 /// Nodes only; rails are 0.
 using NodeRounds = std::vector<Round>;
@@ -42,17 +42,17 @@ enum class RailPairing {
 std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned> rails, RailPairing pairing);
 
 /// Repeats the rounds for all rails that `options` asks for. Leaves out empty rounds.
-std::vector<Round> over_rails(const NodeRounds& node_rounds, const PairsOptions& options,
-                              const std::vector<PairNode>& nodes);
+std::vector<Round> over_rails(const NodeRounds& node_rounds, const Options& options,
+                              const std::vector<measure::Node>& nodes);
 
 /// Returns the rounds of a schedule for these nodes.
-std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& schedule,
-                               const std::vector<PairNode>& nodes);
+std::vector<Round> plan_rounds(const Options& options, const std::string& schedule,
+                               const std::vector<measure::Node>& nodes);
 
 std::size_t count_pairings(const std::vector<Round>& rounds);
 
 /// Returns "4 nodes, 2 rails, all pairs: 6 rounds, 12 pairings, about 40 s".
-std::string announce(const std::string& schedule, const std::vector<PairNode>& nodes, const std::vector<Round>& rounds,
-                     const PairsMeasure& measure);
+std::string announce(const std::string& schedule, const std::vector<measure::Node>& nodes,
+                     const std::vector<Round>& rounds, const Measurement& measure);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

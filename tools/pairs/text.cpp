@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -26,50 +26,50 @@ std::string size_text(std::uint64_t bytes) {
                               : format_text("{} B", bytes);
 }
 
-std::string title(const PairsReport& report) {
+std::string title(const Report& report) {
     const auto& measure = report.measure;
     const bool alone = report.nodes.size() == 1;
-    auto text =
-        format_text("{} node{}, {}: {} of {} pairings in {}; {:g} s each way, writes of {} on {} queue pair{}{}\n",
-                    report.nodes.size(), alone ? "" : "s", report.schedule == "all" ? "all pairs" : report.schedule,
-                    report.results.size(), report.planned,
-                    duration_text(std::chrono::milliseconds(static_cast<std::int64_t>(report.seconds * 1000))),
-                    static_cast<double>(measure.time.count()) / 1000, size_text(measure.message_size),
-                    measure.queue_pairs, measure.queue_pairs == 1 ? "" : "s", report.on_gpu ? ", memory of GPUs" : "");
+    auto text = format_text(
+        "{} node{}, {}: {} of {} pairings in {}; {:g} s each way, writes of {} on {} queue pair{}{}\n",
+        report.nodes.size(), alone ? "" : "s", report.schedule == "all" ? "all pairs" : report.schedule,
+        report.results.size(), report.planned,
+        measure::format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(report.seconds * 1000))),
+        static_cast<double>(measure.time.count()) / 1000, size_text(measure.message_size), measure.queue_pairs,
+        measure.queue_pairs == 1 ? "" : "s", report.on_gpu ? ", memory of GPUs" : "");
     if (!report.ended_early.empty()) {
         text += format_text("Ended early: {}. The results below are incomplete.\n", report.ended_early);
     }
     return text;
 }
 
-std::string pairing_text(const PairsReport& report, const Pairing& pairing) {
+std::string pairing_text(const Report& report, const Pairing& pairing) {
     const auto& [a, b, rail_a, rail_b] = pairing;
     const auto first = end_text(report, a, rail_a);
     return a == b ? first : format_text("{} - {}", first, end_text(report, b, rail_b));
 }
 
-std::string gbps_cell(const std::optional<PairBandwidth>& bandwidth) {
+std::string gbps_cell(const std::optional<Bandwidth>& bandwidth) {
     return bandwidth ? short_gbps(bandwidth->gbps) : "-";
 }
 
-std::string latency_cell(const PairResult& result) {
+std::string latency_cell(const PairingResult& result) {
     return result.latency ? format_text("{:.2f}", result.latency->median_us) : "-";
 }
 
-std::string counted_cell(const PairResult& result) {
+std::string counted_cell(const PairingResult& result) {
     const auto share = result.forward ? result.forward->counted_share : std::nullopt;
     return share ? format_text("{:.0f} %", 100 * *share) : "-";
 }
 
-std::string tcp_cell(const PairResult& result) {
-    const auto of = [](const std::optional<PairBandwidth>& bandwidth) {
+std::string tcp_cell(const PairingResult& result) {
+    const auto of = [](const std::optional<Bandwidth>& bandwidth) {
         return bandwidth && bandwidth->tcp_gbps ? short_gbps(*bandwidth->tcp_gbps) : "-";
     };
     return of(result.forward) + " / " + of(result.backward);
 }
 
 /// Lists each pairing with all its measurements.
-std::string list(const PairsReport& report) {
+std::string list(const Report& report) {
     const bool loopback = report.schedule == "loopback";
     std::vector<TableRow> rows{loopback ? TableRow{"NODE", "Gb/s"} : TableRow{"FROM", "TO", "->", "<-", "<->"}};
     auto& titles = rows.front();
@@ -77,12 +77,12 @@ std::string list(const PairsReport& report) {
     if (report.with_tcp && !loopback) {
         titles.emplace_back("TCP -> / <-");
     }
-    std::vector<const PairResult*> results;
+    std::vector<const PairingResult*> results;
     for (const auto& result : report.results) {
         results.push_back(&result);
     }
-    std::ranges::stable_sort(results, {}, [](const PairResult* result) { return result->pairing; });
-    for (const PairResult* const each : results) {
+    std::ranges::stable_sort(results, {}, [](const PairingResult* result) { return result->pairing; });
+    for (const PairingResult* const each : results) {
         const auto& result = *each;
         const auto& [a, b, rail_a, rail_b] = result.pairing;
         TableRow row{end_text(report, a, rail_a)};
@@ -104,7 +104,7 @@ std::string list(const PairsReport& report) {
         rows.push_back(std::move(row));
     }
     auto text = aligned_table(rows);
-    for (const PairResult* const result : results) {
+    for (const PairingResult* const result : results) {
         if (!result->problem.empty()) {
             text += format_text("  {}: {}\n", pairing_text(report, result->pairing), printable(result->problem, 400));
         }
@@ -132,7 +132,7 @@ std::string percent_range(const Range& range) {
     return low == high ? format_text("{} %", low) : format_text("{} to {} %", low, high);
 }
 
-void for_each_direction(const PairsReport& report, const auto& call) {
+void for_each_direction(const Report& report, const auto& call) {
     for (const auto& result : report.results) {
         for (const auto* bandwidth : {&result.forward, &result.backward}) {
             if (*bandwidth) {
@@ -142,9 +142,9 @@ void for_each_direction(const PairsReport& report, const auto& call) {
     }
 }
 
-std::string tcp_line(const PairsReport& report, const PairsVerdict& verdict) {
+std::string tcp_line(const Report& report, const Verdict& verdict) {
     std::vector<double> values;
-    for_each_direction(report, [&](const PairBandwidth& bandwidth) {
+    for_each_direction(report, [&](const Bandwidth& bandwidth) {
         if (bandwidth.tcp_gbps) {
             values.push_back(*bandwidth.tcp_gbps);
         }
@@ -160,7 +160,7 @@ std::string tcp_line(const PairsReport& report, const PairsVerdict& verdict) {
     return text + "\n";
 }
 
-std::string sums(const PairsReport& report, const PairsVerdict& verdict) {
+std::string sums(const Report& report, const Verdict& verdict) {
     std::string text;
     if (verdict.median_gbps) {
         text += format_text("Bandwidth: median {} Gb/s one way", short_gbps(*verdict.median_gbps));
@@ -179,7 +179,7 @@ std::string sums(const PairsReport& report, const PairsVerdict& verdict) {
             worst_latency.add(result.latency->median_us);
         }
     }
-    for_each_direction(report, [&](const PairBandwidth& bandwidth) {
+    for_each_direction(report, [&](const Bandwidth& bandwidth) {
         if (bandwidth.counted_share) {
             counted.add(*bandwidth.counted_share);
         }
@@ -201,15 +201,15 @@ std::string sums(const PairsReport& report, const PairsVerdict& verdict) {
 struct Slowest {
     double gbps = 0;
     std::string from, to;
-    const PairResult* result = nullptr;
+    const PairingResult* result = nullptr;
 };
 
 /// Lists results well below the median, the slowest first.
-std::string worst(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options) {
+std::string worst(const Report& report, const Verdict& verdict, const TextOptions& options) {
     constexpr double worth_telling = 0.95;
     std::vector<Slowest> all;
     const auto add = [&](unsigned from, unsigned from_rail, unsigned to, unsigned to_rail,
-                         const std::optional<PairBandwidth>& bandwidth, const PairResult& result) {
+                         const std::optional<Bandwidth>& bandwidth, const PairingResult& result) {
         if (bandwidth && verdict.median_gbps && bandwidth->gbps < worth_telling * *verdict.median_gbps) {
             all.push_back({bandwidth->gbps, end_text(report, from, from_rail), end_text(report, to, to_rail), &result});
         }
@@ -236,7 +236,7 @@ std::string worst(const PairsReport& report, const PairsVerdict& verdict, const 
            aligned_table(rows);
 }
 
-std::string judgement(const PairsReport& report, const PairsVerdict& verdict, bool colours) {
+std::string judgement(const Report& report, const Verdict& verdict, bool colours) {
     std::string text;
     for (const auto& fault : verdict.faults) {
         text += format_text("{}\n", printable(fault.text, 400));
@@ -253,7 +253,7 @@ std::string judgement(const PairsReport& report, const PairsVerdict& verdict, bo
 
 } // namespace
 
-std::string pairs_text(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options) {
+std::string format_plain(const Report& report, const Verdict& verdict, const TextOptions& options) {
     std::vector<std::string> parts{title(report)};
     if (!report.results.empty()) {
         if (report.schedule != "loopback" && report.nodes.size() > 2) {
@@ -272,4 +272,4 @@ std::string pairs_text(const PairsReport& report, const PairsVerdict& verdict, c
     return text;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -13,13 +13,13 @@
 
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
 /// A device whose driver does not answer for this long is left alone.
 constexpr std::chrono::seconds timeout(5);
-/// A head that sends no order for this long hangs.
+/// A coordinator that sends no order for this long hangs.
 constexpr std::chrono::hours longest_silence(24);
 
 /// Returns why this process can use no HCA; empty if it may be able to.
@@ -33,7 +33,7 @@ std::string verbs_problem() {
 #endif
 }
 
-HandlerContext inspect_this_node(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
+HandlerContext inspect_this_node(const measure::World& world, const Options& options, const Settings& settings) {
     HandlerContext context;
     context.node.name = world.node;
     auto plan = plan_node(options.settings, settings, timeout);
@@ -43,12 +43,12 @@ HandlerContext inspect_this_node(const MeasureWorld& world, const PairsOptions& 
         return context;
     }
     const auto& fabric = plan->facts.fabric;
-    context.node = pair_node(fabric, plan->plan.fabric, world.node);
+    context.node = measure::inspect_rails(fabric, plan->plan.fabric, world.node);
     if (auto problem = context.node.rails.empty() ? "" : verbs_problem(); !problem.empty()) {
         context.node.rails.clear();
         context.node.problem = std::move(problem);
     }
-    context.gpus = rail_gpus(plan->places.placed, context.node);
+    context.gpus = measure::rail_gpus(plan->places.placed, context.node);
     for (const auto& rail : context.node.rails) {
         context.counters.push_back(PortCounters::of(*root, fabric, rail.hca, rail.port));
     }
@@ -56,11 +56,11 @@ HandlerContext inspect_this_node(const MeasureWorld& world, const PairsOptions& 
     return context;
 }
 
-/// Carries out orders until the head sends "end". Only the first member of a node has work.
-Result<void> serve(MeasureMember& member, OrderHandler* handler) {
-    const StopAsked stop = [&member] { return member.has_input(); };
+/// Carries out orders until the coordinator sends "end". Only the first worker of a node has work.
+Result<void> serve(measure::Worker& worker, OrderHandler* handler) {
+    const StopAsked stop = [&worker] { return worker.has_input(); };
     for (;;) {
-        const auto order = member.receive(MeasureClock::now() + longest_silence);
+        const auto order = worker.receive(measure::Clock::now() + longest_silence);
         if (!order) {
             return tl::unexpected(order.error());
         }
@@ -73,7 +73,7 @@ Result<void> serve(MeasureMember& member, OrderHandler* handler) {
         if (handler == nullptr) {
             continue;
         }
-        if (auto sent = member.send(handler->carry_out(**order, stop)); !sent) {
+        if (auto sent = worker.send(handler->carry_out(**order, stop)); !sent) {
             return sent;
         }
     }
@@ -81,28 +81,28 @@ Result<void> serve(MeasureMember& member, OrderHandler* handler) {
 
 } // namespace
 
-int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
+int work(const measure::World& world, const Options& options, const Settings& settings) {
     const bool works = world.local == 0;
     HandlerContext context;
     context.node.name = world.node;
     if (works) {
         context = inspect_this_node(world, options, settings);
     }
-    const Json said = {{"local", world.local}, {"node", node_json(context.node)}};
-    auto member = MeasureMember::join(world, said, MeasureClock::now() + options.join_time);
-    if (!member) {
-        print_error(member.error().message);
+    const Json said = {{"local", world.local}, {"node", measure::node_json(context.node)}};
+    auto worker = measure::Worker::join(world, said, measure::Clock::now() + options.join_time);
+    if (!worker) {
+        print_error(worker.error().message);
         return exit_cannot_tell;
     }
     std::optional<OrderHandler> handler;
     if (works) {
         handler.emplace(std::move(context));
     }
-    if (const auto served = serve(*member, handler ? &*handler : nullptr); !served) {
+    if (const auto served = serve(*worker, handler ? &*handler : nullptr); !served) {
         print_error(format_text("{}: {}", world.node, served.error().message));
         return exit_cannot_tell;
     }
     return 0;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -7,8 +7,8 @@
 namespace rdma_nccl {
 namespace {
 
-Result<MeasureWorld> world_from(const std::vector<std::string>& entries) {
-    return measure_world(Environment(entries), "n02", "pairs", KeyPurpose::Pairs);
+Result<measure::World> world_from(const std::vector<std::string>& entries) {
+    return measure::find_world(Environment(entries), "n02", "pairs", KeyPurpose::Pairs);
 }
 
 const std::string token(64, '7');
@@ -23,7 +23,7 @@ TEST(MeasureWorld, AloneWithoutAnything) {
     const auto world = world_from({});
     ASSERT_TRUE(world);
     EXPECT_EQ(world->members, 1U);
-    EXPECT_FALSE(world->head);
+    EXPECT_FALSE(world->coordinator);
     EXPECT_EQ(world->node, "n02");
     EXPECT_FALSE(world->key == Key());
     EXPECT_FALSE(world->key == world_from({})->key) << "nobody else's";
@@ -32,7 +32,7 @@ TEST(MeasureWorld, AloneWithoutAnything) {
 TEST(MeasureWorld, TheKeyIsForOneCommandAlone) {
     const auto environment = with_meeting({"RANK=0", "WORLD_SIZE=2"});
     const auto pairs = world_from(environment);
-    const auto bench = measure_world(Environment(environment), "n01", "bench", KeyPurpose::Bench);
+    const auto bench = measure::find_world(Environment(environment), "n01", "bench", KeyPurpose::Bench);
     ASSERT_TRUE(pairs && bench);
     EXPECT_EQ(pairs->key, derive_key(*parse_key(token), KeyPurpose::Pairs));
     EXPECT_EQ(bench->key, derive_key(*parse_key(token), KeyPurpose::Bench));
@@ -55,7 +55,7 @@ TEST(MeasureWorld, Ranks) {
     EXPECT_EQ(world->members, 16U);
     EXPECT_EQ(world->local, 1U);
     EXPECT_TRUE(world->ranks);
-    EXPECT_EQ(world->head->text(), "10.0.0.1");
+    EXPECT_EQ(world->coordinator->text(), "10.0.0.1");
     EXPECT_EQ(world->port, 29500);
 }
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl::test {
+namespace rdma_nccl::pairs {
 namespace {
 
 Observation seen(unsigned one, unsigned other, bool bad) {
@@ -32,4 +32,4 @@ TEST(PairsBlame, OnePartnerIsNoEvidence) {
 }
 
 } // namespace
-} // namespace rdma_nccl::test
+} // namespace rdma_nccl::pairs

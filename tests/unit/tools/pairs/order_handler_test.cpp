@@ -7,7 +7,7 @@
 
 #ifdef HAVE_IBVERBS
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 namespace {
 
 const StopAsked never = [] { return false; };
@@ -89,6 +89,6 @@ TEST_F(OrderHandlerTest, ADriverThatDoesNotLetGoEndsTheProcess) {
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs
 
 #endif

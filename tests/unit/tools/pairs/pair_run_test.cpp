@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 #include <map>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 namespace {
 
 using std::chrono::seconds;
 
-constexpr MeasureClock::time_point start{};
+constexpr measure::Clock::time_point start{};
 
 PairingJob job_of(unsigned a, unsigned b) {
     PairingJob job;
@@ -86,7 +86,7 @@ public:
     }
 };
 
-PairResult measured(PairingJob job, Members& members) {
+PairingResult measured(PairingJob job, Members& members) {
     PairingRun run(std::move(job));
     members.carry_out(run, run.start(start));
     EXPECT_TRUE(run.done());
@@ -104,9 +104,9 @@ TEST(PairsPairing, MeasuresAllInOrder) {
     EXPECT_EQ(result.path_mtu, 4096U);
     EXPECT_EQ(result.data_correct, true);
     EXPECT_EQ(result.latency, (PairLatency{1, 2, 3, 4, 5, 100}));
-    EXPECT_EQ(result.forward, (PairBandwidth{380, 1000, 1.01, 30}));
-    EXPECT_EQ(result.backward, (PairBandwidth{390, 1000, 1.01, 30}));
-    EXPECT_EQ(result.both, (PairBandwidth{770, 2000, 1.01, {}}));
+    EXPECT_EQ(result.forward, (Bandwidth{380, 1000, 1.01, 30}));
+    EXPECT_EQ(result.backward, (Bandwidth{390, 1000, 1.01, 30}));
+    EXPECT_EQ(result.both, (Bandwidth{770, 2000, 1.01, {}}));
     EXPECT_EQ(members.log,
               (std::vector<std::string>{"0 prepare",   "1 prepare",     "0 connect",   "1 connect",   "0 write",
                                         "1 check",     "1 write",       "0 check",     "0 latency",   "1 latency",
@@ -326,7 +326,7 @@ TEST(PairsPairing, StoppedItKeepsWhatItHas) {
 }
 
 TEST(PairsPairing, LargeMessagesHaveMoreTime) {
-    PairsMeasure measure;
+    Measurement measure;
     const auto usual = limit_of(PairStep::WriteForward, measure);
     EXPECT_LT(usual, seconds(22));
     EXPECT_LT(limit_of(PairStep::Forward, measure), seconds(14));
@@ -339,11 +339,11 @@ TEST(PairsPairing, LargeMessagesHaveMoreTime) {
 }
 
 TEST(PairsPairing, TimeIsToldBefore) {
-    PairsMeasure measure;
+    Measurement measure;
     EXPECT_GT(expected_time(measure, false), seconds(6));
     EXPECT_LT(expected_time(measure, false), seconds(8));
     EXPECT_LT(expected_time(measure, true), seconds(3));
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

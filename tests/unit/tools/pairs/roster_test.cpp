@@ -3,22 +3,22 @@
 #include "tests/unit/pairs_report.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/fault_messages.h"
-#include "tools/pairs/roster.h"
 #include "tools/pairs/pairs.h"
+#include "tools/pairs/roster.h"
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 namespace {
 
-MeasureWorld world_of(unsigned members) {
-    MeasureWorld world;
+measure::World world_of(unsigned members) {
+    measure::World world;
     world.members = members;
     return world;
 }
 
 Json hello(unsigned node, unsigned local = 0) {
-    return {{"local", local}, {"node", node_json(test::pair_node(node))}};
+    return {{"local", local}, {"node", measure::node_json(test::node_with_rails(node))}};
 }
 
 std::vector<std::string> names(const NodeRoster& roster) {
@@ -79,7 +79,7 @@ TEST(NodeRoster, WhoIsMissingOfThousandsIsCounted) {
     const auto world = world_of(8000);
     Step step;
     for (unsigned node = 0; node < 1000; ++node) {
-        step.nodes.push_back(test::pair_node(node).name);
+        step.nodes.push_back(test::node_with_rails(node).name);
     }
     step.tasks_per_node.assign(1000, 8);
     NodeRoster roster(world, step);
@@ -103,9 +103,9 @@ TEST(NodeRoster, NodesOfOneNameAreToldApart) {
     roster.join(1, hello(0));
     roster.close("late");
     EXPECT_EQ(names(roster), (std::vector<std::string>{"n01", "n01#2"}));
-    PairsReport report;
+    Report report;
     report.nodes = roster.nodes();
-    PairsVerdict verdict;
+    Verdict verdict;
     verdict.suspects = {1};
     EXPECT_EQ(suspects_hostlist(report, verdict), "n01") << "the name that Slurm knows";
 }
@@ -143,8 +143,9 @@ TEST(NodeRoster, TheLostAndTheSilentAreNotAskedAgain) {
 }
 
 TEST(PairsHead, PlansTheRailsThatAreWanted) {
-    std::vector<PairNode> nodes{test::pair_node(0, 2), test::pair_node(1, 2), test::pair_node(2, 1)};
-    PairsOptions options;
+    std::vector<measure::Node> nodes{test::node_with_rails(0, 2), test::node_with_rails(1, 2),
+                                     test::node_with_rails(2, 1)};
+    Options options;
     const auto count = [&](const std::string& schedule) {
         std::size_t pairings = 0;
         for (const auto& round : plan_rounds(options, schedule, nodes)) {
@@ -165,11 +166,12 @@ TEST(PairsHead, PlansTheRailsThatAreWanted) {
 }
 
 TEST(PairsHead, SaysBeforeHowLongItTakes) {
-    const std::vector<PairNode> nodes{test::pair_node(0), test::pair_node(1), PairNode{"n03", {}, "no RDMA device"}};
+    const std::vector<measure::Node> nodes{test::node_with_rails(0), test::node_with_rails(1),
+                                           measure::Node{"n03", {}, "no RDMA device"}};
     const auto rounds = plan_rounds({}, "all", nodes);
     EXPECT_EQ(announce("all", nodes, rounds, {}),
               "3 nodes (1 without RDMA), 1 rail, all pairs: 1 round, 1 pairing, about 7 s");
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs
