@@ -79,9 +79,9 @@ public:
     /// Returns the next event; Deadline if none comes in time.
     virtual Event next(Clock::time_point deadline) = 0;
     /// Does not wait for the worker. Does nothing if it is lost or has not joined.
-    virtual void send(unsigned member, const Json& message) = 0;
+    virtual void send(unsigned worker, const Json& message) = 0;
     /// Returns whether the worker is connected.
-    [[nodiscard]] virtual bool has(unsigned member) const = 0;
+    [[nodiscard]] virtual bool has(unsigned worker) const = 0;
     /// Returns the port it listens on; in a world of one, any free port.
     [[nodiscard]] virtual std::uint16_t port() const = 0;
 
@@ -118,6 +118,6 @@ private:
 /// error. Sends {"do": "end"} to all workers, also to those that join meanwhile, and waits until they are gone. With
 /// `absent`, it also waits for those of the `workers` that have not joined, except worker 0. Returns after `limit`, or
 /// on a signal.
-void shutdown_workers(Coordinator& coordinator, unsigned members, std::chrono::milliseconds limit, bool absent);
+void shutdown_workers(Coordinator& coordinator, unsigned workers, std::chrono::milliseconds limit, bool absent);
 
 } // namespace rdma_nccl::measure

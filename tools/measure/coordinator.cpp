@@ -209,11 +209,11 @@ Result<std::unique_ptr<Coordinator>> Coordinator::listen(const World& world) {
         });
 }
 
-void shutdown_workers(Coordinator& coordinator, unsigned members, std::chrono::milliseconds limit, bool absent) {
+void shutdown_workers(Coordinator& coordinator, unsigned workers, std::chrono::milliseconds limit, bool absent) {
     const Json end = {{"do", "end"}};
     const auto until = Clock::now() + limit;
     std::set<unsigned> awaited;
-    for (unsigned worker = 0; worker < members; ++worker) {
+    for (unsigned worker = 0; worker < workers; ++worker) {
         coordinator.send(worker, end);
         if (coordinator.has(worker) || (absent && worker != 0)) {
             awaited.insert(awaited.end(), worker);

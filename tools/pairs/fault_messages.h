@@ -15,9 +15,9 @@ namespace rdma_nccl::pairs {
 struct SlowFacts {
     double gbps = 0, normal_gbps = 0, share = 0;
     unsigned slow_pairs = 0, pairs = 0;
-    std::optional<double> rate_gbps;       ///< of the link, if it is lower than elsewhere
-    std::optional<double> usual_rate_gbps; ///< set together with rate_gbps
-    std::vector<std::string> notes;        ///< of the results, each once
+    std::optional<double> rate_gbps{};       ///< of the link, if it is lower than elsewhere
+    std::optional<double> usual_rate_gbps{}; ///< set together with rate_gbps
+    std::vector<std::string> notes;          ///< of the results, each once
 };
 
 /// Formats three digits, or all those before the point: "389", "38.9", "3.89".

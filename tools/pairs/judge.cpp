@@ -149,61 +149,47 @@ void note_measured(Judging& judging, std::size_t nodes) {
     }
 }
 
-/// Directions whose port counters saw an unexpected share of the bytes.
-struct Miscounted {
-    unsigned ways = 0;
-    std::string example;
-};
-
-template<typename Wrong>
-Miscounted miscounted(const Judging& judging, const Wrong& is_wrong) {
-    Miscounted found;
-    for (const Sample& sample : judging.samples.samples) {
-        const PairingResult& result = judging.report.results[sample.result];
-        const auto& way = sample.from == result.pairing.a ? result.forward : result.backward;
-        const auto share = way ? way->counted_share : std::nullopt;
-        if (share && sample.from != sample.to && is_wrong(*share, sample, result)) {
-            if (found.ways++ == 0) {
-                found.example =
-                    format_text("{} sent {} of them", name_of_end(judging.report, sample.from, sample.from_rail),
-                                percent_text(*share));
-            }
-        }
-    }
-    return found;
-}
-
-/// The port's counters prove that the bytes went through it (measured: 0.98 to 1.10 of the bytes sent).
-void note_uncounted(Judging& judging) {
-    constexpr double least = 0.9;
-    const auto [ways, example] = miscounted(judging, [](double share, auto&, auto&) { return share < least; });
-    if (ways > 0) {
-        judging.verdict.notes.push_back(
-            format_text("in {} directions, the port counted less than {} of the bytes: {}; they took another way, or "
-                        "the counters do not count RDMA",
-                        ways, percent_text(least), example));
-    }
-}
-
 /// Returns the highest share that a port may count: headers (about 80 bytes per packet) and a few retransmits.
 double most_counted(unsigned path_mtu) {
     constexpr double usual = 1.1;
     return path_mtu == 0 ? usual : std::max(usual, 1.02 + 80.0 / path_mtu);
 }
 
-/// Counting more than was sent means other traffic, or many retransmits. Soft-RoCE counts packets of any size, so its
-/// counters show nothing.
-void note_overcounted(Judging& judging) {
-    const auto is_over = [&](double share, const Sample& sample, const PairingResult& result) {
+/// Notes directions whose port counters saw an unexpected share of the bytes. The counters prove that the bytes went
+/// through the port (measured: 0.98 to 1.10 of the bytes sent). Counting more than was sent means other traffic, or
+/// many retransmits; but Soft-RoCE counts packets of any size.
+void note_miscounted(Judging& judging) {
+    constexpr double least = 0.9;
+    struct {
+        unsigned directions = 0;
+        std::string example;
+    } under, over;
+    for (const Sample& sample : judging.samples.samples) {
+        const PairingResult& result = judging.report.results[sample.result];
+        const auto& way = sample.from == result.pairing.a ? result.forward : result.backward;
+        const auto share = way ? way->counted_share : std::nullopt;
+        if (!share || sample.from == sample.to) {
+            continue;
+        }
         const bool exact = !judging.report.nodes[sample.from].rails[sample.from_rail].software;
-        return exact && share > most_counted(result.path_mtu);
-    };
-    const auto [ways, example] = miscounted(judging, is_over);
-    if (ways > 0) {
+        const bool too_much = exact && *share > most_counted(result.path_mtu);
+        auto& found = too_much ? over : under;
+        if ((too_much || *share < least) && found.directions++ == 0) {
+            found.example = format_text(
+                "{} sent {} of them", name_of_end(judging.report, sample.from, sample.from_rail), percent_text(*share));
+        }
+    }
+    if (under.directions > 0) {
+        judging.verdict.notes.push_back(
+            format_text("in {} directions, the port counted less than {} of the bytes: {}; they took another way, or "
+                        "the counters do not count RDMA",
+                        under.directions, percent_text(least), under.example));
+    }
+    if (over.directions > 0) {
         judging.verdict.notes.push_back(format_text(
             "in {} directions, the port counted more than the bytes and their headers: {}; another job uses "
             "that port, or much was sent again: speeds there are lower than they could be",
-            ways, example));
+            over.directions, over.example));
     }
 }
 
@@ -260,8 +246,7 @@ Verdict judge(const Report& report, const JudgeRules& rules) {
         return std::pair{weight(fault.kind), fault.badness};
     });
     note_measured(judging, nodes);
-    note_uncounted(judging);
-    note_overcounted(judging);
+    note_miscounted(judging);
     judging.verdict.exit_code = exit_code_of(judging.verdict);
     return std::move(judging.verdict);
 }

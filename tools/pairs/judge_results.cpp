@@ -117,15 +117,11 @@ std::vector<DuplexSample> duplex_samples(const Judging& judging) {
 Description describe_duplex(const std::string& where, double gbps, double normal, unsigned slow = 0, unsigned pairs = 0,
                             const std::vector<std::string>& notes = {}) {
     const double share = normal > 0 ? gbps / normal : 1;
-    return {duplex_text(where, {.gbps = gbps,
-                                .normal_gbps = normal,
-                                .share = share,
-                                .slow_pairs = slow,
-                                .pairs = pairs,
-                                .rate_gbps = {},
-                                .usual_rate_gbps = {},
-                                .notes = notes}),
-            share};
+    return {
+        duplex_text(
+            where,
+            {.gbps = gbps, .normal_gbps = normal, .share = share, .slow_pairs = slow, .pairs = pairs, .notes = notes}),
+        share};
 }
 
 /// Sets the normal speed of each kind of ports. If all of a kind are slow, reports that, because then nothing stands

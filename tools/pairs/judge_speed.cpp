@@ -137,8 +137,6 @@ SlowFacts facts_of(const Directions& directions, const std::vector<std::size_t>&
             .share = median_of(std::move(shares)),
             .slow_pairs = static_cast<unsigned>(slow.size()),
             .pairs = static_cast<unsigned>(pairs.size()),
-            .rate_gbps = {},
-            .usual_rate_gbps = {},
             .notes = notes_of(directions.judging.report, slow)};
 }
 

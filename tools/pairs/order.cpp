@@ -5,18 +5,7 @@
 #include "lib/net/message.h"
 #include "tools/verbs/latency.h"
 
-namespace rdma_nccl {
-
-void fields(auto& f, Is<PairLatency> auto& latency) {
-    f("min_us", latency.min_us);
-    f("median_us", latency.median_us);
-    f("p99_us", latency.p99_us);
-    f("p999_us", latency.p999_us);
-    f("max_us", latency.max_us);
-    f("round_trips", latency.round_trips);
-}
-
-namespace pairs {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -107,6 +96,4 @@ Result<Answer> parse_answer(const Json& json) {
     return answer;
 }
 
-} // namespace pairs
-
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -5,6 +5,7 @@
 #include "lib/base/json.h"
 #include "lib/base/result.h"
 #include "lib/net/ip.h"
+#include "lib/net/message.h"
 #include "tools/pairs/model.h"
 #include "tools/verbs/address.h"
 #include "tools/verbs/latency.h"
@@ -14,7 +15,18 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl::pairs {
+namespace rdma_nccl {
+
+void fields(auto& f, Is<PairLatency> auto& latency) {
+    f("min_us", latency.min_us);
+    f("median_us", latency.median_us);
+    f("p99_us", latency.p99_us);
+    f("p999_us", latency.p999_us);
+    f("max_us", latency.max_us);
+    f("round_trips", latency.round_trips);
+}
+
+namespace pairs {
 
 /// Each kind of order uses only some of these values.
 struct Order {
@@ -48,4 +60,6 @@ struct Answer {
 /// Fails on anything that no worker of this version sends.
 Result<Answer> parse_answer(const Json& json);
 
-} // namespace rdma_nccl::pairs
+} // namespace pairs
+
+} // namespace rdma_nccl

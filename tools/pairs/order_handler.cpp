@@ -4,6 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "tools/common/exit_codes.h"
+#include "tools/common/json_fields.h"
 #include "tools/common/print.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/pair_run.h"
@@ -20,11 +21,6 @@ namespace rdma_nccl::pairs {
 namespace {
 
 using std::chrono::milliseconds;
-
-Json latency_json(const PairLatency& latency) {
-    return {{"min_us", latency.min_us},   {"median_us", latency.median_us}, {"p99_us", latency.p99_us},
-            {"p999_us", latency.p999_us}, {"max_us", latency.max_us},       {"round_trips", latency.round_trips}};
-}
 
 VerbsSettings settings_of(const Order& order, const PairRail& rail, std::optional<unsigned> gpu) {
     const auto& measure = order.measure;
@@ -224,7 +220,7 @@ Result<Json> OrderHandler::latency(const Order& order) {
         (void)wait_for(start(ends_.back(), ping_pong(false)));
     }
     return wait_for_outcome(std::move(own)).map([](const PairLatency& latency) {
-        return Json{{"latency", latency_json(latency)}};
+        return Json{{"latency", written(latency)}};
     });
 }
 

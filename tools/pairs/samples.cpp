@@ -37,7 +37,7 @@ public:
         const std::pair key{std::min(rates[pairing.rail_a], rates[pairing.rail_b]), pairing.a == pairing.b};
         const auto [place, added] = numbers.try_emplace(key, static_cast<std::uint32_t>(kinds.size()));
         if (added) {
-            kinds.push_back({.rate_gbps = key.first, .loopback = key.second});
+            kinds.push_back({.rate_gbps = key.first});
         }
         return place->second;
     }

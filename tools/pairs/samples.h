@@ -22,8 +22,7 @@ struct Sample {
 /// Ports that should be equally fast: rails that have the same rate on most nodes. So a node whose link came up slower
 /// than the same rail elsewhere is compared with what it should be, and a rail for storage with others like it.
 struct PortKind {
-    double rate_gbps = 0; ///< the lower of the two rails' usual link rates; 0: unknown
-    bool loopback = false;
+    double rate_gbps = 0;   ///< the lower of the two rails' usual link rates; 0: unknown
     double normal_gbps = 0; ///< median without values far below
 };
 
