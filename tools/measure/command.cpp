@@ -92,16 +92,19 @@ bool can_write_results(const std::string& csv, const std::string& html) {
     });
 }
 
-/// Writes the whole file or nothing.
-Result<void> write_result(const std::string& path, std::string_view text) {
-    if (auto good = may_overwrite(path); !good) { // much may have changed since the start
-        return good;
+/// Writes the whole file or nothing. Prints what is wrong, and returns false.
+bool write_result(const std::string& path, std::string_view text) {
+    auto done = may_overwrite(path); // much may have changed since the start
+    if (done) {
+        done = replace_file(path, text, public_file).map_error([&](const Error& error) {
+            return Error{format_text("the result is not in {}: {}", printable(path, 200), error.message),
+                         error.os_error};
+        });
     }
-    if (const auto written = replace_file(path, text, public_file); !written) {
-        return fail(format_text("the result is not in {}: {}", printable(path, 200), written.error().message),
-                    written.error().os_error);
+    if (!done) {
+        print_error(done.error().message);
     }
-    return {};
+    return done.has_value();
 }
 
 int run_coordinator(const Command& command, const Options& options, World world, const Settings& settings) {
@@ -190,23 +193,12 @@ int run_command(const Command& command, const Options& options) {
                               : command.take_part(*world, *settings);
 }
 
-bool write_formats(const Formats& forms, const Options& options) {
+bool write_formats(const Formats& formats, const Options& options) {
     const bool csv_printed = options.csv == "-";
-    print_out(options.json ? forms.json() : csv_printed ? forms.csv() : forms.text());
-    bool written = true;
-    const auto write = [&written](const std::string& path, const std::function<std::string()>& form) {
-        if (const auto done = write_result(path, form()); !done) {
-            print_error(done.error().message);
-            written = false;
-        }
-    };
-    if (!options.csv.empty() && !csv_printed) {
-        write(options.csv, forms.csv);
-    }
-    if (!options.html.empty()) {
-        write(options.html, forms.html);
-    }
-    return written;
+    print_out(options.json ? formats.json() : csv_printed ? formats.csv() : formats.text());
+    const bool csv_written = options.csv.empty() || csv_printed || write_result(options.csv, formats.csv());
+    const bool html_written = options.html.empty() || write_result(options.html, formats.html());
+    return csv_written && html_written;
 }
 
 TimeLimits::TimeLimits(const Options& options) : started(Clock::now()), join_until(started + options.join_time) {
@@ -220,8 +212,8 @@ double TimeLimits::seconds() const {
 }
 
 std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress,
-                          const JoinCallbacks& arrivals) {
-    while (!arrivals.complete()) {
+                          const JoinCallbacks& callbacks) {
+    while (!callbacks.complete()) {
         const auto now = Clock::now();
         if (time.deadline && now >= *time.deadline) {
             return "time limit";
@@ -230,16 +222,16 @@ std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Prog
             break;
         }
         if (now - time.started > std::chrono::seconds(3) && progress.due(now)) {
-            progress.show(format_text("waiting for {}", arrivals.missing()), now);
+            progress.show(format_text("waiting for {}", callbacks.missing()), now);
         }
         const auto event = coordinator.next(std::min(now + milliseconds(500), time.join_until));
         if (event.kind == Event::Kind::Interrupted) {
             return format_text("interrupted by {}", event.why);
         }
         if (event.kind == Event::Kind::Joined) {
-            arrivals.join(event.member, event.message);
+            callbacks.join(event.member, event.message);
         } else if (event.kind == Event::Kind::Lost) {
-            arrivals.lose(event.member, event.why);
+            callbacks.lose(event.member, event.why);
         }
     }
     return "";

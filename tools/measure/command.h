@@ -67,7 +67,7 @@ struct Formats {
 };
 
 /// Prints the report and writes its files. Returns false if a file could not be written.
-bool write_formats(const Formats& forms, const Options& options);
+bool write_formats(const Formats& formats, const Options& options);
 
 /// The time limits of a coordinator, which start when this object is created.
 struct TimeLimits {
@@ -89,6 +89,6 @@ struct JoinCallbacks {
 /// Waits for all workers, until the time for that is over. Returns why the measurement must end before it starts, or an
 /// empty text.
 std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress,
-                          const JoinCallbacks& arrivals);
+                          const JoinCallbacks& callbacks);
 
 } // namespace rdma_nccl::measure
