@@ -15,6 +15,15 @@ namespace rdma_nccl::pairs {
 
 namespace {
 
+/// Returns "mlx5_1:1".
+std::string name_of_rail(const Report& report, unsigned node, unsigned rail) {
+    if (node >= report.nodes.size() || rail >= report.nodes[node].rails.size()) {
+        return format_text("rail {}", rail);
+    }
+    const PairRail& port = report.nodes[node].rails[rail];
+    return port_name(printable(port.hca), port.port);
+}
+
 std::string speed(const SlowFacts& facts) {
     return format_text("{} Gb/s, normal is {} ({})", short_gbps(facts.gbps), short_gbps(facts.normal_gbps),
                        percent_text(facts.share));
@@ -67,14 +76,6 @@ std::string percent_text(double share) {
 
 std::string name_of_node(const Report& report, unsigned node) {
     return node < report.nodes.size() ? printable(report.nodes[node].name, 255) : format_text("node {}", node);
-}
-
-std::string name_of_rail(const Report& report, unsigned node, unsigned rail) {
-    if (node >= report.nodes.size() || rail >= report.nodes[node].rails.size()) {
-        return format_text("rail {}", rail);
-    }
-    const PairRail& port = report.nodes[node].rails[rail];
-    return port_name(printable(port.hca), port.port);
 }
 
 std::string name_of_end(const Report& report, unsigned node, std::optional<unsigned> rail) {

@@ -26,8 +26,6 @@ std::string short_gbps(double gbps);
 std::string percent_text(double share);
 /// Returns the node's name, safe for terminals.
 std::string name_of_node(const Report& report, unsigned node);
-/// Returns "mlx5_1:1".
-std::string name_of_rail(const Report& report, unsigned node, unsigned rail);
 /// Returns "n03 mlx5_1:1"; without a rail only the node.
 std::string name_of_end(const Report& report, unsigned node, std::optional<unsigned> rail);
 /// Returns "n03 mlx5_1:1 and n07 mlx5_1:1"; without rails only the nodes.

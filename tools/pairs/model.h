@@ -20,7 +20,6 @@ struct Pairing {
     unsigned a = 0, b = 0;
     unsigned rail_a = 0, rail_b = 0;
 
-    friend bool operator==(const Pairing&, const Pairing&) = default;
     friend auto operator<=>(const Pairing&, const Pairing&) = default; // NOLINT(modernize-use-nullptr): its own fault
 };
 

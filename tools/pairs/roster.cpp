@@ -47,8 +47,8 @@ NodeRoster::NodeRoster(const measure::World& world, const Step& step) : names_(n
 }
 
 void NodeRoster::join(unsigned worker, const Json& hello) {
-    Joined joined;
-    joined.local = hello.value("local", Json()).integer<unsigned>().value_or(0);
+    auto& joined = joined_[worker];
+    joined = {hello.value("local", Json()).integer<unsigned>().value_or(0), {}};
     auto node = measure::parse_node(hello.value("node", Json()));
     if (node) {
         joined.node = std::move(*node);
@@ -57,7 +57,6 @@ void NodeRoster::join(unsigned worker, const Json& hello) {
         joined.node.name = name_of(worker);
         joined.node.problem = node.error().message + "; is rdma-nccl the same on all nodes?";
     }
-    joined_[worker] = std::move(joined);
     if (absent_.erase(worker) > 0 && gone_.contains(worker)) {
         --gone_before_;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/node/placement_view.h"
+#include "tools/node/node_plan.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
