@@ -28,27 +28,6 @@ std::vector<double> usual_rates(const Report& report) {
     return rates;
 }
 
-/// Assigns pairings to kinds and creates new kinds on demand.
-class Kinds {
-public:
-    explicit Kinds(const Report& report) : rates(usual_rates(report)) {}
-
-    std::uint32_t of(const Pairing& pairing) {
-        const std::pair key{std::min(rates[pairing.rail_a], rates[pairing.rail_b]), pairing.a == pairing.b};
-        const auto [place, added] = numbers.try_emplace(key, static_cast<std::uint32_t>(kinds.size()));
-        if (added) {
-            kinds.push_back({.rate_gbps = key.first});
-        }
-        return place->second;
-    }
-
-    std::vector<PortKind> kinds;
-
-private:
-    std::vector<double> rates;
-    std::map<std::pair<double, bool>, std::uint32_t> numbers;
-};
-
 void set_shares(Samples& all, double share) {
     std::vector<std::vector<double>> values(all.kinds.size());
     for (const Sample& sample : all.samples) {
@@ -122,7 +101,16 @@ std::vector<std::uint32_t> results_that_count(const Report& report) {
 
 Samples samples_of(const Report& report, const std::vector<std::uint32_t>& results, double share) {
     Samples all;
-    Kinds kinds(report);
+    const auto rates = usual_rates(report);
+    std::map<std::pair<double, bool>, std::uint32_t> numbers; // of kinds: by rate, and whether it is a loopback
+    const auto kind_of = [&](const Pairing& pairing) {
+        const std::pair key{std::min(rates[pairing.rail_a], rates[pairing.rail_b]), pairing.a == pairing.b};
+        const auto [found, added] = numbers.try_emplace(key, static_cast<std::uint32_t>(all.kinds.size()));
+        if (added) {
+            all.kinds.push_back({.rate_gbps = key.first});
+        }
+        return found->second;
+    };
     for (const std::uint32_t index : results) {
         const PairingResult& result = report.results[index];
         const auto& [a, b, rail_a, rail_b] = result.pairing;
@@ -131,7 +119,7 @@ Samples samples_of(const Report& report, const std::vector<std::uint32_t>& resul
                              unsigned to_rail) {
             if (way && std::isfinite(way->gbps) && way->gbps >= 0) {
                 all.samples.push_back({.result = index,
-                                       .kind = kinds.of(result.pairing),
+                                       .kind = kind_of(result.pairing),
                                        .from = from,
                                        .from_rail = from_rail,
                                        .to = to,
@@ -142,7 +130,6 @@ Samples samples_of(const Report& report, const std::vector<std::uint32_t>& resul
         add(result.forward, a, rail_a, b, rail_b);
         add(result.backward, b, rail_b, a, rail_a);
     }
-    all.kinds = std::move(kinds.kinds);
     set_shares(all, share);
     return all;
 }

@@ -115,20 +115,11 @@ std::string list(const Report& report) {
     return text;
 }
 
-struct Range {
-    double low = 0, high = 0;
-    std::size_t count = 0;
-
-    void add(double value) {
-        low = count == 0 ? value : std::min(low, value);
-        high = count == 0 ? value : std::max(high, value);
-        ++count;
-    }
-};
-
-std::string percent_range(const Range& range) {
-    const auto low = std::lround(100 * range.low);
-    const auto high = std::lround(100 * range.high);
+/// `shares` has at least one.
+std::string percent_range(const std::vector<double>& shares) {
+    const auto [least, greatest] = std::ranges::minmax(shares);
+    const auto low = std::lround(100 * least);
+    const auto high = std::lround(100 * greatest);
     return low == high ? format_text("{} %", low) : format_text("{} to {} %", low, high);
 }
 
@@ -170,28 +161,29 @@ std::string sums(const Report& report, const Verdict& verdict) {
     }
     std::size_t checked = 0;
     std::size_t correct = 0;
-    Range counted;
-    Range worst_latency;
+    std::vector<double> counted;
+    std::vector<double> latencies;
     for (const auto& result : report.results) {
         checked += result.data_correct ? 1U : 0U;
         correct += result.data_correct.value_or(false) ? 1U : 0U;
         if (result.latency) {
-            worst_latency.add(result.latency->median_us);
+            latencies.push_back(result.latency->median_us);
         }
     }
     for_each_direction(report, [&](const Bandwidth& bandwidth) {
         if (bandwidth.counted_share) {
-            counted.add(*bandwidth.counted_share);
+            counted.push_back(*bandwidth.counted_share);
         }
     });
     if (verdict.median_latency_us) {
+        const auto [low, high] = std::ranges::minmax(latencies.empty() ? std::vector{0.0} : latencies);
         text += format_text("Latency: median {:.2f} us, {:.2f} to {:.2f} (half a round trip of 8 bytes)\n",
-                            *verdict.median_latency_us, worst_latency.low, worst_latency.high);
+                            *verdict.median_latency_us, low, high);
     }
     if (checked > 0) {
         text += format_text("Data: correct in {} of {} pairings\n", correct, checked);
     }
-    if (counted.count > 0) {
+    if (!counted.empty()) {
         text += format_text("Counters of the ports saw {} of the bytes sent\n", percent_range(counted));
     }
     return text + tcp_line(report, verdict);
