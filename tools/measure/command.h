@@ -8,7 +8,6 @@
 #include "lib/settings/settings.h"
 #include "tools/common/settings_options.h"
 #include "tools/measure/channel.h"
-#include "tools/measure/progress.h"
 
 #include <chrono>
 #include <functional>
@@ -44,6 +43,40 @@ void add_limits(const Subcommand& command, LimitOptions& limits);
 
 /// `csv`, `html`: help texts that describe these files.
 void add_formats(const Subcommand& command, Options& options, const char* csv, const char* html);
+
+/// Returns 80 if `fd` is no terminal.
+unsigned terminal_columns(int fd);
+
+/// Returns "40 s", "17 min", "2 h 5 min".
+std::string format_duration(std::chrono::milliseconds time);
+
+/// Shows the progress of a measurement on stderr.
+class Progress {
+public:
+    using Time = Clock::time_point;
+
+    /// Redraws one line on a terminal; else prints a line from time to time. `quiet`: prints nothing.
+    Progress(int fd, bool quiet);
+    ~Progress() { clear(); }
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+
+    /// Prints a line that stays.
+    void say(std::string_view text);
+    void show(std::string_view text, Time now);
+    /// Returns whether show() would draw now, so that callers need not format a text in vain.
+    [[nodiscard]] bool due(Time now);
+    /// Removes the line from the terminal.
+    void clear();
+
+private:
+    void write(std::string_view text) const;
+
+    int fd_;
+    bool quiet_, terminal_;
+    bool drawn_ = false;
+    std::optional<Time> shown_;
+};
 
 /// Prints the results and returns the exit code.
 using ReportPrinter = std::function<int()>;

@@ -2,7 +2,6 @@
 #include "tools/pairs/schedule.h"
 
 #include "lib/base/format.h"
-#include "tools/measure/progress.h"
 #include "tools/pairs/pair_run.h"
 #include "tools/pairs/pairs.h"
 

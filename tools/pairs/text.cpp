@@ -3,7 +3,7 @@
 #include "lib/base/byte_units.h"
 #include "lib/base/format.h"
 #include "lib/base/table.h"
-#include "tools/measure/progress.h"
+#include "tools/measure/command.h"
 #include "tools/pairs/fault_messages.h"
 #include "tools/pairs/output.h"
 #include "tools/pairs/samples.h"

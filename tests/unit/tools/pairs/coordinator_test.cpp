@@ -3,7 +3,6 @@
 #include "lib/slurm/step.h"
 #include "tests/unit/pairs_report.h"
 #include "tools/measure/channel.h"
-#include "tools/measure/progress.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/pairs.h"
 #include "tools/verbs/address.h"
