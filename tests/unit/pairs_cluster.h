@@ -18,12 +18,12 @@ namespace rdma_nccl::test {
 
 inline constexpr double line_gbps = 400;
 
-inline PairsReport idle_cluster(unsigned nodes, unsigned rails) {
-    PairsReport report;
+inline pairs::Report idle_cluster(unsigned nodes, unsigned rails) {
+    pairs::Report report;
     report.schedule = "all";
     report.started = "2026-03-01T12:00:00+01:00";
     for (unsigned i = 0; i < nodes; ++i) {
-        PairNode node;
+        measure::Node node;
         node.name = (i < 10 ? "n00" : i < 100 ? "n0" : "n") + std::to_string(i);
         for (unsigned rail = 0; rail < rails; ++rail) {
             PairRail port;
@@ -39,7 +39,7 @@ inline PairsReport idle_cluster(unsigned nodes, unsigned rails) {
 /// Gb/s from a port to another.
 using SpeedOf = std::function<double(unsigned from, unsigned from_rail, unsigned to, unsigned to_rail)>;
 
-inline PairBandwidth gbps_of(double gbps) {
+inline pairs::Bandwidth gbps_of(double gbps) {
     return {.gbps = gbps, .bytes = static_cast<std::uint64_t>(gbps * 1e9 / 8), .counted_share = {}, .tcp_gbps = {}};
 }
 
@@ -53,19 +53,20 @@ inline PairLatency latency_of(double us) {
 }
 
 /// Of a pairing of which nothing was measured.
-inline PairResult failed_result(const Pairing& pairing, const std::string& problem) {
-    PairResult result;
+inline pairs::PairingResult failed_result(const pairs::Pairing& pairing, const std::string& problem) {
+    pairs::PairingResult result;
     result.pairing = pairing;
     result.problem = problem;
     return result;
 }
 
 /// Appends the results of these rounds.
-inline void measure(PairsReport& report, const std::vector<Round>& rounds, const SpeedOf& speed, bool retest = false) {
-    for (const Round& round : rounds) {
-        for (const Pairing& pairing : round) {
+inline void measure_rounds(pairs::Report& report, const std::vector<pairs::Round>& rounds, const SpeedOf& speed,
+                           bool retest = false) {
+    for (const pairs::Round& round : rounds) {
+        for (const pairs::Pairing& pairing : round) {
             const auto& [a, b, rail_a, rail_b] = pairing;
-            PairResult result;
+            pairs::PairingResult result;
             result.pairing = pairing;
             result.retest = retest;
             result.data_correct = true;
@@ -81,23 +82,23 @@ inline void measure(PairsReport& report, const std::vector<Round>& rounds, const
     report.planned = report.results.size();
 }
 
-inline std::vector<Round> on_all_rails(const PairsReport& report, const NodeRounds& rounds) {
+inline std::vector<pairs::Round> on_all_rails(const pairs::Report& report, const pairs::NodeRounds& rounds) {
     std::vector<unsigned> rails;
-    for (const PairNode& node : report.nodes) {
+    for (const measure::Node& node : report.nodes) {
         rails.push_back(static_cast<unsigned>(node.rails.size()));
     }
-    return with_rails(rounds, rails, RailPairing::Same);
+    return pairs::with_rails(rounds, rails, pairs::RailPairing::Same);
 }
 
 /// All pairs, rail i with rail i.
-inline PairsReport measured_cluster(unsigned nodes, unsigned rails, const SpeedOf& speed) {
-    PairsReport report = idle_cluster(nodes, rails);
-    measure(report, on_all_rails(report, all_pairs(nodes)), speed);
+inline pairs::Report measured_cluster(unsigned nodes, unsigned rails, const SpeedOf& speed) {
+    pairs::Report report = idle_cluster(nodes, rails);
+    measure_rounds(report, on_all_rails(report, pairs::all_pairs(nodes)), speed);
     return report;
 }
 
 /// "rail 3.1" of node 3, "node 3", "sends 3", "receives 3.1", "link 3-7.1", "failed 3", ...: whom a fault accuses.
-inline std::string accused(const PairsFault& fault) {
+inline std::string accused(const pairs::Fault& fault) {
     constexpr const char* names[] = {"node",   "rail",  "link",    "direction", "all slow",
                                      "failed", "wrong", "latency", "duplex"};
     std::string text = names[static_cast<int>(fault.kind)];
@@ -107,9 +108,9 @@ inline std::string accused(const PairsFault& fault) {
     return fault.rail ? text + "." + std::to_string(*fault.rail) : text;
 }
 
-inline std::vector<std::string> accused(const PairsVerdict& verdict) {
+inline std::vector<std::string> accused(const pairs::Verdict& verdict) {
     std::vector<std::string> all;
-    for (const PairsFault& fault : verdict.faults) {
+    for (const pairs::Fault& fault : verdict.faults) {
         all.push_back(accused(fault));
     }
     std::sort(all.begin(), all.end());

@@ -24,8 +24,8 @@ inline PairRail rail(unsigned number = 0, double rate_gbps = 400) {
     return rail;
 }
 
-inline PairNode pair_node(unsigned number, unsigned rails = 1) {
-    PairNode node;
+inline measure::Node node_with_rails(unsigned number, unsigned rails = 1) {
+    measure::Node node;
     node.name = fmt::format("n{:02}", number + 1);
     for (unsigned i = 0; i < rails; ++i) {
         node.rails.push_back(rail(i + 1));
@@ -34,25 +34,25 @@ inline PairNode pair_node(unsigned number, unsigned rails = 1) {
 }
 
 /// Each node with each other, from a to b and back with what `gbps` says.
-inline PairsReport all_pairs_report(unsigned nodes, const std::function<double(unsigned from, unsigned to)>& gbps) {
-    PairsReport report;
+inline pairs::Report all_pairs_report(unsigned nodes, const std::function<double(unsigned from, unsigned to)>& gbps) {
+    pairs::Report report;
     report.schedule = "all";
     report.started = "2026-11-22T10:00:00.000+00:00";
     report.seconds = 42;
     for (unsigned i = 0; i < nodes; ++i) {
-        report.nodes.push_back(pair_node(i));
+        report.nodes.push_back(node_with_rails(i));
     }
     for (unsigned a = 0; a < nodes; ++a) {
         for (unsigned b = a + 1; b < nodes; ++b) {
-            PairResult result;
+            pairs::PairingResult result;
             result.pairing = {a, b, 0, 0};
             result.data_correct = true;
             result.path_mtu = 4096;
             result.latency = PairLatency{1.9, 2.1, 2.6, 3.4, 12, 20000};
             const auto bytes = std::uint64_t{100} << 30;
-            result.forward = PairBandwidth{gbps(a, b), bytes, 1.01, {}};
-            result.backward = PairBandwidth{gbps(b, a), bytes, 1.02, {}};
-            result.both = PairBandwidth{gbps(a, b) + gbps(b, a), 2 * bytes, 1.01, {}};
+            result.forward = pairs::Bandwidth{gbps(a, b), bytes, 1.01, {}};
+            result.backward = pairs::Bandwidth{gbps(b, a), bytes, 1.02, {}};
+            result.both = pairs::Bandwidth{gbps(a, b) + gbps(b, a), 2 * bytes, 1.01, {}};
             report.results.push_back(result);
         }
     }
@@ -61,13 +61,13 @@ inline PairsReport all_pairs_report(unsigned nodes, const std::function<double(u
 }
 
 /// As a judge would find it that only looks at medians.
-inline PairsVerdict plain_verdict(const PairsReport& report, double median, int exit_code = 0) {
-    PairsVerdict verdict;
+inline pairs::Verdict plain_verdict(const pairs::Report& report, double median, int exit_code = 0) {
+    pairs::Verdict verdict;
     verdict.median_gbps = median;
     verdict.mad_gbps = 0.5;
     verdict.median_latency_us = 2.1;
     verdict.nodes.resize(report.nodes.size());
-    verdict.results.resize(report.results.size(), PairState::Good);
+    verdict.results.resize(report.results.size(), pairs::ResultState::Good);
     verdict.exit_code = exit_code;
     return verdict;
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The head of a measurement sends orders to its members, and they answer, with JSON objects over lib/net's channel. All
-// members connect to the head, which also forwards what two of them must know of each other. The head never waits
-// without a limit: a member that is dead, slow or gone is an event.
+// The processes that measure together: their numbers, where they connect, and what they say. The coordinator of a
+// measurement sends orders to its workers, and they answer, with JSON objects over lib/net's channel. All workers
+// connect to the coordinator, which also forwards what two of them must know of each other. The coordinator never waits
+// without a limit: a worker that is dead, slow or gone is an event.
 #pragma once
 
 #include "lib/base/json.h"
 #include "lib/base/result.h"
 #include "lib/net/connection.h"
-#include "tools/measure/world.h"
+#include "lib/net/ip.h"
+#include "lib/net/key.h"
+#include "lib/sys/environment.h"
 
 #include <chrono>
 #include <cstddef>
@@ -18,24 +21,43 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
-using MeasureClock = std::chrono::steady_clock;
+using Clock = std::chrono::steady_clock;
+
+/// The processes of a measurement.
+struct World {
+    unsigned member = 0;                  ///< from 0; the coordinator is 0
+    unsigned members = 1;                 ///< processes: the step's tasks, or one per node if launchers start the ranks
+    unsigned local = 0;                   ///< index among the workers of this node
+    bool ranks = false;                   ///< one process per GPU (rank layout); else this one has all GPUs of its node
+    std::string node;                     ///< this host's name
+    std::optional<IpAddress> coordinator; ///< worker 0's address; may be absent in a world of one, which uses loopback
+    std::uint16_t port = 0;               ///< 0: any, in a world of one
+    Key key;                              ///< the same for all workers
+};
+
+/// Determines the world from the variables that the plugin sets (RANK and WORLD_SIZE, or NODE_RANK and NNODES;
+/// MASTER_ADDR and MASTER_PORT), or that a user sets instead. Without them, outside a step, the process is alone. Fails
+/// in a step of several tasks without the plugin, and names `srun --rdma-nccl`; also fails for several processes
+/// without the step's key. `subcommand` is for the message.
+Result<World> find_world(const Environment& environment, std::string node, std::string_view subcommand,
+                         KeyPurpose purpose);
 
 /// Limit of a message in bytes.
-inline constexpr std::size_t most_measure_message = std::size_t{4} << 20;
+inline constexpr std::size_t max_message_bytes = std::size_t{4} << 20;
 
 /// Writes `message` on one line; replaces bytes that are not UTF-8.
-std::string measure_text(const Json& message);
+std::string format_message(const Json& message);
 /// Parses an object. Returns nullopt for anything else, and for an object nested deeper than any of ours, because
 /// copying or writing it would need as much stack.
-std::optional<Json> read_measure_text(std::string_view text);
+std::optional<Json> parse_message(std::string_view text);
 
-struct MeasureEvent {
+struct Event {
     enum class Kind {
-        Joined,      ///< `message` is the member's hello
+        Joined,      ///< `message` is the worker's hello
         Message,     ///< an answer
-        Lost,        ///< its connection has ended; `why`. A lost member does not come back.
+        Lost,        ///< its connection has ended; `why`. A lost worker does not come back.
         Interrupted, ///< a signal asks to end; `why` names it. Sent once for each signal.
         Deadline,    ///< none of these happened before the deadline
     };
@@ -45,57 +67,57 @@ struct MeasureEvent {
     std::string why;
 };
 
-/// Runs in member 0.
-class MeasureHead {
+/// Runs in worker 0.
+class Coordinator {
 public:
     /// Listens on the world's port. From then on, INT, TERM and HUP are events.
-    static Result<std::unique_ptr<MeasureHead>> listen(const MeasureWorld& world);
-    MeasureHead(const MeasureHead&) = delete;
-    MeasureHead& operator=(const MeasureHead&) = delete;
-    virtual ~MeasureHead() = default;
+    static Result<std::unique_ptr<Coordinator>> listen(const World& world);
+    Coordinator(const Coordinator&) = delete;
+    Coordinator& operator=(const Coordinator&) = delete;
+    virtual ~Coordinator() = default;
 
     /// Returns the next event; Deadline if none comes in time.
-    virtual MeasureEvent next(MeasureClock::time_point deadline) = 0;
-    /// Does not wait for the member. Does nothing if it is lost or has not joined.
-    virtual void send(unsigned member, const Json& message) = 0;
-    /// Returns whether the member is connected.
-    [[nodiscard]] virtual bool has(unsigned member) const = 0;
+    virtual Event next(Clock::time_point deadline) = 0;
+    /// Does not wait for the worker. Does nothing if it is lost or has not joined.
+    virtual void send(unsigned worker, const Json& message) = 0;
+    /// Returns whether the worker is connected.
+    [[nodiscard]] virtual bool has(unsigned worker) const = 0;
     /// Returns the port it listens on; in a world of one, any free port.
     [[nodiscard]] virtual std::uint16_t port() const = 0;
 
 protected:
-    MeasureHead() = default;
+    Coordinator() = default;
 };
 
-/// A member's end of the connection. INT and TERM do not end a member: they also reach the head, whose end ends it.
-class MeasureMember {
+/// A worker's end of the connection. INT and TERM do not end a worker: they also reach the coordinator, whose end ends
+/// it.
+class Worker {
 public:
-    /// Connects, and retries until the head listens or the deadline is over. `hello` becomes the message of Joined. A
-    /// head that does not want this member closes the connection.
-    static Result<MeasureMember> join(const MeasureWorld& world, const Json& hello, MeasureClock::time_point deadline);
+    /// Connects, and retries until the coordinator listens or the deadline is over. `hello` becomes the message of
+    /// Joined. A coordinator that does not want this worker closes the connection.
+    static Result<Worker> join(const World& world, const Json& hello, Clock::time_point deadline);
 
-    /// Returns the next order, or nullopt if none comes in time. Fails if the head is gone.
-    Result<std::optional<Json>> receive(MeasureClock::time_point deadline);
-    /// Fails if the head is gone.
+    /// Returns the next order, or nullopt if none comes in time. Fails if the coordinator is gone.
+    Result<std::optional<Json>> receive(Clock::time_point deadline);
+    /// Fails if the coordinator is gone.
     Result<void> send(const Json& message);
-    /// Returns whether there is an order to receive, or the head is gone. Long measurements check this from time to
-    /// time and stop.
+    /// Returns whether there is an order to receive, or the coordinator is gone. Long measurements check this from time
+    /// to time and stop.
     [[nodiscard]] bool has_input() const;
     /// For poll() together with other descriptors. After it, call receive() until there is no more order.
     [[nodiscard]] int fd() const { return connection_.fd(); }
 
 private:
-    explicit MeasureMember(Connection connection)
-        : connection_(std::move(connection)), waiting_(connection_.next_message()) {}
+    explicit Worker(Connection connection) : connection_(std::move(connection)), waiting_(connection_.next_message()) {}
 
     Connection connection_;
     std::optional<std::string> waiting_; ///< the next message, if it has arrived
 };
 
-/// Lets the members go if the head ends before it has measured; they would wait for it, and each report its own error.
-/// Sends {"do": "end"} to all members, also to those that join meanwhile, and waits until they are gone. With `absent`,
-/// it also waits for those of the `members` that have not joined, except member 0. Returns after `limit`, or on a
-/// signal.
-void shutdown_workers(MeasureHead& head, unsigned members, std::chrono::milliseconds limit, bool absent);
+/// Lets the workers go if the coordinator ends before it has measured; they would wait for it, and each report its own
+/// error. Sends {"do": "end"} to all workers, also to those that join meanwhile, and waits until they are gone. With
+/// `absent`, it also waits for those of the `workers` that have not joined, except worker 0. Returns after `limit`, or
+/// on a signal.
+void shutdown_workers(Coordinator& coordinator, unsigned workers, std::chrono::milliseconds limit, bool absent);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::measure

@@ -15,16 +15,20 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
 namespace {
 
 using std::chrono::milliseconds;
 
 constexpr unsigned public_file = 0644;
+
+constexpr std::chrono::milliseconds between_drawings(200);
+constexpr std::chrono::seconds between_lines(30);
 
 std::string absolute(const std::string& path) {
     if (path.starts_with('/')) {
@@ -34,15 +38,15 @@ std::string absolute(const std::string& path) {
     return ::getcwd(here.data(), here.size()) != nullptr ? format_text("{}/{}", here.c_str(), path) : path;
 }
 
-/// Recognizes our files by their start: the headers of pairs_csv() and bench_csv(), or the generator in
-/// tools/html/page.html.
-bool is_ours(std::string_view start) {
+/// Recognizes a result of rdma-nccl by its start: the headers of pairs::format_csv() and bench_csv(), or the generator
+/// in tools/html/page.html.
+bool is_result_file(std::string_view start) {
     const bool page = start.starts_with("<!doctype html>");
     return start.empty() || start.starts_with("round,retest,from,") || start.starts_with("run,ranks,nodes,") ||
            (page && start.find(R"(<meta name="generator" content="rdma-nccl">)") != std::string_view::npos);
 }
 
-/// Returns why --json, --csv and --html conflict; empty if they do not. All members of a measurement find the same
+/// Returns why --json, --csv and --html conflict; empty if they do not. All workers of a measurement find the same
 /// conflict and end without waiting for each other.
 std::string conflict_of_outputs(bool json, const std::string& csv, const std::string& html) {
     if (json && csv == "-") {
@@ -54,7 +58,7 @@ std::string conflict_of_outputs(bool json, const std::string& csv, const std::st
 
 /// Checks what can be known in advance about write_result(): the directory exists and is writable, and the file does
 /// not exist, is empty, or is an earlier result of `rdma-nccl pairs` or `bench`.
-Result<void> check_result_file(const std::string& path) {
+Result<void> may_overwrite(const std::string& path) {
     constexpr std::size_t enough = 1024;
     const auto whole = absolute(path);
     const auto shown = printable(path, 200);
@@ -75,7 +79,7 @@ Result<void> check_result_file(const std::string& path) {
     }
     const auto root = SysRoot::open("/");
     const auto start = root ? root->read(whole, enough) : tl::unexpected(root.error());
-    if (!start || !is_ours(*start)) {
+    if (!start || !is_result_file(*start)) {
         return fail(format_text("{} is there, and no result of rdma-nccl; name another file, or remove it", shown));
     }
     return {};
@@ -84,7 +88,7 @@ Result<void> check_result_file(const std::string& path) {
 /// Checks the paths before hours of measuring, and prints what is wrong. Empty paths and "-" are not files.
 bool can_write_results(const std::string& csv, const std::string& html) {
     return std::ranges::all_of(std::array{csv, html}, [](const std::string& path) {
-        const auto good = path.empty() || path == "-" ? Result<void>() : check_result_file(path);
+        const auto good = path.empty() || path == "-" ? Result<void>() : may_overwrite(path);
         if (!good) {
             print_error(good.error().message);
         }
@@ -92,62 +96,90 @@ bool can_write_results(const std::string& csv, const std::string& html) {
     });
 }
 
-/// Writes the whole file or nothing.
-Result<void> write_result(const std::string& path, std::string_view text) {
-    if (auto good = check_result_file(path); !good) { // much may have changed since the start
-        return good;
+/// Writes the whole file or nothing. Prints what is wrong, and returns false.
+bool write_result(const std::string& path, std::string_view text) {
+    auto done = may_overwrite(path); // much may have changed since the start
+    if (done) {
+        done = replace_file(path, text, public_file).map_error([&](const Error& error) {
+            return Error{format_text("the result is not in {}: {}", printable(path, 200), error.message),
+                         error.os_error};
+        });
     }
-    if (const auto written = replace_file(path, text, public_file); !written) {
-        return fail(format_text("the result is not in {}: {}", printable(path, 200), written.error().message),
-                    written.error().os_error);
+    if (!done) {
+        print_error(done.error().message);
     }
-    return {};
+    return done.has_value();
 }
 
-int lead_command(const MeasureCommand& command, const MeasureOptions& options, MeasureWorld world,
-                 const Settings& settings) {
-    PairsProgress progress(STDERR_FILENO, options.quiet);
-    auto head = MeasureHead::listen(world);
-    if (!head) {
-        print_error(head.error().message);
+int run_coordinator(const Command& command, const Options& options, World world, const Settings& settings) {
+    Progress progress(STDERR_FILENO, options.quiet);
+    auto coordinator = Coordinator::listen(world);
+    if (!coordinator) {
+        print_error(coordinator.error().message);
         return exit_cannot_tell;
     }
-    // Members wait for a head that listens. So after an error here, the head tells them to end, and only the head
-    // reports it.
+    // Workers wait for a coordinator that listens. So after an error here, the coordinator tells them to end, and only
+    // the coordinator reports it.
     const auto dismiss = [&] {
         constexpr std::chrono::seconds to_join(15);
-        shutdown_workers(**head, world.members, std::min<milliseconds>(to_join, options.join_time), true);
+        shutdown_workers(**coordinator, world.members, std::min<milliseconds>(to_join, options.join_time), true);
     };
     if (!can_write_results(options.csv, options.html)) {
         dismiss();
         return exit_bad_line;
     }
-    world.port = (*head)->port();
+    world.port = (*coordinator)->port();
     // Verbs may hang in a driver and block the end of their process, so a child process does that part.
-    auto member = Child::start([&] { (void)command.take_part(world, settings); });
-    if (!member) {
+    auto worker = Child::start([&] { (void)command.take_part(world, settings); });
+    if (!worker) {
         print_error(format_text("no process for {} of this node is to be had; is the limit of processes reached?",
                                 command.own_part));
         dismiss();
         return exit_cannot_tell;
     }
-    const auto tell = command.lead(**head, world, progress);
+    const auto tell = command.lead(**coordinator, world, progress);
     constexpr std::chrono::seconds to_end(2);
-    (void)member->finish(to_end);
-    head->reset(); // from here on a signal ends this process at once
+    (void)worker->finish(to_end);
+    coordinator->reset(); // from here on a signal ends this process at once
     return tell();
 }
 
 } // namespace
 
-int run_measure_command(const MeasureCommand& command, const MeasureOptions& options) {
+std::chrono::milliseconds to_milliseconds(double seconds) {
+    constexpr double thousand = 1000;
+    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * thousand));
+}
+
+void LimitOptions::apply(Options& options) const {
+    options.join_time = to_milliseconds(join_s);
+    if (time_limit_s > 0) {
+        options.time_limit = to_milliseconds(time_limit_s);
+    }
+}
+
+void add_limits(const Subcommand& command, LimitOptions& limits) {
+    command.option("--time-limit", limits.time_limit_s, "stop after this long, and report what is known")
+        .type_name("SECONDS")
+        .range(1.0, max_seconds);
+    command.number("--join", limits.join_s, "how long to wait for the nodes", 1.0, max_seconds, "SECONDS");
+}
+
+void add_formats(const Subcommand& command, Options& options, const char* csv, const char* html) {
+    command.flag("--json", options.json, "print JSON");
+    command.option("--csv", options.csv, csv).type_name("FILE").not_empty();
+    command.option("--html", options.html, html).type_name("FILE").not_empty();
+    command.flag("--quiet", options.quiet, "no progress on stderr");
+}
+
+int run_command(const Command& command, const Options& options) {
     const auto settings = settings_from(options.settings);
     if (!settings) {
         print_error(settings.error().message);
         return exit_bad_line;
     }
     const auto environment = Environment::from(environ);
-    const auto world = measure_world(environment, node_name_of(environment, *settings), command.name, command.purpose);
+    const auto world = find_world(environment, node_name_of(environment, *settings), command.name, command.purpose);
     if (!world) {
         print_error(world.error().message);
         return exit_cannot_tell;
@@ -161,44 +193,32 @@ int run_measure_command(const MeasureCommand& command, const MeasureOptions& opt
         }
         return exit_bad_line;
     }
-    return world->member == 0 ? lead_command(command, options, *world, *settings)
+    return world->member == 0 ? run_coordinator(command, options, *world, *settings)
                               : command.take_part(*world, *settings);
 }
 
-bool tell_in_forms(const MeasureForms& forms, const MeasureOptions& options) {
+bool write_formats(const Formats& formats, const Options& options) {
     const bool csv_printed = options.csv == "-";
-    print_out(options.json ? forms.json() : csv_printed ? forms.csv() : forms.text());
-    bool written = true;
-    const auto write = [&written](const std::string& path, const std::function<std::string()>& form) {
-        if (const auto done = write_result(path, form()); !done) {
-            print_error(done.error().message);
-            written = false;
-        }
-    };
-    if (!options.csv.empty() && !csv_printed) {
-        write(options.csv, forms.csv);
-    }
-    if (!options.html.empty()) {
-        write(options.html, forms.html);
-    }
-    return written;
+    print_out(options.json ? formats.json() : csv_printed ? formats.csv() : formats.text());
+    const bool csv_written = options.csv.empty() || csv_printed || write_result(options.csv, formats.csv());
+    const bool html_written = options.html.empty() || write_result(options.html, formats.html());
+    return csv_written && html_written;
 }
 
-MeasureTime::MeasureTime(const MeasureOptions& options)
-    : started(MeasureClock::now()), join_until(started + options.join_time) {
+TimeLimits::TimeLimits(const Options& options) : started(Clock::now()), join_until(started + options.join_time) {
     if (options.time_limit) {
         deadline = started + *options.time_limit;
     }
 }
 
-double MeasureTime::seconds() const {
-    return std::chrono::duration<double>(MeasureClock::now() - started).count();
+double TimeLimits::seconds() const {
+    return std::chrono::duration<double>(Clock::now() - started).count();
 }
 
-std::string await_members(MeasureHead& head, const MeasureTime& time, PairsProgress& progress,
-                          const MeasureArrivals& arrivals) {
-    while (!arrivals.complete()) {
-        const auto now = MeasureClock::now();
+std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress,
+                          const JoinCallbacks& callbacks) {
+    while (!callbacks.complete()) {
+        const auto now = Clock::now();
         if (time.deadline && now >= *time.deadline) {
             return "time limit";
         }
@@ -206,19 +226,77 @@ std::string await_members(MeasureHead& head, const MeasureTime& time, PairsProgr
             break;
         }
         if (now - time.started > std::chrono::seconds(3) && progress.due(now)) {
-            progress.show(format_text("waiting for {}", arrivals.missing()), now);
+            progress.show(format_text("waiting for {}", callbacks.missing()), now);
         }
-        const auto event = head.next(std::min(now + milliseconds(500), time.join_until));
-        if (event.kind == MeasureEvent::Kind::Interrupted) {
+        const auto event = coordinator.next(std::min(now + milliseconds(500), time.join_until));
+        if (event.kind == Event::Kind::Interrupted) {
             return format_text("interrupted by {}", event.why);
         }
-        if (event.kind == MeasureEvent::Kind::Joined) {
-            arrivals.join(event.member, event.message);
-        } else if (event.kind == MeasureEvent::Kind::Lost) {
-            arrivals.lose(event.member, event.why);
+        if (event.kind == Event::Kind::Joined) {
+            callbacks.join(event.member, event.message);
+        } else if (event.kind == Event::Kind::Lost) {
+            callbacks.lose(event.member, event.why);
         }
     }
     return "";
 }
 
-} // namespace rdma_nccl
+unsigned terminal_columns(int fd) {
+    winsize size{};
+    return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string format_duration(std::chrono::milliseconds time) {
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(time).count();
+    const auto minutes = (seconds + 30) / 60;
+    if (seconds < 120) {
+        return format_text("{} s", seconds);
+    }
+    return minutes < 120 ? format_text("{} min", minutes) : format_text("{} h {} min", minutes / 60, minutes % 60);
+}
+
+Progress::Progress(int fd, bool quiet) : fd_(fd), quiet_(quiet), terminal_(::isatty(fd) == 1) {}
+
+void Progress::write(std::string_view text) const {
+    // Ignore errors: stderr may be closed on purpose.
+    [[maybe_unused]] const auto written = ::write(fd_, text.data(), text.size());
+}
+
+void Progress::clear() {
+    if (drawn_) {
+        write("\r\x1b[K");
+        drawn_ = false;
+    }
+}
+
+void Progress::say(std::string_view text) {
+    clear();
+    if (!quiet_) {
+        write(format_text("rdma-nccl: {}\n", text));
+    }
+}
+
+bool Progress::due(Time now) {
+    if (quiet_) {
+        return false;
+    }
+    if (!shown_ && !terminal_) {
+        shown_ = now; // a short measurement prints no progress lines
+    }
+    return !shown_ || now - *shown_ >= (terminal_ ? Clock::duration(between_drawings) : between_lines);
+}
+
+void Progress::show(std::string_view text, Time now) {
+    if (!due(now)) {
+        return;
+    }
+    shown_ = now;
+    if (!terminal_) {
+        write(format_text("rdma-nccl: {}\n", text));
+        return;
+    }
+    write(format_text("\r{}\x1b[K", text.substr(0, terminal_columns(fd_) - 1)));
+    drawn_ = true;
+}
+
+} // namespace rdma_nccl::measure

@@ -1,64 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subcommand that measures with all processes of a step: starts the head and the members, waits for all of them, and
-// writes the results. It never leaves a partial file, and never overwrites other programs' files.
+// A subcommand that measures with all processes of a step, `rdma-nccl pairs` or `rdma-nccl bench`: their common
+// options, the start of the coordinator and its workers, and the files of the report. It never leaves a partial file,
+// and never overwrites other programs' files.
 #pragma once
 
 #include "lib/base/json.h"
 #include "lib/settings/settings.h"
+#include "tools/common/settings_options.h"
 #include "tools/measure/channel.h"
-#include "tools/measure/options.h"
-#include "tools/measure/progress.h"
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
-/// Prints the results and returns the exit code.
-using MeasureTell = std::function<int()>;
-
-struct MeasureCommand {
-    std::string_view name; ///< of the subcommand
-    KeyPurpose purpose;
-    std::string_view own_part; ///< "the ranks": the part that the head starts a process for
-    /// Returns whether this world can do what the command line asks for; reports why not.
-    std::function<bool(const MeasureWorld& world)> suits;
-    std::function<int(const MeasureWorld& world, const Settings& settings)> take_part;
-    std::function<MeasureTell(MeasureHead& head, const MeasureWorld& world, PairsProgress& progress)> lead;
+/// The same on all workers.
+struct Options {
+    SettingsOptions settings;
+    std::optional<std::chrono::milliseconds> time_limit;
+    std::chrono::milliseconds join_time{60000}; ///< how long to wait for workers
+    bool json = false;
+    bool quiet = false;    ///< show no progress
+    std::string csv, html; ///< files; "-": stdout; empty: none
 };
 
-/// Runs as a member of the step, or alone. Returns the exit code.
-int run_measure_command(const MeasureCommand& command, const MeasureOptions& options);
+/// The limits as given on the command line.
+struct LimitOptions {
+    double time_limit_s = 0; ///< 0: none
+    double join_s = 60;
+
+    void apply(Options& options) const;
+};
+
+inline constexpr double max_seconds = 7 * 86400.0;
+
+std::chrono::milliseconds to_milliseconds(double seconds);
+
+void add_limits(const Subcommand& command, LimitOptions& limits);
+
+/// `csv`, `html`: help texts that describe these files.
+void add_formats(const Subcommand& command, Options& options, const char* csv, const char* html);
+
+/// Returns 80 if `fd` is no terminal.
+unsigned terminal_columns(int fd);
+
+/// Returns "40 s", "17 min", "2 h 5 min".
+std::string format_duration(std::chrono::milliseconds time);
+
+/// Shows the progress of a measurement on stderr.
+class Progress {
+public:
+    using Time = Clock::time_point;
+
+    /// Redraws one line on a terminal; else prints a line from time to time. `quiet`: prints nothing.
+    Progress(int fd, bool quiet);
+    ~Progress() { clear(); }
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+
+    /// Prints a line that stays.
+    void say(std::string_view text);
+    void show(std::string_view text, Time now);
+    /// Returns whether show() would draw now, so that callers need not format a text in vain.
+    [[nodiscard]] bool due(Time now);
+    /// Removes the line from the terminal.
+    void clear();
+
+private:
+    void write(std::string_view text) const;
+
+    int fd_;
+    bool quiet_, terminal_;
+    bool drawn_ = false;
+    std::optional<Time> shown_;
+};
+
+/// Prints the results and returns the exit code.
+using ReportPrinter = std::function<int()>;
+
+struct Command {
+    std::string_view name; ///< of the subcommand
+    KeyPurpose purpose;
+    std::string_view own_part; ///< "the ranks": the part that the coordinator starts a process for
+    /// Returns whether this world can do what the command line asks for; reports why not.
+    std::function<bool(const World& world)> suits;
+    std::function<int(const World& world, const Settings& settings)> take_part;
+    std::function<ReportPrinter(Coordinator& coordinator, const World& world, Progress& progress)> lead;
+};
+
+/// Runs as a worker of the step, or alone. Returns the exit code.
+int run_command(const Command& command, const Options& options);
 
 /// Functions that format a report.
-struct MeasureForms {
+struct Formats {
     std::function<std::string()> text, json, csv, html;
 };
 
 /// Prints the report and writes its files. Returns false if a file could not be written.
-bool tell_in_forms(const MeasureForms& forms, const MeasureOptions& options);
+bool write_formats(const Formats& formats, const Options& options);
 
-/// The time limits of a head, which start when this object is created.
-struct MeasureTime {
-    explicit MeasureTime(const MeasureOptions& options);
+/// The time limits of a coordinator, which start when this object is created.
+struct TimeLimits {
+    explicit TimeLimits(const Options& options);
     [[nodiscard]] double seconds() const;
 
-    MeasureClock::time_point started, join_until;
-    std::optional<MeasureClock::time_point> deadline;
+    Clock::time_point started, join_until;
+    std::optional<Clock::time_point> deadline;
 };
 
-/// The head's callbacks while it waits for members.
-struct MeasureArrivals {
+/// The coordinator's callbacks while it waits for workers.
+struct JoinCallbacks {
     std::function<bool()> complete;
     std::function<std::string()> missing;
-    std::function<void(unsigned member, const Json& hello)> join;
-    std::function<void(unsigned member, const std::string& why)> lose;
+    std::function<void(unsigned worker, const Json& hello)> join;
+    std::function<void(unsigned worker, const std::string& why)> lose;
 };
 
-/// Waits for all members, until the time for that is over. Returns why the measurement must end before it starts, or an
+/// Waits for all workers, until the time for that is over. Returns why the measurement must end before it starts, or an
 /// empty text.
-std::string await_members(MeasureHead& head, const MeasureTime& time, PairsProgress& progress,
-                          const MeasureArrivals& arrivals);
+std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Progress& progress,
+                          const JoinCallbacks& callbacks);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::measure

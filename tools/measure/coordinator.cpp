@@ -20,14 +20,14 @@
 #include <unordered_map>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
 namespace {
 
-/// Limit in bytes of unsent messages for a member that does not read.
+/// Limit in bytes of unsent messages for a worker that does not read.
 constexpr std::size_t most_unsent = std::size_t{16} << 20;
 
-/// Each member stays connected to the end. 1,000 nodes with 8 tasks need 8,000 descriptors, but the soft limit is often
+/// Each worker stays connected to the end. 1,000 nodes with 8 tasks need 8,000 descriptors, but the soft limit is often
 /// 1,024.
 void raise_descriptor_limit() {
     rlimit limit{};
@@ -68,124 +68,127 @@ private:
     UniqueFd fd_;
 };
 
-class Head final : public MeasureHead {
-public:
-    Head(MeasureWorld world, Coordinator coordinator)
-        : world_(std::move(world)), coordinator_(std::move(coordinator)), workers_(world_.members, nobody) {}
+/// The workers' connections; lib/net calls their listening side the coordinator, too.
+using Connections = rdma_nccl::Coordinator;
 
-    MeasureEvent next(MeasureClock::time_point deadline) override {
+class ListeningCoordinator final : public Coordinator {
+public:
+    ListeningCoordinator(World world, Connections connections)
+        : world_(std::move(world)), connections_(std::move(connections)), ids_(world_.members, not_joined) {}
+
+    Event next(Clock::time_point deadline) override {
         for (bool waited = false; events_.empty(); waited = true) {
-            if (waited && MeasureClock::now() >= deadline) {
+            if (waited && Clock::now() >= deadline) {
                 return {};
             }
-            wait(std::min(deadline, coordinator_.deadline().value_or(deadline)));
+            wait(std::min(deadline, connections_.deadline().value_or(deadline)));
             take_signals();
-            for (auto& event : coordinator_.work()) {
+            for (auto& event : connections_.work()) {
                 take(event);
             }
-            tell_of_descriptors();
+            report_descriptors();
         }
         auto event = std::move(events_.front());
         events_.pop_front();
         return event;
     }
 
-    void send(unsigned member, const Json& message) override {
-        if (has(member)) {
-            coordinator_.send(workers_[member], measure_text(message));
+    void send(unsigned worker, const Json& message) override {
+        if (has(worker)) {
+            connections_.send(ids_[worker], format_message(message));
         }
     }
 
-    [[nodiscard]] bool has(unsigned member) const override {
-        return member < workers_.size() && coordinator_.has(workers_[member]);
+    [[nodiscard]] bool has(unsigned worker) const override {
+        return worker < ids_.size() && connections_.has(ids_[worker]);
     }
 
-    [[nodiscard]] std::uint16_t port() const override { return coordinator_.port(); }
+    [[nodiscard]] std::uint16_t port() const override { return connections_.port(); }
 
 private:
-    static constexpr int nobody = -1;
+    static constexpr int not_joined = -1;
 
-    void wait(MeasureClock::time_point until) const {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - MeasureClock::now()).count();
-        std::array<pollfd, 2> items{{{signals_.fd(), POLLIN, 0}, {coordinator_.fd(), POLLIN, 0}}};
+    void wait(Clock::time_point until) const {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+        std::array<pollfd, 2> items{{{signals_.fd(), POLLIN, 0}, {connections_.fd(), POLLIN, 0}}};
         (void)::poll(items.data(), items.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
     }
 
     void take_signals() {
         while (auto name = signals_.next()) {
-            events_.push_back({MeasureEvent::Kind::Interrupted, 0, {}, std::move(*name)});
+            events_.push_back({Event::Kind::Interrupted, 0, {}, std::move(*name)});
         }
     }
 
     void take(CoordinatorEvent& event) {
         if (event.kind == CoordinatorEvent::Kind::Joined) {
-            members_[event.worker]; // its first message will hold its number
+            numbers_[event.worker]; // its first message will hold its number
             return;
         }
-        const auto found = members_.find(event.worker);
-        if (found == members_.end()) {
+        const auto found = numbers_.find(event.worker);
+        if (found == numbers_.end()) {
             return; // its hello was refused
         }
-        auto& member = found->second;
+        auto& worker = found->second;
         if (event.kind == CoordinatorEvent::Kind::Lost) {
-            lose(event.worker, member, std::move(event.why));
+            lose(event.worker, worker, std::move(event.why));
             return;
         }
-        auto message = read_measure_text(event.body);
-        if (message && member) {
-            events_.push_back({MeasureEvent::Kind::Message, *member, std::move(*message), {}});
-        } else if (!message || !greet(event.worker, member, *message)) {
-            coordinator_.close(event.worker);
-            lose(event.worker, member, "it says what is no answer");
+        auto message = parse_message(event.body);
+        if (message && worker) {
+            events_.push_back({Event::Kind::Message, *worker, std::move(*message), {}});
+        } else if (!message || !greet(event.worker, worker, *message)) {
+            connections_.close(event.worker);
+            lose(event.worker, worker, "it says what is no answer");
         }
     }
 
-    void lose(int worker, std::optional<unsigned> member, std::string why) {
-        if (member) {
-            events_.push_back({MeasureEvent::Kind::Lost, *member, {}, std::move(why)});
+    void lose(int id, std::optional<unsigned> worker, std::string why) {
+        if (worker) {
+            events_.push_back({Event::Kind::Lost, *worker, {}, std::move(why)});
         }
-        members_.erase(worker);
+        numbers_.erase(id);
     }
 
-    /// Returns false for a number that the world does not have, or that is already taken: a lost member does not come
+    /// Returns false for a number that the world does not have, or that is already taken: a lost worker does not come
     /// back.
-    bool greet(int worker, std::optional<unsigned>& member, Json& message) {
+    bool greet(int id, std::optional<unsigned>& worker, Json& message) {
         const auto number = message.value("member", Json()).integer<unsigned>();
-        if (!number || *number >= workers_.size() || !message.value("hello", Json()).is_object()) {
+        if (!number || *number >= ids_.size() || !message.value("hello", Json()).is_object()) {
             return false;
         }
-        auto& known = workers_[*number];
-        if (known != nobody) {
+        auto& known_id = ids_[*number];
+        if (known_id != not_joined) {
             return false;
         }
-        known = worker;
-        member = number;
-        events_.push_back({MeasureEvent::Kind::Joined, *member, std::move(message["hello"]), {}});
+        known_id = id;
+        worker = number;
+        events_.push_back({Event::Kind::Joined, *worker, std::move(message["hello"]), {}});
         return true;
     }
 
-    void tell_of_descriptors() {
-        if (const int error = coordinator_.accept_error(); error != 0 && !std::exchange(told_, true)) {
+    void report_descriptors() {
+        if (const int error = connections_.accept_error(); error != 0 && !std::exchange(reported_, true)) {
             print_error(format_text(
                 "{}: warning: with {} connections no more can be accepted: {}; {} members are to connect: raise the "
                 "hard limit of open files (ulimit -Hn, LimitNOFILE of slurmd), or start one task on each node",
-                world_.node, coordinator_.connections(), std::strerror(error), // NOLINT(concurrency-mt-unsafe)
+                world_.node, connections_.connections(), std::strerror(error), // NOLINT(concurrency-mt-unsafe)
                 world_.members));
         }
     }
 
-    MeasureWorld world_;
+    World world_;
     EndSignals signals_;
-    Coordinator coordinator_;
-    std::vector<int> workers_;                                 ///< the coordinator's worker of each member
-    std::unordered_map<int, std::optional<unsigned>> members_; ///< by worker; absent until it has sent its number
-    bool told_ = false;                                        ///< whether it has reported that descriptors ran out
-    std::deque<MeasureEvent> events_;
+    Connections connections_;
+    std::vector<int> ids_;                                     ///< the connection of each worker
+    std::unordered_map<int, std::optional<unsigned>> numbers_; ///< by connection; absent until it has sent its number
+    bool reported_ = false;                                    ///< whether it has reported that descriptors ran out
+    std::deque<Event> events_;
 };
 
 } // namespace
 
-Result<std::unique_ptr<MeasureHead>> MeasureHead::listen(const MeasureWorld& world) {
+Result<std::unique_ptr<Coordinator>> Coordinator::listen(const World& world) {
     raise_descriptor_limit();
     // The step holds this port without listening, so it is shared (lib/plan/port_block.h).
     auto listener = listen_on(world.port, PortSharing::Reuse);
@@ -196,38 +199,38 @@ Result<std::unique_ptr<MeasureHead>> MeasureHead::listen(const MeasureWorld& wor
                                 who.empty() ? "is another program of this step using MASTER_PORT?" : who),
                     listener.error().os_error);
     }
-    return Coordinator::make(std::move(*listener), {.key = world.key,
+    return Connections::make(std::move(*listener), {.key = world.key,
                                                     .context = {},
-                                                    .longest_message = most_measure_message,
+                                                    .longest_message = max_message_bytes,
                                                     .most_unsent = most_unsent,
                                                     .expected_workers = world.members})
-        .map([&world](Coordinator&& coordinator) -> std::unique_ptr<MeasureHead> {
-            return std::make_unique<Head>(world, std::move(coordinator));
+        .map([&world](Connections&& connections) -> std::unique_ptr<Coordinator> {
+            return std::make_unique<ListeningCoordinator>(world, std::move(connections));
         });
 }
 
-void shutdown_workers(MeasureHead& head, unsigned members, std::chrono::milliseconds limit, bool absent) {
+void shutdown_workers(Coordinator& coordinator, unsigned workers, std::chrono::milliseconds limit, bool absent) {
     const Json end = {{"do", "end"}};
-    const auto until = MeasureClock::now() + limit;
+    const auto until = Clock::now() + limit;
     std::set<unsigned> awaited;
-    for (unsigned member = 0; member < members; ++member) {
-        head.send(member, end);
-        if (head.has(member) || (absent && member != 0)) {
-            awaited.insert(awaited.end(), member);
+    for (unsigned worker = 0; worker < workers; ++worker) {
+        coordinator.send(worker, end);
+        if (coordinator.has(worker) || (absent && worker != 0)) {
+            awaited.insert(awaited.end(), worker);
         }
     }
-    while (!awaited.empty() && MeasureClock::now() < until) {
-        const auto event = head.next(until);
-        if (event.kind == MeasureEvent::Kind::Interrupted) {
+    while (!awaited.empty() && Clock::now() < until) {
+        const auto event = coordinator.next(until);
+        if (event.kind == Event::Kind::Interrupted) {
             return;
         }
-        if (event.kind == MeasureEvent::Kind::Lost) {
+        if (event.kind == Event::Kind::Lost) {
             awaited.erase(event.member);
-        } else if (event.kind == MeasureEvent::Kind::Joined) {
+        } else if (event.kind == Event::Kind::Joined) {
             awaited.insert(event.member);
-            head.send(event.member, end);
+            coordinator.send(event.member, end);
         }
     }
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::measure

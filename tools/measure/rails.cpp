@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
 namespace {
 
@@ -20,7 +20,7 @@ std::string netdev_of(const Fabric& fabric, const Hca& hca, const Port& port, co
     if (gid != nullptr && !gid->netdev.empty()) {
         return gid->netdev;
     }
-    const auto found = std::find_if(hca.netdevs.begin(), hca.netdevs.end(), [&](const std::string& name) {
+    const auto found = std::ranges::find_if(hca.netdevs, [&](const std::string& name) {
         const Netdev* const netdev = fabric.find_netdev(name);
         return hca.ports.size() == 1 || (netdev != nullptr && netdev->port == port.number);
     });
@@ -45,9 +45,7 @@ PairRail rail_of(const Fabric& fabric, const Hca& hca, const Port& port, const P
     rail.port = port.number;
     rail.ethernet = port.link_layer == LinkLayer::Ethernet;
     rail.gid_index = choice.gid_index.value_or(0);
-    const auto gid = std::find_if(port.gids.begin(), port.gids.end(),
-                                  [&rail](const Gid& entry) { return entry.index == rail.gid_index; });
-    const Gid* const used = gid == port.gids.end() ? nullptr : &*gid;
+    const Gid* const used = find_by(port.gids, &Gid::index, rail.gid_index);
     if (used != nullptr) {
         rail.gid = used->value.is_ipv4() ? "::ffff:" + used->value.text() : used->value.text();
     }
@@ -67,17 +65,16 @@ std::string why_none(const Fabric& fabric, const FabricChoice& choice) {
     if (fabric.hcas.empty()) {
         return "no RDMA device";
     }
-    const auto& first = fabric.hcas.front();
-    return fabric.hcas.size() == 1 ? format_text("{} {}", first.name, choice.reason_for(first.name))
-                                   : format_text("none of {} RDMA devices is usable: {} {}", fabric.hcas.size(),
-                                                 first.name, choice.reason_for(first.name));
+    const auto& name = fabric.hcas.front().name;
+    const auto others =
+        fabric.hcas.size() == 1 ? "" : format_text("none of {} RDMA devices is usable: ", fabric.hcas.size());
+    return format_text("{}{} {}", others, name, choice.reason_for(name));
 }
 
 } // namespace
 
-PairNode pair_node(const Fabric& fabric, const FabricChoice& choice, std::string name) {
-    PairNode node;
-    node.name = std::move(name);
+Node inspect_rails(const Fabric& fabric, const FabricChoice& choice, std::string name) {
+    Node node{.name = std::move(name), .rails = {}, .problem = {}};
     for (const PortChoice* const used : choice.used()) {
         const Hca* const hca = fabric.find_hca(used->hca);
         const Port* const port = hca == nullptr ? nullptr : find_by(hca->ports, &Port::number, used->port);
@@ -91,7 +88,7 @@ PairNode pair_node(const Fabric& fabric, const FabricChoice& choice, std::string
     return node;
 }
 
-std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, const PairNode& node) {
+std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, const Node& node) {
     const auto& ranks = placed.placement.ranks;
     std::vector<unsigned> all;
     for (const auto& rank : ranks) {
@@ -101,7 +98,7 @@ std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, cons
     }
     std::vector<std::optional<unsigned>> gpus;
     for (const auto& rail : node.rails) {
-        const auto near = std::find_if(ranks.begin(), ranks.end(), [&](const RankPlacement& rank) {
+        const auto near = std::ranges::find_if(ranks, [&](const RankPlacement& rank) {
             return !rank.gpus.empty() && !rank.hcas.empty() && rank.hcas.front() < placed.ports.size() &&
                    placed.ports[rank.hcas.front()] == rail_name(rail);
         });
@@ -114,12 +111,12 @@ std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, cons
     return gpus;
 }
 
-Json node_json(const PairNode& node) {
+Json node_json(const Node& node) {
     return written(node);
 }
 
-Result<PairNode> read_pair_node(const Json& json) {
-    auto node = read_exactly<PairNode>(json);
+Result<Node> parse_node(const Json& json) {
+    auto node = read_exactly<Node>(json);
     if (!node) {
         return fail("it says of itself what this version does not understand");
     }
@@ -130,4 +127,4 @@ std::string rail_name(const PairRail& rail) {
     return port_name(rail.hca, rail.port);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::measure

@@ -13,30 +13,7 @@
 
 namespace rdma_nccl {
 
-struct PairNode {
-    std::string name;
-    std::vector<PairRail> rails;
-    std::string problem; ///< why it has no rails, or takes no part
-    std::string host{};  ///< its real name, if `name` was changed to tell it from others of that name; else empty
-
-    /// Returns the name for Slurm.
-    [[nodiscard]] const std::string& host_name() const { return host.empty() ? name : host; }
-
-    friend bool operator==(const PairNode&, const PairNode&) = default;
-};
-
-/// Returns the node's used ports, in the order of its HCAs. If there are none, `problem` says why. `name`: of the node.
-PairNode pair_node(const Fabric& fabric, const FabricChoice& choice, std::string name);
-
-/// Returns for each rail the nearest GPU, by CUDA's number: a GPU for which the rail is the nearest port; if there is
-/// none, GPUs are assigned in turn. Absent if the node has no GPU.
-std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, const PairNode& node);
-
 inline constexpr std::size_t longest_cpu_list = 8192; ///< of the kernel's list, with every other CPU of a large machine
-
-Json node_json(const PairNode& node);
-/// Fails on anything that node_json() does not write.
-Result<PairNode> read_pair_node(const Json& json);
 
 void fields(auto& f, Is<PairRail> auto& rail) {
     f("hca", rail.hca);
@@ -53,7 +30,32 @@ void fields(auto& f, Is<PairRail> auto& rail) {
     f("software", rail.software);
 }
 
-void fields(auto& f, Is<PairNode> auto& node) {
+namespace measure {
+
+struct Node {
+    std::string name;
+    std::vector<PairRail> rails;
+    std::string problem; ///< why it has no rails, or takes no part
+    std::string host{};  ///< its real name, if `name` was changed to tell it from others of that name; else empty
+
+    /// Returns the name for Slurm.
+    [[nodiscard]] const std::string& host_name() const { return host.empty() ? name : host; }
+
+    friend bool operator==(const Node&, const Node&) = default;
+};
+
+/// Returns the node's used ports, in the order of its HCAs. If there are none, `problem` says why. `name`: of the node.
+Node inspect_rails(const Fabric& fabric, const FabricChoice& choice, std::string name);
+
+/// Returns for each rail the nearest GPU, by CUDA's number: a GPU for which the rail is the nearest port; if there is
+/// none, GPUs are assigned in turn. Absent if the node has no GPU.
+std::vector<std::optional<unsigned>> rail_gpus(const NodePlacement& placed, const Node& node);
+
+Json node_json(const Node& node);
+/// Fails on anything that node_json() does not write.
+Result<Node> parse_node(const Json& json);
+
+void fields(auto& f, Is<Node> auto& node) {
     f("name", node.name);
     f("rails", node.rails);
     f("problem", node.problem);
@@ -61,5 +63,7 @@ void fields(auto& f, Is<PairNode> auto& node) {
 
 /// Returns "mlx5_1:1".
 std::string rail_name(const PairRail& rail);
+
+} // namespace measure
 
 } // namespace rdma_nccl

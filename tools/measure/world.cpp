@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/measure/world.h"
+#include "tools/measure/channel.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::measure {
 
 namespace {
 
@@ -30,7 +30,7 @@ std::optional<Place> place_from(const Environment& environment, std::string_view
     return Place{*member, *members};
 }
 
-/// Finds this member's number. If a node whose layout counts nodes has several tasks, Slurm's numbers of the tasks
+/// Finds this worker's number. If a node whose layout counts nodes has several tasks, Slurm's numbers of the tasks
 /// count.
 std::optional<Place> find_place(const Environment& environment) {
     auto place = place_from(environment, "RANK", "WORLD_SIZE");
@@ -55,13 +55,13 @@ Result<IpAddress> head_address(const std::string& name) {
 
 } // namespace
 
-Result<MeasureWorld> measure_world(const Environment& environment, std::string node, std::string_view subcommand,
-                                   KeyPurpose purpose) {
+Result<World> find_world(const Environment& environment, std::string node, std::string_view subcommand,
+                         KeyPurpose purpose) {
     const auto own = random_key(); // for a process that is alone, and its child
     if (!own) {
         return fail("no random numbers: getrandom(2) fails");
     }
-    MeasureWorld world;
+    World world;
     world.node = std::move(node);
     world.key = *own;
     const bool in_step = environment.get("SLURM_STEP_ID") && environment.get("SLURM_PROCID");
@@ -94,7 +94,7 @@ Result<MeasureWorld> measure_world(const Environment& environment, std::string n
     if (!head) {
         return fail(head.error().message);
     }
-    world.head = *head;
+    world.coordinator = *head;
     const auto port = parse_number<std::uint16_t>(environment.get("MASTER_PORT").value_or(""));
     if (!port || *port == 0) {
         return fail(format_text("MASTER_PORT={} is no port; give the same, 1 to 65535, to all",
@@ -104,4 +104,4 @@ Result<MeasureWorld> measure_world(const Environment& environment, std::string n
     return world;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::measure

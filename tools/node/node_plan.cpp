@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/node/node_plan.h"
 
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/evidence/node_evidence.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <poll.h>
 #include <thread>
 #include <unistd.h>
 
@@ -34,9 +37,8 @@ void take_plugins_values(std::vector<Variable>& variables, const NodeFacts& fact
     for (const auto& name : environment.ours()) {
         const Variable set{name, environment.get(name).value_or(""), "plugin", "set for this step",
                            VariableAction::Set};
-        const auto found =
-            std::find_if(variables.begin(), variables.end(), [&](const Variable& v) { return v.name == name; });
-        if (found == variables.end()) {
+        Variable* const found = find_by(variables, &Variable::name, name);
+        if (found == nullptr) {
             variables.push_back(set);
         } else if (found->value != set.value || found->action == VariableAction::Unset ||
                    found->action == VariableAction::Leave) {
@@ -107,6 +109,39 @@ std::string node_name_of(const Environment& environment, const Settings& setting
     }
     const auto root = SysRoot::open(settings.root);
     return root ? host_name_of(*root) : "";
+}
+
+Result<WatchedNode> WatchedNode::inspect(const SettingsOptions& options, const Environment& environment) {
+    const auto settings = settings_from(options);
+    if (!settings) {
+        return tl::unexpected(settings.error());
+    }
+    auto root = SysRoot::open(settings->root);
+    if (!root) {
+        return tl::unexpected(root.error());
+    }
+    auto node = plan_node(options, *settings, {}, {}, GidTables::Expected, environment);
+    if (!node) {
+        return tl::unexpected(node.error());
+    }
+    return WatchedNode{std::move(*root), std::move(*node)};
+}
+
+StepWatch WatchedNode::watch(StepProcesses processes) const {
+    return watch_step({root, node.facts, node.plan}, processes);
+}
+
+NodeEvidence WatchedNode::evidence(StepWatch& watch, const std::string& log_directory) const {
+    const auto task = current_task(node.facts);
+    return collect_evidence({root, node.facts, node.plan, task ? task->local_tasks : 1, log_directory}, watch);
+}
+
+bool wait_for_sample(const StepWatch& watch, int fd, StepWatch::Clock::time_point end) {
+    using std::chrono::milliseconds;
+    const auto until = std::min(watch.next_sample(), end);
+    const auto pause = std::chrono::ceil<milliseconds>(until - StepWatch::Clock::now()).count();
+    pollfd event{fd, POLLIN, 0};
+    return ::poll(&event, 1, static_cast<int>(std::max<decltype(pause)>(pause, 0))) > 0;
 }
 
 } // namespace rdma_nccl

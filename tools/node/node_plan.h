@@ -1,18 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of this node and task: `env` prints it, and `explain` explains it.
+// The plan of this node and task (`env` prints it, `explain` explains it), and the evidence of a node that is watched.
 #pragma once
 
+#include "lib/evidence/evidence.h"
+#include "lib/evidence/step_watch.h"
 #include "lib/plan/inspect.h"
+#include "lib/plan/node_placement.h"
 #include "lib/plan/plan.h"
 #include "lib/sys/environment.h"
+#include "lib/topology/topology.h"
 #include "tools/common/settings_options.h"
-#include "tools/node/placement_view.h"
 
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <vector>
 
 namespace rdma_nccl {
+
+// --- The places of the ranks on the node that a subcommand inspects ---
+
+/// Returns a number that Slurm sets for the step, the node or the task.
+std::optional<unsigned> slurm_number(const Environment& environment, std::string_view name);
+
+/// Returns whether this process is in a step that the plugin has set up.
+bool set_up_by_plugin(const Environment& environment, const Step& step);
+
+/// The options about ranks; absent values come from the step or the machine.
+struct RanksWanted {
+    std::optional<std::size_t> ranks;
+    std::string cpus; ///< "0-15", or one list per rank, "0-7/8-15"; empty: as allowed
+};
+
+struct Places {
+    Topology topology;
+    std::optional<std::string> problem; ///< why there is no topology
+    NodePlacement placed;
+    std::string masks_source; ///< source of the ranks' CPUs
+};
+
+/// Places the ranks of this process's step; outside a step, as many as the node has GPUs. In a step that the plugin has
+/// set up, the result equals the plugin's own plan.
+Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settings& settings,
+                          const RanksWanted& wanted = {});
+
+/// A machine described by an XML file of hwloc. All its active ports count as used.
+struct XmlPlaces {
+    NodeFacts facts;
+    Plan plan;
+    Places places;
+};
+Result<XmlPlaces> place_by_xml(const std::string& path, BindChoice bind, const RanksWanted& wanted);
+
+// --- The plan ---
 
 struct NodePlan {
     Settings settings;
@@ -40,5 +82,24 @@ std::string host_name_of(const SysRoot& root);
 
 /// Returns Slurm's name of this node, which its users know; else the host name.
 std::string node_name_of(const Environment& environment, const Settings& settings);
+
+/// A node that `verify` or `bench` watches: its plan, the watch, and the evidence at the end.
+struct WatchedNode {
+    SysRoot root;
+    NodePlan node;
+
+    /// As the settings say, for a program with `environment`; fails when its root cannot be read.
+    static Result<WatchedNode> inspect(const SettingsOptions& options,
+                                       const Environment& environment = Environment::from(environ));
+
+    /// Takes the first sample. `this` must outlive the watch.
+    [[nodiscard]] StepWatch watch(StepProcesses processes) const;
+
+    /// Returns the evidence after the last sample. If delayed counters could change the verdict, waits for them.
+    [[nodiscard]] NodeEvidence evidence(StepWatch& watch, const std::string& log_directory) const;
+};
+
+/// Waits until the next sample is due, or until `end`. Returns true if `fd` becomes readable before.
+bool wait_for_sample(const StepWatch& watch, int fd, StepWatch::Clock::time_point end);
 
 } // namespace rdma_nccl

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
 #include "lib/base/text.h"
+#include "lib/slurm/step.h"
+#include "lib/sys/environment.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/print.h"
+#include "tools/pairs/output.h"
 #include "tools/pairs/pairs.h"
 #include "tools/verbs/rail.h"
 
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <unistd.h>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -17,11 +24,11 @@ constexpr unsigned most_traffic_class = 255;
 constexpr unsigned most_service_level = 15;
 
 /// The options as given on the command line; options_of() interprets them.
-struct PairsLine {
-    PairsOptions options;
+struct ParsedOptions {
+    Options options;
     std::string rails = "same";
     double seconds = 2;
-    MeasureLimits limits;
+    measure::LimitOptions limits;
     std::optional<CommandOption> quick, traffic_class, service_level;
     bool no_latency = false, no_both = false;
     bool retest = false, no_retest = false;
@@ -39,7 +46,7 @@ void follow_job(const CommandOption& option, const char* name, unsigned most, un
     }
 }
 
-void check_memory(const PairsMeasure& measure) {
+void check_memory(const Measurement& measure) {
     if (2 * measure.message_size * measure.queue_pairs > most_pair_memory) {
         refuse_option("--size",
                       format_text("{} bytes on {} queue pairs, to send and to receive, are more than {} GiB of memory; "
@@ -48,7 +55,7 @@ void check_memory(const PairsMeasure& measure) {
     }
 }
 
-PairsOptions options_of(const PairsLine& line) {
+Options options_of(const ParsedOptions& line) {
     check_memory(line.options.measure);
     auto options = line.options;
     options.schedule = line.quick->is_given() ? "quick" : options.schedule;
@@ -59,7 +66,7 @@ PairsOptions options_of(const PairsLine& line) {
     if (const char* const index = std::getenv("NCCL_IB_PKEY")) {
         options.measure.pkey_index = parse_number<std::uint16_t>(index).value_or(0);
     }
-    options.measure.time = time_of_seconds(line.seconds);
+    options.measure.time = measure::to_milliseconds(line.seconds);
     options.measure.latency = !line.no_latency;
     options.measure.both = !line.no_both;
     line.limits.apply(options);
@@ -84,7 +91,7 @@ std::string check_rails(const std::string& text) {
     return good ? "" : "it is same, cross, or the number of a rail, from 0";
 }
 
-void add_schedule(const Subcommand& command, PairsLine& line) {
+void add_schedule(const Subcommand& command, ParsedOptions& line) {
     constexpr unsigned most_rounds = 10000;
     const auto schedule = command.option("--schedule", line.options.schedule,
                                          "which pairs to measure: all (each with each), quick, ring, bisection, "
@@ -105,7 +112,7 @@ void add_schedule(const Subcommand& command, PairsLine& line) {
     command.option("--seed", line.options.seed, "seed of the random rounds").type_name("N").shows_default();
 }
 
-void add_measure(const Subcommand& command, PairsLine& line) {
+void add_measure(const Subcommand& command, ParsedOptions& line) {
     auto& measure = line.options.measure;
     command.number("-D,--seconds", line.seconds, "seconds per direction; 10 for a thorough test", 0.1, 3600.0,
                    "SECONDS");
@@ -139,10 +146,69 @@ void add_rules(const Subcommand& command, JudgeRules& rules) {
     command.number("--latency-factor", rules.latency_factor, "slow: latency this many times the median", 1.0, 1e6);
 }
 
+TextOptions text_options(const Environment& environment) {
+    TextOptions options;
+    options.colours = ::isatty(STDOUT_FILENO) == 1 && environment.get("NO_COLOR").value_or("").empty();
+    const auto columns = parse_number<unsigned>(environment.get("COLUMNS").value_or(""));
+    options.columns = columns.value_or(0) > 0 ? *columns : measure::terminal_columns(STDOUT_FILENO);
+    for (const auto* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+        if (const auto locale = environment.get(name); locale && !locale->empty()) {
+            options.utf8 = locale->find("UTF-8") != std::string::npos || locale->find("utf8") != std::string::npos;
+            break;
+        }
+    }
+    return options;
+}
+
+/// Prints the report and returns the exit code.
+int tell(const Report& report, const Options& options) {
+    auto verdict = judge(report, options.rules);
+    if (report.results.empty()) { // for whatever reason
+        verdict.exit_code = exit_cannot_tell;
+    }
+    const measure::Formats forms{
+        .text = [&] { return format_plain(report, verdict, text_options(Environment::from(environ))); },
+        .json = [&] { return format_json(report, verdict).dump(2) + "\n"; },
+        .csv = [&] { return format_csv(report, verdict); },
+        .html = [&] { return format_html(report, verdict); }};
+    return measure::write_formats(forms, options) ? verdict.exit_code : exit_cannot_tell;
+}
+
+bool suits(const measure::World& world, const Options& options) {
+    if (world.members == 1 && !options.schedule.empty() && options.schedule != "loopback") {
+        print_error(format_text("this process is alone, and {} needs several nodes; start it with: srun --rdma-nccl "
+                                "-N NODES --ntasks-per-node=1 rdma-nccl pairs ...",
+                                options.schedule));
+        return false;
+    }
+    if (world.members == 1 && options.schedule.empty() && !options.quiet) {
+        print_error("alone: this node with itself; over nodes: srun --rdma-nccl -N NODES --ntasks-per-node=1 "
+                    "rdma-nccl pairs");
+    }
+    return true;
+}
+
+/// Runs as a worker of the step, or alone. Returns the exit code.
+int run_pairs(const Options& options) {
+    return measure::run_command(
+        {.name = "pairs",
+         .purpose = KeyPurpose::Pairs,
+         .own_part = "the measurement",
+         .suits = [&](const auto& world) { return suits(world, options); },
+         .take_part = [&](const auto& world, const auto& settings) { return work(world, options, settings); },
+         .lead = [&](auto& coordinator, const auto& world, auto& progress) -> measure::ReportPrinter {
+             const auto step = read_step(Environment::from(environ), {});
+             return [&options, report = coordinate(coordinator, world, step, options, progress)] {
+                 return tell(report, options);
+             };
+         }},
+        options);
+}
+
 } // namespace
 
-void add_pairs_command(const Subcommand& app, int& exit_code) {
-    auto line = std::make_shared<PairsLine>();
+void add_command(const Subcommand& app, int& exit_code) {
+    auto line = std::make_shared<ParsedOptions>();
     const auto command =
         app.subcommand("pairs", "RDMA bandwidth and latency between all nodes of a step, pair by pair: "
                                 "srun --rdma-nccl rdma-nccl pairs");
@@ -150,13 +216,13 @@ void add_pairs_command(const Subcommand& app, int& exit_code) {
     command.let_last_count(true);
     add_schedule(command, *line);
     add_measure(command, *line);
-    add_limit_options(command, line->limits);
+    measure::add_limits(command, line->limits);
     add_rules(command, line->options.rules);
-    add_form_options(command, line->options, "write a line for each direction as CSV; - prints it",
-                     "write a page with heat map, distribution and rails");
+    measure::add_formats(command, line->options, "write a line for each direction as CSV; - prints it",
+                         "write a page with heat map, distribution and rails");
     command.let_last_count(false);
     add_settings_options(command, line->options.settings);
     command.on_run([line, &exit_code] { exit_code = run_pairs(options_of(*line)); });
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

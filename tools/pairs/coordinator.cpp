@@ -1,170 +1,261 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/json.h"
-#include "tools/measure/rails.h"
 #include "tools/pairs/pairs.h"
 
 #include "lib/base/format.h"
 #include "tools/common/wall_time.h"
-#include "tools/measure/command.h"
-#include "tools/pairs/nodes.h"
-#include "tools/pairs/round_runner.h"
+#include "tools/pairs/pair_run.h"
+#include "tools/pairs/roster.h"
 
 #include <algorithm>
+#include <map>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
-std::string schedule_of(const PairsOptions& options, std::size_t nodes) {
-    return nodes == 1 ? "loopback" : options.schedule.empty() ? "all" : options.schedule;
-}
+using Time = measure::Clock::time_point;
 
-std::vector<unsigned> rail_counts(const std::vector<PairNode>& nodes) {
-    std::vector<unsigned> counts;
-    counts.reserve(nodes.size());
-    for (const auto& node : nodes) {
-        counts.push_back(static_cast<unsigned>(node.rails.size()));
-    }
-    return counts;
-}
-
-std::size_t count_pairings(const std::vector<Round>& rounds) {
-    std::size_t count = 0;
-    for (const auto& round : rounds) {
-        count += round.size();
-    }
-    return count;
-}
-
-/// Returns the rounds for all rails, or only for `only_rail`. Leaves out empty rounds.
-std::vector<Round> over_rails(const PairsOptions& options, const NodeRounds& node_rounds,
-                              const std::vector<PairNode>& nodes) {
-    auto rounds = with_rails(node_rounds, rail_counts(nodes), options.rails);
-    if (options.only_rail) {
-        for (auto& round : rounds) {
-            std::erase_if(round, [rail = *options.only_rail](const Pairing& pairing) {
-                return pairing.rail_a != rail || pairing.rail_b != rail;
-            });
-        }
-    }
-    std::erase_if(rounds, [](const Round& round) { return round.empty(); });
-    return rounds;
-}
-
-/// Plans rounds in which each suspect is measured again with a good node.
-std::vector<Round> plan_retest(const PairsOptions& options, const PairsReport& report) {
-    const auto nodes = retest_nodes(report, judge_pairs(report, options.rules));
-    return over_rails(options, retest_pairs(nodes.suspects, nodes.good), report.nodes);
-}
-
-class Lead {
+/// Carries out rounds of pairings on the workers; all pairings of a round run at the same time.
+class RoundRunner {
 public:
-    Lead(MeasureHead& head, const MeasureWorld& world, const Step& step, const PairsOptions& options,
-         PairsProgress& progress)
-        : head_(head), world_(world), options_(options), progress_(progress), crew_(world, step), time_(options) {
-        report_.started = wall_time_text(wall_time_us());
-        report_.measure = options.measure;
-        report_.on_gpu = options.measure.gpu;
-        report_.with_tcp = options.measure.tcp;
-    }
+    /// `report` holds the nodes and the measurement, and receives the results. `deadline`: of all rounds; absent: none.
+    RoundRunner(measure::Coordinator& coordinator, NodeRoster& roster, Report& report, measure::Progress& progress,
+                std::optional<Time> deadline)
+        : coordinator_(coordinator), roster_(roster), report_(report), progress_(progress), deadline_(deadline) {}
 
-    PairsReport report() {
-        report_.ended_early =
-            await_members(head_, time_, progress_,
-                          {.complete = [this] { return crew_.complete(); },
-                           .missing = [this] { return crew_.missing(); },
-                           .join = [this](unsigned member, const Json& hello) { crew_.join(member, hello); },
-                           .lose = [this](unsigned member, const std::string& why) { crew_.lose(member, why); }});
-        const bool gathered = report_.ended_early.empty();
-        crew_.close(gathered ? format_text("it did not come within {}", duration_text(options_.join_time)) : "");
-        report_.nodes = crew_.nodes();
-        report_.schedule = schedule_of(options_, report_.nodes.size());
-        if (gathered) {
-            measure();
+    /// Returns false if it ended early; Report::ended_early then says why.
+    bool run(const std::vector<Round>& rounds, bool retest) {
+        for (std::size_t i = 0; i < rounds.size(); ++i) {
+            const auto started = measure::Clock::now();
+            begin(rounds[i], retest);
+            while (std::ranges::any_of(runs_, [](const PairingRun& run) { return !run.done(); })) {
+                show(rounds.size() - i);
+                if (!wait()) {
+                    return false;
+                }
+            }
+            collect(true);
+            ++rounds_done_;
+            spent_ += measure::Clock::now() - started;
         }
-        dismiss();
-        progress_.clear();
-        report_.seconds = time_.seconds();
-        return std::move(report_);
+        return true;
     }
 
 private:
-    /// A member that does not leave in time must first finish an earlier order, or hangs; its connection is then
-    /// closed.
-    void dismiss() {
-        constexpr std::chrono::seconds timeout(2);
-        shutdown_workers(head_, world_.members, timeout, false);
+    /// A side of one of the runs.
+    struct RunSide {
+        std::size_t run = 0;
+        unsigned side = 0;
+    };
+
+    void begin(const Round& round, bool retest) {
+        runs_.clear();
+        sides_.clear();
+        runs_.reserve(round.size());
+        const auto now = measure::Clock::now();
+        for (const auto& pairing : round) {
+            auto job = job_of(pairing, retest);
+            const auto a = roster_.why_unusable(pairing.a);
+            const auto b = roster_.why_unusable(pairing.b);
+            if (a || b) {
+                skip(job, a ? pairing.a : pairing.b, a ? *a : *b);
+                continue;
+            }
+            job.number = ++last_number_;
+            auto& run = runs_.emplace_back(std::move(job));
+            for (unsigned side = 0; side < run.job().sides(); ++side) {
+                sides_[roster_.worker_of(run.job().node(side))] = {runs_.size() - 1, side};
+            }
+            send(run, run.start(now));
+        }
     }
 
-    void measure() {
-        const auto rounds = plan_rounds(options_, report_.schedule, report_.nodes);
-        report_.planned = count_pairings(rounds);
-        progress_.say(announce(report_.schedule, report_.nodes, rounds, report_.measure));
-        PairsRounds carried(head_, crew_, report_, progress_, time_.deadline);
-        const auto expected =
-            expected_time(report_.measure, report_.schedule == "loopback") * static_cast<long>(rounds.size());
-        if (options_.time_limit && expected > *options_.time_limit) {
-            progress_.say(format_text("the time limit of {} ends it before; --quick and --seconds make it shorter",
-                                      duration_text(*options_.time_limit)));
+    [[nodiscard]] PairingJob job_of(const Pairing& pairing, bool retest) const {
+        const auto& a = report_.nodes.at(pairing.a);
+        const auto& b = report_.nodes.at(pairing.b);
+        return {.pairing = pairing,
+                .round = rounds_done_,
+                .retest = retest,
+                .names = {a.name, b.name},
+                .rails = {a.rails.at(pairing.rail_a), b.rails.at(pairing.rail_b)},
+                .measure = report_.measure,
+                .was_unresponsive = roster_.was_unresponsive(pairing.a) || roster_.was_unresponsive(pairing.b)};
+    }
+
+    void skip(const PairingJob& job, unsigned node, const std::string& why) {
+        PairingResult result;
+        result.pairing = job.pairing;
+        result.round = job.round;
+        result.retest = job.retest;
+        result.problem = "skipped: " + why;
+        result.fault_of = node;
+        add(std::move(result));
+    }
+
+    void add(PairingResult result) {
+        failed_ += result.problem.empty() ? 0U : 1U;
+        report_.results.push_back(std::move(result));
+    }
+
+    void send(const PairingRun& run, const SideOrders& orders) {
+        for (const auto& order : orders) {
+            coordinator_.send(roster_.worker_of(run.job().node(order.side)), order.what);
         }
-        const bool retest = options_.retest.value_or(report_.schedule == "quick");
-        if (!carried.run(rounds, false) || !retest) {
+    }
+
+    [[nodiscard]] Time next_deadline() const {
+        constexpr std::chrono::milliseconds between_drawings(500);
+        auto next = measure::Clock::now() + between_drawings;
+        for (const auto& run : runs_) {
+            next = run.done() ? next : std::min(next, run.deadline());
+        }
+        return deadline_ ? std::min(next, *deadline_) : next;
+    }
+
+    bool wait() {
+        const auto event = coordinator_.next(next_deadline());
+        if (event.kind == measure::Event::Kind::Interrupted) {
+            return end_early(format_text("interrupted by {}", event.why));
+        }
+        take(event);
+        if (deadline_ && measure::Clock::now() >= *deadline_) {
+            return end_early("time limit");
+        }
+        expire();
+        return true;
+    }
+
+    void take(const measure::Event& event) {
+        const auto found = sides_.find(event.member);
+        auto* const run = found == sides_.end() ? nullptr : &runs_[found->second.run];
+        if (event.kind == measure::Event::Kind::Lost) {
+            roster_.lose(event.member, event.why);
+            if (run != nullptr) {
+                send(*run, run->lose(found->second.side, event.why));
+            }
+        } else if (event.kind == measure::Event::Kind::Message) {
+            roster_.note_answer(event.member);
+            if (run != nullptr) {
+                send(*run, run->take(found->second.side, event.message, measure::Clock::now()));
+            }
+        }
+    }
+
+    void expire() {
+        const auto now = measure::Clock::now();
+        for (auto& run : runs_) {
+            if (run.done() || now < run.deadline()) {
+                continue;
+            }
+            for (const unsigned side : run.awaited()) {
+                roster_.note_timeout(run.job().node(side));
+            }
+            send(run, run.expire());
+        }
+    }
+
+    bool end_early(std::string why) {
+        report_.ended_early = std::move(why);
+        for (auto& run : runs_) {
+            send(run, run.stop());
+        }
+        collect(false);
+        return false;
+    }
+
+    /// Adds the results of the round. Without `all`, leaves out pairings that have neither values nor a problem.
+    void collect(bool all) {
+        for (const auto& run : runs_) {
+            if (all || run.has_values() || !run.result().problem.empty()) {
+                add(run.result());
+            }
+        }
+        runs_.clear();
+    }
+
+    void show(std::size_t rounds_left) {
+        const auto now = measure::Clock::now();
+        if (!progress_.due(now)) {
             return;
         }
-        const auto again = plan_retest(options_, report_);
-        if (!again.empty()) {
-            report_.planned += count_pairings(again);
-            progress_.say(
-                format_text("{} pairings are measured again, suspects with good nodes", count_pairings(again)));
-            carried.run(again, true);
-        }
+        const bool loopback = !runs_.empty() && runs_.front().job().loopback();
+        const auto each = rounds_done_ > 0 ? spent_ / rounds_done_
+                                           : measure::Clock::duration(expected_time(report_.measure, loopback));
+        const auto time_left = std::chrono::duration_cast<std::chrono::milliseconds>(each * rounds_left);
+        progress_.show(format_text("{} of {} pairings measured{}, about {} left", report_.results.size(),
+                                   report_.planned, failed_ > 0 ? format_text(", {} failed", failed_) : "",
+                                   measure::format_duration(time_left)),
+                       now);
     }
 
-    MeasureHead& head_;
-    const MeasureWorld& world_;
-    const PairsOptions& options_;
-    PairsProgress& progress_;
-    NodeRoster crew_;
-    MeasureTime time_;
-    PairsReport report_;
+    measure::Coordinator& coordinator_;
+    NodeRoster& roster_;
+    Report& report_;
+    measure::Progress& progress_;
+    std::optional<Time> deadline_;
+    std::vector<PairingRun> runs_;      ///< of this round
+    std::map<unsigned, RunSide> sides_; ///< by worker
+    std::uint64_t last_number_ = 0;     ///< of a pairing
+    unsigned rounds_done_ = 0;
+    std::size_t failed_ = 0;            ///< number of failed results in the report
+    measure::Clock::duration spent_{0}; ///< in finished rounds
 };
+
+/// Plans the rounds, runs them, and runs those in which each suspect is measured again with a good node.
+void run_rounds(RoundRunner& runner, const Options& options, Report& report, measure::Progress& progress) {
+    const auto rounds = plan_rounds(options, report.schedule, report.nodes);
+    report.planned = count_pairings(rounds);
+    progress.say(announce(report.schedule, report.nodes, rounds, report.measure));
+    const auto expected =
+        expected_time(report.measure, report.schedule == "loopback") * static_cast<long>(rounds.size());
+    if (options.time_limit && expected > *options.time_limit) {
+        progress.say(format_text("the time limit of {} ends it before; --quick and --seconds make it shorter",
+                                 measure::format_duration(*options.time_limit)));
+    }
+    const bool retest = options.retest.value_or(report.schedule == "quick");
+    if (!runner.run(rounds, false) || !retest) {
+        return;
+    }
+    const auto nodes = retest_nodes(report, judge(report, options.rules));
+    const auto again = over_rails(retest_pairs(nodes.suspects, nodes.good), options, report.nodes);
+    if (!again.empty()) {
+        report.planned += count_pairings(again);
+        progress.say(format_text("{} pairings are measured again, suspects with good nodes", count_pairings(again)));
+        runner.run(again, true);
+    }
+}
 
 } // namespace
 
-std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& schedule,
-                               const std::vector<PairNode>& nodes) {
-    const auto count = static_cast<unsigned>(nodes.size());
-    const auto rounds = [&] {
-        return schedule == "loopback"    ? loopback_pairs(count)
-               : schedule == "quick"     ? quick_pairs(count, options.quick_rounds, options.seed)
-               : schedule == "ring"      ? ring_pairs(count)
-               : schedule == "bisection" ? bisection_pairs(count)
-                                         : all_pairs(count);
-    };
-    return over_rails(options, rounds(), nodes);
-}
-
-std::string announce(const std::string& schedule, const std::vector<PairNode>& nodes, const std::vector<Round>& rounds,
-                     const PairsMeasure& measure) {
-    unsigned rails = 0;
-    std::size_t without = 0;
-    for (const auto& node : nodes) {
-        rails = std::max(rails, static_cast<unsigned>(node.rails.size()));
-        without += node.rails.empty() ? 1U : 0U;
+Report coordinate(measure::Coordinator& coordinator, const measure::World& world, const Step& step,
+                  const Options& options, measure::Progress& progress) {
+    const measure::TimeLimits time(options);
+    NodeRoster roster(world, step);
+    Report report;
+    report.started = wall_time_text(wall_time_us());
+    report.measure = options.measure;
+    report.on_gpu = options.measure.gpu;
+    report.with_tcp = options.measure.tcp;
+    report.ended_early =
+        measure::await_workers(coordinator, time, progress,
+                               {.complete = [&] { return roster.complete(); },
+                                .missing = [&] { return roster.missing(); },
+                                .join = [&](unsigned worker, const Json& hello) { roster.join(worker, hello); },
+                                .lose = [&](unsigned worker, const std::string& why) { roster.lose(worker, why); }});
+    const bool gathered = report.ended_early.empty();
+    roster.close(gathered ? format_text("it did not come within {}", measure::format_duration(options.join_time)) : "");
+    report.nodes = roster.nodes();
+    report.schedule = report.nodes.size() == 1 ? "loopback" : options.schedule.empty() ? "all" : options.schedule;
+    if (gathered) {
+        RoundRunner runner(coordinator, roster, report, progress, time.deadline);
+        run_rounds(runner, options, report, progress);
     }
-    const auto plural = [](std::size_t count, std::string_view what) {
-        return format_text("{} {}{}", count, what, count == 1 ? "" : "s");
-    };
-    const auto time = expected_time(measure, schedule == "loopback") * static_cast<long>(rounds.size());
-    return format_text("{}{}, {}, {}: {}, {}, about {}", plural(nodes.size(), "node"),
-                       without > 0 ? format_text(" ({} without RDMA)", without) : "", plural(rails, "rail"),
-                       schedule == "all" ? "all pairs" : schedule, plural(rounds.size(), "round"),
-                       plural(count_pairings(rounds), "pairing"), duration_text(time));
+    // A worker that does not leave in time must first finish an earlier order, or hangs; its connection is then closed.
+    constexpr std::chrono::seconds timeout(2);
+    measure::shutdown_workers(coordinator, world.members, timeout, false);
+    progress.clear();
+    report.seconds = time.seconds();
+    return report;
 }
 
-PairsReport lead_pairs(MeasureHead& head, const MeasureWorld& world, const Step& step, const PairsOptions& options,
-                       PairsProgress& progress) {
-    return Lead(head, world, step, options, progress).report();
-}
-
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -11,13 +11,22 @@
 #include <algorithm>
 #include <array>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
+/// Returns "mlx5_1:1".
+std::string name_of_rail(const Report& report, unsigned node, unsigned rail) {
+    if (node >= report.nodes.size() || rail >= report.nodes[node].rails.size()) {
+        return format_text("rail {}", rail);
+    }
+    const PairRail& port = report.nodes[node].rails[rail];
+    return port_name(printable(port.hca), port.port);
+}
+
 std::string speed(const SlowFacts& facts) {
     return format_text("{} Gb/s, normal is {} ({})", short_gbps(facts.gbps), short_gbps(facts.normal_gbps),
-                       pair_percent_text(facts.share));
+                       percent_text(facts.share));
 }
 
 std::string on_pairs(const SlowFacts& facts) {
@@ -61,37 +70,28 @@ std::string short_gbps(double gbps) {
     return format_text("{:.{}f}", gbps, gbps < 9.995 ? 2 : gbps < 99.95 ? 1 : 0);
 }
 
-std::string pair_percent_text(double share) {
+std::string percent_text(double share) {
     return format_text("{:.0f} %", 100 * share);
 }
 
-std::string pair_node_name(const PairsReport& report, unsigned node) {
+std::string name_of_node(const Report& report, unsigned node) {
     return node < report.nodes.size() ? printable(report.nodes[node].name, 255) : format_text("node {}", node);
 }
 
-std::string pair_rail_name(const PairsReport& report, unsigned node, unsigned rail) {
-    if (node >= report.nodes.size() || rail >= report.nodes[node].rails.size()) {
-        return format_text("rail {}", rail);
-    }
-    const PairRail& port = report.nodes[node].rails[rail];
-    return port_name(printable(port.hca), port.port);
+std::string name_of_end(const Report& report, unsigned node, std::optional<unsigned> rail) {
+    return name_of_node(report, node) + (rail ? " " + name_of_rail(report, node, *rail) : "");
 }
 
-std::string pair_end_name(const PairsReport& report, unsigned node, std::optional<unsigned> rail) {
-    return pair_node_name(report, node) + (rail ? " " + pair_rail_name(report, node, *rail) : "");
-}
-
-std::string pair_link_name(const PairsReport& report, const Pairing& pairing, bool with_rails,
-                           std::string_view between) {
+std::string name_of_link(const Report& report, const Pairing& pairing, bool with_rails, std::string_view between) {
     const auto end = [&](unsigned node, unsigned rail) {
-        return pair_end_name(report, node, with_rails ? std::optional(rail) : std::nullopt);
+        return name_of_end(report, node, with_rails ? std::optional(rail) : std::nullopt);
     };
     return end(pairing.a, pairing.rail_a) + std::string(between) + end(pairing.b, pairing.rail_b);
 }
 
-std::string slow_end_text(const PairsReport& report, unsigned node, std::optional<unsigned> rail, SlowWay way,
+std::string slow_end_text(const Report& report, unsigned node, std::optional<unsigned> rail, SlowWay way,
                           const SlowFacts& facts) {
-    const auto where = pair_end_name(report, node, rail);
+    const auto where = name_of_end(report, node, rail);
     if (way == SlowWay::Both) {
         return format_text("{} is slow: {}{}{}; {}", where, speed(facts), on_pairs(facts), reasons(facts),
                            advice_of(way, rail.has_value()));
@@ -102,15 +102,15 @@ std::string slow_end_text(const PairsReport& report, unsigned node, std::optiona
                        reasons(facts), trim(causes.value_or("")));
 }
 
-std::string slow_link_text(const PairsReport& report, const Pairing& pairing, bool with_rails, SlowWay way,
-                           bool others_good, const SlowFacts& facts) {
+std::string slow_link_text(const Report& report, const Pairing& pairing, bool with_rails, SlowWay way, bool others_good,
+                           const SlowFacts& facts) {
     const auto& [a, b, rail_a, rail_b] = pairing;
     const Pairing turned = {.a = b, .b = a, .rail_a = rail_b, .rail_b = rail_a};
     const std::string what =
         way == SlowWay::Both
-            ? format_text("the pair {} is slow", pair_link_name(report, pairing, with_rails))
+            ? format_text("the pair {} is slow", name_of_link(report, pairing, with_rails))
             : format_text("the way from {} is slow",
-                          pair_link_name(report, way == SlowWay::Sends ? pairing : turned, with_rails, " to "));
+                          name_of_link(report, way == SlowWay::Sends ? pairing : turned, with_rails, " to "));
     const std::string_view advice =
         others_good            ? "other pairs of both are good: the network between them (uplink, cable, "
                                  "routing, congestion)"
@@ -128,27 +128,27 @@ std::string duplex_text(std::string_view where, const SlowFacts& facts) {
 std::string all_slow_text(double gbps, double rate_gbps, double floor_share) {
     return format_text("everything is slow: the median is {} Gb/s on links of {} Gb/s ({}; at least {} are expected); "
                        "look at what all nodes share: MTU, PCIe settings, IOMMU, flow control, the switches",
-                       short_gbps(gbps), short_gbps(rate_gbps), pair_percent_text(gbps / rate_gbps),
-                       pair_percent_text(floor_share));
+                       short_gbps(gbps), short_gbps(rate_gbps), percent_text(gbps / rate_gbps),
+                       percent_text(floor_share));
 }
 
-std::string_view name_of(PairState state) {
+std::string_view name_of(ResultState state) {
     constexpr std::array<std::string_view, 4> names{"unknown", "good", "slow", "failed"};
     return names.at(static_cast<std::size_t>(state));
 }
 
-std::string_view name_of(PairsFaultKind kind) {
+std::string_view name_of(FaultKind kind) {
     constexpr std::array<std::string_view, 9> names{"node",   "rail",       "link",    "direction", "all slow",
                                                     "failed", "wrong data", "latency", "both ways"};
     return names.at(static_cast<std::size_t>(kind));
 }
 
-std::string_view verdict_word(const PairsVerdict& verdict) {
+std::string_view verdict_word(const Verdict& verdict) {
     constexpr std::array<std::string_view, 4> words{"good", "slow", "failed", "nothing measured"};
     return words.at(static_cast<std::size_t>(std::clamp(verdict.exit_code, 0, 3)));
 }
 
-std::string suspects_hostlist(const PairsReport& report, const PairsVerdict& verdict) {
+std::string suspects_hostlist(const Report& report, const Verdict& verdict) {
     std::vector<std::string> names;
     for (const unsigned node : verdict.suspects) {
         names.push_back(report.nodes.at(node).host_name());
@@ -156,9 +156,9 @@ std::string suspects_hostlist(const PairsReport& report, const PairsVerdict& ver
     return names.empty() ? "" : fold_hostlist(std::move(names));
 }
 
-std::string end_text(const PairsReport& report, unsigned node, unsigned rail) {
+std::string end_text(const Report& report, unsigned node, unsigned rail) {
     const auto& of = report.nodes.at(node);
-    return rail < of.rails.size() ? format_text("{} {}", of.name, rail_name(of.rails[rail])) : of.name;
+    return rail < of.rails.size() ? format_text("{} {}", of.name, measure::rail_name(of.rails[rail])) : of.name;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

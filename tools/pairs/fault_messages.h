@@ -9,39 +9,37 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 /// Facts for the text about a slow node, rail, direction or link. Speeds are medians.
 struct SlowFacts {
     double gbps = 0, normal_gbps = 0, share = 0;
     unsigned slow_pairs = 0, pairs = 0;
-    std::optional<double> rate_gbps;       ///< of the link, if it is lower than elsewhere
-    std::optional<double> usual_rate_gbps; ///< set together with rate_gbps
-    std::vector<std::string> notes;        ///< of the results, each once
+    std::optional<double> rate_gbps{};       ///< of the link, if it is lower than elsewhere
+    std::optional<double> usual_rate_gbps{}; ///< set together with rate_gbps
+    std::vector<std::string> notes;          ///< of the results, each once
 };
 
 /// Formats three digits, or all those before the point: "389", "38.9", "3.89".
 std::string short_gbps(double gbps);
 /// Returns "47 %".
-std::string pair_percent_text(double share);
+std::string percent_text(double share);
 /// Returns the node's name, safe for terminals.
-std::string pair_node_name(const PairsReport& report, unsigned node);
-/// Returns "mlx5_1:1".
-std::string pair_rail_name(const PairsReport& report, unsigned node, unsigned rail);
+std::string name_of_node(const Report& report, unsigned node);
 /// Returns "n03 mlx5_1:1"; without a rail only the node.
-std::string pair_end_name(const PairsReport& report, unsigned node, std::optional<unsigned> rail);
+std::string name_of_end(const Report& report, unsigned node, std::optional<unsigned> rail);
 /// Returns "n03 mlx5_1:1 and n07 mlx5_1:1"; without rails only the nodes.
-std::string pair_link_name(const PairsReport& report, const Pairing& pairing, bool with_rails,
-                           std::string_view between = " and ");
+std::string name_of_link(const Report& report, const Pairing& pairing, bool with_rails,
+                         std::string_view between = " and ");
 
 enum class SlowWay { Both, Sends, Receives };
 
 /// Describes a slow node (rail absent) or rail.
-std::string slow_end_text(const PairsReport& report, unsigned node, std::optional<unsigned> rail, SlowWay way,
+std::string slow_end_text(const Report& report, unsigned node, std::optional<unsigned> rail, SlowWay way,
                           const SlowFacts& facts);
 /// Describes a slow pair. Sends: only from a to b. Without `others_good` the text cannot say more than the pair.
-std::string slow_link_text(const PairsReport& report, const Pairing& pairing, bool with_rails, SlowWay way,
-                           bool others_good, const SlowFacts& facts);
+std::string slow_link_text(const Report& report, const Pairing& pairing, bool with_rails, SlowWay way, bool others_good,
+                           const SlowFacts& facts);
 /// Describes `where` as slow when both directions are used at once. Speeds are sums of both.
 std::string duplex_text(std::string_view where, const SlowFacts& facts);
 std::string all_slow_text(double gbps, double rate_gbps, double floor_share);
@@ -49,14 +47,14 @@ std::string all_slow_text(double gbps, double rate_gbps, double floor_share);
 // --- Words that the formats of a report share ---
 
 /// Returns "unknown", "good", "slow", "failed".
-std::string_view name_of(PairState state);
+std::string_view name_of(ResultState state);
 /// Returns "node", "rail", "link", "direction", "all slow", "failed", "wrong data", "latency", "both ways".
-std::string_view name_of(PairsFaultKind kind);
+std::string_view name_of(FaultKind kind);
 /// Returns "good", "slow", "failed", "nothing measured".
-std::string_view verdict_word(const PairsVerdict& verdict);
+std::string_view verdict_word(const Verdict& verdict);
 /// Returns "n[01-03,07]", as Slurm's options take it; empty without suspects.
-std::string suspects_hostlist(const PairsReport& report, const PairsVerdict& verdict);
+std::string suspects_hostlist(const Report& report, const Verdict& verdict);
 /// Returns "n01 mlx5_1:1".
-std::string end_text(const PairsReport& report, unsigned node, unsigned rail);
+std::string end_text(const Report& report, unsigned node, unsigned rail);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/pairs/heatmap.h"
+// The node x node table of `rdma-nccl pairs` for a terminal.
+#include "tools/pairs/output.h"
 
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
@@ -8,9 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <optional>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -19,6 +22,60 @@ constexpr std::size_t number_width = 6, percent_width = 4;
 
 enum class Form { Numbers, Percents, Blocks };
 
+/// The result from one node to another, on the slowest of its rails.
+struct HeatCell {
+    std::optional<double> gbps;
+    bool failed = false;
+
+    [[nodiscard]] bool empty() const { return !gbps && !failed; }
+    /// Keeps the worse of the two values.
+    void add(const HeatCell& other) {
+        failed = failed || other.failed;
+        if (other.gbps) {
+            gbps = gbps ? std::min(*gbps, *other.gbps) : *other.gbps;
+        }
+    }
+};
+
+/// Rows send, columns receive. If nodes were measured again, the worse of old and new values counts.
+class HeatMap {
+public:
+    explicit HeatMap(std::size_t nodes) : nodes_(nodes), cells_(nodes * nodes) {}
+
+    [[nodiscard]] std::size_t nodes() const { return nodes_; }
+    [[nodiscard]] const HeatCell& at(std::size_t from, std::size_t to) const { return cells_.at(from * nodes_ + to); }
+    HeatCell& at(std::size_t from, std::size_t to) { return cells_.at(from * nodes_ + to); }
+    /// Returns a map in which each cell is the worst of `by` x `by` cells of this one.
+    [[nodiscard]] HeatMap folded(std::size_t by) const {
+        HeatMap map((nodes_ + by - 1) / by);
+        for (std::size_t from = 0; from < nodes_; ++from) {
+            for (std::size_t to = 0; to < nodes_; ++to) {
+                map.at(from / by, to / by).add(at(from, to));
+            }
+        }
+        return map;
+    }
+
+private:
+    std::size_t nodes_;
+    std::vector<HeatCell> cells_;
+};
+
+HeatMap heat_map(const Report& report) {
+    HeatMap map(report.nodes.size());
+    const auto add = [&map](unsigned from, unsigned to, const PairingResult& result,
+                            const std::optional<Bandwidth>& bandwidth) {
+        map.at(from, to).add({bandwidth ? std::optional(bandwidth->gbps) : std::nullopt, !result.problem.empty()});
+    };
+    for (const auto& result : report.results) {
+        add(result.pairing.a, result.pairing.b, result, result.forward);
+        if (result.pairing.a != result.pairing.b) {
+            add(result.pairing.b, result.pairing.a, result, result.backward);
+        }
+    }
+    return map;
+}
+
 struct Labels {
     std::vector<std::string> rows;
     std::vector<std::string> columns; ///< the names, or the parts in which they differ
@@ -26,9 +83,9 @@ struct Labels {
 };
 
 std::size_t common_start(const std::vector<std::string>& names) {
-    std::size_t length = names.empty() ? 0 : names.front().size();
+    std::size_t length = names.front().size();
     for (const auto& name : names) {
-        const auto end = std::mismatch(name.begin(), name.end(), names.front().begin(), names.front().end()).first;
+        const auto end = std::ranges::mismatch(name, names.front()).in1;
         length = std::min(length, static_cast<std::size_t>(end - name.begin()));
     }
     return length;
@@ -153,7 +210,7 @@ std::string ruler(std::size_t indent, std::size_t count) {
     return without_end(line);
 }
 
-std::string table_of_blocks(const HeatMap& map, const Labels& labels, double median, const PairsTextOptions& options) {
+std::string table_of_blocks(const HeatMap& map, const Labels& labels, double median, const TextOptions& options) {
     std::string text = ruler(labels.row_width + 1, map.nodes());
     for (std::size_t from = 0; from < map.nodes(); ++from) {
         std::string line = format_text("{:<{}} ", labels.rows[from], labels.row_width);
@@ -193,7 +250,7 @@ std::vector<std::string> group_names(const std::vector<std::string>& names, std:
 }
 
 std::string blocks_that_fit(const HeatMap& map, const std::vector<std::string>& names, double median,
-                            const PairsTextOptions& options) {
+                            const TextOptions& options) {
     for (std::size_t by = 1;; ++by) {
         const auto labels = numbered(group_names(names, by));
         const auto folded = by == 1 ? map : map.folded(by);
@@ -207,39 +264,7 @@ std::string blocks_that_fit(const HeatMap& map, const std::vector<std::string>& 
 
 } // namespace
 
-void HeatCell::add(const HeatCell& other) {
-    failed = failed || other.failed;
-    if (other.gbps) {
-        gbps = gbps ? std::min(*gbps, *other.gbps) : *other.gbps;
-    }
-}
-
-HeatMap HeatMap::folded(std::size_t by) const {
-    HeatMap map((nodes_ + by - 1) / by);
-    for (std::size_t from = 0; from < nodes_; ++from) {
-        for (std::size_t to = 0; to < nodes_; ++to) {
-            map.at(from / by, to / by).add(at(from, to));
-        }
-    }
-    return map;
-}
-
-HeatMap heat_map(const PairsReport& report) {
-    HeatMap map(report.nodes.size());
-    const auto add = [&map](unsigned from, unsigned to, const PairResult& result,
-                            const std::optional<PairBandwidth>& bandwidth) {
-        map.at(from, to).add({bandwidth ? std::optional(bandwidth->gbps) : std::nullopt, !result.problem.empty()});
-    };
-    for (const auto& result : report.results) {
-        add(result.pairing.a, result.pairing.b, result, result.forward);
-        if (result.pairing.a != result.pairing.b) {
-            add(result.pairing.b, result.pairing.a, result, result.backward);
-        }
-    }
-    return map;
-}
-
-std::string heat_table(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options) {
+std::string heat_table(const Report& report, const Verdict& verdict, const TextOptions& options) {
     const auto map = heat_map(report);
     const double median = verdict.median_gbps.value_or(0);
     std::vector<std::string> names;
@@ -263,4 +288,4 @@ std::string heat_table(const PairsReport& report, const PairsVerdict& verdict, c
     return blocks_that_fit(map, names, median, options);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

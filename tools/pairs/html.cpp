@@ -4,16 +4,16 @@
 #include "lib/base/json.h"
 #include "tools/html/page.h"
 #include "tools/measure/rails.h"
+#include "tools/pairs/fault_messages.h"
 #include "tools/pairs/output.h"
 #include "tools/pairs/samples.h"
-
-#include "tools/pairs/fault_messages.h"
 #include "tools/verbs/rail.h"
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -22,16 +22,15 @@ Json number_or_null(const std::optional<double>& value) {
 }
 
 /// Returns a heading for the table of faults.
-std::string heading_of(PairsFaultKind kind) {
-    const bool what_is_slow =
-        kind == PairsFaultKind::Node || kind == PairsFaultKind::Rail || kind == PairsFaultKind::Link;
+std::string heading_of(FaultKind kind) {
+    const bool what_is_slow = kind == FaultKind::Node || kind == FaultKind::Rail || kind == FaultKind::Link;
     return format_text("{}{}", what_is_slow ? "slow " : "", name_of(kind));
 }
 
-Json node_json(const PairNode& node, const NodeScore& score) {
+Json page_node(const measure::Node& node, const NodeScore& score) {
     Json rails = Json::array();
     for (const PairRail& rail : node.rails) {
-        rails.push_back(rail_name(rail));
+        rails.push_back(measure::rail_name(rail));
     }
     return {{"name", node.name},
             {"rails", rails},
@@ -45,128 +44,132 @@ Json node_json(const PairNode& node, const NodeScore& score) {
             {"state", name_of(score.state)}};
 }
 
-Json nodes_json(const PairsReport& report, const PairsVerdict& verdict) {
+Json nodes_json(const Report& report, const Verdict& verdict) {
     Json nodes = Json::array();
     for (std::size_t i = 0; i < report.nodes.size(); ++i) {
-        nodes.push_back(node_json(report.nodes[i], i < verdict.nodes.size() ? verdict.nodes[i] : NodeScore{}));
+        nodes.push_back(page_node(report.nodes[i], i < verdict.nodes.size() ? verdict.nodes[i] : NodeScore{}));
     }
     return nodes;
 }
 
-bool has_nodes(const PairsReport& report, const PairResult& result) {
-    return result.pairing.a < report.nodes.size() && result.pairing.b < report.nodes.size();
-}
-
-/// Stores results by column: a cluster has hundreds of thousands of them, each with the same keys.
-class Columns {
-public:
-    void add(const PairResult& result, PairState state) {
-        const auto gbps = [](const std::optional<PairBandwidth>& way) {
-            return way ? page_number(way->gbps) : Json(nullptr);
-        };
-        const auto tcp = [](const std::optional<PairBandwidth>& way) {
-            return way ? number_or_null(way->tcp_gbps) : Json(nullptr);
-        };
-        put("a", result.pairing.a);
-        put("b", result.pairing.b);
-        put("rail_a", result.pairing.rail_a);
-        put("rail_b", result.pairing.rail_b);
-        put("forward", gbps(result.forward));
-        put("backward", gbps(result.backward));
-        put("both", gbps(result.both));
-        put("tcp_forward", tcp(result.forward));
-        put("tcp_backward", tcp(result.backward));
-        put("latency", result.latency ? page_number(result.latency->median_us) : Json(nullptr));
-        put("p99", result.latency ? page_number(result.latency->p99_us) : Json(nullptr));
-        put("mtu", result.path_mtu);
-        put("state", static_cast<int>(state));
-        put("retest", result.retest ? 1 : 0);
-        put("wrong", result.data_correct == false ? 1 : 0);
-        if (!result.problem.empty()) {
-            problems.push_back(Json::array({count, result.problem}));
-        }
-        if (!result.notes.empty()) {
-            notes.push_back(Json::array({count, result.notes}));
-        }
-        ++count;
-    }
-
-    /// Returns all columns. A column without any value is an empty array.
-    Json json() && {
-        Json all = Json::object();
-        for (std::size_t i = 0; i < names.size(); ++i) {
-            const bool empty = std::all_of(columns.at(i).begin(), columns.at(i).end(),
-                                           [](const Json& value) { return value.is_null(); });
-            all[names.at(i)] = empty ? Json::array() : std::move(columns.at(i));
-        }
-        return all;
-    }
-
-    Json problems = Json::array(), notes = Json::array(); ///< [number of the result, text or texts]
-
-private:
-    void put(std::string_view name, Json value) {
-        const auto at = std::find(names.begin(), names.end(), name) - names.begin();
-        columns.at(static_cast<std::size_t>(at)).push_back(std::move(value));
-    }
-
-    static constexpr std::array<const char*, 15> names = {"a",        "b",    "rail_a",      "rail_b",       "forward",
-                                                          "backward", "both", "tcp_forward", "tcp_backward", "latency",
-                                                          "p99",      "mtu",  "state",       "retest",       "wrong"};
-    std::array<Json, names.size()> columns = [] {
-        std::array<Json, names.size()> empty;
-        empty.fill(Json::array());
-        return empty;
-    }();
-    std::size_t count = 0;
+/// A result whose nodes the report has.
+struct Shown {
+    const PairingResult& result;
+    ResultState state;
 };
 
-Json faults_json(const PairsVerdict& verdict) {
+std::vector<Shown> shown_results(const Report& report, const Verdict& verdict) {
+    std::vector<Shown> shown;
+    for (std::size_t i = 0; i < report.results.size(); ++i) {
+        const auto& [a, b, rail_a, rail_b] = report.results[i].pairing;
+        if (a < report.nodes.size() && b < report.nodes.size()) {
+            shown.push_back(
+                {report.results[i], i < verdict.results.size() ? verdict.results[i] : ResultState::Unknown});
+        }
+    }
+    return shown;
+}
+
+Json gbps_json(const std::optional<Bandwidth>& way) {
+    return way ? page_number(way->gbps) : Json(nullptr);
+}
+
+Json tcp_json(const std::optional<Bandwidth>& way) {
+    return way ? number_or_null(way->tcp_gbps) : Json(nullptr);
+}
+
+Json latency_json(const PairingResult& result, double PairLatency::*value) {
+    return result.latency ? page_number((*result.latency).*value) : Json(nullptr);
+}
+
+struct Column {
+    const char* name;
+    Json (*value)(const Shown& shown);
+};
+
+constexpr std::array<Column, 15> columns{{
+    {"a", [](const Shown& s) { return Json(s.result.pairing.a); }},
+    {"b", [](const Shown& s) { return Json(s.result.pairing.b); }},
+    {"rail_a", [](const Shown& s) { return Json(s.result.pairing.rail_a); }},
+    {"rail_b", [](const Shown& s) { return Json(s.result.pairing.rail_b); }},
+    {"forward", [](const Shown& s) { return gbps_json(s.result.forward); }},
+    {"backward", [](const Shown& s) { return gbps_json(s.result.backward); }},
+    {"both", [](const Shown& s) { return gbps_json(s.result.both); }},
+    {"tcp_forward", [](const Shown& s) { return tcp_json(s.result.forward); }},
+    {"tcp_backward", [](const Shown& s) { return tcp_json(s.result.backward); }},
+    {"latency", [](const Shown& s) { return latency_json(s.result, &PairLatency::median_us); }},
+    {"p99", [](const Shown& s) { return latency_json(s.result, &PairLatency::p99_us); }},
+    {"mtu", [](const Shown& s) { return Json(s.result.path_mtu); }},
+    {"state", [](const Shown& s) { return Json(static_cast<int>(s.state)); }},
+    {"retest", [](const Shown& s) { return Json(s.result.retest ? 1 : 0); }},
+    {"wrong", [](const Shown& s) { return Json(s.result.data_correct == false ? 1 : 0); }},
+}};
+
+/// Returns the results by column: a cluster has hundreds of thousands of them, each with the same keys. A column
+/// without any value is an empty array.
+Json results_json(const std::vector<Shown>& results) {
+    Json all = Json::object();
+    for (const auto& [name, value] : columns) {
+        std::vector<Json> column;
+        column.reserve(results.size());
+        std::ranges::transform(results, std::back_inserter(column), value);
+        const bool empty = std::ranges::all_of(column, &Json::is_null);
+        all[name] = empty ? Json::array() : Json::array(std::move(column));
+    }
+    return all;
+}
+
+/// Returns [number of the result, text or texts] for each result that has some.
+template<typename T>
+Json texts_json(const std::vector<Shown>& results, T PairingResult::*texts) {
+    Json all = Json::array();
+    for (std::size_t i = 0; i < results.size(); ++i) {
+        if (const auto& text = results[i].result.*texts; !text.empty()) {
+            all.push_back(Json::array({i, text}));
+        }
+    }
+    return all;
+}
+
+Json faults_json(const Verdict& verdict) {
     Json faults = Json::array();
-    for (const PairsFault& fault : verdict.faults) {
-        const bool critical = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
-        faults.push_back(Json::array({heading_of(fault.kind), fault.text, critical}));
+    for (const Fault& fault : verdict.faults) {
+        faults.push_back(Json::array({heading_of(fault.kind), fault.text, is_critical(fault.kind)}));
     }
     return faults;
 }
 
 /// Returns the floor of the first rail; null if its rate is unknown or it has no floor (software RDMA).
-Json floor_json(const PairsReport& report) {
+Json floor_json(const Report& report) {
     const double rate = usual_rate(report, 0);
     const bool software =
-        !report.nodes.empty() && std::any_of(report.nodes.begin(), report.nodes.end(),
-                                             [](auto& node) { return !node.rails.empty() && node.rails[0].software; });
+        std::ranges::any_of(report.nodes, [](auto& node) { return !node.rails.empty() && node.rails[0].software; });
     return rate > 0 && !software ? page_number(JudgeRules{}.floor_share * rate) : Json(nullptr);
 }
 
 } // namespace
 
-std::string pairs_html(const PairsReport& report, const PairsVerdict& verdict) {
-    Columns columns;
-    for (std::size_t i = 0; i < report.results.size(); ++i) {
-        if (has_nodes(report, report.results[i])) {
-            columns.add(report.results[i], i < verdict.results.size() ? verdict.results[i] : PairState::Unknown);
-        }
-    }
-    Json data = {{"schedule", report.schedule},
-                 {"started", report.started},
-                 {"seconds", page_number(report.seconds)},
-                 {"on_gpu", report.on_gpu},
-                 {"ended_early", report.ended_early},
-                 {"planned", report.planned},
-                 {"verdict", verdict_word(verdict)},
-                 {"median_gbps", number_or_null(verdict.median_gbps)},
-                 {"mad_gbps", number_or_null(verdict.mad_gbps)},
-                 {"median_latency_us", number_or_null(verdict.median_latency_us)},
-                 {"floor_gbps", floor_json(report)},
-                 {"nodes", nodes_json(report, verdict)},
-                 {"faults", faults_json(verdict)},
-                 {"suspects", suspects_hostlist(report, verdict)},
-                 {"notes", verdict.notes}};
-    data["problems"] = std::move(columns.problems);
-    data["notes_of"] = std::move(columns.notes);
-    data["results"] = std::move(columns).json();
+std::string format_html(const Report& report, const Verdict& verdict) {
+    const auto results = shown_results(report, verdict);
+    const Json data = {{"schedule", report.schedule},
+                       {"started", report.started},
+                       {"seconds", page_number(report.seconds)},
+                       {"on_gpu", report.on_gpu},
+                       {"ended_early", report.ended_early},
+                       {"planned", report.planned},
+                       {"verdict", verdict_word(verdict)},
+                       {"median_gbps", number_or_null(verdict.median_gbps)},
+                       {"mad_gbps", number_or_null(verdict.mad_gbps)},
+                       {"median_latency_us", number_or_null(verdict.median_latency_us)},
+                       {"floor_gbps", floor_json(report)},
+                       {"nodes", nodes_json(report, verdict)},
+                       {"faults", faults_json(verdict)},
+                       {"suspects", suspects_hostlist(report, verdict)},
+                       {"notes", verdict.notes},
+                       {"problems", texts_json(results, &PairingResult::problem)},
+                       {"notes_of", texts_json(results, &PairingResult::notes)},
+                       {"results", results_json(results)}};
     return page_html(Page::Pairs, "RDMA between pairs of nodes", data);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -4,21 +4,20 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "tools/pairs/fault_messages.h"
-#include "tools/pairs/judge_internal.h"
+#include "tools/pairs/judging.h"
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
 /// With fewer nodes, a pair with a slow node is at least half of its partner's pairs.
 constexpr std::size_t fewest_to_blame = 4;
 
-std::size_t nodes_measured(const PairsReport& report, const std::vector<std::uint32_t>& results) {
+std::size_t nodes_measured(const Report& report, const std::vector<std::uint32_t>& results) {
     std::set<unsigned> nodes;
     for (const std::uint32_t index : results) {
         nodes.insert(report.results[index].pairing.a);
@@ -29,7 +28,7 @@ std::size_t nodes_measured(const PairsReport& report, const std::vector<std::uin
 
 /// Relaxes the rules for Soft-RoCE, which uses CPUs that others use too: a link that is really slow is slow by factors,
 /// and the rest is noise.
-JudgeRules rules_for(const PairSamples& samples, JudgeRules rules) {
+JudgeRules rules_for(const Samples& samples, JudgeRules rules) {
     if (samples.software) {
         rules.share_of_median = std::min(rules.share_of_median, 0.5);
         rules.floor_share = 0;
@@ -38,9 +37,9 @@ JudgeRules rules_for(const PairSamples& samples, JudgeRules rules) {
     return rules;
 }
 
-void set_medians(PairsJudging& judging) {
+void set_medians(Judging& judging) {
     std::vector<double> speeds;
-    for (const PairSample& sample : judging.samples.samples) {
+    for (const Sample& sample : judging.samples.samples) {
         speeds.push_back(sample.gbps);
     }
     judging.verdict.median_gbps = quantile(speeds, 0.5);
@@ -58,34 +57,34 @@ void set_medians(PairsJudging& judging) {
     judging.verdict.median_latency_us = quantile(std::move(latencies), 0.5);
 }
 
-bool measured(const PairResult& result) {
+bool measured(const PairingResult& result) {
     return result.forward || result.backward || result.both || result.latency;
 }
 
 /// Marks results that no part has marked slow or failed as good. Results that were measured again stay unknown.
-void set_good_results(PairsJudging& judging) {
+void set_good_results(Judging& judging) {
     for (const std::uint32_t index : judging.results) {
-        PairState& state = judging.verdict.results[index];
-        if (state == PairState::Unknown && measured(judging.report.results[index])) {
-            state = PairState::Good;
+        ResultState& state = judging.verdict.results[index];
+        if (state == ResultState::Unknown && measured(judging.report.results[index])) {
+            state = ResultState::Good;
         }
     }
 }
 
-void set_scores(PairsJudging& judging) {
-    const PairsReport& report = judging.report;
+void set_scores(Judging& judging) {
+    const Report& report = judging.report;
     auto& scores = judging.verdict.nodes;
     std::vector<std::array<std::vector<double>, 3>> values(report.nodes.size());
-    for (const PairSample& sample : judging.samples.samples) {
+    for (const Sample& sample : judging.samples.samples) {
         values[sample.from][0].push_back(sample.gbps);
         values[sample.to][1].push_back(sample.gbps);
     }
     for (const std::uint32_t index : judging.results) {
-        const PairResult& result = report.results[index];
+        const PairingResult& result = report.results[index];
         const auto count = [&](unsigned node) {
             ++scores[node].pairs;
-            scores[node].slow += judging.verdict.results[index] == PairState::Slow;
-            scores[node].failed += judging.verdict.results[index] == PairState::Failed;
+            scores[node].slow += judging.verdict.results[index] == ResultState::Slow;
+            scores[node].failed += judging.verdict.results[index] == ResultState::Failed;
             if (result.latency) {
                 values[node][2].push_back(result.latency->median_us);
             }
@@ -102,55 +101,34 @@ void set_scores(PairsJudging& judging) {
     }
 }
 
-bool is_of_a_node(PairsFaultKind kind, std::size_t nodes) {
-    return nodes == 1 && kind != PairsFaultKind::AllSlow;
-}
-
 /// A node that is not accused is good if nodes can be blamed; else only a node without bad pairs is.
-void set_node_states(PairsJudging& judging) {
+void set_node_states(Judging& judging) {
     auto& verdict = judging.verdict;
     for (NodeScore& score : verdict.nodes) {
         const bool doubtful = !judging.can_blame && score.slow + score.failed > 0;
         const bool nothing = score.pairs == 0 || score.failed == score.pairs;
-        score.state = doubtful || nothing ? PairState::Unknown : PairState::Good;
+        score.state = doubtful || nothing ? ResultState::Unknown : ResultState::Good;
     }
     std::set<unsigned> suspects;
-    for (const PairsFault& fault : verdict.faults) {
-        if (!is_of_a_node(fault.kind, fault.nodes.size())) {
+    for (const Fault& fault : verdict.faults) {
+        if (fault.nodes.size() != 1) { // it is no node's alone
             continue;
         }
         suspects.insert(fault.nodes[0]);
-        PairState& state = verdict.nodes[fault.nodes[0]].state;
-        const bool failed = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
-        state = failed || state == PairState::Failed ? PairState::Failed : PairState::Slow;
+        ResultState& state = verdict.nodes[fault.nodes[0]].state;
+        state = is_critical(fault.kind) || state == ResultState::Failed ? ResultState::Failed : ResultState::Slow;
     }
     verdict.suspects.assign(suspects.begin(), suspects.end());
 }
 
-int weight(PairsFaultKind kind) {
-    using enum PairsFaultKind;
+int weight(FaultKind kind) {
+    using enum FaultKind;
     constexpr std::array order = {WrongData, Failed, AllSlow, Node, Rail, Direction, Link, Duplex, Latency};
-    return static_cast<int>(std::find(order.begin(), order.end(), kind) - order.begin());
+    return static_cast<int>(std::ranges::find(order, kind) - order.begin());
 }
 
-void sort_faults(PairsJudging& judging) {
-    auto& faults = judging.verdict.faults;
-    std::vector<std::size_t> order(faults.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t one, std::size_t other) {
-        return std::pair{weight(faults[one].kind), judging.badness[one]} <
-               std::pair{weight(faults[other].kind), judging.badness[other]};
-    });
-    std::vector<PairsFault> sorted;
-    sorted.reserve(faults.size());
-    for (const std::size_t index : order) {
-        sorted.push_back(std::move(faults[index]));
-    }
-    faults = std::move(sorted);
-}
-
-void note_measured(PairsJudging& judging, std::size_t nodes) {
-    const PairsReport& report = judging.report;
+void note_measured(Judging& judging, std::size_t nodes) {
+    const Report& report = judging.report;
     auto& notes = judging.verdict.notes;
     if (!report.ended_early.empty() || report.results.size() < report.planned) {
         notes.push_back(format_text("ended early{}{}: {} of {} pairs were measured",
@@ -166,44 +144,8 @@ void note_measured(PairsJudging& judging, std::size_t nodes) {
     }
     const auto& kinds = judging.samples.kinds;
     if (judging.rules.floor_share > 0 &&
-        std::any_of(kinds.begin(), kinds.end(), [](const PairKind& kind) { return kind.rate_gbps <= 0; })) {
+        std::ranges::any_of(kinds, [](const PortKind& kind) { return kind.rate_gbps <= 0; })) {
         notes.emplace_back("link rates are unknown: speeds are compared with each other only");
-    }
-}
-
-/// Directions whose port counters saw an unexpected share of the bytes.
-struct Miscounted {
-    unsigned ways = 0;
-    std::string example;
-};
-
-template<typename Wrong>
-Miscounted miscounted(const PairsJudging& judging, const Wrong& is_wrong) {
-    Miscounted found;
-    for (const PairSample& sample : judging.samples.samples) {
-        const PairResult& result = judging.report.results[sample.result];
-        const auto& way = sample.from == result.pairing.a ? result.forward : result.backward;
-        const auto share = way ? way->counted_share : std::nullopt;
-        if (share && sample.from != sample.to && is_wrong(*share, sample, result)) {
-            if (found.ways++ == 0) {
-                found.example =
-                    format_text("{} sent {} of them", pair_end_name(judging.report, sample.from, sample.from_rail),
-                                pair_percent_text(*share));
-            }
-        }
-    }
-    return found;
-}
-
-/// The port's counters prove that the bytes went through it (measured: 0.98 to 1.10 of the bytes sent).
-void note_uncounted(PairsJudging& judging) {
-    constexpr double least = 0.9;
-    const auto [ways, example] = miscounted(judging, [](double share, auto&, auto&) { return share < least; });
-    if (ways > 0) {
-        judging.verdict.notes.push_back(
-            format_text("in {} directions, the port counted less than {} of the bytes: {}; they took another way, or "
-                        "the counters do not count RDMA",
-                        ways, pair_percent_text(least), example));
     }
 }
 
@@ -213,57 +155,82 @@ double most_counted(unsigned path_mtu) {
     return path_mtu == 0 ? usual : std::max(usual, 1.02 + 80.0 / path_mtu);
 }
 
-/// Counting more than was sent means other traffic, or many retransmits. Soft-RoCE counts packets of any size, so its
-/// counters show nothing.
-void note_overcounted(PairsJudging& judging) {
-    const auto is_over = [&](double share, const PairSample& sample, const PairResult& result) {
+/// Notes directions whose port counters saw an unexpected share of the bytes. The counters prove that the bytes went
+/// through the port (measured: 0.98 to 1.10 of the bytes sent). Counting more than was sent means other traffic, or
+/// many retransmits; but Soft-RoCE counts packets of any size.
+void note_miscounted(Judging& judging) {
+    constexpr double least = 0.9;
+    struct {
+        unsigned directions = 0;
+        std::string example;
+    } under, over;
+    for (const Sample& sample : judging.samples.samples) {
+        const PairingResult& result = judging.report.results[sample.result];
+        const auto& way = sample.from == result.pairing.a ? result.forward : result.backward;
+        const auto share = way ? way->counted_share : std::nullopt;
+        if (!share || sample.from == sample.to) {
+            continue;
+        }
         const bool exact = !judging.report.nodes[sample.from].rails[sample.from_rail].software;
-        return exact && share > most_counted(result.path_mtu);
-    };
-    const auto [ways, example] = miscounted(judging, is_over);
-    if (ways > 0) {
+        const bool too_much = exact && *share > most_counted(result.path_mtu);
+        auto& found = too_much ? over : under;
+        if ((too_much || *share < least) && found.directions++ == 0) {
+            found.example = format_text(
+                "{} sent {} of them", name_of_end(judging.report, sample.from, sample.from_rail), percent_text(*share));
+        }
+    }
+    if (under.directions > 0) {
+        judging.verdict.notes.push_back(
+            format_text("in {} directions, the port counted less than {} of the bytes: {}; they took another way, or "
+                        "the counters do not count RDMA",
+                        under.directions, percent_text(least), under.example));
+    }
+    if (over.directions > 0) {
         judging.verdict.notes.push_back(format_text(
             "in {} directions, the port counted more than the bytes and their headers: {}; another job uses "
             "that port, or much was sent again: speeds there are lower than they could be",
-            ways, example));
+            over.directions, over.example));
     }
 }
 
-int exit_code_of(const PairsVerdict& verdict) {
+int exit_code_of(const Verdict& verdict) {
     int code = 0;
-    for (const PairsFault& fault : verdict.faults) {
-        const bool critical = fault.kind == PairsFaultKind::Failed || fault.kind == PairsFaultKind::WrongData;
-        code = std::max(code, critical ? 2 : 1);
+    for (const Fault& fault : verdict.faults) {
+        code = std::max(code, is_critical(fault.kind) ? 2 : 1);
     }
-    const bool something = std::any_of(verdict.results.begin(), verdict.results.end(),
-                                       [](PairState state) { return state != PairState::Unknown; });
+    const bool something =
+        std::ranges::any_of(verdict.results, [](ResultState state) { return state != ResultState::Unknown; });
     return code == 0 && !something ? 3 : code;
 }
 
 } // namespace
 
-void PairsJudging::add(PairsFault fault, double share) {
-    verdict.faults.push_back(std::move(fault));
-    badness.push_back(share);
+void Judging::mark_slow(std::uint32_t result) {
+    ResultState& state = verdict.results[result];
+    state = state == ResultState::Unknown ? ResultState::Slow : state;
 }
 
-PairsVerdict judge_pairs(const PairsReport& report, const JudgeRules& rules) {
+bool is_critical(FaultKind kind) {
+    return kind == FaultKind::Failed || kind == FaultKind::WrongData;
+}
+
+Verdict judge(const Report& report, const JudgeRules& rules) {
     auto results = results_that_count(report);
     // A value counts as far below normal if it is a tenth further below than a slow one.
-    const auto samples_at = [&](double share) { return pair_samples(report, results, std::max(share - 0.1, 0.1)); };
-    PairSamples samples = samples_at(rules.share_of_median);
+    const auto samples_at = [&](double share) { return samples_of(report, results, std::max(share - 0.1, 0.1)); };
+    Samples samples = samples_at(rules.share_of_median);
     const JudgeRules own_rules = rules_for(samples, rules);
     if (own_rules.share_of_median != rules.share_of_median) {
         samples = samples_at(own_rules.share_of_median);
     }
     const std::size_t nodes = nodes_measured(report, results);
-    PairsJudging judging{.report = report,
-                         .rules = own_rules,
-                         .results = std::move(results),
-                         .samples = std::move(samples),
-                         .can_blame = nodes >= fewest_to_blame,
-                         .verdict = {},
-                         .badness = {}};
+    Judging judging{.report = report,
+                    .rules = own_rules,
+                    .results = std::move(results),
+                    .samples = std::move(samples),
+                    .ports = Ports(report),
+                    .can_blame = nodes >= fewest_to_blame,
+                    .verdict = {}};
     judging.verdict.results.resize(report.results.size());
     judging.verdict.nodes.resize(report.nodes.size());
     set_medians(judging);
@@ -275,29 +242,30 @@ PairsVerdict judge_pairs(const PairsReport& report, const JudgeRules& rules) {
     set_good_results(judging);
     set_scores(judging);
     set_node_states(judging);
-    sort_faults(judging);
+    std::ranges::stable_sort(judging.verdict.faults, {}, [](const Fault& fault) {
+        return std::pair{weight(fault.kind), fault.badness};
+    });
     note_measured(judging, nodes);
-    note_uncounted(judging);
-    note_overcounted(judging);
+    note_miscounted(judging);
     judging.verdict.exit_code = exit_code_of(judging.verdict);
     return std::move(judging.verdict);
 }
 
-RetestNodes retest_nodes(const PairsReport& report, const PairsVerdict& verdict) {
+RetestNodes retest_nodes(const Report& report, const Verdict& verdict) {
     std::set<unsigned> suspects(verdict.suspects.begin(), verdict.suspects.end());
     for (std::size_t i = 0; i < report.results.size() && i < verdict.results.size(); ++i) {
-        if (verdict.results[i] == PairState::Slow || verdict.results[i] == PairState::Failed) {
+        if (verdict.results[i] == ResultState::Slow || verdict.results[i] == ResultState::Failed) {
             suspects.insert(report.results[i].pairing.a);
             suspects.insert(report.results[i].pairing.b);
         }
     }
     RetestNodes nodes{.suspects = {suspects.begin(), suspects.end()}, .good = {}};
     for (unsigned node = 0; node < verdict.nodes.size(); ++node) {
-        if (verdict.nodes[node].state == PairState::Good && !suspects.contains(node)) {
+        if (verdict.nodes[node].state == ResultState::Good && !suspects.contains(node)) {
             nodes.good.push_back(node);
         }
     }
     return nodes;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

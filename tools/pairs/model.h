@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 /// What is measured at a time: a rail of one node against a rail of another, or against itself (loopback: a == b and
 /// rail_a == rail_b). Indices into the nodes and their rails.
@@ -20,7 +20,6 @@ struct Pairing {
     unsigned a = 0, b = 0;
     unsigned rail_a = 0, rail_b = 0;
 
-    friend bool operator==(const Pairing&, const Pairing&) = default;
     friend auto operator<=>(const Pairing&, const Pairing&) = default; // NOLINT(modernize-use-nullptr): its own fault
 };
 
@@ -28,16 +27,16 @@ struct Pairing {
 using Round = std::vector<Pairing>;
 
 /// In one direction, or the sum of both at once.
-struct PairBandwidth {
+struct Bandwidth {
     double gbps = 0;                     ///< 1e9 bit/s of payload, over the steady part
     std::uint64_t bytes = 0;             ///< sent in total
     std::optional<double> counted_share; ///< bytes that the port's counters saw, over `bytes`; absent: no counters
     std::optional<double> tcp_gbps;      ///< of TCP between the same ports, if requested
 
-    friend bool operator==(const PairBandwidth&, const PairBandwidth&) = default;
+    friend bool operator==(const Bandwidth&, const Bandwidth&) = default;
 };
 
-struct PairResult {
+struct PairingResult {
     Pairing pairing;
     unsigned round = 0;
     bool retest = false;              ///< measured again with a good partner
@@ -46,15 +45,15 @@ struct PairResult {
     std::optional<bool> data_correct;
     unsigned path_mtu = 0; ///< bytes, as agreed
     std::optional<PairLatency> latency;
-    std::optional<PairBandwidth> forward, backward; ///< a to b, b to a
-    std::optional<PairBandwidth> both;              ///< at the same time
-    std::vector<std::string> notes;                 ///< explain a slow result: "retransmits: 120 at n02 mlx5_0:1"
+    std::optional<Bandwidth> forward, backward; ///< a to b, b to a
+    std::optional<Bandwidth> both;              ///< at the same time
+    std::vector<std::string> notes;             ///< explain a slow result: "retransmits: 120 at n02 mlx5_0:1"
 
-    friend bool operator==(const PairResult&, const PairResult&) = default;
+    friend bool operator==(const PairingResult&, const PairingResult&) = default;
 };
 
 /// How each pairing is measured.
-struct PairsMeasure {
+struct Measurement {
     std::chrono::milliseconds time{2000};                ///< for each direction
     std::uint64_t message_size = std::uint64_t{1} << 20; ///< bytes of one write
     unsigned queue_pairs = 4;
@@ -65,21 +64,21 @@ struct PairsMeasure {
     bool gpu = false;
     unsigned pkey_index = 0; ///< in the port's table
 
-    friend bool operator==(const PairsMeasure&, const PairsMeasure&) = default;
+    friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 
 /// All results, also of a measurement that ended early.
-struct PairsReport {
+struct Report {
     std::string schedule; ///< "all", "quick", "ring", "bisection", "loopback"
     std::string started;  ///< ISO 8601
     double seconds = 0;   ///< duration
     bool on_gpu = false;  ///< in GPU memory
     bool with_tcp = false;
-    std::vector<PairNode> nodes;
-    std::vector<PairResult> results;
+    std::vector<measure::Node> nodes;
+    std::vector<PairingResult> results;
     std::size_t planned = 0; ///< pairings of the schedule; more than results if it ended early
     std::string ended_early; ///< why: "interrupted", "time limit"; empty: not ended early
-    PairsMeasure measure;
+    Measurement measure;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -5,7 +5,7 @@
 #include "lib/net/message.h"
 #include "tools/verbs/latency.h"
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -34,7 +34,7 @@ Result<std::vector<VerbsAddress>> read_addresses(const Json& json, const char* n
 } // namespace
 
 /// The limits are those of the command line.
-void fields(auto& f, Is<PairsOrder> auto& order) {
+void fields(auto& f, Is<Order> auto& order) {
     auto& measure = order.measure;
     auto time = measure.time.count();
     f("do", order.what);
@@ -57,16 +57,7 @@ void fields(auto& f, Is<PairsOrder> auto& order) {
     f("port", order.port);
 }
 
-void fields(auto& f, Is<PairLatency> auto& latency) {
-    f("min_us", latency.min_us);
-    f("median_us", latency.median_us);
-    f("p99_us", latency.p99_us);
-    f("p999_us", latency.p999_us);
-    f("max_us", latency.max_us);
-    f("round_trips", latency.round_trips);
-}
-
-void fields(auto& f, Is<PairsAnswer> auto& answer) {
+void fields(auto& f, Is<Answer> auto& answer) {
     f("error", answer.error, longest_error);
     f("own", answer.own);
     f("correct", answer.correct);
@@ -78,8 +69,8 @@ void fields(auto& f, Is<PairsAnswer> auto& answer) {
     f("notes", answer.notes);
 }
 
-Result<PairsOrder> read_pairs_order(const Json& json) {
-    PairsOrder order;
+Result<Order> parse_order(const Json& json) {
+    Order order;
     FieldReader reader(json);
     fields(reader, order);
     auto peers = read_addresses(json, "peers");
@@ -90,8 +81,8 @@ Result<PairsOrder> read_pairs_order(const Json& json) {
     return order;
 }
 
-Result<PairsAnswer> read_pairs_answer(const Json& json) {
-    PairsAnswer answer;
+Result<Answer> parse_answer(const Json& json) {
+    Answer answer;
     FieldReader reader(json);
     fields(reader, answer);
     auto addresses = read_addresses(json, "addresses");
@@ -105,4 +96,4 @@ Result<PairsAnswer> read_pairs_answer(const Json& json) {
     return answer;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

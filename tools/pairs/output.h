@@ -8,9 +8,9 @@
 
 #include <string>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
-struct PairsTextOptions {
+struct TextOptions {
     unsigned columns = 80; ///< of the terminal
     bool colours = false;
     bool utf8 = true; ///< use block characters for many nodes, else digits
@@ -19,14 +19,18 @@ struct PairsTextOptions {
 
 /// Returns the node x node heat table (rows send, columns receive), the worst pairs, faults, and the suspects' host
 /// list.
-std::string pairs_text(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options);
-/// Returns {"schema": 1, ...}.
-Json pairs_json(const PairsReport& report, const PairsVerdict& verdict);
-/// Returns the JSON Schema of pairs_json().
-Json pairs_schema();
-/// Returns one line per direction, after a header line (RFC 4180).
-std::string pairs_csv(const PairsReport& report, const PairsVerdict& verdict);
-/// Returns one self-contained page: heat map, distribution, rails; light and dark.
-std::string pairs_html(const PairsReport& report, const PairsVerdict& verdict);
+std::string format_plain(const Report& report, const Verdict& verdict, const TextOptions& options);
+/// Returns the heat table alone: Gb/s if the columns are wide enough, else % of the median, else one block per cell,
+/// else one block for several nodes; with a title and, if needed, a legend.
+std::string heat_table(const Report& report, const Verdict& verdict, const TextOptions& options);
 
-} // namespace rdma_nccl
+/// Returns {"schema": 1, ...}.
+Json format_json(const Report& report, const Verdict& verdict);
+/// Returns the JSON Schema of format_json().
+Json json_schema();
+/// Returns one line per direction, after a header line (RFC 4180).
+std::string format_csv(const Report& report, const Verdict& verdict);
+/// Returns one self-contained page: heat map, distribution, rails; light and dark.
+std::string format_html(const Report& report, const Verdict& verdict);
+
+} // namespace rdma_nccl::pairs

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// `rdma-nccl pairs` measures RDMA between all nodes of a step, pair by pair. Member 0 is the head: it waits for the
-// others, plans, measures, and makes the report. A member reports what its node has and carries out the head's orders.
+// `rdma-nccl pairs` measures RDMA between all nodes of a step, pair by pair. Worker 0 is the coordinator: it waits for
+// the others, plans, measures, and makes the report. A worker reports what its node has and carries out the
+// coordinator's orders.
 #pragma once
 
-#include "tools/measure/options.h"
+#include "tools/measure/command.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/judge.h"
 #include "tools/pairs/model.h"
@@ -17,41 +18,32 @@
 
 namespace rdma_nccl {
 
-class MeasureHead;
-class PairsProgress;
-struct MeasureWorld;
 struct Step;
 
-/// The command line of `rdma-nccl pairs`. All members have the same one.
-struct PairsOptions : MeasureOptions {
+namespace pairs {
+
+/// The command line of `rdma-nccl pairs`. All workers have the same one.
+struct Options : measure::Options {
     std::string schedule;      ///< "all", "quick", "ring", "bisection", "loopback"; empty: not given
     unsigned quick_rounds = 3; ///< for "quick"
     RailPairing rails = RailPairing::Same;
     std::optional<unsigned> only_rail; ///< measure only this rail
-    PairsMeasure measure;
+    Measurement measure;
     std::optional<bool> retest; ///< absent: only with "quick"
     std::uint64_t seed = 1;
     JudgeRules rules;
 };
 
-void add_pairs_command(const Subcommand& app, int& exit_code);
+void add_command(const Subcommand& app, int& exit_code);
 
-/// Runs as a member of the step, or alone. Returns the exit code.
-int run_pairs(const PairsOptions& options);
+/// Runs on the coordinator, within the time limits of `options`. Sends {"do": "end"} to all workers at the end.
+Report coordinate(measure::Coordinator& coordinator, const measure::World& world, const Step& step,
+                  const Options& options, measure::Progress& progress);
 
-/// Runs on the head, within the time limits of `options`. Sends {"do": "end"} to all members at the end.
-PairsReport lead_pairs(MeasureHead& head, const MeasureWorld& world, const Step& step, const PairsOptions& options,
-                       PairsProgress& progress);
+/// Returns the exit code: 0, or 3 if the coordinator cannot be reached, or is gone before it sent "end". Prints why to
+/// stderr.
+int work(const measure::World& world, const Options& options, const Settings& settings);
 
-/// Returns the rounds of a schedule for these nodes.
-std::vector<Round> plan_rounds(const PairsOptions& options, const std::string& schedule,
-                               const std::vector<PairNode>& nodes);
-
-/// Returns "4 nodes, 2 rails, all pairs: 6 rounds, 12 pairings, about 40 s".
-std::string announce(const std::string& schedule, const std::vector<PairNode>& nodes, const std::vector<Round>& rounds,
-                     const PairsMeasure& measure);
-
-/// Returns the exit code: 0, or 3 if the head cannot be reached, or is gone before it sent "end". Prints why to stderr.
-int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, const Settings& settings);
+} // namespace pairs
 
 } // namespace rdma_nccl

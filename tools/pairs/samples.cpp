@@ -8,17 +8,17 @@
 #include <map>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
-bool has_rail(const PairsReport& report, unsigned node, unsigned rail) {
+bool has_rail(const Report& report, unsigned node, unsigned rail) {
     return node < report.nodes.size() && rail < report.nodes[node].rails.size();
 }
 
-std::vector<double> usual_rates(const PairsReport& report) {
+std::vector<double> usual_rates(const Report& report) {
     std::size_t rails = 0;
-    for (const PairNode& node : report.nodes) {
+    for (const measure::Node& node : report.nodes) {
         rails = std::max(rails, node.rails.size());
     }
     std::vector<double> rates;
@@ -28,47 +28,23 @@ std::vector<double> usual_rates(const PairsReport& report) {
     return rates;
 }
 
-/// Assigns pairings to kinds and creates new kinds on demand.
-class Kinds {
-public:
-    explicit Kinds(const PairsReport& report) : rates(usual_rates(report)) {}
-
-    std::uint32_t of(const Pairing& pairing) {
-        const std::pair key{std::min(rates[pairing.rail_a], rates[pairing.rail_b]), pairing.a == pairing.b};
-        const auto [place, added] = numbers.try_emplace(key, static_cast<std::uint32_t>(kinds.size()));
-        if (added) {
-            kinds.push_back({.rate_gbps = key.first, .loopback = key.second});
-        }
-        return place->second;
-    }
-
-    std::vector<PairKind> kinds;
-
-private:
-    std::vector<double> rates;
-    std::map<std::pair<double, bool>, std::uint32_t> numbers;
-};
-
-void set_shares(PairSamples& all, double share) {
+void set_shares(Samples& all, double share) {
     std::vector<std::vector<double>> values(all.kinds.size());
-    for (const PairSample& sample : all.samples) {
+    for (const Sample& sample : all.samples) {
         values[sample.kind].push_back(sample.gbps);
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
-        const double least = share * quantile(values[i], 0.75).value_or(0);
-        std::erase_if(values[i], [&](double value) { return value < least; });
-        all.kinds[i].normal_gbps = quantile(std::move(values[i]), 0.5).value_or(0);
+        all.kinds[i].normal_gbps = normal_of(std::move(values[i]), share);
     }
     std::vector<double> off;
-    for (PairSample& sample : all.samples) {
+    for (Sample& sample : all.samples) {
         const double normal = all.kinds[sample.kind].normal_gbps;
         sample.share = normal > 0 ? sample.gbps / normal : 1;
         if (sample.share >= share) {
             off.push_back(std::abs(sample.share - 1));
         }
     }
-    all.deviation =
-        1.4826 * quantile(std::move(off), 0.5).value_or(0); // 1.4826 MAD: one sigma of a normal distribution
+    all.deviation = 1.4826 * median_of(std::move(off)); // 1.4826 MAD: one sigma of a normal distribution
 }
 
 } // namespace
@@ -84,9 +60,19 @@ std::optional<double> quantile(std::vector<double> values, double part) {
     return *place;
 }
 
-double usual_rate(const PairsReport& report, unsigned rail) {
+double median_of(std::vector<double> values) {
+    return quantile(std::move(values), 0.5).value_or(0);
+}
+
+double normal_of(std::vector<double> values, double share) {
+    const double least = share * quantile(values, 0.75).value_or(0);
+    std::erase_if(values, [&](double value) { return value < least; });
+    return median_of(std::move(values));
+}
+
+double usual_rate(const Report& report, unsigned rail) {
     std::map<double, unsigned> counts;
-    for (const PairNode& node : report.nodes) {
+    for (const measure::Node& node : report.nodes) {
         if (rail < node.rails.size() && node.rails[rail].rate_gbps > 0) {
             ++counts[node.rails[rail].rate_gbps];
         }
@@ -97,7 +83,7 @@ double usual_rate(const PairsReport& report, unsigned rail) {
     return most == counts.end() ? 0 : most->first;
 }
 
-std::vector<std::uint32_t> results_that_count(const PairsReport& report) {
+std::vector<std::uint32_t> results_that_count(const Report& report) {
     std::map<Pairing, std::uint32_t> latest;
     for (std::size_t i = 0; i < report.results.size(); ++i) {
         const Pairing& pairing = report.results[i].pairing;
@@ -113,18 +99,27 @@ std::vector<std::uint32_t> results_that_count(const PairsReport& report) {
     return results;
 }
 
-PairSamples pair_samples(const PairsReport& report, const std::vector<std::uint32_t>& results, double share) {
-    PairSamples all;
-    Kinds kinds(report);
+Samples samples_of(const Report& report, const std::vector<std::uint32_t>& results, double share) {
+    Samples all;
+    const auto rates = usual_rates(report);
+    std::map<std::pair<double, bool>, std::uint32_t> numbers; // of kinds: by rate, and whether it is a loopback
+    const auto kind_of = [&](const Pairing& pairing) {
+        const std::pair key{std::min(rates[pairing.rail_a], rates[pairing.rail_b]), pairing.a == pairing.b};
+        const auto [found, added] = numbers.try_emplace(key, static_cast<std::uint32_t>(all.kinds.size()));
+        if (added) {
+            all.kinds.push_back({.rate_gbps = key.first});
+        }
+        return found->second;
+    };
     for (const std::uint32_t index : results) {
-        const PairResult& result = report.results[index];
+        const PairingResult& result = report.results[index];
         const auto& [a, b, rail_a, rail_b] = result.pairing;
         all.software |= report.nodes[a].rails[rail_a].software || report.nodes[b].rails[rail_b].software;
-        const auto add = [&](const std::optional<PairBandwidth>& way, unsigned from, unsigned from_rail, unsigned to,
+        const auto add = [&](const std::optional<Bandwidth>& way, unsigned from, unsigned from_rail, unsigned to,
                              unsigned to_rail) {
             if (way && std::isfinite(way->gbps) && way->gbps >= 0) {
                 all.samples.push_back({.result = index,
-                                       .kind = kinds.of(result.pairing),
+                                       .kind = kind_of(result.pairing),
                                        .from = from,
                                        .from_rail = from_rail,
                                        .to = to,
@@ -135,9 +130,8 @@ PairSamples pair_samples(const PairsReport& report, const std::vector<std::uint3
         add(result.forward, a, rail_a, b, rail_b);
         add(result.backward, b, rail_b, a, rail_a);
     }
-    all.kinds = std::move(kinds.kinds);
     set_shares(all, share);
     return all;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/pairs/schedule.h"
 
+#include "lib/base/format.h"
+#include "tools/pairs/pair_run.h"
+#include "tools/pairs/pairs.h"
+
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <set>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -130,29 +136,23 @@ NodeRounds loopback_pairs(unsigned nodes) {
 }
 
 NodeRounds retest_pairs(std::span<const unsigned> suspects, std::span<const unsigned> good) {
-    const auto sorted = [](std::span<const unsigned> nodes) {
-        std::vector<unsigned> once(nodes.begin(), nodes.end());
-        std::sort(once.begin(), once.end());
-        once.erase(std::unique(once.begin(), once.end()), once.end());
-        return once;
-    };
-    const std::vector<unsigned> to_test = sorted(suspects);
+    const std::set<unsigned> to_test(suspects.begin(), suspects.end());
+    const std::set<unsigned> all_good(good.begin(), good.end());
     std::vector<unsigned> partners;
-    const std::vector<unsigned> all_good = sorted(good);
-    std::set_difference(all_good.begin(), all_good.end(), to_test.begin(), to_test.end(), std::back_inserter(partners));
-
+    std::ranges::set_difference(all_good, to_test, std::back_inserter(partners));
     NodeRounds rounds;
-    for (std::size_t i = 0; i < to_test.size() && !partners.empty(); ++i) {
-        if (i % partners.size() == 0) {
+    std::size_t next = 0;
+    for (auto node = to_test.begin(); node != to_test.end() && !partners.empty(); ++node, ++next) {
+        if (next % partners.size() == 0) {
             rounds.emplace_back();
         }
-        rounds.back().push_back(pair_of(to_test[i], partners[i % partners.size()]));
+        rounds.back().push_back(pair_of(*node, partners[next % partners.size()]));
     }
     return rounds;
 }
 
 std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned> rails, RailPairing pairing) {
-    const unsigned most = rails.empty() ? 0 : *std::max_element(rails.begin(), rails.end());
+    const unsigned most = rails.empty() ? 0 : std::ranges::max(rails);
     const auto has = [&](unsigned node, unsigned rail) { return node < rails.size() && rail < rails[node]; };
     std::vector<Round> all;
     const auto add = [&](const Round& nodes, unsigned rail_a, unsigned rail_b) {
@@ -177,4 +177,54 @@ std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned
     return all;
 }
 
-} // namespace rdma_nccl
+std::vector<Round> over_rails(const NodeRounds& node_rounds, const Options& options,
+                              const std::vector<measure::Node>& nodes) {
+    std::vector<unsigned> rails(nodes.size());
+    std::ranges::transform(nodes, rails.begin(), [](auto& node) { return static_cast<unsigned>(node.rails.size()); });
+    auto rounds = with_rails(node_rounds, rails, options.rails);
+    if (options.only_rail) {
+        for (auto& round : rounds) {
+            std::erase_if(round, [rail = *options.only_rail](const Pairing& pairing) {
+                return pairing.rail_a != rail || pairing.rail_b != rail;
+            });
+        }
+    }
+    std::erase_if(rounds, [](const Round& round) { return round.empty(); });
+    return rounds;
+}
+
+std::size_t count_pairings(const std::vector<Round>& rounds) {
+    std::size_t count = 0;
+    for (const auto& round : rounds) {
+        count += round.size();
+    }
+    return count;
+}
+
+std::vector<Round> plan_rounds(const Options& options, const std::string& schedule,
+                               const std::vector<measure::Node>& nodes) {
+    const auto count = static_cast<unsigned>(nodes.size());
+    const auto rounds = schedule == "loopback"    ? loopback_pairs(count)
+                        : schedule == "quick"     ? quick_pairs(count, options.quick_rounds, options.seed)
+                        : schedule == "ring"      ? ring_pairs(count)
+                        : schedule == "bisection" ? bisection_pairs(count)
+                                                  : all_pairs(count);
+    return over_rails(rounds, options, nodes);
+}
+
+std::string announce(const std::string& schedule, const std::vector<measure::Node>& nodes,
+                     const std::vector<Round>& rounds, const Measurement& measure) {
+    unsigned rails = 0;
+    std::size_t without = 0;
+    for (const auto& node : nodes) {
+        rails = std::max(rails, static_cast<unsigned>(node.rails.size()));
+        without += node.rails.empty() ? 1U : 0U;
+    }
+    const auto time = expected_time(measure, schedule == "loopback") * static_cast<long>(rounds.size());
+    return format_text("{}{}, {}, {}: {}, {}, about {}", count_text(nodes.size(), "node"),
+                       without > 0 ? format_text(" ({} without RDMA)", without) : "", count_text(rails, "rail"),
+                       schedule == "all" ? "all pairs" : schedule, count_text(rounds.size(), "round"),
+                       count_text(count_pairings(rounds), "pairing"), measure::format_duration(time));
+}
+
+} // namespace rdma_nccl::pairs

@@ -7,9 +7,12 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
+
+struct Options;
 
 /// Nodes only; rails are 0.
 using NodeRounds = std::vector<Round>;
@@ -38,4 +41,18 @@ enum class RailPairing {
 /// rail.
 std::vector<Round> with_rails(const NodeRounds& rounds, std::span<const unsigned> rails, RailPairing pairing);
 
-} // namespace rdma_nccl
+/// Repeats the rounds for all rails that `options` asks for. Leaves out empty rounds.
+std::vector<Round> over_rails(const NodeRounds& node_rounds, const Options& options,
+                              const std::vector<measure::Node>& nodes);
+
+/// Returns the rounds of a schedule for these nodes.
+std::vector<Round> plan_rounds(const Options& options, const std::string& schedule,
+                               const std::vector<measure::Node>& nodes);
+
+std::size_t count_pairings(const std::vector<Round>& rounds);
+
+/// Returns "4 nodes, 2 rails, all pairs: 6 rounds, 12 pairings, about 40 s".
+std::string announce(const std::string& schedule, const std::vector<measure::Node>& nodes,
+                     const std::vector<Round>& rounds, const Measurement& measure);
+
+} // namespace rdma_nccl::pairs

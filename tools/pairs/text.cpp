@@ -3,16 +3,15 @@
 #include "lib/base/byte_units.h"
 #include "lib/base/format.h"
 #include "lib/base/table.h"
-#include "tools/measure/progress.h"
+#include "tools/measure/command.h"
 #include "tools/pairs/fault_messages.h"
-#include "tools/pairs/heatmap.h"
 #include "tools/pairs/output.h"
 #include "tools/pairs/samples.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
@@ -27,50 +26,50 @@ std::string size_text(std::uint64_t bytes) {
                               : format_text("{} B", bytes);
 }
 
-std::string title(const PairsReport& report) {
+std::string title(const Report& report) {
     const auto& measure = report.measure;
     const bool alone = report.nodes.size() == 1;
-    auto text =
-        format_text("{} node{}, {}: {} of {} pairings in {}; {:g} s each way, writes of {} on {} queue pair{}{}\n",
-                    report.nodes.size(), alone ? "" : "s", report.schedule == "all" ? "all pairs" : report.schedule,
-                    report.results.size(), report.planned,
-                    duration_text(std::chrono::milliseconds(static_cast<std::int64_t>(report.seconds * 1000))),
-                    static_cast<double>(measure.time.count()) / 1000, size_text(measure.message_size),
-                    measure.queue_pairs, measure.queue_pairs == 1 ? "" : "s", report.on_gpu ? ", memory of GPUs" : "");
+    auto text = format_text(
+        "{} node{}, {}: {} of {} pairings in {}; {:g} s each way, writes of {} on {} queue pair{}{}\n",
+        report.nodes.size(), alone ? "" : "s", report.schedule == "all" ? "all pairs" : report.schedule,
+        report.results.size(), report.planned,
+        measure::format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(report.seconds * 1000))),
+        static_cast<double>(measure.time.count()) / 1000, size_text(measure.message_size), measure.queue_pairs,
+        measure.queue_pairs == 1 ? "" : "s", report.on_gpu ? ", memory of GPUs" : "");
     if (!report.ended_early.empty()) {
         text += format_text("Ended early: {}. The results below are incomplete.\n", report.ended_early);
     }
     return text;
 }
 
-std::string pairing_text(const PairsReport& report, const Pairing& pairing) {
+std::string pairing_text(const Report& report, const Pairing& pairing) {
     const auto& [a, b, rail_a, rail_b] = pairing;
     const auto first = end_text(report, a, rail_a);
     return a == b ? first : format_text("{} - {}", first, end_text(report, b, rail_b));
 }
 
-std::string gbps_cell(const std::optional<PairBandwidth>& bandwidth) {
+std::string gbps_cell(const std::optional<Bandwidth>& bandwidth) {
     return bandwidth ? short_gbps(bandwidth->gbps) : "-";
 }
 
-std::string latency_cell(const PairResult& result) {
+std::string latency_cell(const PairingResult& result) {
     return result.latency ? format_text("{:.2f}", result.latency->median_us) : "-";
 }
 
-std::string counted_cell(const PairResult& result) {
+std::string counted_cell(const PairingResult& result) {
     const auto share = result.forward ? result.forward->counted_share : std::nullopt;
     return share ? format_text("{:.0f} %", 100 * *share) : "-";
 }
 
-std::string tcp_cell(const PairResult& result) {
-    const auto of = [](const std::optional<PairBandwidth>& bandwidth) {
+std::string tcp_cell(const PairingResult& result) {
+    const auto of = [](const std::optional<Bandwidth>& bandwidth) {
         return bandwidth && bandwidth->tcp_gbps ? short_gbps(*bandwidth->tcp_gbps) : "-";
     };
     return of(result.forward) + " / " + of(result.backward);
 }
 
 /// Lists each pairing with all its measurements.
-std::string list(const PairsReport& report) {
+std::string list(const Report& report) {
     const bool loopback = report.schedule == "loopback";
     std::vector<TableRow> rows{loopback ? TableRow{"NODE", "Gb/s"} : TableRow{"FROM", "TO", "->", "<-", "<->"}};
     auto& titles = rows.front();
@@ -78,12 +77,12 @@ std::string list(const PairsReport& report) {
     if (report.with_tcp && !loopback) {
         titles.emplace_back("TCP -> / <-");
     }
-    std::vector<const PairResult*> results;
+    std::vector<const PairingResult*> results;
     for (const auto& result : report.results) {
         results.push_back(&result);
     }
-    std::ranges::stable_sort(results, {}, [](const PairResult* result) { return result->pairing; });
-    for (const PairResult* const each : results) {
+    std::ranges::stable_sort(results, {}, [](const PairingResult* result) { return result->pairing; });
+    for (const PairingResult* const each : results) {
         const auto& result = *each;
         const auto& [a, b, rail_a, rail_b] = result.pairing;
         TableRow row{end_text(report, a, rail_a)};
@@ -105,7 +104,7 @@ std::string list(const PairsReport& report) {
         rows.push_back(std::move(row));
     }
     auto text = aligned_table(rows);
-    for (const PairResult* const result : results) {
+    for (const PairingResult* const result : results) {
         if (!result->problem.empty()) {
             text += format_text("  {}: {}\n", pairing_text(report, result->pairing), printable(result->problem, 400));
         }
@@ -116,32 +115,31 @@ std::string list(const PairsReport& report) {
     return text;
 }
 
-struct Range {
-    double low = 0, high = 0;
-    std::size_t count = 0;
-
-    void add(double value) {
-        low = count == 0 ? value : std::min(low, value);
-        high = count == 0 ? value : std::max(high, value);
-        ++count;
-    }
-};
-
-std::string percent_range(const Range& range) {
-    const auto low = std::lround(100 * range.low);
-    const auto high = std::lround(100 * range.high);
+/// `shares` has at least one.
+std::string percent_range(const std::vector<double>& shares) {
+    const auto [least, greatest] = std::ranges::minmax(shares);
+    const auto low = std::lround(100 * least);
+    const auto high = std::lround(100 * greatest);
     return low == high ? format_text("{} %", low) : format_text("{} to {} %", low, high);
 }
 
-std::string tcp_line(const PairsReport& report, const PairsVerdict& verdict) {
-    std::vector<double> values;
+void for_each_direction(const Report& report, const auto& call) {
     for (const auto& result : report.results) {
         for (const auto* bandwidth : {&result.forward, &result.backward}) {
-            if (*bandwidth && (*bandwidth)->tcp_gbps) {
-                values.push_back(*(*bandwidth)->tcp_gbps);
+            if (*bandwidth) {
+                call(**bandwidth);
             }
         }
     }
+}
+
+std::string tcp_line(const Report& report, const Verdict& verdict) {
+    std::vector<double> values;
+    for_each_direction(report, [&](const Bandwidth& bandwidth) {
+        if (bandwidth.tcp_gbps) {
+            values.push_back(*bandwidth.tcp_gbps);
+        }
+    });
     const auto middle = quantile(std::move(values), 0.5);
     if (!middle) {
         return "";
@@ -153,7 +151,7 @@ std::string tcp_line(const PairsReport& report, const PairsVerdict& verdict) {
     return text + "\n";
 }
 
-std::string sums(const PairsReport& report, const PairsVerdict& verdict) {
+std::string sums(const Report& report, const Verdict& verdict) {
     std::string text;
     if (verdict.median_gbps) {
         text += format_text("Bandwidth: median {} Gb/s one way", short_gbps(*verdict.median_gbps));
@@ -163,28 +161,29 @@ std::string sums(const PairsReport& report, const PairsVerdict& verdict) {
     }
     std::size_t checked = 0;
     std::size_t correct = 0;
-    Range counted;
-    Range worst_latency;
+    std::vector<double> counted;
+    std::vector<double> latencies;
     for (const auto& result : report.results) {
         checked += result.data_correct ? 1U : 0U;
         correct += result.data_correct.value_or(false) ? 1U : 0U;
-        for (const auto* bandwidth : {&result.forward, &result.backward}) {
-            if (*bandwidth && (*bandwidth)->counted_share) {
-                counted.add(*(*bandwidth)->counted_share);
-            }
-        }
         if (result.latency) {
-            worst_latency.add(result.latency->median_us);
+            latencies.push_back(result.latency->median_us);
         }
     }
+    for_each_direction(report, [&](const Bandwidth& bandwidth) {
+        if (bandwidth.counted_share) {
+            counted.push_back(*bandwidth.counted_share);
+        }
+    });
     if (verdict.median_latency_us) {
+        const auto [low, high] = std::ranges::minmax(latencies.empty() ? std::vector{0.0} : latencies);
         text += format_text("Latency: median {:.2f} us, {:.2f} to {:.2f} (half a round trip of 8 bytes)\n",
-                            *verdict.median_latency_us, worst_latency.low, worst_latency.high);
+                            *verdict.median_latency_us, low, high);
     }
     if (checked > 0) {
         text += format_text("Data: correct in {} of {} pairings\n", correct, checked);
     }
-    if (counted.count > 0) {
+    if (!counted.empty()) {
         text += format_text("Counters of the ports saw {} of the bytes sent\n", percent_range(counted));
     }
     return text + tcp_line(report, verdict);
@@ -194,15 +193,15 @@ std::string sums(const PairsReport& report, const PairsVerdict& verdict) {
 struct Slowest {
     double gbps = 0;
     std::string from, to;
-    const PairResult* result = nullptr;
+    const PairingResult* result = nullptr;
 };
 
 /// Lists results well below the median, the slowest first.
-std::string worst(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options) {
+std::string worst(const Report& report, const Verdict& verdict, const TextOptions& options) {
     constexpr double worth_telling = 0.95;
     std::vector<Slowest> all;
     const auto add = [&](unsigned from, unsigned from_rail, unsigned to, unsigned to_rail,
-                         const std::optional<PairBandwidth>& bandwidth, const PairResult& result) {
+                         const std::optional<Bandwidth>& bandwidth, const PairingResult& result) {
         if (bandwidth && verdict.median_gbps && bandwidth->gbps < worth_telling * *verdict.median_gbps) {
             all.push_back({bandwidth->gbps, end_text(report, from, from_rail), end_text(report, to, to_rail), &result});
         }
@@ -229,7 +228,7 @@ std::string worst(const PairsReport& report, const PairsVerdict& verdict, const 
            aligned_table(rows);
 }
 
-std::string judgement(const PairsReport& report, const PairsVerdict& verdict, bool colours) {
+std::string judgement(const Report& report, const Verdict& verdict, bool colours) {
     std::string text;
     for (const auto& fault : verdict.faults) {
         text += format_text("{}\n", printable(fault.text, 400));
@@ -246,7 +245,7 @@ std::string judgement(const PairsReport& report, const PairsVerdict& verdict, bo
 
 } // namespace
 
-std::string pairs_text(const PairsReport& report, const PairsVerdict& verdict, const PairsTextOptions& options) {
+std::string format_plain(const Report& report, const Verdict& verdict, const TextOptions& options) {
     std::vector<std::string> parts{title(report)};
     if (!report.results.empty()) {
         if (report.schedule != "loopback" && report.nodes.size() > 2) {
@@ -265,4 +264,4 @@ std::string pairs_text(const PairsReport& report, const PairsVerdict& verdict, c
     return text;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

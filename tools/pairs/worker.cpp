@@ -7,20 +7,19 @@
 #include "tools/common/print.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
-#include "tools/measure/world.h"
 #include "tools/node/node_plan.h"
-#include "tools/pairs/worker_commands.h"
+#include "tools/pairs/order_handler.h"
 #include "tools/verbs/libibverbs.h"
 
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
 /// A device whose driver does not answer for this long is left alone.
 constexpr std::chrono::seconds timeout(5);
-/// A head that sends no order for this long hangs.
+/// A coordinator that sends no order for this long hangs.
 constexpr std::chrono::hours longest_silence(24);
 
 /// Returns why this process can use no HCA; empty if it may be able to.
@@ -34,34 +33,34 @@ std::string verbs_problem() {
 #endif
 }
 
-PairsSite inspect_this_node(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
-    PairsSite site;
-    site.node.name = world.node;
+HandlerContext inspect_this_node(const measure::World& world, const Options& options, const Settings& settings) {
+    HandlerContext context;
+    context.node.name = world.node;
     auto plan = plan_node(options.settings, settings, timeout);
     auto root = SysRoot::open(settings.root);
     if (!plan || !root) {
-        site.node.problem = !plan ? plan.error().message : root.error().message;
-        return site;
+        context.node.problem = !plan ? plan.error().message : root.error().message;
+        return context;
     }
     const auto& fabric = plan->facts.fabric;
-    site.node = pair_node(fabric, plan->plan.fabric, world.node);
-    if (auto problem = site.node.rails.empty() ? "" : verbs_problem(); !problem.empty()) {
-        site.node.rails.clear();
-        site.node.problem = std::move(problem);
+    context.node = measure::inspect_rails(fabric, plan->plan.fabric, world.node);
+    if (auto problem = context.node.rails.empty() ? "" : verbs_problem(); !problem.empty()) {
+        context.node.rails.clear();
+        context.node.problem = std::move(problem);
     }
-    site.gpus = rail_gpus(plan->places.placed, site.node);
-    for (const auto& rail : site.node.rails) {
-        site.counters.push_back(PortCounters::of(*root, fabric, rail.hca, rail.port));
+    context.gpus = measure::rail_gpus(plan->places.placed, context.node);
+    for (const auto& rail : context.node.rails) {
+        context.counters.push_back(PortCounters::of(*root, fabric, rail.hca, rail.port));
     }
-    site.root = std::move(*root);
-    return site;
+    context.root = std::move(*root);
+    return context;
 }
 
-/// Carries out orders until the head sends "end". Only the first member of a node has work.
-Result<void> serve(MeasureMember& member, PairsWork* work) {
-    const StopAsked stop = [&member] { return member.has_input(); };
+/// Carries out orders until the coordinator sends "end". Only the first worker of a node has work.
+Result<void> serve(measure::Worker& worker, OrderHandler* handler) {
+    const StopAsked stop = [&worker] { return worker.has_input(); };
     for (;;) {
-        const auto order = member.receive(MeasureClock::now() + longest_silence);
+        const auto order = worker.receive(measure::Clock::now() + longest_silence);
         if (!order) {
             return tl::unexpected(order.error());
         }
@@ -71,10 +70,10 @@ Result<void> serve(MeasureMember& member, PairsWork* work) {
         if ((*order)->value("do", Json()) == "end") {
             return {};
         }
-        if (work == nullptr) {
+        if (handler == nullptr) {
             continue;
         }
-        if (auto sent = member.send(work->carry_out(**order, stop)); !sent) {
+        if (auto sent = worker.send(handler->carry_out(**order, stop)); !sent) {
             return sent;
         }
     }
@@ -82,28 +81,28 @@ Result<void> serve(MeasureMember& member, PairsWork* work) {
 
 } // namespace
 
-int take_part_in_pairs(const MeasureWorld& world, const PairsOptions& options, const Settings& settings) {
+int work(const measure::World& world, const Options& options, const Settings& settings) {
     const bool works = world.local == 0;
-    PairsSite site;
-    site.node.name = world.node;
+    HandlerContext context;
+    context.node.name = world.node;
     if (works) {
-        site = inspect_this_node(world, options, settings);
+        context = inspect_this_node(world, options, settings);
     }
-    const Json said = {{"local", world.local}, {"node", node_json(site.node)}};
-    auto member = MeasureMember::join(world, said, MeasureClock::now() + options.join_time);
-    if (!member) {
-        print_error(member.error().message);
+    const Json said = {{"local", world.local}, {"node", measure::node_json(context.node)}};
+    auto worker = measure::Worker::join(world, said, measure::Clock::now() + options.join_time);
+    if (!worker) {
+        print_error(worker.error().message);
         return exit_cannot_tell;
     }
-    std::optional<PairsWork> work;
+    std::optional<OrderHandler> handler;
     if (works) {
-        work.emplace(std::move(site));
+        handler.emplace(std::move(context));
     }
-    if (const auto served = serve(*member, work ? &*work : nullptr); !served) {
+    if (const auto served = serve(*worker, handler ? &*handler : nullptr); !served) {
         print_error(format_text("{}: {}", world.node, served.error().message));
         return exit_cannot_tell;
     }
     return 0;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -21,14 +21,14 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Kind = MeasureEvent::Kind;
+using Kind = measure::Event::Kind;
 
-MeasureClock::time_point in(milliseconds time) {
-    return MeasureClock::now() + time;
+measure::Clock::time_point in(milliseconds time) {
+    return measure::Clock::now() + time;
 }
 
-MeasureWorld world_of(unsigned members) {
-    MeasureWorld world;
+measure::World world_of(unsigned members) {
+    measure::World world;
     world.members = members;
     world.node = "n01";
     world.key = *random_key();
@@ -39,23 +39,23 @@ class MeasureControl : public testing::Test {
 protected:
     void listen(unsigned members) {
         world_ = world_of(members);
-        auto head = MeasureHead::listen(world_);
+        auto head = measure::Coordinator::listen(world_);
         ASSERT_TRUE(head) << head.error().message;
         head_ = std::move(*head);
         world_.port = head_->port();
     }
 
-    [[nodiscard]] MeasureWorld as(unsigned member) const {
+    [[nodiscard]] measure::World as(unsigned member) const {
         auto world = world_;
         world.member = member;
         return world;
     }
 
     /// In a thread, as the head has to answer meanwhile.
-    std::optional<MeasureMember> join(const MeasureWorld& world) {
-        std::optional<MeasureMember> joined;
+    std::optional<measure::Worker> join(const measure::World& world) {
+        std::optional<measure::Worker> joined;
         std::thread thread([&] {
-            if (auto member = MeasureMember::join(world, {{"node", world.node}}, in(seconds(20)))) {
+            if (auto member = measure::Worker::join(world, {{"node", world.node}}, in(seconds(20)))) {
                 joined.emplace(std::move(*member));
             }
         });
@@ -75,11 +75,11 @@ protected:
     }
 
     /// What a process hears of a head that does not want it.
-    std::string refusal_of(const MeasureWorld& world, milliseconds timeout = seconds(20)) {
+    std::string refusal_of(const measure::World& world, milliseconds timeout = seconds(20)) {
         std::string refusal;
         std::atomic<bool> done = false;
         std::thread thread([&] {
-            auto joined = MeasureMember::join(world, {{"node", "n09"}}, in(timeout));
+            auto joined = measure::Worker::join(world, {{"node", "n09"}}, in(timeout));
             const auto order = joined ? joined->receive(in(seconds(20))) : tl::unexpected(joined.error());
             refusal = order ? "none" : order.error().message;
             done = true;
@@ -89,8 +89,8 @@ protected:
         return refusal;
     }
 
-    MeasureWorld world_;
-    std::unique_ptr<MeasureHead> head_;
+    measure::World world_;
+    std::unique_ptr<measure::Coordinator> head_;
 };
 
 TEST_F(MeasureControl, OrdersAndAnswers) {
@@ -159,7 +159,7 @@ TEST_F(MeasureControl, WithoutDescriptorsItSaysSoOnce) {
     listen(2);
     testing::internal::CaptureStderr();
     std::optional<test::DescriptorLimit> few(std::in_place, test::DescriptorLimit::so_many_more(2)); // the member's
-    std::thread thread([&] { EXPECT_TRUE(MeasureMember::join(as(1), {{"here", 1}}, in(seconds(20)))); });
+    std::thread thread([&] { EXPECT_TRUE(measure::Worker::join(as(1), {{"here", 1}}, in(seconds(20)))); });
     EXPECT_EQ(head_->next(in(milliseconds(800))).kind, Kind::Deadline);
     few.reset();
     EXPECT_EQ(head_->next(in(seconds(20))).kind, Kind::Joined);
@@ -249,7 +249,7 @@ TEST_F(MeasureControl, SignalsAreEvents) {
 
 TEST_F(MeasureControl, PortThatIsTaken) {
     listen(2);
-    const auto other = MeasureHead::listen(world_);
+    const auto other = measure::Coordinator::listen(world_);
     ASSERT_FALSE(other);
     EXPECT_NE(other.error().message.find("cannot listen on port"), std::string::npos);
     EXPECT_NE(other.error().message.find(std::to_string(::getpid()) + ") listens there"), std::string::npos)
@@ -259,7 +259,7 @@ TEST_F(MeasureControl, PortThatIsTaken) {
 TEST(MeasureControlAlone, NobodyListens) {
     auto world = world_of(2);
     world.port = 1;
-    const auto joined = MeasureMember::join(world, Json::object(), in(milliseconds(150)));
+    const auto joined = measure::Worker::join(world, Json::object(), in(milliseconds(150)));
     ASSERT_FALSE(joined);
     EXPECT_NE(joined.error().message.find("cannot be reached: 127.0.0.1 port 1: Connection refused"),
               std::string::npos);
@@ -272,7 +272,7 @@ TEST(MeasureControlAlone, AStrangerListens) {
     auto world = world_of(2);
     world.port = local_port(listener->get());
     std::thread thread([&] {
-        const auto joined = MeasureMember::join(world, {{"node", "the node's name"}}, in(milliseconds(500)));
+        const auto joined = measure::Worker::join(world, {{"node", "the node's name"}}, in(milliseconds(500)));
         ASSERT_FALSE(joined);
         EXPECT_NE(joined.error().message.find("cannot be reached"), std::string::npos);
     });

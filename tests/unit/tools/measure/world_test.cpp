@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/measure/world.h"
+#include "tools/measure/channel.h"
 
 #include <gtest/gtest.h>
 #include <vector>
@@ -7,8 +7,8 @@
 namespace rdma_nccl {
 namespace {
 
-Result<MeasureWorld> world_from(const std::vector<std::string>& entries) {
-    return measure_world(Environment(entries), "n02", "pairs", KeyPurpose::Pairs);
+Result<measure::World> world_from(const std::vector<std::string>& entries) {
+    return measure::find_world(Environment(entries), "n02", "pairs", KeyPurpose::Pairs);
 }
 
 const std::string token(64, '7');
@@ -19,27 +19,27 @@ std::vector<std::string> with_meeting(std::vector<std::string> entries) {
     return entries;
 }
 
-TEST(MeasureWorld, AloneWithoutAnything) {
+TEST(FindWorld, AloneWithoutAnything) {
     const auto world = world_from({});
     ASSERT_TRUE(world);
     EXPECT_EQ(world->members, 1U);
-    EXPECT_FALSE(world->head);
+    EXPECT_FALSE(world->coordinator);
     EXPECT_EQ(world->node, "n02");
     EXPECT_FALSE(world->key == Key());
     EXPECT_FALSE(world->key == world_from({})->key) << "nobody else's";
 }
 
-TEST(MeasureWorld, TheKeyIsForOneCommandAlone) {
+TEST(FindWorld, TheKeyIsForOneCommandAlone) {
     const auto environment = with_meeting({"RANK=0", "WORLD_SIZE=2"});
     const auto pairs = world_from(environment);
-    const auto bench = measure_world(Environment(environment), "n01", "bench", KeyPurpose::Bench);
+    const auto bench = measure::find_world(Environment(environment), "n01", "bench", KeyPurpose::Bench);
     ASSERT_TRUE(pairs && bench);
     EXPECT_EQ(pairs->key, derive_key(*parse_key(token), KeyPurpose::Pairs));
     EXPECT_EQ(bench->key, derive_key(*parse_key(token), KeyPurpose::Bench));
     EXPECT_FALSE(pairs->key == bench->key);
 }
 
-TEST(MeasureWorld, SeveralWithoutAKey) {
+TEST(FindWorld, SeveralWithoutAKey) {
     for (const auto* text : {"", "RDMA_NCCL_TOKEN=0123456789abcdef0123456789abcdef"}) {
         const auto world = world_from({"MASTER_ADDR=10.0.0.1", "MASTER_PORT=1", "RANK=1", "WORLD_SIZE=2", text});
         ASSERT_FALSE(world);
@@ -48,18 +48,18 @@ TEST(MeasureWorld, SeveralWithoutAKey) {
     EXPECT_TRUE(world_from({"MASTER_ADDR=10.0.0.1", "MASTER_PORT=1", "RANK=0", "WORLD_SIZE=1"})) << "alone";
 }
 
-TEST(MeasureWorld, Ranks) {
+TEST(FindWorld, Ranks) {
     const auto world = world_from(with_meeting({"RANK=9", "WORLD_SIZE=16", "LOCAL_RANK=1", "NODE_RANK=1", "NNODES=2"}));
     ASSERT_TRUE(world);
     EXPECT_EQ(world->member, 9U);
     EXPECT_EQ(world->members, 16U);
     EXPECT_EQ(world->local, 1U);
     EXPECT_TRUE(world->ranks);
-    EXPECT_EQ(world->head->text(), "10.0.0.1");
+    EXPECT_EQ(world->coordinator->text(), "10.0.0.1");
     EXPECT_EQ(world->port, 29500);
 }
 
-TEST(MeasureWorld, Nodes) {
+TEST(FindWorld, Nodes) {
     const auto world =
         world_from(with_meeting({"NODE_RANK=1", "NNODES=2", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"}));
     ASSERT_TRUE(world);
@@ -68,7 +68,7 @@ TEST(MeasureWorld, Nodes) {
     EXPECT_FALSE(world->ranks);
 }
 
-TEST(MeasureWorld, SeveralTasksWhereNodesAreCounted) {
+TEST(FindWorld, SeveralTasksWhereNodesAreCounted) {
     const auto world = world_from(
         with_meeting({"NODE_RANK=1", "NNODES=2", "SLURM_PROCID=3", "SLURM_STEP_NUM_TASKS=4", "SLURM_LOCALID=1"}));
     ASSERT_TRUE(world);
@@ -77,7 +77,7 @@ TEST(MeasureWorld, SeveralTasksWhereNodesAreCounted) {
     EXPECT_EQ(world->local, 1U);
 }
 
-TEST(MeasureWorld, StepWithoutThePlugin) {
+TEST(FindWorld, StepWithoutThePlugin) {
     const auto world = world_from({"SLURM_STEP_ID=0", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"});
     ASSERT_FALSE(world);
     EXPECT_EQ(world.error().message,
@@ -86,7 +86,7 @@ TEST(MeasureWorld, StepWithoutThePlugin) {
     EXPECT_TRUE(world_from({"SLURM_STEP_ID=0", "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1"}));
 }
 
-TEST(MeasureWorld, ValuesThatCannotBe) {
+TEST(FindWorld, ValuesThatCannotBe) {
     const auto port = world_from({"MASTER_ADDR=10.0.0.1", "MASTER_PORT=x", "RANK=0", "WORLD_SIZE=2", meeting.back()});
     ASSERT_FALSE(port);
     EXPECT_EQ(port.error().message, "MASTER_PORT=x is no port; give the same, 1 to 65535, to all");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/pairs/blame.h"
+#include "tools/pairs/judging.h"
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl::test {
+namespace rdma_nccl::pairs {
 namespace {
 
 Observation seen(unsigned one, unsigned other, bool bad) {
@@ -32,4 +32,4 @@ TEST(PairsBlame, OnePartnerIsNoEvidence) {
 }
 
 } // namespace
-} // namespace rdma_nccl::test
+} // namespace rdma_nccl::pairs

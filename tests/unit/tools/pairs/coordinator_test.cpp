@@ -3,7 +3,6 @@
 #include "lib/slurm/step.h"
 #include "tests/unit/pairs_report.h"
 #include "tools/measure/channel.h"
-#include "tools/measure/progress.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/pairs.h"
 #include "tools/verbs/address.h"
@@ -14,7 +13,7 @@
 #include <map>
 #include <set>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 namespace {
 
 Json good_answer(const Json& order) {
@@ -41,7 +40,7 @@ Json good_answer(const Json& order) {
 }
 
 /// Members that answer at once, without a network.
-class SimulatedHead final : public MeasureHead {
+class SimulatedHead final : public measure::Coordinator {
 public:
     explicit SimulatedHead(unsigned members) {
         for (unsigned member = 0; member < members; ++member) {
@@ -52,23 +51,25 @@ public:
     std::function<std::optional<Json>(unsigned member, const Json& order)> answer = [](unsigned, const Json& order) {
         return std::optional(good_answer(order));
     };
-    std::deque<MeasureEvent> events;
+    std::deque<measure::Event> events;
     std::set<unsigned> connected;
     std::map<std::string, unsigned> orders; ///< how many
     unsigned waited = 0;                    ///< how often nothing happened
 
     void join(unsigned member, unsigned node, unsigned local) {
         connected.insert(member);
-        events.push_back(
-            {MeasureEvent::Kind::Joined, member, {{"local", local}, {"node", node_json(test::pair_node(node))}}, ""});
+        events.push_back({measure::Event::Kind::Joined,
+                          member,
+                          {{"local", local}, {"node", measure::node_json(test::node_with_rails(node))}},
+                          ""});
     }
 
     void lose(unsigned member) {
         connected.erase(member);
-        events.push_back({MeasureEvent::Kind::Lost, member, {}, "its process has ended"});
+        events.push_back({measure::Event::Kind::Lost, member, {}, "its process has ended"});
     }
 
-    MeasureEvent next(MeasureClock::time_point /*deadline*/) override {
+    measure::Event next(measure::Clock::time_point /*deadline*/) override {
         if (events.empty()) {
             ++waited;
             return {};
@@ -87,7 +88,7 @@ public:
         if (what == "end") {
             connected.erase(member);
         } else if (auto said = answer(member, order)) {
-            events.push_back({MeasureEvent::Kind::Message, member, std::move(*said), ""});
+            events.push_back({measure::Event::Kind::Message, member, std::move(*said), ""});
         }
     }
 
@@ -95,11 +96,11 @@ public:
     [[nodiscard]] std::uint16_t port() const override { return 1; }
 };
 
-PairsReport lead(SimulatedHead& head, unsigned members, const PairsOptions& options = {}, const Step& step = {}) {
-    MeasureWorld world;
+Report lead(SimulatedHead& head, unsigned members, const Options& options = {}, const Step& step = {}) {
+    measure::World world;
     world.members = members;
-    PairsProgress progress(-1, true);
-    return lead_pairs(head, world, step, options, progress);
+    measure::Progress progress(-1, true);
+    return coordinate(head, world, step, options, progress);
 }
 
 TEST(PairsHead, MeasuresEachPairOnce) {
@@ -120,7 +121,7 @@ TEST(PairsHead, MeasuresEachPairOnce) {
 
 TEST(PairsHead, AThousandNodesQuickly) {
     SimulatedHead head(1000);
-    PairsOptions options;
+    Options options;
     options.schedule = "quick";
     const auto report = lead(head, 1000, options);
     EXPECT_EQ(report.results.size(), 1500U);
@@ -135,11 +136,11 @@ TEST(PairsHead, ThousandsOfTasksJoinAtOnce) {
         head.join(member, member / tasks, member % tasks);
     }
     for (unsigned node = 0; node < nodes; ++node) {
-        step.nodes.push_back(test::pair_node(node).name);
+        step.nodes.push_back(test::node_with_rails(node).name);
     }
     step.tasks_per_node.assign(nodes, tasks);
     step.distribution = "block";
-    PairsOptions options;
+    Options options;
     options.schedule = "ring";
     const auto report = lead(head, nodes * tasks, options, step); // minutes, when each event looks at all of them
     EXPECT_EQ(report.nodes.size(), nodes);
@@ -177,7 +178,7 @@ TEST(PairsHead, AnInterruptEndsItWithWhatIsKnown) {
     unsigned seen = 0;
     head.answer = [&](unsigned, const Json& order) -> std::optional<Json> {
         if (order.at("do") == "connect" && ++seen == 5) { // in the second round
-            head.events.push_back({MeasureEvent::Kind::Interrupted, 0, {}, "SIGINT"});
+            head.events.push_back({measure::Event::Kind::Interrupted, 0, {}, "SIGINT"});
         }
         return good_answer(order);
     };
@@ -191,7 +192,7 @@ TEST(PairsHead, AnInterruptEndsItWithWhatIsKnown) {
 TEST(PairsHead, TheTimeLimitHoldsWhenNobodyAnswers) {
     SimulatedHead head(4);
     head.answer = [](unsigned, const Json&) { return std::nullopt; };
-    PairsOptions options;
+    Options options;
     options.time_limit = std::chrono::milliseconds(50);
     const auto report = lead(head, 4, options);
     EXPECT_EQ(report.ended_early, "time limit");
@@ -200,7 +201,7 @@ TEST(PairsHead, TheTimeLimitHoldsWhenNobodyAnswers) {
 
 TEST(PairsHead, WhoIsNotThereTakesNoPart) {
     SimulatedHead head(3);
-    PairsOptions options;
+    Options options;
     options.join_time = std::chrono::milliseconds(50);
     const auto report = lead(head, 4, options);
     EXPECT_EQ(report.nodes.size(), 4U);
@@ -227,7 +228,7 @@ TEST(PairsHead, SuspectsAreMeasuredAgain) {
         }
         return std::optional(said);
     };
-    PairsOptions options;
+    Options options;
     options.schedule = "quick";
     options.rules.floor_share = 0;
     const auto report = lead(head, 8, options);
@@ -251,24 +252,24 @@ TEST(MeasureDismiss, WhoComesLaterIsLetGoToo) {
     head.join(1, 1, 0);
     head.events.clear(); // it has been heard of before
     head.join(2, 2, 0);
-    shutdown_workers(head, 3, std::chrono::seconds(5), false);
+    measure::shutdown_workers(head, 3, std::chrono::seconds(5), false);
     EXPECT_EQ(head.orders["end"], 2U);
     head.join(1, 1, 0);
     head.connected.clear(); // still on its way
-    shutdown_workers(head, 3, std::chrono::milliseconds(50), true);
+    measure::shutdown_workers(head, 3, std::chrono::milliseconds(50), true);
     EXPECT_GT(head.waited, 0U) << "2 has not come again";
-    head.events.push_back({MeasureEvent::Kind::Interrupted, 0, {}, "SIGINT"});
-    shutdown_workers(head, 3, std::chrono::hours(1), true);
+    head.events.push_back({measure::Event::Kind::Interrupted, 0, {}, "SIGINT"});
+    measure::shutdown_workers(head, 3, std::chrono::hours(1), true);
 }
 
-TEST(PairsProgress, Durations) {
+TEST(MeasureProgress, Durations) {
     using std::chrono::milliseconds;
-    EXPECT_EQ(duration_text(milliseconds(0)), "0 s");
-    EXPECT_EQ(duration_text(milliseconds(1)), "1 s");
-    EXPECT_EQ(duration_text(milliseconds(119000)), "119 s");
-    EXPECT_EQ(duration_text(milliseconds(120000)), "2 min");
-    EXPECT_EQ(duration_text(milliseconds(7200000)), "2 h 0 min");
+    EXPECT_EQ(measure::format_duration(milliseconds(0)), "0 s");
+    EXPECT_EQ(measure::format_duration(milliseconds(1)), "1 s");
+    EXPECT_EQ(measure::format_duration(milliseconds(119000)), "119 s");
+    EXPECT_EQ(measure::format_duration(milliseconds(120000)), "2 min");
+    EXPECT_EQ(measure::format_duration(milliseconds(7200000)), "2 h 0 min");
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

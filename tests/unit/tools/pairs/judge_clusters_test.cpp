@@ -7,8 +7,10 @@
 #include <random>
 #include <set>
 
-namespace rdma_nccl::test {
+namespace rdma_nccl::pairs {
 namespace {
+
+using namespace test;
 
 constexpr unsigned cluster_nodes = 64;
 
@@ -47,8 +49,8 @@ public:
         };
     }
 
-    void spoil(PairsReport& report) const {
-        for (PairResult& result : report.results) {
+    void spoil(Report& report) const {
+        for (PairingResult& result : report.results) {
             const auto& [a, b, rail_a, rail_b] = result.pairing;
             if (result.both) {
                 result.both->gbps = (result.forward->gbps + result.backward->gbps) * duplex_share(result.pairing);
@@ -60,7 +62,7 @@ public:
     }
 
     /// Of links only the ones that were measured.
-    std::vector<std::string> expected(const PairsReport& report) const {
+    std::vector<std::string> expected(const Report& report) const {
         std::vector<std::string> all;
         const auto rail_text = [&](unsigned rail) { return rails > 1 ? "." + std::to_string(rail) : std::string(); };
         for (const auto& [node, share] : planted.nodes) {
@@ -80,7 +82,7 @@ public:
         for (const unsigned node : planted.dead) {
             all.push_back("failed " + std::to_string(node));
         }
-        for (const PairResult& result : report.results) {
+        for (const PairingResult& result : report.results) {
             const auto& [a, b, rail_a, rail_b] = result.pairing;
             const std::string where = std::to_string(a) + "-" + std::to_string(b) + "." + std::to_string(rail_a);
             if (planted.links.contains({a, b, rail_a})) {
@@ -185,10 +187,10 @@ private:
     Planted planted;
 };
 
-void expect_planted(Cluster& cluster, const PairsReport& report, unsigned seed) {
-    const auto verdict = judge_pairs(report, {});
+void expect_planted(Cluster& cluster, const Report& report, unsigned seed) {
+    const auto verdict = judge(report, {});
     ASSERT_EQ(accused(verdict), cluster.expected(report)) << "cluster " << seed;
-    for (const PairsFault& fault : verdict.faults) {
+    for (const Fault& fault : verdict.faults) {
         ASSERT_FALSE(fault.text.empty());
     }
 }
@@ -203,11 +205,11 @@ void expect_found_by_all(unsigned seed, unsigned rails, bool faults) {
 void expect_found_quickly(unsigned seed, unsigned rails, bool faults) {
     Cluster cluster(seed, rails, faults);
     auto report = idle_cluster(cluster_nodes, rails);
-    measure(report, on_all_rails(report, quick_pairs(cluster_nodes, 3 + seed % 3, seed)), cluster.speed());
+    measure_rounds(report, on_all_rails(report, quick_pairs(cluster_nodes, 3 + seed % 3, seed)), cluster.speed());
     cluster.spoil(report);
-    const auto [suspects, good] = retest_nodes(report, judge_pairs(report, {}));
+    const auto [suspects, good] = retest_nodes(report, judge(report, {}));
     ASSERT_GT(good.size(), cluster_nodes / 4);
-    measure(report, on_all_rails(report, retest_pairs(suspects, good)), cluster.speed(), true);
+    measure_rounds(report, on_all_rails(report, retest_pairs(suspects, good)), cluster.speed(), true);
     cluster.spoil(report);
     expect_planted(cluster, report, seed);
 }
@@ -241,4 +243,4 @@ TEST(PairsJudgeClusters, QuickRoundsAndRetests) {
 }
 
 } // namespace
-} // namespace rdma_nccl::test
+} // namespace rdma_nccl::pairs

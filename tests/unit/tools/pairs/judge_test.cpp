@@ -8,8 +8,10 @@
 #include <gtest/gtest.h>
 #include <limits>
 
-namespace rdma_nccl::test {
+namespace rdma_nccl::pairs {
 namespace {
+
+using namespace test;
 
 using Names = std::vector<std::string>;
 
@@ -25,9 +27,9 @@ SpeedOf slow_where(std::function<bool(unsigned, unsigned, unsigned, unsigned)> s
 }
 const SpeedOf all_good = slow_where([](auto...) { return false; });
 
-std::string all_texts(const PairsVerdict& verdict) {
+std::string all_texts(const Verdict& verdict) {
     std::string text;
-    for (const PairsFault& fault : verdict.faults) {
+    for (const Fault& fault : verdict.faults) {
         text += fault.text + "\n";
     }
     for (const std::string& note : verdict.notes) {
@@ -43,15 +45,15 @@ bool contains(const std::string& text, const std::string& part) {
 TEST(PairsJudge, AGoodClusterIsGood) {
     for (unsigned nodes : {2U, 3U, 4U, 5U, 16U}) {
         const auto report = measured_cluster(nodes, 2, all_good);
-        const auto verdict = judge_pairs(report, {});
+        const auto verdict = judge(report, {});
         EXPECT_EQ(accused(verdict), Names{}) << all_texts(verdict);
         EXPECT_EQ(verdict.exit_code, 0);
         EXPECT_NEAR(verdict.median_gbps.value_or(0), 388, 4);
         EXPECT_LE(verdict.mad_gbps.value_or(99), 4);
         EXPECT_NEAR(verdict.median_latency_us.value_or(0), 1.8, 0.01);
-        EXPECT_EQ(verdict.results, std::vector(report.results.size(), PairState::Good));
+        EXPECT_EQ(verdict.results, std::vector(report.results.size(), ResultState::Good));
         for (const NodeScore& score : verdict.nodes) {
-            EXPECT_EQ(score.state, PairState::Good);
+            EXPECT_EQ(score.state, ResultState::Good);
             EXPECT_EQ(score.pairs, 2 * (nodes - 1));
             EXPECT_NEAR(score.sends_gbps.value_or(0), 388, 5);
         }
@@ -61,15 +63,15 @@ TEST(PairsJudge, AGoodClusterIsGood) {
 TEST(PairsJudge, ASlowNode) {
     const auto slow = [](unsigned from, unsigned, unsigned to, unsigned) { return from == 2 || to == 2; };
     for (unsigned nodes : {4U, 5U, 16U}) {
-        const auto verdict = judge_pairs(measured_cluster(nodes, 2, slow_where(slow)), {});
+        const auto verdict = judge(measured_cluster(nodes, 2, slow_where(slow)), {});
         EXPECT_EQ(accused(verdict), Names{"node 2"}) << nodes;
         EXPECT_EQ(verdict.suspects, std::vector<unsigned>{2});
         EXPECT_EQ(verdict.exit_code, 1);
-        EXPECT_EQ(verdict.nodes[2].state, PairState::Slow);
-        EXPECT_EQ(verdict.nodes[1].state, PairState::Good);
+        EXPECT_EQ(verdict.nodes[2].state, ResultState::Slow);
+        EXPECT_EQ(verdict.nodes[1].state, ResultState::Good);
         EXPECT_EQ(verdict.nodes[1].slow, 2U);
     }
-    const auto verdict = judge_pairs(measured_cluster(6, 1, slow_where(slow)), {});
+    const auto verdict = judge(measured_cluster(6, 1, slow_where(slow)), {});
     EXPECT_TRUE(contains(all_texts(verdict), "n002 is slow: 183 Gb/s, normal is 389 (47 %), on 5 of 5 pairs; "))
         << all_texts(verdict);
 }
@@ -77,13 +79,13 @@ TEST(PairsJudge, ASlowNode) {
 TEST(PairsJudge, WithManyPartnersLessThanATenthTells) {
     const auto node_at = [](double share, double noise) {
         unsigned state = 1;
-        return judge_pairs(measured_cluster(24, 1,
-                                            [=](unsigned from, unsigned, unsigned to, unsigned) mutable {
-                                                state = state * 1664525 + 1013904223;
-                                                const double off = noise * ((state >> 8U) % 201 - 100.0) / 100;
-                                                return 388 * (from == 2 || to == 2 ? share : 1) * (1 + off);
-                                            }),
-                           {});
+        return judge(measured_cluster(24, 1,
+                                      [=](unsigned from, unsigned, unsigned to, unsigned) mutable {
+                                          state = state * 1664525 + 1013904223;
+                                          const double off = noise * ((state >> 8U) % 201 - 100.0) / 100;
+                                          return 388 * (from == 2 || to == 2 ? share : 1) * (1 + off);
+                                      }),
+                     {});
     };
     EXPECT_EQ(accused(node_at(0.97, 0.01)), Names{}) << "good clusters differ by so much";
     EXPECT_EQ(accused(node_at(0.93, 0.01)), Names{"node 2"});
@@ -93,7 +95,7 @@ TEST(PairsJudge, WithManyPartnersLessThanATenthTells) {
 
 TEST(PairsJudge, SeveralSlowNodesDoNotSpoilTheOthers) {
     const auto slow = [](unsigned from, unsigned, unsigned to, unsigned) { return from < 3 || to < 3; };
-    const auto verdict = judge_pairs(measured_cluster(8, 1, slow_where(slow)), {});
+    const auto verdict = judge(measured_cluster(8, 1, slow_where(slow)), {});
     EXPECT_EQ(accused(verdict), (Names{"node 0", "node 1", "node 2"}));
 }
 
@@ -101,7 +103,7 @@ TEST(PairsJudge, ASlowRailIsNotTheNode) {
     const auto slow = [](unsigned from, unsigned rail, unsigned to, unsigned) {
         return (from == 2 || to == 2) && rail == 1;
     };
-    const auto verdict = judge_pairs(measured_cluster(5, 3, slow_where(slow)), {});
+    const auto verdict = judge(measured_cluster(5, 3, slow_where(slow)), {});
     EXPECT_EQ(accused(verdict), Names{"rail 2.1"});
     EXPECT_TRUE(contains(all_texts(verdict), "n002 mlx5_1:1 is slow: 183 Gb/s")) << all_texts(verdict);
 }
@@ -111,15 +113,15 @@ TEST(PairsJudge, ASlowLinkIsNeitherNode) {
         return std::min(from, to) == 1 && std::max(from, to) == 3 && rail == 0;
     };
     auto report = measured_cluster(6, 2, slow_where(slow));
-    for (PairResult& result : report.results) {
+    for (PairingResult& result : report.results) {
         if (result.pairing == Pairing{.a = 1, .b = 3}) {
             result.notes = {"retransmits: 120 at n003 mlx5_0:1"};
         }
     }
-    const auto verdict = judge_pairs(report, {});
+    const auto verdict = judge(report, {});
     EXPECT_EQ(accused(verdict), Names{"link 1-3.0"});
     EXPECT_TRUE(verdict.suspects.empty());
-    EXPECT_EQ(verdict.nodes[1].state, PairState::Good);
+    EXPECT_EQ(verdict.nodes[1].state, ResultState::Good);
     const std::string text = all_texts(verdict);
     EXPECT_TRUE(contains(text, "the pair n001 mlx5_0:1 and n003 mlx5_0:1 is slow: 183 Gb/s")) << text;
     EXPECT_TRUE(contains(text, "other pairs of both are good")) << text;
@@ -130,30 +132,30 @@ TEST(PairsJudge, OthersAreGoodBesideWhatASlowNodeExplains) {
     const auto slow = [](unsigned from, unsigned, unsigned to, unsigned) {
         return from == 4 || to == 4 || (std::min(from, to) == 1 && std::max(from, to) == 3);
     };
-    const auto verdict = judge_pairs(measured_cluster(8, 1, slow_where(slow)), {});
+    const auto verdict = judge(measured_cluster(8, 1, slow_where(slow)), {});
     EXPECT_EQ(accused(verdict), (Names{"link 1-3.0", "node 4"}));
     EXPECT_TRUE(contains(all_texts(verdict), "other pairs of both are good")) << all_texts(verdict);
 }
 
 TEST(PairsJudge, AllRailsOfASlowPairAreOneFault) {
     const auto slow = [](unsigned from, unsigned, unsigned to, unsigned) { return from + to == 1; };
-    EXPECT_EQ(accused(judge_pairs(measured_cluster(6, 4, slow_where(slow)), {})), Names{"link 0-1"});
+    EXPECT_EQ(accused(judge(measured_cluster(6, 4, slow_where(slow)), {})), Names{"link 0-1"});
 }
 
 TEST(PairsJudge, OneWay) {
     const auto receives = [](unsigned, unsigned, unsigned to, unsigned) { return to == 2; };
-    auto verdict = judge_pairs(measured_cluster(5, 2, slow_where(receives)), {});
+    auto verdict = judge(measured_cluster(5, 2, slow_where(receives)), {});
     EXPECT_EQ(accused(verdict), Names{"direction 2"});
     EXPECT_TRUE(contains(all_texts(verdict), "n002 receives slowly: 183 Gb/s")) << all_texts(verdict);
     EXPECT_TRUE(contains(all_texts(verdict), "PCIe of the receiver")) << all_texts(verdict);
 
     const auto sends = [](unsigned from, unsigned rail, unsigned, unsigned) { return from == 2 && rail == 1; };
-    verdict = judge_pairs(measured_cluster(5, 2, slow_where(sends)), {});
+    verdict = judge(measured_cluster(5, 2, slow_where(sends)), {});
     EXPECT_EQ(accused(verdict), Names{"direction 2.1"});
     EXPECT_TRUE(contains(all_texts(verdict), "n002 mlx5_1:1 sends slowly: 183 Gb/s")) << all_texts(verdict);
 
     const auto way = [](unsigned from, unsigned, unsigned to, unsigned) { return from == 3 && to == 1; };
-    verdict = judge_pairs(measured_cluster(5, 1, slow_where(way)), {});
+    verdict = judge(measured_cluster(5, 1, slow_where(way)), {});
     EXPECT_EQ(accused(verdict), Names{"direction 1-3.0"});
     EXPECT_TRUE(contains(all_texts(verdict), "the way from n003 mlx5_0:1 to n001 mlx5_0:1 is slow: 183 Gb/s"))
         << all_texts(verdict);
@@ -161,23 +163,23 @@ TEST(PairsJudge, OneWay) {
 
 TEST(PairsJudge, OfTwoOrThreeNodesOnlyThePairIsNamed) {
     const auto second_rail = [](unsigned, unsigned rail, unsigned, unsigned) { return rail == 1; };
-    auto verdict = judge_pairs(measured_cluster(2, 2, slow_where(second_rail)), {});
+    auto verdict = judge(measured_cluster(2, 2, slow_where(second_rail)), {});
     EXPECT_EQ(accused(verdict), Names{"link 0-1.1"});
     EXPECT_TRUE(verdict.suspects.empty());
-    EXPECT_EQ(verdict.nodes[0].state, PairState::Unknown);
+    EXPECT_EQ(verdict.nodes[0].state, ResultState::Unknown);
     EXPECT_TRUE(contains(all_texts(verdict), "cannot tell which side of a pair is slow")) << all_texts(verdict);
 
     const auto one_way = [](unsigned from, unsigned, unsigned, unsigned) { return from == 0; };
-    EXPECT_EQ(accused(judge_pairs(measured_cluster(2, 1, slow_where(one_way)), {})), Names{"direction 0-1.0"});
+    EXPECT_EQ(accused(judge(measured_cluster(2, 1, slow_where(one_way)), {})), Names{"direction 0-1.0"});
 
     const auto node = [](unsigned from, unsigned, unsigned to, unsigned) { return from == 0 || to == 0; };
-    verdict = judge_pairs(measured_cluster(3, 1, slow_where(node)), {});
+    verdict = judge(measured_cluster(3, 1, slow_where(node)), {});
     EXPECT_EQ(accused(verdict), (Names{"link 0-1.0", "link 0-2.0"}));
     EXPECT_TRUE(verdict.suspects.empty());
 }
 
 TEST(PairsJudge, AllAreEquallySlow) {
-    const auto verdict = judge_pairs(measured_cluster(5, 1, slow_where([](auto...) { return true; }, 210)), {});
+    const auto verdict = judge(measured_cluster(5, 1, slow_where([](auto...) { return true; }, 210)), {});
     EXPECT_EQ(accused(verdict), Names{"all slow"});
     EXPECT_EQ(verdict.exit_code, 1);
     EXPECT_TRUE(verdict.suspects.empty());
@@ -185,17 +187,16 @@ TEST(PairsJudge, AllAreEquallySlow) {
         << all_texts(verdict);
     JudgeRules no_floor;
     no_floor.floor_share = 0;
-    EXPECT_EQ(judge_pairs(measured_cluster(5, 1, slow_where([](auto...) { return true; }, 210)), no_floor).exit_code,
-              0);
+    EXPECT_EQ(judge(measured_cluster(5, 1, slow_where([](auto...) { return true; }, 210)), no_floor).exit_code, 0);
 }
 
 TEST(PairsJudge, RailsOfOtherRatesHaveTheirOwnMeasure) {
     const auto slower_rail = [](unsigned, unsigned rail, unsigned, unsigned) { return rail == 1; };
     auto report = measured_cluster(5, 2, slow_where(slower_rail, 97));
-    for (PairNode& node : report.nodes) {
+    for (measure::Node& node : report.nodes) {
         node.rails[1].rate_gbps = 100;
     }
-    EXPECT_EQ(accused(judge_pairs(report, {})), Names{});
+    EXPECT_EQ(accused(judge(report, {})), Names{});
 }
 
 TEST(PairsJudge, ALinkThatCameUpSlowerIsNamed) {
@@ -204,7 +205,7 @@ TEST(PairsJudge, ALinkThatCameUpSlowerIsNamed) {
     };
     auto report = measured_cluster(5, 2, slow_where(slow, 97));
     report.nodes[2].rails[1].rate_gbps = 100;
-    const auto verdict = judge_pairs(report, {});
+    const auto verdict = judge(report, {});
     EXPECT_EQ(accused(verdict), Names{"rail 2.1"});
     EXPECT_TRUE(contains(all_texts(verdict), "its link has 100 Gb/s, elsewhere 400")) << all_texts(verdict);
 }
@@ -215,49 +216,49 @@ TEST(PairsJudge, SoftwareRdmaHasNoFloorAndNoFineJudgement) {
     };
     const auto report_of = [](const SpeedOf& speed) {
         auto report = measured_cluster(2, 2, speed);
-        for (PairNode& node : report.nodes) {
+        for (measure::Node& node : report.nodes) {
             for (PairRail& rail : node.rails) {
                 rail.software = true;
             }
         }
         return report;
     };
-    auto verdict = judge_pairs(report_of(noisy), {});
+    auto verdict = judge(report_of(noisy), {});
     EXPECT_EQ(accused(verdict), Names{}) << all_texts(verdict);
     EXPECT_TRUE(contains(all_texts(verdict), "software RDMA: functional test only")) << all_texts(verdict);
     EXPECT_EQ(verdict.exit_code, 0);
 
-    verdict = judge_pairs(report_of([&](unsigned from, unsigned rail, unsigned to, unsigned) {
-                              return rail == 1 ? 0.2 : noisy(from, rail, to, rail);
-                          }),
-                          {});
+    verdict = judge(report_of([&](unsigned from, unsigned rail, unsigned to, unsigned) {
+                        return rail == 1 ? 0.2 : noisy(from, rail, to, rail);
+                    }),
+                    {});
     EXPECT_EQ(accused(verdict), Names{"link 0-1.1"}) << all_texts(verdict);
-    verdict = judge_pairs(report_of([&](unsigned from, unsigned rail, unsigned to, unsigned) {
-                              return rail == 1 && from == 0 ? 0.2 : noisy(from, rail, to, rail);
-                          }),
-                          {});
+    verdict = judge(report_of([&](unsigned from, unsigned rail, unsigned to, unsigned) {
+                        return rail == 1 && from == 0 ? 0.2 : noisy(from, rail, to, rail);
+                    }),
+                    {});
     EXPECT_EQ(accused(verdict), Names{"direction 0-1.1"}) << all_texts(verdict);
 }
 
 TEST(PairsJudge, ADeadNode) {
     auto report = measured_cluster(6, 2, all_good);
-    for (PairResult& result : report.results) {
+    for (PairingResult& result : report.results) {
         if (result.pairing.a == 4 || result.pairing.b == 4) {
             result = failed_result(result.pairing, "no answer within 5 s: is the node up?");
         }
     }
-    auto verdict = judge_pairs(report, {});
+    auto verdict = judge(report, {});
     EXPECT_EQ(accused(verdict), Names{"failed 4"});
     EXPECT_EQ(verdict.exit_code, 2);
-    EXPECT_EQ(verdict.nodes[4].state, PairState::Failed);
-    EXPECT_EQ(verdict.nodes[3].state, PairState::Good);
+    EXPECT_EQ(verdict.nodes[4].state, ResultState::Failed);
+    EXPECT_EQ(verdict.nodes[3].state, ResultState::Good);
     EXPECT_EQ(verdict.suspects, std::vector<unsigned>{4});
     EXPECT_TRUE(contains(all_texts(verdict), "n004: 10 of 10 pairs failed: no answer within 5 s"))
         << all_texts(verdict);
 
     report.nodes[4].problem = "no RDMA port";
-    std::erase_if(report.results, [](const PairResult& result) { return !result.problem.empty(); });
-    verdict = judge_pairs(report, {});
+    std::erase_if(report.results, [](const PairingResult& result) { return !result.problem.empty(); });
+    verdict = judge(report, {});
     EXPECT_EQ(accused(verdict), Names{"failed 4"});
     EXPECT_TRUE(contains(all_texts(verdict), "n004 takes no part: no RDMA port")) << all_texts(verdict);
 }
@@ -265,7 +266,7 @@ TEST(PairsJudge, ADeadNode) {
 TEST(PairsJudge, AFailureIsOfTheRailOrThePairOrWhoIsKnown) {
     const auto fail_where = [](auto where, unsigned nodes = 6) {
         auto report = measured_cluster(nodes, 2, all_good);
-        for (PairResult& result : report.results) {
+        for (PairingResult& result : report.results) {
             if (where(result.pairing)) {
                 result = failed_result(result.pairing, "retry exceeded");
             }
@@ -273,24 +274,24 @@ TEST(PairsJudge, AFailureIsOfTheRailOrThePairOrWhoIsKnown) {
         return report;
     };
     auto report = fail_where([](const Pairing& pairing) { return pairing.b == 5 && pairing.rail_b == 1; });
-    EXPECT_EQ(accused(judge_pairs(report, {})), Names{"failed 5.1"});
+    EXPECT_EQ(accused(judge(report, {})), Names{"failed 5.1"});
     report = fail_where([](const Pairing& pairing) { return pairing == Pairing{.a = 1, .b = 5}; });
-    EXPECT_EQ(accused(judge_pairs(report, {})), Names{"failed 1-5.0"});
-    for (PairResult& result : report.results) {
+    EXPECT_EQ(accused(judge(report, {})), Names{"failed 1-5.0"});
+    for (PairingResult& result : report.results) {
         if (!result.problem.empty()) {
             result.fault_of = 5;
         }
     }
-    EXPECT_EQ(accused(judge_pairs(report, {})), Names{"failed 5"});
+    EXPECT_EQ(accused(judge(report, {})), Names{"failed 5"});
     report = fail_where([](const Pairing& pairing) { return pairing.b == 5 || pairing.a + pairing.b == 3; });
-    for (PairResult& result : report.results) {
+    for (PairingResult& result : report.results) {
         if (!result.problem.empty() && result.pairing.b == 5) {
             result.fault_of = 5;
         }
     }
-    EXPECT_EQ(accused(judge_pairs(report, {})), (Names{"failed 0-3", "failed 1-2", "failed 5"})) << "each once";
+    EXPECT_EQ(accused(judge(report, {})), (Names{"failed 0-3", "failed 1-2", "failed 5"})) << "each once";
     report = fail_where([](const Pairing&) { return true; }, 2);
-    const auto verdict = judge_pairs(report, {});
+    const auto verdict = judge(report, {});
     EXPECT_EQ(accused(verdict), Names{"failed 0-1"});
     EXPECT_EQ(verdict.exit_code, 2);
     EXPECT_FALSE(verdict.median_gbps.has_value());
@@ -300,10 +301,10 @@ TEST(PairsJudge, WrongDataIsCriticalAndFirst) {
     const auto slow = [](unsigned from, unsigned, unsigned to, unsigned) { return from == 2 || to == 2; };
     auto report = measured_cluster(6, 1, slow_where(slow));
     const auto break_data = [&](auto where) {
-        for (PairResult& result : report.results) {
+        for (PairingResult& result : report.results) {
             result.data_correct = !where(result.pairing);
         }
-        return judge_pairs(report, {});
+        return judge(report, {});
     };
     auto verdict = break_data([](const Pairing& pairing) { return pairing.a == 4 || pairing.b == 4; });
     EXPECT_EQ(accused(verdict), (Names{"node 2", "wrong 4"}));
@@ -317,10 +318,10 @@ TEST(PairsJudge, WrongDataIsCriticalAndFirst) {
 TEST(PairsJudge, Latency) {
     auto report = measured_cluster(6, 1, all_good);
     const auto slow_where = [&](auto where) {
-        for (PairResult& result : report.results) {
+        for (PairingResult& result : report.results) {
             result.latency = latency_of(where(result.pairing) ? 9.3 : 1.8);
         }
-        return judge_pairs(report, {});
+        return judge(report, {});
     };
     auto verdict = slow_where([](const Pairing& pairing) { return pairing.a == 3 || pairing.b == 3; });
     EXPECT_EQ(accused(verdict), Names{"latency 3"});
@@ -331,20 +332,20 @@ TEST(PairsJudge, Latency) {
     verdict = slow_where([](const Pairing& pairing) { return pairing == Pairing{.a = 1, .b = 2}; });
     EXPECT_EQ(accused(verdict), Names{"latency 1-2.0"});
     report = measured_cluster(6, 3, all_good);
-    for (PairResult& result : report.results) {
+    for (PairingResult& result : report.results) {
         const bool slow_pair = result.pairing.a == 1 && result.pairing.b == 2;
         result.latency = latency_of(slow_pair ? 9.3 : 1.8);
     }
-    EXPECT_EQ(accused(judge_pairs(report, {})), Names{"latency 1-2"}) << "all rails of a pair are one fault";
+    EXPECT_EQ(accused(judge(report, {})), Names{"latency 1-2"}) << "all rails of a pair are one fault";
     EXPECT_EQ(verdict.exit_code, 1);
 }
 
 TEST(PairsJudge, ABisectionNamesPairsOnly) {
     auto report = idle_cluster(8, 1);
     report.schedule = "bisection";
-    measure(report, on_all_rails(report, bisection_pairs(8)),
-            slow_where([](unsigned from, unsigned, unsigned to, unsigned) { return from == 1 || to == 1; }));
-    const auto verdict = judge_pairs(report, {});
+    measure_rounds(report, on_all_rails(report, bisection_pairs(8)),
+                   slow_where([](unsigned from, unsigned, unsigned to, unsigned) { return from == 1 || to == 1; }));
+    const auto verdict = judge(report, {});
     EXPECT_EQ(accused(verdict), Names{"link 1-5.0"});
     EXPECT_TRUE(contains(all_texts(verdict), "cannot be told")) << all_texts(verdict);
 }
@@ -352,13 +353,13 @@ TEST(PairsJudge, ABisectionNamesPairsOnly) {
 TEST(PairsJudge, ARingAndALoopbackNameTheNode) {
     const auto slow = slow_where([](unsigned from, unsigned, unsigned to, unsigned) { return from == 1 || to == 1; });
     auto report = idle_cluster(9, 2);
-    measure(report, on_all_rails(report, ring_pairs(9)), slow);
-    EXPECT_EQ(accused(judge_pairs(report, {})), Names{"node 1"});
+    measure_rounds(report, on_all_rails(report, ring_pairs(9)), slow);
+    EXPECT_EQ(accused(judge(report, {})), Names{"node 1"});
     for (unsigned nodes : {2U, 9U}) {
         report = idle_cluster(nodes, 2);
         report.schedule = "loopback";
-        measure(report, on_all_rails(report, loopback_pairs(nodes)), slow);
-        EXPECT_EQ(accused(judge_pairs(report, {})), Names{"node 1"}) << nodes;
+        measure_rounds(report, on_all_rails(report, loopback_pairs(nodes)), slow);
+        EXPECT_EQ(accused(judge(report, {})), Names{"node 1"}) << nodes;
     }
 }
 
@@ -366,9 +367,9 @@ TEST(PairsJudge, ALaterMeasurementOfThePairReplacesTheEarlier) {
     auto report = measured_cluster(5, 1, slow_where([](unsigned from, unsigned, unsigned to, unsigned) {
                                        return from + to == 1; // once disturbed
                                    }));
-    EXPECT_EQ(accused(judge_pairs(report, {})), Names{"link 0-1.0"});
-    measure(report, {{{.a = 0, .b = 1}}}, all_good, true);
-    const auto verdict = judge_pairs(report, {});
+    EXPECT_EQ(accused(judge(report, {})), Names{"link 0-1.0"});
+    measure_rounds(report, {{{.a = 0, .b = 1}}}, all_good, true);
+    const auto verdict = judge(report, {});
     EXPECT_EQ(accused(verdict), Names{});
     EXPECT_EQ(verdict.nodes[0].pairs, 4U);
 }
@@ -380,16 +381,16 @@ TEST(PairsJudge, WhatIsMissingIsNotAccused) {
     report.results[6] = failed_result(report.results[6].pairing, "interrupted");
     report.results[5].backward.reset();
     report.results[4].latency.reset();
-    const auto verdict = judge_pairs(report, {});
+    const auto verdict = judge(report, {});
     EXPECT_EQ(accused(verdict), Names{});
     EXPECT_EQ(verdict.exit_code, 0);
-    EXPECT_EQ(verdict.results[6], PairState::Unknown);
+    EXPECT_EQ(verdict.results[6], ResultState::Unknown);
     EXPECT_TRUE(contains(all_texts(verdict), "ended early, interrupted: 7 of 30 pairs")) << all_texts(verdict);
 }
 
 TEST(PairsJudge, NothingWasMeasured) {
     for (const unsigned nodes : {0U, 1U, 5U}) {
-        const auto verdict = judge_pairs(idle_cluster(nodes, 1), {});
+        const auto verdict = judge(idle_cluster(nodes, 1), {});
         EXPECT_EQ(verdict.exit_code, 3);
         EXPECT_TRUE(verdict.faults.empty());
         EXPECT_FALSE(verdict.median_gbps || verdict.median_latency_us);
@@ -405,20 +406,20 @@ TEST(PairsJudge, OddValuesDoNoHarm) {
     report.results[4].forward->gbps = -1;
     report.results[5].fault_of = 1000;
     report.nodes[3].name = "\x1b[2J</script>";
-    EXPECT_EQ(accused(judge_pairs(report, {})), Names{});
-    for (PairResult& result : report.results) {
+    EXPECT_EQ(accused(judge(report, {})), Names{});
+    for (PairingResult& result : report.results) {
         result.forward = result.backward = gbps_of(0);
     }
-    EXPECT_EQ(accused(judge_pairs(report, {})), Names{"all slow"});
+    EXPECT_EQ(accused(judge(report, {})), Names{"all slow"});
     report.nodes.clear();
-    EXPECT_EQ(judge_pairs(report, {}).exit_code, 3);
+    EXPECT_EQ(judge(report, {}).exit_code, 3);
 }
 
 TEST(PairsJudge, BytesThatThePortDidNotSeeAreNoted) {
     auto report = measured_cluster(5, 1, all_good);
     report.results[3].backward->counted_share = 0.02;
     report.results[4].forward->counted_share = 1.01;
-    const auto verdict = judge_pairs(report, {});
+    const auto verdict = judge(report, {});
     EXPECT_TRUE(contains(all_texts(verdict), "in 1 directions, the port counted less than 90 % of the bytes: "))
         << all_texts(verdict);
     EXPECT_TRUE(contains(all_texts(verdict), "sent 2 % of them")) << all_texts(verdict);
@@ -427,52 +428,52 @@ TEST(PairsJudge, BytesThatThePortDidNotSeeAreNoted) {
 TEST(PairsJudge, WhoIsRetested) {
     const auto slow = [](unsigned from, unsigned, unsigned to, unsigned) { return from + to == 1; };
     const auto report = measured_cluster(6, 1, slow_where(slow));
-    const auto [suspects, good] = retest_nodes(report, judge_pairs(report, {}));
+    const auto [suspects, good] = retest_nodes(report, judge(report, {}));
     EXPECT_EQ(suspects, (std::vector<unsigned>{0, 1}));
     EXPECT_EQ(good, (std::vector<unsigned>{2, 3, 4, 5}));
 }
 
-PairsReport equal_cluster(unsigned nodes) {
+Report equal_cluster(unsigned nodes) {
     return measured_cluster(nodes, 1, [](unsigned, unsigned, unsigned, unsigned) { return 390.0; });
 }
 
 TEST(PairsJudgeDuplex, ANodeThatHalvesIsNamed) {
     auto report = equal_cluster(6);
-    for (PairResult& result : report.results) {
+    for (PairingResult& result : report.results) {
         if (result.pairing.a == 2 || result.pairing.b == 2) {
             result.both = gbps_of(400);
         }
     }
-    const auto verdict = judge_pairs(report, {});
+    const auto verdict = judge(report, {});
     EXPECT_EQ(accused(verdict), std::vector<std::string>{"duplex 2"});
     EXPECT_EQ(verdict.suspects, std::vector<unsigned>{2});
     EXPECT_EQ(verdict.exit_code, 1);
-    EXPECT_EQ(verdict.nodes[2].state, PairState::Slow);
+    EXPECT_EQ(verdict.nodes[2].state, ResultState::Slow);
     EXPECT_TRUE(verdict.faults[0].text.starts_with(
         "n002 is slow when both ways are used at once: 400 Gb/s, normal is 764 (52 %), on 5 of 5 pairs"))
         << verdict.faults[0].text;
     JudgeRules easy;
     easy.share_of_median = 0.1;
-    EXPECT_TRUE(judge_pairs(report, easy).faults.empty());
+    EXPECT_TRUE(judge(report, easy).faults.empty());
 }
 
 TEST(PairsJudgeDuplex, APairThatHalvesIsNoNodesFault) {
     auto report = equal_cluster(6);
     report.results[4].both = gbps_of(400);
     const auto& pairing = report.results[4].pairing;
-    const auto verdict = judge_pairs(report, {});
+    const auto verdict = judge(report, {});
     EXPECT_EQ(accused(verdict),
               std::vector<std::string>{"duplex " + std::to_string(pairing.a) + "-" + std::to_string(pairing.b) + ".0"});
     EXPECT_TRUE(verdict.suspects.empty());
-    EXPECT_EQ(verdict.results[4], PairState::Slow);
+    EXPECT_EQ(verdict.results[4], ResultState::Slow);
 }
 
 TEST(PairsJudgeDuplex, WhereAllHalveNobodyIsAccused) {
     auto report = equal_cluster(6);
-    for (PairResult& result : report.results) {
+    for (PairingResult& result : report.results) {
         result.both = gbps_of(400);
     }
-    const auto verdict = judge_pairs(report, {});
+    const auto verdict = judge(report, {});
     EXPECT_EQ(accused(verdict), std::vector<std::string>{"duplex"});
     EXPECT_TRUE(verdict.suspects.empty());
     EXPECT_EQ(verdict.exit_code, 1);
@@ -481,10 +482,10 @@ TEST(PairsJudgeDuplex, WhereAllHalveNobodyIsAccused) {
 TEST(PairsJudgeDuplex, OfSoftwareItSaysNothing) {
     auto report = equal_cluster(6);
     report.results[4].both = gbps_of(4);
-    for (PairNode& node : report.nodes) {
+    for (measure::Node& node : report.nodes) {
         node.rails[0].software = true;
     }
-    EXPECT_TRUE(judge_pairs(report, {}).faults.empty());
+    EXPECT_TRUE(judge(report, {}).faults.empty());
 }
 
 TEST(PairsJudgeCounters, MoreThanWasSentIsNoted) {
@@ -492,7 +493,7 @@ TEST(PairsJudgeCounters, MoreThanWasSentIsNoted) {
     const auto told = [&](double share, unsigned mtu) {
         report.results[0].path_mtu = mtu;
         report.results[0].forward->counted_share = share;
-        const auto notes = judge_pairs(report, {}).notes;
+        const auto notes = judge(report, {}).notes;
         return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
             return note.find("in 1 directions, the port counted more than") != std::string::npos;
         });
@@ -501,11 +502,11 @@ TEST(PairsJudgeCounters, MoreThanWasSentIsNoted) {
     EXPECT_TRUE(told(1.12, 4096));
     EXPECT_FALSE(told(1.3, 256)) << "headers";
     EXPECT_TRUE(told(1.4, 256));
-    for (PairNode& node : report.nodes) {
+    for (measure::Node& node : report.nodes) {
         node.rails[0].software = true;
     }
     EXPECT_FALSE(told(1.4, 4096));
 }
 
 } // namespace
-} // namespace rdma_nccl::test
+} // namespace rdma_nccl::pairs

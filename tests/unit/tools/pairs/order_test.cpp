@@ -4,14 +4,14 @@
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 namespace {
 
-TEST(PairsOrder, WithinTheLimitsOfTheCommandLine) {
+TEST(Order, WithinTheLimitsOfTheCommandLine) {
     const Json good = {{"do", "prepare"},         {"pairing", 1},       {"rail", 3},   {"ends", 2},
                        {"message_size", 1 << 20}, {"queue_pairs", 256}, {"depth", 64}, {"traffic_class", 106},
                        {"service_level", 3},      {"pkey_index", 0},    {"gpu", true}};
-    const auto order = read_pairs_order(good);
+    const auto order = parse_order(good);
     ASSERT_TRUE(order) << order.error().message;
     EXPECT_EQ(order->what, "prepare");
     EXPECT_EQ(order->rail, 3U);
@@ -40,12 +40,12 @@ TEST(PairsOrder, WithinTheLimitsOfTheCommandLine) {
     for (const auto& [name, value] : wrong) {
         auto bad = good;
         bad[name] = value;
-        EXPECT_FALSE(read_pairs_order(bad)) << name << " " << value;
+        EXPECT_FALSE(parse_order(bad)) << name << " " << value;
     }
 }
 
-TEST(PairsOrder, AnswersAreWithinTheirLimits) {
-    const auto answer = read_pairs_answer({{"gbps", 380.5}, {"bytes", 7}, {"notes", Json::array({"\x1b[2Jslow"})}});
+TEST(Order, AnswersAreWithinTheirLimits) {
+    const auto answer = parse_answer({{"gbps", 380.5}, {"bytes", 7}, {"notes", Json::array({"\x1b[2Jslow"})}});
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->gbps, 380.5);
     EXPECT_EQ(answer->notes, std::vector<std::string>{"?[2Jslow"});
@@ -53,9 +53,9 @@ TEST(PairsOrder, AnswersAreWithinTheirLimits) {
                             Json{{"notes", std::vector<std::string>(10000, "x")}}, Json{{"error", 5}},
                             Json{{"error", std::string(100000, 'x')}}, Json{{"addresses", Json::array({1})}},
                             Json{{"latency", {{"min_us", -5}}}}}) {
-        EXPECT_FALSE(read_pairs_answer(bad)) << bad.dump().substr(0, 100);
+        EXPECT_FALSE(parse_answer(bad)) << bad.dump().substr(0, 100);
     }
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

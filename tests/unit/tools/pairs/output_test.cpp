@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 namespace {
 
-PairsReport two_nodes() {
+Report two_nodes() {
     return test::all_pairs_report(2, [](unsigned from, unsigned) { return from == 0 ? 388.0 : 380.0; });
 }
 
@@ -21,8 +21,8 @@ TEST(PairsOutput, JsonHasAll) {
     report.results[0].fault_of = 1;
     auto verdict = test::plain_verdict(report, 384, 1);
     verdict.suspects = {1};
-    verdict.faults = {{PairsFaultKind::Rail, {1}, 0, "n02 mlx5_1:1 is slow"}};
-    const auto json = pairs_json(report, verdict);
+    verdict.faults = {{FaultKind::Rail, {1}, 0, "n02 mlx5_1:1 is slow"}};
+    const auto json = format_json(report, verdict);
     EXPECT_EQ(json.at("schema"), 1);
     EXPECT_EQ(json.at("measure").at("message_size"), 1 << 20);
     EXPECT_EQ(json.at("judgement").at("verdict"), "slow");
@@ -42,7 +42,7 @@ TEST(PairsOutput, JsonHasAll) {
 }
 
 TEST(PairsOutput, JsonOfNothing) {
-    const auto json = pairs_json({}, {});
+    const auto json = format_json({}, {});
     EXPECT_TRUE(json.at("results").empty());
     EXPECT_TRUE(json.at("judgement").at("median_gbps").is_null());
 }
@@ -51,14 +51,14 @@ TEST(PairsOutput, JsonOfWhatIsNoUtf8) {
     auto report = two_nodes();
     report.nodes[0].name = "\xff";
     report.results[0].problem = "\xfe";
-    EXPECT_NO_THROW((void)pairs_json(report, test::plain_verdict(report, 384)).dump());
+    EXPECT_NO_THROW((void)format_json(report, test::plain_verdict(report, 384)).dump());
 }
 
 TEST(PairsOutput, CsvHasALineForEachDirection) {
     auto report = two_nodes();
     report.results[0].problem = "a \"problem\", indeed";
     report.results[0].notes = {"one", "two"};
-    EXPECT_EQ(pairs_csv(report, test::plain_verdict(report, 384)),
+    EXPECT_EQ(format_csv(report, test::plain_verdict(report, 384)),
               "round,retest,from,from_port,to,to_port,direction,state,gbps,bytes,counted_share,tcp_gbps,latency_min_us,"
               "latency_median_us,latency_p99_us,path_mtu,data_correct,problem,notes\r\n"
               "0,no,n01,mlx5_1:1,n02,mlx5_1:1,one way,good,388,107374182400,1.01,,1.9,2.1,2.6,4096,yes,"
@@ -72,24 +72,24 @@ TEST(PairsOutput, CsvHasALineForEachDirection) {
 TEST(PairsOutput, CsvHoldsNoFormulas) {
     auto report = two_nodes();
     report.nodes[0].name = "=cmd()";
-    EXPECT_NE(pairs_csv(report, test::plain_verdict(report, 384)).find("\r\n0,no,'=cmd(),"), std::string::npos);
+    EXPECT_NE(format_csv(report, test::plain_verdict(report, 384)).find("\r\n0,no,'=cmd(),"), std::string::npos);
 }
 
 TEST(PairsOutput, CsvOfALoopbackHasOneLine) {
     auto report = two_nodes();
     report.results[0].pairing = {1, 1, 0, 0};
     report.results[0].both.reset();
-    const auto text = pairs_csv(report, test::plain_verdict(report, 384));
+    const auto text = format_csv(report, test::plain_verdict(report, 384));
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
     EXPECT_NE(text.find("n02,mlx5_1:1,n02,mlx5_1:1,loopback"), std::string::npos);
 }
 
 TEST(PairsNode, ComesBackFromItsJson) {
-    auto node = test::pair_node(3, 2);
+    auto node = test::node_with_rails(3, 2);
     node.rails[1].numa_node = 1;
     node.rails[1].software = true;
     node.rails[0].ethernet = false;
-    const auto read = read_pair_node(node_json(node));
+    const auto read = measure::parse_node(measure::node_json(node));
     ASSERT_TRUE(read);
     EXPECT_EQ(*read, node);
 }
@@ -97,7 +97,7 @@ TEST(PairsNode, ComesBackFromItsJson) {
 TEST(PairsNode, WhatIsNoneIsRefused) {
     for (const auto& wrong : {Json(), Json(5), Json::object(), Json{{"name", 5}, {"problem", ""}, {"rails", nullptr}},
                               Json{{"name", "n"}, {"problem", ""}, {"rails", Json::array({1})}}}) {
-        EXPECT_FALSE(read_pair_node(wrong)) << wrong;
+        EXPECT_FALSE(measure::parse_node(wrong)) << wrong;
     }
 }
 
@@ -128,7 +128,7 @@ TEST(PairsNode, HasTheUsedPortsWithTheirAddress) {
     used.hca = "mlx5_1";
     used.gid_index = 3;
     choice.ports = {used};
-    const auto node = pair_node(fabric, choice, "n01");
+    const auto node = measure::inspect_rails(fabric, choice, "n01");
     ASSERT_EQ(node.rails.size(), 1U);
     const auto& rail = node.rails[0];
     EXPECT_EQ(rail.gid, "::ffff:25.11.128.2");
@@ -139,8 +139,8 @@ TEST(PairsNode, HasTheUsedPortsWithTheirAddress) {
     EXPECT_EQ(rail.numa_node, 1);
     EXPECT_FALSE(rail.software);
     EXPECT_EQ(node.problem, "");
-    EXPECT_EQ(pair_node({}, {}, "n02").problem, "no RDMA device");
+    EXPECT_EQ(measure::inspect_rails({}, {}, "n02").problem, "no RDMA device");
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

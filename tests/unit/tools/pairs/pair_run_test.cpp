@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 #include <map>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 namespace {
 
 using std::chrono::seconds;
 
-constexpr MeasureClock::time_point start{};
+constexpr measure::Clock::time_point start{};
 
 PairingJob job_of(unsigned a, unsigned b) {
     PairingJob job;
@@ -44,7 +44,7 @@ public:
     std::map<std::string, Json> instead; ///< "SIDE WHAT": merged into the answer
     std::vector<std::string> log;        ///< "SIDE WHAT" of all orders
 
-    Json answer(const PairOrder& order) {
+    Json answer(const SideOrder& order) {
         const auto what = order.what.at("do").get<std::string>();
         const auto key = std::to_string(order.side) + " " + what;
         log.push_back(key);
@@ -73,7 +73,7 @@ public:
     }
 
     /// Until the run is done, or waits for what `silent` does not answer.
-    void carry_out(PairTest& run, PairOrders orders, const std::string& silent = "") {
+    void carry_out(PairingRun& run, SideOrders orders, const std::string& silent = "") {
         while (!orders.empty()) {
             const auto order = orders.front();
             orders.erase(orders.begin());
@@ -86,8 +86,8 @@ public:
     }
 };
 
-PairResult measured(PairingJob job, Members& members) {
-    PairTest run(std::move(job));
+PairingResult measured(PairingJob job, Members& members) {
+    PairingRun run(std::move(job));
     members.carry_out(run, run.start(start));
     EXPECT_TRUE(run.done());
     return run.result();
@@ -104,9 +104,9 @@ TEST(PairsPairing, MeasuresAllInOrder) {
     EXPECT_EQ(result.path_mtu, 4096U);
     EXPECT_EQ(result.data_correct, true);
     EXPECT_EQ(result.latency, (PairLatency{1, 2, 3, 4, 5, 100}));
-    EXPECT_EQ(result.forward, (PairBandwidth{380, 1000, 1.01, 30}));
-    EXPECT_EQ(result.backward, (PairBandwidth{390, 1000, 1.01, 30}));
-    EXPECT_EQ(result.both, (PairBandwidth{770, 2000, 1.01, {}}));
+    EXPECT_EQ(result.forward, (Bandwidth{380, 1000, 1.01, 30}));
+    EXPECT_EQ(result.backward, (Bandwidth{390, 1000, 1.01, 30}));
+    EXPECT_EQ(result.both, (Bandwidth{770, 2000, 1.01, {}}));
     EXPECT_EQ(members.log,
               (std::vector<std::string>{"0 prepare",   "1 prepare",     "0 connect",   "1 connect",   "0 write",
                                         "1 check",     "1 write",       "0 check",     "0 latency",   "1 latency",
@@ -218,7 +218,7 @@ TEST(PairsPairing, NotesOfBothAreKept) {
 TEST(PairsPairing, TheSilentOneIsNamedAtTheDeadline) {
     for (const auto* silent : {"1 prepare", "1 connect", "1 check", "1 latency", "1 bandwidth"}) {
         Members members;
-        PairTest run(job_of(4, 9));
+        PairingRun run(job_of(4, 9));
         members.carry_out(run, run.start(start), silent);
         ASSERT_FALSE(run.done()) << silent;
         EXPECT_EQ(run.awaited(), std::vector<unsigned>{1}) << silent;
@@ -233,7 +233,7 @@ TEST(PairsPairing, TheSilentOneIsNamedAtTheDeadline) {
 }
 
 TEST(PairsPairing, WhenBothAreSilentNoneIsBlamed) {
-    PairTest run(job_of(0, 1));
+    PairingRun run(job_of(0, 1));
     (void)run.start(start);
     (void)run.expire();
     EXPECT_EQ(run.result().problem, "neither n01 nor n02 has answered in 30 s while opening its HCA");
@@ -242,7 +242,7 @@ TEST(PairsPairing, WhenBothAreSilentNoneIsBlamed) {
 
 TEST(PairsPairing, ASilentFinishCostsNothing) {
     Members members;
-    PairTest run(job_of(0, 1));
+    PairingRun run(job_of(0, 1));
     members.carry_out(run, run.start(start), "1 finish");
     EXPECT_FALSE(run.done());
     (void)run.expire();
@@ -252,7 +252,7 @@ TEST(PairsPairing, ASilentFinishCostsNothing) {
 
 TEST(PairsPairing, TheLostOneIsNamedAtOnce) {
     Members members;
-    PairTest run(job_of(4, 9));
+    PairingRun run(job_of(4, 9));
     members.carry_out(run, run.start(start), "1 latency");
     const auto orders = run.lose(1, "its process has ended");
     EXPECT_TRUE(run.done());
@@ -263,7 +263,7 @@ TEST(PairsPairing, TheLostOneIsNamedAtOnce) {
 }
 
 TEST(PairsPairing, LateAnswersArePassedOver) {
-    PairTest run(job_of(0, 1));
+    PairingRun run(job_of(0, 1));
     const auto orders = run.start(start);
     Members members;
     auto late = members.answer(orders[0]);
@@ -306,7 +306,7 @@ TEST(PairsPairing, NotesOfAllStepsStay) {
 TEST(PairsPairing, DifferentNetworksAreNotTried) {
     auto job = job_of(0, 1);
     job.rails[1].ethernet = false;
-    PairTest run(job);
+    PairingRun run(job);
     (void)run.start(start);
     EXPECT_TRUE(run.done());
     EXPECT_NE(run.result().problem.find("n01 mlx5_1:1 is RoCE, n02 mlx5_2:1 is InfiniBand"), std::string::npos);
@@ -314,7 +314,7 @@ TEST(PairsPairing, DifferentNetworksAreNotTried) {
 
 TEST(PairsPairing, StoppedItKeepsWhatItHas) {
     Members members;
-    PairTest run(job_of(0, 1));
+    PairingRun run(job_of(0, 1));
     members.carry_out(run, run.start(start), "1 bandwidth"); // of the way back
     EXPECT_TRUE(run.has_values());
     EXPECT_EQ(run.stop().size(), 2U);
@@ -326,7 +326,7 @@ TEST(PairsPairing, StoppedItKeepsWhatItHas) {
 }
 
 TEST(PairsPairing, LargeMessagesHaveMoreTime) {
-    PairsMeasure measure;
+    Measurement measure;
     const auto usual = limit_of(PairStep::WriteForward, measure);
     EXPECT_LT(usual, seconds(22));
     EXPECT_LT(limit_of(PairStep::Forward, measure), seconds(14));
@@ -339,11 +339,11 @@ TEST(PairsPairing, LargeMessagesHaveMoreTime) {
 }
 
 TEST(PairsPairing, TimeIsToldBefore) {
-    PairsMeasure measure;
+    Measurement measure;
     EXPECT_GT(expected_time(measure, false), seconds(6));
     EXPECT_LT(expected_time(measure, false), seconds(8));
     EXPECT_LT(expected_time(measure, true), seconds(3));
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-namespace rdma_nccl::test {
+namespace rdma_nccl::pairs {
 namespace {
 
 /// No node twice in a round, none beyond the last, no round empty, a before b (or itself).
@@ -211,4 +211,4 @@ TEST(PairsSchedule, NodesWithoutRailsAreNotScheduled) {
 }
 
 } // namespace
-} // namespace rdma_nccl::test
+} // namespace rdma_nccl::pairs

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/pairs_report.h"
 #include "tools/pairs/fault_messages.h"
-#include "tools/pairs/heatmap.h"
 #include "tools/pairs/output.h"
 
 #include <gtest/gtest.h>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 namespace {
 
 double even(unsigned /*from*/, unsigned /*to*/) {
     return 388;
 }
 
-std::string table(const PairsReport& report, PairsTextOptions options = {}, double median = 388) {
+std::string table(const Report& report, TextOptions options = {}, double median = 388) {
     return heat_table(report, test::plain_verdict(report, median), options);
 }
 
@@ -160,7 +159,7 @@ TEST(PairsText, TheWholeOfAFewPairs) {
     report.measure.gpu = report.on_gpu = true;
     auto verdict = test::plain_verdict(report, 388);
     verdict.notes = {"2 nodes: cannot tell which side of a pair is slow, that takes 4"};
-    EXPECT_EQ(pairs_text(report, verdict, {}),
+    EXPECT_EQ(format_plain(report, verdict, {}),
               "2 nodes, all pairs: 1 of 1 pairings in 42 s; 2 s each way, writes of 1 MiB on 4 queue pairs, memory of "
               "GPUs\n"
               "\n"
@@ -181,9 +180,9 @@ TEST(PairsText, TheWholeOfAFewPairs) {
 TEST(PairsText, FaultsAndSuspectsAtTheEnd) {
     const auto report = test::all_pairs_report(8, even);
     auto verdict = test::plain_verdict(report, 388, 2);
-    verdict.faults = {{PairsFaultKind::Node, {2}, {}, "n03 is slow"}, {PairsFaultKind::Failed, {3}, {}, "n04 is gone"}};
+    verdict.faults = {{FaultKind::Node, {2}, {}, "n03 is slow"}, {FaultKind::Failed, {3}, {}, "n04 is gone"}};
     verdict.suspects = {2, 3, 6};
-    const auto text = pairs_text(report, verdict, {});
+    const auto text = format_plain(report, verdict, {});
     EXPECT_NE(text.find("\n\nn03 is slow\nn04 is gone\nVerdict: failed; suspects: n[03-04,07]\n"), std::string::npos)
         << text;
 }
@@ -192,7 +191,7 @@ TEST(PairsText, EndedEarlyIsSaidFirst) {
     auto report = test::all_pairs_report(4, even);
     report.ended_early = "interrupted by SIGINT";
     report.planned = 12;
-    const auto lines = lines_of(pairs_text(report, test::plain_verdict(report, 388), {}));
+    const auto lines = lines_of(format_plain(report, test::plain_verdict(report, 388), {}));
     EXPECT_EQ(lines[0].find("4 nodes, all pairs: 6 of 12 pairings in 42 s"), 0U);
     EXPECT_EQ(lines[1], "Ended early: interrupted by SIGINT. The results below are incomplete.");
 }
@@ -201,7 +200,7 @@ TEST(PairsText, TheSlowestOfManyAreNamed) {
     const auto report = test::all_pairs_report(8, [](unsigned from, unsigned to) {
         return from == 1 ? 200.0 + to : to == 1 ? 300.0 : 388.0;
     });
-    const auto text = pairs_text(report, test::plain_verdict(report, 388, 1), {.most_worst = 2});
+    const auto text = format_plain(report, test::plain_verdict(report, 388, 1), {.most_worst = 2});
     EXPECT_NE(text.find("Slowest ways, 2 of 14\n"
                         "FROM          TO            Gb/s  OF MEDIAN  NOTES\n"
                         "n02 mlx5_1:1  n01 mlx5_1:1  200   52 %\n"
@@ -211,12 +210,12 @@ TEST(PairsText, TheSlowestOfManyAreNamed) {
 }
 
 TEST(PairsText, NothingMeasured) {
-    PairsReport report;
+    Report report;
     report.schedule = "all";
-    report.nodes = {test::pair_node(0), test::pair_node(1)};
+    report.nodes = {test::node_with_rails(0), test::node_with_rails(1)};
     auto verdict = test::plain_verdict(report, 0, 3);
     verdict.median_gbps.reset();
-    EXPECT_NE(pairs_text(report, verdict, {}).find("Verdict: nothing measured\n"), std::string::npos);
+    EXPECT_NE(format_plain(report, verdict, {}).find("Verdict: nothing measured\n"), std::string::npos);
 }
 
 TEST(PairsText, WhatNodesSayCannotChangeTheTerminal) {
@@ -224,9 +223,9 @@ TEST(PairsText, WhatNodesSayCannotChangeTheTerminal) {
     report.results[0].problem = "\x1b[2J";
     report.results[0].notes = {"\x1b[2J\n"};
     auto verdict = test::plain_verdict(report, 388);
-    verdict.faults = {{PairsFaultKind::Link, {0, 1}, {}, "\x1b[2J"}};
-    EXPECT_EQ(pairs_text(report, verdict, {}).find('\x1b'), std::string::npos);
+    verdict.faults = {{FaultKind::Link, {0, 1}, {}, "\x1b[2J"}};
+    EXPECT_EQ(format_plain(report, verdict, {}).find('\x1b'), std::string::npos);
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs

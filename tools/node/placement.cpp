@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/node/placement_view.h"
+#include "tools/node/node_plan.h"
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
@@ -27,7 +27,7 @@ std::size_t count_ranks(const NodeFacts& facts, const Plan& plan) {
 
 /// Returns the CPUs that each rank may use, from the source with the highest precedence.
 Result<std::vector<CpuSet>> find_masks(const NodeFacts& facts, const Plan& plan, Places& places,
-                                       const CpuSet& otherwise, bool live, const RanksWanted& wanted,
+                                       const CpuSet& default_cpus, bool live, const RanksWanted& wanted,
                                        std::size_t ranks) {
     if (!wanted.cpus.empty()) {
         auto masks = read_masks(wanted.cpus, ranks);
@@ -49,20 +49,20 @@ Result<std::vector<CpuSet>> find_masks(const NodeFacts& facts, const Plan& plan,
     const bool is_task = facts.environment.get("SLURM_STEP_ID") && plan.layout.layout == Layout::Rank && ranks > 1;
     if (is_task && live && own && *own < ranks) {
         std::vector<CpuSet> masks(ranks); // the CPUs of other tasks are unknown here
-        masks[*own] = otherwise;
+        masks[*own] = default_cpus;
         return masks;
     }
-    return std::vector<CpuSet>(ranks, otherwise);
+    return std::vector<CpuSet>(ranks, default_cpus);
 }
 
-/// `otherwise`: the CPUs if no other source gives them; places.masks_source names their source.
-Result<Places> place(Places places, const NodeFacts& facts, const Plan& plan, BindChoice bind, const CpuSet& otherwise,
-                     bool live, const RanksWanted& wanted) {
+/// `default_cpus`: the CPUs if no other source gives them; places.masks_source names their source.
+Result<Places> place(Places places, const NodeFacts& facts, const Plan& plan, BindChoice bind,
+                     const CpuSet& default_cpus, bool live, const RanksWanted& wanted) {
     const std::size_t ranks = wanted.ranks.value_or(count_ranks(facts, plan));
     if (ranks < 1 || ranks > most_ranks) {
         return fail(format_text("--ranks {}: a number from 1 to {} is wanted", ranks, most_ranks));
     }
-    auto masks = find_masks(facts, plan, places, otherwise, live, wanted, ranks);
+    auto masks = find_masks(facts, plan, places, default_cpus, live, wanted, ranks);
     if (!masks) {
         return tl::unexpected(masks.error());
     }
@@ -85,11 +85,10 @@ FabricChoice choose_active_ports(const Fabric& fabric) {
     FabricChoice choice;
     for (const auto& hca : fabric.hcas) {
         for (const auto& port : hca.ports) {
-            PortChoice entry;
+            PortChoice& entry = choice.ports.emplace_back();
             entry.hca = hca.name;
             entry.port = port.number;
             entry.rule = port.state == "ACTIVE" ? PortRule::Used : PortRule::NotActive;
-            choice.ports.push_back(std::move(entry));
         }
     }
     return choice;
@@ -123,8 +122,8 @@ Result<Places> place_here(const NodeFacts& facts, const Plan& plan, const Settin
     // The plugin leaves no masks if it was told not to bind.
     const bool plugin_binds = !set_up_by_plugin(facts.environment, facts.step) || plan.layout.layout != Layout::Rank ||
                               facts.environment.get(masks_variable) || !wanted.cpus.empty();
-    const CpuSet otherwise = live ? read_affinity() : places.topology.cpus();
-    return place(std::move(places), facts, plan, plugin_binds ? settings.bind : BindChoice::Off, otherwise, live,
+    const CpuSet default_cpus = live ? read_affinity() : places.topology.cpus();
+    return place(std::move(places), facts, plan, plugin_binds ? settings.bind : BindChoice::Off, default_cpus, live,
                  wanted);
 }
 
@@ -145,12 +144,10 @@ Result<XmlPlaces> place_by_xml(const std::string& path, BindChoice bind, const R
     node.plan.visible_gpus = node.facts.visible_gpus;
     node.plan.fabric = choose_active_ports(node.facts.fabric);
     const CpuSet all = node.places.topology.cpus();
-    auto places = place(std::move(node.places), node.facts, node.plan, bind, all, false, wanted);
-    if (!places) {
-        return tl::unexpected(places.error());
-    }
-    node.places = std::move(*places);
-    return node;
+    return place(std::move(node.places), node.facts, node.plan, bind, all, false, wanted).map([&](Places places) {
+        node.places = std::move(places);
+        return std::move(node);
+    });
 }
 
 } // namespace rdma_nccl

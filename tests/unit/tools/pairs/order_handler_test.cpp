@@ -3,20 +3,20 @@
 #include "config.h"
 #include "lib/base/json.h"
 #include "tests/unit/emulated_verbs.h"
-#include "tools/pairs/worker_commands.h"
+#include "tools/pairs/order_handler.h"
 
 #ifdef HAVE_IBVERBS
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 namespace {
 
 const StopAsked never = [] { return false; };
 const StopAsked at_once = [] { return true; };
 
-class PairsWorkTest : public test::EmulatedVerbs {
+class OrderHandlerTest : public test::EmulatedVerbs {
 protected:
-    [[nodiscard]] PairsSite site() const {
-        PairsSite site;
+    [[nodiscard]] HandlerContext site() const {
+        HandlerContext site;
         site.node.name = "login-alias";
         for (const auto* const hca : {"mlx5_0", "mlx5_9"}) {
             auto& rail = site.node.rails.emplace_back();
@@ -35,22 +35,22 @@ protected:
     }
 };
 
-TEST_F(PairsWorkTest, AnErrorNamesTheNodeAndItsPortOnce) {
-    PairsWork work(site());
+TEST_F(OrderHandlerTest, AnErrorNamesTheNodeAndItsPortOnce) {
+    OrderHandler work(site());
     const auto error = work.carry_out(prepare(1), never).at("error").get<std::string>();
     EXPECT_EQ(error.find("login-alias mlx5_9:1: libibverbs knows no such device"), 0U) << error;
     EXPECT_EQ(error.find("mlx5_9", 20), std::string::npos) << error;
 }
 
-TEST_F(PairsWorkTest, BothEndsOfALoopback) {
-    PairsWork work(site());
+TEST_F(OrderHandlerTest, BothEndsOfALoopback) {
+    OrderHandler work(site());
     const auto answer = work.carry_out(prepare(0), never);
     EXPECT_EQ(answer.at("addresses").size(), 2U) << answer;
     EXPECT_FALSE(work.carry_out({{"do", "finish"}, {"step", 14}}, never).contains("error"));
 }
 
-TEST_F(PairsWorkTest, WhatNoHeadOrdersIsRefused) {
-    PairsWork work(site());
+TEST_F(OrderHandlerTest, WhatNoHeadOrdersIsRefused) {
+    OrderHandler work(site());
     (void)work.carry_out(prepare(0), never);
     for (const auto& order : {Json{{"do", "tcp send"}, {"address", "127.0.0.1"}, {"port", 22}, {"time_ms", 1}},
                               Json{{"do", "tcp send"}, {"address", "n01"}, {"port", 2000}, {"time_ms", 1}},
@@ -63,22 +63,22 @@ TEST_F(PairsWorkTest, WhatNoHeadOrdersIsRefused) {
     EXPECT_TRUE(work.carry_out(huge, never).contains("error"));
 }
 
-TEST_F(PairsWorkTest, ADistantCpuIsTold) {
+TEST_F(OrderHandlerTest, ADistantCpuIsTold) {
     auto distant = site();
     distant.node.rails[0].local_cpus = "8000"; // no machine has it
-    PairsWork work(std::move(distant));
+    OrderHandler work(std::move(distant));
     const auto notes = work.carry_out(prepare(0), never).at("notes");
     ASSERT_EQ(notes.size(), 1U);
     EXPECT_EQ(notes[0].get<std::string>().find("login-alias mlx5_0:1 was driven from a distant CPU"), 0U) << notes;
-    PairsWork near(site());
+    OrderHandler near(site());
     EXPECT_FALSE(near.carry_out(prepare(0), never).contains("notes")) << "nothing is known of its CPUs";
 }
 
-TEST_F(PairsWorkTest, ADriverThatDoesNotLetGoEndsTheProcess) {
+TEST_F(OrderHandlerTest, ADriverThatDoesNotLetGoEndsTheProcess) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     fault("hang");
     const auto finish = [this](bool by_order) {
-        PairsWork work(site());
+        OrderHandler work(site());
         (void)work.carry_out(prepare(0), never);
         if (by_order) {
             (void)work.carry_out({{"do", "finish"}}, at_once);
@@ -89,6 +89,6 @@ TEST_F(PairsWorkTest, ADriverThatDoesNotLetGoEndsTheProcess) {
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/pairs/nodes.h"
+#include "tools/pairs/roster.h"
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
@@ -8,11 +8,11 @@
 
 #include <set>
 
-namespace rdma_nccl {
+namespace rdma_nccl::pairs {
 
 namespace {
 
-constexpr unsigned most_silences = 2;
+constexpr unsigned most_timeouts = 2;
 
 /// Returns the node of each task if tasks are numbered node by node; else an empty list.
 std::vector<std::string> nodes_of_tasks(const Step& step, unsigned members) {
@@ -27,7 +27,7 @@ std::vector<std::string> nodes_of_tasks(const Step& step, unsigned members) {
 }
 
 /// Adds a number to nodes that report the same name.
-void make_unique(std::vector<PairNode>& nodes) {
+void make_unique(std::vector<measure::Node>& nodes) {
     std::map<std::string, unsigned> seen;
     for (auto& node : nodes) {
         if (const unsigned before = seen[node.name]++; before > 0) {
@@ -39,32 +39,31 @@ void make_unique(std::vector<PairNode>& nodes) {
 
 } // namespace
 
-// There may be 8,000 members, so work done for each event must not iterate over all of them.
-NodeRoster::NodeRoster(const MeasureWorld& world, const Step& step) : names_(nodes_of_tasks(step, world.members)) {
-    for (unsigned member = 0; member < world.members; ++member) {
-        absent_.insert(absent_.end(), member);
+// There may be 8,000 workers, so work done for each event must not iterate over all of them.
+NodeRoster::NodeRoster(const measure::World& world, const Step& step) : names_(nodes_of_tasks(step, world.members)) {
+    for (unsigned worker = 0; worker < world.members; ++worker) {
+        absent_.insert(absent_.end(), worker);
     }
 }
 
-void NodeRoster::join(unsigned member, const Json& hello) {
-    Joined joined;
-    joined.local = hello.value("local", Json()).integer<unsigned>().value_or(0);
-    auto node = read_pair_node(hello.value("node", Json()));
+void NodeRoster::join(unsigned worker, const Json& hello) {
+    auto& joined = joined_[worker];
+    joined = {hello.value("local", Json()).integer<unsigned>().value_or(0), {}};
+    auto node = measure::parse_node(hello.value("node", Json()));
     if (node) {
         joined.node = std::move(*node);
         joined.node.name = printable(joined.node.name, 64);
     } else {
-        joined.node.name = name_of(member);
+        joined.node.name = name_of(worker);
         joined.node.problem = node.error().message + "; is rdma-nccl the same on all nodes?";
     }
-    joined_[member] = std::move(joined);
-    if (absent_.erase(member) > 0 && gone_.contains(member)) {
+    if (absent_.erase(worker) > 0 && gone_.contains(worker)) {
         --gone_before_;
     }
 }
 
-void NodeRoster::lose(unsigned member, const std::string& why) {
-    if (gone_.insert_or_assign(member, why).second && absent_.contains(member)) {
+void NodeRoster::lose(unsigned worker, const std::string& why) {
+    if (gone_.insert_or_assign(worker, why).second && absent_.contains(worker)) {
         ++gone_before_;
     }
 }
@@ -73,15 +72,15 @@ bool NodeRoster::complete() const {
     return absent_.size() <= gone_before_;
 }
 
-std::string NodeRoster::name_of(unsigned member) const {
-    return member < names_.size() ? names_[member] : format_text("member {}", member);
+std::string NodeRoster::name_of(unsigned worker) const {
+    return worker < names_.size() ? names_[worker] : format_text("member {}", worker);
 }
 
 std::string NodeRoster::missing(std::size_t most) const {
     std::set<std::string> names;
     std::string text;
-    for (const unsigned member : absent_) {
-        auto name = name_of(member);
+    for (const unsigned worker : absent_) {
+        auto name = name_of(worker);
         if (names.insert(name).second && names.size() <= most) {
             text += (names.size() == 1 ? "" : ", ") + name;
         }
@@ -91,49 +90,49 @@ std::string NodeRoster::missing(std::size_t most) const {
 
 void NodeRoster::close(const std::string& problem) {
     std::set<std::string> names;
-    for (const auto& [member, joined] : joined_) {
+    for (const auto& [worker, joined] : joined_) {
         if (joined.local == 0) {
             nodes_.push_back(joined.node);
-            members_.push_back(member);
+            workers_.push_back(worker);
         }
         names.insert(joined.node.name);
     }
-    for (const unsigned member : absent_) {
-        if (!problem.empty() && names.insert(name_of(member)).second) {
-            nodes_.push_back({name_of(member), {}, problem});
-            members_.push_back(member);
+    for (const unsigned worker : absent_) {
+        if (!problem.empty() && names.insert(name_of(worker)).second) {
+            nodes_.push_back({name_of(worker), {}, problem});
+            workers_.push_back(worker);
         }
     }
-    for (unsigned node = 0; node < members_.size(); ++node) {
-        nodes_of_[members_[node]] = node;
+    for (unsigned node = 0; node < workers_.size(); ++node) {
+        nodes_of_[workers_[node]] = node;
     }
     make_unique(nodes_);
 }
 
-std::optional<unsigned> NodeRoster::node_of(unsigned member) const {
-    const auto found = nodes_of_.find(member);
+std::optional<unsigned> NodeRoster::node_of(unsigned worker) const {
+    const auto found = nodes_of_.find(worker);
     return found == nodes_of_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<std::string> NodeRoster::useless(unsigned node) const {
+std::optional<std::string> NodeRoster::why_unusable(unsigned node) const {
     const auto& name = nodes_.at(node).name;
-    if (const auto gone = gone_.find(members_.at(node)); gone != gone_.end()) {
+    if (const auto gone = gone_.find(workers_.at(node)); gone != gone_.end()) {
         return format_text("{} is gone: {}", name, gone->second);
     }
-    if (const auto silent = silences_.find(node); silent != silences_.end() && silent->second >= most_silences) {
+    if (const auto timeouts = timeouts_.find(node); timeouts != timeouts_.end() && timeouts->second >= most_timeouts) {
         return format_text("{} does not answer", name);
     }
     return std::nullopt;
 }
 
-void NodeRoster::note_silence(unsigned node) {
-    ++silences_[node];
+void NodeRoster::note_timeout(unsigned node) {
+    ++timeouts_[node];
 }
 
-void NodeRoster::note_answer(unsigned member) {
-    if (const auto node = node_of(member)) {
-        silences_.erase(*node);
+void NodeRoster::note_answer(unsigned worker) {
+    if (const auto node = node_of(worker)) {
+        timeouts_.erase(*node);
     }
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::pairs
