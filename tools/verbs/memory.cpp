@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/verbs/memory.h"
 
-#ifdef HAVE_IBVERBS
-
 #include "lib/base/format.h"
+#include "tools/verbs/dynamic_library.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,154 @@
 #include <utility>
 
 namespace rdma_nccl {
+
+// --- The pattern ---
+
+namespace {
+
+constexpr std::size_t word = sizeof(std::uint64_t);
+
+/// A permutation of 64-bit numbers (the finalizer of splitmix64), so the words of one seed are all different.
+std::uint64_t mix(std::uint64_t value) {
+    value = (value ^ (value >> 30)) * 0xbf58'476d'1ce4'e5b9;
+    value = (value ^ (value >> 27)) * 0x94d0'49bb'1331'11eb;
+    return value ^ (value >> 31);
+}
+
+std::uint64_t word_at(std::uint64_t seed, std::size_t offset) {
+    return mix(mix(seed) + offset / word);
+}
+
+} // namespace
+
+void fill_pattern(std::span<std::byte> bytes, std::uint64_t seed, std::size_t offset) {
+    for (std::size_t at = 0; at < bytes.size(); at += word) {
+        const auto value = word_at(seed, offset + at);
+        std::memcpy(&bytes[at], &value, std::min(word, bytes.size() - at));
+    }
+}
+
+bool has_pattern(std::span<const std::byte> bytes, std::uint64_t seed, std::size_t offset) {
+    for (std::size_t at = 0; at < bytes.size(); at += word) {
+        const auto value = word_at(seed, offset + at);
+        if (std::memcmp(&bytes[at], &value, std::min(word, bytes.size() - at)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// --- Memory of a GPU ---
+
+// The CUDA driver's functions and types are declared here: they are a stable ABI, so that CUDA is not needed to build.
+// From cuda.h: CUresult, CUdevice, CUcontext, CUdeviceptr, CUmemRangeHandleType.
+namespace {
+
+using Status = int;
+using Device = int;
+using Context = void*;
+using Pointer = unsigned long long;
+constexpr Status success = 0;
+constexpr int range_handle_dma_buf = 1;
+
+} // namespace
+
+struct GpuMemory::Driver {
+    DynamicLibrary library{"libcuda.so.1"};
+    Status (*init)(unsigned flags) = library.needed("cuInit");
+    Status (*device_get)(Device*, int ordinal) = library.needed("cuDeviceGet");
+    Status (*error_name)(Status, const char**) = library.needed("cuGetErrorName");
+    Status (*retain)(Context*, Device) = library.needed("cuDevicePrimaryCtxRetain");
+    Status (*release)(Device) = library.needed("cuDevicePrimaryCtxRelease_v2");
+    Status (*set_current)(Context) = library.needed("cuCtxSetCurrent");
+    Status (*allocate)(Pointer*, std::size_t) = library.needed("cuMemAlloc_v2");
+    Status (*free)(Pointer) = library.needed("cuMemFree_v2");
+    Status (*copy_in)(Pointer, const void*, std::size_t) = library.needed("cuMemcpyHtoD_v2");
+    Status (*copy_out)(void*, Pointer, std::size_t) = library.needed("cuMemcpyDtoH_v2");
+    /// Since CUDA 11.7.
+    Status (*range_handle)(void* handle, Pointer, std::size_t, int type,
+                           unsigned long long flags) = library.optional("cuMemGetHandleForAddressRange");
+
+    /// Fails with "cuInit: CUDA_ERROR_NO_DEVICE".
+    [[nodiscard]] Result<void> check(const char* call, Status status) const {
+        if (status == success) {
+            return {};
+        }
+        const char* name = nullptr;
+        return fail(error_name(status, &name) == success ? format_text("{}: {}", call, name)
+                                                         : format_text("{}: CUDA error {}", call, status));
+    }
+};
+
+Result<std::unique_ptr<GpuMemory>> GpuMemory::allocate(unsigned gpu, std::size_t bytes) {
+    auto driver = std::make_unique<const Driver>();
+    if (!driver->library) {
+        return fail(
+            format_text("no GPU: the NVIDIA driver's libcuda.so.1 cannot be loaded ({})", driver->library.problem()));
+    }
+    if (!driver->library.missing().empty()) {
+        return fail(format_text("no GPU: libcuda.so.1 has no {}: update the NVIDIA driver", driver->library.missing()));
+    }
+    std::unique_ptr<GpuMemory> memory(new GpuMemory(std::move(driver)));
+    if (const auto made = memory->make(gpu, bytes); !made) {
+        return tl::unexpected(made.error());
+    }
+    return memory;
+}
+
+GpuMemory::GpuMemory(std::unique_ptr<const Driver> driver) : driver_(std::move(driver)) {}
+
+GpuMemory::~GpuMemory() {
+    if (address_ != 0) {
+        driver_->free(address_);
+    }
+    if (retained_) {
+        driver_->release(device_);
+    }
+}
+
+Result<void> GpuMemory::make(unsigned gpu, std::size_t bytes) {
+    if (const auto done = driver_->check("cuInit", driver_->init(0)); !done) {
+        return fail("no GPU: " + done.error().message);
+    }
+    if (const auto done = driver_->check("cuDeviceGet", driver_->device_get(&device_, static_cast<int>(gpu))); !done) {
+        return fail(format_text("no GPU {}: {}", gpu, done.error().message));
+    }
+    Context context = nullptr;
+    if (auto done = driver_->check("cuDevicePrimaryCtxRetain", driver_->retain(&context, device_)); !done) {
+        return done;
+    }
+    retained_ = true;
+    // DMA-BUF requires whole GPU pages.
+    constexpr std::size_t page = std::size_t{64} << 10;
+    bytes_ = (bytes + page - 1) / page * page;
+    return driver_->check("cuCtxSetCurrent", driver_->set_current(context)).and_then([this] {
+        return driver_->check("cuMemAlloc", driver_->allocate(&address_, bytes_));
+    });
+}
+
+Result<UniqueFd> GpuMemory::dmabuf() const {
+    if (driver_->range_handle == nullptr) {
+        return fail("the NVIDIA driver gives no DMA-BUF: it is older than CUDA 11.7");
+    }
+    int descriptor = -1;
+    return driver_
+        ->check("cuMemGetHandleForAddressRange",
+                driver_->range_handle(&descriptor, address_, bytes_, range_handle_dma_buf, 0))
+        .map([&] { return UniqueFd(descriptor); });
+}
+
+Result<void> GpuMemory::copy_in(std::size_t offset, std::span<const std::byte> bytes) {
+    return driver_->check("cuMemcpyHtoD", driver_->copy_in(address_ + offset, bytes.data(), bytes.size()));
+}
+
+Result<void> GpuMemory::copy_out(std::size_t offset, std::span<std::byte> bytes) const {
+    return driver_->check("cuMemcpyDtoH", driver_->copy_out(bytes.data(), address_ + offset, bytes.size()));
+}
+
+// --- Registered memory ---
+
+#ifdef HAVE_IBVERBS
 
 namespace {
 
@@ -123,6 +270,6 @@ Result<void> VerbsMemory::copy_out(std::size_t offset, std::span<std::byte> byte
     return {};
 }
 
-} // namespace rdma_nccl
-
 #endif
+
+} // namespace rdma_nccl

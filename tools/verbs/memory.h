@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registered memory of the host or of a GPU.
+// Memory that is written to: of an NVIDIA GPU, and of the host or a GPU registered at an HCA; and the pattern that
+// shows that writes arrived.
 #pragma once
 
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 #include "tools/verbs/port.h"
-
-#ifdef HAVE_IBVERBS
-
-#include "tools/verbs/gpu_memory.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,43 @@
 #include <span>
 
 namespace rdma_nccl {
+
+/// Fills memory with bytes that are unlikely to be there by chance: all words of eight bytes differ, also between
+/// seeds. `offset`: offset of the first byte in the whole pattern, a multiple of 8.
+void fill_pattern(std::span<std::byte> bytes, std::uint64_t seed, std::size_t offset);
+
+/// Returns true if the bytes contain the pattern.
+bool has_pattern(std::span<const std::byte> bytes, std::uint64_t seed, std::size_t offset);
+
+/// Memory of a GPU, through the CUDA driver's library, which is loaded when needed.
+class GpuMemory {
+public:
+    /// `gpu`: CUDA's number of the GPU. Fails with "no GPU: ..." if there is no driver or no such GPU.
+    static Result<std::unique_ptr<GpuMemory>> allocate(unsigned gpu, std::size_t bytes);
+    GpuMemory(const GpuMemory&) = delete;
+    GpuMemory& operator=(const GpuMemory&) = delete;
+    ~GpuMemory();
+
+    [[nodiscard]] std::uint64_t address() const { return address_; }
+    /// Returns a descriptor for ibv_reg_dmabuf_mr(). Fails if driver or GPU do not support it; then nvidia_peermem is
+    /// needed.
+    [[nodiscard]] Result<UniqueFd> dmabuf() const;
+    Result<void> copy_in(std::size_t offset, std::span<const std::byte> bytes);
+    [[nodiscard]] Result<void> copy_out(std::size_t offset, std::span<std::byte> bytes) const;
+
+private:
+    struct Driver;
+    explicit GpuMemory(std::unique_ptr<const Driver> driver);
+    Result<void> make(unsigned gpu, std::size_t bytes);
+
+    std::unique_ptr<const Driver> driver_;
+    int device_ = 0;
+    bool retained_ = false;
+    unsigned long long address_ = 0;
+    std::size_t bytes_ = 0;
+};
+
+#ifdef HAVE_IBVERBS
 
 /// Whole pages, zeroed. Clearing them is the first touch, which places them on the NUMA node of the calling thread.
 class HostPages {
@@ -57,6 +93,6 @@ private:
     VerbsRegion region_; ///< last, so that it is destroyed first
 };
 
-} // namespace rdma_nccl
-
 #endif
+
+} // namespace rdma_nccl

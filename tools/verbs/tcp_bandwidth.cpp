@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/net/tcp.h"
-#include "tools/verbs/steady_rate.h"
+#include "tools/verbs/figures.h"
 
 #include <algorithm>
 #include <cerrno>

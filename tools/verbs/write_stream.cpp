@@ -3,8 +3,8 @@
 
 #ifdef HAVE_IBVERBS
 
+#include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
-#include "tools/verbs/steady_rate.h"
 
 #include <algorithm>
 #include <thread>
