@@ -2,7 +2,7 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/ring/rank.h"
+#include "tools/bench/ring/ring.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/print.h"
 

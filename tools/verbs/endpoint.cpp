@@ -118,17 +118,7 @@ Result<void> RcEnd::make() {
         return tl::unexpected(queues.error());
     }
     queues_ = std::move(*queues);
-    address_ = {.gid = port_->gid.bytes(),
-                .lid = port_->attributes.lid,
-                .ethernet = settings_.rail.ethernet,
-                .mtu = bytes_of(port_->attributes.active_mtu),
-                .queue_pairs = queues_->numbers(),
-                .packet_numbers = queues_->packet_numbers(),
-                .memory = memory_->address() + half(),
-                .key = memory_->remote_key(),
-                .size = half(),
-                .mailbox = mailbox_->address(),
-                .mailbox_key = mailbox_->remote_key()};
+    address_ = address_of(*port_, *queues_, *memory_, *mailbox_, half(), half());
     return {};
 }
 
@@ -158,13 +148,7 @@ Result<void> RcEnd::connect(const VerbsAddress& peer, unsigned mtu) {
         return failed({VerbsCause::Mismatch, std::move(why)}, EINVAL);
     }
     peer_ = peer;
-    link_ = {.ethernet = address_.ethernet,
-             .gid_index = settings_.rail.gid_index,
-             .gid = port_->gid.text(),
-             .peer_gid = IpAddress(peer.gid).text(),
-             .netdev = settings_.rail.netdev,
-             .netdev_mtu = settings_.rail.netdev_mtu,
-             .path_mtu = mtu};
+    link_ = link_to(*port_, peer, mtu);
     if (families_differ(address_, peer)) {
         return failed(
             {VerbsCause::WrongGid,

@@ -120,6 +120,31 @@ unsigned affordable_depth(const ibv_device_attr& device, unsigned count, unsigne
     return depth < fewest_writes ? 0 : depth;
 }
 
+VerbsAddress address_of(const VerbsPort& port, const VerbsQueues& queues, const VerbsMemory& memory,
+                        const VerbsMemory& mailbox, std::uint64_t offset, std::uint64_t writable) {
+    return {.gid = port.gid.bytes(),
+            .lid = port.attributes.lid,
+            .ethernet = port.rail.ethernet,
+            .mtu = bytes_of(port.attributes.active_mtu),
+            .queue_pairs = queues.numbers(),
+            .packet_numbers = queues.packet_numbers(),
+            .memory = memory.address() + offset,
+            .key = memory.remote_key(),
+            .size = writable,
+            .mailbox = mailbox.address(),
+            .mailbox_key = mailbox.remote_key()};
+}
+
+VerbsLink link_to(const VerbsPort& port, const VerbsAddress& peer, unsigned mtu) {
+    return {.ethernet = port.rail.ethernet,
+            .gid_index = port.rail.gid_index,
+            .gid = port.gid.text(),
+            .peer_gid = IpAddress(peer.gid).text(),
+            .netdev = port.rail.netdev,
+            .netdev_mtu = port.rail.netdev_mtu,
+            .path_mtu = mtu};
+}
+
 Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, unsigned wanted, unsigned pkey_index) {
     VerbsQueues queues;
     ibv_device_attr device{};

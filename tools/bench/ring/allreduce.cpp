@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/ring/neighbours.h"
+#include "tools/bench/ring/ring.h"
 
 namespace rdma_nccl {
 
@@ -35,8 +35,7 @@ Result<void> ring_all_reduce(const RingExchange& exchange, unsigned rank, unsign
         RingStep now;
         now.out = std::span<const float>(receive).subspan(out.first, out.count);
         now.in_count = in.count;
-        now.out_place = out.first;
-        now.in_place = in.first;
+        now.places = {.out = out.first, .in = in.first};
         if (auto done = exchange(now); !done) {
             return done;
         }

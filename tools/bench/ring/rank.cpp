@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/ring/rank.h"
+#include "tools/bench/ring/ring.h"
 
 #include "lib/base/byte_units.h"
 #include "lib/base/format.h"
@@ -9,7 +9,6 @@
 #include "tools/bench/rank/channel.h"
 #include "tools/bench/rank/order.h"
 #include "tools/bench/rank/test_data.h"
-#include "tools/bench/ring/neighbours.h"
 #include "tools/common/thread_pin.h"
 #include "tools/measure/rails.h"
 #include "tools/verbs/rail.h"

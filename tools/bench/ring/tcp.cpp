@@ -3,7 +3,7 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/net/key.h"
-#include "tools/bench/ring/neighbours.h"
+#include "tools/bench/ring/ring.h"
 #include "tools/measure/channel.h"
 
 #include <algorithm>
@@ -83,8 +83,8 @@ public:
 
     Result<void> exchange(const RingStep& step) override {
         auto out = std::as_bytes(step.out);
-        const auto in = step.in_place ? std::span(receive_).subspan(*step.in_place, step.in_count)
-                                      : std::span(staging_).first(step.in_count);
+        const auto in = step.places ? std::span(receive_).subspan(step.places->in, step.in_count)
+                                    : std::span(staging_).first(step.in_count);
         const auto bytes = std::as_writable_bytes(in);
         std::size_t received = 0;
         std::size_t added = 0; // number of values

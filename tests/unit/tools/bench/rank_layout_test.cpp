@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
 #include "tools/bench/rank_layout.h"
-#include "tools/bench/ring/neighbours.h"
+#include "tools/bench/ring/ring.h"
 #include "tools/bench/start_order.h"
 
 #include <gtest/gtest.h>
@@ -143,8 +143,8 @@ TEST(RingReduce, AllRanksHaveTheSum) {
                     sent[rank][step].assign(now.out.begin(), now.out.end());
                     auto in = sent[(rank + ranks - 1) % ranks][step++];
                     in.resize(now.in_count, 0);
-                    if (now.in_place) {
-                        std::copy(in.begin(), in.end(), receive.begin() + static_cast<std::ptrdiff_t>(*now.in_place));
+                    if (now.places) {
+                        std::copy(in.begin(), in.end(), receive.begin() + static_cast<std::ptrdiff_t>(now.places->in));
                     } else {
                         now.arrived(in, 0);
                     }
