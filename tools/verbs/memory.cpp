@@ -9,6 +9,7 @@
 #include <cstring>
 #include <sys/mman.h>
 #include <utility>
+#include <vector>
 
 namespace rdma_nccl {
 
@@ -162,6 +163,21 @@ Result<void> GpuMemory::copy_out(std::size_t offset, std::span<std::byte> bytes)
 
 namespace {
 
+constexpr std::size_t chunk_bytes = std::size_t{1} << 20; // of host memory, for a copy of GPU memory
+
+/// Calls `work(offset, chunk)` for each chunk of `size` bytes.
+template<typename Work>
+Result<void> for_chunks(std::size_t size, const Work& work) {
+    std::vector<std::byte> chunk(std::min(chunk_bytes, size));
+    for (std::size_t at = 0; at < size; at += chunk.size()) {
+        chunk.resize(std::min(chunk.size(), size - at));
+        if (auto done = work(at, std::span(chunk)); !done) {
+            return done;
+        }
+    }
+    return {};
+}
+
 constexpr int access_rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 tl::unexpected<Error> not_registered(std::size_t bytes, int code) {
@@ -254,20 +270,26 @@ Result<VerbsMemory> VerbsMemory::of_gpu(const VerbsPort& port, std::size_t bytes
     return memory;
 }
 
-Result<void> VerbsMemory::copy_in(std::size_t offset, std::span<const std::byte> bytes) {
-    if (gpu_) {
-        return gpu_->copy_in(offset, bytes);
+Result<void> VerbsMemory::fill(std::size_t offset, std::size_t size, std::uint64_t seed) {
+    if (!gpu_) {
+        fill_pattern({host() + offset, size}, seed, 0);
+        return {};
     }
-    std::ranges::copy(bytes, host() + offset);
-    return {};
+    return for_chunks(size, [&](std::size_t at, std::span<std::byte> chunk) {
+        fill_pattern(chunk, seed, at);
+        return gpu_->copy_in(offset + at, chunk);
+    });
 }
 
-Result<void> VerbsMemory::copy_out(std::size_t offset, std::span<std::byte> bytes) const {
-    if (gpu_) {
-        return gpu_->copy_out(offset, bytes);
+Result<bool> VerbsMemory::is_filled(std::size_t offset, std::size_t size, std::uint64_t seed) const {
+    if (!gpu_) {
+        return has_pattern({host() + offset, size}, seed, 0);
     }
-    std::copy_n(host() + offset, bytes.size(), bytes.data());
-    return {};
+    bool good = true;
+    const auto done = for_chunks(size, [&](std::size_t at, std::span<std::byte> chunk) -> Result<void> {
+        return gpu_->copy_out(offset + at, chunk).map([&] { good = good && has_pattern(chunk, seed, at); });
+    });
+    return done.map([&] { return good; });
 }
 
 #endif

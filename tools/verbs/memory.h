@@ -83,8 +83,10 @@ public:
     /// Returns nullptr for GPU memory.
     [[nodiscard]] std::byte* host() const { return pages_.data(); }
 
-    Result<void> copy_in(std::size_t offset, std::span<const std::byte> bytes);
-    [[nodiscard]] Result<void> copy_out(std::size_t offset, std::span<std::byte> bytes) const;
+    /// Fills `size` bytes, from `offset` on, with the pattern.
+    Result<void> fill(std::size_t offset, std::size_t size, std::uint64_t seed);
+    /// Returns whether these bytes contain the pattern.
+    [[nodiscard]] Result<bool> is_filled(std::size_t offset, std::size_t size, std::uint64_t seed) const;
 
 private:
     std::uint64_t address_ = 0;

@@ -15,6 +15,8 @@
 
 #include <infiniband/verbs.h>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -76,6 +78,12 @@ struct VerbsPort {
     /// Fails if the device, port or GID does not match the rail.
     static Result<VerbsPort> open(const PairRail& rail);
 };
+
+/// Keeps a value, or returns the error.
+template<typename T>
+Result<void> keep(std::optional<T>& place, Result<T> value) {
+    return std::move(value).map([&place](T&& good) { place = std::move(good); });
+}
 
 /// Returns "n01 mlx5_0:1" with the kernel's host name, for callers that do not know the node's name.
 std::string port_here(const PairRail& rail);

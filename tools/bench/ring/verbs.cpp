@@ -134,14 +134,14 @@ public:
 
     Result<void> make() {
         const std::size_t values = 2 * size_.most_values + 2 * size_.most_part;
-        auto memory = VerbsMemory::of_host(port_, values * sizeof(float), VerbsMemory::Order::Relaxed);
-        auto mailbox = memory ? VerbsMemory::of_host(port_, mailbox_bytes + outgoing_bytes, VerbsMemory::Order::Strict)
-                              : tl::unexpected(memory.error());
-        if (!mailbox) {
-            return tl::unexpected(mailbox.error());
+        auto kept = keep(memory_, VerbsMemory::of_host(port_, values * sizeof(float), VerbsMemory::Order::Relaxed));
+        if (kept) {
+            kept =
+                keep(mailbox_, VerbsMemory::of_host(port_, mailbox_bytes + outgoing_bytes, VerbsMemory::Order::Strict));
         }
-        memory_ = std::move(*memory);
-        mailbox_ = std::move(*mailbox);
+        if (!kept) {
+            return kept;
+        }
         for (std::size_t i = 0; auto* neighbour : {&next_, &previous_}) {
             auto queues = VerbsQueues::make(port_, 1, depth);
             if (!queues) {
