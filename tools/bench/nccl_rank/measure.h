@@ -3,7 +3,7 @@
 // in the stream, divided by their number, averaged over the ranks.
 #pragma once
 
-#include "tools/bench/nccl_rank/communicator.h"
+#include "tools/bench/nccl_rank/nccl.h"
 #include "tools/bench/rank/model.h"
 #include "tools/bench/rank/order.h"
 

@@ -1,16 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// One GPU, with the functions that a rank needs.
+// CUDA's driver library, loaded on demand, and one GPU, with the functions that a rank needs. The library comes with
+// the driver and has a stable interface, so no run-time library of a certain CUDA release is needed. NCCL's own
+// run-time library uses the current context.
 #pragma once
 
-#include "tools/bench/nccl_rank/cuda_library.h"
+#include "lib/base/result.h"
+#include "tools/verbs/dynamic_library.h"
 
 #include <cstddef>
+#include <cuda.h>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace rdma_nccl {
+
+// <cuda.h> renames functions when they change, so look up the name that it uses.
+#define RN_TEXT_OF(function) #function
+#define RN_CUDA(name, function) decltype(&::function) name = library.needed(RN_TEXT_OF(function))
+
+struct CudaLibrary {
+    DynamicLibrary library{"libcuda.so.1"};
+    RN_CUDA(init, cuInit);
+    RN_CUDA(error_string, cuGetErrorString);
+    RN_CUDA(device_count, cuDeviceGetCount);
+    RN_CUDA(device, cuDeviceGet);
+    RN_CUDA(device_name, cuDeviceGetName);
+    RN_CUDA(pci_address, cuDeviceGetPCIBusId);
+    RN_CUDA(retain_context, cuDevicePrimaryCtxRetain);
+    RN_CUDA(release_context, cuDevicePrimaryCtxRelease);
+    RN_CUDA(set_context, cuCtxSetCurrent);
+    RN_CUDA(allocate, cuMemAlloc);
+    RN_CUDA(free, cuMemFree);
+    RN_CUDA(to_device, cuMemcpyHtoDAsync);
+    RN_CUDA(to_host, cuMemcpyDtoH);
+    RN_CUDA(fill, cuMemsetD8Async);
+    RN_CUDA(create_stream, cuStreamCreate);
+    RN_CUDA(query_stream, cuStreamQuery);
+    RN_CUDA(destroy_stream, cuStreamDestroy);
+
+    /// Fails if there is no driver, or no GPU that this process can see.
+    static Result<CudaLibrary> load();
+
+    /// Fails with "WHAT: CUDA's message (error 2)".
+    [[nodiscard]] Result<void> check(CUresult result, std::string_view what) const;
+};
+
+#undef RN_CUDA
+#undef RN_TEXT_OF
 
 /// A GPU that CUDA shows to this process.
 struct CudaDeviceInfo {

@@ -1,17 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's part in a communicator: the operations, on its GPU's stream.
+// NCCL, loaded on demand: the one that the user's program would use, not the one this program was built with. And a
+// rank's part in a communicator: the operations, on its GPU's stream.
 #pragma once
 
-#include "tools/bench/nccl_rank/cuda_device.h"
-#include "tools/bench/nccl_rank/nccl_library.h"
+#include "lib/base/result.h"
+#include "tools/bench/nccl_rank/cuda.h"
 #include "tools/bench/rank/collective.h"
+#include "tools/verbs/dynamic_library.h"
 
 #include <cstddef>
+#include <nccl.h>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 
 namespace rdma_nccl {
+
+struct NcclLibrary {
+    DynamicLibrary library;
+    std::string path; ///< of the file
+    decltype(&::ncclGetVersion) get_version = library.needed("ncclGetVersion");
+    decltype(&::ncclGetUniqueId) get_unique_id = library.needed("ncclGetUniqueId");
+    decltype(&::ncclCommInitRank) init_rank = library.needed("ncclCommInitRank");
+    decltype(&::ncclCommDestroy) destroy = library.needed("ncclCommDestroy");
+    decltype(&::ncclCommGetAsyncError) async_error = library.needed("ncclCommGetAsyncError");
+    decltype(&::ncclGetErrorString) error_string = library.needed("ncclGetErrorString");
+    decltype(&::ncclAllReduce) all_reduce = library.needed("ncclAllReduce");
+    decltype(&::ncclAllGather) all_gather = library.needed("ncclAllGather");
+    decltype(&::ncclReduceScatter) reduce_scatter = library.needed("ncclReduceScatter");
+    decltype(&::ncclBroadcast) broadcast = library.needed("ncclBroadcast");
+    decltype(&::ncclSend) send = library.needed("ncclSend");
+    decltype(&::ncclRecv) receive = library.needed("ncclRecv");
+    decltype(&::ncclGroupStart) group_start = library.needed("ncclGroupStart");
+    decltype(&::ncclGroupEnd) group_end = library.needed("ncclGroupEnd");
+
+    // Null in releases without them. The types are spelled out because the nccl.h used for the build may be older, too.
+    /// Since 2.13.
+    const char* (*last_error)(ncclComm_t comm) = library.optional("ncclGetLastError");
+    /// Since 2.28.
+    ncclResult_t (*all_to_all)(const void*, void*, std::size_t, ncclDataType_t, ncclComm_t,
+                               cudaStream_t) = library.optional("ncclAlltoAll");
+
+    int version = 0; ///< 22809 is 2.28.9
+
+    /// `path`: a file, or the name that the dynamic loader searches for, "libnccl.so.2".
+    static Result<NcclLibrary> load(const std::string& path);
+
+    /// Returns "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
+    [[nodiscard]] std::string text() const;
+};
+
+/// A failed call, with its cause.
+struct NcclFailure {
+    std::string words;
+    bool remote = false; ///< caused by another rank's failure
+};
+
+/// `what`: "rank 3 of 16: ncclAllReduce". `detail`: the text of ncclGetLastError(); may be empty.
+NcclFailure nccl_failure(std::string_view what, ncclResult_t result, std::string_view text, std::string_view detail);
 
 template<typename T>
 using NcclResult = tl::expected<T, NcclFailure>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/nccl_rank/cuda_device.h"
+#include "tools/bench/nccl_rank/cuda.h"
 
 #include "lib/base/byte_units.h"
 #include "lib/base/format.h"
@@ -7,6 +7,39 @@
 #include <array>
 
 namespace rdma_nccl {
+
+Result<CudaLibrary> CudaLibrary::load() {
+    CudaLibrary cuda;
+    if (!cuda.library) {
+        return fail(format_text("no GPU: libcuda.so.1 is not there, which comes with NVIDIA's driver ({})",
+                                cuda.library.problem()));
+    }
+    if (!cuda.library.missing().empty()) {
+        return fail(format_text("libcuda.so.1 has no {}: NVIDIA's driver is too old", cuda.library.missing()));
+    }
+    int count = 0;
+    const auto counted = cuda.check(cuda.init(0), "no GPU: cuInit").and_then([&] {
+        return cuda.check(cuda.device_count(&count), "no GPU: cuDeviceGetCount");
+    });
+    if (!counted) {
+        return tl::unexpected(counted.error());
+    }
+    if (count == 0) {
+        return fail("no GPU: CUDA sees none (CUDA_VISIBLE_DEVICES, or the step has none: --gpus-per-node)");
+    }
+    return cuda;
+}
+
+Result<void> CudaLibrary::check(CUresult result, std::string_view what) const {
+    if (result == CUDA_SUCCESS) {
+        return {};
+    }
+    const char* text = nullptr;
+    if (error_string(result, &text) != CUDA_SUCCESS || text == nullptr) {
+        text = "an error that this driver does not know";
+    }
+    return fail(format_text("{}: {} (CUDA error {})", what, text, static_cast<int>(result)));
+}
 
 Result<std::vector<CudaDeviceInfo>> list_devices(const CudaLibrary& cuda) {
     int count = 0;
