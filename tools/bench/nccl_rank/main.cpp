@@ -4,8 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/text.h"
-#include "tools/bench/nccl_rank/measure.h"
-#include "tools/bench/rank/channel.h"
+#include "tools/bench/nccl_rank/nccl.h"
 #include "tools/common/print.h"
 
 #include <cstdio>
@@ -88,9 +87,7 @@ NcclResult<ncclUniqueId> agree_on_id(BenchChannel& channel, const RankOrder& ord
     Json offer = Json::object();
     if (order.rank == 0) {
         if (const auto result = nccl.get_unique_id(&id); result != ncclSuccess) {
-            const char* const detail = nccl.last_error != nullptr ? nccl.last_error(nullptr) : nullptr;
-            return tl::unexpected(
-                nccl_failure("ncclGetUniqueId", result, nccl.error_string(result), detail != nullptr ? detail : ""));
+            return tl::unexpected(nccl.failure("ncclGetUniqueId", result, nullptr));
         }
         offer["id"] = to_hex(id);
     }
@@ -100,12 +97,6 @@ NcclResult<ncclUniqueId> agree_on_id(BenchChannel& channel, const RankOrder& ord
         return tl::unexpected(NcclFailure{go ? "no id of the communicator" : go.error().message, true});
     }
     return id;
-}
-
-/// Exits at once, without cleanup: NCCL's threads may wait for ranks that are gone.
-[[noreturn]] void end_failed(const BenchChannel& channel, const NcclFailure& failure) {
-    channel.say({{"failed", failure.words}, {"remote", failure.remote}});
-    std::_Exit(exit_failed);
 }
 
 NcclResult<void> run_rank(BenchChannel& channel) {
@@ -134,15 +125,7 @@ NcclResult<void> run_rank(BenchChannel& channel) {
     if (!communicator) {
         return tl::unexpected(communicator.error());
     }
-    MeasureReport report;
-    report.at = [&channel](std::string_view what) { channel.at(what); };
-    report.row = [&](const BenchRow& row) {
-        if (order->rank == 0) {
-            channel.say({{"row", row_json(row)}});
-        }
-    };
-    report.failed = [&channel](const NcclFailure& failure) { end_failed(channel, failure); };
-    measure_all(*communicator, order->work, report);
+    measure_all(*communicator, order->work, channel);
     channel.at("ending (ncclCommDestroy)");
     if (auto destroyed = communicator->destroy(); !destroyed) {
         return destroyed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/nccl_rank/measure.h"
+#include "tools/bench/nccl_rank/nccl.h"
 
 #include "lib/base/byte_units.h"
 #include "lib/base/format.h"
@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace {
 
 using Batches = BenchBatches<NcclFailure>;
 
+constexpr int exit_failed = 1;
 constexpr std::size_t staging_size = std::size_t{16} << 20; // host memory, to fill and compare
 constexpr std::size_t scratch_size = 256;                   // GPU memory, for values that ranks exchange
 
@@ -33,23 +35,11 @@ struct Item {
 
 class Measurement {
 public:
-    Measurement(const Communicator& communicator, const BenchWork& work, const MeasureReport& report, CudaMemory send,
+    Measurement(const Communicator& communicator, const BenchWork& work, const BenchChannel& channel, CudaMemory send,
                 CudaMemory receive, CudaMemory scratch)
-        : communicator_(communicator), work_(work), news_(report.at), send_(std::move(send)),
-          receive_(std::move(receive)), scratch_(std::move(scratch)), staging_(std::min(staging_size, send_.size())) {}
-
-    static NcclResult<Measurement> prepare(const Communicator& communicator, const BenchWork& work,
-                                           const MeasureReport& report) {
-        const std::size_t size = work.sizes.back();
-        auto send = CudaMemory::allocate(communicator.gpu(), size);
-        auto receive = send ? CudaMemory::allocate(communicator.gpu(), size) : tl::unexpected(send.error());
-        auto scratch =
-            receive ? CudaMemory::allocate(communicator.gpu(), scratch_size) : tl::unexpected(receive.error());
-        if (!scratch) {
-            return of_cuda(scratch.error());
-        }
-        return Measurement(communicator, work, report, std::move(*send), std::move(*receive), std::move(*scratch));
-    }
+        : communicator_(communicator), work_(work), progress_([&channel](std::string_view what) { channel.at(what); }),
+          send_(std::move(send)), receive_(std::move(receive)), scratch_(std::move(scratch)),
+          staging_(std::min(staging_size, send_.size())) {}
 
     [[nodiscard]] Item item_of(Collective operation, std::uint64_t size) const {
         Item item;
@@ -65,12 +55,12 @@ public:
     }
 
     /// Reports `what` now and repeatedly while it makes progress.
-    void begin(std::string what) { news_.begin(std::move(what)); }
-
-    NcclResult<BenchRow> measure(const Item& item) {
+    NcclResult<BenchRow> measure(const Item& item, std::string what) {
+        progress_.begin(std::move(what));
         const double factor = bus_factor(item.call.operation, communicator_.ranks());
         Batches batches(
-            work_, communicator_.ranks(), [this](double value) { return communicator_.sum(value, scratch_); }, news_);
+            work_, communicator_.ranks(), [this](double value) { return communicator_.sum(value, scratch_); },
+            progress_);
         const auto iterations = batches.warm_up(calls_of(item, false));
         if (!iterations) {
             return tl::unexpected(iterations.error());
@@ -130,26 +120,15 @@ private:
 
     NcclResult<BenchTimes> measure(Batches& batches, const Item& item, bool in_place, unsigned iterations,
                                    double factor) {
-        const auto calls = calls_of(item, in_place);
-        std::vector<double> seconds;
-        for (unsigned i = 0; i < work_.repeats; ++i) {
-            if (auto first = calls(0, 1); !first) {
-                return tl::unexpected(first.error());
-            }
-            auto time = batches.time(calls, iterations);
-            if (!time) {
-                return tl::unexpected(time.error());
-            }
-            seconds.push_back(*time);
+        auto times = batches.repeat(calls_of(item, in_place), iterations, true, item.bytes, factor);
+        if (!times || !work_.check) {
+            return times;
         }
-        auto times = times_of(std::move(seconds), item.bytes, factor);
-        if (work_.check) {
-            const auto wrong = check(item, in_place);
-            if (!wrong) {
-                return tl::unexpected(wrong.error());
-            }
-            times.wrong = *wrong;
+        const auto wrong = check(item, in_place);
+        if (!wrong) {
+            return tl::unexpected(wrong.error());
         }
+        times->wrong = *wrong;
         return times;
     }
 
@@ -169,7 +148,7 @@ private:
                 return written;
             }
             done += part.size();
-            news_.live();
+            progress_.report();
         }
         return {};
     }
@@ -186,7 +165,7 @@ private:
             }
             wrong += count_wrong(settings, tile, part, first + done / type_size);
             done += part.size();
-            news_.live();
+            progress_.report();
         }
         return wrong;
     }
@@ -251,7 +230,7 @@ private:
 
     const Communicator& communicator_;
     const BenchWork& work_;
-    BenchNews news_;
+    RankProgress progress_;
     CudaMemory send_, receive_, scratch_;
     std::vector<std::byte> staging_;
     std::uint64_t seed_ = 0;
@@ -259,21 +238,31 @@ private:
 
 } // namespace
 
-void measure_all(const Communicator& communicator, const BenchWork& work, const MeasureReport& report) {
-    auto measurement = Measurement::prepare(communicator, work, report);
-    if (!measurement) {
-        return report.failed(measurement.error());
+void end_failed(const BenchChannel& channel, const NcclFailure& failure) {
+    channel.say({{"failed", failure.words}, {"remote", failure.remote}});
+    std::_Exit(exit_failed);
+}
+
+void measure_all(const Communicator& communicator, const BenchWork& work, const BenchChannel& channel) {
+    const std::size_t size = work.sizes.back();
+    auto send = CudaMemory::allocate(communicator.gpu(), size);
+    auto receive = send ? CudaMemory::allocate(communicator.gpu(), size) : tl::unexpected(send.error());
+    auto scratch = receive ? CudaMemory::allocate(communicator.gpu(), scratch_size) : tl::unexpected(receive.error());
+    if (!scratch) {
+        end_failed(channel, {scratch.error().message, false});
     }
+    Measurement measurement(communicator, work, channel, std::move(*send), std::move(*receive), std::move(*scratch));
     for (const auto operation : work.operations) {
-        for (const auto size : work.sizes) {
-            const auto item = measurement->item_of(operation, size);
+        for (const auto bytes : work.sizes) {
+            const auto item = measurement.item_of(operation, bytes);
             const auto what = format_text("{} of {}", name_of(operation), bytes_text(item.bytes));
-            measurement->begin(what);
-            const auto row = measurement->measure(item);
+            const auto row = measurement.measure(item, what);
             if (!row) {
-                return report.failed({format_text("{}: {}", what, row.error().words), row.error().remote});
+                end_failed(channel, {format_text("{}: {}", what, row.error().words), row.error().remote});
             }
-            report.row(*row);
+            if (communicator.rank() == 0) {
+                channel.say({{"row", row_json(*row)}});
+            }
         }
     }
 }

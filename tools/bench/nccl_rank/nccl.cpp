@@ -88,15 +88,14 @@ std::string NcclLibrary::text() const {
     return format_text("NCCL {} ({})", version_text(version), path);
 }
 
-NcclFailure nccl_failure(std::string_view what, ncclResult_t result, std::string_view text, std::string_view detail) {
+NcclFailure NcclLibrary::failure(std::string_view what, ncclResult_t result, ncclComm_t communicator) const {
+    const char* const detail = last_error != nullptr ? last_error(communicator) : nullptr;
     // Some releases put "Last error:" and a blank before the message. It may have several lines.
-    const auto message = trim(detail);
+    const auto message = trim(detail != nullptr ? detail : "");
     const auto cause = nccl_cause(message, true);
-    NcclFailure failure;
-    failure.remote = result == ncclRemoteError;
-    failure.words = format_text("{}: {}{}{}: {}", what, text, message.empty() ? "" : ": ", printable(message, 300),
-                                cause.empty() ? advice_for(result) : cause);
-    return failure;
+    return {format_text("{}: {}{}{}: {}", what, error_string(result), message.empty() ? "" : ": ",
+                        printable(message, 300), cause.empty() ? advice_for(result) : cause),
+            result == ncclRemoteError};
 }
 
 std::optional<ncclDataType_t> nccl_type(std::string_view name) {
@@ -107,27 +106,24 @@ std::optional<ncclRedOp_t> nccl_reduction(std::string_view name) {
     return find_in(reductions, name);
 }
 
-NcclFailure Communicator::failure(std::string_view what, ncclResult_t result) const {
-    const char* const detail = nccl_->last_error != nullptr ? nccl_->last_error(communicator_) : nullptr;
-    return nccl_failure(what, result, nccl_->error_string(result), detail != nullptr ? detail : "");
+NcclResult<void> Communicator::check(std::string_view what, ncclResult_t result) const {
+    if (result != ncclSuccess) {
+        return tl::unexpected(nccl_->failure(what, result, communicator_));
+    }
+    return {};
 }
 
 NcclResult<Communicator> Communicator::join(const NcclLibrary& nccl, const CudaDevice& gpu, const ncclUniqueId& id,
                                             unsigned rank, unsigned ranks) {
-    Communicator communicator(nccl, gpu, rank, ranks);
-    const auto result =
-        nccl.init_rank(&communicator.communicator_, static_cast<int>(ranks), id, static_cast<int>(rank));
-    if (result != ncclSuccess) {
-        return tl::unexpected(communicator.failure("ncclCommInitRank", result));
-    }
-    return communicator;
+    Communicator joined(nccl, gpu, rank, ranks);
+    auto done = joined.check(
+        "ncclCommInitRank", nccl.init_rank(&joined.communicator_, static_cast<int>(ranks), id, static_cast<int>(rank)));
+    return done.map([&] { return std::move(joined); });
 }
 
 NcclResult<void> Communicator::destroy() {
-    if (const auto result = nccl_->destroy(std::exchange(communicator_, nullptr)); result != ncclSuccess) {
-        return tl::unexpected(failure("ncclCommDestroy", result));
-    }
-    return {};
+    const auto result = nccl_->destroy(std::exchange(communicator_, nullptr));
+    return check("ncclCommDestroy", result);
 }
 
 /// Sends to and receives from other ranks. Send-recv goes around a ring: to the next rank, from the previous one.
@@ -175,10 +171,7 @@ ncclResult_t Communicator::call(const CollectiveCall& c) const {
 }
 
 NcclResult<void> Communicator::start(const CollectiveCall& c) const {
-    if (const auto result = call(c); result != ncclSuccess) {
-        return tl::unexpected(failure(name_of(c.operation), result));
-    }
-    return {};
+    return check(name_of(c.operation), call(c));
 }
 
 NcclResult<void> Communicator::finish() const {
@@ -193,7 +186,7 @@ NcclResult<void> Communicator::finish() const {
         auto error = ncclSuccess;
         const auto asked = nccl_->async_error(communicator_, &error);
         if (asked != ncclSuccess || (error != ncclSuccess && error != ncclInProgress)) {
-            return tl::unexpected(failure("while the ranks worked", asked != ncclSuccess ? asked : error));
+            return check("while the ranks worked", asked != ncclSuccess ? asked : error);
         }
         ::sched_yield(); // NCCL's own threads need the CPU
     }

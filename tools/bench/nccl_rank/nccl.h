@@ -5,7 +5,8 @@
 
 #include "lib/base/result.h"
 #include "tools/bench/nccl_rank/cuda.h"
-#include "tools/bench/rank/collective.h"
+#include "tools/bench/rank/channel.h"
+#include "tools/bench/rank/order.h"
 #include "tools/verbs/dynamic_library.h"
 
 #include <cstddef>
@@ -17,6 +18,15 @@
 #include <utility>
 
 namespace rdma_nccl {
+
+/// A failed call, with its cause.
+struct NcclFailure {
+    std::string words;
+    bool remote = false; ///< caused by another rank's failure
+};
+
+template<typename T>
+using NcclResult = tl::expected<T, NcclFailure>;
 
 struct NcclLibrary {
     DynamicLibrary library;
@@ -48,21 +58,11 @@ struct NcclLibrary {
     /// `path`: a file, or the name that the dynamic loader searches for, "libnccl.so.2".
     static Result<NcclLibrary> load(const std::string& path);
 
+    /// `what`: "ncclAllReduce". Adds NCCL's own message, and a cause or advice.
+    [[nodiscard]] NcclFailure failure(std::string_view what, ncclResult_t result, ncclComm_t communicator) const;
     /// Returns "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
     [[nodiscard]] std::string text() const;
 };
-
-/// A failed call, with its cause.
-struct NcclFailure {
-    std::string words;
-    bool remote = false; ///< caused by another rank's failure
-};
-
-/// `what`: "rank 3 of 16: ncclAllReduce". `detail`: the text of ncclGetLastError(); may be empty.
-NcclFailure nccl_failure(std::string_view what, ncclResult_t result, std::string_view text, std::string_view detail);
-
-template<typename T>
-using NcclResult = tl::expected<T, NcclFailure>;
 
 std::optional<ncclDataType_t> nccl_type(std::string_view name);
 std::optional<ncclRedOp_t> nccl_reduction(std::string_view name);
@@ -111,7 +111,7 @@ private:
         : nccl_(&nccl), gpu_(&gpu), rank_(rank), ranks_(ranks) {}
     [[nodiscard]] ncclResult_t call(const CollectiveCall& call) const;
     [[nodiscard]] ncclResult_t exchange(const CollectiveCall& call) const;
-    [[nodiscard]] NcclFailure failure(std::string_view what, ncclResult_t result) const;
+    [[nodiscard]] NcclResult<void> check(std::string_view what, ncclResult_t result) const;
 
     const NcclLibrary* nccl_;
     const CudaDevice* gpu_;
@@ -119,5 +119,13 @@ private:
     unsigned rank_;
     unsigned ranks_;
 };
+
+/// Reports the failure and exits at once, without cleanup: NCCL's threads may wait for ranks that are gone.
+[[noreturn]] void end_failed(const BenchChannel& channel, const NcclFailure& failure);
+
+/// The measurement, done as in nccl-tests (BenchTime() in src/common.cu there): the time of a batch of consecutive
+/// calls in the stream, divided by their number, averaged over the ranks. Called by all ranks with the same work; rank
+/// 0 reports the rows. Ends the process after a failure: freeing GPU memory may wait for ranks that are gone, too.
+void measure_all(const Communicator& communicator, const BenchWork& work, const BenchChannel& channel);
 
 } // namespace rdma_nccl

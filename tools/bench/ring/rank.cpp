@@ -196,25 +196,17 @@ class RingBench {
 public:
     /// `at` is called with a description of the current work, repeatedly while it lasts.
     RingBench(const RingOrder& order, Rings& rings, std::function<void(std::string_view)> at)
-        : order_(order), rings_(rings), news_(std::move(at)) {}
+        : order_(order), rings_(rings), progress_(std::move(at)) {}
 
     Result<BenchRow> measure(std::uint64_t size, std::string what) {
-        news_.begin(std::move(what));
+        progress_.begin(std::move(what));
         const std::size_t values = size / sizeof(float) / order_.rings;
         BenchBatches<Error> batches(
-            order_.work, order_.ranks, [this](double value) { return rings_.sum(value); }, news_);
+            order_.work, order_.ranks, [this](double value) { return rings_.sum(value); }, progress_);
         const auto calls = [&](unsigned /*first*/, unsigned count) { return rings_.all_reduce(values, count); };
         const auto iterations = batches.warm_up(calls);
         if (!iterations) {
             return tl::unexpected(iterations.error());
-        }
-        std::vector<double> seconds;
-        for (unsigned i = 0; i < order_.work.repeats; ++i) {
-            const auto time = batches.time(calls, *iterations);
-            if (!time) {
-                return tl::unexpected(time.error());
-            }
-            seconds.push_back(*time);
         }
         BenchRow row;
         row.operation = name_of(Collective::AllReduce);
@@ -222,7 +214,12 @@ public:
         row.bytes = row.count * sizeof(float);
         row.type = "float";
         row.redop = "sum";
-        row.out_of_place = times_of(std::move(seconds), row.bytes, bus_factor(Collective::AllReduce, order_.ranks));
+        const auto times =
+            batches.repeat(calls, *iterations, false, row.bytes, bus_factor(Collective::AllReduce, order_.ranks));
+        if (!times) {
+            return tl::unexpected(times.error());
+        }
+        row.out_of_place = *times;
         if (order_.work.check) {
             const auto own = rings_.check(values, ++seed_);
             const auto wrong = own ? rings_.sum(static_cast<double>(*own)) : tl::unexpected(own.error());
@@ -237,7 +234,7 @@ public:
 private:
     const RingOrder& order_;
     Rings& rings_;
-    BenchNews news_;
+    RankProgress progress_;
     std::uint64_t seed_ = 0;
 };
 
