@@ -3,7 +3,6 @@
 // a ring in host memory. srun starts one process per task; the first one is the head.
 #pragma once
 
-#include "tools/bench/rank/model.h"
 #include "tools/bench/rank/order.h"
 #include "tools/measure/options.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/base/json.h"
-#include "tools/bench/rank/model.h"
+#include "tools/bench/rank/order.h"
 #include "tools/bench/summary.h"
 
 #include <string>

@@ -2,7 +2,7 @@
 // Chooses the GPUs of a run, and the runs to do. Pure functions of what the members offer.
 #pragma once
 
-#include "tools/bench/rank/model.h"
+#include "tools/bench/rank/order.h"
 
 #include <cstddef>
 #include <optional>

@@ -5,7 +5,6 @@
 
 #include "lib/base/json.h"
 #include "lib/base/result.h"
-#include "tools/bench/rank/model.h"
 #include "tools/bench/rank/order.h"
 #include "tools/verbs/rail.h"
 

@@ -3,7 +3,7 @@
 // them.
 #pragma once
 
-#include "tools/bench/rank/model.h"
+#include "tools/bench/rank/order.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,20 +1,124 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of a run measure, and their answers: values, and the JSON between processes.
+// What `rdma-nccl bench` measures, as plain values: operations over the same ranks with and without RDMA; and the JSON
+// between processes. The operations follow the definitions of nccl-tests (doc/PERFORMANCE.md there), so that figures
+// are comparable.
 #pragma once
 
 #include "lib/base/json.h"
 #include "lib/base/result.h"
+#include "lib/evidence/verdict.h"
 #include "lib/net/message.h"
-#include "tools/bench/rank/collective.h"
-#include "tools/bench/rank/model.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rdma_nccl {
+
+// --- Operations ---
+
+enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, SendRecv };
+
+/// Returns the name of nccl-tests' program: "all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast",
+/// "sendrecv".
+std::string_view name_of(Collective collective);
+
+/// Parses such a name; also accepts "all-reduce", "all-to-all" and "send-recv". Returns nullopt for others.
+std::optional<Collective> parse_collective(std::string_view name);
+
+std::vector<std::string_view> collective_names();
+
+/// Returns whether the operation computes. The others only move values of any type.
+bool has_reduction(Collective collective);
+
+/// Returns whether the operation can work on one buffer. All-to-all and send-recv cannot.
+bool has_in_place(Collective collective);
+
+/// Numbers of elements of one rank. `count` is the argument of the NCCL call.
+struct CollectiveCounts {
+    std::uint64_t count = 0;
+    std::uint64_t send = 0;
+    std::uint64_t receive = 0;
+
+    /// Returns the size of the larger buffer in elements, which is nccl-tests' size.
+    [[nodiscard]] std::uint64_t most() const { return send > receive ? send : receive; }
+    friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
+};
+
+/// Returns the counts for `bytes` in the larger buffer. If each rank has a part of it, parts are multiples of 16 bytes,
+/// so the total may be less. `type_size` is a power of 2 from 1 to 16.
+CollectiveCounts counts_of(Collective collective, std::uint64_t bytes, unsigned type_size, unsigned ranks);
+
+/// Returns busbw / algbw: the bytes that each rank's link carries, divided by the size. `ranks` >= 1.
+double bus_factor(Collective collective, unsigned ranks);
+
+// --- Results ---
+
+/// One size of one operation, with nccl-tests' columns (either out of place or in place).
+struct BenchTimes {
+    double time_us = 0; ///< median of the repeats
+    double min_us = 0, max_us = 0;
+    double algbw = 0, busbw = 0;        ///< 1e9 bytes/s, of the median; factors as in nccl-tests' PERFORMANCE.md
+    std::optional<std::uint64_t> wrong; ///< number of wrong values; absent: not checked
+
+    friend bool operator==(const BenchTimes&, const BenchTimes&) = default;
+};
+
+struct BenchRow {
+    std::string operation;   ///< "all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv"
+    std::uint64_t bytes = 0; ///< nccl-tests' size
+    std::uint64_t count = 0; ///< elements
+    std::string type;        ///< "float", "half", "bfloat16", ...
+    std::string redop;       ///< "sum", "none"
+    int root = -1;
+    BenchTimes out_of_place;
+    std::optional<BenchTimes> in_place;
+
+    friend bool operator==(const BenchRow&, const BenchRow&) = default;
+};
+
+/// The runs with one number of ranks: as it is; without RDMA; and as it is again, to show drift. If the ranks need no
+/// network, only the first.
+enum class BenchKind { AsItIs, NoRdma, NoGpuDirect, AsItIsAgain };
+
+/// One start of all ranks with one set of variables.
+struct BenchRun {
+    std::string name; ///< "A", "B", "C", "A'"
+    std::string what; ///< "as it is", "without RDMA", "without GPUDirect", "host memory, verbs", ...
+    BenchKind kind = BenchKind::AsItIs;
+    bool rdma_meant = true;                                     ///< RDMA should be used
+    unsigned ranks = 0;                                         ///< GPUs; with --host, nodes x rings
+    std::vector<std::pair<std::string, std::string>> variables; ///< in addition to those of all runs
+    std::string library;                                        ///< "NCCL 2.28.9 (/usr/lib/...)"
+    std::vector<BenchRow> rows;
+    std::optional<StepVerdict> verdict; ///< from the counters during this run
+    std::string problem;                ///< why it has no rows, or not all
+    unsigned nodes = 0;                 ///< number of nodes with ranks
+};
+
+struct BenchReport {
+    bool host = false;     ///< host memory, without GPUs
+    bool software = false; ///< software RDMA: only a functional test
+    std::string started;   ///< ISO 8601
+    double seconds = 0;
+    std::vector<std::string> nodes;
+    std::vector<std::string> gpus; ///< model names, each once
+    std::vector<BenchRun> runs;    ///< in chronological order
+    std::string ended_early;       ///< "interrupted", "time limit", or why nothing was measured; empty: not ended early
+};
+
+// --- What the ranks of a run measure ---
+
+// Limits of the command line and of an order.
+inline constexpr unsigned most_bench_ranks = 1'000'000;
+inline constexpr unsigned most_bench_calls = 1'000'000;
+inline constexpr unsigned most_bench_repeats = 1000;
+inline constexpr double longest_batch_s = 3600;
+inline constexpr std::size_t most_bench_sizes = 1000;
 
 /// The same for all ranks of all runs.
 struct BenchWork {
@@ -61,9 +165,6 @@ Result<BenchRow> read_row(const Json& json);
 
 // --- For lib/net's codec ---
 
-inline constexpr std::size_t most_bench_sizes = 1000;
-inline constexpr double longest_bench_time_us = 1e12;
-
 void fields(auto& f, Is<BenchWork> auto& work) {
     std::vector<std::string> operations;
     for (const auto operation : work.operations) {
@@ -81,33 +182,13 @@ void fields(auto& f, Is<BenchWork> auto& work) {
     f("sizes", work.sizes, most_bench_sizes);
     f("type", work.type);
     f("redop", work.redop);
-    f("root", work.root, 1'000'000);
-    f("iterations", work.iterations, 1'000'000U);
-    f("warm_up", work.warm_up, 1'000'000U);
-    f("repeats", work.repeats, 1000U);
-    f("batch_seconds", work.batch_seconds, 3600.0);
+    f("root", work.root, int{most_bench_ranks});
+    f("iterations", work.iterations, most_bench_calls);
+    f("warm_up", work.warm_up, most_bench_calls);
+    f("repeats", work.repeats, most_bench_repeats);
+    f("batch_seconds", work.batch_seconds, longest_batch_s);
     f("check", work.check);
     f("out_of_place_only", work.out_of_place_only);
-}
-
-void fields(auto& f, Is<BenchTimes> auto& times) {
-    f("time", times.time_us, longest_bench_time_us);
-    f("time_min", times.min_us, longest_bench_time_us);
-    f("time_max", times.max_us, longest_bench_time_us);
-    f("alg_bw", times.algbw);
-    f("bus_bw", times.busbw);
-    f("nwrong", times.wrong);
-}
-
-void fields(auto& f, Is<BenchRow> auto& row) {
-    f("operation", row.operation);
-    f("size", row.bytes);
-    f("count", row.count);
-    f("type", row.type);
-    f("redop", row.redop);
-    f("root", row.root);
-    f("out_of_place", row.out_of_place);
-    f("in_place", row.in_place);
 }
 
 } // namespace rdma_nccl

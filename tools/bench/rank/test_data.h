@@ -4,7 +4,7 @@
 // block by block, and swapped parts are still noticed.
 #pragma once
 
-#include "tools/bench/rank/collective.h"
+#include "tools/bench/rank/order.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
-#include "tools/bench/rank/collective.h"
 #include "tools/bench/rank/order.h"
 
 #include <gtest/gtest.h>
