@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/rank_layout.h"
 
+#include "lib/base/lists.h"
+
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 namespace rdma_nccl {
 
 namespace {
 
-/// Groups the members by node, so that ranks of one node are neighbours. Nodes are in the order of their first member.
+/// Groups the workers by node, so that ranks of one node are neighbours. Nodes are in the order of their first worker.
 std::vector<BenchOffer> by_nodes(const std::vector<BenchOffer>& offers) {
-    std::vector<BenchOffer> sorted;
-    std::set<std::string> done;
-    for (const auto& first : offers) {
-        if (done.insert(first.node).second) {
-            std::copy_if(offers.begin(), offers.end(), std::back_inserter(sorted),
-                         [&first](const BenchOffer& offer) { return offer.node == first.node; });
-        }
+    std::map<std::string_view, std::size_t> order;
+    for (const auto& offer : offers) {
+        order.try_emplace(offer.node, order.size());
     }
+    auto sorted = offers;
+    std::ranges::stable_sort(sorted, {}, [&order](const auto& offer) { return order.at(offer.node); });
     return sorted;
 }
 
 /// Returns the first GPU of each of the first two nodes; fewer if there are fewer nodes.
-std::vector<GpuSlot> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
-    std::vector<GpuSlot> places;
+std::vector<RankSlot> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
+    std::vector<RankSlot> places;
     std::set<std::string> nodes;
     for (const auto& offer : offers) {
-        if (places.size() < 2 && offer.gpus > 0 && nodes.insert(offer.node).second) {
+        if (places.size() < 2 && offer.slots > 0 && nodes.insert(offer.node).second) {
             places.push_back({offer.member, 0});
         }
     }
@@ -38,42 +39,40 @@ std::vector<GpuSlot> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
 
 } // namespace
 
-std::optional<std::vector<GpuSlot>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks) {
+std::optional<std::vector<RankSlot>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks) {
     const auto sorted = by_nodes(offers);
     if (ranks == 2) {
         if (auto places = one_on_each_of_two(sorted); places.size() == 2) {
             return places;
         }
     }
-    std::vector<GpuSlot> places;
+    std::vector<RankSlot> places;
     for (const auto& offer : sorted) {
-        for (unsigned gpu = 0; gpu < offer.gpus && places.size() < ranks; ++gpu) {
-            places.push_back({offer.member, gpu});
+        for (unsigned slot = 0; slot < offer.slots && places.size() < ranks; ++slot) {
+            places.push_back({offer.member, slot});
         }
     }
     return places.size() == ranks && ranks > 0 ? std::optional(std::move(places)) : std::nullopt;
 }
 
-std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<GpuSlot>& places) {
-    std::set<std::string> nodes;
+std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<RankSlot>& places) {
+    std::set<std::string_view> nodes;
     for (const auto& place : places) {
-        const auto offer = std::find_if(offers.begin(), offers.end(),
-                                        [&place](const BenchOffer& entry) { return entry.member == place.member; });
-        if (offer != offers.end()) {
+        if (const auto* const offer = find_by(offers, &BenchOffer::member, place.member)) {
             nodes.insert(offer->node);
         }
     }
     return nodes.size();
 }
 
-std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sights) {
+std::vector<std::vector<unsigned>> share_gpus(const std::vector<VisibleGpus>& visible) {
     std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> seen_by; // node and GPU
     std::vector<std::pair<std::string, std::string>> gpus;                           // in CUDA's order
-    for (std::size_t i = 0; i < sights.size(); ++i) {
-        for (std::size_t gpu = 0; gpu < sights[i].gpus.size(); ++gpu) {
-            const auto& pci = sights[i].gpus[gpu];
+    for (std::size_t i = 0; i < visible.size(); ++i) {
+        for (std::size_t gpu = 0; gpu < visible[i].gpus.size(); ++gpu) {
+            const auto& pci = visible[i].gpus[gpu];
             const auto key =
-                std::pair(sights[i].node, pci.empty() ? std::to_string(i) + " " + std::to_string(gpu) : pci);
+                std::pair(visible[i].node, pci.empty() ? std::to_string(i) + " " + std::to_string(gpu) : pci);
             auto& all = seen_by[key];
             if (all.empty()) {
                 gpus.push_back(key);
@@ -83,15 +82,15 @@ std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sig
             }
         }
     }
-    std::vector<std::vector<unsigned>> shares(sights.size());
+    std::vector<std::vector<unsigned>> shares(visible.size());
     for (const auto& gpu : gpus) {
         // Give it to the process with the fewest GPUs so far; among those, to the one that sees the fewest.
         const auto& all = seen_by.at(gpu);
         const auto who = *std::min_element(all.begin(), all.end(), [&](std::size_t a, std::size_t b) {
-            return std::tuple(shares[a].size(), sights[a].gpus.size(), sights[a].local) <
-                   std::tuple(shares[b].size(), sights[b].gpus.size(), sights[b].local);
+            return std::tuple(shares[a].size(), visible[a].gpus.size(), visible[a].local_rank) <
+                   std::tuple(shares[b].size(), visible[b].gpus.size(), visible[b].local_rank);
         });
-        const auto& own = sights[who].gpus;
+        const auto& own = visible[who].gpus;
         const auto number = std::find(own.begin(), own.end(), gpu.second);
         shares[who].push_back(number != own.end() ? static_cast<unsigned>(number - own.begin())
                                                   : static_cast<unsigned>(shares[who].size()));
@@ -102,7 +101,7 @@ std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sig
 std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers) {
     unsigned all = 0;
     for (const auto& offer : offers) {
-        all += offer.gpus;
+        all += offer.slots;
     }
     std::vector<unsigned> counts;
     for (unsigned count = 2; count < all; count *= 2) {

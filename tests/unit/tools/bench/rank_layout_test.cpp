@@ -22,14 +22,14 @@ std::vector<BenchOffer> nodes(unsigned count, unsigned gpus) {
 TEST(BenchLayout, TwoRanksAreOnTwoNodes) {
     const auto places = places_for(nodes(3, 8), 2);
     ASSERT_TRUE(places);
-    EXPECT_EQ(*places, (std::vector<GpuSlot>{{0, 0}, {1, 0}}));
+    EXPECT_EQ(*places, (std::vector<RankSlot>{{0, 0}, {1, 0}}));
     EXPECT_EQ(nodes_of(nodes(3, 8), *places), 2U);
-    EXPECT_EQ(*places_for(nodes(1, 8), 2), (std::vector<GpuSlot>{{0, 0}, {0, 1}}));
+    EXPECT_EQ(*places_for(nodes(1, 8), 2), (std::vector<RankSlot>{{0, 0}, {0, 1}}));
 }
 
 TEST(BenchLayout, NodesAreFilledOneAfterTheOther) {
     const auto places = places_for(nodes(2, 3), 4);
-    EXPECT_EQ(*places, (std::vector<GpuSlot>{{0, 0}, {0, 1}, {0, 2}, {1, 0}}));
+    EXPECT_EQ(*places, (std::vector<RankSlot>{{0, 0}, {0, 1}, {0, 2}, {1, 0}}));
     EXPECT_FALSE(places_for(nodes(2, 3), 7));
     EXPECT_FALSE(places_for(nodes(2, 3), 0));
     EXPECT_FALSE(places_for({}, 2));
@@ -37,8 +37,8 @@ TEST(BenchLayout, NodesAreFilledOneAfterTheOther) {
 
 TEST(BenchLayout, RanksOfANodeAreNeighboursAlsoWhereTasksAreDealtOut) {
     const std::vector<BenchOffer> cyclic = {{0, "a", 1}, {1, "b", 1}, {2, "a", 1}, {3, "b", 1}, {4, "c", 0}};
-    EXPECT_EQ(*places_for(cyclic, 4), (std::vector<GpuSlot>{{0, 0}, {2, 0}, {1, 0}, {3, 0}}));
-    EXPECT_EQ(*places_for(cyclic, 2), (std::vector<GpuSlot>{{0, 0}, {1, 0}}));
+    EXPECT_EQ(*places_for(cyclic, 4), (std::vector<RankSlot>{{0, 0}, {2, 0}, {1, 0}, {3, 0}}));
+    EXPECT_EQ(*places_for(cyclic, 2), (std::vector<RankSlot>{{0, 0}, {1, 0}}));
     EXPECT_EQ(nodes_of(cyclic, *places_for(cyclic, 4)), 2U);
 }
 
@@ -63,7 +63,7 @@ TEST(BenchLayout, Runs) {
 }
 
 /// "0 1; 2": what each of them uses.
-std::string shares_of(const std::vector<BenchSight>& sights) {
+std::string shares_of(const std::vector<VisibleGpus>& sights) {
     std::string text;
     for (const auto& share : share_gpus(sights)) {
         for (const unsigned gpu : share) {
