@@ -29,10 +29,8 @@ struct BenchOptions : MeasureOptions {
     std::chrono::milliseconds limit{60000}; ///< end a run after this long without progress
 };
 
-/// Returns the exit code. On the head: 0 good, 1 warnings, 2 critical (RDMA was meant but not used, wrong values, or a
-/// run failed), 3 cannot tell.
-int run_bench(const BenchOptions& options);
-
+/// The command's exit code on the coordinator: 0 good, 1 warnings, 2 critical (RDMA was meant but not used, wrong
+/// values, or a run failed), 3 cannot tell.
 void add_bench_command(const Subcommand& app, int& exit_code);
 
 /// Runs on the head: waits for the members, carries out all runs and returns the results, also after an interrupt. A

@@ -4,7 +4,6 @@
 #include "tools/bench/output.h"
 
 #include "lib/base/format.h"
-#include "tools/bench/summary.h"
 #include "tools/html/page.h"
 
 #include <algorithm>
@@ -13,7 +12,7 @@ namespace rdma_nccl {
 
 namespace {
 
-Json times_json(const BenchTimes& times) {
+Json page_times(const BenchTimes& times) {
     return Json::array({page_number(times.time_us), page_number(times.algbw), page_number(times.busbw),
                         times.wrong ? Json(*times.wrong) : Json(nullptr)});
 }
@@ -23,7 +22,7 @@ Json busbw_after(const BenchTimes& times, double us) {
     return us > 0 && times.time_us > 0 ? page_number(times.busbw * times.time_us / us) : Json(nullptr);
 }
 
-Json row_json(const BenchRow& row) {
+Json page_row(const BenchRow& row) {
     const BenchTimes& times = row.out_of_place;
     const bool has_spread = times.min_us > 0 && times.max_us > 0;
     return {{"operation", row.operation},
@@ -39,7 +38,7 @@ Json row_json(const BenchRow& row) {
             {"low_busbw", has_spread ? busbw_after(times, times.max_us) : Json(nullptr)},
             {"high_busbw", has_spread ? busbw_after(times, times.min_us) : Json(nullptr)},
             {"wrong", times.wrong ? Json(*times.wrong) : Json(nullptr)},
-            {"in_place", row.in_place ? times_json(*row.in_place) : Json(nullptr)}};
+            {"in_place", row.in_place ? page_times(*row.in_place) : Json(nullptr)}};
 }
 
 std::uint64_t wrong_values_of(const BenchRun& run) {
@@ -57,29 +56,53 @@ bool is_inside_node(const BenchReport& report, const BenchRun& run) {
                         [&](const auto& other) { return other.ranks == run.ranks && !other.rdma_meant; });
 }
 
-BenchDoubt doubt_of(const BenchReport& report, const BenchRun& run) {
-    if (run.rows.empty() && run.problem.empty() && !report.ended_early.empty()) {
-        return {.text = "was ended before it had results", .bad = false};
+/// What a run's own counters say against it: "did not use RDMA", "used RDMA all the same", ... Empty if the run is what
+/// it claims to be.
+struct Doubt {
+    std::string_view text = "";
+    bool bad = false; ///< false: only not proven
+};
+
+Doubt doubt_of(const BenchReport& report, const BenchRun& run) {
+    if (run.rows.empty()) {
+        const bool cut_off = run.problem.empty() && !report.ended_early.empty();
+        return cut_off ? Doubt{"was ended before it had results", false} : Doubt{"has no results", true};
     }
-    return !run.rows.empty() && is_inside_node(report, run) ? BenchDoubt{} : doubt_of(run);
+    if (is_inside_node(report, run)) {
+        return {};
+    }
+    const bool meant = run.rdma_meant;
+    switch (run.verdict ? run.verdict->verdict : Verdict::Unknown) {
+    case Verdict::Used:
+        return meant ? Doubt{} : Doubt{"used RDMA all the same", true};
+    case Verdict::Mixed:
+        return {meant ? "used RDMA only in part" : "used RDMA in part", true};
+    case Verdict::NotUsed:
+        return meant ? Doubt{"did not use RDMA", true} : Doubt{};
+    case Verdict::Idle:
+        return {"moved too little between the nodes to tell", false};
+    case Verdict::Unknown:
+        break;
+    }
+    return {meant ? "not proven to have used RDMA" : "not proven to have done without RDMA", false};
 }
 
-std::string_view words_without_doubt(const BenchReport& report, const BenchRun& run) {
+std::string_view text_without_doubt(const BenchReport& report, const BenchRun& run) {
     return is_inside_node(report, run) ? "inside one node: no network"
            : run.rdma_meant            ? "used RDMA"
                                        : "without RDMA, as meant";
 }
 
-Json run_json(const BenchReport& report, const BenchRun& run) {
+Json page_run(const BenchReport& report, const BenchRun& run) {
     Json variables = Json::array();
     for (const auto& [name, value] : run.variables) {
         variables.push_back(Json::array({name, value}));
     }
     Json rows = Json::array();
     for (const BenchRow& row : run.rows) {
-        rows.push_back(row_json(row));
+        rows.push_back(page_row(row));
     }
-    const BenchDoubt doubt = doubt_of(report, run);
+    const Doubt doubt = doubt_of(report, run);
     return {{"name", run.name},
             {"what", run.what},
             {"ranks", run.ranks},
@@ -90,7 +113,7 @@ Json run_json(const BenchReport& report, const BenchRun& run) {
             {"verdict", run.verdict ? verdict_line(*run.verdict) : std::string()},
             {"flag", doubt.text},
             {"flag_is_bad", doubt.bad},
-            {"words", words_without_doubt(report, run)},
+            {"words", text_without_doubt(report, run)},
             {"wrong", wrong_values_of(run)},
             {"rows", rows}};
 }
@@ -123,31 +146,10 @@ Json table_json(const BenchSummary& summary) {
 
 } // namespace
 
-BenchDoubt doubt_of(const BenchRun& run) {
-    if (run.rows.empty()) {
-        return {.text = "has no results", .bad = true};
-    }
-    const Verdict verdict = run.verdict ? run.verdict->verdict : Verdict::Unknown;
-    switch (verdict) {
-    case Verdict::Used:
-        return run.rdma_meant ? BenchDoubt{} : BenchDoubt{.text = "used RDMA all the same", .bad = true};
-    case Verdict::Mixed:
-        return {.text = run.rdma_meant ? "used RDMA only in part" : "used RDMA in part", .bad = true};
-    case Verdict::NotUsed:
-        return run.rdma_meant ? BenchDoubt{.text = "did not use RDMA", .bad = true} : BenchDoubt{};
-    case Verdict::Idle:
-        return {.text = "moved too little between the nodes to tell", .bad = false};
-    case Verdict::Unknown:
-        break;
-    }
-    return {.text = run.rdma_meant ? "not proven to have used RDMA" : "not proven to have done without RDMA",
-            .bad = false};
-}
-
 std::string bench_html(const BenchReport& report) {
     Json runs = Json::array();
     for (const BenchRun& run : report.runs) {
-        runs.push_back(run_json(report, run));
+        runs.push_back(page_run(report, run));
     }
     const Json data = {{"host", report.host},
                        {"software", report.software},

@@ -98,14 +98,14 @@ struct CsvRow {
     const BenchRow& row;
 };
 
-using Times = std::optional<BenchTimes>;
+constexpr int microsecond_digits = 3, bandwidth_digits = 4;
 
-std::optional<std::string> time_of(const Times& times, double BenchTimes::*figure) {
-    return times ? std::optional(format_text("{:.3f}", (*times).*figure)) : std::nullopt;
-}
-
-std::optional<std::string> bandwidth_of(const Times& times, double BenchTimes::*figure) {
-    return times ? std::optional(format_text("{:.4f}", (*times).*figure)) : std::nullopt;
+/// Returns a function for a figure of the row's times; `in_place`: absent if it was not measured.
+auto figure(bool in_place, double BenchTimes::*which, int digits) {
+    return [=](const CsvRow& r) {
+        const auto times = in_place ? r.row.in_place : std::optional(r.row.out_of_place);
+        return times ? std::optional(format_text("{:.{}f}", (*times).*which, digits)) : std::nullopt;
+    };
 }
 
 void fields(auto& f, Row<CsvRow> /*row*/) {
@@ -121,21 +121,17 @@ void fields(auto& f, Row<CsvRow> /*row*/) {
     f("type", "float, half, ...", [](const CsvRow& r) { return r.row.type; });
     f("redop", "sum, none, ...", [](const CsvRow& r) { return r.row.redop; });
     f("root", "of broadcast; -1: none", [](const CsvRow& r) { return r.row.root; });
-    f("time_us", "median of the repeats, microseconds",
-      [](const CsvRow& r) { return time_of(r.row.out_of_place, &BenchTimes::time_us); });
-    f("time_min_us", "", [](const CsvRow& r) { return time_of(r.row.out_of_place, &BenchTimes::min_us); });
-    f("time_max_us", "", [](const CsvRow& r) { return time_of(r.row.out_of_place, &BenchTimes::max_us); });
-    f("algbw", "1e9 bytes/s, of the median",
-      [](const CsvRow& r) { return bandwidth_of(r.row.out_of_place, &BenchTimes::algbw); });
-    f("busbw", "1e9 bytes/s, of the median",
-      [](const CsvRow& r) { return bandwidth_of(r.row.out_of_place, &BenchTimes::busbw); });
+    f("time_us", "median of the repeats, microseconds", figure(false, &BenchTimes::time_us, microsecond_digits));
+    f("time_min_us", "", figure(false, &BenchTimes::min_us, microsecond_digits));
+    f("time_max_us", "", figure(false, &BenchTimes::max_us, microsecond_digits));
+    f("algbw", "1e9 bytes/s, of the median", figure(false, &BenchTimes::algbw, bandwidth_digits));
+    f("busbw", "1e9 bytes/s, of the median", figure(false, &BenchTimes::busbw, bandwidth_digits));
     f("wrong", "values; empty: not checked", [](const CsvRow& r) { return r.row.out_of_place.wrong; });
-    f("in_place_time_us", "empty: not measured",
-      [](const CsvRow& r) { return time_of(r.row.in_place, &BenchTimes::time_us); });
-    f("in_place_time_min_us", "", [](const CsvRow& r) { return time_of(r.row.in_place, &BenchTimes::min_us); });
-    f("in_place_time_max_us", "", [](const CsvRow& r) { return time_of(r.row.in_place, &BenchTimes::max_us); });
-    f("in_place_algbw", "", [](const CsvRow& r) { return bandwidth_of(r.row.in_place, &BenchTimes::algbw); });
-    f("in_place_busbw", "", [](const CsvRow& r) { return bandwidth_of(r.row.in_place, &BenchTimes::busbw); });
+    f("in_place_time_us", "empty: not measured", figure(true, &BenchTimes::time_us, microsecond_digits));
+    f("in_place_time_min_us", "", figure(true, &BenchTimes::min_us, microsecond_digits));
+    f("in_place_time_max_us", "", figure(true, &BenchTimes::max_us, microsecond_digits));
+    f("in_place_algbw", "", figure(true, &BenchTimes::algbw, bandwidth_digits));
+    f("in_place_busbw", "", figure(true, &BenchTimes::busbw, bandwidth_digits));
     f("in_place_wrong", "", [](const CsvRow& r) { return r.row.in_place ? r.row.in_place->wrong : std::nullopt; });
 }
 

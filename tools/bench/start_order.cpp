@@ -11,9 +11,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr unsigned most_ranks = 1'000'000;
 constexpr unsigned most_gpus = 1024; // of one node
-constexpr unsigned most_rings = 64;
 
 } // namespace
 
@@ -30,17 +28,17 @@ void fields(auto& f, Is<BenchNode> auto& node) {
 }
 
 void fields(auto& f, Is<BenchRankPlace> auto& place) {
-    f("rank", place.rank, most_ranks);
+    f("rank", place.rank, most_bench_ranks);
     f("gpu", place.gpu, most_gpus);
 }
 
 void fields(auto& f, Is<BenchStart> auto& start) {
     f("run", start.run);
     f("kind", start.kind, BenchKind::AsItIsAgain);
-    f("count", start.count, most_ranks);
+    f("count", start.count, most_bench_ranks);
     f("ranks", start.ranks, std::size_t{most_gpus});
     f("work", start.work);
-    f("rings", start.rings, most_rings);
+    f("rings", start.rings, most_bench_rings);
     f("watch", start.watch);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/summary.h"
+#include "tools/bench/output.h"
 
 #include "lib/base/format.h"
 

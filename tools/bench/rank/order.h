@@ -115,6 +115,7 @@ struct BenchReport {
 
 // Limits of the command line and of an order.
 inline constexpr unsigned most_bench_ranks = 1'000'000;
+inline constexpr unsigned most_bench_rings = 64;
 inline constexpr unsigned most_bench_calls = 1'000'000;
 inline constexpr unsigned most_bench_repeats = 1000;
 inline constexpr double longest_batch_s = 3600;

@@ -3,7 +3,6 @@
 #include "tests/unit/verdict_values.h"
 #include "tools/bench/output.h"
 #include "tools/bench/rank_layout.h"
-#include "tools/bench/summary.h"
 
 #include <gtest/gtest.h>
 
