@@ -41,14 +41,6 @@ Json page_row(const BenchRow& row) {
             {"in_place", row.in_place ? page_times(*row.in_place) : Json(nullptr)}};
 }
 
-std::uint64_t wrong_values_of(const BenchRun& run) {
-    std::uint64_t wrong = 0;
-    for (const BenchRow& row : run.rows) {
-        wrong += row.out_of_place.wrong.value_or(0) + (row.in_place ? row.in_place->wrong.value_or(0) : 0);
-    }
-    return wrong;
-}
-
 /// Returns whether the run needed no network: it is inside one node, and has no counterpart without RDMA.
 bool is_inside_node(const BenchReport& report, const BenchRun& run) {
     return !report.host && run.nodes == 1 &&
@@ -99,8 +91,10 @@ Json page_run(const BenchReport& report, const BenchRun& run) {
         variables.push_back(Json::array({name, value}));
     }
     Json rows = Json::array();
+    std::uint64_t wrong = 0;
     for (const BenchRow& row : run.rows) {
         rows.push_back(page_row(row));
+        wrong += row.wrong();
     }
     const Doubt doubt = doubt_of(report, run);
     return {{"name", run.name},
@@ -114,7 +108,7 @@ Json page_run(const BenchReport& report, const BenchRun& run) {
             {"flag", doubt.text},
             {"flag_is_bad", doubt.bad},
             {"words", text_without_doubt(report, run)},
-            {"wrong", wrong_values_of(run)},
+            {"wrong", wrong},
             {"rows", rows}};
 }
 

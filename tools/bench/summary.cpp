@@ -2,11 +2,12 @@
 #include "tools/bench/output.h"
 
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -22,7 +23,7 @@ struct Group {
     std::vector<const BenchRun*> runs;
 
     [[nodiscard]] const BenchRun* find(std::string_view name) const {
-        const auto found = std::find_if(runs.begin(), runs.end(), [&](const auto* run) { return run->name == name; });
+        const auto found = std::ranges::find(runs, name, &BenchRun::name);
         return found == runs.end() ? nullptr : *found;
     }
 };
@@ -41,14 +42,14 @@ std::vector<Group> groups_of(const BenchReport& report) {
 /// Returns whether the user or a time limit ended the runs before they had a result. That is no failure.
 bool was_cut_off(const BenchReport& report, const Group& group) {
     return !report.ended_early.empty() &&
-           std::all_of(group.runs.begin(), group.runs.end(), [](const auto* run) { return run->problem.empty(); });
+           std::ranges::all_of(group.runs, [](const auto* run) { return run->problem.empty(); });
 }
 
 std::vector<std::string> operations_of(const Group& group) {
     std::vector<std::string> names;
     for (const auto* run : group.runs) {
         for (const auto& row : run->rows) {
-            if (std::find(names.begin(), names.end(), row.operation) == names.end()) {
+            if (std::ranges::find(names, row.operation) == names.end()) {
                 names.push_back(row.operation);
             }
         }
@@ -71,10 +72,8 @@ std::uint64_t greatest_size(const Group& group, const std::string& operation) {
 }
 
 std::optional<BenchBandwidth> bandwidth_in(const BenchRun* run, const BenchLine& line) {
-    if (run == nullptr) {
-        return std::nullopt;
-    }
-    for (const auto& row : run->rows) {
+    for (std::size_t i = 0; run != nullptr && i < run->rows.size(); ++i) {
+        const auto& row = run->rows[i];
         if (row.operation == line.operation && row.bytes == line.bytes) {
             return BenchBandwidth{row.out_of_place.busbw * gigabits, row.out_of_place.algbw * gigabits};
         }
@@ -89,8 +88,7 @@ public:
           again_(group.find("A'")) {}
 
     void judge() {
-        judge_values();
-        judge_problems();
+        judge_runs();
         const auto first = bandwidth_in(a_, line_);
         const auto second = bandwidth_in(again_, line_);
         line_.with_rdma = figure_with_rdma(first, second);
@@ -119,22 +117,16 @@ private:
         line_.state = worse ? state : line_.state;
     }
 
-    void judge_values() {
+    void judge_runs() {
         std::uint64_t wrong = 0;
         for (const auto* run : group_.runs) {
             for (const auto& row : run->rows) {
-                if (row.operation == line_.operation) {
-                    wrong += row.out_of_place.wrong.value_or(0);
-                    wrong += row.in_place ? row.in_place->wrong.value_or(0) : 0;
-                }
+                wrong += row.operation == line_.operation ? row.wrong() : 0;
             }
         }
         if (wrong > 0) {
             note(BenchState::Critical, format_text("WRONG VALUES: {}", wrong));
         }
-    }
-
-    void judge_problems() {
         for (const auto* run : group_.runs) {
             if (!run->problem.empty()) {
                 note(BenchState::Critical, format_text("{} failed", run->name));
@@ -176,11 +168,10 @@ private:
             const auto because = verdict.why.empty() ? "" : format_text(" ({})", verdict.why.front());
             switch (verdict.verdict) {
             case Verdict::Used:
-                if (!good) {
+                if (!std::exchange(good, true)) {
                     note(BenchState::Good, format_text("RDMA used: {:.1f} %{}", verdict.share * 100,
                                                        verdict.gpu_direct == GpuDirect::On ? ", GPUDirect on" : ""));
                 }
-                good = true;
                 break;
             case Verdict::Mixed:
                 note(BenchState::Warning,
@@ -190,12 +181,11 @@ private:
                 note(BenchState::Critical, format_text("{} DID NOT USE RDMA{}", run->name, because));
                 break;
             case Verdict::Idle:
-                note(BenchState::CannotTell,
-                     format_text("{}: too few bytes to judge (use larger sizes: -e)", run->name));
-                break;
             case Verdict::Unknown:
                 note(BenchState::CannotTell,
-                     format_text("{}: cannot tell whether RDMA was used{}", run->name, because));
+                     verdict.verdict == Verdict::Idle
+                         ? format_text("{}: too few bytes to judge (use larger sizes: -e)", run->name)
+                         : format_text("{}: cannot tell whether RDMA was used{}", run->name, because));
                 break;
             }
         }
@@ -239,11 +229,7 @@ private:
 } // namespace
 
 std::string BenchLine::verdict() const {
-    std::string text;
-    for (const auto& note : notes) {
-        text += (text.empty() ? "" : "; ") + note;
-    }
-    return text;
+    return joined(notes, "; ");
 }
 
 BenchSummary summarize(const BenchReport& report) {
@@ -254,27 +240,22 @@ BenchSummary summarize(const BenchReport& report) {
         const auto measured = operations_of(group);
         failed = failed || (measured.empty() && !was_cut_off(report, group));
         for (const auto& operation : measured) {
-            if (std::find(operations.begin(), operations.end(), operation) == operations.end()) {
+            if (std::ranges::find(operations, operation) == operations.end()) {
                 operations.push_back(operation);
             }
-            BenchLine line;
-            line.operation = operation;
-            line.ranks = group.ranks;
-            line.nodes = group.runs.front()->nodes;
-            line.bytes = greatest_size(group, operation);
+            BenchLine line{.operation = operation,
+                           .ranks = group.ranks,
+                           .nodes = group.runs.front()->nodes,
+                           .bytes = greatest_size(group, operation)};
             Judge(report, group, line).judge();
             summary.lines.push_back(std::move(line));
         }
     }
-    const auto order = [&operations](const BenchLine& line) {
-        return std::find(operations.begin(), operations.end(), line.operation);
-    };
-    std::stable_sort(summary.lines.begin(), summary.lines.end(),
-                     [&order](const BenchLine& a, const BenchLine& b) { return order(a) < order(b); });
-    summary.state = summary.lines.empty() ? BenchState::CannotTell : BenchState::Good;
-    for (const auto& line : summary.lines) {
-        summary.state = line.state > summary.state ? line.state : summary.state;
-    }
+    std::ranges::stable_sort(summary.lines, {}, [&operations](const BenchLine& line) {
+        return std::ranges::find(operations, line.operation) - operations.begin();
+    });
+    summary.state = summary.lines.empty() ? BenchState::CannotTell
+                                          : std::ranges::max_element(summary.lines, {}, &BenchLine::state)->state;
     if (failed) {
         summary.state = BenchState::Critical;
     } else if (!report.ended_early.empty() && summary.state < BenchState::CannotTell) {

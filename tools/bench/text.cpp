@@ -47,18 +47,12 @@ std::string footer_text(const BenchRun& run, const std::string& operation) {
     bool checked = false;
     double sum = 0;
     unsigned count = 0;
-    const auto add = [&](const BenchTimes& times) {
-        wrong += times.wrong.value_or(0);
-        checked = checked || times.wrong;
-        sum += times.busbw;
-        ++count;
-    };
     for (const auto& row : run.rows) {
         if (row.operation == operation) {
-            add(row.out_of_place);
-            if (row.in_place) {
-                add(*row.in_place);
-            }
+            wrong += row.wrong();
+            checked = checked || row.out_of_place.wrong || (row.in_place && row.in_place->wrong);
+            sum = sum + row.out_of_place.busbw + (row.in_place ? row.in_place->busbw : 0);
+            count += row.in_place ? 2 : 1;
         }
     }
     return format_text("# Out of bounds values : {}\n# Avg bus bandwidth    : {:g}\n",

@@ -78,6 +78,10 @@ struct BenchRow {
     BenchTimes out_of_place;
     std::optional<BenchTimes> in_place;
 
+    /// Returns the number of wrong values.
+    [[nodiscard]] std::uint64_t wrong() const {
+        return out_of_place.wrong.value_or(0) + (in_place ? in_place->wrong.value_or(0) : 0);
+    }
     friend bool operator==(const BenchRow&, const BenchRow&) = default;
 };
 

@@ -23,6 +23,46 @@
 
 namespace rdma_nccl {
 
+RingPart ring_part(std::size_t count, unsigned ranks, unsigned index) {
+    const std::size_t first = count / ranks * index + count % ranks * index / ranks;
+    const std::size_t next = count / ranks * (index + 1) + count % ranks * (index + 1) / ranks;
+    return {first, next - first};
+}
+
+Result<void> ring_all_reduce(const RingExchange& exchange, unsigned rank, unsigned ranks, std::span<const float> send,
+                             std::span<float> receive) {
+    const auto part = [&](unsigned back) { return ring_part(send.size(), ranks, (rank + 2 * ranks - back) % ranks); };
+    for (unsigned step = 0; step + 1 < ranks; ++step) {
+        const auto out = part(step);
+        const auto in = part(step + 1);
+        RingStep now;
+        now.out = (step == 0 ? send : std::span<const float>(receive)).subspan(out.first, out.count);
+        now.in_count = in.count;
+        now.arrived = [&](std::span<const float> values, std::size_t first) {
+            const float* const own = &send[in.first + first];
+            float* const sum = &receive[in.first + first];
+            for (std::size_t i = 0; i < values.size(); ++i) {
+                sum[i] = values[i] + own[i];
+            }
+        };
+        if (auto done = exchange(now); !done) {
+            return done;
+        }
+    }
+    for (unsigned step = 0; step + 1 < ranks; ++step) {
+        const auto out = part(step + ranks - 1); // which is part rank + 1 - step
+        const auto in = part(step);
+        RingStep now;
+        now.out = std::span<const float>(receive).subspan(out.first, out.count);
+        now.in_count = in.count;
+        now.places = {.out = out.first, .in = in.first};
+        if (auto done = exchange(now); !done) {
+            return done;
+        }
+    }
+    return {};
+}
+
 namespace {
 
 constexpr int exit_failed = 1;
@@ -42,14 +82,13 @@ Result<RingOrder> read_order(const Json& json) {
     if (!node) {
         return tl::unexpected(node.error());
     }
-    RingOrder order;
-    order.rank = json.value("rank", 0U);
-    order.ranks = json.value("ranks", 0U);
-    order.rings = std::max(host.value("rings", 0U), 1U);
-    order.verbs = host.value("verbs", true);
-    order.address = host.value("address", std::string());
-    order.rails = std::move(node->rails);
-    order.work = std::move(*work);
+    RingOrder order{.rank = json.value("rank", 0U),
+                    .ranks = json.value("ranks", 0U),
+                    .rings = std::max(host.value("rings", 0U), 1U),
+                    .verbs = host.value("verbs", true),
+                    .rails = std::move(node->rails),
+                    .address = host.value("address", std::string()),
+                    .work = std::move(*work)};
     if (order.rank >= order.ranks || order.ranks < 2) {
         return fail("an order for no ring");
     }
@@ -69,12 +108,9 @@ public:
 
     Result<void> open() {
         return for_all([this](unsigned ring) -> Result<void> {
-            auto link = order_.verbs ? open_verbs_ring(order_.rails[ring], size_) : open_tcp(ring);
-            if (!link) {
-                return tl::unexpected(link.error());
-            }
-            links_[ring] = std::move(*link);
-            return {};
+            return (order_.verbs ? open_verbs_ring(order_.rails[ring], size_) : open_tcp(ring)).map([&](auto&& link) {
+                links_[ring] = std::move(link);
+            });
         });
     }
 
@@ -183,7 +219,7 @@ private:
         for (auto& thread : threads) {
             thread.join();
         }
-        const auto failed = std::find_if(results.begin(), results.end(), [](const auto& result) { return !result; });
+        const auto failed = std::ranges::find_if(results, [](const auto& result) { return !result; });
         return failed == results.end() ? Result<void>() : *failed;
     }
 
