@@ -37,9 +37,8 @@ class Measurement {
 public:
     Measurement(const Communicator& communicator, const BenchWork& work, const BenchChannel& channel, CudaMemory send,
                 CudaMemory receive, CudaMemory scratch)
-        : communicator_(communicator), work_(work), progress_([&channel](std::string_view what) { channel.at(what); }),
-          send_(std::move(send)), receive_(std::move(receive)), scratch_(std::move(scratch)),
-          staging_(std::min(staging_size, send_.size())) {}
+        : communicator_(communicator), work_(work), progress_(channel), send_(std::move(send)),
+          receive_(std::move(receive)), scratch_(std::move(scratch)), staging_(std::min(staging_size, send_.size())) {}
 
     [[nodiscard]] Item item_of(Collective operation, std::uint64_t size) const {
         Item item;

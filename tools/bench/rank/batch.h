@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lib/base/result.h"
+#include "tools/bench/rank/channel.h"
 #include "tools/bench/rank/order.h"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <cmath>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace rdma_nccl {
@@ -20,26 +20,26 @@ namespace rdma_nccl {
 /// RDMA, and must not count as a hang.
 class RankProgress {
 public:
-    explicit RankProgress(std::function<void(std::string_view)> at) : at_(std::move(at)) {}
+    explicit RankProgress(const BenchChannel& channel) : channel_(channel) {}
 
     void begin(std::string what) {
         what_ = std::move(what);
         last_ = Clock::now();
-        at_(what_);
+        channel_.at(what_);
     }
     /// Repeats the current activity if the last report is at least 500 ms old.
     void report() {
         constexpr std::chrono::milliseconds pause(500);
         if (const auto now = Clock::now(); now - last_ >= pause) {
             last_ = now;
-            at_(what_);
+            channel_.at(what_);
         }
     }
 
 private:
     using Clock = std::chrono::steady_clock;
 
-    std::function<void(std::string_view)> at_;
+    const BenchChannel& channel_;
     std::string what_;
     Clock::time_point last_;
 };

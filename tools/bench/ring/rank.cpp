@@ -228,51 +228,36 @@ private:
     std::vector<std::unique_ptr<RingLink>> links_;
 };
 
-class RingBench {
-public:
-    /// `at` is called with a description of the current work, repeatedly while it lasts.
-    RingBench(const RingOrder& order, Rings& rings, std::function<void(std::string_view)> at)
-        : order_(order), rings_(rings), progress_(std::move(at)) {}
-
-    Result<BenchRow> measure(std::uint64_t size, std::string what) {
-        progress_.begin(std::move(what));
-        const std::size_t values = size / sizeof(float) / order_.rings;
-        BenchBatches<Error> batches(
-            order_.work, order_.ranks, [this](double value) { return rings_.sum(value); }, progress_);
-        const auto calls = [&](unsigned /*first*/, unsigned count) { return rings_.all_reduce(values, count); };
-        const auto iterations = batches.warm_up(calls);
-        if (!iterations) {
-            return tl::unexpected(iterations.error());
-        }
-        BenchRow row;
-        row.operation = name_of(Collective::AllReduce);
-        row.count = values * order_.rings;
-        row.bytes = row.count * sizeof(float);
-        row.type = "float";
-        row.redop = "sum";
-        const auto times =
-            batches.repeat(calls, *iterations, false, row.bytes, bus_factor(Collective::AllReduce, order_.ranks));
-        if (!times) {
-            return tl::unexpected(times.error());
-        }
-        row.out_of_place = *times;
-        if (order_.work.check) {
-            const auto own = rings_.check(values, ++seed_);
-            const auto wrong = own ? rings_.sum(static_cast<double>(*own)) : tl::unexpected(own.error());
-            if (!wrong) {
-                return tl::unexpected(wrong.error());
-            }
-            row.out_of_place.wrong = static_cast<std::uint64_t>(std::llround(*wrong));
-        }
-        return row;
+/// Measures one size. `seed`: for the values that are checked.
+Result<BenchRow> measure(const RingOrder& order, Rings& rings, RankProgress& progress, std::uint64_t size,
+                         std::uint64_t seed) {
+    const std::size_t values = size / sizeof(float) / order.rings;
+    BenchBatches<Error> batches(
+        order.work, order.ranks, [&](double value) { return rings.sum(value); }, progress);
+    const auto calls = [&](unsigned /*first*/, unsigned count) { return rings.all_reduce(values, count); };
+    BenchRow row;
+    row.operation = name_of(Collective::AllReduce);
+    row.count = values * order.rings;
+    row.bytes = row.count * sizeof(float);
+    row.type = "float";
+    row.redop = "sum";
+    const auto times = batches.warm_up(calls).and_then([&](unsigned iterations) {
+        return batches.repeat(calls, iterations, false, row.bytes, bus_factor(Collective::AllReduce, order.ranks));
+    });
+    if (!times) {
+        return tl::unexpected(times.error());
     }
-
-private:
-    const RingOrder& order_;
-    Rings& rings_;
-    RankProgress progress_;
-    std::uint64_t seed_ = 0;
-};
+    row.out_of_place = *times;
+    if (order.work.check) {
+        const auto wrong =
+            rings.check(values, seed).and_then([&](std::uint64_t own) { return rings.sum(static_cast<double>(own)); });
+        if (!wrong) {
+            return tl::unexpected(wrong.error());
+        }
+        row.out_of_place.wrong = static_cast<std::uint64_t>(std::llround(*wrong));
+    }
+    return row;
+}
 
 Result<void> run_rank(BenchChannel& channel) {
     const auto heard = channel.hear("order");
@@ -295,10 +280,11 @@ Result<void> run_rank(BenchChannel& channel) {
     } catch (const JsonError& fault) {
         return fail("a neighbour says what cannot be read: " + printable(fault.what(), 200));
     }
-    RingBench bench(*order, rings, [&channel](std::string_view what) { channel.at(what); });
-    for (const auto size : order->work.sizes) {
+    RankProgress progress(channel);
+    for (std::uint64_t seed = 0; const auto size : order->work.sizes) {
         const auto what = format_text("all_reduce of {}", bytes_text(size));
-        const auto row = bench.measure(size, what);
+        progress.begin(what);
+        const auto row = measure(*order, rings, progress, size, ++seed);
         if (!row) {
             return fail(format_text("{}: {}", what, row.error().message));
         }
