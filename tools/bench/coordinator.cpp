@@ -64,7 +64,7 @@ public:
 
     /// Assigns each GPU to one worker.
     void share() {
-        std::vector<VisibleGpus> visible;
+        std::vector<WorkerGpus> visible;
         for (const auto& [member, peer] : peers) {
             const auto& node = peer.node;
             visible.push_back({node.name, node.local, node.problem.empty() ? node.pci : std::vector<std::string>()});

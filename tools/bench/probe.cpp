@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds probe_limit(20);
+constexpr std::chrono::seconds probe_timeout(20);
 constexpr milliseconds pause(100);
 
 std::string own_file() {
@@ -115,24 +115,22 @@ Result<Json> probe(const std::vector<std::string>& command, const std::string& l
     if (const auto started = ranks.start(0, {command, 0, {}, {{"probe", true}, {"library", library}}}); !started) {
         return tl::unexpected(started.error());
     }
-    const auto deadline = MeasureClock::now() + probe_limit;
+    const auto deadline = MeasureClock::now() + probe_timeout;
     while (MeasureClock::now() < deadline) {
         std::vector<pollfd> fds;
-        for (const int fd : ranks.fds()) {
-            fds.push_back({fd, POLLIN, 0});
-        }
+        ranks.add_to(fds);
         (void)::poll(fds.data(), fds.size(), static_cast<int>(pause.count()));
         for (const auto& event : ranks.take()) {
-            if (event.says.is_null()) {
+            if (event.message.is_null()) {
                 return fail(format_text("{} {}, when it looked for GPUs", command.front(), event.end));
             }
-            if (const auto* const found = event.says.find("probe")) {
+            if (const auto* const found = event.message.find("probe")) {
                 return *found;
             }
         }
     }
     return fail(format_text("CUDA did not answer within {} s: a GPU or its driver hangs (nvidia-smi, dmesg)",
-                            probe_limit.count()));
+                            probe_timeout.count()));
 }
 
 void inspect_gpus(BenchNode& node, const BenchOptions& options) {

@@ -65,7 +65,7 @@ std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<Ra
     return nodes.size();
 }
 
-std::vector<std::vector<unsigned>> share_gpus(const std::vector<VisibleGpus>& visible) {
+std::vector<std::vector<unsigned>> share_gpus(const std::vector<WorkerGpus>& visible) {
     std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> seen_by; // node and GPU
     std::vector<std::pair<std::string, std::string>> gpus;                           // in CUDA's order
     for (std::size_t i = 0; i < visible.size(); ++i) {

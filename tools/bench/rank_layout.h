@@ -37,7 +37,7 @@ std::optional<std::vector<RankSlot>> places_for(const std::vector<BenchOffer>& o
 std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<RankSlot>& places);
 
 /// The GPUs that a process of the step sees.
-struct VisibleGpus {
+struct WorkerGpus {
     std::string node;
     unsigned local_rank = 0;       ///< index among the processes of this node
     std::vector<std::string> gpus; ///< PCI addresses in CUDA's order; empty: unknown
@@ -45,7 +45,7 @@ struct VisibleGpus {
 
 /// Returns, for each process, the numbers of the GPUs that it uses. Each GPU of a node is used once, whether the step
 /// shows all GPUs to all tasks, some to each task, or the same one to two tasks.
-std::vector<std::vector<unsigned>> share_gpus(const std::vector<VisibleGpus>& visible);
+std::vector<std::vector<unsigned>> share_gpus(const std::vector<WorkerGpus>& visible);
 
 /// Returns 2, 4, 8, ... below the number of all places, and that number.
 std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers);

@@ -27,7 +27,7 @@ constexpr std::size_t longest_line = std::size_t{1} << 20;
 constexpr int most_reads = 16; ///< in one call, so that a fast sender does not starve the others
 constexpr int exit_not_started = 127;
 
-std::string words_of_status(int status) {
+std::string status_text(int status) {
     return WIFSIGNALED(status) ? "killed by " + signal_text(WTERMSIG(status))
                                : format_text("ended with exit code {}", WEXITSTATUS(status));
 }
@@ -106,7 +106,7 @@ std::vector<Json> BenchRanks::Process::receive() {
     return objects;
 }
 
-void BenchRanks::tell(int run, unsigned rank, const Json& message) {
+void BenchRanks::send(int run, unsigned rank, const Json& message) {
     for (auto& process : ranks_) {
         if (process.run == run && process.rank == rank) {
             process.send(message);
@@ -120,18 +120,16 @@ void BenchRanks::kill() {
     }
 }
 
-std::vector<int> BenchRanks::fds() const {
-    std::vector<int> fds;
+void BenchRanks::add_to(std::vector<pollfd>& list) const {
     for (const auto& process : ranks_) {
         if (!process.closed) {
-            fds.push_back(process.socket.get());
+            list.push_back({process.socket.get(), POLLIN, 0});
         }
     }
-    return fds;
 }
 
 bool BenchRanks::some_are_ending() const {
-    return std::ranges::any_of(ranks_, [](const auto& process) { return process.closed; });
+    return std::ranges::any_of(ranks_, &Process::closed);
 }
 
 std::vector<BenchRankEvent> BenchRanks::take() {
@@ -140,16 +138,16 @@ std::vector<BenchRankEvent> BenchRanks::take() {
         // Check for its end before reading, so that nothing it sent is lost.
         int status = 0;
         const bool ended = ::waitpid(process->pid, &status, WNOHANG) == process->pid;
-        for (auto& says : process->receive()) {
-            events.push_back({process->run, process->rank, std::move(says), false, {}});
+        for (auto& message : process->receive()) {
+            events.push_back({process->run, process->rank, std::move(message)});
         }
         process->flush();
         if (!ended) {
             ++process;
             continue;
         }
-        events.push_back({process->run, process->rank, nullptr, WIFEXITED(status) && WEXITSTATUS(status) == 0,
-                          words_of_status(status)});
+        events.push_back(
+            {process->run, process->rank, nullptr, WIFEXITED(status) && WEXITSTATUS(status) == 0, status_text(status)});
         process = ranks_.erase(process);
     }
     return events;

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <list>
+#include <poll.h>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -26,9 +27,9 @@ struct BenchRankStart {
 struct BenchRankEvent {
     int run = 0; ///< needed because a process stuck in a driver cannot be killed at once and may outlast its run
     unsigned rank = 0;
-    Json says; ///< an object; null if the rank has ended
+    Json message; ///< an object; null if the rank has ended
     bool ended_well = false;
-    std::string end; ///< how it ended: "killed by signal 9 (Killed)"
+    std::string end{}; ///< how it ended: "killed by signal 9 (Killed)"
 };
 
 class BenchRanks {
@@ -42,13 +43,13 @@ public:
     /// only kill() ends it.
     Result<void> start(unsigned rank, const BenchRankStart& start);
     /// Sends to one rank; does nothing if it has ended.
-    void tell(int run, unsigned rank, const Json& message);
+    void send(int run, unsigned rank, const Json& message);
     /// Kills all ranks.
     void kill();
 
     [[nodiscard]] bool empty() const { return ranks_.empty(); }
-    /// Returns the descriptors to poll for input.
-    [[nodiscard]] std::vector<int> fds() const;
+    /// Adds the descriptors to poll for input.
+    void add_to(std::vector<pollfd>& list) const;
     /// Returns whether a rank has closed its descriptor but not yet ended: call take() again soon.
     [[nodiscard]] bool some_are_ending() const;
     /// Returns the events since the last call; never waits.

@@ -43,9 +43,9 @@ std::string address_to_head(int socket) {
     return own ? own->text() : "";
 }
 
-class Member {
+class Worker {
 public:
-    Member(const MeasureWorld& world, const BenchOptions& options, MeasureMember head, BenchNode node,
+    Worker(const MeasureWorld& world, const BenchOptions& options, MeasureMember head, BenchNode node,
            std::optional<WatchedNode> watched)
         : world_(world), options_(options), head_(std::move(head)), node_(std::move(node)),
           watched_(std::move(watched)) {}
@@ -69,20 +69,19 @@ private:
             if (!*order) {
                 return true;
             }
-            obey(**order);
+            carry_out(**order);
         }
     }
 
-    void obey(const Json& order) {
+    void carry_out(const Json& order) {
         const auto what = order.value("do", std::string());
         if (what == "start") {
             start(order);
         } else if (order.value("run", -1) != run_) {
             return; // for an earlier run
-        } else if (what == "go") {
-            ranks_.tell(run_, order.value("rank", 0U), {{"go", order.value("go", Json::object())}});
-        } else if (what == "leave") {
-            ranks_.tell(run_, order.value("rank", 0U), {{"leave", true}});
+        } else if (what == "go" || what == "leave") {
+            const Json value = what == "go" ? order.value("go", Json::object()) : Json(true);
+            ranks_.send(run_, order.value("rank", 0U), {{what, value}});
         } else if (what == "stop") {
             ranks_.kill();
         } else if (what == "evidence") {
@@ -112,11 +111,16 @@ private:
     }
 
     [[nodiscard]] BenchRankStart start_of(const BenchStart& order, const BenchRankPlace& place) const {
-        BenchRankStart start;
-        start.command = node_.command;
-        start.run = run_;
+        BenchRankStart start{.command = node_.command,
+                             .run = run_,
+                             .variables = options_.host ? BenchVariables() : variables_of(order.kind),
+                             .order = {{"rank", place.rank},
+                                       {"ranks", order.count},
+                                       {"gpu", place.gpu},
+                                       {"library", node_.library},
+                                       {"work", work_json(order.work)},
+                                       {"host", host_of(order)}}};
         if (!options_.host) {
-            start.variables = variables_of(order.kind);
             // Nonblocking calls return results that a rank does not expect.
             start.variables.emplace_back("NCCL_COMM_BLOCKING", "1");
         }
@@ -124,18 +128,14 @@ private:
             // NCCL refuses two ranks on one GPU unless they seem to be on two hosts; then they use the network.
             start.variables.emplace_back("NCCL_HOSTID", format_text("{}-{}", world_.node, place.rank));
         }
-        start.order = {{"rank", place.rank},       {"ranks", order.count},          {"gpu", place.gpu},
-                       {"library", node_.library}, {"work", work_json(order.work)}, {"host", host_of(order)}};
         return start;
     }
 
     /// What a ring needs to know about this node.
     [[nodiscard]] Json host_of(const BenchStart& order) const {
-        PairNode node;
-        node.rails = node_.rails;
         return {{"verbs", order.kind != BenchKind::NoRdma},
                 {"rings", order.rings},
-                {"node", node_json(node)},
+                {"node", node_json({.name = "", .rails = node_.rails, .problem = ""})},
                 {"address", address_to_head(head_.fd())}};
     }
 
@@ -155,19 +155,21 @@ private:
             if (event.run != run_) {
                 continue; // an earlier run, which the head has finished
             }
-            if (event.says.is_null()) {
+            const auto& message = event.message;
+            if (message.is_null()) {
                 answer({{"run", run_},
                         {"rank", event.rank},
                         {"ended", event.ended_well ? "" : event.end},
                         {"at", at_[event.rank]}});
                 continue;
             }
-            if (event.says.contains("at") && event.says["at"].is_string()) {
-                at_[event.rank] = event.says["at"].text();
+            const auto* const at = message.find("at");
+            if (at != nullptr && at->is_string()) {
+                at_[event.rank] = at->text();
             }
             // Forward the activity of rank 0 only: one of a thousand ranks is enough to show progress.
-            if (!event.says.contains("at") || event.rank == 0) {
-                answer({{"run", run_}, {"rank", event.rank}, {"says", event.says}});
+            if (at == nullptr || event.rank == 0) {
+                answer({{"run", run_}, {"rank", event.rank}, {"says", message}});
             }
         }
         return alive_;
@@ -175,9 +177,7 @@ private:
 
     void wait() const {
         std::vector<pollfd> fds = {{head_.fd(), POLLIN, 0}};
-        for (const int fd : ranks_.fds()) {
-            fds.push_back({fd, POLLIN, 0});
-        }
+        ranks_.add_to(fds);
         int pause = -1;
         if (watch_ && !ranks_.empty()) {
             const auto left = std::chrono::ceil<milliseconds>(watch_->next_sample() - MeasureClock::now()).count();
@@ -222,7 +222,7 @@ int take_part_in_bench(const MeasureWorld& world, const BenchOptions& options) {
         return exit_cannot_tell;
     }
     try {
-        Member(world, options, std::move(*head), std::move(node),
+        Worker(world, options, std::move(*head), std::move(node),
                watched ? std::optional(std::move(*watched)) : std::nullopt)
             .run();
     } catch (const JsonError& fault) { // e.g. a head of another version

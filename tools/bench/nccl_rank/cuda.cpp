@@ -62,24 +62,16 @@ Result<std::vector<CudaDeviceInfo>> list_devices(const CudaLibrary& cuda) {
 }
 
 Result<CudaDevice> CudaDevice::open(const CudaLibrary& cuda, unsigned index) {
-    CUdevice device = 0;
-    if (auto found = cuda.check(cuda.device(&device, static_cast<int>(index)), format_text("GPU {}", index)); !found) {
-        return tl::unexpected(found.error());
-    }
-    CUcontext context = nullptr;
-    if (auto made = cuda.check(cuda.retain_context(&context, device), format_text("GPU {} cannot be used", index));
-        !made) {
-        return tl::unexpected(made.error());
-    }
-    CudaDevice gpu(cuda, device, context);
-    auto ready = cuda.check(cuda.set_context(context), "cuCtxSetCurrent");
-    if (ready) {
-        ready = cuda.check(cuda.create_stream(&gpu.stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-    }
-    if (!ready) {
-        return tl::unexpected(ready.error());
-    }
-    return gpu;
+    CudaDevice gpu(cuda);
+    return cuda.check(cuda.device(&gpu.device_, static_cast<int>(index)), format_text("GPU {}", index))
+        .and_then([&] {
+            return cuda.check(cuda.retain_context(&gpu.context_, gpu.device_),
+                              format_text("GPU {} cannot be used", index));
+        })
+        .and_then([&] { return cuda.check(cuda.set_context(gpu.context_), "cuCtxSetCurrent"); })
+        .and_then(
+            [&] { return cuda.check(cuda.create_stream(&gpu.stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"); })
+        .map([&] { return std::move(gpu); });
 }
 
 CudaDevice::~CudaDevice() {
@@ -92,14 +84,11 @@ CudaDevice::~CudaDevice() {
 }
 
 Result<CudaMemory> CudaMemory::allocate(const CudaDevice& gpu, std::size_t size) {
-    CUdeviceptr address = 0;
-    if (auto made =
-            gpu.cuda().check(gpu.cuda().allocate(&address, size),
-                             format_text("{} of the GPU's memory cannot be had (smaller sizes: -e)", bytes_text(size)));
-        !made) {
-        return tl::unexpected(made.error());
-    }
-    return CudaMemory(gpu, address, size);
+    CudaMemory memory(gpu, size);
+    return gpu.cuda()
+        .check(gpu.cuda().allocate(&memory.address_, size),
+               format_text("{} of the GPU's memory cannot be had (smaller sizes: -e)", bytes_text(size)))
+        .map([&] { return std::move(memory); });
 }
 
 CudaMemory::~CudaMemory() {

@@ -74,11 +74,10 @@ public:
     [[nodiscard]] CUstream stream() const { return stream_; }
 
 private:
-    CudaDevice(const CudaLibrary& cuda, CUdevice device, CUcontext context)
-        : cuda_(&cuda), device_(device), context_(context) {}
+    explicit CudaDevice(const CudaLibrary& cuda) : cuda_(&cuda) {}
     const CudaLibrary* cuda_;
-    CUdevice device_;
-    CUcontext context_;
+    CUdevice device_ = 0;
+    CUcontext context_ = nullptr;
     CUstream stream_ = nullptr;
 };
 
@@ -106,10 +105,9 @@ public:
     [[nodiscard]] Result<void> read(std::size_t offset, std::span<std::byte> bytes) const;
 
 private:
-    CudaMemory(const CudaDevice& gpu, CUdeviceptr address, std::size_t size)
-        : gpu_(&gpu), address_(address), size_(size) {}
+    CudaMemory(const CudaDevice& gpu, std::size_t size) : gpu_(&gpu), size_(size) {}
     const CudaDevice* gpu_;
-    CUdeviceptr address_;
+    CUdeviceptr address_ = 0;
     std::size_t size_;
 };
 

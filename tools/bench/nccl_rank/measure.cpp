@@ -56,34 +56,26 @@ public:
     /// Reports `what` now and repeatedly while it makes progress.
     NcclResult<BenchRow> measure(const Item& item, std::string what) {
         progress_.begin(std::move(what));
-        const double factor = bus_factor(item.call.operation, communicator_.ranks());
+        const auto operation = item.call.operation;
         Batches batches(
             work_, communicator_.ranks(), [this](double value) { return communicator_.sum(value, scratch_); },
             progress_);
-        const auto iterations = batches.warm_up(calls_of(item, false));
-        if (!iterations) {
-            return tl::unexpected(iterations.error());
-        }
         BenchRow row;
-        row.operation = name_of(item.call.operation);
+        row.operation = name_of(operation);
         row.bytes = item.bytes;
         row.count = item.counts.count;
         row.type = work_.type;
-        row.redop = has_reduction(item.call.operation) ? work_.redop : "none";
-        row.root = item.call.operation == Collective::Broadcast ? work_.root : -1;
-        auto times = measure(batches, item, false, *iterations, factor);
-        if (!times) {
-            return tl::unexpected(times.error());
-        }
-        row.out_of_place = *times;
-        if (has_in_place(item.call.operation) && !work_.out_of_place_only) {
-            times = measure(batches, item, true, *iterations, factor);
-            if (!times) {
-                return tl::unexpected(times.error());
+        row.redop = has_reduction(operation) ? work_.redop : "none";
+        row.root = operation == Collective::Broadcast ? work_.root : -1;
+        return batches.warm_up(calls_of(item, false)).and_then([&](unsigned iterations) -> NcclResult<BenchRow> {
+            auto times = measure(batches, item, false, iterations);
+            row.out_of_place = times.value_or(BenchTimes());
+            if (times && has_in_place(operation) && !work_.out_of_place_only) {
+                times = measure(batches, item, true, iterations);
+                row.in_place = times.value_or(BenchTimes());
             }
-            row.in_place = *times;
-        }
-        return row;
+            return times.map([&](const BenchTimes&) { return row; });
+        });
     }
 
 private:
@@ -117,18 +109,16 @@ private:
         };
     }
 
-    NcclResult<BenchTimes> measure(Batches& batches, const Item& item, bool in_place, unsigned iterations,
-                                   double factor) {
+    NcclResult<BenchTimes> measure(Batches& batches, const Item& item, bool in_place, unsigned iterations) {
+        const double factor = bus_factor(item.call.operation, communicator_.ranks());
         auto times = batches.repeat(calls_of(item, in_place), iterations, true, item.bytes, factor);
         if (!times || !work_.check) {
             return times;
         }
-        const auto wrong = check(item, in_place);
-        if (!wrong) {
-            return tl::unexpected(wrong.error());
-        }
-        times->wrong = *wrong;
-        return times;
+        return check(item, in_place).map([&](std::uint64_t wrong) {
+            times->wrong = wrong;
+            return *times;
+        });
     }
 
     // --- Values ---
@@ -206,25 +196,20 @@ private:
         const auto call = placed(item, in_place, 0);
         const auto& source = in_place ? receive_ : send_;
         const auto offset = static_cast<std::size_t>(call.send - source.at(0));
-        auto ready = receive_.spoil();
-        if (ready) {
-            ready =
-                fill(source, offset, item.counts.send * item.call.type_size, sent_tile(settings, communicator_.rank()));
-        }
+        const auto ready = receive_.spoil().and_then([&] {
+            return fill(source, offset, item.counts.send * item.call.type_size,
+                        sent_tile(settings, communicator_.rank()));
+        });
         if (!ready) {
             return of_cuda(ready.error());
         }
-        if (auto done = communicator_.sum(0, scratch_).and_then([&](double) { return calls_of(item, in_place)(0, 1); });
-            !done) {
-            return tl::unexpected(done.error());
-        }
-        const auto wrong = compare(item, in_place, settings);
-        if (!wrong) {
-            return of_cuda(wrong.error());
-        }
-        return communicator_.sum(static_cast<double>(*wrong), scratch_).map([](double sum) {
-            return static_cast<std::uint64_t>(std::llround(sum));
-        });
+        return communicator_.sum(0, scratch_)
+            .and_then([&](double) { return calls_of(item, in_place)(0, 1); })
+            .and_then([&]() -> NcclResult<double> {
+                const auto wrong = compare(item, in_place, settings);
+                return wrong ? communicator_.sum(static_cast<double>(*wrong), scratch_) : of_cuda(wrong.error());
+            })
+            .map([](double sum) { return static_cast<std::uint64_t>(std::llround(sum)); });
     }
 
     const Communicator& communicator_;

@@ -63,7 +63,7 @@ TEST(BenchLayout, Runs) {
 }
 
 /// "0 1; 2": what each of them uses.
-std::string shares_of(const std::vector<VisibleGpus>& sights) {
+std::string shares_of(const std::vector<WorkerGpus>& sights) {
     std::string text;
     for (const auto& share : share_gpus(sights)) {
         for (const unsigned gpu : share) {

@@ -30,12 +30,12 @@ TEST(BenchRanks, RunsAreToldApart) {
     BenchRanks ranks;
     ASSERT_TRUE(ranks.start(0, start_of(1, "old")));
     ASSERT_TRUE(ranks.start(0, start_of(2, "new")));
-    ranks.tell(2, 0, {{"go", 1}});
+    ranks.send(2, 0, {{"go", 1}});
     auto events = events_of(ranks, 2);
     ASSERT_EQ(events.size(), 2U);
     EXPECT_EQ(events[0].run, 2);
-    EXPECT_EQ(events[0].says["says"], "new");
-    EXPECT_TRUE(events[1].says.is_null() && events[1].ended_well);
+    EXPECT_EQ(events[0].message["says"], "new");
+    EXPECT_TRUE(events[1].message.is_null() && events[1].ended_well);
     EXPECT_FALSE(ranks.empty()) << "the old one has heard nothing";
     ranks.kill();
     events = events_of(ranks, 1);
