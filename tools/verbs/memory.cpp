@@ -223,30 +223,20 @@ Result<ibv_mr*> register_gpu(const VerbsPort& port, const GpuMemory& memory, std
 
 } // namespace
 
-Result<HostPages> HostPages::map(std::size_t bytes) {
+void VerbsMemory::Unmap::operator()(std::byte* pages) const {
+    ::munmap(pages, bytes);
+}
+
+Result<VerbsMemory> VerbsMemory::of_host(const VerbsPort& port, std::size_t bytes, Order order) {
     void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
         const int code = errno;
         return fail(format_text("{} KiB of memory: {}", bytes >> 10, std::strerror(code)), code);
     }
-    HostPages mapped;
-    mapped.pages_ = {static_cast<std::byte*>(pages), Unmap{bytes}};
-    std::memset(pages, 0, bytes);
-    return mapped;
-}
-
-void HostPages::Unmap::operator()(std::byte* pages) const {
-    ::munmap(pages, bytes);
-}
-
-Result<VerbsMemory> VerbsMemory::of_host(const VerbsPort& port, std::size_t bytes, Order order) {
-    auto pages = HostPages::map(bytes);
-    if (!pages) {
-        return tl::unexpected(pages.error());
-    }
     VerbsMemory memory;
-    memory.pages_ = std::move(*pages);
-    memory.address_ = reinterpret_cast<std::uintptr_t>(memory.host());
+    memory.pages_ = {static_cast<std::byte*>(pages), Unmap{bytes}};
+    std::memset(pages, 0, bytes);
+    memory.address_ = reinterpret_cast<std::uintptr_t>(pages);
     memory.region_ = {register_host(port, memory.host(), bytes, order), {port.library.dereg_mr}};
     if (!memory.region_) {
         return not_registered(bytes, errno);
@@ -255,17 +245,14 @@ Result<VerbsMemory> VerbsMemory::of_host(const VerbsPort& port, std::size_t byte
 }
 
 Result<VerbsMemory> VerbsMemory::of_gpu(const VerbsPort& port, std::size_t bytes, unsigned gpu) {
-    auto allocated = GpuMemory::allocate(gpu, bytes);
-    if (!allocated) {
-        return tl::unexpected(allocated.error());
-    }
     VerbsMemory memory;
-    memory.gpu_ = std::move(*allocated);
-    memory.address_ = memory.gpu_->address();
-    const auto region = register_gpu(port, *memory.gpu_, bytes);
+    auto allocated = GpuMemory::allocate(gpu, bytes);
+    const auto region = allocated ? register_gpu(port, **allocated, bytes) : tl::unexpected(allocated.error());
     if (!region) {
         return tl::unexpected(region.error());
     }
+    memory.gpu_ = std::move(*allocated);
+    memory.address_ = memory.gpu_->address();
     memory.region_ = {*region, {port.library.dereg_mr}};
     return memory;
 }

@@ -52,28 +52,13 @@ private:
 
 #ifdef HAVE_IBVERBS
 
-/// Whole pages, zeroed. Clearing them is the first touch, which places them on the NUMA node of the calling thread.
-class HostPages {
-    struct Unmap {
-        std::size_t bytes;
-        void operator()(std::byte* pages) const;
-    };
-
-public:
-    HostPages() : pages_(nullptr, Unmap{0}) {}
-    static Result<HostPages> map(std::size_t bytes);
-    [[nodiscard]] std::byte* data() const { return pages_.get(); }
-
-private:
-    std::unique_ptr<std::byte, Unmap> pages_;
-};
-
 class VerbsMemory {
 public:
     enum class Order {
         Strict,
         Relaxed, ///< PCIe may reorder writes: faster on some hosts, but not for polled memory
     };
+    /// Whole pages, zeroed. Clearing them is the first touch, which places them on the NUMA node of the calling thread.
     static Result<VerbsMemory> of_host(const VerbsPort& port, std::size_t bytes, Order order);
     static Result<VerbsMemory> of_gpu(const VerbsPort& port, std::size_t bytes, unsigned gpu);
 
@@ -81,7 +66,7 @@ public:
     [[nodiscard]] std::uint32_t local_key() const { return region_->lkey; }
     [[nodiscard]] std::uint32_t remote_key() const { return region_->rkey; }
     /// Returns nullptr for GPU memory.
-    [[nodiscard]] std::byte* host() const { return pages_.data(); }
+    [[nodiscard]] std::byte* host() const { return pages_.get(); }
 
     /// Fills `size` bytes, from `offset` on, with the pattern.
     Result<void> fill(std::size_t offset, std::size_t size, std::uint64_t seed);
@@ -89,8 +74,12 @@ public:
     [[nodiscard]] Result<bool> is_filled(std::size_t offset, std::size_t size, std::uint64_t seed) const;
 
 private:
+    struct Unmap {
+        std::size_t bytes;
+        void operator()(std::byte* pages) const;
+    };
     std::uint64_t address_ = 0;
-    HostPages pages_;
+    std::unique_ptr<std::byte, Unmap> pages_{nullptr, Unmap{0}};
     std::unique_ptr<GpuMemory> gpu_;
     VerbsRegion region_; ///< last, so that it is destroyed first
 };
