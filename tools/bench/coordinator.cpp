@@ -13,7 +13,7 @@
 #include <climits>
 #include <set>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -24,13 +24,13 @@ constexpr std::size_t most_names = 8;
 /// The workers of a measurement: what they offer, and what is wrong with them.
 class Workers {
 public:
-    Workers(const MeasureWorld& world, const BenchOptions& options) : world_(world), options_(options) {}
+    Workers(const MeasureWorld& world, const Options& options) : world_(world), options_(options) {}
 
     [[nodiscard]] bool all_joined() const { return joined_.size() >= world_.members; }
 
     void join(unsigned member, const Json& hello) {
         joined_.insert(member);
-        auto node = read_bench_node(hello);
+        auto node = read_inspected_node(hello);
         if (!node) {
             problems_.push_back(format_text("member {}: {}", member, node.error().message));
             return;
@@ -38,8 +38,8 @@ public:
         if (!node->problem.empty()) {
             problems_.push_back(format_text("{}: {}", node->name, node->problem));
         }
-        const BenchOffer offer{member, node->name, node->places};
-        peers.try_emplace(member, BenchPeer{offer, std::move(*node)});
+        const Offer offer{member, node->name, node->places};
+        peers.try_emplace(member, Peer{offer, std::move(*node)});
     }
 
     void lose(unsigned member, const std::string& why) {
@@ -84,7 +84,7 @@ public:
     }
 
     /// Adds the nodes to the report.
-    void describe(BenchReport& report) const {
+    void describe(Report& report) const {
         const auto add = [](std::vector<std::string>& list, const std::string& name) {
             if (std::ranges::find(list, name) == list.end()) {
                 list.push_back(name);
@@ -99,8 +99,8 @@ public:
         }
     }
 
-    [[nodiscard]] std::vector<BenchOffer> offers() const {
-        std::vector<BenchOffer> offers;
+    [[nodiscard]] std::vector<Offer> offers() const {
+        std::vector<Offer> offers;
         for (const auto& [member, peer] : peers) {
             offers.push_back(peer.offer);
         }
@@ -131,13 +131,13 @@ public:
                            options_.host ? "node" : "GPU");
     }
 
-    std::map<unsigned, BenchPeer> peers;
+    std::map<unsigned, Peer> peers;
 
 private:
     /// Names the nodes with different NCCL versions. NCCL refuses to connect their ranks, but its message does not name
     /// them.
     [[nodiscard]] std::string versions_text() const {
-        std::map<int, const BenchNode*> first; // by version
+        std::map<int, const InspectedNode*> first; // by version
         for (const auto& [member, peer] : peers) {
             if (peer.node.places > 0 && peer.node.version != 0) {
                 first.try_emplace(peer.node.version, &peer.node);
@@ -152,20 +152,20 @@ private:
     }
 
     const MeasureWorld& world_;
-    const BenchOptions& options_;
+    const Options& options_;
     std::set<unsigned> joined_;
     std::vector<std::string> problems_;
 };
 
-class BenchCoordinator {
+class RunSeries {
 public:
-    BenchCoordinator(MeasureHead& head, const MeasureWorld& world, const BenchOptions& options, PairsProgress& progress)
+    RunSeries(MeasureHead& head, const MeasureWorld& world, const Options& options, PairsProgress& progress)
         : head_(head), world_(world), options_(options), progress_(progress), time_(options), workers_(world, options) {
         report_.started = wall_time_text(wall_time_us());
         report_.host = options.host;
     }
 
-    BenchReport report() {
+    Report report() {
         if (gather()) {
             report_.ended_early = workers_.judge(progress_);
             if (report_.ended_early.empty()) {
@@ -183,7 +183,7 @@ public:
 private:
     struct Planned {
         unsigned ranks = 0;
-        BenchKind kind = BenchKind::AsItIs;
+        RunKind kind = RunKind::AsItIs;
     };
 
     /// Waits for the workers. Returns false if the measurement ends before it starts.
@@ -271,7 +271,7 @@ private:
         progress_.say(what);
         const unsigned rings = rings_of(*places);
         const auto end = carry_out({head_, options_, workers_.peers, losses_}, {number, std::move(*places), rings}, run,
-                                   time_.deadline, [&](const BenchRow& row) {
+                                   time_.deadline, [&](const ResultRow& row) {
                                        progress_.show(format_text("{}: {} of {}: {:.1f} Gb/s", what, row.operation,
                                                                   bytes_text(row.bytes), row.out_of_place.busbw * 8),
                                                       MeasureClock::now());
@@ -284,20 +284,19 @@ private:
 
     MeasureHead& head_;
     const MeasureWorld& world_;
-    const BenchOptions& options_;
+    const Options& options_;
     PairsProgress& progress_;
     MeasureTime time_;
     MeasureClock::time_point measuring_;
     Workers workers_;
     std::vector<std::string> losses_;
-    BenchReport report_;
+    Report report_;
 };
 
 } // namespace
 
-BenchReport lead_bench(MeasureHead& head, const MeasureWorld& world, const BenchOptions& options,
-                       PairsProgress& progress) {
-    return BenchCoordinator(head, world, options, progress).report();
+Report coordinate_runs(MeasureHead& head, const MeasureWorld& world, const Options& options, PairsProgress& progress) {
+    return RunSeries(head, world, options, progress).report();
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

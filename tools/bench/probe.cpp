@@ -21,7 +21,7 @@
 #include <system_error>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -111,7 +111,7 @@ Result<std::string> find_nccl(const std::string& given, const Environment& envir
 
 /// Starts a rank to report this node's CUDA and NCCL. Fails after 20 s without an answer.
 Result<Json> probe(const std::vector<std::string>& command, const std::string& library) {
-    BenchRanks ranks;
+    RankProcesses ranks;
     if (const auto started = ranks.start(0, {command, 0, {}, {{"probe", true}, {"library", library}}}); !started) {
         return tl::unexpected(started.error());
     }
@@ -133,7 +133,7 @@ Result<Json> probe(const std::vector<std::string>& command, const std::string& l
                             probe_timeout.count()));
 }
 
-void inspect_gpus(BenchNode& node, const BenchOptions& options) {
+void inspect_gpus(InspectedNode& node, const Options& options) {
     const auto program = rank_program();
     const auto library =
         program ? find_nccl(options.nccl, Environment::from(environ)) : tl::unexpected(program.error());
@@ -162,7 +162,7 @@ void inspect_gpus(BenchNode& node, const BenchOptions& options) {
     node.places = static_cast<unsigned>(node.gpus.size()) * options.ranks_per_gpu;
 }
 
-void inspect_host(BenchNode& node, const MeasureWorld& world, const NodePlan* plan) {
+void inspect_host(InspectedNode& node, const MeasureWorld& world, const NodePlan* plan) {
     node.command = {own_file(), "bench", "--ring-rank"};
     node.places = world.local == 0 ? 1 : 0;
     if (plan != nullptr) {
@@ -173,8 +173,8 @@ void inspect_host(BenchNode& node, const MeasureWorld& world, const NodePlan* pl
 
 } // namespace
 
-BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan) {
-    BenchNode node;
+InspectedNode inspect_node(const MeasureWorld& world, const Options& options, const NodePlan* plan) {
+    InspectedNode node;
     node.name = world.node;
     node.local = world.local;
     try {
@@ -190,4 +190,4 @@ BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& opti
     return node;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

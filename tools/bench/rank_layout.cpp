@@ -10,12 +10,12 @@
 #include <string_view>
 #include <tuple>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
 /// Groups the workers by node, so that ranks of one node are neighbours. Nodes are in the order of their first worker.
-std::vector<BenchOffer> by_nodes(const std::vector<BenchOffer>& offers) {
+std::vector<Offer> by_nodes(const std::vector<Offer>& offers) {
     std::map<std::string_view, std::size_t> order;
     for (const auto& offer : offers) {
         order.try_emplace(offer.node, order.size());
@@ -26,7 +26,7 @@ std::vector<BenchOffer> by_nodes(const std::vector<BenchOffer>& offers) {
 }
 
 /// Returns the first GPU of each of the first two nodes; fewer if there are fewer nodes.
-std::vector<RankSlot> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
+std::vector<RankSlot> one_on_each_of_two(const std::vector<Offer>& offers) {
     std::vector<RankSlot> places;
     std::set<std::string> nodes;
     for (const auto& offer : offers) {
@@ -39,7 +39,7 @@ std::vector<RankSlot> one_on_each_of_two(const std::vector<BenchOffer>& offers) 
 
 } // namespace
 
-std::optional<std::vector<RankSlot>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks) {
+std::optional<std::vector<RankSlot>> places_for(const std::vector<Offer>& offers, unsigned ranks) {
     const auto sorted = by_nodes(offers);
     if (ranks == 2) {
         if (auto places = one_on_each_of_two(sorted); places.size() == 2) {
@@ -55,10 +55,10 @@ std::optional<std::vector<RankSlot>> places_for(const std::vector<BenchOffer>& o
     return places.size() == ranks && ranks > 0 ? std::optional(std::move(places)) : std::nullopt;
 }
 
-std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<RankSlot>& places) {
+std::size_t nodes_of(const std::vector<Offer>& offers, const std::vector<RankSlot>& places) {
     std::set<std::string_view> nodes;
     for (const auto& place : places) {
-        if (const auto* const offer = find_by(offers, &BenchOffer::member, place.member)) {
+        if (const auto* const offer = find_by(offers, &Offer::member, place.member)) {
             nodes.insert(offer->node);
         }
     }
@@ -98,7 +98,7 @@ std::vector<std::vector<unsigned>> share_gpus(const std::vector<WorkerGpus>& vis
     return shares;
 }
 
-std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers) {
+std::vector<unsigned> default_rank_counts(const std::vector<Offer>& offers) {
     unsigned all = 0;
     for (const auto& offer : offers) {
         all += offer.slots;
@@ -113,53 +113,53 @@ std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers)
     return counts;
 }
 
-std::vector<BenchKind> kinds_of_runs(bool between_nodes, bool without_gpu_direct) {
+std::vector<RunKind> kinds_of_runs(bool between_nodes, bool without_gpu_direct) {
     if (!between_nodes) {
-        return {BenchKind::AsItIs};
+        return {RunKind::AsItIs};
     }
-    std::vector<BenchKind> kinds = {BenchKind::AsItIs, BenchKind::NoRdma};
+    std::vector<RunKind> kinds = {RunKind::AsItIs, RunKind::NoRdma};
     if (without_gpu_direct) {
-        kinds.push_back(BenchKind::NoGpuDirect);
+        kinds.push_back(RunKind::NoGpuDirect);
     }
-    kinds.push_back(BenchKind::AsItIsAgain);
+    kinds.push_back(RunKind::AsItIsAgain);
     return kinds;
 }
 
-BenchVariables variables_of(BenchKind kind) {
+Variables variables_of(RunKind kind) {
     switch (kind) {
-    case BenchKind::NoRdma:
+    case RunKind::NoRdma:
         return {{"NCCL_IB_DISABLE", "1"}, {"NCCL_NET", "Socket"}, {"NCCL_NET_PLUGIN", "none"}};
-    case BenchKind::NoGpuDirect:
+    case RunKind::NoGpuDirect:
         return {{"NCCL_NET_GDR_LEVEL", "LOC"}};
-    case BenchKind::AsItIs:
-    case BenchKind::AsItIsAgain:
+    case RunKind::AsItIs:
+    case RunKind::AsItIsAgain:
         break;
     }
     return {};
 }
 
-BenchRun make_run(BenchKind kind, unsigned ranks) {
-    BenchRun run;
+Run make_run(RunKind kind, unsigned ranks) {
+    Run run;
     run.kind = kind;
     constexpr std::array names{"A", "B", "C", "A'"};
     run.name = names.at(static_cast<std::size_t>(kind));
-    run.what = kind == BenchKind::NoRdma        ? "without RDMA"
-               : kind == BenchKind::NoGpuDirect ? "without GPUDirect"
-               : kind == BenchKind::AsItIs      ? "as it is"
-                                                : "as it is, again";
-    run.rdma_meant = kind != BenchKind::NoRdma;
+    run.what = kind == RunKind::NoRdma        ? "without RDMA"
+               : kind == RunKind::NoGpuDirect ? "without GPUDirect"
+               : kind == RunKind::AsItIs      ? "as it is"
+                                              : "as it is, again";
+    run.rdma_meant = kind != RunKind::NoRdma;
     run.ranks = ranks;
     run.variables = variables_of(kind);
     return run;
 }
 
-BenchRun make_host_run(BenchKind kind, unsigned ranks) {
+Run make_host_run(RunKind kind, unsigned ranks) {
     auto run = make_run(kind, ranks);
-    run.what = kind == BenchKind::NoRdma   ? "host memory, TCP"
-               : kind == BenchKind::AsItIs ? "host memory, verbs"
-                                           : "host memory, verbs again";
+    run.what = kind == RunKind::NoRdma   ? "host memory, TCP"
+               : kind == RunKind::AsItIs ? "host memory, verbs"
+                                         : "host memory, verbs again";
     run.variables.clear();
     return run;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -10,15 +10,15 @@
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 /// What a process of the step can measure with.
-struct BenchOffer {
+struct Offer {
     unsigned member = 0;
     std::string node;
     unsigned slots = 0; ///< for ranks: one for each GPU (times ranks_per_gpu), or with --host one for each node
 
-    friend bool operator==(const BenchOffer&, const BenchOffer&) = default;
+    friend bool operator==(const Offer&, const Offer&) = default;
 };
 
 struct RankSlot {
@@ -31,10 +31,10 @@ struct RankSlot {
 /// Returns the places of ranks 0, 1, ... of a run, node by node in the order of the workers. Two ranks are placed on
 /// two nodes if there are two, because their figure should measure the network. Returns nullopt if there are not enough
 /// places.
-std::optional<std::vector<RankSlot>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks);
+std::optional<std::vector<RankSlot>> places_for(const std::vector<Offer>& offers, unsigned ranks);
 
 /// Returns the number of nodes that `places` are on.
-std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<RankSlot>& places);
+std::size_t nodes_of(const std::vector<Offer>& offers, const std::vector<RankSlot>& places);
 
 /// The GPUs that a process of the step sees.
 struct WorkerGpus {
@@ -48,19 +48,19 @@ struct WorkerGpus {
 std::vector<std::vector<unsigned>> share_gpus(const std::vector<WorkerGpus>& visible);
 
 /// Returns 2, 4, 8, ... below the number of all places, and that number.
-std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers);
+std::vector<unsigned> default_rank_counts(const std::vector<Offer>& offers);
 
-std::vector<BenchKind> kinds_of_runs(bool between_nodes, bool without_gpu_direct);
+std::vector<RunKind> kinds_of_runs(bool between_nodes, bool without_gpu_direct);
 
-using BenchVariables = std::vector<std::pair<std::string, std::string>>;
+using Variables = std::vector<std::pair<std::string, std::string>>;
 
 /// Returns the variables that a run adds to the environment of its ranks. Without RDMA, they disable NCCL's own
 /// InfiniBand transport, and network plugins, which NCCL may find even if none is named, and replace a choice of
 /// network that would then fail.
-BenchVariables variables_of(BenchKind kind);
+Variables variables_of(RunKind kind);
 
 /// Sets the name, description and variables of a run that is not yet measured.
-BenchRun make_run(BenchKind kind, unsigned ranks);
-BenchRun make_host_run(BenchKind kind, unsigned ranks);
+Run make_run(RunKind kind, unsigned ranks);
+Run make_host_run(RunKind kind, unsigned ranks);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

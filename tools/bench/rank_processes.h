@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a member. Each run starts new processes, because NCCL reads its environment only once.
+// The ranks of a worker. Each run starts new processes, because NCCL reads its environment only once.
 #pragma once
 
 #include "lib/base/json.h"
@@ -14,17 +14,17 @@
 #include <sys/types.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
-struct BenchRankStart {
+struct RankStart {
     std::vector<std::string> command;
-    int run = 0;              ///< run that it belongs to
-    BenchVariables variables; ///< added to this process's environment
-    Json order;               ///< first message to the rank
+    int run = 0;         ///< run that it belongs to
+    Variables variables; ///< added to this process's environment
+    Json order;          ///< first message to the rank
 };
 
 /// A message of a rank, or its end.
-struct BenchRankEvent {
+struct RankEvent {
     int run = 0; ///< needed because a process stuck in a driver cannot be killed at once and may outlast its run
     unsigned rank = 0;
     Json message; ///< an object; null if the rank has ended
@@ -32,16 +32,16 @@ struct BenchRankEvent {
     std::string end{}; ///< how it ended: "killed by signal 9 (Killed)"
 };
 
-class BenchRanks {
+class RankProcesses {
 public:
-    BenchRanks() = default;
-    BenchRanks(const BenchRanks&) = delete;
-    BenchRanks& operator=(const BenchRanks&) = delete;
-    ~BenchRanks() { kill(); } ///< no rank outlives this object
+    RankProcesses() = default;
+    RankProcesses(const RankProcesses&) = delete;
+    RankProcesses& operator=(const RankProcesses&) = delete;
+    ~RankProcesses() { kill(); } ///< no rank outlives this object
 
     /// Starts a rank. Its standard output goes to this process's standard error. It inherits the blocked signals, so
     /// only kill() ends it.
-    Result<void> start(unsigned rank, const BenchRankStart& start);
+    Result<void> start(unsigned rank, const RankStart& start);
     /// Sends to one rank; does nothing if it has ended.
     void send(int run, unsigned rank, const Json& message);
     /// Kills all ranks.
@@ -53,7 +53,7 @@ public:
     /// Returns whether a rank has closed its descriptor but not yet ended: call take() again soon.
     [[nodiscard]] bool some_are_ending() const;
     /// Returns the events since the last call; never waits.
-    std::vector<BenchRankEvent> take();
+    std::vector<RankEvent> take();
 
 private:
     struct Process {
@@ -73,4 +73,4 @@ private:
     std::list<Process> ranks_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <set>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -28,8 +28,7 @@ constexpr std::size_t most_offer = std::size_t{1} << 20;
 
 class RunCoordinator {
 public:
-    RunCoordinator(const BenchContext& context, BenchRunPlan plan, BenchRun& run,
-                   std::function<void(const BenchRow&)> on_row)
+    RunCoordinator(const RunContext& context, RunPlan plan, Run& run, std::function<void(const ResultRow&)> on_row)
         : context_(context), plan_(std::move(plan)), run_(run), on_row_(std::move(on_row)),
           ranks_(context, plan_.places), last_progress_(MeasureClock::now()) {}
 
@@ -80,7 +79,7 @@ private:
     // --- Orders ---
 
     void start() {
-        std::map<unsigned, std::vector<BenchRankPlace>> of_members;
+        std::map<unsigned, std::vector<RankPlace>> of_members;
         for (unsigned rank = 0; rank < ranks_.all.size(); ++rank) {
             of_members[ranks_.all[rank].place.member].push_back({rank, ranks_.all[rank].gpu});
         }
@@ -197,7 +196,7 @@ private:
         if (rank != 0) {
             return;
         }
-        auto row = read_row(json);
+        auto row = read_result_row(json);
         const auto& work = context_.options.work;
         if (!row) {
             return ranks_.fail(rank, format_text("{}: another version of rdma-nccl-bench?", row.error().message));
@@ -255,7 +254,7 @@ private:
 
     /// `interrupted`: an interrupt came before. Returns false if one came before or while gathering.
     bool gather_evidence(bool interrupted) {
-        on_row_ = [](const BenchRow&) {};
+        on_row_ = [](const ResultRow&) {};
         const auto asked = watchers();
         for (const unsigned member : asked) {
             context_.head.send(member, {{"do", "evidence"}, {"run", plan_.number}});
@@ -286,10 +285,10 @@ private:
         return !interrupted;
     }
 
-    const BenchContext& context_;
-    BenchRunPlan plan_;
-    BenchRun& run_;
-    std::function<void(const BenchRow&)> on_row_;
+    const RunContext& context_;
+    RunPlan plan_;
+    Run& run_;
+    std::function<void(const ResultRow&)> on_row_;
     RunRanks ranks_;
     std::map<unsigned, NodeEvidence> evidence_; ///< by worker
     Time last_progress_;
@@ -298,9 +297,9 @@ private:
 
 } // namespace
 
-RunEnd carry_out(const BenchContext& context, BenchRunPlan plan, BenchRun& run, std::optional<Time> deadline,
-                 std::function<void(const BenchRow&)> on_row) {
+RunEnd carry_out(const RunContext& context, RunPlan plan, Run& run, std::optional<Time> deadline,
+                 std::function<void(const ResultRow&)> on_row) {
     return RunCoordinator(context, std::move(plan), run, std::move(on_row)).carry_out(deadline);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -13,25 +13,25 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 /// A worker as the coordinator knows it.
-struct BenchPeer {
-    BenchOffer offer;
-    BenchNode node;
+struct Peer {
+    Offer offer;
+    InspectedNode node;
     std::vector<unsigned> gpus{}; ///< GPUs that its ranks use, by CUDA's numbers in its process; empty with `host`
 };
 
 /// What all runs share.
-struct BenchContext {
+struct RunContext {
     MeasureHead& head;
-    const BenchOptions& options;
-    std::map<unsigned, BenchPeer>& peers; ///< lost workers are removed
-    std::vector<std::string>& losses;     ///< "n02 is gone: its process has ended"
+    const Options& options;
+    std::map<unsigned, Peer>& peers;  ///< lost workers are removed
+    std::vector<std::string>& losses; ///< "n02 is gone: its process has ended"
 };
 
 /// A run before it is carried out.
-struct BenchRunPlan {
+struct RunPlan {
     int number = 0;
     std::vector<RankSlot> places; ///< of the ranks
     unsigned rings = 0;           ///< with `host`
@@ -41,7 +41,7 @@ enum class RunEnd { Done, Interrupted, TimeLimit };
 
 /// Carries out a run and fills in its results. Returns when all ranks have ended and their nodes have sent their
 /// counters. Calls `on_row` for each result.
-RunEnd carry_out(const BenchContext& context, BenchRunPlan plan, BenchRun& run,
-                 std::optional<MeasureClock::time_point> deadline, std::function<void(const BenchRow&)> on_row);
+RunEnd carry_out(const RunContext& context, RunPlan plan, Run& run, std::optional<MeasureClock::time_point> deadline,
+                 std::function<void(const ResultRow&)> on_row);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

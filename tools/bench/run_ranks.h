@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 struct RunRank {
     RankSlot place;
@@ -28,7 +28,7 @@ struct RunRank {
 
 class RunRanks {
 public:
-    RunRanks(const BenchContext& context, const std::vector<RankSlot>& places) : context_(context) {
+    RunRanks(const RunContext& context, const std::vector<RankSlot>& places) : context_(context) {
         for (const auto& place : places) {
             const auto peer = context.peers.find(place.member);
             const auto index = place.slot / context.options.ranks_per_gpu;
@@ -120,8 +120,8 @@ private:
         std::string text;
         bool consequence = false;
     };
-    const BenchContext& context_;
+    const RunContext& context_;
     std::vector<Failure> failures_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -6,7 +6,7 @@
 
 #include <array>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 Result<CudaLibrary> CudaLibrary::load() {
     CudaLibrary cuda;
@@ -116,4 +116,4 @@ Result<void> CudaMemory::read(std::size_t offset, std::span<std::byte> bytes) co
     return gpu_->cuda().check(gpu_->cuda().to_host(bytes.data(), address_ + offset, bytes.size()), "cuMemcpyDtoH");
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

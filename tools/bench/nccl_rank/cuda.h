@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 // <cuda.h> renames functions when they change, so look up the name that it uses.
 #define RN_TEXT_OF(function) #function
@@ -111,4 +111,4 @@ private:
     std::size_t size_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

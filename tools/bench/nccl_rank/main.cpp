@@ -16,6 +16,7 @@
 namespace {
 
 using namespace rdma_nccl;
+using namespace rdma_nccl::bench;
 constexpr int exit_failed = 1;
 constexpr int exit_bad_line = 2;
 
@@ -64,11 +65,11 @@ struct RankOrder {
     unsigned ranks = 1;
     unsigned gpu = 0;
     std::string library;
-    BenchWork work;
+    Work work;
 };
 
 Result<RankOrder> read_order(const Json& json) {
-    auto work = read_work(json.value("work", Json::object()));
+    auto work = read_work_order(json.value("work", Json::object()));
     if (!work) {
         return tl::unexpected(work.error());
     }
@@ -82,7 +83,7 @@ Result<RankOrder> read_order(const Json& json) {
 }
 
 /// Returns the communicator's id, which rank 0 creates and the others receive.
-NcclResult<ncclUniqueId> agree_on_id(BenchChannel& channel, const RankOrder& order, const NcclLibrary& nccl) {
+NcclResult<ncclUniqueId> agree_on_id(RankChannel& channel, const RankOrder& order, const NcclLibrary& nccl) {
     ncclUniqueId id{};
     Json offer = Json::object();
     if (order.rank == 0) {
@@ -99,7 +100,7 @@ NcclResult<ncclUniqueId> agree_on_id(BenchChannel& channel, const RankOrder& ord
     return id;
 }
 
-NcclResult<void> run_rank(BenchChannel& channel) {
+NcclResult<void> run_rank(RankChannel& channel) {
     const auto heard = channel.hear("order");
     if (heard && heard->value("probe", false)) {
         channel.say({{"probe", probe(heard->value("library", std::string()))}});
@@ -143,7 +144,7 @@ int start(int argc, char** argv) {
         print_error("rdma-nccl-bench is started by rdma-nccl bench; by hand: rdma-nccl-bench --probe [LIBNCCL]");
         return exit_bad_line;
     }
-    BenchChannel channel(bench_channel_fd);
+    RankChannel channel(channel_fd);
     const auto done = run_rank(channel);
     if (!done) {
         end_failed(channel, done.error());

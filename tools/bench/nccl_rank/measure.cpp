@@ -12,11 +12,11 @@
 #include <span>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
-using Batches = BenchBatches<NcclFailure>;
+using NcclBatches = Batches<NcclFailure>;
 
 constexpr int exit_failed = 1;
 constexpr std::size_t staging_size = std::size_t{16} << 20; // host memory, to fill and compare
@@ -35,7 +35,7 @@ struct Item {
 
 class Measurement {
 public:
-    Measurement(const Communicator& communicator, const BenchWork& work, const BenchChannel& channel, CudaMemory send,
+    Measurement(const Communicator& communicator, const Work& work, const RankChannel& channel, CudaMemory send,
                 CudaMemory receive, CudaMemory scratch)
         : communicator_(communicator), work_(work), progress_(channel), send_(std::move(send)),
           receive_(std::move(receive)), scratch_(std::move(scratch)), staging_(std::min(staging_size, send_.size())) {}
@@ -54,27 +54,27 @@ public:
     }
 
     /// Reports `what` now and repeatedly while it makes progress.
-    NcclResult<BenchRow> measure(const Item& item, std::string what) {
+    NcclResult<ResultRow> measure(const Item& item, std::string what) {
         progress_.begin(std::move(what));
         const auto operation = item.call.operation;
-        Batches batches(
+        NcclBatches batches(
             work_, communicator_.ranks(), [this](double value) { return communicator_.sum(value, scratch_); },
             progress_);
-        BenchRow row;
+        ResultRow row;
         row.operation = name_of(operation);
         row.bytes = item.bytes;
         row.count = item.counts.count;
         row.type = work_.type;
         row.redop = has_reduction(operation) ? work_.redop : "none";
         row.root = operation == Collective::Broadcast ? work_.root : -1;
-        return batches.warm_up(calls_of(item, false)).and_then([&](unsigned iterations) -> NcclResult<BenchRow> {
+        return batches.warm_up(calls_of(item, false)).and_then([&](unsigned iterations) -> NcclResult<ResultRow> {
             auto times = measure(batches, item, false, iterations);
-            row.out_of_place = times.value_or(BenchTimes());
+            row.out_of_place = times.value_or(Times());
             if (times && has_in_place(operation) && !work_.out_of_place_only) {
                 times = measure(batches, item, true, iterations);
-                row.in_place = times.value_or(BenchTimes());
+                row.in_place = times.value_or(Times());
             }
-            return times.map([&](const BenchTimes&) { return row; });
+            return times.map([&](const Times&) { return row; });
         });
     }
 
@@ -98,7 +98,7 @@ private:
     }
 
     /// Returns a function that puts calls into the stream and waits for them.
-    [[nodiscard]] Batches::Calls calls_of(const Item& item, bool in_place) const {
+    [[nodiscard]] NcclBatches::Calls calls_of(const Item& item, bool in_place) const {
         return [this, &item, in_place](unsigned first, unsigned count) -> NcclResult<void> {
             for (unsigned i = first; i < first + count; ++i) {
                 if (auto started = communicator_.start(placed(item, in_place, i)); !started) {
@@ -109,7 +109,7 @@ private:
         };
     }
 
-    NcclResult<BenchTimes> measure(Batches& batches, const Item& item, bool in_place, unsigned iterations) {
+    NcclResult<Times> measure(NcclBatches& batches, const Item& item, bool in_place, unsigned iterations) {
         const double factor = bus_factor(item.call.operation, communicator_.ranks());
         auto times = batches.repeat(calls_of(item, in_place), iterations, true, item.bytes, factor);
         if (!times || !work_.check) {
@@ -213,7 +213,7 @@ private:
     }
 
     const Communicator& communicator_;
-    const BenchWork& work_;
+    const Work& work_;
     RankProgress progress_;
     CudaMemory send_, receive_, scratch_;
     std::vector<std::byte> staging_;
@@ -222,12 +222,12 @@ private:
 
 } // namespace
 
-void end_failed(const BenchChannel& channel, const NcclFailure& failure) {
+void end_failed(const RankChannel& channel, const NcclFailure& failure) {
     channel.say({{"failed", failure.words}, {"remote", failure.remote}});
     std::_Exit(exit_failed);
 }
 
-void measure_all(const Communicator& communicator, const BenchWork& work, const BenchChannel& channel) {
+void measure_all(const Communicator& communicator, const Work& work, const RankChannel& channel) {
     const std::size_t size = work.sizes.back();
     auto send = CudaMemory::allocate(communicator.gpu(), size);
     auto receive = send ? CudaMemory::allocate(communicator.gpu(), size) : tl::unexpected(send.error());
@@ -251,4 +251,4 @@ void measure_all(const Communicator& communicator, const BenchWork& work, const 
     }
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <sched.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -214,4 +214,4 @@ NcclResult<double> Communicator::sum(double value, const CudaMemory& memory) con
     return value;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

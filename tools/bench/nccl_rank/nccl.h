@@ -17,7 +17,7 @@
 #include <tl/expected.hpp>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 /// A failed call, with its cause.
 struct NcclFailure {
@@ -121,11 +121,11 @@ private:
 };
 
 /// Reports the failure and exits at once, without cleanup: NCCL's threads may wait for ranks that are gone.
-[[noreturn]] void end_failed(const BenchChannel& channel, const NcclFailure& failure);
+[[noreturn]] void end_failed(const RankChannel& channel, const NcclFailure& failure);
 
 /// The measurement, done as in nccl-tests (BenchTime() in src/common.cu there): the time of a batch of consecutive
 /// calls in the stream, divided by their number, averaged over the ranks. Called by all ranks with the same work; rank
 /// 0 reports the rows. Ends the process after a failure: freeing GPU memory may wait for ranks that are gone, too.
-void measure_all(const Communicator& communicator, const BenchWork& work, const BenchChannel& channel);
+void measure_all(const Communicator& communicator, const Work& work, const RankChannel& channel);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

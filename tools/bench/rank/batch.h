@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 /// Reports the current activity while it makes progress. A run without RDMA may be a hundred times slower than one with
 /// RDMA, and must not count as a hang.
 class RankProgress {
 public:
-    explicit RankProgress(const BenchChannel& channel) : channel_(channel) {}
+    explicit RankProgress(const RankChannel& channel) : channel_(channel) {}
 
     void begin(std::string what) {
         what_ = std::move(what);
@@ -39,14 +39,14 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
 
-    const BenchChannel& channel_;
+    const RankChannel& channel_;
     std::string what_;
     Clock::time_point last_;
 };
 
 /// Measures one operation at one size. `Failure` is the error type of the calls.
 template<typename Failure>
-class BenchBatches {
+class Batches {
 public:
     template<typename T>
     using Outcome = tl::expected<T, Failure>;
@@ -55,7 +55,7 @@ public:
     /// Sums `value` over all ranks. No rank returns before all have called it.
     using Sum = std::function<Outcome<double>(double value)>;
 
-    BenchBatches(const BenchWork& work, unsigned ranks, Sum sum, RankProgress& progress)
+    Batches(const Work& work, unsigned ranks, Sum sum, RankProgress& progress)
         : work_(work), ranks_(ranks), sum_(std::move(sum)), progress_(progress) {}
 
     /// Returns the number of iterations of a batch, from the time of a warm call. The first call may connect and is the
@@ -72,8 +72,7 @@ public:
     }
 
     /// Measures `work.repeats` batches of calls; `alone`: with one more call before each, which does not count.
-    Outcome<BenchTimes> repeat(const Calls& calls, unsigned iterations, bool alone, std::uint64_t bytes,
-                               double bus_factor) {
+    Outcome<Times> repeat(const Calls& calls, unsigned iterations, bool alone, std::uint64_t bytes, double bus_factor) {
         std::vector<double> seconds;
         for (unsigned i = 0; i < work_.repeats; ++i) {
             const auto first = alone ? calls(0, 1) : Outcome<void>();
@@ -105,7 +104,7 @@ private:
     Outcome<void> carry_out(const Calls& calls, unsigned count) {
         constexpr double seconds_without_report = 1;
         const double fit = call_seconds_ > 0 ? std::ceil(seconds_without_report / call_seconds_) : count;
-        const auto at_once = static_cast<unsigned>(std::clamp(fit, 1.0, most_calls));
+        const auto at_once = static_cast<unsigned>(std::clamp(fit, 1.0, greatest_batch));
         for (unsigned done = 0; done < count; done += std::min(at_once, count - done)) {
             if (auto carried = calls(done, std::min(at_once, count - done)); !carried) {
                 return carried;
@@ -123,16 +122,16 @@ private:
         }
         call_seconds_ = *one;
         const double fit = *one > 0 ? std::floor(work_.batch_seconds / *one) : work_.iterations;
-        return static_cast<unsigned>(std::clamp(fit, 1.0, most_calls));
+        return static_cast<unsigned>(std::clamp(fit, 1.0, greatest_batch));
     }
 
-    static constexpr double most_calls = 1e6;
+    static constexpr double greatest_batch = 1e6;
 
-    const BenchWork& work_;
+    const Work& work_;
     unsigned ranks_;
     Sum sum_;
     RankProgress& progress_;
     double call_seconds_ = 0; ///< same on all ranks; 0: not yet known
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -10,7 +10,7 @@
 #include <array>
 #include <iterator>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -116,7 +116,7 @@ double bus_factor(Collective collective, unsigned ranks) {
     return 1;
 }
 
-std::optional<std::uint64_t> parse_bench_size(std::string_view text) {
+std::optional<std::uint64_t> parse_message_size(std::string_view text) {
     const auto size = parse_size(text);
     return size && *size > 0 && *size <= greatest_size ? size : std::nullopt;
 }
@@ -129,7 +129,7 @@ Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint6
         return fail("sizes grow by a factor of 2 at least");
     }
     std::vector<std::uint64_t> sizes;
-    for (std::uint64_t size = first; size <= last && sizes.size() < most_bench_sizes; size *= factor) {
+    for (std::uint64_t size = first; size <= last && sizes.size() < most_sizes; size *= factor) {
         sizes.push_back(size);
         if (size > last / factor) {
             break; // the next size may not fit into 64 bits
@@ -143,19 +143,19 @@ std::optional<unsigned> size_of_type(std::string_view type) {
     return found != nullptr ? std::optional(found->bytes) : std::nullopt;
 }
 
-std::vector<std::string_view> bench_types() {
+std::vector<std::string_view> type_names() {
     return names_in(types);
 }
 
-std::vector<std::string_view> bench_reductions() {
+std::vector<std::string_view> reduction_names() {
     return {"sum", "prod", "max", "min", "avg"};
 }
 
-BenchTimes times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor) {
+Times times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor) {
     std::sort(seconds.begin(), seconds.end());
     const std::size_t half = seconds.size() / 2;
     const double median = seconds.size() % 2 == 1 ? seconds[half] : (seconds[half - 1] + seconds[half]) / 2;
-    BenchTimes times;
+    Times times;
     times.time_us = median * 1e6;
     times.min_us = seconds.front() * 1e6;
     times.max_us = seconds.back() * 1e6;
@@ -164,15 +164,15 @@ BenchTimes times_of(std::vector<double> seconds, std::uint64_t bytes, double bus
     return times;
 }
 
-bool can_be_done(const BenchWork& work) {
-    const auto reductions = bench_reductions();
+bool can_be_done(const Work& work) {
+    const auto reductions = reduction_names();
     return !work.operations.empty() && !work.sizes.empty() && std::ranges::is_sorted(work.sizes) &&
            work.sizes.front() > 0 && work.sizes.back() <= greatest_size && size_of_type(work.type) &&
            std::ranges::find(reductions, work.redop) != reductions.end() && work.root >= 0 && work.iterations > 0 &&
            work.repeats > 0;
 }
 
-void fields(auto& f, Is<BenchTimes> auto& times) {
+void fields(auto& f, Is<Times> auto& times) {
     f("time", times.time_us, longest_time_us);
     f("time_min", times.min_us, longest_time_us);
     f("time_max", times.max_us, longest_time_us);
@@ -181,7 +181,7 @@ void fields(auto& f, Is<BenchTimes> auto& times) {
     f("nwrong", times.wrong);
 }
 
-void fields(auto& f, Is<BenchRow> auto& row) {
+void fields(auto& f, Is<ResultRow> auto& row) {
     f("operation", row.operation);
     f("size", row.bytes);
     f("count", row.count);
@@ -192,12 +192,12 @@ void fields(auto& f, Is<BenchRow> auto& row) {
     f("in_place", row.in_place);
 }
 
-Json work_json(const BenchWork& work) {
+Json work_json(const Work& work) {
     return written(work);
 }
 
-Result<BenchWork> read_work(const Json& json) {
-    auto work = read_exactly<BenchWork>(json);
+Result<Work> read_work_order(const Json& json) {
+    auto work = read_exactly<Work>(json);
     if (!work || !can_be_done(*work)) {
         return fail("an order that cannot be carried out: other versions of rdma-nccl on these nodes?");
     }
@@ -205,7 +205,7 @@ Result<BenchWork> read_work(const Json& json) {
 }
 
 /// Writes null for absent values, because readers of the output expect the keys.
-Json row_json(const BenchRow& row) {
+Json row_json(const ResultRow& row) {
     auto json = written(row);
     (void)json["in_place"];
     for (const auto* const name : {"out_of_place", "in_place"}) {
@@ -216,7 +216,7 @@ Json row_json(const BenchRow& row) {
     return json;
 }
 
-Result<BenchRow> read_row(const Json& json) {
+Result<ResultRow> read_result_row(const Json& json) {
     auto plain = json;
     for (const auto* const name : {"out_of_place", "in_place"}) {
         if (!plain.contains(name)) {
@@ -230,11 +230,11 @@ Result<BenchRow> read_row(const Json& json) {
             plain.erase(name);
         }
     }
-    auto row = read_exactly<BenchRow>(plain);
+    auto row = read_exactly<ResultRow>(plain);
     if (!row) {
         return fail("a result that cannot be read");
     }
     return std::move(*row);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 // --- Operations ---
 
@@ -59,74 +59,74 @@ double bus_factor(Collective collective, unsigned ranks);
 // --- Results ---
 
 /// One size of one operation, with nccl-tests' columns (either out of place or in place).
-struct BenchTimes {
+struct Times {
     double time_us = 0; ///< median of the repeats
     double min_us = 0, max_us = 0;
     double algbw = 0, busbw = 0;        ///< 1e9 bytes/s, of the median; factors as in nccl-tests' PERFORMANCE.md
     std::optional<std::uint64_t> wrong; ///< number of wrong values; absent: not checked
 
-    friend bool operator==(const BenchTimes&, const BenchTimes&) = default;
+    friend bool operator==(const Times&, const Times&) = default;
 };
 
-struct BenchRow {
+struct ResultRow {
     std::string operation;   ///< "all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv"
     std::uint64_t bytes = 0; ///< nccl-tests' size
     std::uint64_t count = 0; ///< elements
     std::string type;        ///< "float", "half", "bfloat16", ...
     std::string redop;       ///< "sum", "none"
     int root = -1;
-    BenchTimes out_of_place;
-    std::optional<BenchTimes> in_place;
+    Times out_of_place;
+    std::optional<Times> in_place;
 
     /// Returns the number of wrong values.
     [[nodiscard]] std::uint64_t wrong() const {
         return out_of_place.wrong.value_or(0) + (in_place ? in_place->wrong.value_or(0) : 0);
     }
-    friend bool operator==(const BenchRow&, const BenchRow&) = default;
+    friend bool operator==(const ResultRow&, const ResultRow&) = default;
 };
 
 /// The runs with one number of ranks: as it is; without RDMA; and as it is again, to show drift. If the ranks need no
 /// network, only the first.
-enum class BenchKind { AsItIs, NoRdma, NoGpuDirect, AsItIsAgain };
+enum class RunKind { AsItIs, NoRdma, NoGpuDirect, AsItIsAgain };
 
 /// One start of all ranks with one set of variables.
-struct BenchRun {
+struct Run {
     std::string name; ///< "A", "B", "C", "A'"
     std::string what; ///< "as it is", "without RDMA", "without GPUDirect", "host memory, verbs", ...
-    BenchKind kind = BenchKind::AsItIs;
+    RunKind kind = RunKind::AsItIs;
     bool rdma_meant = true;                                     ///< RDMA should be used
     unsigned ranks = 0;                                         ///< GPUs; with --host, nodes x rings
     std::vector<std::pair<std::string, std::string>> variables; ///< in addition to those of all runs
     std::string library;                                        ///< "NCCL 2.28.9 (/usr/lib/...)"
-    std::vector<BenchRow> rows;
+    std::vector<ResultRow> rows;
     std::optional<StepVerdict> verdict; ///< from the counters during this run
     std::string problem;                ///< why it has no rows, or not all
     unsigned nodes = 0;                 ///< number of nodes with ranks
 };
 
-struct BenchReport {
+struct Report {
     bool host = false;     ///< host memory, without GPUs
     bool software = false; ///< software RDMA: only a functional test
     std::string started;   ///< ISO 8601
     double seconds = 0;
     std::vector<std::string> nodes;
     std::vector<std::string> gpus; ///< model names, each once
-    std::vector<BenchRun> runs;    ///< in chronological order
+    std::vector<Run> runs;         ///< in chronological order
     std::string ended_early;       ///< "interrupted", "time limit", or why nothing was measured; empty: not ended early
 };
 
 // --- What the ranks of a run measure ---
 
 // Limits of the command line and of an order.
-inline constexpr unsigned most_bench_ranks = 1'000'000;
-inline constexpr unsigned most_bench_rings = 64;
-inline constexpr unsigned most_bench_calls = 1'000'000;
-inline constexpr unsigned most_bench_repeats = 1000;
+inline constexpr unsigned most_ranks = 1'000'000;
+inline constexpr unsigned most_rings = 64;
+inline constexpr unsigned most_calls = 1'000'000;
+inline constexpr unsigned most_repeats = 1000;
 inline constexpr double longest_batch_s = 3600;
-inline constexpr std::size_t most_bench_sizes = 1000;
+inline constexpr std::size_t most_sizes = 1000;
 
 /// The same for all ranks of all runs.
-struct BenchWork {
+struct Work {
     std::vector<Collective> operations = {Collective::AllReduce};
     std::vector<std::uint64_t> sizes; ///< bytes, ascending
     std::string type = "float";       ///< nccl-tests' names
@@ -139,12 +139,12 @@ struct BenchWork {
     bool check = true;        ///< compare values
     bool out_of_place_only = false;
 
-    friend bool operator==(const BenchWork&, const BenchWork&) = default;
+    friend bool operator==(const Work&, const Work&) = default;
 };
 
 /// Parses "8", "512K", "32M", "1G": powers of 1024, as in nccl-tests. Returns nullopt for others, 0, and more than
 /// 1024G.
-std::optional<std::uint64_t> parse_bench_size(std::string_view text);
+std::optional<std::uint64_t> parse_message_size(std::string_view text);
 
 /// Returns the sizes from `first` to `last`, each `factor` times the one before. Fails if `first` > `last` or `factor`
 /// < 2.
@@ -152,25 +152,25 @@ Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint6
 
 /// Returns the bytes of a type by nccl-tests' name; nullopt for others.
 std::optional<unsigned> size_of_type(std::string_view type);
-std::vector<std::string_view> bench_types();
-std::vector<std::string_view> bench_reductions();
+std::vector<std::string_view> type_names();
+std::vector<std::string_view> reduction_names();
 
 /// Computes median, minimum and maximum from the batches' seconds per iteration. `seconds` is not empty.
-BenchTimes times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor);
+Times times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor);
 
 /// Returns whether an order may ask for this work, by the limits of the command line.
-bool can_be_done(const BenchWork& work);
+bool can_be_done(const Work& work);
 
-Json work_json(const BenchWork& work);
-/// Fails on anything that no head of this version sends.
-Result<BenchWork> read_work(const Json& json);
+Json work_json(const Work& work);
+/// Fails on anything that no coordinator of this version sends.
+Result<Work> read_work_order(const Json& json);
 
-Json row_json(const BenchRow& row);
-Result<BenchRow> read_row(const Json& json);
+Json row_json(const ResultRow& row);
+Result<ResultRow> read_result_row(const Json& json);
 
 // --- For lib/net's codec ---
 
-void fields(auto& f, Is<BenchWork> auto& work) {
+void fields(auto& f, Is<Work> auto& work) {
     std::vector<std::string> operations;
     for (const auto operation : work.operations) {
         operations.emplace_back(name_of(operation));
@@ -184,16 +184,16 @@ void fields(auto& f, Is<BenchWork> auto& work) {
             }
         }
     }
-    f("sizes", work.sizes, most_bench_sizes);
+    f("sizes", work.sizes, most_sizes);
     f("type", work.type);
     f("redop", work.redop);
-    f("root", work.root, int{most_bench_ranks});
-    f("iterations", work.iterations, most_bench_calls);
-    f("warm_up", work.warm_up, most_bench_calls);
-    f("repeats", work.repeats, most_bench_repeats);
+    f("root", work.root, int{most_ranks});
+    f("iterations", work.iterations, most_calls);
+    f("warm_up", work.warm_up, most_calls);
+    f("repeats", work.repeats, most_repeats);
     f("batch_seconds", work.batch_seconds, longest_batch_s);
     f("check", work.check);
     f("out_of_place_only", work.out_of_place_only);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -197,4 +197,4 @@ std::uint64_t count_wrong(const TileSettings& settings, std::span<const std::byt
     return wrong;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

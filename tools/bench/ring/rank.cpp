@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 RingPart ring_part(std::size_t count, unsigned ranks, unsigned index) {
     const std::size_t first = count / ranks * index + count % ranks * index / ranks;
@@ -72,11 +72,11 @@ struct RingOrder {
     bool verbs = true;
     std::vector<PairRail> rails; ///< ring i uses rail i
     std::string address;         ///< for TCP, if a rail has no address
-    BenchWork work;
+    Work work;
 };
 
 Result<RingOrder> read_order(const Json& json) {
-    auto work = read_work(json.value("work", Json::object()));
+    auto work = read_work_order(json.value("work", Json::object()));
     const auto host = json.value("host", Json::object());
     auto node = work ? read_pair_node(host.value("node", Json::object())) : tl::unexpected(work.error());
     if (!node) {
@@ -229,13 +229,13 @@ private:
 };
 
 /// Measures one size. `seed`: for the values that are checked.
-Result<BenchRow> measure(const RingOrder& order, Rings& rings, RankProgress& progress, std::uint64_t size,
-                         std::uint64_t seed) {
+Result<ResultRow> measure(const RingOrder& order, Rings& rings, RankProgress& progress, std::uint64_t size,
+                          std::uint64_t seed) {
     const std::size_t values = size / sizeof(float) / order.rings;
-    BenchBatches<Error> batches(
+    Batches<Error> batches(
         order.work, order.ranks, [&](double value) { return rings.sum(value); }, progress);
     const auto calls = [&](unsigned /*first*/, unsigned count) { return rings.all_reduce(values, count); };
-    BenchRow row;
+    ResultRow row;
     row.operation = name_of(Collective::AllReduce);
     row.count = values * order.rings;
     row.bytes = row.count * sizeof(float);
@@ -259,7 +259,7 @@ Result<BenchRow> measure(const RingOrder& order, Rings& rings, RankProgress& pro
     return row;
 }
 
-Result<void> run_rank(BenchChannel& channel) {
+Result<void> run_rank(RankChannel& channel) {
     const auto heard = channel.hear("order");
     const auto order = heard ? read_order(*heard) : tl::unexpected(heard.error());
     if (!order) {
@@ -304,7 +304,7 @@ Result<void> run_rank(BenchChannel& channel) {
 } // namespace
 
 int run_ring_rank() {
-    BenchChannel channel(bench_channel_fd);
+    RankChannel channel(channel_fd);
     const auto done = run_rank(channel);
     if (!done) {
         channel.say({{"failed", done.error().message}, {"remote", false}});
@@ -312,4 +312,4 @@ int run_ring_rank() {
     return done ? 0 : exit_failed;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

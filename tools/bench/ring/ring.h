@@ -14,7 +14,7 @@
 #include <optional>
 #include <span>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 /// Runs the rank, which talks to its worker as a rank on a GPU does (tools/bench/rank/channel.h). Returns the exit
 /// code: 0, or 1 after a failure.
@@ -82,4 +82,4 @@ Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail& rail, const Ri
 /// Opens a ring link with one TCP connection to each neighbour, from the local address `address`.
 Result<std::unique_ptr<RingLink>> open_tcp_ring(const IpAddress& address, const RingSize& size);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -205,4 +205,4 @@ Result<std::unique_ptr<RingLink>> open_tcp_ring(const IpAddress& address, const 
     return std::make_unique<TcpRing>(std::move(*listener), token, address, size);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

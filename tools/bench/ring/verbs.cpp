@@ -18,7 +18,7 @@
 #include <thread>
 #include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -278,16 +278,16 @@ Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail& rail, const Ri
     return ring;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench
 
 #else
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail&, const RingSize&) {
     return fail("built without libibverbs' headers (configure says so): no RDMA");
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench
 
 #endif

@@ -6,13 +6,13 @@
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
 /// A process for each node.
-std::vector<BenchOffer> nodes(unsigned count, unsigned gpus) {
-    std::vector<BenchOffer> offers;
+std::vector<Offer> nodes(unsigned count, unsigned gpus) {
+    std::vector<Offer> offers;
     for (unsigned i = 0; i < count; ++i) {
         offers.push_back({i, "n" + std::to_string(i), gpus});
     }
@@ -36,7 +36,7 @@ TEST(BenchLayout, NodesAreFilledOneAfterTheOther) {
 }
 
 TEST(BenchLayout, RanksOfANodeAreNeighboursAlsoWhereTasksAreDealtOut) {
-    const std::vector<BenchOffer> cyclic = {{0, "a", 1}, {1, "b", 1}, {2, "a", 1}, {3, "b", 1}, {4, "c", 0}};
+    const std::vector<Offer> cyclic = {{0, "a", 1}, {1, "b", 1}, {2, "a", 1}, {3, "b", 1}, {4, "c", 0}};
     EXPECT_EQ(*places_for(cyclic, 4), (std::vector<RankSlot>{{0, 0}, {2, 0}, {1, 0}, {3, 0}}));
     EXPECT_EQ(*places_for(cyclic, 2), (std::vector<RankSlot>{{0, 0}, {1, 0}}));
     EXPECT_EQ(nodes_of(cyclic, *places_for(cyclic, 4)), 2U);
@@ -51,7 +51,7 @@ TEST(BenchLayout, NumbersOfRanks) {
 }
 
 TEST(BenchLayout, Runs) {
-    using enum BenchKind;
+    using enum RunKind;
     EXPECT_EQ(kinds_of_runs(true, false), (std::vector{AsItIs, NoRdma, AsItIsAgain}));
     EXPECT_EQ(kinds_of_runs(true, true), (std::vector{AsItIs, NoRdma, NoGpuDirect, AsItIsAgain}));
     EXPECT_EQ(kinds_of_runs(false, true), (std::vector{AsItIs}));
@@ -89,16 +89,16 @@ TEST(BenchLayout, EachGpuIsUsedOnce) {
 }
 
 TEST(BenchProbe, WhatNoMemberSaysIsRefused) {
-    EXPECT_FALSE(read_bench_node(Json::object()));
-    BenchNode node;
+    EXPECT_FALSE(read_inspected_node(Json::object()));
+    InspectedNode node;
     node.places = 3;
     node.gpus = {"a", "b"};
-    const auto read = read_bench_node(bench_node_json(node));
+    const auto read = read_inspected_node(inspected_node_json(node));
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->places, 3U);
-    auto bad = bench_node_json(node);
+    auto bad = inspected_node_json(node);
     bad["gpus"] = Json::array({5});
-    EXPECT_FALSE(read_bench_node(bad));
+    EXPECT_FALSE(read_inspected_node(bad));
 }
 
 // --- The ring ---
@@ -173,4 +173,4 @@ TEST(RingReduce, AFailureEndsIt) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -5,17 +5,17 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
 /// A process that says its word when it hears a line after its order, and ends.
-BenchRankStart start_of(int run, const std::string& word) {
+RankStart start_of(int run, const std::string& word) {
     return {{"/bin/sh", "-c", "read order <&3; read line <&3; echo '{\"says\":\"" + word + "\"}' >&3"}, run, {}, {}};
 }
 
-std::vector<BenchRankEvent> events_of(BenchRanks& ranks, std::size_t count) {
-    std::vector<BenchRankEvent> events;
+std::vector<RankEvent> events_of(RankProcesses& ranks, std::size_t count) {
+    std::vector<RankEvent> events;
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (events.size() < count && std::chrono::steady_clock::now() < until) {
         for (auto& event : ranks.take()) {
@@ -27,7 +27,7 @@ std::vector<BenchRankEvent> events_of(BenchRanks& ranks, std::size_t count) {
 }
 
 TEST(BenchRanks, RunsAreToldApart) {
-    BenchRanks ranks;
+    RankProcesses ranks;
     ASSERT_TRUE(ranks.start(0, start_of(1, "old")));
     ASSERT_TRUE(ranks.start(0, start_of(2, "new")));
     ranks.send(2, 0, {{"go", 1}});
@@ -46,4 +46,4 @@ TEST(BenchRanks, RunsAreToldApart) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench
