@@ -258,7 +258,7 @@ private:
     void measure(const Planned& planned, int number, const std::string& which, const std::string& left) {
         const auto [ranks, kind] = planned;
         const auto* const unit = options_.host ? "nodes" : "GPUs";
-        auto& run = report_.runs.emplace_back(options_.host ? make_host_run(kind, ranks) : make_run(kind, ranks));
+        auto& run = report_.runs.emplace_back(make_run(kind, ranks, options_.host));
         const auto offers = workers_.offers();
         auto places = places_for(offers, ranks);
         if (!places) {

@@ -138,28 +138,21 @@ Variables variables_of(RunKind kind) {
     return {};
 }
 
-Run make_run(RunKind kind, unsigned ranks) {
-    Run run;
-    run.kind = kind;
-    constexpr std::array names{"A", "B", "C", "A'"};
-    run.name = names.at(static_cast<std::size_t>(kind));
-    run.what = kind == RunKind::NoRdma        ? "without RDMA"
-               : kind == RunKind::NoGpuDirect ? "without GPUDirect"
-               : kind == RunKind::AsItIs      ? "as it is"
-                                              : "as it is, again";
-    run.rdma_meant = kind != RunKind::NoRdma;
-    run.ranks = ranks;
-    run.variables = variables_of(kind);
-    return run;
-}
-
-Run make_host_run(RunKind kind, unsigned ranks) {
-    auto run = make_run(kind, ranks);
-    run.what = kind == RunKind::NoRdma   ? "host memory, TCP"
-               : kind == RunKind::AsItIs ? "host memory, verbs"
-                                         : "host memory, verbs again";
-    run.variables.clear();
-    return run;
+Run make_run(RunKind kind, unsigned ranks, bool host) {
+    struct Texts {
+        const char *name, *what, *what_of_host;
+    };
+    constexpr auto texts = std::to_array<Texts>({{"A", "as it is", "host memory, verbs"},
+                                                 {"B", "without RDMA", "host memory, TCP"},
+                                                 {"C", "without GPUDirect", "host memory, verbs again"},
+                                                 {"A'", "as it is, again", "host memory, verbs again"}});
+    const auto& text = texts.at(static_cast<std::size_t>(kind));
+    return {.name = text.name,
+            .what = host ? text.what_of_host : text.what,
+            .kind = kind,
+            .rdma_meant = kind != RunKind::NoRdma,
+            .ranks = ranks,
+            .variables = host ? Variables() : variables_of(kind)};
 }
 
 } // namespace rdma_nccl::bench

@@ -59,8 +59,7 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 /// network that would then fail.
 Variables variables_of(RunKind kind);
 
-/// Sets the name, description and variables of a run that is not yet measured.
-Run make_run(RunKind kind, unsigned ranks);
-Run make_host_run(RunKind kind, unsigned ranks);
+/// Sets the name, description and variables of a run that is not yet measured. `host`: in host memory.
+Run make_run(RunKind kind, unsigned ranks, bool host = false);
 
 } // namespace rdma_nccl::bench

@@ -99,7 +99,7 @@ std::string figure(const std::optional<Bandwidth>& bandwidth, double Bandwidth::
 }
 
 std::string summary_text(const Report& report, const std::vector<SummaryLine>& lines) {
-    const bool with_c = std::any_of(lines.begin(), lines.end(), [](const auto& line) { return line.no_gpu_direct; });
+    const bool with_c = std::ranges::any_of(lines, [](const auto& line) { return line.no_gpu_direct.has_value(); });
     std::vector<TableRow> rows = {
         {report.host ? "RANKS" : "GPUS", "NODES", "SIZE", "RDMA", "ALGBW", "NO RDMA", "ALGBW"}};
     if (with_c) {

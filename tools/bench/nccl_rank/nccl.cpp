@@ -2,6 +2,7 @@
 #include "tools/bench/nccl_rank/nccl.h"
 
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/nccl_log/causes.h"
 
@@ -43,29 +44,25 @@ std::string_view advice_for(ncclResult_t result) {
     }
 }
 
-constexpr std::array<std::pair<std::string_view, ncclDataType_t>, 10> types = {{{"int8", ncclInt8},
-                                                                                {"uint8", ncclUint8},
-                                                                                {"int32", ncclInt32},
-                                                                                {"uint32", ncclUint32},
-                                                                                {"int64", ncclInt64},
-                                                                                {"uint64", ncclUint64},
-                                                                                {"half", ncclFloat16},
-                                                                                {"float", ncclFloat32},
-                                                                                {"double", ncclFloat64},
-                                                                                {"bfloat16", ncclBfloat16}}};
+template<typename Value>
+struct Named {
+    std::string_view name;
+    Value value;
+};
 
-constexpr std::array<std::pair<std::string_view, ncclRedOp_t>, 5> reductions = {
-    {{"sum", ncclSum}, {"prod", ncclProd}, {"max", ncclMax}, {"min", ncclMin}, {"avg", ncclAvg}}};
+constexpr auto types = std::to_array<Named<ncclDataType_t>>({{"int8", ncclInt8},
+                                                             {"uint8", ncclUint8},
+                                                             {"int32", ncclInt32},
+                                                             {"uint32", ncclUint32},
+                                                             {"int64", ncclInt64},
+                                                             {"uint64", ncclUint64},
+                                                             {"half", ncclFloat16},
+                                                             {"float", ncclFloat32},
+                                                             {"double", ncclFloat64},
+                                                             {"bfloat16", ncclBfloat16}});
 
-template<typename Table>
-auto find_in(const Table& table, std::string_view name) -> std::optional<decltype(table[0].second)> {
-    for (const auto& [entry, value] : table) {
-        if (entry == name) {
-            return value;
-        }
-    }
-    return std::nullopt;
-}
+constexpr auto reductions = std::to_array<Named<ncclRedOp_t>>(
+    {{"sum", ncclSum}, {"prod", ncclProd}, {"max", ncclMax}, {"min", ncclMin}, {"avg", ncclAvg}});
 
 } // namespace
 
@@ -99,11 +96,13 @@ NcclFailure NcclLibrary::failure(std::string_view what, ncclResult_t result, ncc
 }
 
 std::optional<ncclDataType_t> nccl_type(std::string_view name) {
-    return find_in(types, name);
+    const auto* const found = find_by(types, &Named<ncclDataType_t>::name, name);
+    return found != nullptr ? std::optional(found->value) : std::nullopt;
 }
 
 std::optional<ncclRedOp_t> nccl_reduction(std::string_view name) {
-    return find_in(reductions, name);
+    const auto* const found = find_by(reductions, &Named<ncclRedOp_t>::name, name);
+    return found != nullptr ? std::optional(found->value) : std::nullopt;
 }
 
 NcclResult<void> Communicator::check(std::string_view what, ncclResult_t result) const {

@@ -59,7 +59,7 @@ TEST(BenchLayout, Runs) {
     EXPECT_EQ(variables_of(NoRdma).size(), 3U) << "also a plugin's network, and one that is asked for";
     EXPECT_FALSE(make_run(NoRdma, 4).rdma_meant);
     EXPECT_EQ(make_run(AsItIsAgain, 4).name, "A'");
-    EXPECT_TRUE(make_host_run(NoRdma, 4).variables.empty());
+    EXPECT_TRUE(make_run(NoRdma, 4, true).variables.empty());
 }
 
 /// "0 1; 2": what each of them uses.
