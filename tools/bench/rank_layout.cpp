@@ -147,12 +147,14 @@ Run make_run(RunKind kind, unsigned ranks, bool host) {
                                                  {"C", "without GPUDirect", "host memory, verbs again"},
                                                  {"A'", "as it is, again", "host memory, verbs again"}});
     const auto& text = texts.at(static_cast<std::size_t>(kind));
-    return {.name = text.name,
-            .what = host ? text.what_of_host : text.what,
-            .kind = kind,
-            .rdma_meant = kind != RunKind::NoRdma,
-            .ranks = ranks,
-            .variables = host ? Variables() : variables_of(kind)};
+    Run run;
+    run.name = text.name;
+    run.what = host ? text.what_of_host : text.what;
+    run.kind = kind;
+    run.rdma_meant = kind != RunKind::NoRdma;
+    run.ranks = ranks;
+    run.variables = host ? Variables() : variables_of(kind);
+    return run;
 }
 
 } // namespace rdma_nccl::bench

@@ -242,10 +242,11 @@ Summary summarize(const Report& report) {
             if (std::ranges::find(operations, operation) == operations.end()) {
                 operations.push_back(operation);
             }
-            SummaryLine line{.operation = operation,
-                             .ranks = group.ranks,
-                             .nodes = group.runs.front()->nodes,
-                             .bytes = greatest_size(group, operation)};
+            SummaryLine line;
+            line.operation = operation;
+            line.ranks = group.ranks;
+            line.nodes = group.runs.front()->nodes;
+            line.bytes = greatest_size(group, operation);
             Judge(report, group, line).judge();
             summary.lines.push_back(std::move(line));
         }
