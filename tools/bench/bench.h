@@ -1,63 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 // `rdma-nccl bench` measures NCCL's collectives over all GPUs of a step, with and without RDMA. With --host it measures
-// a ring in host memory. srun starts one process per task; the first one is the head.
+// a ring in host memory. srun starts one process per task; the first one is the coordinator.
 #pragma once
 
-#include "tools/bench/rank/model.h"
-#include "tools/bench/rank/order.h"
-#include "tools/measure/options.h"
+#include "tools/bench/start_order.h"
+#include "tools/measure/command.h"
+#include "tools/node/node_plan.h"
 
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
-class MeasureHead;
-class PairsProgress;
-struct MeasureWorld;
-
-/// The command line of `rdma-nccl bench`. All members have the same one.
-struct BenchOptions : MeasureOptions {
-    BenchWork work;
+/// The command line of `rdma-nccl bench`. All workers have the same one.
+struct Options : MeasureOptions {
+    Work work;
     std::vector<unsigned> ranks; ///< numbers of GPUs, or of nodes with `host`, to measure; empty: 2, 4, 8, ... and all
     bool without_gpu_direct = false; ///< also run C (RDMA without GPUDirect)
     bool host = false;               ///< use host memory instead of GPUs
     std::optional<unsigned> rings;   ///< number of rings with `host`; absent: one per HCA
-    std::string nccl;                ///< NCCL's file or directory; empty: search for it (bench_probe.cpp)
+    std::string nccl;                ///< NCCL's file or directory; empty: search for it (probe.cpp)
     unsigned ranks_per_gpu = 1; ///< each rank pretends to be on a node of its own, to try the network path on one GPU
     std::chrono::milliseconds limit{60000}; ///< end a run after this long without progress
 };
 
-/// Returns the exit code. On the head: 0 good, 1 warnings, 2 critical (RDMA was meant but not used, wrong values, or a
-/// run failed), 3 cannot tell.
-int run_bench(const BenchOptions& options);
+/// The command's exit code on the coordinator: 0 good, 1 warnings, 2 critical (RDMA was meant but not used, wrong
+/// values, or a run failed), 3 cannot tell.
+void add_command(const Subcommand& app, int& exit_code);
 
-void add_bench_command(const Subcommand& app, int& exit_code);
+/// Runs on the coordinator: waits for the workers, carries out all runs and returns the results, also after an
+/// interrupt. A report without runs gives the reason in `ended_early`.
+Report coordinate_runs(MeasureHead& head, const MeasureWorld& world, const Options& options, PairsProgress& progress);
 
-/// Runs on the head: waits for the members, carries out all runs and returns the results, also after an interrupt. A
-/// report without runs gives the reason in `ended_early`.
-BenchReport lead_bench(MeasureHead& head, const MeasureWorld& world, const BenchOptions& options,
-                       PairsProgress& progress);
+// --- A worker provides what ranks need, starts them on the coordinator's order, forwards their messages, and watches
+// its node's counters meanwhile ---
 
-// --- A member provides what ranks need, starts them on the head's order, forwards their messages, and watches its
-// node's counters meanwhile ---
-
-// The head's orders. Each but "end" has the number of its run:
-//   {"do": "start", ...}                         bench_order.h
+// The coordinator's orders. Each but "end" has the number of its run:
+//   {"do": "start", ...}                         start_order.h
 //   {"do": "go", "run": 3, "rank": 0, "go": {...}}   for one rank, after its offer
 //   {"do": "leave", "run": 3, "rank": 0}         for one rank with --host, after all are done
 //   {"do": "stop", "run": 3}
 //   {"do": "evidence", "run": 3}
 //   {"do": "end"}
 // The answers:
-//   {"run": 3, "rank": 0, "says": {...}}         bench_channel.h; "at" only from rank 0
+//   {"run": 3, "rank": 0, "says": {...}}         rank/channel.h; "at" only from rank 0
 //   {"run": 3, "refused": "..."}                 answers "start"; no rank was started
 //   {"run": 3, "rank": 0, "ended": "", "at": "..."}   `ended`: the reason; empty if the rank ended well
 //   {"run": 3, "evidence": "..."}                lib/exchange/codec.h
 
-/// Serves the head until it sends "end" or is gone. Returns the exit code.
-int take_part_in_bench(const MeasureWorld& world, const BenchOptions& options);
+/// Inspects this node. Starts a rank that looks for GPUs, because drivers may hang, and waits for it for 20 s. `plan`:
+/// the plan of this node; may be null.
+InspectedNode inspect_node(const MeasureWorld& world, const Options& options, const NodePlan* plan);
 
-} // namespace rdma_nccl
+/// Serves the coordinator until it sends "end" or is gone. Returns the exit code.
+int serve_ranks(const MeasureWorld& world, const Options& options);
+
+} // namespace rdma_nccl::bench

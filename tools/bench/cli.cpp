@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/json.h"
 #include "lib/base/text.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/ring/rank.h"
+#include "tools/bench/output.h"
+#include "tools/bench/ring/ring.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/print.h"
+#include "tools/measure/command.h"
 
 #include <memory>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
 /// The options as given on the command line; options_of() interprets them.
-struct BenchLineOptions {
-    BenchOptions options;
+struct LineOptions {
+    Options options;
     std::vector<std::string> operations = {"all_reduce"};
     std::string first = "1M", last = "1G";
     unsigned factor = 4;
@@ -26,32 +29,28 @@ struct BenchLineOptions {
 };
 
 std::string check_size(const std::string& text) {
-    return parse_bench_size(text) ? "" : "a size is bytes, or has K, M, G or T behind it (powers of 1024), up to 1T";
+    return parse_message_size(text) ? "" : "a size is bytes, or has K, M, G or T behind it (powers of 1024), up to 1T";
 }
 
 /// Replaces `text` by the operation's canonical name. Returns an error message, or an empty string.
-std::string take_operation(std::string& text) {
+std::string parse_operation(std::string& text) {
     if (const auto operation = parse_collective(text)) {
         text = name_of(*operation);
         return {};
     }
     const auto near = nearest_word(text, collective_names());
-    std::string all;
-    for (const auto name : collective_names()) {
-        all += (all.empty() ? "" : ", ") + std::string(name);
-    }
     return format_text("{} is no operation{}; there are: {}", printable(text),
-                       near ? format_text(" (did you mean {}?)", *near) : "", all);
+                       near ? format_text(" (did you mean {}?)", *near) : "", joined(collective_names()));
 }
 
-std::vector<std::string> words(const std::vector<std::string_view>& names) {
+std::vector<std::string> texts(const std::vector<std::string_view>& names) {
     return {names.begin(), names.end()};
 }
 
-Result<BenchOptions> options_of(const BenchLineOptions& line) {
+Result<Options> options_of(const LineOptions& line) {
     auto options = line.options;
-    auto sizes =
-        sizes_between(parse_bench_size(line.first).value_or(0), parse_bench_size(line.last).value_or(0), line.factor);
+    auto sizes = sizes_between(parse_message_size(line.first).value_or(0), parse_message_size(line.last).value_or(0),
+                               line.factor);
     if (!sizes) {
         return tl::unexpected(sizes.error());
     }
@@ -73,19 +72,19 @@ Result<BenchOptions> options_of(const BenchLineOptions& line) {
     return options;
 }
 
-void add_runs(const Subcommand& command, BenchLineOptions& line) {
+void add_runs(const Subcommand& command, LineOptions& line) {
     auto& options = line.options;
     command.option("--gpus", options.ranks, "numbers of GPUs, one run set each (default: 2, 4, 8, ... and all)")
         .type_name("N,...")
         .values_with_commas()
-        .range(1U, 1000000U);
+        .range(1U, most_ranks);
     const auto without_gpu_direct =
         command.flag("--no-gpudirect-run", options.without_gpu_direct, "measure RDMA without GPUDirect, too (run C)");
     const auto host = command.flag("--host", options.host, "no GPUs: a built-in ring in host memory, verbs and TCP");
     without_gpu_direct.excludes(host);
     command.option("--rings", line.rings, "with --host: number of HCAs per node (default: all)")
         .type_name("N")
-        .range(1U, 64U)
+        .range(1U, most_rings)
         .needs(host);
     command
         .option("--nccl", options.nccl,
@@ -98,7 +97,7 @@ void add_runs(const Subcommand& command, BenchLineOptions& line) {
     command.flag("--ring-rank", line.ring_rank, "").hidden(); // --host starts ranks with this
 }
 
-void add_measure(const Subcommand& command, BenchLineOptions& line) {
+void add_measure(const Subcommand& command, LineOptions& line) {
     auto& work = line.options.work;
     command
         .option("--op,--operation", line.operations,
@@ -106,7 +105,7 @@ void add_measure(const Subcommand& command, BenchLineOptions& line) {
                 "commas")
         .type_name("WORD,...")
         .values_with_commas()
-        .transform(take_operation);
+        .transform(parse_operation);
     const auto word = [&command](const char* names, std::string& value, const char* what, const char* type) {
         return command.option(names, value, what).type_name(type).shows_default();
     };
@@ -114,18 +113,49 @@ void add_measure(const Subcommand& command, BenchLineOptions& line) {
     word("-e,--maxbytes", line.last, "last size", "SIZE").check(check_size);
     command.number("-f,--stepfactor", line.factor, "factor between sizes", 2U, 1024U);
     word("-d,--datatype", work.type, "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16", "WORD")
-        .one_of(words(bench_types()));
-    word("-o,--redop", work.redop, "sum, prod, max, min, avg", "WORD").one_of(words(bench_reductions()));
-    command.number("-r,--root-rank", work.root, "root of broadcast", 0, 1000000, "RANK");
-    command.number("-n,--iters", work.iterations, "calls in a batch, whose time is divided by them", 1U, 1000000U);
-    command.number("-w,--warmup-iters", work.warm_up, "warm-up calls per size", 0U, 1000000U);
-    command.number("--repeats", work.repeats, "batches; the median counts", 1U, 1000U);
+        .one_of(texts(type_names()));
+    word("-o,--redop", work.redop, "sum, prod, max, min, avg", "WORD").one_of(texts(reduction_names()));
+    command.number("-r,--root-rank", work.root, "root of broadcast", 0, int{most_ranks}, "RANK");
+    command.number("-n,--iters", work.iterations, "calls in a batch, whose time is divided by them", 1U, most_calls);
+    command.number("-w,--warmup-iters", work.warm_up, "warm-up calls per size", 0U, most_calls);
+    command.number("--repeats", work.repeats, "batches; the median counts", 1U, most_repeats);
     command.number("--batch-seconds", work.batch_seconds, "a batch that would take longer has fewer calls", 0.001,
-                   3600.0, "SECONDS");
+                   longest_batch_s, "SECONDS");
     command.flag("--no-check", line.no_check, "do not compare values");
 }
 
-int run_line(const BenchLineOptions& line) {
+/// Returns the exit code.
+int write_report(const Report& report, const Options& options) {
+    const auto summary = summarize(report);
+    if (report.runs.empty()) {
+        print_error(report.ended_early.empty() ? "nothing was measured" : report.ended_early);
+        if (!options.json) {
+            return exit_cannot_tell;
+        }
+    }
+    const MeasureForms forms{.text = [&] { return write_text(report, summary); },
+                             .json = [&] { return write_json(report, summary).dump(2) + "\n"; },
+                             .csv = [&] { return write_csv(report); },
+                             .html = [&] { return write_html(report); }};
+    return tell_in_forms(forms, options) ? summary.exit_code : exit_cannot_tell;
+}
+
+int run_command(const Options& options) {
+    return run_measure_command(
+        {.name = "bench",
+         .purpose = KeyPurpose::Bench,
+         .own_part = "the ranks",
+         .suits = {},
+         .take_part = [&](const auto& world, const auto& /*settings*/) { return serve_ranks(world, options); },
+         .lead = [&](auto& head, const auto& world, auto& progress) -> MeasureTell {
+             return [&options, report = coordinate_runs(head, world, options, progress)] {
+                 return write_report(report, options);
+             };
+         }},
+        options);
+}
+
+int run_line(const LineOptions& line) {
     if (line.ring_rank) {
         return run_ring_rank();
     }
@@ -134,13 +164,13 @@ int run_line(const BenchLineOptions& line) {
         print_error(options.error().message);
         return exit_bad_line;
     }
-    return run_bench(*options);
+    return run_command(*options);
 }
 
 } // namespace
 
-void add_bench_command(const Subcommand& app, int& exit_code) {
-    auto line = std::make_shared<BenchLineOptions>();
+void add_command(const Subcommand& app, int& exit_code) {
+    auto line = std::make_shared<LineOptions>();
     const auto command = app.subcommand("bench", "NCCL's bandwidth with RDMA and without: srun --rdma-nccl rdma-nccl "
                                                  "bench");
     add_runs(command, *line);
@@ -154,4 +184,4 @@ void add_bench_command(const Subcommand& app, int& exit_code) {
     command.on_run([line, &exit_code] { exit_code = run_line(*line); });
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -4,27 +4,26 @@
 #include "tools/bench/output.h"
 
 #include "lib/base/format.h"
-#include "tools/bench/summary.h"
 #include "tools/html/page.h"
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
-Json times_json(const BenchTimes& times) {
+Json page_times(const Times& times) {
     return Json::array({page_number(times.time_us), page_number(times.algbw), page_number(times.busbw),
                         times.wrong ? Json(*times.wrong) : Json(nullptr)});
 }
 
 /// Converts a time of the repeats to a bandwidth, to show the spread: the longest time gives the lowest bandwidth.
-Json busbw_after(const BenchTimes& times, double us) {
+Json busbw_after(const Times& times, double us) {
     return us > 0 && times.time_us > 0 ? page_number(times.busbw * times.time_us / us) : Json(nullptr);
 }
 
-Json row_json(const BenchRow& row) {
-    const BenchTimes& times = row.out_of_place;
+Json page_row(const ResultRow& row) {
+    const Times& times = row.out_of_place;
     const bool has_spread = times.min_us > 0 && times.max_us > 0;
     return {{"operation", row.operation},
             {"bytes", row.bytes},
@@ -39,47 +38,41 @@ Json row_json(const BenchRow& row) {
             {"low_busbw", has_spread ? busbw_after(times, times.max_us) : Json(nullptr)},
             {"high_busbw", has_spread ? busbw_after(times, times.min_us) : Json(nullptr)},
             {"wrong", times.wrong ? Json(*times.wrong) : Json(nullptr)},
-            {"in_place", row.in_place ? times_json(*row.in_place) : Json(nullptr)}};
-}
-
-std::uint64_t wrong_values_of(const BenchRun& run) {
-    std::uint64_t wrong = 0;
-    for (const BenchRow& row : run.rows) {
-        wrong += row.out_of_place.wrong.value_or(0) + (row.in_place ? row.in_place->wrong.value_or(0) : 0);
-    }
-    return wrong;
+            {"in_place", row.in_place ? page_times(*row.in_place) : Json(nullptr)}};
 }
 
 /// Returns whether the run needed no network: it is inside one node, and has no counterpart without RDMA.
-bool is_inside_node(const BenchReport& report, const BenchRun& run) {
+bool is_inside_node(const Report& report, const Run& run) {
     return !report.host && run.nodes == 1 &&
            std::none_of(report.runs.begin(), report.runs.end(),
                         [&](const auto& other) { return other.ranks == run.ranks && !other.rdma_meant; });
 }
 
-BenchDoubt doubt_of(const BenchReport& report, const BenchRun& run) {
+Doubt doubt_in_report(const Report& report, const Run& run) {
     if (run.rows.empty() && run.problem.empty() && !report.ended_early.empty()) {
-        return {.text = "was ended before it had results", .bad = false};
+        return {"was ended before it had results", false};
     }
-    return !run.rows.empty() && is_inside_node(report, run) ? BenchDoubt{} : doubt_of(run);
+    return !run.rows.empty() && is_inside_node(report, run) ? Doubt{} : run_doubt(run);
 }
 
-std::string_view words_without_doubt(const BenchReport& report, const BenchRun& run) {
+std::string_view text_without_doubt(const Report& report, const Run& run) {
     return is_inside_node(report, run) ? "inside one node: no network"
            : run.rdma_meant            ? "used RDMA"
                                        : "without RDMA, as meant";
 }
 
-Json run_json(const BenchReport& report, const BenchRun& run) {
+Json page_run(const Report& report, const Run& run) {
     Json variables = Json::array();
     for (const auto& [name, value] : run.variables) {
         variables.push_back(Json::array({name, value}));
     }
     Json rows = Json::array();
-    for (const BenchRow& row : run.rows) {
-        rows.push_back(row_json(row));
+    std::uint64_t wrong = 0;
+    for (const ResultRow& row : run.rows) {
+        rows.push_back(page_row(row));
+        wrong += row.wrong();
     }
-    const BenchDoubt doubt = doubt_of(report, run);
+    const Doubt doubt = doubt_in_report(report, run);
     return {{"name", run.name},
             {"what", run.what},
             {"ranks", run.ranks},
@@ -90,23 +83,23 @@ Json run_json(const BenchReport& report, const BenchRun& run) {
             {"verdict", run.verdict ? verdict_line(*run.verdict) : std::string()},
             {"flag", doubt.text},
             {"flag_is_bad", doubt.bad},
-            {"words", words_without_doubt(report, run)},
-            {"wrong", wrong_values_of(run)},
+            {"words", text_without_doubt(report, run)},
+            {"wrong", wrong},
             {"rows", rows}};
 }
 
-Json busbw_json(const std::optional<BenchBandwidth>& bandwidth) {
+Json busbw_json(const std::optional<Bandwidth>& bandwidth) {
     return bandwidth ? page_number(bandwidth->busbw) : Json(nullptr);
 }
 
-std::string_view grade_of(BenchState state) {
-    return state == BenchState::Good ? "good" : state == BenchState::Critical ? "bad" : "warn";
+std::string_view grade_of(State state) {
+    return state == State::Good ? "good" : state == State::Critical ? "bad" : "warn";
 }
 
 /// The same figures and verdicts as on the terminal.
-Json table_json(const BenchSummary& summary) {
+Json table_json(const Summary& summary) {
     Json table = Json::array();
-    for (const BenchLine& line : summary.lines) {
+    for (const SummaryLine& line : summary.lines) {
         table.push_back({{"operation", line.operation},
                          {"ranks", line.ranks},
                          {"nodes", line.nodes},
@@ -123,31 +116,30 @@ Json table_json(const BenchSummary& summary) {
 
 } // namespace
 
-BenchDoubt doubt_of(const BenchRun& run) {
+Doubt run_doubt(const Run& run) {
     if (run.rows.empty()) {
-        return {.text = "has no results", .bad = true};
+        return {"has no results", true};
     }
-    const Verdict verdict = run.verdict ? run.verdict->verdict : Verdict::Unknown;
-    switch (verdict) {
+    const bool meant = run.rdma_meant;
+    switch (run.verdict ? run.verdict->verdict : Verdict::Unknown) {
     case Verdict::Used:
-        return run.rdma_meant ? BenchDoubt{} : BenchDoubt{.text = "used RDMA all the same", .bad = true};
+        return meant ? Doubt{} : Doubt{"used RDMA all the same", true};
     case Verdict::Mixed:
-        return {.text = run.rdma_meant ? "used RDMA only in part" : "used RDMA in part", .bad = true};
+        return {meant ? "used RDMA only in part" : "used RDMA in part", true};
     case Verdict::NotUsed:
-        return run.rdma_meant ? BenchDoubt{.text = "did not use RDMA", .bad = true} : BenchDoubt{};
+        return meant ? Doubt{"did not use RDMA", true} : Doubt{};
     case Verdict::Idle:
-        return {.text = "moved too little between the nodes to tell", .bad = false};
+        return {"moved too little between the nodes to tell", false};
     case Verdict::Unknown:
         break;
     }
-    return {.text = run.rdma_meant ? "not proven to have used RDMA" : "not proven to have done without RDMA",
-            .bad = false};
+    return {meant ? "not proven to have used RDMA" : "not proven to have done without RDMA", false};
 }
 
-std::string bench_html(const BenchReport& report) {
+std::string write_html(const Report& report) {
     Json runs = Json::array();
-    for (const BenchRun& run : report.runs) {
-        runs.push_back(run_json(report, run));
+    for (const Run& run : report.runs) {
+        runs.push_back(page_run(report, run));
     }
     const Json data = {{"host", report.host},
                        {"software", report.software},
@@ -161,4 +153,4 @@ std::string bench_html(const BenchReport& report) {
     return page_html(Page::Bench, "Collectives with RDMA and without", data);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

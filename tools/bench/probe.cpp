@@ -21,14 +21,14 @@
 #include <system_error>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds probe_limit(20);
+constexpr std::chrono::seconds probe_timeout(20);
 constexpr milliseconds pause(100);
 
 std::string own_file() {
@@ -111,31 +111,29 @@ Result<std::string> find_nccl(const std::string& given, const Environment& envir
 
 /// Starts a rank to report this node's CUDA and NCCL. Fails after 20 s without an answer.
 Result<Json> probe(const std::vector<std::string>& command, const std::string& library) {
-    BenchRanks ranks;
+    RankProcesses ranks;
     if (const auto started = ranks.start(0, {command, 0, {}, {{"probe", true}, {"library", library}}}); !started) {
         return tl::unexpected(started.error());
     }
-    const auto deadline = MeasureClock::now() + probe_limit;
+    const auto deadline = MeasureClock::now() + probe_timeout;
     while (MeasureClock::now() < deadline) {
         std::vector<pollfd> fds;
-        for (const int fd : ranks.fds()) {
-            fds.push_back({fd, POLLIN, 0});
-        }
+        ranks.add_to(fds);
         (void)::poll(fds.data(), fds.size(), static_cast<int>(pause.count()));
         for (const auto& event : ranks.take()) {
-            if (event.says.is_null()) {
+            if (event.message.is_null()) {
                 return fail(format_text("{} {}, when it looked for GPUs", command.front(), event.end));
             }
-            if (const auto* const found = event.says.find("probe")) {
+            if (const auto* const found = event.message.find("probe")) {
                 return *found;
             }
         }
     }
     return fail(format_text("CUDA did not answer within {} s: a GPU or its driver hangs (nvidia-smi, dmesg)",
-                            probe_limit.count()));
+                            probe_timeout.count()));
 }
 
-void inspect_gpus(BenchNode& node, const BenchOptions& options) {
+void inspect_gpus(InspectedNode& node, const Options& options) {
     const auto program = rank_program();
     const auto library =
         program ? find_nccl(options.nccl, Environment::from(environ)) : tl::unexpected(program.error());
@@ -164,7 +162,7 @@ void inspect_gpus(BenchNode& node, const BenchOptions& options) {
     node.places = static_cast<unsigned>(node.gpus.size()) * options.ranks_per_gpu;
 }
 
-void inspect_host(BenchNode& node, const MeasureWorld& world, const NodePlan* plan) {
+void inspect_host(InspectedNode& node, const MeasureWorld& world, const NodePlan* plan) {
     node.command = {own_file(), "bench", "--ring-rank"};
     node.places = world.local == 0 ? 1 : 0;
     if (plan != nullptr) {
@@ -175,8 +173,8 @@ void inspect_host(BenchNode& node, const MeasureWorld& world, const NodePlan* pl
 
 } // namespace
 
-BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& options, const NodePlan* plan) {
-    BenchNode node;
+InspectedNode inspect_node(const MeasureWorld& world, const Options& options, const NodePlan* plan) {
+    InspectedNode node;
     node.name = world.node;
     node.local = world.local;
     try {
@@ -192,4 +190,4 @@ BenchNode inspect_bench_node(const MeasureWorld& world, const BenchOptions& opti
     return node;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/rank_layout.h"
 
+#include "lib/base/lists.h"
+
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
-/// Groups the members by node, so that ranks of one node are neighbours. Nodes are in the order of their first member.
-std::vector<BenchOffer> by_nodes(const std::vector<BenchOffer>& offers) {
-    std::vector<BenchOffer> sorted;
-    std::set<std::string> done;
-    for (const auto& first : offers) {
-        if (done.insert(first.node).second) {
-            std::copy_if(offers.begin(), offers.end(), std::back_inserter(sorted),
-                         [&first](const BenchOffer& offer) { return offer.node == first.node; });
-        }
+/// Groups the workers by node, so that ranks of one node are neighbours. Nodes are in the order of their first worker.
+std::vector<Offer> by_nodes(const std::vector<Offer>& offers) {
+    std::map<std::string_view, std::size_t> order;
+    for (const auto& offer : offers) {
+        order.try_emplace(offer.node, order.size());
     }
+    auto sorted = offers;
+    std::ranges::stable_sort(sorted, {}, [&order](const auto& offer) { return order.at(offer.node); });
     return sorted;
 }
 
 /// Returns the first GPU of each of the first two nodes; fewer if there are fewer nodes.
-std::vector<GpuSlot> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
-    std::vector<GpuSlot> places;
+std::vector<RankSlot> one_on_each_of_two(const std::vector<Offer>& offers) {
+    std::vector<RankSlot> places;
     std::set<std::string> nodes;
     for (const auto& offer : offers) {
-        if (places.size() < 2 && offer.gpus > 0 && nodes.insert(offer.node).second) {
+        if (places.size() < 2 && offer.slots > 0 && nodes.insert(offer.node).second) {
             places.push_back({offer.member, 0});
         }
     }
@@ -38,42 +39,40 @@ std::vector<GpuSlot> one_on_each_of_two(const std::vector<BenchOffer>& offers) {
 
 } // namespace
 
-std::optional<std::vector<GpuSlot>> places_for(const std::vector<BenchOffer>& offers, unsigned ranks) {
+std::optional<std::vector<RankSlot>> places_for(const std::vector<Offer>& offers, unsigned ranks) {
     const auto sorted = by_nodes(offers);
     if (ranks == 2) {
         if (auto places = one_on_each_of_two(sorted); places.size() == 2) {
             return places;
         }
     }
-    std::vector<GpuSlot> places;
+    std::vector<RankSlot> places;
     for (const auto& offer : sorted) {
-        for (unsigned gpu = 0; gpu < offer.gpus && places.size() < ranks; ++gpu) {
-            places.push_back({offer.member, gpu});
+        for (unsigned slot = 0; slot < offer.slots && places.size() < ranks; ++slot) {
+            places.push_back({offer.member, slot});
         }
     }
     return places.size() == ranks && ranks > 0 ? std::optional(std::move(places)) : std::nullopt;
 }
 
-std::size_t nodes_of(const std::vector<BenchOffer>& offers, const std::vector<GpuSlot>& places) {
-    std::set<std::string> nodes;
+std::size_t nodes_of(const std::vector<Offer>& offers, const std::vector<RankSlot>& places) {
+    std::set<std::string_view> nodes;
     for (const auto& place : places) {
-        const auto offer = std::find_if(offers.begin(), offers.end(),
-                                        [&place](const BenchOffer& entry) { return entry.member == place.member; });
-        if (offer != offers.end()) {
+        if (const auto* const offer = find_by(offers, &Offer::member, place.member)) {
             nodes.insert(offer->node);
         }
     }
     return nodes.size();
 }
 
-std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sights) {
+std::vector<std::vector<unsigned>> share_gpus(const std::vector<WorkerGpus>& visible) {
     std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> seen_by; // node and GPU
     std::vector<std::pair<std::string, std::string>> gpus;                           // in CUDA's order
-    for (std::size_t i = 0; i < sights.size(); ++i) {
-        for (std::size_t gpu = 0; gpu < sights[i].gpus.size(); ++gpu) {
-            const auto& pci = sights[i].gpus[gpu];
+    for (std::size_t i = 0; i < visible.size(); ++i) {
+        for (std::size_t gpu = 0; gpu < visible[i].gpus.size(); ++gpu) {
+            const auto& pci = visible[i].gpus[gpu];
             const auto key =
-                std::pair(sights[i].node, pci.empty() ? std::to_string(i) + " " + std::to_string(gpu) : pci);
+                std::pair(visible[i].node, pci.empty() ? std::to_string(i) + " " + std::to_string(gpu) : pci);
             auto& all = seen_by[key];
             if (all.empty()) {
                 gpus.push_back(key);
@@ -83,15 +82,15 @@ std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sig
             }
         }
     }
-    std::vector<std::vector<unsigned>> shares(sights.size());
+    std::vector<std::vector<unsigned>> shares(visible.size());
     for (const auto& gpu : gpus) {
         // Give it to the process with the fewest GPUs so far; among those, to the one that sees the fewest.
         const auto& all = seen_by.at(gpu);
         const auto who = *std::min_element(all.begin(), all.end(), [&](std::size_t a, std::size_t b) {
-            return std::tuple(shares[a].size(), sights[a].gpus.size(), sights[a].local) <
-                   std::tuple(shares[b].size(), sights[b].gpus.size(), sights[b].local);
+            return std::tuple(shares[a].size(), visible[a].gpus.size(), visible[a].local_rank) <
+                   std::tuple(shares[b].size(), visible[b].gpus.size(), visible[b].local_rank);
         });
-        const auto& own = sights[who].gpus;
+        const auto& own = visible[who].gpus;
         const auto number = std::find(own.begin(), own.end(), gpu.second);
         shares[who].push_back(number != own.end() ? static_cast<unsigned>(number - own.begin())
                                                   : static_cast<unsigned>(shares[who].size()));
@@ -99,10 +98,10 @@ std::vector<std::vector<unsigned>> share_gpus(const std::vector<BenchSight>& sig
     return shares;
 }
 
-std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers) {
+std::vector<unsigned> default_rank_counts(const std::vector<Offer>& offers) {
     unsigned all = 0;
     for (const auto& offer : offers) {
-        all += offer.gpus;
+        all += offer.slots;
     }
     std::vector<unsigned> counts;
     for (unsigned count = 2; count < all; count *= 2) {
@@ -114,53 +113,48 @@ std::vector<unsigned> default_rank_counts(const std::vector<BenchOffer>& offers)
     return counts;
 }
 
-std::vector<BenchKind> kinds_of_runs(bool between_nodes, bool without_gpu_direct) {
+std::vector<RunKind> kinds_of_runs(bool between_nodes, bool without_gpu_direct) {
     if (!between_nodes) {
-        return {BenchKind::AsItIs};
+        return {RunKind::AsItIs};
     }
-    std::vector<BenchKind> kinds = {BenchKind::AsItIs, BenchKind::NoRdma};
+    std::vector<RunKind> kinds = {RunKind::AsItIs, RunKind::NoRdma};
     if (without_gpu_direct) {
-        kinds.push_back(BenchKind::NoGpuDirect);
+        kinds.push_back(RunKind::NoGpuDirect);
     }
-    kinds.push_back(BenchKind::AsItIsAgain);
+    kinds.push_back(RunKind::AsItIsAgain);
     return kinds;
 }
 
-BenchVariables variables_of(BenchKind kind) {
+Variables variables_of(RunKind kind) {
     switch (kind) {
-    case BenchKind::NoRdma:
+    case RunKind::NoRdma:
         return {{"NCCL_IB_DISABLE", "1"}, {"NCCL_NET", "Socket"}, {"NCCL_NET_PLUGIN", "none"}};
-    case BenchKind::NoGpuDirect:
+    case RunKind::NoGpuDirect:
         return {{"NCCL_NET_GDR_LEVEL", "LOC"}};
-    case BenchKind::AsItIs:
-    case BenchKind::AsItIsAgain:
+    case RunKind::AsItIs:
+    case RunKind::AsItIsAgain:
         break;
     }
     return {};
 }
 
-BenchRun make_run(BenchKind kind, unsigned ranks) {
-    BenchRun run;
+Run make_run(RunKind kind, unsigned ranks, bool host) {
+    struct Texts {
+        const char *name, *what, *what_of_host;
+    };
+    constexpr auto texts = std::to_array<Texts>({{"A", "as it is", "host memory, verbs"},
+                                                 {"B", "without RDMA", "host memory, TCP"},
+                                                 {"C", "without GPUDirect", "host memory, verbs again"},
+                                                 {"A'", "as it is, again", "host memory, verbs again"}});
+    const auto& text = texts.at(static_cast<std::size_t>(kind));
+    Run run;
+    run.name = text.name;
+    run.what = host ? text.what_of_host : text.what;
     run.kind = kind;
-    constexpr std::array names{"A", "B", "C", "A'"};
-    run.name = names.at(static_cast<std::size_t>(kind));
-    run.what = kind == BenchKind::NoRdma        ? "without RDMA"
-               : kind == BenchKind::NoGpuDirect ? "without GPUDirect"
-               : kind == BenchKind::AsItIs      ? "as it is"
-                                                : "as it is, again";
-    run.rdma_meant = kind != BenchKind::NoRdma;
+    run.rdma_meant = kind != RunKind::NoRdma;
     run.ranks = ranks;
-    run.variables = variables_of(kind);
+    run.variables = host ? Variables() : variables_of(kind);
     return run;
 }
 
-BenchRun make_host_run(BenchKind kind, unsigned ranks) {
-    auto run = make_run(kind, ranks);
-    run.what = kind == BenchKind::NoRdma   ? "host memory, TCP"
-               : kind == BenchKind::AsItIs ? "host memory, verbs"
-                                           : "host memory, verbs again";
-    run.variables.clear();
-    return run;
-}
-
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -27,19 +27,19 @@ constexpr std::size_t longest_line = std::size_t{1} << 20;
 constexpr int most_reads = 16; ///< in one call, so that a fast sender does not starve the others
 constexpr int exit_not_started = 127;
 
-std::string words_of_status(int status) {
+std::string status_text(int status) {
     return WIFSIGNALED(status) ? "killed by " + signal_text(WTERMSIG(status))
                                : format_text("ended with exit code {}", WEXITSTATUS(status));
 }
 
 /// Runs in the child. Leaves only the standard streams and the channel open, and sets the run's variables.
-void keep_channel(const BenchRankStart& start, int channel) {
-    if (channel != bench_channel_fd) {
-        (void)::dup2(channel, bench_channel_fd);
+void keep_channel(const RankStart& start, int channel) {
+    if (channel != channel_fd) {
+        (void)::dup2(channel, channel_fd);
     } else {
         (void)::fcntl(channel, F_SETFD, 0);
     }
-    close_all_but(std::array{bench_channel_fd});
+    close_all_but(std::array{channel_fd});
     for (const auto& [name, value] : start.variables) {
         (void)::setenv(name.c_str(), value.c_str(), 1); // NOLINT(concurrency-mt-unsafe): one thread
     }
@@ -47,14 +47,14 @@ void keep_channel(const BenchRankStart& start, int channel) {
 
 } // namespace
 
-Result<void> BenchRanks::start(unsigned rank, const BenchRankStart& start) {
+Result<void> RankProcesses::start(unsigned rank, const RankStart& start) {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
         return fail(format_text("socketpair: {}", std::strerror(errno)), errno); // NOLINT(concurrency-mt-unsafe)
     }
     UniqueFd own(ends[0]);
     const UniqueFd theirs(ends[1]);
-    // A killed member leaves no rank behind (ends_with_parent), which would keep its GPU in use.
+    // A killed worker leaves no rank behind (ends_with_parent), which would keep its GPU in use.
     ProcessStart process{.words = start.command, .file = start.command.front(), .input = -1, .output = STDERR_FILENO};
     process.prepare = [&] { keep_channel(start, theirs.get()); };
     process.on_failure = [&](int error) {
@@ -71,13 +71,13 @@ Result<void> BenchRanks::start(unsigned rank, const BenchRankStart& start) {
     return {};
 }
 
-void BenchRanks::Process::send(const Json& message) {
+void RankProcesses::Process::send(const Json& message) {
     unsent += message.dump() + "\n";
     flush();
 }
 
 /// Sends what the socket accepts now and keeps the rest. Ignores errors: receive() notices a closed socket.
-void BenchRanks::Process::flush() {
+void RankProcesses::Process::flush() {
     ssize_t count = 0;
     do {
         count = ::send(socket.get(), unsent.data(), unsent.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -85,7 +85,7 @@ void BenchRanks::Process::flush() {
     } while (count > 0 && !unsent.empty());
 }
 
-std::vector<Json> BenchRanks::Process::receive() {
+std::vector<Json> RankProcesses::Process::receive() {
     std::array<char, 65536> bytes{};
     for (int i = 0; i < most_reads && !closed; ++i) {
         const auto count = ::recv(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -106,7 +106,7 @@ std::vector<Json> BenchRanks::Process::receive() {
     return objects;
 }
 
-void BenchRanks::tell(int run, unsigned rank, const Json& message) {
+void RankProcesses::send(int run, unsigned rank, const Json& message) {
     for (auto& process : ranks_) {
         if (process.run == run && process.rank == rank) {
             process.send(message);
@@ -114,45 +114,43 @@ void BenchRanks::tell(int run, unsigned rank, const Json& message) {
     }
 }
 
-void BenchRanks::kill() {
+void RankProcesses::kill() {
     for (const auto& process : ranks_) {
         (void)::kill(process.pid, SIGKILL);
     }
 }
 
-std::vector<int> BenchRanks::fds() const {
-    std::vector<int> fds;
+void RankProcesses::add_to(std::vector<pollfd>& list) const {
     for (const auto& process : ranks_) {
         if (!process.closed) {
-            fds.push_back(process.socket.get());
+            list.push_back({process.socket.get(), POLLIN, 0});
         }
     }
-    return fds;
 }
 
-bool BenchRanks::some_are_ending() const {
-    return std::ranges::any_of(ranks_, [](const auto& process) { return process.closed; });
+bool RankProcesses::some_are_ending() const {
+    return std::ranges::any_of(ranks_, &Process::closed);
 }
 
-std::vector<BenchRankEvent> BenchRanks::take() {
-    std::vector<BenchRankEvent> events;
+std::vector<RankEvent> RankProcesses::take() {
+    std::vector<RankEvent> events;
     for (auto process = ranks_.begin(); process != ranks_.end();) {
         // Check for its end before reading, so that nothing it sent is lost.
         int status = 0;
         const bool ended = ::waitpid(process->pid, &status, WNOHANG) == process->pid;
-        for (auto& says : process->receive()) {
-            events.push_back({process->run, process->rank, std::move(says), false, {}});
+        for (auto& message : process->receive()) {
+            events.push_back({process->run, process->rank, std::move(message)});
         }
         process->flush();
         if (!ended) {
             ++process;
             continue;
         }
-        events.push_back({process->run, process->rank, nullptr, WIFEXITED(status) && WEXITSTATUS(status) == 0,
-                          words_of_status(status)});
+        events.push_back(
+            {process->run, process->rank, nullptr, WIFEXITED(status) && WEXITSTATUS(status) == 0, status_text(status)});
         process = ranks_.erase(process);
     }
     return events;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a member. Each run starts new processes, because NCCL reads its environment only once.
+// The ranks of a worker. Each run starts new processes, because NCCL reads its environment only once.
 #pragma once
 
 #include "lib/base/json.h"
@@ -9,50 +9,51 @@
 
 #include <cstddef>
 #include <list>
+#include <poll.h>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
-struct BenchRankStart {
+struct RankStart {
     std::vector<std::string> command;
-    int run = 0;              ///< run that it belongs to
-    BenchVariables variables; ///< added to this process's environment
-    Json order;               ///< first message to the rank
+    int run = 0;         ///< run that it belongs to
+    Variables variables; ///< added to this process's environment
+    Json order;          ///< first message to the rank
 };
 
 /// A message of a rank, or its end.
-struct BenchRankEvent {
+struct RankEvent {
     int run = 0; ///< needed because a process stuck in a driver cannot be killed at once and may outlast its run
     unsigned rank = 0;
-    Json says; ///< an object; null if the rank has ended
+    Json message; ///< an object; null if the rank has ended
     bool ended_well = false;
-    std::string end; ///< how it ended: "killed by signal 9 (Killed)"
+    std::string end{}; ///< how it ended: "killed by signal 9 (Killed)"
 };
 
-class BenchRanks {
+class RankProcesses {
 public:
-    BenchRanks() = default;
-    BenchRanks(const BenchRanks&) = delete;
-    BenchRanks& operator=(const BenchRanks&) = delete;
-    ~BenchRanks() { kill(); } ///< no rank outlives this object
+    RankProcesses() = default;
+    RankProcesses(const RankProcesses&) = delete;
+    RankProcesses& operator=(const RankProcesses&) = delete;
+    ~RankProcesses() { kill(); } ///< no rank outlives this object
 
     /// Starts a rank. Its standard output goes to this process's standard error. It inherits the blocked signals, so
     /// only kill() ends it.
-    Result<void> start(unsigned rank, const BenchRankStart& start);
+    Result<void> start(unsigned rank, const RankStart& start);
     /// Sends to one rank; does nothing if it has ended.
-    void tell(int run, unsigned rank, const Json& message);
+    void send(int run, unsigned rank, const Json& message);
     /// Kills all ranks.
     void kill();
 
     [[nodiscard]] bool empty() const { return ranks_.empty(); }
-    /// Returns the descriptors to poll for input.
-    [[nodiscard]] std::vector<int> fds() const;
+    /// Adds the descriptors to poll for input.
+    void add_to(std::vector<pollfd>& list) const;
     /// Returns whether a rank has closed its descriptor but not yet ended: call take() again soon.
     [[nodiscard]] bool some_are_ending() const;
     /// Returns the events since the last call; never waits.
-    std::vector<BenchRankEvent> take();
+    std::vector<RankEvent> take();
 
 private:
     struct Process {
@@ -72,4 +73,4 @@ private:
     std::list<Process> ranks_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

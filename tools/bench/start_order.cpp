@@ -7,36 +7,34 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
-constexpr unsigned most_ranks = 1'000'000;
 constexpr unsigned most_gpus = 1024; // of one node
-constexpr unsigned most_rings = 64;
 
 } // namespace
 
-void fields(auto& f, Is<BenchNode> auto& node) {
+void fields(auto& f, Is<InspectedNode> auto& node) {
     f("name", node.name);
     f("local", node.local);
     f("library", node.library_text);
     f("version", node.version);
-    f("places", node.places, most_bench_places);
-    f("gpus", node.gpus, std::size_t{most_bench_places});
-    f("pci", node.pci, std::size_t{most_bench_places});
+    f("places", node.places, most_places);
+    f("gpus", node.gpus, std::size_t{most_places});
+    f("pci", node.pci, std::size_t{most_places});
     f("problem", node.problem);
     f("rails", node.rails);
 }
 
-void fields(auto& f, Is<BenchRankPlace> auto& place) {
+void fields(auto& f, Is<RankPlace> auto& place) {
     f("rank", place.rank, most_ranks);
     f("gpu", place.gpu, most_gpus);
 }
 
-void fields(auto& f, Is<BenchStart> auto& start) {
+void fields(auto& f, Is<StartOrder> auto& start) {
     f("run", start.run);
-    f("kind", start.kind, BenchKind::AsItIsAgain);
+    f("kind", start.kind, RunKind::AsItIsAgain);
     f("count", start.count, most_ranks);
     f("ranks", start.ranks, std::size_t{most_gpus});
     f("work", start.work);
@@ -44,28 +42,28 @@ void fields(auto& f, Is<BenchStart> auto& start) {
     f("watch", start.watch);
 }
 
-Json bench_node_json(const BenchNode& node) {
+Json inspected_node_json(const InspectedNode& node) {
     return written(node);
 }
 
-Result<BenchNode> read_bench_node(const Json& json) {
-    auto node = read_exactly<BenchNode>(json);
+Result<InspectedNode> read_inspected_node(const Json& json) {
+    auto node = read_exactly<InspectedNode>(json);
     if (!node) {
         return fail("it says of itself what this version does not understand");
     }
     return std::move(*node);
 }
 
-Json start_json(const BenchStart& start) {
+Json start_json(const StartOrder& start) {
     auto order = written(start);
     order["do"] = "start";
     return order;
 }
 
-Result<BenchStart> read_start(const Json& order, unsigned places) {
+Result<StartOrder> read_start_order(const Json& order, unsigned places) {
     auto rest = order.is_object() ? order : Json::object();
     rest.erase("do");
-    auto start = read_exactly<BenchStart>(rest);
+    auto start = read_exactly<StartOrder>(rest);
     const bool possible = start && start->run >= 0 && start->ranks.size() <= places &&
                           std::ranges::all_of(start->ranks, [&](const auto& each) { return each.rank < start->count; });
     if (!possible || !can_be_done(start->work)) {
@@ -74,4 +72,4 @@ Result<BenchStart> read_start(const Json& order, unsigned places) {
     return std::move(*start);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/summary.h"
+#include "tools/bench/output.h"
 
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
+#include <utility>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -19,15 +20,15 @@ constexpr double greatest_drift = 0.10;
 /// The runs with one number of ranks.
 struct Group {
     unsigned ranks = 0;
-    std::vector<const BenchRun*> runs;
+    std::vector<const Run*> runs;
 
-    [[nodiscard]] const BenchRun* find(std::string_view name) const {
-        const auto found = std::find_if(runs.begin(), runs.end(), [&](const auto* run) { return run->name == name; });
+    [[nodiscard]] const Run* find(std::string_view name) const {
+        const auto found = std::ranges::find(runs, name, &Run::name);
         return found == runs.end() ? nullptr : *found;
     }
 };
 
-std::vector<Group> groups_of(const BenchReport& report) {
+std::vector<Group> groups_of(const Report& report) {
     std::vector<Group> groups;
     for (const auto& run : report.runs) {
         if (groups.empty() || groups.back().ranks != run.ranks || groups.back().find(run.name) != nullptr) {
@@ -39,16 +40,16 @@ std::vector<Group> groups_of(const BenchReport& report) {
 }
 
 /// Returns whether the user or a time limit ended the runs before they had a result. That is no failure.
-bool was_cut_off(const BenchReport& report, const Group& group) {
+bool was_cut_off(const Report& report, const Group& group) {
     return !report.ended_early.empty() &&
-           std::all_of(group.runs.begin(), group.runs.end(), [](const auto* run) { return run->problem.empty(); });
+           std::ranges::all_of(group.runs, [](const auto* run) { return run->problem.empty(); });
 }
 
 std::vector<std::string> operations_of(const Group& group) {
     std::vector<std::string> names;
     for (const auto* run : group.runs) {
         for (const auto& row : run->rows) {
-            if (std::find(names.begin(), names.end(), row.operation) == names.end()) {
+            if (std::ranges::find(names, row.operation) == names.end()) {
                 names.push_back(row.operation);
             }
         }
@@ -70,13 +71,11 @@ std::uint64_t greatest_size(const Group& group, const std::string& operation) {
     return 0;
 }
 
-std::optional<BenchBandwidth> bandwidth_in(const BenchRun* run, const BenchLine& line) {
-    if (run == nullptr) {
-        return std::nullopt;
-    }
-    for (const auto& row : run->rows) {
+std::optional<Bandwidth> bandwidth_in(const Run* run, const SummaryLine& line) {
+    for (std::size_t i = 0; run != nullptr && i < run->rows.size(); ++i) {
+        const auto& row = run->rows[i];
         if (row.operation == line.operation && row.bytes == line.bytes) {
-            return BenchBandwidth{row.out_of_place.busbw * gigabits, row.out_of_place.algbw * gigabits};
+            return Bandwidth{row.out_of_place.busbw * gigabits, row.out_of_place.algbw * gigabits};
         }
     }
     return std::nullopt;
@@ -84,20 +83,19 @@ std::optional<BenchBandwidth> bandwidth_in(const BenchRun* run, const BenchLine&
 
 class Judge {
 public:
-    Judge(const BenchReport& report, const Group& group, BenchLine& line)
+    Judge(const Report& report, const Group& group, SummaryLine& line)
         : report_(report), group_(group), line_(line), a_(group.find("A")), b_(group.find("B")), c_(group.find("C")),
           again_(group.find("A'")) {}
 
     void judge() {
-        judge_values();
-        judge_problems();
+        judge_runs();
         const auto first = bandwidth_in(a_, line_);
         const auto second = bandwidth_in(again_, line_);
         line_.with_rdma = figure_with_rdma(first, second);
         line_.without_rdma = bandwidth_in(b_, line_);
         line_.no_gpu_direct = bandwidth_in(c_, line_);
         if (!report_.host && line_.nodes < 2 && b_ == nullptr) {
-            note(BenchState::Good, "inside one node: no network");
+            note(State::Good, "inside one node: no network");
             return;
         }
         const bool with = judge_rdma();
@@ -106,56 +104,50 @@ public:
             judge_drift(*first, *second);
         }
         if (report_.software) {
-            note(BenchState::Good, "software RDMA: a functional test only");
+            note(State::Good, "software RDMA: a functional test only");
         } else if (with && without && line_.with_rdma && line_.without_rdma && line_.without_rdma->busbw > 0) {
             line_.ratio = line_.with_rdma->busbw / line_.without_rdma->busbw;
         }
     }
 
 private:
-    void note(BenchState state, std::string words) {
+    void note(State state, std::string words) {
         const bool worse = state > line_.state;
         line_.notes.insert(worse ? line_.notes.begin() : line_.notes.end(), std::move(words));
         line_.state = worse ? state : line_.state;
     }
 
-    void judge_values() {
+    void judge_runs() {
         std::uint64_t wrong = 0;
         for (const auto* run : group_.runs) {
             for (const auto& row : run->rows) {
-                if (row.operation == line_.operation) {
-                    wrong += row.out_of_place.wrong.value_or(0);
-                    wrong += row.in_place ? row.in_place->wrong.value_or(0) : 0;
-                }
+                wrong += row.operation == line_.operation ? row.wrong() : 0;
             }
         }
         if (wrong > 0) {
-            note(BenchState::Critical, format_text("WRONG VALUES: {}", wrong));
+            note(State::Critical, format_text("WRONG VALUES: {}", wrong));
         }
-    }
-
-    void judge_problems() {
         for (const auto* run : group_.runs) {
             if (!run->problem.empty()) {
-                note(BenchState::Critical, format_text("{} failed", run->name));
+                note(State::Critical, format_text("{} failed", run->name));
             }
         }
     }
 
     /// Returns the mean of A and A'. If only one of them was measured, or only one used RDMA, returns that one.
-    [[nodiscard]] std::optional<BenchBandwidth> figure_with_rdma(std::optional<BenchBandwidth> first,
-                                                                 std::optional<BenchBandwidth> second) const {
+    [[nodiscard]] std::optional<Bandwidth> figure_with_rdma(std::optional<Bandwidth> first,
+                                                            std::optional<Bandwidth> second) const {
         const bool good = first && has_verdict(a_, Verdict::Used);
         const bool good_again = second && has_verdict(again_, Verdict::Used);
         if (good != good_again) {
             return good ? first : second;
         }
-        return first && second ? BenchBandwidth{(first->busbw + second->busbw) / 2, (first->algbw + second->algbw) / 2}
+        return first && second ? Bandwidth{(first->busbw + second->busbw) / 2, (first->algbw + second->algbw) / 2}
                : first         ? first
                                : second;
     }
 
-    static bool has_verdict(const BenchRun* run, Verdict verdict) {
+    static bool has_verdict(const Run* run, Verdict verdict) {
         return run != nullptr && run->verdict && run->verdict->verdict == verdict;
     }
 
@@ -169,33 +161,31 @@ private:
             }
             bad = bad || !has_verdict(run, Verdict::Used);
             if (!run->verdict) {
-                note(BenchState::CannotTell, format_text("{}: no counters were read", run->name));
+                note(State::CannotTell, format_text("{}: no counters were read", run->name));
                 continue;
             }
             const auto& verdict = *run->verdict;
             const auto because = verdict.why.empty() ? "" : format_text(" ({})", verdict.why.front());
             switch (verdict.verdict) {
             case Verdict::Used:
-                if (!good) {
-                    note(BenchState::Good, format_text("RDMA used: {:.1f} %{}", verdict.share * 100,
-                                                       verdict.gpu_direct == GpuDirect::On ? ", GPUDirect on" : ""));
+                if (!std::exchange(good, true)) {
+                    note(State::Good, format_text("RDMA used: {:.1f} %{}", verdict.share * 100,
+                                                  verdict.gpu_direct == GpuDirect::On ? ", GPUDirect on" : ""));
                 }
-                good = true;
                 break;
             case Verdict::Mixed:
-                note(BenchState::Warning,
+                note(State::Warning,
                      format_text("{} used RDMA in part: {:.1f} %{}", run->name, verdict.share * 100, because));
                 break;
             case Verdict::NotUsed:
-                note(BenchState::Critical, format_text("{} DID NOT USE RDMA{}", run->name, because));
+                note(State::Critical, format_text("{} DID NOT USE RDMA{}", run->name, because));
                 break;
             case Verdict::Idle:
-                note(BenchState::CannotTell,
-                     format_text("{}: too few bytes to judge (use larger sizes: -e)", run->name));
-                break;
             case Verdict::Unknown:
-                note(BenchState::CannotTell,
-                     format_text("{}: cannot tell whether RDMA was used{}", run->name, because));
+                note(State::CannotTell,
+                     verdict.verdict == Verdict::Idle
+                         ? format_text("{}: too few bytes to judge (use larger sizes: -e)", run->name)
+                         : format_text("{}: cannot tell whether RDMA was used{}", run->name, because));
                 break;
             }
         }
@@ -208,56 +198,51 @@ private:
             return false;
         }
         if (has_verdict(b_, Verdict::Used) || has_verdict(b_, Verdict::Mixed)) {
-            note(BenchState::Warning, "B used RDMA, too: no comparison");
+            note(State::Warning, "B used RDMA, too: no comparison");
             return false;
         }
         const bool proven = has_verdict(b_, Verdict::NotUsed);
         if (!proven && !report_.software) {
-            note(BenchState::CannotTell,
-                 format_text("B: {}: no comparison", !b_->verdict ? "no counters were read"
-                                                     : has_verdict(b_, Verdict::Idle)
-                                                         ? "too few bytes to judge"
-                                                         : "cannot tell whether RDMA was used"));
+            note(State::CannotTell, format_text("B: {}: no comparison", !b_->verdict ? "no counters were read"
+                                                                        : has_verdict(b_, Verdict::Idle)
+                                                                            ? "too few bytes to judge"
+                                                                            : "cannot tell whether RDMA was used"));
         }
         return proven;
     }
 
-    void judge_drift(const BenchBandwidth& first, const BenchBandwidth& second) {
+    void judge_drift(const Bandwidth& first, const Bandwidth& second) {
         const double mean = (first.busbw + second.busbw) / 2;
         const double drift = mean > 0 ? std::abs(first.busbw - second.busbw) / mean : 0;
         if (drift > greatest_drift) {
-            note(BenchState::Warning, format_text("A and A' differ by {:.0f} %", drift * 100));
+            note(State::Warning, format_text("A and A' differ by {:.0f} %", drift * 100));
         }
     }
 
-    const BenchReport& report_;
+    const Report& report_;
     const Group& group_;
-    BenchLine& line_;
-    const BenchRun *a_, *b_, *c_, *again_;
+    SummaryLine& line_;
+    const Run *a_, *b_, *c_, *again_;
 };
 
 } // namespace
 
-std::string BenchLine::verdict() const {
-    std::string text;
-    for (const auto& note : notes) {
-        text += (text.empty() ? "" : "; ") + note;
-    }
-    return text;
+std::string SummaryLine::verdict() const {
+    return joined(notes, "; ");
 }
 
-BenchSummary summarize(const BenchReport& report) {
-    BenchSummary summary;
+Summary summarize(const Report& report) {
+    Summary summary;
     bool failed = false;
     std::vector<std::string> operations; // in the order of the command line
     for (const auto& group : groups_of(report)) {
         const auto measured = operations_of(group);
         failed = failed || (measured.empty() && !was_cut_off(report, group));
         for (const auto& operation : measured) {
-            if (std::find(operations.begin(), operations.end(), operation) == operations.end()) {
+            if (std::ranges::find(operations, operation) == operations.end()) {
                 operations.push_back(operation);
             }
-            BenchLine line;
+            SummaryLine line;
             line.operation = operation;
             line.ranks = group.ranks;
             line.nodes = group.runs.front()->nodes;
@@ -266,23 +251,19 @@ BenchSummary summarize(const BenchReport& report) {
             summary.lines.push_back(std::move(line));
         }
     }
-    const auto order = [&operations](const BenchLine& line) {
-        return std::find(operations.begin(), operations.end(), line.operation);
-    };
-    std::stable_sort(summary.lines.begin(), summary.lines.end(),
-                     [&order](const BenchLine& a, const BenchLine& b) { return order(a) < order(b); });
-    summary.state = summary.lines.empty() ? BenchState::CannotTell : BenchState::Good;
-    for (const auto& line : summary.lines) {
-        summary.state = line.state > summary.state ? line.state : summary.state;
-    }
+    std::ranges::stable_sort(summary.lines, {}, [&operations](const SummaryLine& line) {
+        return std::ranges::find(operations, line.operation) - operations.begin();
+    });
+    summary.state = summary.lines.empty() ? State::CannotTell
+                                          : std::ranges::max_element(summary.lines, {}, &SummaryLine::state)->state;
     if (failed) {
-        summary.state = BenchState::Critical;
-    } else if (!report.ended_early.empty() && summary.state < BenchState::CannotTell) {
-        summary.state = BenchState::CannotTell; // the rest is unknown
+        summary.state = State::Critical;
+    } else if (!report.ended_early.empty() && summary.state < State::CannotTell) {
+        summary.state = State::CannotTell; // the rest is unknown
     }
     constexpr std::array exit_codes{0, 3, 1, 2};
     summary.exit_code = exit_codes.at(static_cast<std::size_t>(summary.state));
     return summary;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -21,19 +21,19 @@ std::string narrow(double value, std::size_t width) {
     return format_text("{:.1e}", value);
 }
 
-std::string times_text(const BenchTimes& times) {
+std::string times_text(const Times& times) {
     return format_text("  {:>7}  {:>6}  {:>6}  {:>6}", narrow(times.time_us, 7), narrow(times.algbw, 6),
                        narrow(times.busbw, 6), times.wrong ? format_text("{}", *times.wrong) : "N/A");
 }
 
 /// Returns half the difference between the slowest and the fastest repeat, in percent of the median.
-std::string spread_text(const BenchTimes& times) {
+std::string spread_text(const Times& times) {
     constexpr double percent = 100;
     return times.time_us > 0 ? narrow((times.max_us - times.min_us) / 2 / times.time_us * percent, 5) : "-";
 }
 
 /// The spread comes last, so that the columns before it stay where programs that read nccl-tests' output expect them.
-std::string row_text(const BenchRow& row) {
+std::string row_text(const ResultRow& row) {
     constexpr std::size_t width_of_times = 33;
     return format_text("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}{}{}  {:>5}\n", row.bytes, row.count, row.type, row.redop,
                        row.root, times_text(row.out_of_place),
@@ -42,23 +42,17 @@ std::string row_text(const BenchRow& row) {
 }
 
 /// Returns nccl-tests' last lines for one operation.
-std::string footer_text(const BenchRun& run, const std::string& operation) {
+std::string footer_text(const Run& run, const std::string& operation) {
     std::uint64_t wrong = 0;
     bool checked = false;
     double sum = 0;
     unsigned count = 0;
-    const auto add = [&](const BenchTimes& times) {
-        wrong += times.wrong.value_or(0);
-        checked = checked || times.wrong;
-        sum += times.busbw;
-        ++count;
-    };
     for (const auto& row : run.rows) {
         if (row.operation == operation) {
-            add(row.out_of_place);
-            if (row.in_place) {
-                add(*row.in_place);
-            }
+            wrong += row.wrong();
+            checked = checked || row.out_of_place.wrong || (row.in_place && row.in_place->wrong);
+            sum = sum + row.out_of_place.busbw + (row.in_place ? row.in_place->busbw : 0);
+            count += row.in_place ? 2 : 1;
         }
     }
     return format_text("# Out of bounds values : {}\n# Avg bus bandwidth    : {:g}\n",
@@ -73,7 +67,7 @@ constexpr std::string_view columns =
     "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)    "
     "        (%)\n";
 
-std::string run_text(const BenchReport& report, const BenchRun& run) {
+std::string run_text(const Report& report, const Run& run) {
     std::string text = format_text("# {}: {} {}{} on {} node{}, {}", run.name, run.ranks, report.host ? "rank" : "GPU",
                                    run.ranks == 1 ? "" : "s", run.nodes, run.nodes == 1 ? "" : "s", run.what);
     for (const auto& [name, value] : run.variables) {
@@ -100,12 +94,12 @@ std::string run_text(const BenchReport& report, const BenchRun& run) {
     return text + "\n";
 }
 
-std::string figure(const std::optional<BenchBandwidth>& bandwidth, double BenchBandwidth::*which) {
+std::string figure(const std::optional<Bandwidth>& bandwidth, double Bandwidth::*which) {
     return bandwidth ? format_text("{:.1f}", (*bandwidth).*which) : "-";
 }
 
-std::string summary_text(const BenchReport& report, const std::vector<BenchLine>& lines) {
-    const bool with_c = std::any_of(lines.begin(), lines.end(), [](const auto& line) { return line.no_gpu_direct; });
+std::string summary_text(const Report& report, const std::vector<SummaryLine>& lines) {
+    const bool with_c = std::ranges::any_of(lines, [](const auto& line) { return line.no_gpu_direct.has_value(); });
     std::vector<TableRow> rows = {
         {report.host ? "RANKS" : "GPUS", "NODES", "SIZE", "RDMA", "ALGBW", "NO RDMA", "ALGBW"}};
     if (with_c) {
@@ -116,12 +110,12 @@ std::string summary_text(const BenchReport& report, const std::vector<BenchLine>
         TableRow row = {format_text("{}", line.ranks),
                         format_text("{}", line.nodes),
                         bytes_text(line.bytes),
-                        figure(line.with_rdma, &BenchBandwidth::busbw),
-                        figure(line.with_rdma, &BenchBandwidth::algbw),
-                        figure(line.without_rdma, &BenchBandwidth::busbw),
-                        figure(line.without_rdma, &BenchBandwidth::algbw)};
+                        figure(line.with_rdma, &Bandwidth::busbw),
+                        figure(line.with_rdma, &Bandwidth::algbw),
+                        figure(line.without_rdma, &Bandwidth::busbw),
+                        figure(line.without_rdma, &Bandwidth::algbw)};
         if (with_c) {
-            row.push_back(figure(line.no_gpu_direct, &BenchBandwidth::busbw));
+            row.push_back(figure(line.no_gpu_direct, &Bandwidth::busbw));
         }
         row.push_back(line.ratio ? format_text("{:.2f}", *line.ratio) : "-");
         row.push_back(line.verdict());
@@ -133,7 +127,7 @@ std::string summary_text(const BenchReport& report, const std::vector<BenchLine>
 
 } // namespace
 
-std::string bench_text(const BenchReport& report, const BenchSummary& summary) {
+std::string write_text(const Report& report, const Summary& summary) {
     std::string text;
     for (const auto& run : report.runs) {
         text += run_text(report, run);
@@ -150,4 +144,4 @@ std::string bench_text(const BenchReport& report, const BenchSummary& summary) {
     return text;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -32,7 +32,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds ending_pause(20);
 
-/// Returns this node's address towards the head, which others can reach too. TCP uses it when a rail has no address.
+/// Returns this node's address towards the coordinator, which others can reach too. TCP uses it when a rail has no
+/// address.
 std::string address_to_head(int socket) {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
@@ -43,14 +44,14 @@ std::string address_to_head(int socket) {
     return own ? own->text() : "";
 }
 
-class Member {
+class RankServer {
 public:
-    Member(const MeasureWorld& world, const BenchOptions& options, MeasureMember head, BenchNode node,
-           std::optional<WatchedNode> watched)
+    RankServer(const MeasureWorld& world, const Options& options, MeasureMember head, InspectedNode node,
+               std::optional<WatchedNode> watched)
         : world_(world), options_(options), head_(std::move(head)), node_(std::move(node)),
           watched_(std::move(watched)) {}
 
-    /// Serves until the head sends "end" or is gone.
+    /// Serves until the coordinator sends "end" or is gone.
     void run() {
         while (take_orders() && send_answers()) {
             wait();
@@ -59,7 +60,7 @@ public:
     }
 
 private:
-    /// Carries out the orders received so far. Returns false after "end" or when the head is gone.
+    /// Carries out the orders received so far. Returns false after "end" or when the coordinator is gone.
     bool take_orders() {
         for (;;) {
             const auto order = head_.receive(MeasureClock::now());
@@ -69,20 +70,19 @@ private:
             if (!*order) {
                 return true;
             }
-            obey(**order);
+            carry_out(**order);
         }
     }
 
-    void obey(const Json& order) {
+    void carry_out(const Json& order) {
         const auto what = order.value("do", std::string());
         if (what == "start") {
             start(order);
         } else if (order.value("run", -1) != run_) {
             return; // for an earlier run
-        } else if (what == "go") {
-            ranks_.tell(run_, order.value("rank", 0U), {{"go", order.value("go", Json::object())}});
-        } else if (what == "leave") {
-            ranks_.tell(run_, order.value("rank", 0U), {{"leave", true}});
+        } else if (what == "go" || what == "leave") {
+            const Json value = what == "go" ? order.value("go", Json::object()) : Json(true);
+            ranks_.send(run_, order.value("rank", 0U), {{what, value}});
         } else if (what == "stop") {
             ranks_.kill();
         } else if (what == "evidence") {
@@ -95,7 +95,7 @@ private:
         ranks_.kill(); // ranks left over from the run before
         at_.clear();
         watch_.reset();
-        const auto start = read_start(order, node_.places);
+        const auto start = read_start_order(order, node_.places);
         if (!start) {
             return answer({{"run", run_}, {"refused", start.error().message}});
         }
@@ -111,12 +111,17 @@ private:
         }
     }
 
-    [[nodiscard]] BenchRankStart start_of(const BenchStart& order, const BenchRankPlace& place) const {
-        BenchRankStart start;
-        start.command = node_.command;
-        start.run = run_;
+    [[nodiscard]] RankStart start_of(const StartOrder& order, const RankPlace& place) const {
+        RankStart start{.command = node_.command,
+                        .run = run_,
+                        .variables = options_.host ? Variables() : variables_of(order.kind),
+                        .order = {{"rank", place.rank},
+                                  {"ranks", order.count},
+                                  {"gpu", place.gpu},
+                                  {"library", node_.library},
+                                  {"work", work_json(order.work)},
+                                  {"host", host_of(order)}}};
         if (!options_.host) {
-            start.variables = variables_of(order.kind);
             // Nonblocking calls return results that a rank does not expect.
             start.variables.emplace_back("NCCL_COMM_BLOCKING", "1");
         }
@@ -124,18 +129,14 @@ private:
             // NCCL refuses two ranks on one GPU unless they seem to be on two hosts; then they use the network.
             start.variables.emplace_back("NCCL_HOSTID", format_text("{}-{}", world_.node, place.rank));
         }
-        start.order = {{"rank", place.rank},       {"ranks", order.count},          {"gpu", place.gpu},
-                       {"library", node_.library}, {"work", work_json(order.work)}, {"host", host_of(order)}};
         return start;
     }
 
     /// What a ring needs to know about this node.
-    [[nodiscard]] Json host_of(const BenchStart& order) const {
-        PairNode node;
-        node.rails = node_.rails;
-        return {{"verbs", order.kind != BenchKind::NoRdma},
+    [[nodiscard]] Json host_of(const StartOrder& order) const {
+        return {{"verbs", order.kind != RunKind::NoRdma},
                 {"rings", order.rings},
-                {"node", node_json(node)},
+                {"node", node_json({.name = "", .rails = node_.rails, .problem = ""})},
                 {"address", address_to_head(head_.fd())}};
     }
 
@@ -149,25 +150,27 @@ private:
 
     void answer(const Json& message) { alive_ = alive_ && head_.send(message); }
 
-    /// Forwards the ranks' messages and ends. Returns false if the head is gone.
+    /// Forwards the ranks' messages and ends. Returns false if the coordinator is gone.
     bool send_answers() {
         for (const auto& event : ranks_.take()) {
             if (event.run != run_) {
-                continue; // an earlier run, which the head has finished
+                continue; // an earlier run, which the coordinator has finished
             }
-            if (event.says.is_null()) {
+            const auto& message = event.message;
+            if (message.is_null()) {
                 answer({{"run", run_},
                         {"rank", event.rank},
                         {"ended", event.ended_well ? "" : event.end},
                         {"at", at_[event.rank]}});
                 continue;
             }
-            if (event.says.contains("at") && event.says["at"].is_string()) {
-                at_[event.rank] = event.says["at"].text();
+            const auto* const at = message.find("at");
+            if (at != nullptr && at->is_string()) {
+                at_[event.rank] = at->text();
             }
             // Forward the activity of rank 0 only: one of a thousand ranks is enough to show progress.
-            if (!event.says.contains("at") || event.rank == 0) {
-                answer({{"run", run_}, {"rank", event.rank}, {"says", event.says}});
+            if (at == nullptr || event.rank == 0) {
+                answer({{"run", run_}, {"rank", event.rank}, {"says", message}});
             }
         }
         return alive_;
@@ -175,9 +178,7 @@ private:
 
     void wait() const {
         std::vector<pollfd> fds = {{head_.fd(), POLLIN, 0}};
-        for (const int fd : ranks_.fds()) {
-            fds.push_back({fd, POLLIN, 0});
-        }
+        ranks_.add_to(fds);
         int pause = -1;
         if (watch_ && !ranks_.empty()) {
             const auto left = std::chrono::ceil<milliseconds>(watch_->next_sample() - MeasureClock::now()).count();
@@ -196,12 +197,12 @@ private:
     }
 
     const MeasureWorld& world_;
-    const BenchOptions& options_;
+    const Options& options_;
     MeasureMember head_;
-    BenchNode node_;
+    InspectedNode node_;
     std::optional<WatchedNode> watched_;
     std::optional<StepWatch> watch_; ///< of the current run
-    BenchRanks ranks_;
+    RankProcesses ranks_;
     std::map<unsigned, std::string> at_; ///< current activity by rank
     int run_ = -1;
     bool alive_ = true;
@@ -209,27 +210,27 @@ private:
 
 } // namespace
 
-int take_part_in_bench(const MeasureWorld& world, const BenchOptions& options) {
+int serve_ranks(const MeasureWorld& world, const Options& options) {
     auto watched = WatchedNode::inspect(options.settings);
-    auto node = inspect_bench_node(world, options, watched ? &watched->node : nullptr);
+    auto node = inspect_node(world, options, watched ? &watched->node : nullptr);
     if (!watched) {
         node.problem = watched.error().message;
         node.places = 0;
     }
-    auto head = MeasureMember::join(world, bench_node_json(node), MeasureClock::now() + options.join_time);
+    auto head = MeasureMember::join(world, inspected_node_json(node), MeasureClock::now() + options.join_time);
     if (!head) {
         print_error(head.error().message);
         return exit_cannot_tell;
     }
     try {
-        Member(world, options, std::move(*head), std::move(node),
-               watched ? std::optional(std::move(*watched)) : std::nullopt)
+        RankServer(world, options, std::move(*head), std::move(node),
+                   watched ? std::optional(std::move(*watched)) : std::nullopt)
             .run();
-    } catch (const JsonError& fault) { // e.g. a head of another version
+    } catch (const JsonError& fault) { // e.g. a coordinator of another version
         print_error(format_text("the head's order cannot be read: {}", printable(fault.what(), 200)));
         return exit_cannot_tell;
     }
     return 0;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

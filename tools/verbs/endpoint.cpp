@@ -8,10 +8,9 @@
 #include "lib/base/format.h"
 #include "lib/sys/affinity.h"
 #include "tools/common/thread_pin.h"
-#include "tools/verbs/ip_reachability.h"
-#include "tools/verbs/latency.h"
+#include "tools/verbs/errors.h"
+#include "tools/verbs/figures.h"
 #include "tools/verbs/memory.h"
-#include "tools/verbs/pattern.h"
 #include "tools/verbs/ping_pong.h"
 #include "tools/verbs/rail.h"
 #include "tools/verbs/write_stream.h"
@@ -32,47 +31,6 @@ constexpr std::uint32_t small_bytes = 8;
 constexpr unsigned software_timeout = 16;
 constexpr std::size_t mailbox_bytes = 4096;                                        // a page of its own
 constexpr std::size_t outgoing_offset = mailbox_bytes / 2 / sizeof(std::uint64_t); // its second half
-constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
-
-/// The first half of the memory is the source of own writes, the second half the destination of the peer's. Both may be
-/// in use at once.
-class RcEnd final : public VerbsEndpoint {
-public:
-    explicit RcEnd(const VerbsSettings& settings) : settings_(settings), pin_(settings.rail.local_cpus) {}
-
-    Result<void> make();
-
-    [[nodiscard]] const VerbsAddress& address() const override { return address_; }
-    [[nodiscard]] bool is_distant() const override { return pin_.is_distant(); }
-    [[nodiscard]] VerbsCause cause() const override { return cause_; }
-    Result<void> connect(const VerbsAddress& peer, unsigned mtu) override;
-    Result<void> write_pattern(std::uint64_t seed, milliseconds limit) override;
-    Result<bool> check_pattern(std::uint64_t seed) override;
-    Result<VerbsBandwidth> write_for(milliseconds time, const StopAsked& stop) override;
-    Result<PairLatency> ping_pong(bool first, std::uint64_t round_trips, milliseconds limit,
-                                  const StopAsked& stop) override;
-
-private:
-    [[nodiscard]] std::uint64_t half() const { return settings_.message_size * settings_.queue_pairs; }
-    [[nodiscard]] unsigned depth() const { return std::min(settings_.depth, queues_->depth()); }
-    [[nodiscard]] std::vector<WriteSlot> slots(std::uint32_t bytes) const;
-    [[nodiscard]] std::string mismatch(const VerbsAddress& peer, unsigned mtu) const;
-    Result<void> fill_source(std::uint64_t seed);
-    tl::unexpected<Error> failed(const VerbsDiagnosis& diagnosis, int os_error = 0);
-    tl::unexpected<Error> failed(TransferFailure failure, std::uint64_t bytes);
-    Result<void> write_small(milliseconds limit);
-
-    VerbsSettings settings_;
-    ThreadPin pin_;
-    std::optional<VerbsPort> port_;
-    std::optional<VerbsMemory> memory_, mailbox_;
-    std::optional<VerbsQueues> queues_;
-    std::optional<VerbsPing> ping_;
-    VerbsAddress address_, peer_;
-    VerbsLink link_;
-    VerbsCause cause_ = VerbsCause::Local;
-    bool small_passed_ = false, large_passed_ = false;
-};
 
 Result<void> check_settings(const VerbsSettings& settings) {
     constexpr std::uint64_t largest = std::uint64_t{1} << 30;
@@ -92,210 +50,186 @@ Result<void> check_settings(const VerbsSettings& settings) {
     return {};
 }
 
-Result<void> RcEnd::make() {
-    if (auto good = check_settings(settings_); !good) {
-        return good;
-    }
-    auto port = VerbsPort::open(settings_.rail);
-    if (!port) {
-        return tl::unexpected(port.error());
-    }
-    port_ = std::move(*port);
-    const auto bytes = 2 * half();
-    auto memory = settings_.gpu ? VerbsMemory::of_gpu(*port_, bytes, *settings_.gpu)
-                                : VerbsMemory::of_host(*port_, bytes, VerbsMemory::Order::Relaxed);
-    if (!memory) {
-        return tl::unexpected(memory.error());
-    }
-    memory_ = std::move(*memory);
-    auto mailbox = VerbsMemory::of_host(*port_, mailbox_bytes, VerbsMemory::Order::Strict);
-    if (!mailbox) {
-        return tl::unexpected(mailbox.error());
-    }
-    mailbox_ = std::move(*mailbox);
-    auto queues = VerbsQueues::make(*port_, settings_.queue_pairs, std::max(settings_.depth, VerbsPing::most_writes),
-                                    settings_.pkey_index);
-    if (!queues) {
-        return tl::unexpected(queues.error());
-    }
-    queues_ = std::move(*queues);
-    address_ = {.gid = port_->gid.bytes(),
-                .lid = port_->attributes.lid,
-                .ethernet = settings_.rail.ethernet,
-                .mtu = bytes_of(port_->attributes.active_mtu),
-                .queue_pairs = queues_->numbers(),
-                .packet_numbers = queues_->packet_numbers(),
-                .memory = memory_->address() + half(),
-                .key = memory_->remote_key(),
-                .size = half(),
-                .mailbox = mailbox_->address(),
-                .mailbox_key = mailbox_->remote_key()};
-    return {};
-}
-
-/// Returns why the two ends do not match, although each is valid alone; empty if they match.
-std::string RcEnd::mismatch(const VerbsAddress& peer, unsigned mtu) const {
-    const auto name = IpAddress(peer.gid).text();
-    if (peer.ethernet != address_.ethernet) {
-        return name + " is on another kind of network: RoCE does not meet InfiniBand";
-    }
-    if (peer.queue_pairs.size() != address_.queue_pairs.size() || peer.size != address_.size) {
-        return name + " measures with other queue pairs or another message size";
-    }
-    if (!mtu_of(mtu) || mtu > address_.mtu || mtu > peer.mtu) {
-        return format_text("{}: a path MTU of {} bytes does not suit both ports: {} here, {} there", name, mtu,
-                           address_.mtu, peer.mtu);
-    }
-    return "";
-}
-
 /// RoCE v2 uses IPv4 or IPv6, depending on the GID; the two cannot connect.
 bool families_differ(const VerbsAddress& a, const VerbsAddress& b) {
     return a.ethernet && IpAddress(a.gid).is_ipv4() != IpAddress(b.gid).is_ipv4();
 }
 
-Result<void> RcEnd::connect(const VerbsAddress& peer, unsigned mtu) {
-    if (auto why = mismatch(peer, mtu); !why.empty()) {
-        return failed({VerbsCause::Mismatch, std::move(why)}, EINVAL);
-    }
-    peer_ = peer;
-    link_ = {.ethernet = address_.ethernet,
-             .gid_index = settings_.rail.gid_index,
-             .gid = port_->gid.text(),
-             .peer_gid = IpAddress(peer.gid).text(),
-             .netdev = settings_.rail.netdev,
-             .netdev_mtu = settings_.rail.netdev_mtu,
-             .path_mtu = mtu};
-    if (families_differ(address_, peer)) {
-        return failed(
-            {VerbsCause::WrongGid,
-             format_text("wrong GID: index {} here is {}, and the other side's is {}: IPv4 does not meet IPv6; choose "
-                         "entries of one family (see `rdma-nccl gids` on both nodes)",
-                         link_.gid_index, link_.gid, link_.peer_gid)},
-            EINVAL);
-    }
-    const VerbsService service{.traffic_class = settings_.traffic_class,
-                               .service_level = settings_.service_level,
-                               .timeout = settings_.rail.software ? std::max(settings_.timeout, software_timeout)
-                                                                  : settings_.timeout,
-                               .retries = settings_.retries};
-    if (const auto done = queues_->connect(*port_, peer, mtu, service); !done) {
-        return failed(diagnose(done.error(), link_), done.error().os_error);
-    }
-    // Only the HCA writes the mailbox, which is at the start of a page and so aligned.
-    auto* const mailbox = reinterpret_cast<std::uint64_t*>(mailbox_->host()); // NOLINT
-    // With only one CPU, the other end of a loopback can answer only when this one yields.
-    const bool yields = settings_.rail.software || (settings_.loopback && read_affinity().size() == 1);
-    ping_.emplace(*queues_,
-                  Mailboxes{mailbox, peer.mailbox, peer.mailbox_key, mailbox + outgoing_offset, mailbox_->local_key()},
-                  yields);
-    return {};
-}
+/// The first half of the memory is the source of own writes, the second half the destination of the peer's. Both may be
+/// in use at once.
+class RcEnd final : public VerbsEndpoint {
+public:
+    explicit RcEnd(const VerbsSettings& settings) : settings_(settings), pin_(settings.rail.local_cpus) {}
 
-/// Returns one slot per queue pair, one after the other, each for the first `bytes` of its message.
-std::vector<WriteSlot> RcEnd::slots(std::uint32_t bytes) const {
-    std::vector<WriteSlot> slots;
-    for (unsigned i = 0; i < settings_.queue_pairs; ++i) {
-        const auto offset = i * settings_.message_size;
-        slots.push_back({.local = memory_->address() + offset,
-                         .remote = peer_.memory + offset,
-                         .local_key = memory_->local_key(),
-                         .remote_key = peer_.key,
-                         .bytes = bytes});
+    Result<void> make() {
+        return check_settings(settings_)
+            .and_then([&] { return keep(port_, VerbsPort::open(settings_.rail)); })
+            .and_then([&] {
+                return keep(memory_, settings_.gpu
+                                         ? VerbsMemory::of_gpu(*port_, 2 * half(), *settings_.gpu)
+                                         : VerbsMemory::of_host(*port_, 2 * half(), VerbsMemory::Order::Relaxed));
+            })
+            .and_then(
+                [&] { return keep(mailbox_, VerbsMemory::of_host(*port_, mailbox_bytes, VerbsMemory::Order::Strict)); })
+            .and_then([&] {
+                return keep(queues_,
+                            VerbsQueues::make(*port_, settings_.queue_pairs,
+                                              std::max(settings_.depth, VerbsPing::most_writes), settings_.pkey_index));
+            })
+            .map([&] { address_ = address_of(*port_, *queues_, *memory_, *mailbox_, half(), half()); });
     }
-    return slots;
-}
 
-Result<void> RcEnd::fill_source(std::uint64_t seed) {
-    std::vector<std::byte> chunk(std::min<std::size_t>(chunk_bytes, half()));
-    for (std::size_t at = 0; at < half(); at += chunk.size()) {
-        chunk.resize(std::min(chunk.size(), half() - at));
-        fill_pattern(chunk, seed, at);
-        if (auto done = memory_->copy_in(at, chunk); !done) {
-            return done;
+    [[nodiscard]] const VerbsAddress& address() const override { return address_; }
+    [[nodiscard]] bool is_distant() const override { return pin_.is_distant(); }
+    [[nodiscard]] VerbsCause cause() const override { return cause_; }
+
+    Result<void> connect(const VerbsAddress& peer, unsigned mtu) override {
+        if (auto why = mismatch(peer, mtu); !why.empty()) {
+            return failed({VerbsCause::Mismatch, std::move(why)}, EINVAL);
         }
-    }
-    return {};
-}
-
-Result<void> RcEnd::write_pattern(std::uint64_t seed, milliseconds limit) {
-    if (auto filled = fill_source(seed); !filled) {
-        return filled;
-    }
-    if (auto small = write_small(limit); !small) {
-        return small;
-    }
-    const auto message = static_cast<std::uint32_t>(settings_.message_size);
-    WriteFlow whole(*queues_, slots(message), depth(), settings_.rail.software);
-    if (const auto done = whole.write_once(limit + slowest_transfer(half())); !done) {
-        return failed(done.error(), message);
-    }
-    large_passed_ = message > link_.path_mtu;
-    return {};
-}
-
-/// Writes a few bytes. If that fails, nothing passes; if only larger writes fail later, their size is the reason.
-Result<void> RcEnd::write_small(milliseconds limit) {
-    WriteFlow small(*queues_, slots(small_bytes), depth(), settings_.rail.software);
-    if (const auto done = small.write_once(std::min(limit, verbs_timeout)); !done) {
-        return failed(done.error(), small_bytes);
-    }
-    small_passed_ = true;
-    return {};
-}
-
-Result<bool> RcEnd::check_pattern(std::uint64_t seed) {
-    std::vector<std::byte> chunk(std::min<std::size_t>(chunk_bytes, half()));
-    for (std::size_t at = 0; at < half(); at += chunk.size()) {
-        chunk.resize(std::min(chunk.size(), half() - at));
-        if (const auto done = memory_->copy_out(half() + at, chunk); !done) {
-            return tl::unexpected(done.error());
+        peer_ = peer;
+        link_ = link_to(*port_, peer, mtu);
+        if (families_differ(address_, peer)) {
+            return failed(
+                {VerbsCause::WrongGid,
+                 format_text(
+                     "wrong GID: index {} here is {}, and the other side's is {}: IPv4 does not meet IPv6; choose "
+                     "entries of one family (see `rdma-nccl gids` on both nodes)",
+                     link_.gid_index, link_.gid, link_.peer_gid)},
+                EINVAL);
         }
-        if (!has_pattern(chunk, seed, at)) {
-            return false;
+        const VerbsService service{.traffic_class = settings_.traffic_class,
+                                   .service_level = settings_.service_level,
+                                   .timeout = settings_.rail.software ? std::max(settings_.timeout, software_timeout)
+                                                                      : settings_.timeout,
+                                   .retries = settings_.retries};
+        if (const auto done = queues_->connect(*port_, peer, mtu, service); !done) {
+            return failed(diagnose(done.error(), link_), done.error().os_error);
         }
+        // Only the HCA writes the mailbox, which is at the start of a page and so aligned.
+        auto* const mailbox = reinterpret_cast<std::uint64_t*>(mailbox_->host()); // NOLINT
+        // With only one CPU, the other end of a loopback can answer only when this one yields.
+        const bool yields = settings_.rail.software || (settings_.loopback && read_affinity().size() == 1);
+        ping_.emplace(
+            *queues_,
+            Mailboxes{mailbox, peer.mailbox, peer.mailbox_key, mailbox + outgoing_offset, mailbox_->local_key()},
+            yields);
+        return {};
     }
-    return true;
-}
 
-Result<VerbsBandwidth> RcEnd::write_for(milliseconds time, const StopAsked& stop) {
-    if (!small_passed_) {
-        if (const auto small = write_small(verbs_timeout); !small) {
-            return tl::unexpected(small.error());
+    Result<void> write_pattern(std::uint64_t seed, milliseconds limit) override {
+        if (auto filled = memory_->fill(0, half(), seed); !filled) {
+            return filled;
         }
+        if (auto small = write_small(limit); !small) {
+            return small;
+        }
+        const auto message = static_cast<std::uint32_t>(settings_.message_size);
+        WriteFlow whole(*queues_, slots(message), depth(), settings_.rail.software);
+        if (const auto done = whole.write_once(limit + slowest_transfer(half())); !done) {
+            return failed(done.error(), message);
+        }
+        large_passed_ = message > link_.path_mtu;
+        return {};
     }
-    const auto message = static_cast<std::uint32_t>(settings_.message_size);
-    auto done = WriteFlow(*queues_, slots(message), depth(), settings_.rail.software).write_for(time, stop);
-    if (!done) {
-        return failed(done.error(), message);
-    }
-    large_passed_ = large_passed_ || message > link_.path_mtu;
-    return *done;
-}
 
-Result<PairLatency> RcEnd::ping_pong(bool first, std::uint64_t round_trips, milliseconds limit, const StopAsked& stop) {
-    auto samples = ping_->play(first, round_trips, limit, stop);
-    if (!samples) {
-        return failed(samples.error(), small_bytes);
-    }
-    small_passed_ = small_passed_ || !samples->empty();
-    return summarize_latencies(std::move(*samples));
-}
+    Result<bool> check_pattern(std::uint64_t seed) override { return memory_->is_filled(half(), half(), seed); }
 
-tl::unexpected<Error> RcEnd::failed(const VerbsDiagnosis& diagnosis, int os_error) {
-    cause_ = diagnosis.cause;
-    return fail(diagnosis.text, os_error);
-}
-
-tl::unexpected<Error> RcEnd::failed(TransferFailure failure, std::uint64_t bytes) {
-    failure.large = bytes > link_.path_mtu;
-    failure.small_passed = failure.small_passed || small_passed_;
-    failure.large_passed = large_passed_ || (failure.large && failure.large_passed);
-    if (wants_reach(failure, link_)) {
-        failure.reach = ip_reach(port_->gid, IpAddress(peer_.gid), link_.netdev, reach_limit);
+    Result<VerbsBandwidth> write_for(milliseconds time, const StopAsked& stop) override {
+        if (!small_passed_) {
+            if (const auto small = write_small(verbs_timeout); !small) {
+                return tl::unexpected(small.error());
+            }
+        }
+        const auto message = static_cast<std::uint32_t>(settings_.message_size);
+        auto done = WriteFlow(*queues_, slots(message), depth(), settings_.rail.software).write_for(time, stop);
+        if (!done) {
+            return failed(done.error(), message);
+        }
+        large_passed_ = large_passed_ || message > link_.path_mtu;
+        return *done;
     }
-    return failed(diagnose(failure, link_));
-}
+
+    Result<PairLatency> ping_pong(bool first, std::uint64_t round_trips, milliseconds limit,
+                                  const StopAsked& stop) override {
+        auto samples = ping_->play(first, round_trips, limit, stop);
+        if (!samples) {
+            return failed(samples.error(), small_bytes);
+        }
+        small_passed_ = small_passed_ || !samples->empty();
+        return summarize_latencies(std::move(*samples));
+    }
+
+private:
+    [[nodiscard]] std::uint64_t half() const { return settings_.message_size * settings_.queue_pairs; }
+    [[nodiscard]] unsigned depth() const { return std::min(settings_.depth, queues_->depth()); }
+
+    /// Returns why the two ends do not match, although each is valid alone; empty if they match.
+    [[nodiscard]] std::string mismatch(const VerbsAddress& peer, unsigned mtu) const {
+        const auto name = IpAddress(peer.gid).text();
+        if (peer.ethernet != address_.ethernet) {
+            return name + " is on another kind of network: RoCE does not meet InfiniBand";
+        }
+        if (peer.queue_pairs.size() != address_.queue_pairs.size() || peer.size != address_.size) {
+            return name + " measures with other queue pairs or another message size";
+        }
+        if (!mtu_of(mtu) || mtu > address_.mtu || mtu > peer.mtu) {
+            return format_text("{}: a path MTU of {} bytes does not suit both ports: {} here, {} there", name, mtu,
+                               address_.mtu, peer.mtu);
+        }
+        return "";
+    }
+
+    /// Returns one slot per queue pair, one after the other, each for the first `bytes` of its message.
+    [[nodiscard]] std::vector<WriteSlot> slots(std::uint32_t bytes) const {
+        std::vector<WriteSlot> slots;
+        for (unsigned i = 0; i < settings_.queue_pairs; ++i) {
+            const auto offset = i * settings_.message_size;
+            slots.push_back({.local = memory_->address() + offset,
+                             .remote = peer_.memory + offset,
+                             .local_key = memory_->local_key(),
+                             .remote_key = peer_.key,
+                             .bytes = bytes});
+        }
+        return slots;
+    }
+
+    /// Writes a few bytes. If that fails, nothing passes; if only larger writes fail later, their size is the reason.
+    Result<void> write_small(milliseconds limit) {
+        WriteFlow small(*queues_, slots(small_bytes), depth(), settings_.rail.software);
+        if (const auto done = small.write_once(std::min(limit, verbs_timeout)); !done) {
+            return failed(done.error(), small_bytes);
+        }
+        small_passed_ = true;
+        return {};
+    }
+
+    tl::unexpected<Error> failed(const VerbsDiagnosis& diagnosis, int os_error = 0) {
+        cause_ = diagnosis.cause;
+        return fail(diagnosis.text, os_error);
+    }
+
+    tl::unexpected<Error> failed(TransferFailure failure, std::uint64_t bytes) {
+        failure.large = bytes > link_.path_mtu;
+        failure.small_passed = failure.small_passed || small_passed_;
+        failure.large_passed = large_passed_ || (failure.large && failure.large_passed);
+        if (wants_reach(failure, link_)) {
+            failure.reach = ip_reach(port_->gid, IpAddress(peer_.gid), link_.netdev, reach_limit);
+        }
+        return failed(diagnose(failure, link_));
+    }
+
+    VerbsSettings settings_;
+    ThreadPin pin_;
+    std::optional<VerbsPort> port_;
+    std::optional<VerbsMemory> memory_, mailbox_;
+    std::optional<VerbsQueues> queues_;
+    std::optional<VerbsPing> ping_;
+    VerbsAddress address_, peer_;
+    VerbsLink link_;
+    VerbsCause cause_ = VerbsCause::Local;
+    bool small_passed_ = false, large_passed_ = false;
+};
 
 } // namespace
 

@@ -3,9 +3,11 @@
 
 #include "lib/base/format.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace rdma_nccl {
@@ -93,13 +95,6 @@ VerbsDiagnosis nothing_arrives(const TransferFailure& failure, const VerbsLink& 
                     link.peer_gid, what, link.gid_index, link.gid, link.netdev, link.netdev, link.peer_gid)};
 }
 
-VerbsDiagnosis refused(const TransferFailure& failure, const VerbsLink& link) {
-    return {VerbsCause::Refused,
-            format_text("{} refuses writes ({}): its process has ended or begun anew, or another one answers in its "
-                        "place (two nodes with the same GID); see `rdma-nccl gids` on both",
-                        link.peer_gid, status_text(failure))};
-}
-
 } // namespace
 
 std::string_view name_of(VerbsCause cause) {
@@ -109,12 +104,8 @@ std::string_view name_of(VerbsCause cause) {
 }
 
 std::string wc_name(int status) {
-    for (const auto& [number, name] : status_names) {
-        if (number == status) {
-            return std::string(name);
-        }
-    }
-    return format_text("status {}", status);
+    const auto* const found = std::ranges::find(status_names, status, &std::pair<int, std::string_view>::first);
+    return found != std::end(status_names) ? std::string(found->second) : format_text("status {}", status);
 }
 
 VerbsDiagnosis diagnose(const ConnectFailure& failure, const VerbsLink& link) {
@@ -164,7 +155,11 @@ VerbsDiagnosis diagnose(const TransferFailure& failure, const VerbsLink& link) {
     case wc_rem_op:
     case wc_rem_abort:
     case wc_rnr_retry_exc:
-        return refused(failure, link);
+        return {
+            VerbsCause::Refused,
+            format_text("{} refuses writes ({}): its process has ended or begun anew, or another one answers in its "
+                        "place (two nodes with the same GID); see `rdma-nccl gids` on both",
+                        link.peer_gid, status_text(failure))};
     default:
         return {VerbsCause::Local,
                 format_text("the HCA reports {} for a write to {}: a fault of this side's memory, HCA or driver; see "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/verbs/ip_reachability.h"
+#include "tools/verbs/errors.h"
 
 #include "lib/base/unique_fd.h"
 #include "lib/net/tcp.h"

@@ -1,19 +1,182 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/verbs/memory.h"
 
-#ifdef HAVE_IBVERBS
-
 #include "lib/base/format.h"
+#include "tools/verbs/dynamic_library.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
 #include <utility>
+#include <vector>
 
 namespace rdma_nccl {
 
+// --- The pattern ---
+
 namespace {
+
+constexpr std::size_t word = sizeof(std::uint64_t);
+
+/// A permutation of 64-bit numbers (the finalizer of splitmix64), so the words of one seed are all different.
+std::uint64_t mix(std::uint64_t value) {
+    value = (value ^ (value >> 30)) * 0xbf58'476d'1ce4'e5b9;
+    value = (value ^ (value >> 27)) * 0x94d0'49bb'1331'11eb;
+    return value ^ (value >> 31);
+}
+
+std::uint64_t word_at(std::uint64_t seed, std::size_t offset) {
+    return mix(mix(seed) + offset / word);
+}
+
+} // namespace
+
+void fill_pattern(std::span<std::byte> bytes, std::uint64_t seed, std::size_t offset) {
+    for (std::size_t at = 0; at < bytes.size(); at += word) {
+        const auto value = word_at(seed, offset + at);
+        std::memcpy(&bytes[at], &value, std::min(word, bytes.size() - at));
+    }
+}
+
+bool has_pattern(std::span<const std::byte> bytes, std::uint64_t seed, std::size_t offset) {
+    for (std::size_t at = 0; at < bytes.size(); at += word) {
+        const auto value = word_at(seed, offset + at);
+        if (std::memcmp(&bytes[at], &value, std::min(word, bytes.size() - at)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// --- Memory of a GPU ---
+
+// The CUDA driver's functions and types are declared here: they are a stable ABI, so that CUDA is not needed to build.
+// From cuda.h: CUresult, CUdevice, CUcontext, CUdeviceptr, CUmemRangeHandleType.
+namespace {
+
+using Status = int;
+using Device = int;
+using Context = void*;
+using Pointer = unsigned long long;
+constexpr Status success = 0;
+constexpr int range_handle_dma_buf = 1;
+
+} // namespace
+
+struct GpuMemory::Driver {
+    DynamicLibrary library{"libcuda.so.1"};
+    Status (*init)(unsigned flags) = library.needed("cuInit");
+    Status (*device_get)(Device*, int ordinal) = library.needed("cuDeviceGet");
+    Status (*error_name)(Status, const char**) = library.needed("cuGetErrorName");
+    Status (*retain)(Context*, Device) = library.needed("cuDevicePrimaryCtxRetain");
+    Status (*release)(Device) = library.needed("cuDevicePrimaryCtxRelease_v2");
+    Status (*set_current)(Context) = library.needed("cuCtxSetCurrent");
+    Status (*allocate)(Pointer*, std::size_t) = library.needed("cuMemAlloc_v2");
+    Status (*free)(Pointer) = library.needed("cuMemFree_v2");
+    Status (*copy_in)(Pointer, const void*, std::size_t) = library.needed("cuMemcpyHtoD_v2");
+    Status (*copy_out)(void*, Pointer, std::size_t) = library.needed("cuMemcpyDtoH_v2");
+    /// Since CUDA 11.7.
+    Status (*range_handle)(void* handle, Pointer, std::size_t, int type,
+                           unsigned long long flags) = library.optional("cuMemGetHandleForAddressRange");
+
+    /// Fails with "cuInit: CUDA_ERROR_NO_DEVICE".
+    [[nodiscard]] Result<void> check(const char* call, Status status) const {
+        if (status == success) {
+            return {};
+        }
+        const char* name = nullptr;
+        return fail(error_name(status, &name) == success ? format_text("{}: {}", call, name)
+                                                         : format_text("{}: CUDA error {}", call, status));
+    }
+};
+
+Result<std::unique_ptr<GpuMemory>> GpuMemory::allocate(unsigned gpu, std::size_t bytes) {
+    auto driver = std::make_unique<const Driver>();
+    if (!driver->library) {
+        return fail(
+            format_text("no GPU: the NVIDIA driver's libcuda.so.1 cannot be loaded ({})", driver->library.problem()));
+    }
+    if (!driver->library.missing().empty()) {
+        return fail(format_text("no GPU: libcuda.so.1 has no {}: update the NVIDIA driver", driver->library.missing()));
+    }
+    std::unique_ptr<GpuMemory> memory(new GpuMemory(std::move(driver)));
+    if (const auto made = memory->make(gpu, bytes); !made) {
+        return tl::unexpected(made.error());
+    }
+    return memory;
+}
+
+GpuMemory::GpuMemory(std::unique_ptr<const Driver> driver) : driver_(std::move(driver)) {}
+
+GpuMemory::~GpuMemory() {
+    if (address_ != 0) {
+        driver_->free(address_);
+    }
+    if (retained_) {
+        driver_->release(device_);
+    }
+}
+
+Result<void> GpuMemory::make(unsigned gpu, std::size_t bytes) {
+    if (const auto done = driver_->check("cuInit", driver_->init(0)); !done) {
+        return fail("no GPU: " + done.error().message);
+    }
+    if (const auto done = driver_->check("cuDeviceGet", driver_->device_get(&device_, static_cast<int>(gpu))); !done) {
+        return fail(format_text("no GPU {}: {}", gpu, done.error().message));
+    }
+    Context context = nullptr;
+    if (auto done = driver_->check("cuDevicePrimaryCtxRetain", driver_->retain(&context, device_)); !done) {
+        return done;
+    }
+    retained_ = true;
+    // DMA-BUF requires whole GPU pages.
+    constexpr std::size_t page = std::size_t{64} << 10;
+    bytes_ = (bytes + page - 1) / page * page;
+    return driver_->check("cuCtxSetCurrent", driver_->set_current(context)).and_then([this] {
+        return driver_->check("cuMemAlloc", driver_->allocate(&address_, bytes_));
+    });
+}
+
+Result<UniqueFd> GpuMemory::dmabuf() const {
+    if (driver_->range_handle == nullptr) {
+        return fail("the NVIDIA driver gives no DMA-BUF: it is older than CUDA 11.7");
+    }
+    int descriptor = -1;
+    return driver_
+        ->check("cuMemGetHandleForAddressRange",
+                driver_->range_handle(&descriptor, address_, bytes_, range_handle_dma_buf, 0))
+        .map([&] { return UniqueFd(descriptor); });
+}
+
+Result<void> GpuMemory::copy_in(std::size_t offset, std::span<const std::byte> bytes) {
+    return driver_->check("cuMemcpyHtoD", driver_->copy_in(address_ + offset, bytes.data(), bytes.size()));
+}
+
+Result<void> GpuMemory::copy_out(std::size_t offset, std::span<std::byte> bytes) const {
+    return driver_->check("cuMemcpyDtoH", driver_->copy_out(bytes.data(), address_ + offset, bytes.size()));
+}
+
+// --- Registered memory ---
+
+#ifdef HAVE_IBVERBS
+
+namespace {
+
+constexpr std::size_t chunk_bytes = std::size_t{1} << 20; // of host memory, for a copy of GPU memory
+
+/// Calls `work(offset, chunk)` for each chunk of `size` bytes.
+template<typename Work>
+Result<void> for_chunks(std::size_t size, const Work& work) {
+    std::vector<std::byte> chunk(std::min(chunk_bytes, size));
+    for (std::size_t at = 0; at < size; at += chunk.size()) {
+        chunk.resize(std::min(chunk.size(), size - at));
+        if (auto done = work(at, std::span(chunk)); !done) {
+            return done;
+        }
+    }
+    return {};
+}
 
 constexpr int access_rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
@@ -60,30 +223,20 @@ Result<ibv_mr*> register_gpu(const VerbsPort& port, const GpuMemory& memory, std
 
 } // namespace
 
-Result<HostPages> HostPages::map(std::size_t bytes) {
+void VerbsMemory::Unmap::operator()(std::byte* pages) const {
+    ::munmap(pages, bytes);
+}
+
+Result<VerbsMemory> VerbsMemory::of_host(const VerbsPort& port, std::size_t bytes, Order order) {
     void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
         const int code = errno;
         return fail(format_text("{} KiB of memory: {}", bytes >> 10, std::strerror(code)), code);
     }
-    HostPages mapped;
-    mapped.pages_ = {static_cast<std::byte*>(pages), Unmap{bytes}};
-    std::memset(pages, 0, bytes);
-    return mapped;
-}
-
-void HostPages::Unmap::operator()(std::byte* pages) const {
-    ::munmap(pages, bytes);
-}
-
-Result<VerbsMemory> VerbsMemory::of_host(const VerbsPort& port, std::size_t bytes, Order order) {
-    auto pages = HostPages::map(bytes);
-    if (!pages) {
-        return tl::unexpected(pages.error());
-    }
     VerbsMemory memory;
-    memory.pages_ = std::move(*pages);
-    memory.address_ = reinterpret_cast<std::uintptr_t>(memory.host());
+    memory.pages_ = {static_cast<std::byte*>(pages), Unmap{bytes}};
+    std::memset(pages, 0, bytes);
+    memory.address_ = reinterpret_cast<std::uintptr_t>(pages);
     memory.region_ = {register_host(port, memory.host(), bytes, order), {port.library.dereg_mr}};
     if (!memory.region_) {
         return not_registered(bytes, errno);
@@ -92,37 +245,40 @@ Result<VerbsMemory> VerbsMemory::of_host(const VerbsPort& port, std::size_t byte
 }
 
 Result<VerbsMemory> VerbsMemory::of_gpu(const VerbsPort& port, std::size_t bytes, unsigned gpu) {
-    auto allocated = GpuMemory::allocate(gpu, bytes);
-    if (!allocated) {
-        return tl::unexpected(allocated.error());
-    }
     VerbsMemory memory;
-    memory.gpu_ = std::move(*allocated);
-    memory.address_ = memory.gpu_->address();
-    const auto region = register_gpu(port, *memory.gpu_, bytes);
+    auto allocated = GpuMemory::allocate(gpu, bytes);
+    const auto region = allocated ? register_gpu(port, **allocated, bytes) : tl::unexpected(allocated.error());
     if (!region) {
         return tl::unexpected(region.error());
     }
+    memory.gpu_ = std::move(*allocated);
+    memory.address_ = memory.gpu_->address();
     memory.region_ = {*region, {port.library.dereg_mr}};
     return memory;
 }
 
-Result<void> VerbsMemory::copy_in(std::size_t offset, std::span<const std::byte> bytes) {
-    if (gpu_) {
-        return gpu_->copy_in(offset, bytes);
+Result<void> VerbsMemory::fill(std::size_t offset, std::size_t size, std::uint64_t seed) {
+    if (!gpu_) {
+        fill_pattern({host() + offset, size}, seed, 0);
+        return {};
     }
-    std::ranges::copy(bytes, host() + offset);
-    return {};
+    return for_chunks(size, [&](std::size_t at, std::span<std::byte> chunk) {
+        fill_pattern(chunk, seed, at);
+        return gpu_->copy_in(offset + at, chunk);
+    });
 }
 
-Result<void> VerbsMemory::copy_out(std::size_t offset, std::span<std::byte> bytes) const {
-    if (gpu_) {
-        return gpu_->copy_out(offset, bytes);
+Result<bool> VerbsMemory::is_filled(std::size_t offset, std::size_t size, std::uint64_t seed) const {
+    if (!gpu_) {
+        return has_pattern({host() + offset, size}, seed, 0);
     }
-    std::copy_n(host() + offset, bytes.size(), bytes.data());
-    return {};
+    bool good = true;
+    const auto done = for_chunks(size, [&](std::size_t at, std::span<std::byte> chunk) -> Result<void> {
+        return gpu_->copy_out(offset + at, chunk).map([&] { good = good && has_pattern(chunk, seed, at); });
+    });
+    return done.map([&] { return good; });
 }
-
-} // namespace rdma_nccl
 
 #endif
+
+} // namespace rdma_nccl

@@ -19,13 +19,41 @@ constexpr unsigned signal_interval = 16;
 constexpr std::uint64_t last_mark = std::uint64_t{1} << 63; // set with the number in the sender's last message
 constexpr std::uint64_t warm_up = 100;                      // round trips, but at most a tenth of them and of the time
 constexpr std::uint64_t most_samples = 4'000'000;
-constexpr unsigned spins = 4096; // between looks at the clock
-constexpr unsigned yields_between_looks = 16;
-constexpr milliseconds stop_interval{20};
+constexpr unsigned spins = 4096; // between readings of the clock
+constexpr unsigned yields_between_readings = 16;
 
-float half_us(VerbsPing::Clock::duration round_trip) {
-    return std::chrono::duration<float, std::micro>(round_trip).count() / 2;
-}
+/// How far a measurement is, and its samples.
+class Rounds {
+public:
+    using Clock = VerbsPing::Clock;
+
+    Rounds(std::uint64_t round_trips, milliseconds limit, const StopAsked& stop)
+        : skipped_(1 + std::min(warm_up, round_trips / 10)), wanted_(std::min(round_trips, most_samples) + skipped_),
+          limit_(limit), begin_(Clock::now()), sent_(begin_), stops_(stop, begin_) {
+        samples_.reserve(std::min(wanted_, most_samples));
+    }
+
+    void begin_round() { ++round_; }
+    /// Returns whether this round should be the last.
+    bool is_last() { return stops_.is_asked(sent_) || sent_ - begin_ > limit_ || round_ >= wanted_; }
+    /// The answer of this round has come. At the end that does not begin, the first sample would include the time until
+    /// the other end began.
+    void add_sample() {
+        const auto now = Clock::now();
+        if (round_ > skipped_ || (round_ > 1 && now - begin_ > limit_ / 10)) {
+            samples_.push_back(std::chrono::duration<float, std::micro>(now - sent_).count() / 2);
+        }
+        sent_ = now;
+    }
+    [[nodiscard]] std::vector<float> take_samples() { return std::move(samples_); }
+
+private:
+    std::uint64_t skipped_, wanted_, round_ = 0;
+    milliseconds limit_;
+    Clock::time_point begin_, sent_;
+    StopCheck stops_;
+    std::vector<float> samples_;
+};
 
 } // namespace
 
@@ -41,7 +69,7 @@ VerbsPing::VerbsPing(VerbsQueues& queues, const Mailboxes& mailboxes, bool yield
     write_.wr.rdma = {mailboxes.remote, mailboxes.remote_key};
 }
 
-bool VerbsPing::look_at_completions() {
+bool VerbsPing::poll_completions() {
     const auto polled = queues_.poll([this](std::uint64_t) { --signalled_; });
     if (!polled) {
         failure_ = polled.error();
@@ -55,7 +83,7 @@ bool VerbsPing::send(bool last) {
     write_.send_flags = queues_.inlines() ? IBV_SEND_INLINE : 0;
     if (last || ++unsignalled_ == signal_interval) {
         // The last signalled write has been answered, so it is complete; its completion may not have been polled yet.
-        if (signalled_ > 0 && !look_at_completions()) {
+        if (signalled_ > 0 && !poll_completions()) {
             return false;
         }
         write_.send_flags |= IBV_SEND_SIGNALED;
@@ -72,9 +100,9 @@ bool VerbsPing::send(bool last) {
 /// Waits until the peer's number of this round is in this end's mailbox.
 VerbsPing::Wait VerbsPing::await_number(const StopAsked& stop) {
     const std::atomic_ref<std::uint64_t> mailbox(*mailboxes_.own);
-    const unsigned between_samples = yields_ ? yields_between_looks : spins;
+    const unsigned between_samples = yields_ ? yields_between_readings : spins;
     Clock::time_point began{};
-    Clock::time_point asked{};
+    StopCheck stops(stop);
     while (true) {
         for (unsigned i = 0; i < between_samples; ++i) {
             const auto came = mailbox.load(std::memory_order_acquire);
@@ -88,18 +116,15 @@ VerbsPing::Wait VerbsPing::await_number(const StopAsked& stop) {
         }
         const auto now = Clock::now();
         began = began == Clock::time_point{} ? now : began;
-        if (!look_at_completions()) {
+        if (!poll_completions()) {
             return Wait::Failed;
         }
         if (now - began > verbs_timeout) {
             failure_ = {};
             return Wait::Failed;
         }
-        if (now - asked > stop_interval) {
-            asked = now;
-            if (stop && stop()) {
-                return Wait::Stopped;
-            }
+        if (stops.is_asked(now)) {
+            return Wait::Stopped;
         }
     }
 }
@@ -108,7 +133,7 @@ VerbsPing::Wait VerbsPing::await_number(const StopAsked& stop) {
 bool VerbsPing::drain() {
     const auto deadline = Clock::now() + verbs_timeout;
     while (signalled_ > 0) {
-        if (!look_at_completions()) {
+        if (!poll_completions()) {
             return false;
         }
         if (Clock::now() > deadline) {
@@ -131,44 +156,24 @@ tl::unexpected<TransferFailure> VerbsPing::failed() const {
 
 tl::expected<std::vector<float>, TransferFailure> VerbsPing::play(bool first, std::uint64_t round_trips,
                                                                   milliseconds limit, const StopAsked& stop) {
-    const auto begin = Clock::now();
-    // At the end that does not begin, the first sample includes the time until the other end began.
-    const auto skipped = 1 + std::min(warm_up, round_trips / 10);
-    const auto wanted = std::min(round_trips, most_samples) + skipped;
-    std::vector<float> samples;
-    samples.reserve(std::min(wanted, most_samples));
-    auto sent = begin;
-    bool last = false;
-    auto asked = begin;
-    const auto is_last = [&](Clock::time_point now, std::uint64_t round) {
-        if (now - asked > stop_interval) {
-            asked = now;
-            last = last || (stop && stop());
-        }
-        return last || now - begin > limit || round >= wanted;
-    };
+    Rounds rounds(round_trips, limit, stop);
     peer_ends_ = false;
-    for (std::uint64_t round = 1; !last && !peer_ends_; ++round) {
+    for (bool last = false; !last && !peer_ends_;) {
         ++number_;
-        if (first) {
-            last = is_last(sent, round);
-            if (!send(last)) {
-                return failed();
-            }
+        rounds.begin_round();
+        last = first && rounds.is_last();
+        if (first && !send(last)) {
+            return failed();
         }
         switch (await_number(stop)) {
         case Wait::Failed:
             return failed();
         case Wait::Stopped:
-            return samples;
+            return rounds.take_samples();
         case Wait::Came:
             break;
         }
-        const auto now = Clock::now();
-        if (round > skipped || (round > 1 && now - begin > limit / 10)) {
-            samples.push_back(half_us(now - sent));
-        }
-        sent = now;
+        rounds.add_sample();
         if (!first) {
             last = peer_ends_;
             if (!send(last)) {
@@ -179,7 +184,7 @@ tl::expected<std::vector<float>, TransferFailure> VerbsPing::play(bool first, st
     if (!drain()) {
         return failed();
     }
-    return samples;
+    return rounds.take_samples();
 }
 
 } // namespace rdma_nccl

@@ -45,7 +45,7 @@ private:
 
     Wait await_number(const StopAsked& stop);
     bool send(bool last);
-    bool look_at_completions();
+    bool poll_completions();
     bool drain();
     [[nodiscard]] tl::unexpected<TransferFailure> failed() const;
 

@@ -6,14 +6,12 @@
 #include "lib/base/format.h"
 #include "lib/fabric/fabric.h"
 #include "lib/sys/node_name.h"
-#include "tools/verbs/rail.h"
 
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <span>
-#include <unistd.h>
+#include <utility>
 
 namespace rdma_nccl {
 
@@ -70,7 +68,7 @@ Result<void> query(VerbsPort& port) {
 }
 
 /// Checks that the GID is still the one in the plan: the table changes when addresses are added or removed.
-Result<void> check_gid(const VerbsPort& port) {
+Result<void> check_gid(VerbsPort& port) {
     const auto& rail = port.rail;
     if (!rail.ethernet) {
         return {};
@@ -95,21 +93,29 @@ std::string port_here(const PairRail& rail) {
     return format_text("{} {}", host.substr(0, host.find('.')), port_name(rail.hca, rail.port));
 }
 
+Result<VerbsLibrary> VerbsLibrary::load() {
+    VerbsLibrary verbs;
+    if (!verbs.library) {
+        return fail(format_text("{} cannot be loaded: install libibverbs and the library of the HCAs "
+                                "(libibverbs1 and ibverbs-providers, or libibverbs) ({})",
+                                IBVERBS_SONAME, verbs.library.problem()));
+    }
+    if (!verbs.library.missing().empty()) {
+        return fail(format_text("{} has no {}: install a newer libibverbs", IBVERBS_SONAME, verbs.library.missing()));
+    }
+    return verbs;
+}
+
 Result<VerbsPort> VerbsPort::open(const PairRail& rail) {
     auto library = VerbsLibrary::load();
     if (!library) {
         return tl::unexpected(library.error());
     }
-    VerbsPort port;
-    port.library = *library;
-    port.rail = rail;
-    for (const auto step : {open_device, query}) {
+    VerbsPort port{.library = std::move(*library), .rail = rail};
+    for (const auto step : {open_device, query, check_gid}) {
         if (const auto done = step(port); !done) {
             return tl::unexpected(done.error());
         }
-    }
-    if (const auto good = check_gid(port); !good) {
-        return tl::unexpected(good.error());
     }
     port.domain = {port.library.alloc_pd(port.context.get()), {port.library.dealloc_pd}};
     if (!port.domain) {

@@ -1,29 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
-// An opened HCA port. Errors from it and from objects made on it do not name the port: the caller knows it, and adds it
-// with the node's name.
+// An opened HCA port, and libibverbs, which is loaded when needed, because the command must also start without it. Only
+// files that need its types include this one; without its headers at build time there are no such files. Errors do not
+// name the port: the caller knows it, and adds it with the node's name.
 #pragma once
 
-#include "tools/verbs/libibverbs.h"
+#include "config.h"
+#include "lib/base/result.h"
 
 #ifdef HAVE_IBVERBS
 
 #include "lib/net/ip.h"
+#include "tools/verbs/dynamic_library.h"
 #include "tools/verbs/rail.h"
+
+#include <infiniband/verbs.h>
+#include <memory>
+#include <optional>
+#include <utility>
 
 namespace rdma_nccl {
 
+/// The functions of libibverbs that are used, with the signatures of the library's current interface. The macros of
+/// verbs.h with the same names do not apply. Posting and polling use the device's context (inline functions of
+/// verbs.h); all other calls use this struct.
+struct VerbsLibrary {
+    DynamicLibrary library{IBVERBS_SONAME};
+    decltype(&::ibv_get_device_list) get_device_list = library.needed("ibv_get_device_list");
+    decltype(&::ibv_free_device_list) free_device_list = library.needed("ibv_free_device_list");
+    decltype(&::ibv_get_device_name) get_device_name = library.needed("ibv_get_device_name");
+    decltype(&::ibv_open_device) open_device = library.needed("ibv_open_device");
+    decltype(&::ibv_close_device) close_device = library.needed("ibv_close_device");
+    decltype(&::ibv_query_device) query_device = library.needed("ibv_query_device");
+    /// Fills the struct only up to `link_layer`.
+    decltype(&::ibv_query_port) query_port = library.needed("ibv_query_port");
+    decltype(&::ibv_query_gid) query_gid = library.needed("ibv_query_gid");
+    decltype(&::ibv_alloc_pd) alloc_pd = library.needed("ibv_alloc_pd");
+    decltype(&::ibv_dealloc_pd) dealloc_pd = library.needed("ibv_dealloc_pd");
+    decltype(&::ibv_reg_mr) reg_mr = library.needed("ibv_reg_mr");
+    decltype(&::ibv_dereg_mr) dereg_mr = library.needed("ibv_dereg_mr");
+    decltype(&::ibv_create_cq) create_cq = library.needed("ibv_create_cq");
+    decltype(&::ibv_destroy_cq) destroy_cq = library.needed("ibv_destroy_cq");
+    decltype(&::ibv_create_qp) create_qp = library.needed("ibv_create_qp");
+    decltype(&::ibv_modify_qp) modify_qp = library.needed("ibv_modify_qp");
+    decltype(&::ibv_destroy_qp) destroy_qp = library.needed("ibv_destroy_qp");
+    // nullptr before rdma-core 28 and 34.
+    decltype(&::ibv_reg_mr_iova2) reg_mr_iova2 = library.optional("ibv_reg_mr_iova2");
+    decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr = library.optional("ibv_reg_dmabuf_mr");
+
+    /// Fails if the library is not installed.
+    static Result<VerbsLibrary> load();
+};
+
+/// Deleter that releases an object with a function of the library.
+template<typename Function>
+struct VerbsRelease {
+    Function release = nullptr;
+    template<typename T>
+    void operator()(T* object) const {
+        release(object);
+    }
+};
+using VerbsContext = std::unique_ptr<ibv_context, VerbsRelease<decltype(VerbsLibrary::close_device)>>;
+using VerbsDomain = std::unique_ptr<ibv_pd, VerbsRelease<decltype(VerbsLibrary::dealloc_pd)>>;
+using VerbsRegion = std::unique_ptr<ibv_mr, VerbsRelease<decltype(VerbsLibrary::dereg_mr)>>;
+using VerbsCompletions = std::unique_ptr<ibv_cq, VerbsRelease<decltype(VerbsLibrary::destroy_cq)>>;
+using VerbsQueuePair = std::unique_ptr<ibv_qp, VerbsRelease<decltype(VerbsLibrary::destroy_qp)>>;
+
 /// The members are released in reverse order of their creation.
 struct VerbsPort {
-    VerbsLibrary library{};
+    VerbsLibrary library;
     PairRail rail;
-    VerbsContext context;
-    VerbsDomain domain;
+    VerbsContext context{};
+    VerbsDomain domain{};
     ibv_port_attr attributes{};
-    IpAddress gid; ///< of the rail's GID index
+    IpAddress gid{}; ///< of the rail's GID index
 
     /// Fails if the device, port or GID does not match the rail.
     static Result<VerbsPort> open(const PairRail& rail);
 };
+
+/// Keeps a value, or returns the error.
+template<typename T>
+Result<void> keep(std::optional<T>& place, Result<T> value) {
+    return std::move(value).map([&place](T&& good) { place = std::move(good); });
+}
 
 /// Returns "n01 mlx5_0:1" with the kernel's host name, for callers that do not know the node's name.
 std::string port_here(const PairRail& rail);

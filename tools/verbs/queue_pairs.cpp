@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <random>
 
 namespace rdma_nccl {
@@ -27,35 +28,29 @@ static_assert(wc_retry_exc == IBV_WC_RETRY_EXC_ERR && wc_rem_access == IBV_WC_RE
 
 constexpr unsigned fewest_writes = 32; // a ping-pong has up to 16 unsignalled writes in flight
 
-VerbsQueuePair create_pair(const VerbsPort& port, ibv_cq* completions, unsigned depth, unsigned inline_data) {
-    ibv_qp_init_attr wanted{};
-    wanted.send_cq = completions;
-    wanted.recv_cq = completions;
-    wanted.qp_type = IBV_QPT_RC;
-    wanted.cap.max_send_wr = depth;
-    wanted.cap.max_recv_wr = 1;
-    wanted.cap.max_send_sge = 1;
-    wanted.cap.max_recv_sge = 1;
-    wanted.cap.max_inline_data = inline_data;
-    return {port.library.create_qp(port.domain.get(), &wanted), {port.library.destroy_qp}};
-}
-
 /// Clears `inlines` if the device does not support inline data.
 Result<VerbsQueuePair> make_pair(const VerbsPort& port, ibv_cq* completions, unsigned depth, bool& inlines) {
-    if (inlines) {
-        if (auto pair = create_pair(port, completions, depth, VerbsQueues::inline_bytes)) {
-            return pair;
+    for (;; inlines = false) {
+        ibv_qp_init_attr wanted{};
+        wanted.send_cq = completions;
+        wanted.recv_cq = completions;
+        wanted.qp_type = IBV_QPT_RC;
+        wanted.cap = {.max_send_wr = depth,
+                      .max_recv_wr = 1,
+                      .max_send_sge = 1,
+                      .max_recv_sge = 1,
+                      .max_inline_data = inlines ? VerbsQueues::inline_bytes : 0};
+        if (auto* const pair = port.library.create_qp(port.domain.get(), &wanted)) {
+            return VerbsQueuePair{pair, {port.library.destroy_qp}};
+        }
+        if (!inlines) {
+            break;
         }
     }
-    auto pair = create_pair(port, completions, depth, 0);
-    if (!pair) {
-        const int code = errno;
-        return fail(format_text("no queue pair for {} writes: {}{}", depth, std::strerror(code),
-                                code == ENOMEM ? "; raise the limit of locked memory (`ulimit -l`)" : ""),
-                    code);
-    }
-    inlines = false;
-    return pair;
+    const int code = errno;
+    return fail(format_text("no queue pair for {} writes: {}{}", depth, std::strerror(code),
+                            code == ENOMEM ? "; raise the limit of locked memory (`ulimit -l`)" : ""),
+                code);
 }
 
 Result<void> to_init(const VerbsPort& port, ibv_qp* pair, unsigned pkey_index) {
@@ -120,6 +115,31 @@ unsigned affordable_depth(const ibv_device_attr& device, unsigned count, unsigne
     return depth < fewest_writes ? 0 : depth;
 }
 
+VerbsAddress address_of(const VerbsPort& port, const VerbsQueues& queues, const VerbsMemory& memory,
+                        const VerbsMemory& mailbox, std::uint64_t offset, std::uint64_t writable) {
+    return {.gid = port.gid.bytes(),
+            .lid = port.attributes.lid,
+            .ethernet = port.rail.ethernet,
+            .mtu = bytes_of(port.attributes.active_mtu),
+            .queue_pairs = queues.numbers(),
+            .packet_numbers = queues.packet_numbers(),
+            .memory = memory.address() + offset,
+            .key = memory.remote_key(),
+            .size = writable,
+            .mailbox = mailbox.address(),
+            .mailbox_key = mailbox.remote_key()};
+}
+
+VerbsLink link_to(const VerbsPort& port, const VerbsAddress& peer, unsigned mtu) {
+    return {.ethernet = port.rail.ethernet,
+            .gid_index = port.rail.gid_index,
+            .gid = port.gid.text(),
+            .peer_gid = IpAddress(peer.gid).text(),
+            .netdev = port.rail.netdev,
+            .netdev_mtu = port.rail.netdev_mtu,
+            .path_mtu = mtu};
+}
+
 Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, unsigned wanted, unsigned pkey_index) {
     VerbsQueues queues;
     ibv_device_attr device{};
@@ -134,21 +154,19 @@ Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, uns
                     EINVAL);
     }
     queues.depth_ = depth;
-    auto* const completions =
-        port.library.create_cq(port.context.get(), static_cast<int>(count * depth), nullptr, nullptr, 0);
-    if (completions == nullptr) {
+    auto& library = port.library;
+    queues.completions_ = {library.create_cq(port.context.get(), static_cast<int>(count * depth), nullptr, nullptr, 0),
+                           {library.destroy_cq}};
+    if (!queues.completions_) {
         const int code = errno;
         return fail(format_text("no completion queue for {} writes: {}", count * depth, std::strerror(code)), code);
     }
-    queues.completions_ = {completions, {port.library.destroy_cq}};
     std::random_device random;
     for (unsigned i = 0; i < count; ++i) {
-        auto pair = make_pair(port, completions, depth, queues.inlines_);
-        if (!pair) {
-            return tl::unexpected(pair.error());
-        }
-        if (const auto done = to_init(port, pair->get(), pkey_index); !done) {
-            return tl::unexpected(done.error());
+        auto pair = make_pair(port, queues.completions_.get(), depth, queues.inlines_);
+        const auto ready = pair ? to_init(port, pair->get(), pkey_index) : tl::unexpected(pair.error());
+        if (!ready) {
+            return tl::unexpected(ready.error());
         }
         queues.pairs_.push_back(std::move(*pair));
         queues.packet_numbers_.push_back(random() & packet_number_mask);
@@ -158,9 +176,7 @@ Result<VerbsQueues> VerbsQueues::make(const VerbsPort& port, unsigned count, uns
 
 std::vector<std::uint32_t> VerbsQueues::numbers() const {
     std::vector<std::uint32_t> numbers;
-    for (const auto& pair : pairs_) {
-        numbers.push_back(pair->qp_num);
-    }
+    std::ranges::transform(pairs_, std::back_inserter(numbers), [](const auto& pair) { return pair->qp_num; });
     return numbers;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tools/verbs/address.h"
+#include "tools/verbs/memory.h"
 #include "tools/verbs/port.h"
 
 #ifdef HAVE_IBVERBS
@@ -80,6 +81,11 @@ private:
 /// Returns the number of writes in flight for each of `count` queue pairs with one completion queue; 0 if the device
 /// does not support so many queue pairs. A device limit of 0 or less is ignored.
 unsigned affordable_depth(const ibv_device_attr& device, unsigned count, unsigned wanted);
+
+/// Returns what the peer must know of this end. It may write `writable` bytes of `memory`, from `offset` on.
+VerbsAddress address_of(const VerbsPort& port, const VerbsQueues& queues, const VerbsMemory& memory,
+                        const VerbsMemory& mailbox, std::uint64_t offset, std::uint64_t writable);
+VerbsLink link_to(const VerbsPort& port, const VerbsAddress& peer, unsigned mtu);
 
 /// Converts between an MTU in bytes and ibv_mtu (1024 is IBV_MTU_1024); nullopt for other sizes.
 std::optional<ibv_mtu> mtu_of(unsigned bytes);

@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/net/tcp.h"
-#include "tools/verbs/steady_rate.h"
+#include "tools/verbs/figures.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -111,9 +111,27 @@ Result<std::vector<UniqueFd>> connect_all(const IpAddress& from, const IpAddress
     return sockets;
 }
 
-/// Closes the socket; unsent data need not arrive.
-void discard(UniqueFd socket) {
-    close_without_trace(std::move(socket));
+/// Measures what `move(socket, more)` transfers on sockets with events, for `time` and `longer`. It clears `more` at
+/// the end.
+template<typename Move>
+TcpBandwidth transfer(const std::vector<UniqueFd>& sockets, short events, milliseconds time, milliseconds longer,
+                      const Stop& stop, const Move& move) {
+    auto list = watched(sockets, events);
+    const auto begin = Clock::now();
+    SteadyRate rate(begin, time);
+    std::uint64_t bytes = 0;
+    attend(list, begin + time + longer, stop, [&](std::size_t i) {
+        bool more = true;
+        if (const ssize_t count = move(list[i], more); count > 0) {
+            bytes += static_cast<std::uint64_t>(count);
+            rate.add(Clock::now(), bytes);
+        }
+        return more;
+    });
+    if (stop && stop()) {
+        rate.cut(Clock::now());
+    }
+    return {rate.gbps(), bytes};
 }
 
 } // namespace
@@ -139,26 +157,15 @@ Result<TcpBandwidth> TcpReceiver::receive(milliseconds time, unsigned connection
         return fail(format_text("TCP: {} of {} connections have come", sockets.size(), connections), ETIMEDOUT);
     }
     std::vector<std::byte> buffer(chunk);
-    auto reading = watched(sockets, POLLIN);
-    const auto begin = Clock::now();
-    SteadyRate rate(begin, time);
-    std::uint64_t bytes = 0;
     auto open = sockets.size();
-    attend(reading, begin + time + emptying, stop, [&](std::size_t i) {
-        const auto count = ::recv(reading[i].fd, buffer.data(), buffer.size(), 0);
-        if (count > 0) {
-            bytes += static_cast<std::uint64_t>(count);
-            rate.add(Clock::now(), bytes);
-        } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
-            reading[i].fd = -1;
-            --open;
+    return transfer(sockets, POLLIN, time, emptying, stop, [&](pollfd& socket, bool& more) {
+        const auto count = ::recv(socket.fd, buffer.data(), buffer.size(), 0);
+        if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
+            socket.fd = -1;
+            more = --open > 0;
         }
-        return open > 0;
+        return count;
     });
-    if (stop && stop()) {
-        rate.cut(Clock::now());
-    }
-    return TcpBandwidth{rate.gbps(), bytes};
 }
 
 Result<TcpBandwidth> send_tcp(const IpAddress& from, const IpAddress& to, std::uint16_t port, unsigned connections,
@@ -168,31 +175,22 @@ Result<TcpBandwidth> send_tcp(const IpAddress& from, const IpAddress& to, std::u
         return tl::unexpected(sockets.error());
     }
     const std::vector<std::byte> buffer(chunk);
-    auto writing = watched(*sockets, POLLOUT);
-    const auto begin = Clock::now();
-    SteadyRate rate(begin, time);
-    std::uint64_t bytes = 0;
     int error = 0;
-    attend(writing, begin + time, stop, [&](std::size_t i) {
-        const auto count = ::send(writing[i].fd, buffer.data(), buffer.size(), MSG_NOSIGNAL);
-        if (count > 0) {
-            bytes += static_cast<std::uint64_t>(count);
-            rate.add(Clock::now(), bytes);
-        } else if (errno != EAGAIN && errno != EINTR) {
+    const auto sent = transfer(*sockets, POLLOUT, time, milliseconds(0), stop, [&](pollfd& socket, bool& more) {
+        const auto count = ::send(socket.fd, buffer.data(), buffer.size(), MSG_NOSIGNAL);
+        if (count <= 0 && errno != EAGAIN && errno != EINTR) {
             error = errno;
+            more = false;
         }
-        return error == 0;
+        return count;
     });
-    if (stop && stop()) {
-        rate.cut(Clock::now());
-    }
     for (auto& socket : *sockets) {
-        discard(std::move(socket));
+        close_without_trace(std::move(socket)); // unsent data need not arrive
     }
     if (error != 0) {
         return failed("lost the connection to", to, error);
     }
-    return TcpBandwidth{rate.gbps(), bytes};
+    return sent;
 }
 
 } // namespace rdma_nccl

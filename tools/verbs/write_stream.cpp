@@ -3,8 +3,8 @@
 
 #ifdef HAVE_IBVERBS
 
+#include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
-#include "tools/verbs/steady_rate.h"
 
 #include <algorithm>
 #include <thread>
@@ -18,8 +18,7 @@ using std::chrono::milliseconds;
 // The bytes in flight at the end must be waited for, so limit them to what takes this long.
 constexpr milliseconds most_in_flight{50};
 constexpr unsigned fewest_in_flight = 2;
-constexpr milliseconds stop_interval{20};
-constexpr unsigned idle_polls = 64;                // between looks at the clock
+constexpr unsigned idle_polls = 64;                // between readings of the clock
 constexpr std::chrono::microseconds nap_time{100}; // short compared with the bytes in flight
 
 constexpr unsigned count_shift = 32; // wr_id contains the index of the pair and, from this bit on, the number of writes
@@ -128,7 +127,7 @@ tl::expected<VerbsBandwidth, TransferFailure> WriteFlow::write_for(milliseconds 
     auto end = begin + time;
     auto now = begin;
     auto progress = begin;
-    auto asked = begin;
+    StopCheck stops(stop, begin);
     SteadyRate rate(begin, time);
     unsigned idle = 0;
     if (fill() != 0) {
@@ -148,19 +147,14 @@ tl::expected<VerbsBandwidth, TransferFailure> WriteFlow::write_for(milliseconds 
             }
         } else {
             nap();
-        }
-        if (*polled == 0 && (naps_ || ++idle % idle_polls == 0)) {
-            now = Clock::now();
+            now = naps_ || ++idle % idle_polls == 0 ? Clock::now() : now;
             if (now - progress > verbs_timeout + slowest_transfer(std::uint64_t{in_flight_} * bytes_)) {
                 return failed({});
             }
         }
-        if (now - asked > stop_interval) {
-            asked = now;
-            if (now < end && stop && stop()) {
-                end = now;
-                rate.cut(now);
-            }
+        if (now < end && stops.is_asked(now)) {
+            end = now;
+            rate.cut(now);
         }
     }
     return VerbsBandwidth{rate.gbps(), completed_ * bytes_};

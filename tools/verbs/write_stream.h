@@ -18,6 +18,26 @@ namespace rdma_nccl {
 /// longer than all retries of an HCA with timeout 14 (8 times up to 4 x 67 ms). Soft-RoCE can retry forever.
 inline constexpr std::chrono::milliseconds verbs_timeout{4000};
 
+/// Asks whether to stop, but not at each poll.
+class StopCheck {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    explicit StopCheck(const StopAsked& stop, Clock::time_point asked = {}) : stop_(stop), asked_(asked) {}
+    bool is_asked(Clock::time_point now) {
+        constexpr std::chrono::milliseconds interval{20};
+        if (now - asked_ <= interval) {
+            return false;
+        }
+        asked_ = now;
+        return stop_ && stop_();
+    }
+
+private:
+    const StopAsked& stop_;
+    Clock::time_point asked_;
+};
+
 /// Source and destination of a queue pair's writes.
 struct WriteSlot {
     std::uint64_t local = 0, remote = 0;

@@ -4,8 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/text.h"
-#include "tools/bench/nccl_rank/measure.h"
-#include "tools/bench/rank/channel.h"
+#include "tools/bench/nccl_rank/nccl.h"
 #include "tools/common/print.h"
 
 #include <cstdio>
@@ -17,6 +16,7 @@
 namespace {
 
 using namespace rdma_nccl;
+using namespace rdma_nccl::bench;
 constexpr int exit_failed = 1;
 constexpr int exit_bad_line = 2;
 
@@ -65,11 +65,11 @@ struct RankOrder {
     unsigned ranks = 1;
     unsigned gpu = 0;
     std::string library;
-    BenchWork work;
+    Work work;
 };
 
 Result<RankOrder> read_order(const Json& json) {
-    auto work = read_work(json.value("work", Json::object()));
+    auto work = read_work_order(json.value("work", Json::object()));
     if (!work) {
         return tl::unexpected(work.error());
     }
@@ -83,14 +83,12 @@ Result<RankOrder> read_order(const Json& json) {
 }
 
 /// Returns the communicator's id, which rank 0 creates and the others receive.
-NcclResult<ncclUniqueId> agree_on_id(BenchChannel& channel, const RankOrder& order, const NcclLibrary& nccl) {
+NcclResult<ncclUniqueId> agree_on_id(RankChannel& channel, const RankOrder& order, const NcclLibrary& nccl) {
     ncclUniqueId id{};
     Json offer = Json::object();
     if (order.rank == 0) {
         if (const auto result = nccl.get_unique_id(&id); result != ncclSuccess) {
-            const char* const detail = nccl.last_error != nullptr ? nccl.last_error(nullptr) : nullptr;
-            return tl::unexpected(
-                nccl_failure("ncclGetUniqueId", result, nccl.error_string(result), detail != nullptr ? detail : ""));
+            return tl::unexpected(nccl.failure("ncclGetUniqueId", result, nullptr));
         }
         offer["id"] = to_hex(id);
     }
@@ -102,13 +100,7 @@ NcclResult<ncclUniqueId> agree_on_id(BenchChannel& channel, const RankOrder& ord
     return id;
 }
 
-/// Exits at once, without cleanup: NCCL's threads may wait for ranks that are gone.
-[[noreturn]] void end_failed(const BenchChannel& channel, const NcclFailure& failure) {
-    channel.say({{"failed", failure.words}, {"remote", failure.remote}});
-    std::_Exit(exit_failed);
-}
-
-NcclResult<void> run_rank(BenchChannel& channel) {
+NcclResult<void> run_rank(RankChannel& channel) {
     const auto heard = channel.hear("order");
     if (heard && heard->value("probe", false)) {
         channel.say({{"probe", probe(heard->value("library", std::string()))}});
@@ -134,15 +126,7 @@ NcclResult<void> run_rank(BenchChannel& channel) {
     if (!communicator) {
         return tl::unexpected(communicator.error());
     }
-    MeasureReport report;
-    report.at = [&channel](std::string_view what) { channel.at(what); };
-    report.row = [&](const BenchRow& row) {
-        if (order->rank == 0) {
-            channel.say({{"row", row_json(row)}});
-        }
-    };
-    report.failed = [&channel](const NcclFailure& failure) { end_failed(channel, failure); };
-    measure_all(*communicator, order->work, report);
+    measure_all(*communicator, order->work, channel);
     channel.at("ending (ncclCommDestroy)");
     if (auto destroyed = communicator->destroy(); !destroyed) {
         return destroyed;
@@ -160,7 +144,7 @@ int start(int argc, char** argv) {
         print_error("rdma-nccl-bench is started by rdma-nccl bench; by hand: rdma-nccl-bench --probe [LIBNCCL]");
         return exit_bad_line;
     }
-    BenchChannel channel(bench_channel_fd);
+    RankChannel channel(channel_fd);
     const auto done = run_rank(channel);
     if (!done) {
         end_failed(channel, done.error());

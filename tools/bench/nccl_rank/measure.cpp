@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/nccl_rank/measure.h"
+#include "tools/bench/nccl_rank/nccl.h"
 
 #include "lib/base/byte_units.h"
 #include "lib/base/format.h"
@@ -8,15 +8,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <span>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
-using Batches = BenchBatches<NcclFailure>;
+using NcclBatches = Batches<NcclFailure>;
 
+constexpr int exit_failed = 1;
 constexpr std::size_t staging_size = std::size_t{16} << 20; // host memory, to fill and compare
 constexpr std::size_t scratch_size = 256;                   // GPU memory, for values that ranks exchange
 
@@ -33,23 +35,10 @@ struct Item {
 
 class Measurement {
 public:
-    Measurement(const Communicator& communicator, const BenchWork& work, const MeasureReport& report, CudaMemory send,
+    Measurement(const Communicator& communicator, const Work& work, const RankChannel& channel, CudaMemory send,
                 CudaMemory receive, CudaMemory scratch)
-        : communicator_(communicator), work_(work), news_(report.at), send_(std::move(send)),
+        : communicator_(communicator), work_(work), progress_(channel), send_(std::move(send)),
           receive_(std::move(receive)), scratch_(std::move(scratch)), staging_(std::min(staging_size, send_.size())) {}
-
-    static NcclResult<Measurement> prepare(const Communicator& communicator, const BenchWork& work,
-                                           const MeasureReport& report) {
-        const std::size_t size = work.sizes.back();
-        auto send = CudaMemory::allocate(communicator.gpu(), size);
-        auto receive = send ? CudaMemory::allocate(communicator.gpu(), size) : tl::unexpected(send.error());
-        auto scratch =
-            receive ? CudaMemory::allocate(communicator.gpu(), scratch_size) : tl::unexpected(receive.error());
-        if (!scratch) {
-            return of_cuda(scratch.error());
-        }
-        return Measurement(communicator, work, report, std::move(*send), std::move(*receive), std::move(*scratch));
-    }
 
     [[nodiscard]] Item item_of(Collective operation, std::uint64_t size) const {
         Item item;
@@ -65,36 +54,28 @@ public:
     }
 
     /// Reports `what` now and repeatedly while it makes progress.
-    void begin(std::string what) { news_.begin(std::move(what)); }
-
-    NcclResult<BenchRow> measure(const Item& item) {
-        const double factor = bus_factor(item.call.operation, communicator_.ranks());
-        Batches batches(
-            work_, communicator_.ranks(), [this](double value) { return communicator_.sum(value, scratch_); }, news_);
-        const auto iterations = batches.warm_up(calls_of(item, false));
-        if (!iterations) {
-            return tl::unexpected(iterations.error());
-        }
-        BenchRow row;
-        row.operation = name_of(item.call.operation);
+    NcclResult<ResultRow> measure(const Item& item, std::string what) {
+        progress_.begin(std::move(what));
+        const auto operation = item.call.operation;
+        NcclBatches batches(
+            work_, communicator_.ranks(), [this](double value) { return communicator_.sum(value, scratch_); },
+            progress_);
+        ResultRow row;
+        row.operation = name_of(operation);
         row.bytes = item.bytes;
         row.count = item.counts.count;
         row.type = work_.type;
-        row.redop = has_reduction(item.call.operation) ? work_.redop : "none";
-        row.root = item.call.operation == Collective::Broadcast ? work_.root : -1;
-        auto times = measure(batches, item, false, *iterations, factor);
-        if (!times) {
-            return tl::unexpected(times.error());
-        }
-        row.out_of_place = *times;
-        if (has_in_place(item.call.operation) && !work_.out_of_place_only) {
-            times = measure(batches, item, true, *iterations, factor);
-            if (!times) {
-                return tl::unexpected(times.error());
+        row.redop = has_reduction(operation) ? work_.redop : "none";
+        row.root = operation == Collective::Broadcast ? work_.root : -1;
+        return batches.warm_up(calls_of(item, false)).and_then([&](unsigned iterations) -> NcclResult<ResultRow> {
+            auto times = measure(batches, item, false, iterations);
+            row.out_of_place = times.value_or(Times());
+            if (times && has_in_place(operation) && !work_.out_of_place_only) {
+                times = measure(batches, item, true, iterations);
+                row.in_place = times.value_or(Times());
             }
-            row.in_place = *times;
-        }
-        return row;
+            return times.map([&](const Times&) { return row; });
+        });
     }
 
 private:
@@ -117,7 +98,7 @@ private:
     }
 
     /// Returns a function that puts calls into the stream and waits for them.
-    [[nodiscard]] Batches::Calls calls_of(const Item& item, bool in_place) const {
+    [[nodiscard]] NcclBatches::Calls calls_of(const Item& item, bool in_place) const {
         return [this, &item, in_place](unsigned first, unsigned count) -> NcclResult<void> {
             for (unsigned i = first; i < first + count; ++i) {
                 if (auto started = communicator_.start(placed(item, in_place, i)); !started) {
@@ -128,29 +109,16 @@ private:
         };
     }
 
-    NcclResult<BenchTimes> measure(Batches& batches, const Item& item, bool in_place, unsigned iterations,
-                                   double factor) {
-        const auto calls = calls_of(item, in_place);
-        std::vector<double> seconds;
-        for (unsigned i = 0; i < work_.repeats; ++i) {
-            if (auto first = calls(0, 1); !first) {
-                return tl::unexpected(first.error());
-            }
-            auto time = batches.time(calls, iterations);
-            if (!time) {
-                return tl::unexpected(time.error());
-            }
-            seconds.push_back(*time);
+    NcclResult<Times> measure(NcclBatches& batches, const Item& item, bool in_place, unsigned iterations) {
+        const double factor = bus_factor(item.call.operation, communicator_.ranks());
+        auto times = batches.repeat(calls_of(item, in_place), iterations, true, item.bytes, factor);
+        if (!times || !work_.check) {
+            return times;
         }
-        auto times = times_of(std::move(seconds), item.bytes, factor);
-        if (work_.check) {
-            const auto wrong = check(item, in_place);
-            if (!wrong) {
-                return tl::unexpected(wrong.error());
-            }
-            times.wrong = *wrong;
-        }
-        return times;
+        return check(item, in_place).map([&](std::uint64_t wrong) {
+            times->wrong = wrong;
+            return *times;
+        });
     }
 
     // --- Values ---
@@ -169,7 +137,7 @@ private:
                 return written;
             }
             done += part.size();
-            news_.live();
+            progress_.report();
         }
         return {};
     }
@@ -186,7 +154,7 @@ private:
             }
             wrong += count_wrong(settings, tile, part, first + done / type_size);
             done += part.size();
-            news_.live();
+            progress_.report();
         }
         return wrong;
     }
@@ -228,30 +196,25 @@ private:
         const auto call = placed(item, in_place, 0);
         const auto& source = in_place ? receive_ : send_;
         const auto offset = static_cast<std::size_t>(call.send - source.at(0));
-        auto ready = receive_.spoil();
-        if (ready) {
-            ready =
-                fill(source, offset, item.counts.send * item.call.type_size, sent_tile(settings, communicator_.rank()));
-        }
+        const auto ready = receive_.spoil().and_then([&] {
+            return fill(source, offset, item.counts.send * item.call.type_size,
+                        sent_tile(settings, communicator_.rank()));
+        });
         if (!ready) {
             return of_cuda(ready.error());
         }
-        if (auto done = communicator_.sum(0, scratch_).and_then([&](double) { return calls_of(item, in_place)(0, 1); });
-            !done) {
-            return tl::unexpected(done.error());
-        }
-        const auto wrong = compare(item, in_place, settings);
-        if (!wrong) {
-            return of_cuda(wrong.error());
-        }
-        return communicator_.sum(static_cast<double>(*wrong), scratch_).map([](double sum) {
-            return static_cast<std::uint64_t>(std::llround(sum));
-        });
+        return communicator_.sum(0, scratch_)
+            .and_then([&](double) { return calls_of(item, in_place)(0, 1); })
+            .and_then([&]() -> NcclResult<double> {
+                const auto wrong = compare(item, in_place, settings);
+                return wrong ? communicator_.sum(static_cast<double>(*wrong), scratch_) : of_cuda(wrong.error());
+            })
+            .map([](double sum) { return static_cast<std::uint64_t>(std::llround(sum)); });
     }
 
     const Communicator& communicator_;
-    const BenchWork& work_;
-    BenchNews news_;
+    const Work& work_;
+    RankProgress progress_;
     CudaMemory send_, receive_, scratch_;
     std::vector<std::byte> staging_;
     std::uint64_t seed_ = 0;
@@ -259,23 +222,33 @@ private:
 
 } // namespace
 
-void measure_all(const Communicator& communicator, const BenchWork& work, const MeasureReport& report) {
-    auto measurement = Measurement::prepare(communicator, work, report);
-    if (!measurement) {
-        return report.failed(measurement.error());
+void end_failed(const RankChannel& channel, const NcclFailure& failure) {
+    channel.say({{"failed", failure.words}, {"remote", failure.remote}});
+    std::_Exit(exit_failed);
+}
+
+void measure_all(const Communicator& communicator, const Work& work, const RankChannel& channel) {
+    const std::size_t size = work.sizes.back();
+    auto send = CudaMemory::allocate(communicator.gpu(), size);
+    auto receive = send ? CudaMemory::allocate(communicator.gpu(), size) : tl::unexpected(send.error());
+    auto scratch = receive ? CudaMemory::allocate(communicator.gpu(), scratch_size) : tl::unexpected(receive.error());
+    if (!scratch) {
+        end_failed(channel, {scratch.error().message, false});
     }
+    Measurement measurement(communicator, work, channel, std::move(*send), std::move(*receive), std::move(*scratch));
     for (const auto operation : work.operations) {
-        for (const auto size : work.sizes) {
-            const auto item = measurement->item_of(operation, size);
+        for (const auto bytes : work.sizes) {
+            const auto item = measurement.item_of(operation, bytes);
             const auto what = format_text("{} of {}", name_of(operation), bytes_text(item.bytes));
-            measurement->begin(what);
-            const auto row = measurement->measure(item);
+            const auto row = measurement.measure(item, what);
             if (!row) {
-                return report.failed({format_text("{}: {}", what, row.error().words), row.error().remote});
+                end_failed(channel, {format_text("{}: {}", what, row.error().words), row.error().remote});
             }
-            report.row(*row);
+            if (communicator.rank() == 0) {
+                channel.say({{"row", row_json(*row)}});
+            }
         }
     }
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lib/base/result.h"
+#include "tools/bench/rank/channel.h"
 #include "tools/bench/rank/order.h"
 
 #include <algorithm>
@@ -11,41 +12,41 @@
 #include <cmath>
 #include <functional>
 #include <string>
-#include <string_view>
+#include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 /// Reports the current activity while it makes progress. A run without RDMA may be a hundred times slower than one with
 /// RDMA, and must not count as a hang.
-class BenchNews {
+class RankProgress {
 public:
-    explicit BenchNews(std::function<void(std::string_view)> at) : at_(std::move(at)) {}
+    explicit RankProgress(const RankChannel& channel) : channel_(channel) {}
 
     void begin(std::string what) {
         what_ = std::move(what);
         last_ = Clock::now();
-        at_(what_);
+        channel_.at(what_);
     }
     /// Repeats the current activity if the last report is at least 500 ms old.
-    void live() {
+    void report() {
         constexpr std::chrono::milliseconds pause(500);
         if (const auto now = Clock::now(); now - last_ >= pause) {
             last_ = now;
-            at_(what_);
+            channel_.at(what_);
         }
     }
 
 private:
     using Clock = std::chrono::steady_clock;
 
-    std::function<void(std::string_view)> at_;
+    const RankChannel& channel_;
     std::string what_;
     Clock::time_point last_;
 };
 
 /// Measures one operation at one size. `Failure` is the error type of the calls.
 template<typename Failure>
-class BenchBatches {
+class Batches {
 public:
     template<typename T>
     using Outcome = tl::expected<T, Failure>;
@@ -54,22 +55,8 @@ public:
     /// Sums `value` over all ranks. No rank returns before all have called it.
     using Sum = std::function<Outcome<double>(double value)>;
 
-    BenchBatches(const BenchWork& work, unsigned ranks, Sum sum, BenchNews& news)
-        : work_(work), ranks_(ranks), sum_(std::move(sum)), news_(news) {}
-
-    /// Returns the seconds per call, averaged over calls and ranks.
-    Outcome<double> time(const Calls& calls, unsigned count) {
-        if (auto together = sum_(0); !together) {
-            return together;
-        }
-        const auto start = std::chrono::steady_clock::now();
-        if (auto done = carry_out(calls, count); !done) {
-            return tl::unexpected(done.error());
-        }
-        const auto sum = sum_(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / count);
-        news_.live();
-        return sum.map([this](double all) { return all / ranks_; });
-    }
+    Batches(const Work& work, unsigned ranks, Sum sum, RankProgress& progress)
+        : work_(work), ranks_(ranks), sum_(std::move(sum)), progress_(progress) {}
 
     /// Returns the number of iterations of a batch, from the time of a warm call. The first call may connect and is the
     /// slowest; its time limits the number of further warm-up calls.
@@ -84,17 +71,45 @@ public:
         return fitting_calls(calls).map([this](unsigned fit) { return std::min(fit, work_.iterations); });
     }
 
+    /// Measures `work.repeats` batches of calls; `alone`: with one more call before each, which does not count.
+    Outcome<Times> repeat(const Calls& calls, unsigned iterations, bool alone, std::uint64_t bytes, double bus_factor) {
+        std::vector<double> seconds;
+        for (unsigned i = 0; i < work_.repeats; ++i) {
+            const auto first = alone ? calls(0, 1) : Outcome<void>();
+            const auto each = first ? time(calls, iterations) : tl::unexpected(first.error());
+            if (!each) {
+                return tl::unexpected(each.error());
+            }
+            seconds.push_back(*each);
+        }
+        return times_of(std::move(seconds), bytes, bus_factor);
+    }
+
 private:
+    /// Returns the seconds per call, averaged over calls and ranks.
+    Outcome<double> time(const Calls& calls, unsigned count) {
+        if (auto together = sum_(0); !together) {
+            return together;
+        }
+        const auto start = std::chrono::steady_clock::now();
+        if (auto done = carry_out(calls, count); !done) {
+            return tl::unexpected(done.error());
+        }
+        const auto sum = sum_(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / count);
+        progress_.report();
+        return sum.map([this](double all) { return all / ranks_; });
+    }
+
     /// Waits once for each group of calls that takes about a second; small calls are all in one group.
     Outcome<void> carry_out(const Calls& calls, unsigned count) {
-        constexpr double seconds_of_silence = 1;
-        const double fit = call_seconds_ > 0 ? std::ceil(seconds_of_silence / call_seconds_) : count;
-        const auto at_once = static_cast<unsigned>(std::clamp(fit, 1.0, 1e6));
+        constexpr double seconds_without_report = 1;
+        const double fit = call_seconds_ > 0 ? std::ceil(seconds_without_report / call_seconds_) : count;
+        const auto at_once = static_cast<unsigned>(std::clamp(fit, 1.0, greatest_batch));
         for (unsigned done = 0; done < count; done += std::min(at_once, count - done)) {
             if (auto carried = calls(done, std::min(at_once, count - done)); !carried) {
                 return carried;
             }
-            news_.live();
+            progress_.report();
         }
         return {};
     }
@@ -107,14 +122,16 @@ private:
         }
         call_seconds_ = *one;
         const double fit = *one > 0 ? std::floor(work_.batch_seconds / *one) : work_.iterations;
-        return static_cast<unsigned>(std::clamp(fit, 1.0, 1e6));
+        return static_cast<unsigned>(std::clamp(fit, 1.0, greatest_batch));
     }
 
-    const BenchWork& work_;
+    static constexpr double greatest_batch = 1e6;
+
+    const Work& work_;
     unsigned ranks_;
     Sum sum_;
-    BenchNews& news_;
+    RankProgress& progress_;
     double call_seconds_ = 0; ///< same on all ranks; 0: not yet known
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -11,13 +11,13 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
-BenchChannel::BenchChannel(int fd) : fd_(fd) {
+RankChannel::RankChannel(int fd) : fd_(fd) {
     (void)::fcntl(fd_, F_SETFD, FD_CLOEXEC);
 }
 
-void BenchChannel::say(const Json& message) const {
+void RankChannel::say(const Json& message) const {
     // Texts of libraries may hold any bytes; dump() replaces those that are not UTF-8.
     const auto line = message.dump() + "\n";
     std::string_view rest = line;
@@ -33,7 +33,7 @@ void BenchChannel::say(const Json& message) const {
     }
 }
 
-Result<Json> BenchChannel::hear(const char* key) {
+Result<Json> RankChannel::hear(const char* key) {
     for (;;) {
         if (const auto end = received_.find('\n'); end != std::string::npos) {
             const auto message = Json::parse(std::string_view(received_).substr(0, end));
@@ -56,4 +56,4 @@ Result<Json> BenchChannel::hear(const char* key) {
     }
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -9,18 +9,18 @@
 #include <string>
 #include <string_view>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 /// The channel's descriptor in a rank.
-inline constexpr int bench_channel_fd = 3;
+inline constexpr int channel_fd = 3;
 
 /// A rank sends {"offer": ...} once, {"at": "..."} with its current activity, {"row": ...}, {"failed": "...", "remote":
 /// bool} before it exits with 1, and {"done": ...}. It receives {"order": ...}; then, after its offer, {"go": ...}; and
 /// with --host, when all ranks are done, {"leave": true}.
-class BenchChannel {
+class RankChannel {
 public:
     /// Sets close-on-exec on `fd`: the channel must close when the rank ends, even if the rank started other programs.
-    explicit BenchChannel(int fd);
+    explicit RankChannel(int fd);
 
     /// Sends `message`. Ignores errors: if the other side is gone, this process is about to be killed.
     void say(const Json& message) const;
@@ -34,4 +34,4 @@ private:
     std::string received_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

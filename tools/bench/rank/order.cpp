@@ -2,38 +2,121 @@
 #include "tools/bench/rank/order.h"
 
 #include "lib/base/format.h"
-#include "lib/base/json.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "tools/common/json_fields.h"
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
+
+struct CollectiveName {
+    Collective collective;
+    std::string_view name, other;
+};
+
+constexpr auto collectives = std::to_array<CollectiveName>({
+    {Collective::AllReduce, "all_reduce", "all_reduce"},
+    {Collective::AllGather, "all_gather", "all_gather"},
+    {Collective::ReduceScatter, "reduce_scatter", "reduce_scatter"},
+    {Collective::AllToAll, "alltoall", "all_to_all"},
+    {Collective::Broadcast, "broadcast", "broadcast"},
+    {Collective::SendRecv, "sendrecv", "send_recv"},
+});
 
 struct TypeSize {
     std::string_view name;
     unsigned bytes;
 };
 
-constexpr std::array<TypeSize, 10> types = {{{"int8", 1},
-                                             {"uint8", 1},
-                                             {"int32", 4},
-                                             {"uint32", 4},
-                                             {"int64", 8},
-                                             {"uint64", 8},
-                                             {"half", 2},
-                                             {"float", 4},
-                                             {"double", 8},
-                                             {"bfloat16", 2}}};
+constexpr auto types = std::to_array<TypeSize>({{"int8", 1},
+                                                {"uint8", 1},
+                                                {"int32", 4},
+                                                {"uint32", 4},
+                                                {"int64", 8},
+                                                {"uint64", 8},
+                                                {"half", 2},
+                                                {"float", 4},
+                                                {"double", 8},
+                                                {"bfloat16", 2}});
 
+constexpr unsigned part_alignment = 16; // bytes, as in nccl-tests
 constexpr std::uint64_t greatest_size = std::uint64_t{1} << 40;
+constexpr double longest_time_us = 1e12;
+
+/// Returns the names of a table.
+std::vector<std::string_view> names_in(const auto& table) {
+    std::vector<std::string_view> names;
+    std::ranges::transform(table, std::back_inserter(names), [](const auto& entry) { return entry.name; });
+    return names;
+}
 
 } // namespace
 
-std::optional<std::uint64_t> parse_bench_size(std::string_view text) {
+std::string_view name_of(Collective collective) {
+    return find_by(collectives, &CollectiveName::collective, collective)->name;
+}
+
+std::optional<Collective> parse_collective(std::string_view name) {
+    std::string word(name);
+    std::ranges::replace(word, '-', '_');
+    const auto* found = find_by(collectives, &CollectiveName::name, word);
+    found = found != nullptr ? found : find_by(collectives, &CollectiveName::other, word);
+    return found != nullptr ? std::optional(found->collective) : std::nullopt;
+}
+
+std::vector<std::string_view> collective_names() {
+    return names_in(collectives);
+}
+
+bool has_reduction(Collective collective) {
+    return collective == Collective::AllReduce || collective == Collective::ReduceScatter;
+}
+
+bool has_in_place(Collective collective) {
+    return collective != Collective::AllToAll && collective != Collective::SendRecv;
+}
+
+CollectiveCounts counts_of(Collective collective, std::uint64_t bytes, unsigned type_size, unsigned ranks) {
+    const std::uint64_t elements = bytes / type_size;
+    const std::uint64_t unit = part_alignment / type_size;
+    const std::uint64_t part = elements / ranks / unit * unit;
+    switch (collective) {
+    case Collective::AllGather:
+        return {part, part, part * ranks};
+    case Collective::ReduceScatter:
+        return {part, part * ranks, part};
+    case Collective::AllToAll:
+        return {part, part * ranks, part * ranks};
+    case Collective::AllReduce:
+    case Collective::Broadcast:
+    case Collective::SendRecv:
+        break;
+    }
+    return {elements, elements, elements};
+}
+
+double bus_factor(Collective collective, unsigned ranks) {
+    const double others = (static_cast<double>(ranks) - 1) / static_cast<double>(ranks);
+    switch (collective) {
+    case Collective::AllReduce:
+        return 2 * others;
+    case Collective::AllGather:
+    case Collective::ReduceScatter:
+    case Collective::AllToAll:
+        return others;
+    case Collective::Broadcast:
+    case Collective::SendRecv:
+        break;
+    }
+    return 1;
+}
+
+std::optional<std::uint64_t> parse_message_size(std::string_view text) {
     const auto size = parse_size(text);
     return size && *size > 0 && *size <= greatest_size ? size : std::nullopt;
 }
@@ -46,7 +129,7 @@ Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint6
         return fail("sizes grow by a factor of 2 at least");
     }
     std::vector<std::uint64_t> sizes;
-    for (std::uint64_t size = first; size <= last && sizes.size() < most_bench_sizes; size *= factor) {
+    for (std::uint64_t size = first; size <= last && sizes.size() < most_sizes; size *= factor) {
         sizes.push_back(size);
         if (size > last / factor) {
             break; // the next size may not fit into 64 bits
@@ -56,32 +139,23 @@ Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint6
 }
 
 std::optional<unsigned> size_of_type(std::string_view type) {
-    for (const auto& entry : types) {
-        if (entry.name == type) {
-            return entry.bytes;
-        }
-    }
-    return std::nullopt;
+    const auto* const found = find_by(types, &TypeSize::name, type);
+    return found != nullptr ? std::optional(found->bytes) : std::nullopt;
 }
 
-std::vector<std::string_view> bench_types() {
-    std::vector<std::string_view> names;
-    names.reserve(types.size());
-    for (const auto& entry : types) {
-        names.push_back(entry.name);
-    }
-    return names;
+std::vector<std::string_view> type_names() {
+    return names_in(types);
 }
 
-std::vector<std::string_view> bench_reductions() {
+std::vector<std::string_view> reduction_names() {
     return {"sum", "prod", "max", "min", "avg"};
 }
 
-BenchTimes times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor) {
+Times times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor) {
     std::sort(seconds.begin(), seconds.end());
     const std::size_t half = seconds.size() / 2;
     const double median = seconds.size() % 2 == 1 ? seconds[half] : (seconds[half - 1] + seconds[half]) / 2;
-    BenchTimes times;
+    Times times;
     times.time_us = median * 1e6;
     times.min_us = seconds.front() * 1e6;
     times.max_us = seconds.back() * 1e6;
@@ -90,20 +164,40 @@ BenchTimes times_of(std::vector<double> seconds, std::uint64_t bytes, double bus
     return times;
 }
 
-bool can_be_done(const BenchWork& work) {
-    const auto reductions = bench_reductions();
+bool can_be_done(const Work& work) {
+    const auto reductions = reduction_names();
     return !work.operations.empty() && !work.sizes.empty() && std::ranges::is_sorted(work.sizes) &&
            work.sizes.front() > 0 && work.sizes.back() <= greatest_size && size_of_type(work.type) &&
            std::ranges::find(reductions, work.redop) != reductions.end() && work.root >= 0 && work.iterations > 0 &&
            work.repeats > 0;
 }
 
-Json work_json(const BenchWork& work) {
+void fields(auto& f, Is<Times> auto& times) {
+    f("time", times.time_us, longest_time_us);
+    f("time_min", times.min_us, longest_time_us);
+    f("time_max", times.max_us, longest_time_us);
+    f("alg_bw", times.algbw);
+    f("bus_bw", times.busbw);
+    f("nwrong", times.wrong);
+}
+
+void fields(auto& f, Is<ResultRow> auto& row) {
+    f("operation", row.operation);
+    f("size", row.bytes);
+    f("count", row.count);
+    f("type", row.type);
+    f("redop", row.redop);
+    f("root", row.root);
+    f("out_of_place", row.out_of_place);
+    f("in_place", row.in_place);
+}
+
+Json work_json(const Work& work) {
     return written(work);
 }
 
-Result<BenchWork> read_work(const Json& json) {
-    auto work = read_exactly<BenchWork>(json);
+Result<Work> read_work_order(const Json& json) {
+    auto work = read_exactly<Work>(json);
     if (!work || !can_be_done(*work)) {
         return fail("an order that cannot be carried out: other versions of rdma-nccl on these nodes?");
     }
@@ -111,7 +205,7 @@ Result<BenchWork> read_work(const Json& json) {
 }
 
 /// Writes null for absent values, because readers of the output expect the keys.
-Json row_json(const BenchRow& row) {
+Json row_json(const ResultRow& row) {
     auto json = written(row);
     (void)json["in_place"];
     for (const auto* const name : {"out_of_place", "in_place"}) {
@@ -122,7 +216,7 @@ Json row_json(const BenchRow& row) {
     return json;
 }
 
-Result<BenchRow> read_row(const Json& json) {
+Result<ResultRow> read_result_row(const Json& json) {
     auto plain = json;
     for (const auto* const name : {"out_of_place", "in_place"}) {
         if (!plain.contains(name)) {
@@ -136,11 +230,11 @@ Result<BenchRow> read_row(const Json& json) {
             plain.erase(name);
         }
     }
-    auto row = read_exactly<BenchRow>(plain);
+    auto row = read_exactly<ResultRow>(plain);
     if (!row) {
         return fail("a result that cannot be read");
     }
     return std::move(*row);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

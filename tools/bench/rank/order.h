@@ -1,23 +1,132 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of a run measure, and their answers: values, and the JSON between processes.
+// What `rdma-nccl bench` measures, as plain values: operations over the same ranks with and without RDMA; and the JSON
+// between processes. The operations follow the definitions of nccl-tests (doc/PERFORMANCE.md there), so that figures
+// are comparable.
 #pragma once
 
 #include "lib/base/json.h"
 #include "lib/base/result.h"
+#include "lib/evidence/verdict.h"
 #include "lib/net/message.h"
-#include "tools/bench/rank/collective.h"
-#include "tools/bench/rank/model.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
+
+// --- Operations ---
+
+enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, SendRecv };
+
+/// Returns the name of nccl-tests' program: "all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast",
+/// "sendrecv".
+std::string_view name_of(Collective collective);
+
+/// Parses such a name; also accepts "all-reduce", "all-to-all" and "send-recv". Returns nullopt for others.
+std::optional<Collective> parse_collective(std::string_view name);
+
+std::vector<std::string_view> collective_names();
+
+/// Returns whether the operation computes. The others only move values of any type.
+bool has_reduction(Collective collective);
+
+/// Returns whether the operation can work on one buffer. All-to-all and send-recv cannot.
+bool has_in_place(Collective collective);
+
+/// Numbers of elements of one rank. `count` is the argument of the NCCL call.
+struct CollectiveCounts {
+    std::uint64_t count = 0;
+    std::uint64_t send = 0;
+    std::uint64_t receive = 0;
+
+    /// Returns the size of the larger buffer in elements, which is nccl-tests' size.
+    [[nodiscard]] std::uint64_t most() const { return send > receive ? send : receive; }
+    friend bool operator==(const CollectiveCounts&, const CollectiveCounts&) = default;
+};
+
+/// Returns the counts for `bytes` in the larger buffer. If each rank has a part of it, parts are multiples of 16 bytes,
+/// so the total may be less. `type_size` is a power of 2 from 1 to 16.
+CollectiveCounts counts_of(Collective collective, std::uint64_t bytes, unsigned type_size, unsigned ranks);
+
+/// Returns busbw / algbw: the bytes that each rank's link carries, divided by the size. `ranks` >= 1.
+double bus_factor(Collective collective, unsigned ranks);
+
+// --- Results ---
+
+/// One size of one operation, with nccl-tests' columns (either out of place or in place).
+struct Times {
+    double time_us = 0; ///< median of the repeats
+    double min_us = 0, max_us = 0;
+    double algbw = 0, busbw = 0;        ///< 1e9 bytes/s, of the median; factors as in nccl-tests' PERFORMANCE.md
+    std::optional<std::uint64_t> wrong; ///< number of wrong values; absent: not checked
+
+    friend bool operator==(const Times&, const Times&) = default;
+};
+
+struct ResultRow {
+    std::string operation;   ///< "all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv"
+    std::uint64_t bytes = 0; ///< nccl-tests' size
+    std::uint64_t count = 0; ///< elements
+    std::string type;        ///< "float", "half", "bfloat16", ...
+    std::string redop;       ///< "sum", "none"
+    int root = -1;
+    Times out_of_place;
+    std::optional<Times> in_place;
+
+    /// Returns the number of wrong values.
+    [[nodiscard]] std::uint64_t wrong() const {
+        return out_of_place.wrong.value_or(0) + (in_place ? in_place->wrong.value_or(0) : 0);
+    }
+    friend bool operator==(const ResultRow&, const ResultRow&) = default;
+};
+
+/// The runs with one number of ranks: as it is; without RDMA; and as it is again, to show drift. If the ranks need no
+/// network, only the first.
+enum class RunKind { AsItIs, NoRdma, NoGpuDirect, AsItIsAgain };
+
+/// One start of all ranks with one set of variables.
+struct Run {
+    std::string name; ///< "A", "B", "C", "A'"
+    std::string what; ///< "as it is", "without RDMA", "without GPUDirect", "host memory, verbs", ...
+    RunKind kind = RunKind::AsItIs;
+    bool rdma_meant = true;                                     ///< RDMA should be used
+    unsigned ranks = 0;                                         ///< GPUs; with --host, nodes x rings
+    std::vector<std::pair<std::string, std::string>> variables; ///< in addition to those of all runs
+    std::string library;                                        ///< "NCCL 2.28.9 (/usr/lib/...)"
+    std::vector<ResultRow> rows;
+    std::optional<StepVerdict> verdict; ///< from the counters during this run
+    std::string problem;                ///< why it has no rows, or not all
+    unsigned nodes = 0;                 ///< number of nodes with ranks
+};
+
+struct Report {
+    bool host = false;     ///< host memory, without GPUs
+    bool software = false; ///< software RDMA: only a functional test
+    std::string started;   ///< ISO 8601
+    double seconds = 0;
+    std::vector<std::string> nodes;
+    std::vector<std::string> gpus; ///< model names, each once
+    std::vector<Run> runs;         ///< in chronological order
+    std::string ended_early;       ///< "interrupted", "time limit", or why nothing was measured; empty: not ended early
+};
+
+// --- What the ranks of a run measure ---
+
+// Limits of the command line and of an order.
+inline constexpr unsigned most_ranks = 1'000'000;
+inline constexpr unsigned most_rings = 64;
+inline constexpr unsigned most_calls = 1'000'000;
+inline constexpr unsigned most_repeats = 1000;
+inline constexpr double longest_batch_s = 3600;
+inline constexpr std::size_t most_sizes = 1000;
 
 /// The same for all ranks of all runs.
-struct BenchWork {
+struct Work {
     std::vector<Collective> operations = {Collective::AllReduce};
     std::vector<std::uint64_t> sizes; ///< bytes, ascending
     std::string type = "float";       ///< nccl-tests' names
@@ -30,12 +139,12 @@ struct BenchWork {
     bool check = true;        ///< compare values
     bool out_of_place_only = false;
 
-    friend bool operator==(const BenchWork&, const BenchWork&) = default;
+    friend bool operator==(const Work&, const Work&) = default;
 };
 
 /// Parses "8", "512K", "32M", "1G": powers of 1024, as in nccl-tests. Returns nullopt for others, 0, and more than
 /// 1024G.
-std::optional<std::uint64_t> parse_bench_size(std::string_view text);
+std::optional<std::uint64_t> parse_message_size(std::string_view text);
 
 /// Returns the sizes from `first` to `last`, each `factor` times the one before. Fails if `first` > `last` or `factor`
 /// < 2.
@@ -43,28 +152,25 @@ Result<std::vector<std::uint64_t>> sizes_between(std::uint64_t first, std::uint6
 
 /// Returns the bytes of a type by nccl-tests' name; nullopt for others.
 std::optional<unsigned> size_of_type(std::string_view type);
-std::vector<std::string_view> bench_types();
-std::vector<std::string_view> bench_reductions();
+std::vector<std::string_view> type_names();
+std::vector<std::string_view> reduction_names();
 
 /// Computes median, minimum and maximum from the batches' seconds per iteration. `seconds` is not empty.
-BenchTimes times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor);
+Times times_of(std::vector<double> seconds, std::uint64_t bytes, double bus_factor);
 
 /// Returns whether an order may ask for this work, by the limits of the command line.
-bool can_be_done(const BenchWork& work);
+bool can_be_done(const Work& work);
 
-Json work_json(const BenchWork& work);
-/// Fails on anything that no head of this version sends.
-Result<BenchWork> read_work(const Json& json);
+Json work_json(const Work& work);
+/// Fails on anything that no coordinator of this version sends.
+Result<Work> read_work_order(const Json& json);
 
-Json row_json(const BenchRow& row);
-Result<BenchRow> read_row(const Json& json);
+Json row_json(const ResultRow& row);
+Result<ResultRow> read_result_row(const Json& json);
 
 // --- For lib/net's codec ---
 
-inline constexpr std::size_t most_bench_sizes = 1000;
-inline constexpr double longest_bench_time_us = 1e12;
-
-void fields(auto& f, Is<BenchWork> auto& work) {
+void fields(auto& f, Is<Work> auto& work) {
     std::vector<std::string> operations;
     for (const auto operation : work.operations) {
         operations.emplace_back(name_of(operation));
@@ -78,36 +184,16 @@ void fields(auto& f, Is<BenchWork> auto& work) {
             }
         }
     }
-    f("sizes", work.sizes, most_bench_sizes);
+    f("sizes", work.sizes, most_sizes);
     f("type", work.type);
     f("redop", work.redop);
-    f("root", work.root, 1'000'000);
-    f("iterations", work.iterations, 1'000'000U);
-    f("warm_up", work.warm_up, 1'000'000U);
-    f("repeats", work.repeats, 1000U);
-    f("batch_seconds", work.batch_seconds, 3600.0);
+    f("root", work.root, int{most_ranks});
+    f("iterations", work.iterations, most_calls);
+    f("warm_up", work.warm_up, most_calls);
+    f("repeats", work.repeats, most_repeats);
+    f("batch_seconds", work.batch_seconds, longest_batch_s);
     f("check", work.check);
     f("out_of_place_only", work.out_of_place_only);
 }
 
-void fields(auto& f, Is<BenchTimes> auto& times) {
-    f("time", times.time_us, longest_bench_time_us);
-    f("time_min", times.min_us, longest_bench_time_us);
-    f("time_max", times.max_us, longest_bench_time_us);
-    f("alg_bw", times.algbw);
-    f("bus_bw", times.busbw);
-    f("nwrong", times.wrong);
-}
-
-void fields(auto& f, Is<BenchRow> auto& row) {
-    f("operation", row.operation);
-    f("size", row.bytes);
-    f("count", row.count);
-    f("type", row.type);
-    f("redop", row.redop);
-    f("root", row.root);
-    f("out_of_place", row.out_of_place);
-    f("in_place", row.in_place);
-}
-
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -8,79 +8,67 @@
 #include <cmath>
 #include <cstring>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
-/// Rounds to IEEE 754's 16 bits (5 bits exponent, 10 mantissa). This and to_bfloat16() (8, 7) only get values that both
-/// types hold exactly, or nearly.
-std::uint16_t to_half(double value) {
-    if (value == 0) {
-        return 0;
+/// IEEE 754's 16 bits (5 bits exponent, 10 mantissa), and bfloat16 (8, 7). They only get values that both types hold
+/// exactly, or nearly, and round these.
+struct Half {
+    explicit Half(double value = 0) {
+        if (value != 0) {
+            int exponent = 0;
+            const double mantissa = std::frexp(value, &exponent); // 0.5 to 1
+            const auto fraction = static_cast<std::uint16_t>(std::lround((mantissa * 2 - 1) * 1024));
+            bits = static_cast<std::uint16_t>(((exponent - 1 + 15) << 10) + fraction); // may carry into the exponent
+        }
     }
-    int exponent = 0;
-    const double mantissa = std::frexp(value, &exponent); // 0.5 to 1
-    const auto bits = static_cast<std::uint16_t>(std::lround((mantissa * 2 - 1) * 1024));
-    return static_cast<std::uint16_t>(((exponent - 1 + 15) << 10) + bits); // rounding up may carry into the exponent
-}
-
-double from_half(std::uint16_t bits) {
-    const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
-    const int exponent = (bits >> 10) & 0x1F;
-    const double mantissa = static_cast<double>(bits & 0x3FFU) / 1024;
-    if (exponent == 0x1F) {
-        return std::nan("");
+    explicit operator double() const {
+        const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
+        const int exponent = (bits >> 10) & 0x1F;
+        const double mantissa = static_cast<double>(bits & 0x3FFU) / 1024;
+        if (exponent == 0x1F) {
+            return std::nan("");
+        }
+        return sign * (exponent == 0 ? std::ldexp(mantissa, -14) : std::ldexp(1 + mantissa, exponent - 15));
     }
-    return sign * (exponent == 0 ? std::ldexp(mantissa, -14) : std::ldexp(1 + mantissa, exponent - 15));
-}
+    std::uint16_t bits = 0;
+};
 
-std::uint16_t to_bfloat16(double value) {
-    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    return static_cast<std::uint16_t>((bits + 0x8000U) >> 16);
-}
+struct BFloat16 {
+    explicit BFloat16(double value = 0)
+        : bits(static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(static_cast<float>(value)) + 0x8000U) >> 16)) {}
+    explicit operator double() const {
+        return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
+    }
+    std::uint16_t bits;
+};
 
-double from_bfloat16(std::uint16_t bits) {
-    return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
-}
-
-template<typename T>
-void put(std::span<std::byte> place, T value) {
-    std::memcpy(place.data(), &value, sizeof value);
-}
-
-template<typename T>
-T get(std::span<const std::byte> place) {
-    T value{};
-    std::memcpy(&value, place.data(), sizeof value);
-    return value;
+/// Calls `work` with a value of the type. Integers are unsigned here: all values are 0 to 127.
+template<typename Work>
+auto with_type(std::string_view type, const Work& work) {
+    const auto size = size_of_type(type).value_or(4);
+    return type == "float"      ? work(float())
+           : type == "double"   ? work(double())
+           : type == "half"     ? work(Half())
+           : type == "bfloat16" ? work(BFloat16())
+           : size == 1          ? work(std::uint8_t())
+           : size == 4          ? work(std::uint32_t())
+                                : work(std::uint64_t());
 }
 
 void encode(std::string_view type, std::span<std::byte> place, double value) {
-    if (type == "float") {
-        put(place, static_cast<float>(value));
-    } else if (type == "double") {
-        put(place, value);
-    } else if (type == "half") {
-        put(place, to_half(value));
-    } else if (type == "bfloat16") {
-        put(place, to_bfloat16(value));
-    } else if (place.size() == 1) {
-        put(place, static_cast<std::uint8_t>(value)); // signed or not: all values are 0 to 127
-    } else if (place.size() == 4) {
-        put(place, static_cast<std::uint32_t>(value));
-    } else {
-        put(place, static_cast<std::uint64_t>(value));
-    }
+    with_type(type, [&](auto element) {
+        element = static_cast<decltype(element)>(value);
+        std::memcpy(place.data(), &element, sizeof element);
+    });
 }
 
 double decode(std::string_view type, std::span<const std::byte> place) {
-    if (type == "float") {
-        return static_cast<double>(get<float>(place));
-    }
-    if (type == "double") {
-        return get<double>(place);
-    }
-    return type == "half" ? from_half(get<std::uint16_t>(place)) : from_bfloat16(get<std::uint16_t>(place));
+    return with_type(type, [&](auto element) {
+        std::memcpy(&element, place.data(), sizeof element);
+        return static_cast<double>(element);
+    });
 }
 
 bool is_floating(std::string_view type) {
@@ -209,4 +197,4 @@ std::uint64_t count_wrong(const TileSettings& settings, std::span<const std::byt
     return wrong;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

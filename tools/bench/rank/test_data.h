@@ -4,7 +4,7 @@
 // block by block, and swapped parts are still noticed.
 #pragma once
 
-#include "tools/bench/rank/collective.h"
+#include "tools/bench/rank/order.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 inline constexpr std::size_t tile_elements = 65521; // the largest prime below 2^16
 
@@ -34,4 +34,4 @@ std::vector<std::byte> reduced_tile(const TileSettings& settings);
 std::uint64_t count_wrong(const TileSettings& settings, std::span<const std::byte> tile,
                           std::span<const std::byte> values, std::uint64_t first);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/ring/rank.h"
+#include "tools/bench/ring/ring.h"
 
 #include "lib/base/byte_units.h"
 #include "lib/base/format.h"
@@ -9,7 +9,6 @@
 #include "tools/bench/rank/channel.h"
 #include "tools/bench/rank/order.h"
 #include "tools/bench/rank/test_data.h"
-#include "tools/bench/ring/neighbours.h"
 #include "tools/common/thread_pin.h"
 #include "tools/measure/rails.h"
 #include "tools/verbs/rail.h"
@@ -22,7 +21,47 @@
 #include <thread>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
+
+RingPart ring_part(std::size_t count, unsigned ranks, unsigned index) {
+    const std::size_t first = count / ranks * index + count % ranks * index / ranks;
+    const std::size_t next = count / ranks * (index + 1) + count % ranks * (index + 1) / ranks;
+    return {first, next - first};
+}
+
+Result<void> ring_all_reduce(const RingExchange& exchange, unsigned rank, unsigned ranks, std::span<const float> send,
+                             std::span<float> receive) {
+    const auto part = [&](unsigned back) { return ring_part(send.size(), ranks, (rank + 2 * ranks - back) % ranks); };
+    for (unsigned step = 0; step + 1 < ranks; ++step) {
+        const auto out = part(step);
+        const auto in = part(step + 1);
+        RingStep now;
+        now.out = (step == 0 ? send : std::span<const float>(receive)).subspan(out.first, out.count);
+        now.in_count = in.count;
+        now.arrived = [&](std::span<const float> values, std::size_t first) {
+            const float* const own = &send[in.first + first];
+            float* const sum = &receive[in.first + first];
+            for (std::size_t i = 0; i < values.size(); ++i) {
+                sum[i] = values[i] + own[i];
+            }
+        };
+        if (auto done = exchange(now); !done) {
+            return done;
+        }
+    }
+    for (unsigned step = 0; step + 1 < ranks; ++step) {
+        const auto out = part(step + ranks - 1); // which is part rank + 1 - step
+        const auto in = part(step);
+        RingStep now;
+        now.out = std::span<const float>(receive).subspan(out.first, out.count);
+        now.in_count = in.count;
+        now.places = {.out = out.first, .in = in.first};
+        if (auto done = exchange(now); !done) {
+            return done;
+        }
+    }
+    return {};
+}
 
 namespace {
 
@@ -33,24 +72,23 @@ struct RingOrder {
     bool verbs = true;
     std::vector<PairRail> rails; ///< ring i uses rail i
     std::string address;         ///< for TCP, if a rail has no address
-    BenchWork work;
+    Work work;
 };
 
 Result<RingOrder> read_order(const Json& json) {
-    auto work = read_work(json.value("work", Json::object()));
+    auto work = read_work_order(json.value("work", Json::object()));
     const auto host = json.value("host", Json::object());
     auto node = work ? read_pair_node(host.value("node", Json::object())) : tl::unexpected(work.error());
     if (!node) {
         return tl::unexpected(node.error());
     }
-    RingOrder order;
-    order.rank = json.value("rank", 0U);
-    order.ranks = json.value("ranks", 0U);
-    order.rings = std::max(host.value("rings", 0U), 1U);
-    order.verbs = host.value("verbs", true);
-    order.address = host.value("address", std::string());
-    order.rails = std::move(node->rails);
-    order.work = std::move(*work);
+    RingOrder order{.rank = json.value("rank", 0U),
+                    .ranks = json.value("ranks", 0U),
+                    .rings = std::max(host.value("rings", 0U), 1U),
+                    .verbs = host.value("verbs", true),
+                    .rails = std::move(node->rails),
+                    .address = host.value("address", std::string()),
+                    .work = std::move(*work)};
     if (order.rank >= order.ranks || order.ranks < 2) {
         return fail("an order for no ring");
     }
@@ -70,12 +108,9 @@ public:
 
     Result<void> open() {
         return for_all([this](unsigned ring) -> Result<void> {
-            auto link = order_.verbs ? open_verbs_ring(order_.rails[ring], size_) : open_tcp(ring);
-            if (!link) {
-                return tl::unexpected(link.error());
-            }
-            links_[ring] = std::move(*link);
-            return {};
+            return (order_.verbs ? open_verbs_ring(order_.rails[ring], size_) : open_tcp(ring)).map([&](auto&& link) {
+                links_[ring] = std::move(link);
+            });
         });
     }
 
@@ -184,7 +219,7 @@ private:
         for (auto& thread : threads) {
             thread.join();
         }
-        const auto failed = std::find_if(results.begin(), results.end(), [](const auto& result) { return !result; });
+        const auto failed = std::ranges::find_if(results, [](const auto& result) { return !result; });
         return failed == results.end() ? Result<void>() : *failed;
     }
 
@@ -193,56 +228,38 @@ private:
     std::vector<std::unique_ptr<RingLink>> links_;
 };
 
-class RingBench {
-public:
-    /// `at` is called with a description of the current work, repeatedly while it lasts.
-    RingBench(const RingOrder& order, Rings& rings, std::function<void(std::string_view)> at)
-        : order_(order), rings_(rings), news_(std::move(at)) {}
-
-    Result<BenchRow> measure(std::uint64_t size, std::string what) {
-        news_.begin(std::move(what));
-        const std::size_t values = size / sizeof(float) / order_.rings;
-        BenchBatches<Error> batches(
-            order_.work, order_.ranks, [this](double value) { return rings_.sum(value); }, news_);
-        const auto calls = [&](unsigned /*first*/, unsigned count) { return rings_.all_reduce(values, count); };
-        const auto iterations = batches.warm_up(calls);
-        if (!iterations) {
-            return tl::unexpected(iterations.error());
-        }
-        std::vector<double> seconds;
-        for (unsigned i = 0; i < order_.work.repeats; ++i) {
-            const auto time = batches.time(calls, *iterations);
-            if (!time) {
-                return tl::unexpected(time.error());
-            }
-            seconds.push_back(*time);
-        }
-        BenchRow row;
-        row.operation = name_of(Collective::AllReduce);
-        row.count = values * order_.rings;
-        row.bytes = row.count * sizeof(float);
-        row.type = "float";
-        row.redop = "sum";
-        row.out_of_place = times_of(std::move(seconds), row.bytes, bus_factor(Collective::AllReduce, order_.ranks));
-        if (order_.work.check) {
-            const auto own = rings_.check(values, ++seed_);
-            const auto wrong = own ? rings_.sum(static_cast<double>(*own)) : tl::unexpected(own.error());
-            if (!wrong) {
-                return tl::unexpected(wrong.error());
-            }
-            row.out_of_place.wrong = static_cast<std::uint64_t>(std::llround(*wrong));
-        }
-        return row;
+/// Measures one size. `seed`: for the values that are checked.
+Result<ResultRow> measure(const RingOrder& order, Rings& rings, RankProgress& progress, std::uint64_t size,
+                          std::uint64_t seed) {
+    const std::size_t values = size / sizeof(float) / order.rings;
+    Batches<Error> batches(
+        order.work, order.ranks, [&](double value) { return rings.sum(value); }, progress);
+    const auto calls = [&](unsigned /*first*/, unsigned count) { return rings.all_reduce(values, count); };
+    ResultRow row;
+    row.operation = name_of(Collective::AllReduce);
+    row.count = values * order.rings;
+    row.bytes = row.count * sizeof(float);
+    row.type = "float";
+    row.redop = "sum";
+    const auto times = batches.warm_up(calls).and_then([&](unsigned iterations) {
+        return batches.repeat(calls, iterations, false, row.bytes, bus_factor(Collective::AllReduce, order.ranks));
+    });
+    if (!times) {
+        return tl::unexpected(times.error());
     }
+    row.out_of_place = *times;
+    if (order.work.check) {
+        const auto wrong =
+            rings.check(values, seed).and_then([&](std::uint64_t own) { return rings.sum(static_cast<double>(own)); });
+        if (!wrong) {
+            return tl::unexpected(wrong.error());
+        }
+        row.out_of_place.wrong = static_cast<std::uint64_t>(std::llround(*wrong));
+    }
+    return row;
+}
 
-private:
-    const RingOrder& order_;
-    Rings& rings_;
-    BenchNews news_;
-    std::uint64_t seed_ = 0;
-};
-
-Result<void> run_rank(BenchChannel& channel) {
+Result<void> run_rank(RankChannel& channel) {
     const auto heard = channel.hear("order");
     const auto order = heard ? read_order(*heard) : tl::unexpected(heard.error());
     if (!order) {
@@ -263,10 +280,11 @@ Result<void> run_rank(BenchChannel& channel) {
     } catch (const JsonError& fault) {
         return fail("a neighbour says what cannot be read: " + printable(fault.what(), 200));
     }
-    RingBench bench(*order, rings, [&channel](std::string_view what) { channel.at(what); });
-    for (const auto size : order->work.sizes) {
+    RankProgress progress(channel);
+    for (std::uint64_t seed = 0; const auto size : order->work.sizes) {
         const auto what = format_text("all_reduce of {}", bytes_text(size));
-        const auto row = bench.measure(size, what);
+        progress.begin(what);
+        const auto row = measure(*order, rings, progress, size, ++seed);
         if (!row) {
             return fail(format_text("{}: {}", what, row.error().message));
         }
@@ -286,7 +304,7 @@ Result<void> run_rank(BenchChannel& channel) {
 } // namespace
 
 int run_ring_rank() {
-    BenchChannel channel(bench_channel_fd);
+    RankChannel channel(channel_fd);
     const auto done = run_rank(channel);
     if (!done) {
         channel.say({{"failed", done.error().message}, {"remote", false}});
@@ -294,4 +312,4 @@ int run_ring_rank() {
     return done ? 0 : exit_failed;
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -3,7 +3,7 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/net/key.h"
-#include "tools/bench/ring/neighbours.h"
+#include "tools/bench/ring/ring.h"
 #include "tools/measure/channel.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -83,8 +83,8 @@ public:
 
     Result<void> exchange(const RingStep& step) override {
         auto out = std::as_bytes(step.out);
-        const auto in = step.in_place ? std::span(receive_).subspan(*step.in_place, step.in_count)
-                                      : std::span(staging_).first(step.in_count);
+        const auto in = step.places ? std::span(receive_).subspan(step.places->in, step.in_count)
+                                    : std::span(staging_).first(step.in_count);
         const auto bytes = std::as_writable_bytes(in);
         std::size_t received = 0;
         std::size_t added = 0; // number of values
@@ -205,4 +205,4 @@ Result<std::unique_ptr<RingLink>> open_tcp_ring(const IpAddress& address, const 
     return std::make_unique<TcpRing>(std::move(*listener), token, address, size);
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
 #include "tools/bench/rank_layout.h"
-#include "tools/bench/ring/neighbours.h"
+#include "tools/bench/ring/ring.h"
 #include "tools/bench/start_order.h"
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
 /// A process for each node.
-std::vector<BenchOffer> nodes(unsigned count, unsigned gpus) {
-    std::vector<BenchOffer> offers;
+std::vector<Offer> nodes(unsigned count, unsigned gpus) {
+    std::vector<Offer> offers;
     for (unsigned i = 0; i < count; ++i) {
         offers.push_back({i, "n" + std::to_string(i), gpus});
     }
@@ -22,23 +22,23 @@ std::vector<BenchOffer> nodes(unsigned count, unsigned gpus) {
 TEST(BenchLayout, TwoRanksAreOnTwoNodes) {
     const auto places = places_for(nodes(3, 8), 2);
     ASSERT_TRUE(places);
-    EXPECT_EQ(*places, (std::vector<GpuSlot>{{0, 0}, {1, 0}}));
+    EXPECT_EQ(*places, (std::vector<RankSlot>{{0, 0}, {1, 0}}));
     EXPECT_EQ(nodes_of(nodes(3, 8), *places), 2U);
-    EXPECT_EQ(*places_for(nodes(1, 8), 2), (std::vector<GpuSlot>{{0, 0}, {0, 1}}));
+    EXPECT_EQ(*places_for(nodes(1, 8), 2), (std::vector<RankSlot>{{0, 0}, {0, 1}}));
 }
 
 TEST(BenchLayout, NodesAreFilledOneAfterTheOther) {
     const auto places = places_for(nodes(2, 3), 4);
-    EXPECT_EQ(*places, (std::vector<GpuSlot>{{0, 0}, {0, 1}, {0, 2}, {1, 0}}));
+    EXPECT_EQ(*places, (std::vector<RankSlot>{{0, 0}, {0, 1}, {0, 2}, {1, 0}}));
     EXPECT_FALSE(places_for(nodes(2, 3), 7));
     EXPECT_FALSE(places_for(nodes(2, 3), 0));
     EXPECT_FALSE(places_for({}, 2));
 }
 
 TEST(BenchLayout, RanksOfANodeAreNeighboursAlsoWhereTasksAreDealtOut) {
-    const std::vector<BenchOffer> cyclic = {{0, "a", 1}, {1, "b", 1}, {2, "a", 1}, {3, "b", 1}, {4, "c", 0}};
-    EXPECT_EQ(*places_for(cyclic, 4), (std::vector<GpuSlot>{{0, 0}, {2, 0}, {1, 0}, {3, 0}}));
-    EXPECT_EQ(*places_for(cyclic, 2), (std::vector<GpuSlot>{{0, 0}, {1, 0}}));
+    const std::vector<Offer> cyclic = {{0, "a", 1}, {1, "b", 1}, {2, "a", 1}, {3, "b", 1}, {4, "c", 0}};
+    EXPECT_EQ(*places_for(cyclic, 4), (std::vector<RankSlot>{{0, 0}, {2, 0}, {1, 0}, {3, 0}}));
+    EXPECT_EQ(*places_for(cyclic, 2), (std::vector<RankSlot>{{0, 0}, {1, 0}}));
     EXPECT_EQ(nodes_of(cyclic, *places_for(cyclic, 4)), 2U);
 }
 
@@ -51,7 +51,7 @@ TEST(BenchLayout, NumbersOfRanks) {
 }
 
 TEST(BenchLayout, Runs) {
-    using enum BenchKind;
+    using enum RunKind;
     EXPECT_EQ(kinds_of_runs(true, false), (std::vector{AsItIs, NoRdma, AsItIsAgain}));
     EXPECT_EQ(kinds_of_runs(true, true), (std::vector{AsItIs, NoRdma, NoGpuDirect, AsItIsAgain}));
     EXPECT_EQ(kinds_of_runs(false, true), (std::vector{AsItIs}));
@@ -59,11 +59,11 @@ TEST(BenchLayout, Runs) {
     EXPECT_EQ(variables_of(NoRdma).size(), 3U) << "also a plugin's network, and one that is asked for";
     EXPECT_FALSE(make_run(NoRdma, 4).rdma_meant);
     EXPECT_EQ(make_run(AsItIsAgain, 4).name, "A'");
-    EXPECT_TRUE(make_host_run(NoRdma, 4).variables.empty());
+    EXPECT_TRUE(make_run(NoRdma, 4, true).variables.empty());
 }
 
 /// "0 1; 2": what each of them uses.
-std::string shares_of(const std::vector<BenchSight>& sights) {
+std::string shares_of(const std::vector<WorkerGpus>& sights) {
     std::string text;
     for (const auto& share : share_gpus(sights)) {
         for (const unsigned gpu : share) {
@@ -89,16 +89,16 @@ TEST(BenchLayout, EachGpuIsUsedOnce) {
 }
 
 TEST(BenchProbe, WhatNoMemberSaysIsRefused) {
-    EXPECT_FALSE(read_bench_node(Json::object()));
-    BenchNode node;
+    EXPECT_FALSE(read_inspected_node(Json::object()));
+    InspectedNode node;
     node.places = 3;
     node.gpus = {"a", "b"};
-    const auto read = read_bench_node(bench_node_json(node));
+    const auto read = read_inspected_node(inspected_node_json(node));
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->places, 3U);
-    auto bad = bench_node_json(node);
+    auto bad = inspected_node_json(node);
     bad["gpus"] = Json::array({5});
-    EXPECT_FALSE(read_bench_node(bad));
+    EXPECT_FALSE(read_inspected_node(bad));
 }
 
 // --- The ring ---
@@ -143,8 +143,8 @@ TEST(RingReduce, AllRanksHaveTheSum) {
                     sent[rank][step].assign(now.out.begin(), now.out.end());
                     auto in = sent[(rank + ranks - 1) % ranks][step++];
                     in.resize(now.in_count, 0);
-                    if (now.in_place) {
-                        std::copy(in.begin(), in.end(), receive.begin() + static_cast<std::ptrdiff_t>(*now.in_place));
+                    if (now.places) {
+                        std::copy(in.begin(), in.end(), receive.begin() + static_cast<std::ptrdiff_t>(now.places->in));
                     } else {
                         now.arrived(in, 0);
                     }
@@ -173,4 +173,4 @@ TEST(RingReduce, AFailureEndsIt) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -5,17 +5,17 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
 /// A process that says its word when it hears a line after its order, and ends.
-BenchRankStart start_of(int run, const std::string& word) {
+RankStart start_of(int run, const std::string& word) {
     return {{"/bin/sh", "-c", "read order <&3; read line <&3; echo '{\"says\":\"" + word + "\"}' >&3"}, run, {}, {}};
 }
 
-std::vector<BenchRankEvent> events_of(BenchRanks& ranks, std::size_t count) {
-    std::vector<BenchRankEvent> events;
+std::vector<RankEvent> events_of(RankProcesses& ranks, std::size_t count) {
+    std::vector<RankEvent> events;
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (events.size() < count && std::chrono::steady_clock::now() < until) {
         for (auto& event : ranks.take()) {
@@ -27,15 +27,15 @@ std::vector<BenchRankEvent> events_of(BenchRanks& ranks, std::size_t count) {
 }
 
 TEST(BenchRanks, RunsAreToldApart) {
-    BenchRanks ranks;
+    RankProcesses ranks;
     ASSERT_TRUE(ranks.start(0, start_of(1, "old")));
     ASSERT_TRUE(ranks.start(0, start_of(2, "new")));
-    ranks.tell(2, 0, {{"go", 1}});
+    ranks.send(2, 0, {{"go", 1}});
     auto events = events_of(ranks, 2);
     ASSERT_EQ(events.size(), 2U);
     EXPECT_EQ(events[0].run, 2);
-    EXPECT_EQ(events[0].says["says"], "new");
-    EXPECT_TRUE(events[1].says.is_null() && events[1].ended_well);
+    EXPECT_EQ(events[0].message["says"], "new");
+    EXPECT_TRUE(events[1].message.is_null() && events[1].ended_well);
     EXPECT_FALSE(ranks.empty()) << "the old one has heard nothing";
     ranks.kill();
     events = events_of(ranks, 1);
@@ -46,4 +46,4 @@ TEST(BenchRanks, RunsAreToldApart) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -10,13 +10,13 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 namespace {
 
-BenchStart example() {
-    BenchStart start;
+StartOrder example() {
+    StartOrder start;
     start.run = 3;
-    start.kind = BenchKind::NoRdma;
+    start.kind = RunKind::NoRdma;
     start.count = 16;
     start.ranks = {{0, 1}, {5, 0}};
     start.work.sizes = {4096, 65536};
@@ -39,7 +39,7 @@ Json with(const std::string& place, const Json& value) {
 
 TEST(BenchOrder, ComesBack) {
     const auto text = start_json(example()).dump();
-    const auto read = read_start(*Json::parse(text), 2);
+    const auto read = read_start_order(*Json::parse(text), 2);
     ASSERT_TRUE(read) << read.error().message << text;
     EXPECT_EQ(*read, example());
 }
@@ -51,12 +51,12 @@ TEST(BenchOrder, VariablesAndProgramsAreNotTheHeadsToChoose) {
           with("command", Json::array({"/bin/sh"})), with("host", {{"address", "10.0.0.1"}}), with("work/library", "x"),
           with("ranks/0/command", "x"), with("kind", 4), with("kind", "LD_PRELOAD=x"),
           with("kind", {{"NCCL_NET_PLUGIN", "/opt/x.so"}})}) {
-        EXPECT_FALSE(read_start(order, 2)) << order;
+        EXPECT_FALSE(read_start_order(order, 2)) << order;
     }
 }
 
 TEST(BenchOrder, NumbersOutOfRange) {
-    EXPECT_FALSE(read_start(start_json(example()), 1)) << "more ranks than places";
+    EXPECT_FALSE(read_start_order(start_json(example()), 1)) << "more ranks than places";
     const std::pair<const char*, Json> wrong[] = {
         {"run", -1},
         {"run", 1e30},
@@ -85,15 +85,15 @@ TEST(BenchOrder, NumbersOutOfRange) {
         {"work/batch_seconds", -1},
     };
     for (const auto& [place, value] : wrong) {
-        EXPECT_FALSE(read_start(with(place, value), 2)) << place << " " << value;
+        EXPECT_FALSE(read_start_order(with(place, value), 2)) << place << " " << value;
     }
     const auto whole = start_json(example());
     for (const auto& [name, value] : whole.members()) {
         auto order = whole;
         order.erase(name);
-        EXPECT_TRUE(name == "do" || !read_start(order, 2)) << name;
+        EXPECT_TRUE(name == "do" || !read_start_order(order, 2)) << name;
     }
-    EXPECT_FALSE(read_start(Json::array(), 2));
+    EXPECT_FALSE(read_start_order(Json::array(), 2));
 }
 
 TEST(BenchOrder, AMemberSaysWhyItStartsNothing) {
@@ -105,9 +105,9 @@ TEST(BenchOrder, AMemberSaysWhyItStartsNothing) {
     ASSERT_TRUE(head) << head.error().message;
     world.port = (*head)->port();
     world.member = 1;
-    BenchOptions options;
+    Options options;
     options.host = true;
-    std::thread member([&] { EXPECT_EQ(take_part_in_bench(world, options), 0); });
+    std::thread member([&] { EXPECT_EQ(serve_ranks(world, options), 0); });
     const auto until = MeasureClock::now() + std::chrono::seconds(60);
     EXPECT_EQ((*head)->next(until).kind, MeasureEvent::Kind::Joined);
     auto order = start_json(example());
@@ -125,4 +125,4 @@ TEST(BenchOrder, AMemberSaysWhyItStartsNothing) {
 }
 
 } // namespace
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

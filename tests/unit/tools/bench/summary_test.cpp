@@ -3,20 +3,19 @@
 #include "tests/unit/verdict_values.h"
 #include "tools/bench/output.h"
 #include "tools/bench/rank_layout.h"
-#include "tools/bench/summary.h"
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
-BenchRow row(std::uint64_t bytes, double busbw, std::uint64_t wrong = 0) {
-    const BenchTimes times{static_cast<double>(bytes) / busbw / 1000, 1, 2, busbw / 1.875, busbw, wrong};
+ResultRow row(std::uint64_t bytes, double busbw, std::uint64_t wrong = 0) {
+    const Times times{static_cast<double>(bytes) / busbw / 1000, 1, 2, busbw / 1.875, busbw, wrong};
     return {"all_reduce", bytes, bytes / 4, "float", "sum", -1, times, times};
 }
 
-BenchRun run(BenchKind kind, double busbw, std::uint64_t rdma, std::uint64_t sockets, unsigned ranks = 16) {
+Run run(RunKind kind, double busbw, std::uint64_t rdma, std::uint64_t sockets, unsigned ranks = 16) {
     auto run = make_run(kind, ranks);
     run.nodes = 2;
     run.library = "NCCL 2.28.9 (libnccl.so.2)";
@@ -26,18 +25,18 @@ BenchRun run(BenchKind kind, double busbw, std::uint64_t rdma, std::uint64_t soc
 }
 
 /// As in the table that this is for: 122.3 Gb/s against 29.1 at 16 GPUs.
-BenchReport good_report() {
-    BenchReport report;
+Report good_report() {
+    Report report;
     report.started = "2026-11-22T10:00:00.000+00:00";
     report.seconds = 12;
     report.nodes = {"n01", "n02"};
     report.gpus = {"a GPU"};
-    report.runs = {run(BenchKind::AsItIs, 15.25, 8 * test::gib, 0), run(BenchKind::NoRdma, 3.6375, 0, 8 * test::gib),
-                   run(BenchKind::AsItIsAgain, 15.325, 8 * test::gib, 0)};
+    report.runs = {run(RunKind::AsItIs, 15.25, 8 * test::gib, 0), run(RunKind::NoRdma, 3.6375, 0, 8 * test::gib),
+                   run(RunKind::AsItIsAgain, 15.325, 8 * test::gib, 0)};
     return report;
 }
 
-std::string notes_of(const BenchReport& report) {
+std::string notes_of(const Report& report) {
     const auto summary = summarize(report);
     std::string text;
     for (const auto& note : summary.lines.at(0).notes) {
@@ -60,20 +59,20 @@ TEST(BenchSummary, WithAndWithout) {
 
 TEST(BenchSummary, AFigureThatIsNotOneOfRdma) {
     auto report = good_report();
-    report.runs[0] = run(BenchKind::AsItIs, 3.6, 0, 8 * test::gib);
-    report.runs[2] = run(BenchKind::AsItIsAgain, 3.6, 0, 8 * test::gib);
+    report.runs[0] = run(RunKind::AsItIs, 3.6, 0, 8 * test::gib);
+    report.runs[2] = run(RunKind::AsItIsAgain, 3.6, 0, 8 * test::gib);
     EXPECT_FALSE(summarize(report).lines[0].ratio);
     EXPECT_EQ(summarize(report).exit_code, 2);
     EXPECT_TRUE(notes_of(report).starts_with("A DID NOT USE RDMA")) << notes_of(report);
-    report.runs[0] = run(BenchKind::AsItIs, 9, 4 * test::gib, 4 * test::gib);
-    report.runs[2] = run(BenchKind::AsItIsAgain, 9, 4 * test::gib, 4 * test::gib);
+    report.runs[0] = run(RunKind::AsItIs, 9, 4 * test::gib, 4 * test::gib);
+    report.runs[2] = run(RunKind::AsItIsAgain, 9, 4 * test::gib, 4 * test::gib);
     EXPECT_TRUE(notes_of(report).starts_with("A used RDMA in part: 50.0 %")) << notes_of(report);
     EXPECT_EQ(summarize(report).exit_code, 1);
 }
 
 TEST(BenchSummary, ABaselineThatUsedRdmaIsNone) {
     auto report = good_report();
-    report.runs[1] = run(BenchKind::NoRdma, 15, 8 * test::gib, 0);
+    report.runs[1] = run(RunKind::NoRdma, 15, 8 * test::gib, 0);
     EXPECT_FALSE(summarize(report).lines[0].ratio);
     EXPECT_TRUE(notes_of(report).starts_with("B used RDMA, too: no comparison"));
     EXPECT_EQ(summarize(report).exit_code, 1);
@@ -83,8 +82,8 @@ TEST(BenchSummary, WhatCannotBeTold) {
     auto report = good_report();
     report.runs[0].verdict = report.runs[2].verdict = std::nullopt;
     EXPECT_EQ(summarize(report).exit_code, 3);
-    report.runs[0] = run(BenchKind::AsItIs, 15, 1000, 1000);
-    report.runs[2] = run(BenchKind::AsItIsAgain, 15, 1000, 1000);
+    report.runs[0] = run(RunKind::AsItIs, 15, 1000, 1000);
+    report.runs[2] = run(RunKind::AsItIsAgain, 15, 1000, 1000);
     EXPECT_TRUE(notes_of(report).starts_with("A: too few bytes to judge"));
     EXPECT_EQ(summarize(report).exit_code, 3);
     EXPECT_FALSE(summarize(report).lines[0].ratio);
@@ -92,7 +91,7 @@ TEST(BenchSummary, WhatCannotBeTold) {
 
 TEST(BenchSummary, ARatioNeedsProofOfBothSides) {
     auto report = good_report();
-    report.runs[2] = run(BenchKind::AsItIsAgain, 3.6, 0, 8 * test::gib);
+    report.runs[2] = run(RunKind::AsItIsAgain, 3.6, 0, 8 * test::gib);
     EXPECT_FALSE(summarize(report).lines[0].ratio) << "A' did not use RDMA";
     EXPECT_NEAR(summarize(report).lines[0].with_rdma->busbw, 122, 0.01) << "A alone";
     report.runs[2].rows.clear();
@@ -102,7 +101,7 @@ TEST(BenchSummary, ARatioNeedsProofOfBothSides) {
     EXPECT_FALSE(summarize(report).lines[0].ratio);
     EXPECT_TRUE(notes_of(report).starts_with("B: no counters were read: no comparison")) << notes_of(report);
     EXPECT_EQ(summarize(report).exit_code, 3);
-    report.runs[1] = run(BenchKind::NoRdma, 3, 1000, 1000);
+    report.runs[1] = run(RunKind::NoRdma, 3, 1000, 1000);
     EXPECT_FALSE(summarize(report).lines[0].ratio);
     EXPECT_TRUE(notes_of(report).starts_with("B: too few bytes")) << notes_of(report);
 }
@@ -111,7 +110,7 @@ TEST(BenchSummary, AReportThatEndedEarlyIsNotGood) {
     auto report = good_report();
     report.ended_early = "interrupted";
     EXPECT_EQ(summarize(report).exit_code, 3);
-    auto cut = run(BenchKind::AsItIs, 1, 0, 0, 32);
+    auto cut = run(RunKind::AsItIs, 1, 0, 0, 32);
     cut.rows.clear();
     report.runs.push_back(cut);
     EXPECT_EQ(summarize(report).exit_code, 3) << "a run without a result was cut off, and did not fail";
@@ -121,7 +120,7 @@ TEST(BenchSummary, AReportThatEndedEarlyIsNotGood) {
 
 TEST(BenchSummary, ADriftIsSaid) {
     auto report = good_report();
-    report.runs[2] = run(BenchKind::AsItIsAgain, 10, 8 * test::gib, 0);
+    report.runs[2] = run(RunKind::AsItIsAgain, 10, 8 * test::gib, 0);
     EXPECT_TRUE(notes_of(report).starts_with("A and A' differ by 42 %")) << notes_of(report);
     EXPECT_EQ(summarize(report).exit_code, 1);
 }
@@ -157,7 +156,7 @@ TEST(BenchSummary, RunsWithoutResults) {
 
 TEST(BenchSummary, NumbersOfGpusAreKeptApart) {
     auto report = good_report();
-    auto inside = run(BenchKind::AsItIs, 208, 0, 0, 8);
+    auto inside = run(RunKind::AsItIs, 208, 0, 0, 8);
     inside.nodes = 1;
     report.runs.insert(report.runs.begin(), inside);
     const auto summary = summarize(report);
@@ -169,7 +168,7 @@ TEST(BenchSummary, NumbersOfGpusAreKeptApart) {
 
 TEST(BenchOutput, TheTable) {
     const auto report = good_report();
-    const auto text = bench_text(report, summarize(report));
+    const auto text = write_text(report, summarize(report));
     const auto table = text.substr(text.find("all_reduce, Gb/s"));
     EXPECT_EQ(table, "all_reduce, Gb/s: bus bandwidth, and algorithm's beside it\n"
                      "GPUS  NODES  SIZE     RDMA   ALGBW  NO RDMA  ALGBW  RATIO  VERDICT\n"
@@ -178,7 +177,7 @@ TEST(BenchOutput, TheTable) {
 
 TEST(BenchOutput, TheColumnsOfNcclTests) {
     const auto report = good_report();
-    const auto text = bench_text(report, summarize(report));
+    const auto text = write_text(report, summarize(report));
     EXPECT_NE(text.find("# A: 16 GPUs on 2 nodes, as it is, NCCL 2.28.9 (libnccl.so.2)\n# all_reduce\n"),
               std::string::npos);
     EXPECT_NE(
@@ -192,7 +191,7 @@ TEST(BenchOutput, TheColumnsOfNcclTests) {
     wrong.runs[0].rows[1].in_place->wrong = 3;
     wrong.runs[0].rows[1].out_of_place.max_us = wrong.runs[0].rows[1].out_of_place.time_us * 1.5;
     wrong.runs[0].rows[1].out_of_place.min_us = wrong.runs[0].rows[1].out_of_place.time_us * 0.9;
-    const auto other = bench_text(wrong, summarize(wrong));
+    const auto other = write_text(wrong, summarize(wrong));
     EXPECT_NE(other.find("# Out of bounds values : 3 FAILED\n"), std::string::npos) << other;
     EXPECT_NE(other.find("15.25       3  30.00\n"), std::string::npos) << other;
     EXPECT_NE(text.find("# RDMA USED: 100.0 % of"), std::string::npos);
@@ -200,7 +199,7 @@ TEST(BenchOutput, TheColumnsOfNcclTests) {
 
 TEST(BenchOutput, Json) {
     const auto report = good_report();
-    const auto json = bench_json(report, summarize(report));
+    const auto json = write_json(report, summarize(report));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["runs"][1]["variables"]["NCCL_IB_DISABLE"], "1");
     EXPECT_EQ(json["runs"][0]["verdict"]["verdict"], "USED");
@@ -212,7 +211,7 @@ TEST(BenchOutput, Json) {
 TEST(BenchOutput, CsvHasAsManyFieldsInEachLine) {
     auto report = good_report();
     report.runs[0].rows[0].in_place = std::nullopt;
-    const auto text = bench_csv(report);
+    const auto text = write_csv(report);
     std::size_t commas = 0;
     std::size_t lines = 0;
     for (const char c : text) {
@@ -228,4 +227,4 @@ TEST(BenchOutput, CsvHasAsManyFieldsInEachLine) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -3,7 +3,7 @@
 #include "config.h"
 #include "tests/unit/emulated_verbs.h"
 #include "tools/verbs/endpoint.h"
-#include "tools/verbs/latency.h"
+#include "tools/verbs/figures.h"
 #include "tools/verbs/queue_pairs.h"
 
 #include <gtest/gtest.h>

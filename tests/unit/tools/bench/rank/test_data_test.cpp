@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -58,7 +58,7 @@ TEST(TestPattern, EachRankIsMissed) {
 }
 
 TEST(TestPattern, WhatIsOnlyMovedTellsRanksAndIsNeverZero) {
-    for (const auto type : bench_types()) {
+    for (const auto type : type_names()) {
         const TileSettings settings{type, "none", 1000, 4};
         const auto tile = sent_tile(settings, 1);
         const std::vector<std::byte> zeros(tile.size());
@@ -80,8 +80,8 @@ TEST(TestPattern, AnAverageOfWholeNumbersIsNotZero) {
 }
 
 TEST(TestPattern, AllTypesCanBeCompared) {
-    for (const auto type : bench_types()) {
-        for (const auto redop : bench_reductions()) {
+    for (const auto type : type_names()) {
+        for (const auto redop : reduction_names()) {
             const TileSettings settings{type, redop, 5, 3};
             const auto tile = reduced_tile(settings);
             ASSERT_EQ(tile.size(), tile_elements * *size_of_type(type));
@@ -127,4 +127,4 @@ TEST(TestPattern, AnotherSeedHasOtherValues) {
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/json.h"
-#include "tools/bench/rank/collective.h"
 #include "tools/bench/rank/order.h"
 
 #include <gtest/gtest.h>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
 
 namespace {
 
@@ -39,14 +38,14 @@ TEST(BenchCollective, CountsOfARank) {
     EXPECT_EQ(counts_of(Collective::AllToAll, 16, 4, 1000), (CollectiveCounts{0, 0, 0}));
 }
 
-TEST(BenchWork, Sizes) {
-    EXPECT_EQ(parse_bench_size("8"), 8U);
-    EXPECT_EQ(parse_bench_size("512K"), 512U << 10);
-    EXPECT_EQ(parse_bench_size("32m"), 32U << 20);
-    EXPECT_EQ(parse_bench_size("1024G"), std::uint64_t{1} << 40);
+TEST(Work, Sizes) {
+    EXPECT_EQ(parse_message_size("8"), 8U);
+    EXPECT_EQ(parse_message_size("512K"), 512U << 10);
+    EXPECT_EQ(parse_message_size("32m"), 32U << 20);
+    EXPECT_EQ(parse_message_size("1024G"), std::uint64_t{1} << 40);
     for (const auto* text :
          {"", "0", "K", "2T", "-1", "1.5G", "1025G", "8 ", "99999999999999999999", "18446744073709551615"}) {
-        EXPECT_FALSE(parse_bench_size(text)) << text;
+        EXPECT_FALSE(parse_message_size(text)) << text;
     }
     EXPECT_EQ(sizes_between(4, 70, 4), (std::vector<std::uint64_t>{4, 16, 64}));
     EXPECT_EQ(sizes_between(8, 8, 2), (std::vector<std::uint64_t>{8}));
@@ -55,7 +54,7 @@ TEST(BenchWork, Sizes) {
     EXPECT_EQ(sizes_between(1, std::uint64_t{1} << 40, 2)->size(), 41U);
 }
 
-TEST(BenchWork, TheMedianOfTheBatchesCounts) {
+TEST(Work, TheMedianOfTheBatchesCounts) {
     const auto odd = times_of({0.003, 0.001, 0.002}, 1'000'000, 1.5);
     EXPECT_DOUBLE_EQ(odd.time_us, 2000);
     EXPECT_DOUBLE_EQ(odd.min_us, 1000);
@@ -67,44 +66,44 @@ TEST(BenchWork, TheMedianOfTheBatchesCounts) {
     EXPECT_DOUBLE_EQ(times_of({0}, 1, 1).algbw, 0) << "no time, no bandwidth";
 }
 
-TEST(BenchWork, OrdersAndResultsComeBackFromJson) {
-    BenchWork work;
+TEST(Work, OrdersAndResultsComeBackFromJson) {
+    Work work;
     work.operations = {Collective::Broadcast, Collective::AllToAll};
     work.sizes = {16, 1024};
     work.type = "bfloat16";
     work.redop = "avg";
     work.check = false;
-    const auto read = read_work(work_json(work));
+    const auto read = read_work_order(work_json(work));
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(*read, work);
 
-    BenchRow row{"all_reduce", 4096, 1024, "float", "sum", -1, {10, 9, 12, 0.4, 0.6, 3}, std::nullopt};
-    EXPECT_EQ(*read_row(row_json(row)), row);
-    row.in_place = BenchTimes{10, 9, 12, 0.4, 0.6, std::nullopt};
-    EXPECT_EQ(*read_row(row_json(row)), row);
+    ResultRow row{"all_reduce", 4096, 1024, "float", "sum", -1, {10, 9, 12, 0.4, 0.6, 3}, std::nullopt};
+    EXPECT_EQ(*read_result_row(row_json(row)), row);
+    row.in_place = Times{10, 9, 12, 0.4, 0.6, std::nullopt};
+    EXPECT_EQ(*read_result_row(row_json(row)), row);
 }
 
-TEST(BenchWork, WhatNoHeadSendsIsRefused) {
-    BenchWork work;
-    EXPECT_FALSE(read_work(work_json(work))) << "no sizes";
+TEST(Work, WhatNoHeadSendsIsRefused) {
+    Work work;
+    EXPECT_FALSE(read_work_order(work_json(work))) << "no sizes";
     work.sizes = {16};
     const auto good = work_json(work);
-    ASSERT_TRUE(read_work(good));
-    EXPECT_FALSE(read_work(Json::object()));
-    EXPECT_FALSE(read_work(Json::array()));
+    ASSERT_TRUE(read_work_order(good));
+    EXPECT_FALSE(read_work_order(Json::object()));
+    EXPECT_FALSE(read_work_order(Json::array()));
     for (const auto& [key, value] : good.members()) {
         auto bad = good;
         bad[key] = Json{{"a", nullptr}};
-        EXPECT_FALSE(read_work(bad)) << key;
+        EXPECT_FALSE(read_work_order(bad)) << key;
         bad.erase(key);
-        EXPECT_FALSE(read_work(bad)) << key;
+        EXPECT_FALSE(read_work_order(bad)) << key;
     }
     auto huge = good;
     huge["sizes"] = Json::array({std::uint64_t{1} << 50});
-    EXPECT_FALSE(read_work(huge));
-    EXPECT_FALSE(read_row(Json{{"operation", 5}}));
+    EXPECT_FALSE(read_work_order(huge));
+    EXPECT_FALSE(read_result_row(Json{{"operation", 5}}));
 }
 
 } // namespace
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

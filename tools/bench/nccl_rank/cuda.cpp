@@ -1,12 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench/nccl_rank/cuda_device.h"
+#include "tools/bench/nccl_rank/cuda.h"
 
 #include "lib/base/byte_units.h"
 #include "lib/base/format.h"
 
 #include <array>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
+
+Result<CudaLibrary> CudaLibrary::load() {
+    CudaLibrary cuda;
+    if (!cuda.library) {
+        return fail(format_text("no GPU: libcuda.so.1 is not there, which comes with NVIDIA's driver ({})",
+                                cuda.library.problem()));
+    }
+    if (!cuda.library.missing().empty()) {
+        return fail(format_text("libcuda.so.1 has no {}: NVIDIA's driver is too old", cuda.library.missing()));
+    }
+    int count = 0;
+    const auto counted = cuda.check(cuda.init(0), "no GPU: cuInit").and_then([&] {
+        return cuda.check(cuda.device_count(&count), "no GPU: cuDeviceGetCount");
+    });
+    if (!counted) {
+        return tl::unexpected(counted.error());
+    }
+    if (count == 0) {
+        return fail("no GPU: CUDA sees none (CUDA_VISIBLE_DEVICES, or the step has none: --gpus-per-node)");
+    }
+    return cuda;
+}
+
+Result<void> CudaLibrary::check(CUresult result, std::string_view what) const {
+    if (result == CUDA_SUCCESS) {
+        return {};
+    }
+    const char* text = nullptr;
+    if (error_string(result, &text) != CUDA_SUCCESS || text == nullptr) {
+        text = "an error that this driver does not know";
+    }
+    return fail(format_text("{}: {} (CUDA error {})", what, text, static_cast<int>(result)));
+}
 
 Result<std::vector<CudaDeviceInfo>> list_devices(const CudaLibrary& cuda) {
     int count = 0;
@@ -29,24 +62,16 @@ Result<std::vector<CudaDeviceInfo>> list_devices(const CudaLibrary& cuda) {
 }
 
 Result<CudaDevice> CudaDevice::open(const CudaLibrary& cuda, unsigned index) {
-    CUdevice device = 0;
-    if (auto found = cuda.check(cuda.device(&device, static_cast<int>(index)), format_text("GPU {}", index)); !found) {
-        return tl::unexpected(found.error());
-    }
-    CUcontext context = nullptr;
-    if (auto made = cuda.check(cuda.retain_context(&context, device), format_text("GPU {} cannot be used", index));
-        !made) {
-        return tl::unexpected(made.error());
-    }
-    CudaDevice gpu(cuda, device, context);
-    auto ready = cuda.check(cuda.set_context(context), "cuCtxSetCurrent");
-    if (ready) {
-        ready = cuda.check(cuda.create_stream(&gpu.stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-    }
-    if (!ready) {
-        return tl::unexpected(ready.error());
-    }
-    return gpu;
+    CudaDevice gpu(cuda);
+    return cuda.check(cuda.device(&gpu.device_, static_cast<int>(index)), format_text("GPU {}", index))
+        .and_then([&] {
+            return cuda.check(cuda.retain_context(&gpu.context_, gpu.device_),
+                              format_text("GPU {} cannot be used", index));
+        })
+        .and_then([&] { return cuda.check(cuda.set_context(gpu.context_), "cuCtxSetCurrent"); })
+        .and_then(
+            [&] { return cuda.check(cuda.create_stream(&gpu.stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"); })
+        .map([&] { return std::move(gpu); });
 }
 
 CudaDevice::~CudaDevice() {
@@ -59,14 +84,11 @@ CudaDevice::~CudaDevice() {
 }
 
 Result<CudaMemory> CudaMemory::allocate(const CudaDevice& gpu, std::size_t size) {
-    CUdeviceptr address = 0;
-    if (auto made =
-            gpu.cuda().check(gpu.cuda().allocate(&address, size),
-                             format_text("{} of the GPU's memory cannot be had (smaller sizes: -e)", bytes_text(size)));
-        !made) {
-        return tl::unexpected(made.error());
-    }
-    return CudaMemory(gpu, address, size);
+    CudaMemory memory(gpu, size);
+    return gpu.cuda()
+        .check(gpu.cuda().allocate(&memory.address_, size),
+               format_text("{} of the GPU's memory cannot be had (smaller sizes: -e)", bytes_text(size)))
+        .map([&] { return std::move(memory); });
 }
 
 CudaMemory::~CudaMemory() {
@@ -94,4 +116,4 @@ Result<void> CudaMemory::read(std::size_t offset, std::span<std::byte> bytes) co
     return gpu_->cuda().check(gpu_->cuda().to_host(bytes.data(), address_ + offset, bytes.size()), "cuMemcpyDtoH");
 }
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links from a rank to its two neighbours in a ring, and the buffers that it sends from and receives into.
+// A rank of `rdma-nccl bench --host`: all-reduce of floats around a ring of nodes, in host memory. A link connects it
+// to its two neighbours, and owns the buffers that it sends from and receives into.
 #pragma once
 
 #include "lib/base/json.h"
@@ -13,15 +14,22 @@
 #include <optional>
 #include <span>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
+
+/// Runs the rank, which talks to its worker as a rank on a GPU does (tools/bench/rank/channel.h). Returns the exit
+/// code: 0, or 1 after a failure.
+int run_ring_rank();
 
 /// One step of a ring: each rank sends to the next rank and receives from the previous one at the same time.
 struct RingStep {
     std::span<const float> out;
     std::size_t in_count = 0; ///< number of values to receive
-    /// Index in the next rank's receive buffer where `out` goes, and index in this rank's receive buffer where the
-    /// received values go. Absent: the received values are to be added, and pass through memory of the link.
-    std::optional<std::size_t> out_place, in_place;
+    /// The index in the next rank's receive buffer where `out` goes, and the index in this rank's where the received
+    /// values go.
+    struct Places {
+        std::size_t out = 0, in = 0;
+    };
+    std::optional<Places> places; ///< absent: received values are to be added, and pass through memory of the link
     /// Called with received values that are to be added, part by part and in order. `first`: index of the first value
     /// of this part within the step.
     std::function<void(std::span<const float> values, std::size_t first)> arrived;
@@ -74,4 +82,4 @@ Result<std::unique_ptr<RingLink>> open_verbs_ring(const PairRail& rail, const Ri
 /// Opens a ring link with one TCP connection to each neighbour, from the local address `address`.
 Result<std::unique_ptr<RingLink>> open_tcp_ring(const IpAddress& address, const RingSize& size);
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench

@@ -1,16 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// One GPU, with the functions that a rank needs.
+// CUDA's driver library, loaded on demand, and one GPU, with the functions that a rank needs. The library comes with
+// the driver and has a stable interface, so no run-time library of a certain CUDA release is needed. NCCL's own
+// run-time library uses the current context.
 #pragma once
 
-#include "tools/bench/nccl_rank/cuda_library.h"
+#include "lib/base/result.h"
+#include "tools/verbs/dynamic_library.h"
 
 #include <cstddef>
+#include <cuda.h>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-namespace rdma_nccl {
+namespace rdma_nccl::bench {
+
+// <cuda.h> renames functions when they change, so look up the name that it uses.
+#define RN_TEXT_OF(function) #function
+#define RN_CUDA(name, function) decltype(&::function) name = library.needed(RN_TEXT_OF(function))
+
+struct CudaLibrary {
+    DynamicLibrary library{"libcuda.so.1"};
+    RN_CUDA(init, cuInit);
+    RN_CUDA(error_string, cuGetErrorString);
+    RN_CUDA(device_count, cuDeviceGetCount);
+    RN_CUDA(device, cuDeviceGet);
+    RN_CUDA(device_name, cuDeviceGetName);
+    RN_CUDA(pci_address, cuDeviceGetPCIBusId);
+    RN_CUDA(retain_context, cuDevicePrimaryCtxRetain);
+    RN_CUDA(release_context, cuDevicePrimaryCtxRelease);
+    RN_CUDA(set_context, cuCtxSetCurrent);
+    RN_CUDA(allocate, cuMemAlloc);
+    RN_CUDA(free, cuMemFree);
+    RN_CUDA(to_device, cuMemcpyHtoDAsync);
+    RN_CUDA(to_host, cuMemcpyDtoH);
+    RN_CUDA(fill, cuMemsetD8Async);
+    RN_CUDA(create_stream, cuStreamCreate);
+    RN_CUDA(query_stream, cuStreamQuery);
+    RN_CUDA(destroy_stream, cuStreamDestroy);
+
+    /// Fails if there is no driver, or no GPU that this process can see.
+    static Result<CudaLibrary> load();
+
+    /// Fails with "WHAT: CUDA's message (error 2)".
+    [[nodiscard]] Result<void> check(CUresult result, std::string_view what) const;
+};
+
+#undef RN_CUDA
+#undef RN_TEXT_OF
 
 /// A GPU that CUDA shows to this process.
 struct CudaDeviceInfo {
@@ -35,11 +74,10 @@ public:
     [[nodiscard]] CUstream stream() const { return stream_; }
 
 private:
-    CudaDevice(const CudaLibrary& cuda, CUdevice device, CUcontext context)
-        : cuda_(&cuda), device_(device), context_(context) {}
+    explicit CudaDevice(const CudaLibrary& cuda) : cuda_(&cuda) {}
     const CudaLibrary* cuda_;
-    CUdevice device_;
-    CUcontext context_;
+    CUdevice device_ = 0;
+    CUcontext context_ = nullptr;
     CUstream stream_ = nullptr;
 };
 
@@ -67,11 +105,10 @@ public:
     [[nodiscard]] Result<void> read(std::size_t offset, std::span<std::byte> bytes) const;
 
 private:
-    CudaMemory(const CudaDevice& gpu, CUdeviceptr address, std::size_t size)
-        : gpu_(&gpu), address_(address), size_(size) {}
+    CudaMemory(const CudaDevice& gpu, std::size_t size) : gpu_(&gpu), size_(size) {}
     const CudaDevice* gpu_;
-    CUdeviceptr address_;
+    CUdeviceptr address_ = 0;
     std::size_t size_;
 };
 
-} // namespace rdma_nccl
+} // namespace rdma_nccl::bench
