@@ -51,7 +51,7 @@ struct Port {
     std::vector<Gid> gids;
     std::vector<std::string> problems; ///< files that could not be read or parsed, as text
 
-    /// Returns the greater of the two rates, 0 when unknown. Rate files can be wrong: see is_default_rate().
+    /// Returns the greater of the two rates, 0 when unknown. Rate files can be wrong: see `rate_is_default`.
     [[nodiscard]] double believable_rate_gbps() const;
 };
 
@@ -140,10 +140,10 @@ struct Fabric {
 std::string port_name(std::string_view hca, unsigned port);
 
 /// Reads all of the above below `root`. Never fails as a whole: what cannot be read is noted in `problems`. The work is
-/// bounded: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table. Of the unresponsive devices in `silent`,
+/// bounded: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table. Of the `unresponsive` devices,
 /// reads only what their drivers are not needed for. `tables`: Expected stops at a table's expected entries, which are
-/// enough for a plan (lib/fabric/expected_gids.h), if the interfaces' addresses are known.
+/// enough for a plan (lib/fabric/gid_table.cpp), if the interfaces' addresses are known.
 enum class GidTables { Whole, Expected };
-Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& silent = {}, GidTables tables = GidTables::Whole);
+Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& unresponsive = {}, GidTables tables = GidTables::Whole);
 
 } // namespace rdma_nccl

@@ -16,7 +16,7 @@ bool is_hex(std::string_view text, std::size_t shortest, std::size_t longest) {
 }
 
 /// True for "pci0000:50".
-bool is_host_bridge(std::string_view text) {
+bool is_pci_host_bridge(std::string_view text) {
     if (!text.starts_with("pci")) {
         return false;
     }
@@ -28,7 +28,7 @@ bool is_host_bridge(std::string_view text) {
 
 std::vector<std::string_view> pci_ancestors(std::string_view path) {
     auto parts = split(path, '/');
-    parts.erase(parts.begin(), std::find_if(parts.begin(), parts.end(), is_host_bridge));
+    parts.erase(parts.begin(), std::find_if(parts.begin(), parts.end(), is_pci_host_bridge));
     if (!parts.empty()) {
         parts.pop_back();
     }
