@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/plan/nccl_debug.h"
-
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/plan/nccl_overrides.h"
+#include "lib/plan/nccl_variables.h"
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,6 @@
 #include "lib/base/text.h"
 #include "lib/nccl/model.h"
 #include "lib/plan/nccl_overrides.h"
-#include "lib/plan/ports_in_use.h"
 
 #include <algorithm>
 
