@@ -242,8 +242,8 @@ bool natural_name_less(std::string_view a, std::string_view b) {
         if (number_a != number_b) {
             return number_a < number_b;
         }
-        a.remove_prefix(static_cast<std::size_t>(std::find_if_not(a.begin(), a.end(), is_digit) - a.begin()));
-        b.remove_prefix(static_cast<std::size_t>(std::find_if_not(b.begin(), b.end(), is_digit) - b.begin()));
+        a.remove_prefix(static_cast<std::size_t>(std::ranges::find_if_not(a, is_digit) - a.begin()));
+        b.remove_prefix(static_cast<std::size_t>(std::ranges::find_if_not(b, is_digit) - b.begin()));
     }
     if (a.empty() && b.empty()) {
         return whole_a < whole_b; // "a01" and "a1": any fixed order will do

@@ -28,7 +28,7 @@ bool is_pci_host_bridge(std::string_view text) {
 
 std::vector<std::string_view> pci_ancestors(std::string_view path) {
     auto parts = split(path, '/');
-    parts.erase(parts.begin(), std::find_if(parts.begin(), parts.end(), is_pci_host_bridge));
+    parts.erase(parts.begin(), std::ranges::find_if(parts, is_pci_host_bridge));
     if (!parts.empty()) {
         parts.pop_back();
     }

@@ -26,7 +26,7 @@ bool same_word(std::string_view a, std::string_view b) {
 /// Returns true for the levels that print at least what INFO prints. ABORT and TRACE print more.
 bool shows_info(std::string_view level) {
     constexpr std::array<std::string_view, 3> levels = {"INFO", "ABORT", "TRACE"};
-    return std::any_of(levels.begin(), levels.end(), [&](std::string_view word) { return same_word(word, level); });
+    return std::ranges::any_of(levels, [&](std::string_view word) { return same_word(word, level); });
 }
 
 /// Returns true if a user's list of subsystems includes the lines about connections, which belong to INIT and NET.
@@ -35,8 +35,8 @@ bool shows_connections(std::string_view list) {
     list.remove_prefix(all_but ? 1 : 0);
     const auto words = split(list, ',');
     const auto has = [&](std::string_view name) {
-        return std::any_of(words.begin(), words.end(),
-                           [&](std::string_view word) { return same_word(word, name) || same_word(word, "ALL"); });
+        return std::ranges::any_of(
+            words, [&](std::string_view word) { return same_word(word, name) || same_word(word, "ALL"); });
     };
     return all_but ? !has("INIT") || !has("NET") : has("INIT") || has("NET");
 }

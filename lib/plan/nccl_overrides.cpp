@@ -13,7 +13,6 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::string_view gid_index_variable = "NCCL_IB_GID_INDEX";
 constexpr std::string_view hca_variable = "NCCL_IB_HCA";
 constexpr std::string_view interface_variable = "NCCL_SOCKET_IFNAME";
 
@@ -46,12 +45,6 @@ std::optional<long> nccl_number(const std::optional<std::string>& text) {
     return parse_number<long>(word.substr(0, end)).value_or(0);
 }
 
-/// Returns the user's index, or nullopt if it is not set or is negative: both mean automatic.
-std::optional<unsigned> users_gid_index(const NodeFacts& facts) {
-    const auto number = nccl_number(nccl_override(facts, gid_index_variable));
-    return number && *number >= 0 ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
-}
-
 NcclGidEnvironment gid_environment(const NodeFacts& facts, const Settings& settings, const FabricChoice& choice) {
     NcclGidEnvironment environment{choice.gid_family_is_ipv6, settings.roce, choice.gid_range};
     if (const auto family = nccl_override(facts, "NCCL_IB_ADDR_FAMILY")) {
@@ -66,14 +59,12 @@ NcclGidEnvironment gid_environment(const NodeFacts& facts, const Settings& setti
     return environment;
 }
 
-std::string place_of(const NodeFacts& facts, std::string_view name) {
-    const auto found = facts.nccl_conf.find(name);
-    return facts.environment.get_users(name) || found == facts.nccl_conf.end() ? "set before" : found->second.file;
-}
-
-/// Returns "NCCL_IB_HCA=mlx5 (set before)".
+/// Returns "NCCL_IB_HCA=mlx5 (set before)", or "... (/etc/nccl.conf)".
 std::string as_set(const NodeFacts& facts, std::string_view name) {
-    return format_text("{}={} ({})", name, printable(nccl_override(facts, name).value_or("")), place_of(facts, name));
+    const auto found = facts.nccl_conf.find(name);
+    const bool by_file = !facts.environment.get_users(name) && found != facts.nccl_conf.end();
+    return format_text("{}={} ({})", name, printable(nccl_override(facts, name).value_or("")),
+                       by_file ? found->second.file : "set before");
 }
 
 std::string entry_text(const Port& port, unsigned index) {
@@ -131,7 +122,7 @@ void judge_interface(const NodeFacts& facts, MessageGroups& sentences) {
     }
     const NcclNameList list(*text);
     const auto& netdevs = facts.fabric.netdevs;
-    if (std::none_of(netdevs.begin(), netdevs.end(), [&](const Netdev& netdev) {
+    if (std::ranges::none_of(netdevs, [&](const Netdev& netdev) {
             return netdev.up && !netdev.addresses.empty() && list.matches(netdev.name);
         })) {
         sentences.add("interface", "",
@@ -146,7 +137,7 @@ void judge_transport(const NodeFacts& facts, MessageGroups& sentences) {
         sentences.add("disable", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_IB_DISABLE")));
     }
     auto net = nccl_override(facts, "NCCL_NET").value_or("");
-    std::transform(net.begin(), net.end(), net.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+    std::ranges::transform(net, net.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
     if (net == "socket") {
         sentences.add("net", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_NET")));
     }
@@ -168,24 +159,30 @@ std::optional<std::string> nccl_override(const NodeFacts& facts, std::string_vie
 }
 
 std::optional<std::string_view> gid_override(const NodeFacts& facts) {
-    constexpr std::array names = {gid_index_variable, std::string_view("NCCL_IB_ROCE_VERSION_NUM"),
-                                  std::string_view("NCCL_IB_ADDR_FAMILY"), std::string_view("NCCL_IB_ADDR_RANGE")};
-    const auto found =
-        std::find_if(names.begin(), names.end(), [&](std::string_view name) { return nccl_override(facts, name); });
-    return found == names.end() ? std::nullopt : std::optional(*found);
+    for (const std::string_view name :
+         {"NCCL_IB_GID_INDEX", "NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE"}) {
+        if (nccl_override(facts, name)) {
+            return name;
+        }
+    }
+    return std::nullopt;
 }
 
 void model_effective(const NodeFacts& facts, const Settings& settings, FabricChoice& choice) {
-    const auto users_index = users_gid_index(facts);
-    const auto users_hcas = nccl_override(facts, hca_variable);
-    // If the user names HCAs, we set no index (lib/plan/nccl_variables.cpp).
-    const auto index = users_index || users_hcas ? users_index : choice.common_gid_index;
+    const auto users_index = nccl_number(nccl_override(facts, "NCCL_IB_GID_INDEX"));
+    std::optional<unsigned> index;
+    if (users_index.value_or(-1) >= 0) { // a negative one means automatic
+        index = static_cast<unsigned>(*users_index);
+    } else if (!nccl_override(facts, hca_variable)) { // if the user names HCAs, we set no index (nccl_variables.cpp)
+        index = choice.common_gid_index;
+    }
     const auto environment = gid_environment(facts, settings, choice);
     std::size_t position = 0;
     for (const auto& hca : facts.fabric.hcas) {
         for (const auto& port : hca.ports) {
-            auto& told = choice.ports.at(position++).nccl_effective;
-            told = told ? index.value_or(nccl_gid_pick(port, environment).index) : told;
+            if (auto& effective = choice.ports.at(position++).nccl_effective) {
+                effective = index ? *index : nccl_gid_pick(port, environment).index;
+            }
         }
     }
 }
@@ -216,7 +213,7 @@ NcclNameList::NcclNameList(std::string_view text) {
 }
 
 bool NcclNameList::matches(std::string_view name, std::optional<unsigned> port) const {
-    const bool listed = entries_.empty() || std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    const bool listed = entries_.empty() || std::ranges::any_of(entries_, [&](const Entry& entry) {
                             const bool same = exact_ ? name == entry.name : name.starts_with(entry.name);
                             return same && (!port || !entry.port || *port == *entry.port);
                         });

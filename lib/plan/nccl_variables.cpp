@@ -20,8 +20,7 @@ bool users_own_hcas(const VariableList& variables) {
 
 void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings& settings) {
     const auto used = fabric.used();
-    if (std::none_of(used.begin(), used.end(),
-                     [](const auto* port) { return port->link_layer == LinkLayer::Ethernet; })) {
+    if (std::ranges::none_of(used, [](const auto* port) { return port->link_layer == LinkLayer::Ethernet; })) {
         return; // InfiniBand has no GID index to choose
     }
     if (variables.keep("NCCL_IB_GID_INDEX")) {
@@ -53,8 +52,7 @@ void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings
 
 bool nccl_opens_any(const NodeFacts& facts) {
     const auto& hcas = facts.fabric.hcas;
-    return std::any_of(hcas.begin(), hcas.end(),
-                       [](const Hca& hca) { return std::any_of(hca.ports.begin(), hca.ports.end(), nccl_opens); });
+    return std::ranges::any_of(hcas, [](const Hca& hca) { return std::ranges::any_of(hca.ports, nccl_opens); });
 }
 
 void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricChoice& fabric, const Settings& settings) {
@@ -93,8 +91,8 @@ void add_strict(VariableList& variables, const Plan& plan, const Settings& setti
 bool leads_somewhere(const Fabric& fabric, const std::string& name) {
     const Netdev* const netdev = fabric.find_netdev(name);
     return netdev != nullptr && !netdev->usb && (!netdev->pci_path.empty() || !netdev->lowers.empty()) &&
-           std::any_of(netdev->addresses.begin(), netdev->addresses.end(),
-                       [](const InterfaceAddress& entry) { return entry.address.is_routable(); });
+           std::ranges::any_of(netdev->addresses,
+                               [](const InterfaceAddress& entry) { return entry.address.is_routable(); });
 }
 
 /// Returns true if NCCL of any version, left alone, meets its peers through this interface and uses no interface for
@@ -105,8 +103,7 @@ bool nccl_does_right_alone(const NodeFacts& facts, const std::string& interface)
     for (const bool before_2_28 : {false, true}) {
         const auto names = nccl_interfaces(
             facts.fabric, {one_family ? std::optional(family == "AF_INET6") : std::nullopt, before_2_28});
-        if (names.empty() || names.front() != interface ||
-            !std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+        if (names.empty() || names.front() != interface || !std::ranges::all_of(names, [&](const std::string& name) {
                 return name == interface || leads_somewhere(facts.fabric, name);
             })) {
             return false;

@@ -74,6 +74,10 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings);
 /// leaves some of them out.
 Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, const Coordination& coordination);
 
+/// Returns the variables that all tasks of a node share, as the decisions in `plan` demand, and adds warnings to it:
+/// part of complete_plan(). `unequal_gpus` is that of Coordination.
+std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const Settings& settings, bool unequal_gpus);
+
 /// The facts that a task has about itself from Slurm when it is about to start.
 struct TaskFacts {
     unsigned rank = 0;        ///< SLURM_PROCID: over the whole step, also of a heterogeneous job

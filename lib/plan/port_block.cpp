@@ -12,16 +12,9 @@ namespace rdma_nccl {
 
 namespace {
 
-PortRange range_for(const Settings& settings, const std::optional<PortRange>& ephemeral) {
-    return settings.port_range ? *settings.port_range : default_port_range(ephemeral);
-}
-
 PortBlock block(std::uint16_t first, std::string source, std::string why) {
-    PortBlock result{first, std::nullopt, std::move(source), std::move(why), {}};
-    if (first < 65535) {
-        result.second = static_cast<std::uint16_t>(first + 1);
-    }
-    return result;
+    const auto second = first < 65535 ? std::optional(static_cast<std::uint16_t>(first + 1)) : std::nullopt;
+    return {first, second, std::move(source), std::move(why), {}};
 }
 
 void warn_when_ephemeral(PortBlock& chosen, const std::optional<PortRange>& ephemeral) {
@@ -93,10 +86,7 @@ std::optional<PortRange> read_ephemeral_range(const SysRoot& root) {
     const auto words = split_words(*text);
     const auto first = words.size() == 2 ? parse_number<std::uint16_t>(words[0]) : std::nullopt;
     const auto last = words.size() == 2 ? parse_number<std::uint16_t>(words[1]) : std::nullopt;
-    if (!first || !last || *last < *first) {
-        return std::nullopt;
-    }
-    return PortRange{*first, *last};
+    return first && last && *first <= *last ? std::optional(PortRange{*first, *last}) : std::nullopt;
 }
 
 PortRange default_port_range(const std::optional<PortRange>& ephemeral) {
@@ -136,15 +126,17 @@ PortBlock choose_port(const Settings& settings, const Step& step, const std::opt
     if (settings.port) {
         chosen = block(*settings.port, "setting", "port setting");
     } else if (!step.reserved_ports.empty()) {
-        chosen = PortBlock{step.reserved_ports.front(), std::nullopt, "slurm", "first of SLURM_STEP_RESV_PORTS", {}};
-        if (step.reserved_ports.size() > 1) {
-            chosen.second = step.reserved_ports[1];
-        }
+        const auto& ports = step.reserved_ports;
+        chosen = {ports.front(),
+                  ports.size() > 1 ? std::optional(ports[1]) : std::nullopt,
+                  "slurm",
+                  "first of SLURM_STEP_RESV_PORTS",
+                  {}};
     } else if (step.note && step.note->port != 0) {
         chosen = block(step.note->port, "derived", "from job and step id, by srun");
     } else {
-        chosen = block(derive_port(step.leader_job_id, step.step_id, range_for(settings, ephemeral)), "derived",
-                       "from job and step id");
+        const auto range = settings.port_range.value_or(default_port_range(ephemeral));
+        chosen = block(derive_port(step.leader_job_id, step.step_id, range), "derived", "from job and step id");
     }
     if (chosen.source != "slurm") { // Slurm's own range is the site's decision
         warn_when_ephemeral(chosen, ephemeral);
@@ -169,10 +161,10 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
     }
     const std::uint16_t first_busy = busy;
     // Tries the following blocks, and after the end of the range those at its beginning.
-    constexpr unsigned most_tries = 256;
+    constexpr unsigned max_tries = 256;
     const unsigned blocks = static_cast<unsigned>(range.last - range.first + 1) / port_block_size;
     const unsigned start = wanted.first < range.first ? 0U : (wanted.first - range.first) / port_block_size;
-    for (unsigned i = 1; movable && i < std::min(blocks, most_tries); ++i) {
+    for (unsigned i = 1; movable && i < std::min(blocks, max_tries); ++i) {
         const auto first = static_cast<std::uint16_t>(range.first + ((start + i) % blocks) * port_block_size);
         if (held.sockets = hold_block(first, busy); !held.sockets.empty()) {
             held.block.first = first;
@@ -194,8 +186,7 @@ void open_for_reuse(std::span<const UniqueFd> held) {
 }
 
 int held_socket(std::span<const UniqueFd> held, std::uint16_t port) {
-    const auto found =
-        std::find_if(held.begin(), held.end(), [port](const auto& one) { return local_port(one.get()) == port; });
+    const auto found = std::ranges::find_if(held, [port](const auto& one) { return local_port(one.get()) == port; });
     return found == held.end() ? -1 : found->get();
 }
 

@@ -113,7 +113,7 @@ std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const st
         lines.push_back(format_text("{} port {} {}", port.hca, port.port, port.reason));
     }
     const auto add = [&lines](const std::vector<Variable>& variables) {
-        std::transform(variables.begin(), variables.end(), std::back_inserter(lines), variable_line);
+        std::ranges::transform(variables, std::back_inserter(lines), variable_line);
     };
     add(plan.variables);
     add(task_variables);
@@ -148,8 +148,7 @@ std::string binding_why(const NodePlacement& node) {
     }
     const auto& ranks = node.placement.ranks;
     const auto any = [&](CpuSource source) {
-        return std::any_of(ranks.begin(), ranks.end(),
-                           [source](const RankPlacement& rank) { return rank.source == source; });
+        return std::ranges::any_of(ranks, [source](const RankPlacement& rank) { return rank.source == source; });
     };
     if (any(CpuSource::Scarce)) {
         return "fewer CPUs than ranks: left in common";
@@ -163,8 +162,7 @@ std::string binding_why(const NodePlacement& node) {
 
 std::string write_masks(const std::vector<CpuSet>& masks) {
     std::string text;
-    const bool same =
-        std::all_of(masks.begin(), masks.end(), [&](const CpuSet& mask) { return mask == masks.front(); });
+    const bool same = std::ranges::all_of(masks, [&](const CpuSet& mask) { return mask == masks.front(); });
     for (std::size_t i = 0; i < masks.size() && (i == 0 || !same); ++i) {
         text += (i == 0 ? "" : "/") + masks[i].list();
     }

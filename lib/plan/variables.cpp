@@ -10,13 +10,7 @@ namespace rdma_nccl {
 
 namespace {
 
-constexpr std::size_t largest_file = std::size_t{1} << 20;
-
-void read_into(NcclConf& conf, const SysRoot& root, const std::string& file) {
-    if (const auto text = root.read(file, largest_file)) {
-        add_nccl_conf(conf, *text, file);
-    }
-}
+constexpr std::size_t max_file = std::size_t{1} << 20;
 
 } // namespace
 
@@ -76,6 +70,14 @@ void override_variables(std::vector<Variable>& list, std::vector<Variable> more)
     }
 }
 
+std::string first_numbers(std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) {
+        text += (i == 0 ? "" : ",") + std::to_string(i);
+    }
+    return text;
+}
+
 std::string marker_value(std::string_view step, const std::vector<Variable>& list) {
     std::string text = "@" + std::string(step);
     for (const auto& variable : list) {
@@ -104,10 +106,11 @@ NcclConf read_nccl_conf(const SysRoot& root, const Environment& environment, con
     const std::string file = named.empty()            ? absolute(home, ".nccl.conf")
                              : named.starts_with('/') ? named
                                                       : absolute(environment.get("PWD").value_or(""), named);
-    if (!file.empty()) {
-        read_into(conf, root, file);
+    for (const auto& path : {file, std::string("/etc/nccl.conf")}) {
+        if (const auto text = path.empty() ? fail("") : root.read(path, max_file)) {
+            add_nccl_conf(conf, *text, path);
+        }
     }
-    read_into(conf, root, "/etc/nccl.conf");
     return conf;
 }
 
