@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/pci.h"
 
-#include "lib/base/format.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
+#include <span>
 
 namespace rdma_nccl {
 
@@ -86,12 +86,9 @@ std::optional<unsigned> switches_between(std::string_view path_a, std::string_vi
 }
 
 std::string root_port_of(std::string_view path) {
-    std::string joined;
     const auto above = pci_ancestors(path);
-    for (std::size_t i = 0; i < above.size() && i < 2; ++i) {
-        joined += "/" + std::string(above[i]);
-    }
-    return joined;
+    const auto upper = std::span(above).first(std::min<std::size_t>(above.size(), 2));
+    return upper.empty() ? "" : "/" + joined(upper, "/");
 }
 
 bool share_pcie_switch(std::string_view path_a, std::string_view path_b) {

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/fabric/unresponsive_hcas.h"
-
 #include "lib/base/forked_worker.h"
 #include "lib/base/format.h"
 #include "lib/base/unique_fd.h"
+#include "lib/fabric/fabric.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <optional>
 #include <poll.h>
 #include <unistd.h>
-#include <utility>
-#include <vector>
 
 namespace rdma_nccl {
 

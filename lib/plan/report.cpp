@@ -10,29 +10,6 @@ namespace rdma_nccl {
 
 namespace {
 
-std::string gid_summary(const FabricChoice& fabric) {
-    const auto used = fabric.used();
-    if (used.empty()) {
-        return "";
-    }
-    if (used.front()->link_layer == LinkLayer::InfiniBand) {
-        return ", InfiniBand";
-    }
-    if (fabric.common_gid_index) {
-        return format_text(", GID index {}", *fabric.common_gid_index);
-    }
-    return ", GID index per port";
-}
-
-std::string hca_summary(const FabricChoice& fabric) {
-    const auto names = fabric.used_names();
-    if (names.empty()) {
-        return "no HCA";
-    }
-    return format_text("{} ({})", count_text(names.size(), "HCA port"),
-                       names.size() <= 2 ? joined(names, ",") : names.front() + ".." + names.back());
-}
-
 std::string head_text(const Plan& plan) {
     const auto* port = find_variable(plan.variables, "MASTER_PORT");
     std::string address = plan.master_address();
@@ -91,7 +68,18 @@ std::string cpus_text(const RankPlacement& rank) {
 } // namespace
 
 std::string fabric_summary(const FabricChoice& fabric) {
-    return hca_summary(fabric) + gid_summary(fabric);
+    const auto names = fabric.used_names();
+    if (names.empty()) {
+        return "no HCA";
+    }
+    std::string gids = ", GID index per port";
+    if (fabric.used().front()->link_layer == LinkLayer::InfiniBand) {
+        gids = ", InfiniBand";
+    } else if (fabric.common_gid_index) {
+        gids = format_text(", GID index {}", *fabric.common_gid_index);
+    }
+    return format_text("{} ({}){}", count_text(names.size(), "HCA port"),
+                       names.size() <= 2 ? joined(names, ",") : names.front() + ".." + names.back(), gids);
 }
 
 std::string plan_summary(const Plan& plan, const Step& step) {
