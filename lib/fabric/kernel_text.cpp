@@ -187,22 +187,11 @@ std::string parse_enum_name(std::string_view text) {
 }
 
 LinkLayer parse_link_layer(std::string_view text) {
-    if (text == "InfiniBand") {
-        return LinkLayer::InfiniBand;
-    }
-    return text == "Ethernet" ? LinkLayer::Ethernet : LinkLayer::Unknown;
+    return text == "InfiniBand" ? LinkLayer::InfiniBand : text == "Ethernet" ? LinkLayer::Ethernet : LinkLayer::Unknown;
 }
 
 std::string link_layer_text(LinkLayer layer) {
-    switch (layer) {
-    case LinkLayer::InfiniBand:
-        return "InfiniBand";
-    case LinkLayer::Ethernet:
-        return "Ethernet";
-    case LinkLayer::Unknown:
-        break;
-    }
-    return "Unknown";
+    return layer == LinkLayer::InfiniBand ? "InfiniBand" : layer == LinkLayer::Ethernet ? "Ethernet" : "Unknown";
 }
 
 std::optional<GidType> parse_gid_type(std::string_view text) {
@@ -216,10 +205,7 @@ std::optional<GidType> parse_gid_type(std::string_view text) {
 }
 
 std::optional<unsigned> parse_index(std::string_view text) {
-    if (text.size() > 1 && text.front() == '0') {
-        return std::nullopt;
-    }
-    return parse_number<unsigned>(text);
+    return text.size() > 1 && text.front() == '0' ? std::nullopt : parse_number<unsigned>(text);
 }
 
 bool natural_name_less(std::string_view a, std::string_view b) {

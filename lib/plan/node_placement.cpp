@@ -16,15 +16,9 @@ namespace {
 using Positions = std::vector<std::optional<std::size_t>>;
 
 bool ascends(const std::vector<std::string>& ids) {
-    std::optional<unsigned> last;
-    for (const auto& id : ids) {
-        const auto number = parse_number<unsigned>(id);
-        if (!number || (last && *number < *last)) {
-            return false;
-        }
-        last = number;
-    }
-    return true;
+    const auto number = [](const std::string& id) { return parse_number<unsigned>(id); };
+    return std::ranges::all_of(ids, [&](const auto& id) { return number(id).has_value(); }) &&
+           std::ranges::is_sorted(ids, {}, number);
 }
 
 /// Returns the variable whose order LOCAL_RANK counts in. The entries of HIP's list are indices into ROCR's.
@@ -107,12 +101,7 @@ Positions seen_gpus(const TaskView& own, std::span<const Gpu> gpus) {
 
 /// Returns false if two entries are parts of one GPU (MIG).
 bool are_distinct(const Positions& gpus) {
-    for (auto gpu = gpus.begin(); gpu != gpus.end(); ++gpu) {
-        if (*gpu && std::find(gpu + 1, gpus.end(), *gpu) != gpus.end()) {
-            return false;
-        }
-    }
-    return true;
+    return std::ranges::none_of(gpus, [&](const auto& gpu) { return gpu && std::ranges::count(gpus, gpu) > 1; });
 }
 
 /// Returns the positions of the task's GPUs in the step's list.

@@ -12,33 +12,31 @@ namespace rdma_nccl {
 
 namespace {
 
-/// For `net=auto`: returns the interface on the network of the head address, if this node has an address there.
-std::optional<SocketChoice> interface_towards(const Fabric& fabric, const IpAddress& head) {
-    for (const auto& netdev : fabric.netdevs) {
+/// Decides on the ports and GIDs. `isolated`: ports that the nodes agreed not to use.
+void choose_ports(Plan& plan, const NodeFacts& facts, const Settings& settings,
+                  const std::vector<std::string>& isolated) {
+    plan.fabric = choose_fabric(facts.fabric, settings, isolated);
+    model_effective(facts, settings, plan.fabric);
+}
+
+/// For `net=auto`: returns the interface on the head's network, if this node has an address there. Outside a step there
+/// are no other nodes to meet: the head is this node.
+std::optional<SocketChoice> sockets_towards_head(const Plan& plan, const NodeFacts& facts, const Settings& settings) {
+    const auto head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
+    if (!head || !settings.net.is_auto() || (facts.step.job_id == 0 && !plan.users_head)) {
+        return std::nullopt;
+    }
+    for (const auto& netdev : facts.fabric.netdevs) {
         for (const auto& own : netdev.addresses) {
             const auto network = IpPrefix::of(own.address, own.prefix_length);
-            const bool same = own.address == head || (network && network->length() > 0 && network->contains(head));
+            const bool same = own.address == *head || (network && network->length() > 0 && network->contains(*head));
             if (netdev.up && !netdev.loopback && same) {
                 return SocketChoice{
-                    netdev.name, own.address, format_text("on the network of MASTER_ADDR {}", head.text()), {}};
+                    netdev.name, own.address, format_text("on the network of MASTER_ADDR {}", head->text()), {}};
             }
         }
     }
     return std::nullopt;
-}
-
-/// Decides on the ports and GIDs. `left_out`: ports that the nodes agreed not to use.
-void choose_ports(Plan& plan, const NodeFacts& facts, const Settings& settings,
-                  const std::vector<std::string>& left_out) {
-    plan.fabric = choose_fabric(facts.fabric, settings, left_out);
-    model_effective(facts, settings, plan.fabric);
-}
-
-/// The interface on the head's network. Outside a step there are no other nodes to meet: the head is this node.
-std::optional<SocketChoice> sockets_towards_head(const Plan& plan, const NodeFacts& facts, const Settings& settings) {
-    const auto head = plan.users_head ? IpAddress::parse(*plan.users_head) : plan.head.address;
-    const bool meets = facts.step.job_id != 0 || plan.users_head;
-    return meets && head && settings.net.is_auto() ? interface_towards(facts.fabric, *head) : std::nullopt;
 }
 
 void warn_about_head(Plan& plan, const NodeFacts& facts, const Settings& settings, bool agreed) {

@@ -33,21 +33,17 @@ std::string variable_line(const Variable& variable) {
     return format_text("  {} removed  [{}]", variable.name, variable.why);
 }
 
-std::string gpu_text(const NodePlacement& node, const Fabric& fabric, std::size_t number) {
-    const auto& position = node.gpus.at(number);
-    return format_text("{}{}", printable(node.gpu_ids.at(number)),
-                       position ? format_text(" ({})", fabric.gpus.at(*position).pci) : "");
-}
-
 std::string gpus_text(const NodePlacement& node, const Fabric& fabric, const RankPlacement& rank) {
     if (rank.gpus.empty()) {
         return node.seen_gpus.value_or(0) > 0 ? "a GPU that cannot be told" : "no GPU";
     }
-    std::string text = rank.gpus.size() == 1 ? "GPU " : "GPUs ";
+    std::vector<std::string> texts;
     for (const auto number : rank.gpus) {
-        text += (number == rank.gpus.front() ? "" : ", ") + gpu_text(node, fabric, number);
+        const auto& position = node.gpus.at(number);
+        texts.push_back(printable(node.gpu_ids.at(number)) +
+                        (position ? format_text(" ({})", fabric.gpus.at(*position).pci) : ""));
     }
-    return text;
+    return (texts.size() == 1 ? "GPU " : "GPUs ") + joined(texts);
 }
 
 std::string cpus_text(const RankPlacement& rank) {

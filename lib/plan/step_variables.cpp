@@ -163,17 +163,15 @@ TaskFacts task_facts(const Environment& environment, const Step& step, const Tas
     const auto number = [&environment](std::string_view name, unsigned otherwise) {
         return parse_number<unsigned>(environment.get(name).value_or("")).value_or(otherwise);
     };
-    TaskFacts task;
-    task.rank = number("SLURM_PROCID", ids.rank);
-    task.local_rank = number("SLURM_LOCALID", ids.local_rank);
-    task.node_rank = number("SLURM_NODEID", ids.node_rank);
-    task.local_tasks = ids.local_tasks;
-    task.task_count = step.task_count;
-    task.node_count = step.node_count;
-    task.task_cpus = task_cpus;
-    task.node_cpus = std::min(node_cpus, number("SLURM_CPUS_ON_NODE", node_cpus));
-    task.cpus_per_task = number("SLURM_CPUS_PER_TASK", 0);
-    return task;
+    return {.rank = number("SLURM_PROCID", ids.rank),
+            .local_rank = number("SLURM_LOCALID", ids.local_rank),
+            .node_rank = number("SLURM_NODEID", ids.node_rank),
+            .local_tasks = ids.local_tasks,
+            .task_count = step.task_count,
+            .node_count = step.node_count,
+            .task_cpus = task_cpus,
+            .node_cpus = std::min(node_cpus, number("SLURM_CPUS_ON_NODE", node_cpus)),
+            .cpus_per_task = number("SLURM_CPUS_PER_TASK", 0)};
 }
 
 std::vector<Variable> plan_task(const Plan& plan, const TaskFacts& task, const Environment& environment,

@@ -3,7 +3,7 @@
 #include "lib/select/candidates.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <array>
 #include <tuple>
 
 namespace rdma_nccl {
@@ -47,20 +47,16 @@ std::optional<Fault> netdev_fault(const Fabric& fabric, const Gid& gid) {
     return std::nullopt;
 }
 
-std::optional<Fault> type_fault(const Gid& gid) {
-    switch (gid.type_problem) {
-    case TypeProblem::Missing:
-        return Fault{GidRule::TypeUnknown, "its type is not told",
-                     "the kernel is older than 4.5: update it, or set gid="};
-    case TypeProblem::Strange:
-        return Fault{GidRule::TypeUnknown, format_text("its type is '{}'", gid.type_text),
-                     "only RoCE v1 and v2 are known: update rdma-nccl, or set gid="};
-    case TypeProblem::None:
-    case TypeProblem::Unreadable:
-        break;
+Fault type_fault(const Gid& gid) {
+    if (gid.type_problem == TypeProblem::Missing) {
+        return {GidRule::TypeUnknown, "its type is not told", "the kernel is older than 4.5: update it, or set gid="};
     }
-    return Fault{GidRule::TypeUnknown, format_text("its type cannot be read ({})", gid.type_text),
-                 "in a container, run in the network namespace of its interface"};
+    if (gid.type_problem == TypeProblem::Strange) {
+        return {GidRule::TypeUnknown, format_text("its type is '{}'", gid.type_text),
+                "only RoCE v1 and v2 are known: update rdma-nccl, or set gid="};
+    }
+    return {GidRule::TypeUnknown, format_text("its type cannot be read ({})", gid.type_text),
+            "in a container, run in the network namespace of its interface"};
 }
 
 /// Returns the first objection to an entry.
@@ -123,17 +119,9 @@ auto rank_of(const Fabric& fabric, const Gid& gid, const Settings& settings) {
 }
 
 std::string class_text(GidClass gid_class, const Settings& settings) {
-    switch (gid_class) {
-    case GidClass::InPrefix:
-        return format_text("inside {}", settings.prefix->text());
-    case GidClass::Ipv4:
-        return "IPv4";
-    case GidClass::GlobalIpv6:
-        return "IPv6";
-    case GidClass::LinkLocal:
-        break;
-    }
-    return "link-local";
+    constexpr std::array names = {"", "IPv4", "IPv6", "link-local"};
+    return gid_class == GidClass::InPrefix ? format_text("inside {}", settings.prefix->text())
+                                           : names.at(static_cast<std::size_t>(gid_class));
 }
 
 /// Returns why `chosen` is preferred to `gid`, which is usable too.
