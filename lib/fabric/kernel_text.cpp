@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/kernel_text.h"
 
+#include "lib/base/format.h"
 #include "lib/base/names.h"
 #include "lib/base/text.h"
 
@@ -18,12 +19,15 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/// Returns the digits at the front, without leading zeros.
-std::string_view leading_number(std::string_view text) {
-    const auto end = std::ranges::find_if_not(text, is_digit);
-    auto digits = text.substr(0, static_cast<std::size_t>(end - text.begin()));
-    digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
-    return digits;
+/// Takes the front off: one character, or all digits (without leading zeros) if it is to be a number.
+std::string_view take_front(std::string_view& text, bool number) {
+    const std::size_t length = number ? std::min(text.find_first_not_of("0123456789"), text.size()) : 1;
+    auto front = text.substr(0, length);
+    text.remove_prefix(length);
+    if (number) {
+        front.remove_prefix(std::min(front.find_first_not_of('0'), front.size()));
+    }
+    return front;
 }
 
 /// Parses the 32 hex digits of an address, "fe80...0001", with colons between groups of four ("fe80:...:0001") or none.
@@ -153,13 +157,8 @@ std::optional<IpAddress> parse_gid(std::string_view text) {
 
 std::string gid_text(const IpAddress& gid) {
     std::string text;
-    constexpr std::string_view digits = "0123456789abcdef";
     for (std::size_t i = 0; i < gid.bytes().size(); ++i) {
-        if (i > 0 && i % 2 == 0) {
-            text += ':';
-        }
-        text += digits[gid.bytes().at(i) >> 4U];
-        text += digits[gid.bytes().at(i) & 0xfU];
+        text += format_text("{}{:02x}", i > 0 && i % 2 == 0 ? ":" : "", gid.bytes().at(i));
     }
     return text;
 }
@@ -198,10 +197,7 @@ std::optional<GidType> parse_gid_type(std::string_view text) {
     if (text == "RoCE v2") {
         return GidType::RoceV2;
     }
-    if (text == "IB/RoCE v1" || text == "RoCE v1") {
-        return GidType::RoceV1;
-    }
-    return std::nullopt;
+    return text == "IB/RoCE v1" || text == "RoCE v1" ? std::optional(GidType::RoceV1) : std::nullopt;
 }
 
 std::optional<unsigned> parse_index(std::string_view text) {
@@ -212,24 +208,15 @@ bool natural_name_less(std::string_view a, std::string_view b) {
     const std::string_view whole_a = a;
     const std::string_view whole_b = b;
     while (!a.empty() && !b.empty()) {
-        if (!is_digit(a.front()) || !is_digit(b.front())) {
-            if (a.front() != b.front()) {
-                return a.front() < b.front();
-            }
-            a.remove_prefix(1);
-            b.remove_prefix(1);
-            continue;
+        const bool numbers = is_digit(a.front()) && is_digit(b.front());
+        const auto front_a = take_front(a, numbers);
+        const auto front_b = take_front(b, numbers);
+        if (front_a.size() != front_b.size()) {
+            return front_a.size() < front_b.size();
         }
-        const auto number_a = leading_number(a);
-        const auto number_b = leading_number(b);
-        if (number_a.size() != number_b.size()) {
-            return number_a.size() < number_b.size();
+        if (front_a != front_b) {
+            return front_a < front_b;
         }
-        if (number_a != number_b) {
-            return number_a < number_b;
-        }
-        a.remove_prefix(static_cast<std::size_t>(std::ranges::find_if_not(a, is_digit) - a.begin()));
-        b.remove_prefix(static_cast<std::size_t>(std::ranges::find_if_not(b, is_digit) - b.begin()));
     }
     if (a.empty() && b.empty()) {
         return whole_a < whole_b; // "a01" and "a1": any fixed order will do

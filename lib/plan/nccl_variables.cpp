@@ -52,16 +52,12 @@ void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings
     }
 }
 
-bool nccl_opens_any(const NodeFacts& facts) {
-    const auto& hcas = facts.fabric.hcas;
-    return std::ranges::any_of(hcas, [](const Hca& hca) { return std::ranges::any_of(hca.ports, nccl_opens); });
-}
-
 void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricChoice& fabric, const Settings& settings) {
     const auto used = fabric.used();
     const std::string_view source = settings.hca.is_auto() ? "fabric" : "setting";
     if (used.empty()) {
-        if (nccl_opens_any(facts)) {
+        if (std::ranges::any_of(facts.fabric.hcas,
+                                [](const Hca& hca) { return std::ranges::any_of(hca.ports, nccl_opens); })) {
             variables.set("NCCL_IB_HCA", "^", source, "none: NCCL would try ports that cannot be used, and fail");
         }
         return;
@@ -93,8 +89,7 @@ void add_strict(VariableList& variables, const Plan& plan, const Settings& setti
 bool leads_somewhere(const Fabric& fabric, const std::string& name) {
     const Netdev* const netdev = fabric.find_netdev(name);
     return netdev != nullptr && !netdev->usb && (!netdev->pci_path.empty() || !netdev->lowers.empty()) &&
-           std::ranges::any_of(netdev->addresses,
-                               [](const InterfaceAddress& entry) { return entry.address.is_routable(); });
+           std::ranges::any_of(netdev->addresses, &IpAddress::is_routable, &InterfaceAddress::address);
 }
 
 /// Returns true if NCCL of any version, left alone, meets its peers through this interface and uses no interface for
@@ -129,20 +124,18 @@ void add_sockets(VariableList& variables, const SocketChoice& sockets, const Nod
     variables.set("GLOO_SOCKET_IFNAME", sockets.interface, source, sockets.why);
 }
 
-/// NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank when the ports they find are not mlx5's: they look for a kind of
-/// GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind of NCCL's own that
-/// needs no mlx5.
-void add_gin(VariableList& variables, const std::vector<PortInUse>& ports) {
-    if (!ports.empty() &&
-        std::ranges::none_of(ports, [](const PortInUse& port) { return port.hca->driver == "mlx5_core"; })) {
+void add_workarounds(VariableList& variables, const std::vector<PortInUse>& ports) {
+    // NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank when the ports they find are not mlx5's: they look for a kind of
+    // GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind of NCCL's own
+    // that needs no mlx5.
+    const auto is_mlx5 = [](const PortInUse& port) { return port.hca->driver == "mlx5_core"; };
+    if (!ports.empty() && std::ranges::none_of(ports, is_mlx5)) {
         variables.set("NCCL_GIN_TYPE", "2", "fabric", "NCCL 2.28.7 to 2.28.9 crash without it where no HCA is mlx5");
     }
-}
-
-/// NCCL 2.20 to 2.23 crash in ncclCommInitRank where one of several ports has no PCI function (Soft-RoCE): to merge the
-/// ports of a card they compare PCI paths, and such a port has a null pointer for one (ncclIbFindMatchingDev).
-void add_merging(VariableList& variables, const std::vector<PortInUse>& ports) {
-    if (ports.size() > 1 && std::ranges::any_of(ports, [](const PortInUse& port) { return port.hca->pci.empty(); })) {
+    // NCCL 2.20 to 2.23 crash in ncclCommInitRank where one of several ports has no PCI function (Soft-RoCE): to merge
+    // the ports of a card they compare PCI paths, and such a port has a null pointer for one (ncclIbFindMatchingDev).
+    const auto has_no_function = [](const PortInUse& port) { return port.hca->pci.empty(); };
+    if (ports.size() > 1 && std::ranges::any_of(ports, has_no_function)) {
         variables.set("NCCL_IB_MERGE_NICS", "0", "fabric",
                       "NCCL 2.20 to 2.23 crash without it where an HCA has no PCI function");
     }
@@ -155,11 +148,9 @@ void add_tuning(VariableList& variables, const Settings& settings) {
     const auto& values = settings.tuning_values;
     const auto set = [&](std::string_view name, unsigned value) {
         const auto given = settings.given.find(name);
-        if (given == settings.given.end()) {
-            variables.set(name, format_text("{}", value), "default", "tuning=on");
-        } else {
-            variables.set(name, format_text("{}", value), given->second.place, "the site's value");
-        }
+        const bool by_site = given != settings.given.end();
+        variables.set(name, format_text("{}", value), by_site ? given->second.place : "default",
+                      by_site ? "the site's value" : "tuning=on");
     };
     set("NCCL_IB_TIMEOUT", values.ib_timeout);
     set("NCCL_IB_QPS_PER_CONNECTION", values.qps_per_connection);
@@ -168,10 +159,6 @@ void add_tuning(VariableList& variables, const Settings& settings) {
 }
 
 // NCCL's logs.
-
-constexpr std::string_view level_variable = "NCCL_DEBUG";
-constexpr std::string_view subsystems_variable = "NCCL_DEBUG_SUBSYS";
-constexpr std::string_view file_variable = "NCCL_DEBUG_FILE";
 
 /// Ignores case, as NCCL does (src/debug.cc).
 bool same_word(std::string_view a, std::string_view b) {
@@ -205,61 +192,48 @@ std::string file_in(std::string_view directory) {
     return path + "/nccl.%h.%p.log";
 }
 
-/// Keeps the user's variables and sets none.
-NcclDebug keep_users(VariableList& variables, std::string note) {
-    for (const auto name : {level_variable, subsystems_variable, file_variable}) {
-        (void)variables.keep(name);
-    }
-    return {{}, {std::move(note)}};
-}
-
-void judge_users_file(const std::string& file, NcclDebug& debug) {
-    if (file.empty() || file.starts_with("/dev/")) {
-        debug.files.clear();
-        debug.notes.push_back(format_text("{}={} stays: NCCL's logs are not in files that can be judged; unset it",
-                                          file_variable, printable(file)));
-    } else if (file.find("%p") == std::string::npos) {
-        debug.notes.push_back(format_text("{}={} stays: ranks overwrite each other's log; add %h and %p", file_variable,
-                                          printable(file)));
-    }
-}
-
 } // namespace
 
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings) {
     add_fabric(variables, facts, plan.fabric, settings);
-    const auto ports = ports_in_use(facts, plan.fabric);
-    add_gin(variables, ports);
-    add_merging(variables, ports);
+    add_workarounds(variables, ports_in_use(facts, plan.fabric));
     add_strict(variables, plan, settings);
     add_sockets(variables, plan.sockets, facts, settings);
     add_tuning(variables, settings);
 }
 
 NcclDebug add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory) {
-    const auto level = nccl_override(facts, level_variable);
-    const auto subsystems = nccl_override(facts, subsystems_variable);
-    const auto file = nccl_override(facts, file_variable);
-    if (level && !shows_info(*level)) {
-        return keep_users(variables, format_text("{}={} stays: NCCL writes no logs that can be judged; unset it",
-                                                 level_variable, printable(*level)));
-    }
-    if (level && !file) { // the user wants to read it in the ranks' output
-        return keep_users(
-            variables, format_text("{}={} stays and goes to the ranks' output: save that for rdma-nccl verify --log, "
-                                   "or unset it",
-                                   level_variable, printable(*level)));
+    const auto level = nccl_override(facts, "NCCL_DEBUG");
+    const auto subsystems = nccl_override(facts, "NCCL_DEBUG_SUBSYS");
+    const auto file = nccl_override(facts, "NCCL_DEBUG_FILE");
+    if (level && (!shows_info(*level) || !file)) { // without a file, the user wants to read it in the ranks' output
+        for (const std::string_view name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
+            (void)variables.keep(name);
+        }
+        return {
+            {},
+            {format_text("NCCL_DEBUG={} stays{}", printable(*level),
+                         shows_info(*level) ? " and goes to the ranks' output: save that for rdma-nccl verify --log, "
+                                              "or unset it"
+                                            : ": NCCL writes no logs that can be judged; unset it")}};
     }
     NcclDebug debug{file.value_or(file_in(directory)), {}};
-    variables.set(level_variable, "INFO", "setting", "verify=full");
-    variables.set(subsystems_variable, std::string(nccl_debug_subsystems), "setting", "verify=full");
-    variables.set(file_variable, file_in(directory), "setting", "verify=full");
+    variables.set("NCCL_DEBUG", "INFO", "setting", "verify=full");
+    variables.set("NCCL_DEBUG_SUBSYS", std::string(nccl_debug_subsystems), "setting", "verify=full");
+    variables.set("NCCL_DEBUG_FILE", file_in(directory), "setting", "verify=full");
     if (subsystems && !shows_connections(*subsystems)) {
-        debug.notes.push_back(format_text("{}={} stays: NCCL's logs will not tell the connections; add INIT and NET",
-                                          subsystems_variable, printable(*subsystems)));
+        debug.notes.push_back(format_text("NCCL_DEBUG_SUBSYS={} stays: NCCL's logs will not tell the connections; add "
+                                          "INIT and NET",
+                                          printable(*subsystems)));
     }
-    if (file) {
-        judge_users_file(*file, debug);
+    if (file && (file->empty() || file->starts_with("/dev/"))) {
+        debug.files.clear();
+        debug.notes.push_back(format_text("NCCL_DEBUG_FILE={} stays: NCCL's logs are not in files that can be judged; "
+                                          "unset it",
+                                          printable(*file)));
+    } else if (file && file->find("%p") == std::string::npos) {
+        debug.notes.push_back(
+            format_text("NCCL_DEBUG_FILE={} stays: ranks overwrite each other's log; add %h and %p", printable(*file)));
     }
     return debug;
 }

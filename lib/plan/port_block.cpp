@@ -26,21 +26,16 @@ void warn_when_ephemeral(PortBlock& chosen, const std::optional<PortRange>& ephe
     }
 }
 
-/// Holds one port; returns an empty descriptor if it is busy.
-UniqueFd hold_port(std::uint16_t port) {
-    auto socket = bind_port(port, PortSharing::Alone);
-    return socket ? std::move(*socket) : UniqueFd();
-}
-
 /// Holds the ports from `first` on, all or none. Sets `busy` to the first one that is not free.
 std::vector<UniqueFd> hold_block(std::uint16_t first, std::uint16_t& busy) {
     std::vector<UniqueFd> sockets;
     for (unsigned port = first; port < first + port_block_size && port <= 65535; ++port) {
-        sockets.push_back(hold_port(static_cast<std::uint16_t>(port)));
-        if (!sockets.back()) {
+        auto socket = bind_port(static_cast<std::uint16_t>(port), PortSharing::Alone);
+        if (!socket) {
             busy = static_cast<std::uint16_t>(port);
             return {};
         }
+        sockets.push_back(std::move(*socket));
     }
     return sockets;
 }
@@ -52,9 +47,9 @@ HeldPorts hold_reserved(const PortBlock& wanted, std::span<const std::uint16_t> 
         if (ports.size() == port_block_size) {
             break;
         }
-        if (auto socket = hold_port(port)) {
+        if (auto socket = bind_port(port, PortSharing::Alone)) {
             ports.push_back(port);
-            held.sockets.push_back(std::move(socket));
+            held.sockets.push_back(std::move(*socket));
         }
     }
     const bool first_is_free = !ports.empty() && ports.front() == wanted.first;
@@ -63,15 +58,12 @@ HeldPorts hold_reserved(const PortBlock& wanted, std::span<const std::uint16_t> 
             "port {}, which Slurm reserved for this step, is in use on this node: is a process of an earlier step "
             "left? MpiParams' range must lie outside of net.ipv4.ip_local_port_range",
             wanted.first));
-        return held;
-    }
-    if (choice == BlockChoice::Fixed) {
-        return held;
-    }
-    held.block.first = ports.front();
-    held.block.second = ports.size() > 1 ? std::optional(ports[1]) : std::nullopt;
-    if (ports.front() != wanted.first) {
-        held.block.why = format_text("of SLURM_STEP_RESV_PORTS; {} is in use", wanted.first);
+    } else if (choice == BlockChoice::Movable) {
+        held.block.first = ports.front();
+        held.block.second = ports.size() > 1 ? std::optional(ports[1]) : std::nullopt;
+        if (!first_is_free) {
+            held.block.why = format_text("of SLURM_STEP_RESV_PORTS; {} is in use", wanted.first);
+        }
     }
     return held;
 }
