@@ -23,8 +23,7 @@ double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
     }
     for (const auto& name : hca.netdevs) {
         const Netdev* const netdev = fabric.find_netdev(name);
-        const bool is_ports = netdev != nullptr && (hca.ports.size() == 1 || netdev->port == port.number);
-        if (is_ports && netdev->speed_gbps > 0) {
+        if (netdev != nullptr && netdev->speed_gbps > 0 && (hca.ports.size() == 1 || netdev->port == port.number)) {
             return netdev->speed_gbps;
         }
     }

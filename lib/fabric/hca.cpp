@@ -29,19 +29,6 @@ std::string read_noted(const Directory& directory, std::string_view name, Notes&
     return std::move(*text);
 }
 
-/// Reads the files for which the kernel queries the driver.
-void read_state_and_rate(const Directory& directory, Port& port, Notes& notes) {
-    port.state = parse_enum_name(read_noted(directory, "state", notes));
-    port.physical_state = parse_enum_name(read_noted(directory, "phys_state", notes));
-    const std::string text = read_noted(directory, "rate", notes);
-    const auto rate = parse_rate(text);
-    port.rate_gbps = rate ? rate->gbps : 0;
-    port.rate_is_default = rate && rate->is_default;
-    if (!rate && !text.empty()) {
-        notes.add(format_text("rate: '{}' is no rate", printable(text, 40)));
-    }
-}
-
 Port read_port(const SysRoot& root, const std::string& path, unsigned number, bool answers) {
     Port port;
     port.number = number;
@@ -52,8 +39,16 @@ Port read_port(const SysRoot& root, const std::string& path, unsigned number, bo
         return port;
     }
     port.link_layer = parse_link_layer(read_noted(*directory, "link_layer", notes));
-    if (answers) {
-        read_state_and_rate(*directory, port, notes);
+    if (answers) { // these are the files for which the kernel queries the driver
+        port.state = parse_enum_name(read_noted(*directory, "state", notes));
+        port.physical_state = parse_enum_name(read_noted(*directory, "phys_state", notes));
+        const std::string text = read_noted(*directory, "rate", notes);
+        const auto rate = parse_rate(text).value_or(Rate());
+        port.rate_gbps = rate.gbps;
+        port.rate_is_default = rate.is_default;
+        if (rate.gbps == 0 && !text.empty()) {
+            notes.add(format_text("rate: '{}' is no rate", printable(text, 40)));
+        }
     }
     port.problems = notes.take();
     return port;

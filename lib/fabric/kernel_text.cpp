@@ -6,6 +6,7 @@
 #include "lib/base/text.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <array>
 #include <bit>
 #include <set>
@@ -56,23 +57,10 @@ std::optional<std::uint32_t> parse_hex(std::string_view text) {
     return text.size() <= 8 ? parse_number<std::uint32_t>(text, 16) : std::nullopt;
 }
 
-/// Parses "010200C0": the four bytes of an address in network order, printed as a number of the machine.
-std::optional<std::array<std::uint8_t, 4>> parse_ipv4_word(std::string_view text) {
-    const auto word = parse_hex(text);
-    if (!word) {
-        return std::nullopt;
-    }
-    return std::bit_cast<std::array<std::uint8_t, 4>>(*word);
-}
-
-/// Returns 24 for 255.255.255.0, and nullopt for a mask with a hole.
-std::optional<unsigned> mask_length(const std::array<std::uint8_t, 4>& mask) {
-    std::uint32_t value = 0;
-    for (const auto byte : mask) {
-        value = value << 8U | byte;
-    }
-    const auto ones = static_cast<unsigned>(std::countl_one(value));
-    return ones == static_cast<unsigned>(std::popcount(value)) ? std::optional(ones) : std::nullopt;
+/// Returns 24 for 255.255.255.0, whose bytes are in network order, and nullopt for a mask with a hole.
+std::optional<unsigned> mask_length(std::uint32_t mask) {
+    const auto ones = static_cast<unsigned>(std::countl_one(ntohl(mask)));
+    return ones == static_cast<unsigned>(std::popcount(mask)) ? std::optional(ones) : std::nullopt;
 }
 
 /// Nullopt also for a route that is not up, or that rejects what it matches.
@@ -94,11 +82,14 @@ std::optional<Route> parse_ipv4_route(std::string_view line) {
     if (words.size() < 8) {
         return std::nullopt;
     }
-    const auto destination = parse_ipv4_word(words[1]);
-    const auto mask = parse_ipv4_word(words[7]);
-    return make_route(words[0], destination ? std::optional(IpAddress::from_ipv4(*destination)) : std::nullopt,
-                      mask ? mask_length(*mask) : std::nullopt, parse_hex(words[3]),
-                      parse_number<std::uint32_t>(words[6]));
+    // "010200C0": the four bytes of an address in network order, printed as a number of the machine.
+    const auto destination = parse_hex(words[1]);
+    const auto mask = parse_hex(words[7]);
+    if (!destination || !mask) {
+        return std::nullopt;
+    }
+    return make_route(words[0], IpAddress::from_ipv4(std::bit_cast<std::array<std::uint8_t, 4>>(*destination)),
+                      mask_length(*mask), parse_hex(words[3]), parse_number<std::uint32_t>(words[6]));
 }
 
 std::optional<Route> parse_ipv6_route(std::string_view line) {

@@ -15,6 +15,7 @@
 #include <ifaddrs.h>
 #include <memory>
 #include <set>
+#include <span>
 
 namespace rdma_nccl {
 
@@ -145,11 +146,9 @@ unsigned length_of_mask(const sockaddr* mask) {
     if (!address) {
         return 0;
     }
-    const bool ipv4 = mask->sa_family == AF_INET;
-    const auto& bytes = address->bytes();
     unsigned length = 0;
-    for (std::size_t i = ipv4 ? 12 : 0; i < bytes.size(); ++i) {
-        length += static_cast<unsigned>(std::popcount(bytes.at(i)));
+    for (const auto byte : std::span(address->bytes()).subspan(mask->sa_family == AF_INET ? 12 : 0)) {
+        length += static_cast<unsigned>(std::popcount(byte));
     }
     return length;
 }

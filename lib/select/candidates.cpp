@@ -17,15 +17,6 @@ bool contains(const Names& names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
 }
 
-/// Open vSwitch has a single datapath for all its bridges, `ovs-system`, above their members. A bridge's own interface
-/// has no links to the members.
-constexpr std::string_view ovs_datapath = "ovs-system";
-
-bool may_be_ovs_bridge(const Fabric& fabric, const std::string& name) {
-    const Netdev* const netdev = fabric.find_netdev(name);
-    return netdev != nullptr && netdev->lowers.empty() && netdev->upper.empty() && netdev->pci_path.empty();
-}
-
 } // namespace
 
 std::string PortCandidate::name() const {
@@ -63,8 +54,11 @@ std::vector<std::string> netdevs_of(const Fabric& fabric, const PortCandidate& c
 
 std::vector<std::string> with_lowers(const Fabric& fabric, const std::string& name) {
     Names names = {name};
-    if (may_be_ovs_bridge(fabric, name)) {
-        names.emplace_back(ovs_datapath);
+    // Open vSwitch has a single datapath for all its bridges above their members. A bridge's own interface has no links
+    // to the members.
+    const Netdev* const top = fabric.find_netdev(name);
+    if (top != nullptr && top->lowers.empty() && top->upper.empty() && top->pci_path.empty()) {
+        names.emplace_back("ovs-system");
     }
     for (std::size_t i = 0; i < names.size(); ++i) { // names grows during the loop; each name is added once
         const Netdev* const upper = fabric.find_netdev(names[i]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 #include "lib/nccl/model.h"
 #include "lib/select/candidates.h"
 
@@ -21,16 +22,15 @@ const IpAddress& value_of(const PortCandidate& candidate) {
 
 /// Returns "index 3: mlx5_1 port 1, mlx5_2 port 1; index 5: mlx5_3 port 1".
 std::string indices_text(const Ports& ports) {
-    std::map<unsigned, std::string> names;
+    std::map<unsigned, std::vector<std::string>> names;
     for (const PortCandidate* const port : ports) {
-        auto& text = names[port->gid.gid->index];
-        text += (text.empty() ? "" : ", ") + port->name();
+        names[port->gid.gid->index].push_back(port->name());
     }
-    std::string joined;
-    for (const auto& [index, text] : names) {
-        joined += format_text("{}index {}: {}", joined.empty() ? "" : "; ", index, text);
+    std::vector<std::string> texts;
+    for (const auto& [index, ports_of_index] : names) {
+        texts.push_back(format_text("index {}: {}", index, joined(ports_of_index)));
     }
-    return joined;
+    return joined(texts, "; ");
 }
 
 /// Returns the smallest network that contains all chosen addresses; nullopt when they are of both families.
