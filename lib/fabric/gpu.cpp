@@ -4,7 +4,6 @@
 #include "lib/fabric/pci.h"
 #include "lib/fabric/readers.h"
 
-#include <algorithm>
 #include <cerrno>
 
 namespace rdma_nccl {

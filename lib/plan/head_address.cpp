@@ -2,10 +2,8 @@
 #include "lib/plan/head_address.h"
 
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 #include "lib/net/tcp.h"
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <netdb.h>

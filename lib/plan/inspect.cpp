@@ -2,7 +2,6 @@
 #include "lib/plan/inspect.h"
 
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 #include "lib/net/child_value.h"
 #include "lib/placement/visible_gpus.h"
 #include "lib/plan/nccl_overrides.h"

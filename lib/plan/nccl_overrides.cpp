@@ -7,7 +7,6 @@
 #include "lib/nccl/model.h"
 
 #include <algorithm>
-#include <array>
 
 namespace rdma_nccl {
 

@@ -6,8 +6,6 @@
 #include "lib/placement/visible_gpus.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 
 namespace rdma_nccl {
 

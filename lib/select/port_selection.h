@@ -6,7 +6,6 @@
 #include "lib/select/rules.h"
 #include "lib/settings/settings.h"
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
