@@ -24,62 +24,56 @@ constexpr std::string_view empty_slot = "0000:0000:0000:0000:0000:0000:0000:0000
 /// address of the port's interface and of the VLANs or bonds above it (drivers/infiniband/core/roce_gid_mgmt.c), and
 /// never the same address, version and interface twice (cache.c). Other entries belong to other network namespaces, and
 /// no plan uses them.
-class ExpectedGids {
-public:
-    /// `netdevs` must have all their addresses.
-    ExpectedGids(const std::vector<Netdev>& netdevs, const Hca& hca, const Port& port) {
-        std::set<std::string, std::less<>> names; // of the port's own interfaces, and those stacked on them
-        for (const auto& netdev : netdevs) {
-            const bool of_hca = std::ranges::find(hca.netdevs, netdev.name) != hca.netdevs.end();
-            if (of_hca && (hca.ports.size() == 1 || netdev.port == port.number)) {
-                names.insert(netdev.name);
-            }
+using ExpectedGids = std::vector<std::pair<std::string, IpAddress>>; // interface and address
+
+/// `netdevs` must have all their addresses.
+ExpectedGids expected_gids(const std::vector<Netdev>& netdevs, const Hca& hca, const Port& port) {
+    std::set<std::string, std::less<>> names; // of the port's own interfaces, and those stacked on them
+    for (const auto& netdev : netdevs) {
+        const bool of_hca = std::ranges::find(hca.netdevs, netdev.name) != hca.netdevs.end();
+        if (of_hca && (hca.ports.size() == 1 || netdev.port == port.number)) {
+            names.insert(netdev.name);
         }
-        for (bool more = true; more;) {
-            more = false;
-            for (const auto& netdev : netdevs) {
-                const bool stacked =
-                    std::ranges::any_of(netdev.lowers, [&](const auto& lower) { return names.contains(lower); });
-                more = (stacked && names.insert(netdev.name).second) || more;
-            }
-        }
+    }
+    for (bool more = true; more;) {
+        more = false;
         for (const auto& netdev : netdevs) {
-            for (const auto& entry : netdev.addresses) {
-                if (names.contains(netdev.name)) {
-                    entries_.emplace_back(netdev.name, entry.address);
-                }
+            const bool stacked =
+                std::ranges::any_of(netdev.lowers, [&](const auto& lower) { return names.contains(lower); });
+            more = (stacked && names.insert(netdev.name).second) || more;
+        }
+    }
+    ExpectedGids expected;
+    for (const auto& netdev : netdevs) {
+        for (const auto& entry : netdev.addresses) {
+            if (names.contains(netdev.name)) {
+                expected.emplace_back(netdev.name, entry.address);
             }
         }
     }
+    return expected;
+}
 
-    /// Returns true if the entries of both versions are there for each address. Otherwise the table must be read to its
-    /// end. Always false if only link-local addresses are expected, as the other entries tell why, and if the device
-    /// has only one version.
-    [[nodiscard]] bool are_all_in(const std::vector<Gid>& gids) const {
-        const auto has = [&gids](const auto& entry, GidType type) {
-            return std::ranges::any_of(gids, [&](const Gid& gid) {
-                return gid.type == type && gid.value == entry.second && gid.netdev == entry.first;
-            });
-        };
-        return std::ranges::any_of(entries_, [](const auto& entry) { return !entry.second.is_link_local(); }) &&
-               gids.size() >= 2 * entries_.size() && std::ranges::all_of(entries_, [&](const auto& entry) {
-                   return has(entry, GidType::RoceV1) && has(entry, GidType::RoceV2);
-               });
-    }
-
-private:
-    std::vector<std::pair<std::string, IpAddress>> entries_; ///< interface and address
-};
+/// Returns true if the entries of both versions are there for each address. Otherwise the table must be read to its
+/// end. Always false if only link-local addresses are expected, as the other entries tell why, and if the device has
+/// only one version.
+bool are_all_in(const std::vector<Gid>& gids, const ExpectedGids& expected) {
+    const auto has = [&gids](const auto& entry, GidType type) {
+        return std::ranges::any_of(gids, [&](const Gid& gid) {
+            return gid.type == type && gid.value == entry.second && gid.netdev == entry.first;
+        });
+    };
+    return std::ranges::any_of(expected, [](const auto& entry) { return !entry.second.is_link_local(); }) &&
+           gids.size() >= 2 * expected.size() && std::ranges::all_of(expected, [&](const auto& entry) {
+               return has(entry, GidType::RoceV1) && has(entry, GidType::RoceV2);
+           });
+}
 
 /// The three directories of a GID table, opened only once: each slot then needs only a name lookup.
 struct GidTable {
     Result<Directory> values;
     Result<Directory> types;
     Result<Directory> netdevs;
-
-    GidTable(const SysRoot& root, const std::string& port_path)
-        : values(root.directory(port_path + "/gids")), types(root.directory(port_path + "/gid_attrs/types")),
-          netdevs(root.directory(port_path + "/gid_attrs/ndevs")) {}
 };
 
 void read_gid_type(const Result<Directory>& types, std::string_view slot, Gid& gid) {
@@ -121,9 +115,8 @@ Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned 
     const auto value = parse_gid(*text);
     if (!value) {
         notes.add(format_text("gids/{}: '{}' is no GID", slot, printable(*text, 40)));
-        return {};
     }
-    if (*value == IpAddress()) {
+    if (!value || *value == IpAddress()) {
         return {};
     }
     Gid gid;
@@ -145,7 +138,7 @@ bool read_until_enough(const GidTable& table, const ExpectedGids& expected, Port
             return false;
         }
         port.gid_table_length = index + 1;
-        if (port.gids.size() > before && expected.are_all_in(port.gids)) {
+        if (port.gids.size() > before && are_all_in(port.gids, expected)) {
             return true;
         }
     }
@@ -154,7 +147,8 @@ bool read_until_enough(const GidTable& table, const ExpectedGids& expected, Port
 
 void read_gids(const SysRoot& root, const std::string& port_path, Port& port,
                const std::optional<ExpectedGids>& expected, Notes& notes) {
-    const GidTable table(root, port_path);
+    const GidTable table{root.directory(port_path + "/gids"), root.directory(port_path + "/gid_attrs/types"),
+                         root.directory(port_path + "/gid_attrs/ndevs")};
     if (table.values && expected && read_until_enough(table, *expected, port, notes)) {
         return;
     }
@@ -186,7 +180,7 @@ void read_gid_tables(const SysRoot& root, Hca& hca, const std::vector<Netdev>* n
             continue; // it has disappeared since, or read_port() has noted why it cannot be read
         }
         Notes notes;
-        read_gids(root, path, port, netdevs ? std::optional(ExpectedGids(*netdevs, hca, port)) : std::nullopt, notes);
+        read_gids(root, path, port, netdevs ? std::optional(expected_gids(*netdevs, hca, port)) : std::nullopt, notes);
         std::ranges::move(notes.take(), std::back_inserter(port.problems));
         for (const auto& gid : port.gids) {
             if (!gid.netdev.empty() && hca.netdevs.size() < max_netdevs &&
