@@ -78,44 +78,44 @@ std::optional<Route> make_route(std::string_view netdev, const std::optional<IpA
 
 std::optional<Route> parse_ipv4_route(std::string_view line) {
     // Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT
-    const auto words = split_words(line);
-    if (words.size() < 8) {
+    const auto columns = split_words(line);
+    if (columns.size() < 8) {
         return std::nullopt;
     }
     // "010200C0": the four bytes of an address in network order, printed as a number of the machine.
-    const auto destination = parse_hex(words[1]);
-    const auto mask = parse_hex(words[7]);
+    const auto destination = parse_hex(columns[1]);
+    const auto mask = parse_hex(columns[7]);
     if (!destination || !mask) {
         return std::nullopt;
     }
-    return make_route(words[0], IpAddress::from_ipv4(std::bit_cast<std::array<std::uint8_t, 4>>(*destination)),
-                      mask_length(*mask), parse_hex(words[3]), parse_number<std::uint32_t>(words[6]));
+    return make_route(columns[0], IpAddress::from_ipv4(std::bit_cast<std::array<std::uint8_t, 4>>(*destination)),
+                      mask_length(*mask), parse_hex(columns[3]), parse_number<std::uint32_t>(columns[6]));
 }
 
 std::optional<Route> parse_ipv6_route(std::string_view line) {
     // destination length source length next_hop metric refcnt use flags iface
-    const auto words = split_words(line);
-    if (words.size() < 10) {
+    const auto columns = split_words(line);
+    if (columns.size() < 10) {
         return std::nullopt;
     }
-    return make_route(words[9], parse_hex_address(words[0], false), parse_number<std::uint8_t>(words[1], 16),
-                      parse_hex(words[8]), parse_hex(words[5]));
+    return make_route(columns[9], parse_hex_address(columns[0], false), parse_number<std::uint8_t>(columns[1], 16),
+                      parse_hex(columns[8]), parse_hex(columns[5]));
 }
 
 std::optional<NetdevAddress> parse_if_inet6_line(std::string_view line) {
     // address ifindex length scope flags iface
     constexpr unsigned failed_or_tentative = 0x08 | 0x40; // IFA_F_DADFAILED, IFA_F_TENTATIVE of <linux/if_addr.h>
-    const auto words = split_words(line);
-    if (words.size() < 6 || !is_netdev_name(words[5])) {
+    const auto columns = split_words(line);
+    if (columns.size() < 6 || !is_netdev_name(columns[5])) {
         return std::nullopt;
     }
-    const auto address = parse_hex_address(words[0], false);
-    const auto length = parse_number<std::uint8_t>(words[2], 16);
-    const auto flags = parse_hex(words[4]);
+    const auto address = parse_hex_address(columns[0], false);
+    const auto length = parse_number<std::uint8_t>(columns[2], 16);
+    const auto flags = parse_hex(columns[4]);
     if (!address || address->is_ipv4() || !length || *length > 128 || !flags || (*flags & failed_or_tentative) != 0) {
         return std::nullopt; // an IPv4-mapped address on an interface is useless
     }
-    return NetdevAddress{std::string(words[5]), *address, *length};
+    return NetdevAddress{std::string(columns[5]), *address, *length};
 }
 
 template<typename Value>
@@ -229,10 +229,11 @@ std::vector<IpAddress> parse_fib_trie(std::string_view text) {
     std::set<IpAddress> seen; // the main and local tables may be merged; the file then lists them twice
     std::optional<IpAddress> leaf;
     for (const auto line : split(text, '\n')) {
-        const auto words = split_words(line);
-        if (words.size() == 2 && words[0] == "|--") {
-            leaf = IpAddress::parse(words[1]);
-        } else if (leaf && words.size() >= 3 && words[0] == "/32" && words[2] == "LOCAL" && seen.insert(*leaf).second) {
+        const auto columns = split_words(line);
+        if (columns.size() == 2 && columns[0] == "|--") {
+            leaf = IpAddress::parse(columns[1]);
+        } else if (leaf && columns.size() >= 3 && columns[0] == "/32" && columns[2] == "LOCAL" &&
+                   seen.insert(*leaf).second) {
             addresses.push_back(*leaf);
         }
     }

@@ -39,9 +39,9 @@ std::optional<long> nccl_number(const std::optional<std::string>& text) {
     if (!text || text->empty()) {
         return std::nullopt;
     }
-    const auto word = trim(*text);
-    const auto end = word.find_first_not_of("0123456789", word.starts_with('-') ? 1 : 0);
-    return parse_number<long>(word.substr(0, end)).value_or(0);
+    const auto number = trim(*text);
+    const auto end = number.find_first_not_of("0123456789", number.starts_with('-') ? 1 : 0);
+    return parse_number<long>(number.substr(0, end)).value_or(0);
 }
 
 NcclGidEnvironment gid_environment(const NodeFacts& facts, const Settings& settings, const FabricChoice& choice) {

@@ -161,24 +161,24 @@ void add_tuning(VariableList& variables, const Settings& settings) {
 // NCCL's logs.
 
 /// Ignores case, as NCCL does (src/debug.cc).
-bool same_word(std::string_view a, std::string_view b) {
+bool same_name(std::string_view a, std::string_view b) {
     return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
 /// Returns true for the levels that print at least what INFO prints. ABORT and TRACE print more.
 bool shows_info(std::string_view level) {
     constexpr std::array<std::string_view, 3> levels = {"INFO", "ABORT", "TRACE"};
-    return std::ranges::any_of(levels, [&](std::string_view word) { return same_word(word, level); });
+    return std::ranges::any_of(levels, [&](std::string_view shown) { return same_name(shown, level); });
 }
 
 /// Returns true if a user's list of subsystems includes the lines about connections, which belong to INIT and NET.
 bool shows_connections(std::string_view list) {
     const bool all_but = list.starts_with('^');
     list.remove_prefix(all_but ? 1 : 0);
-    const auto words = split(list, ',');
+    const auto listed = split(list, ',');
     const auto has = [&](std::string_view name) {
         return std::ranges::any_of(
-            words, [&](std::string_view word) { return same_word(word, name) || same_word(word, "ALL"); });
+            listed, [&](std::string_view entry) { return same_name(entry, name) || same_name(entry, "ALL"); });
     };
     return all_but ? !has("INIT") || !has("NET") : has("INIT") || has("NET");
 }

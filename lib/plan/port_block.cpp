@@ -75,9 +75,9 @@ std::optional<PortRange> read_ephemeral_range(const SysRoot& root) {
     if (!text) {
         return std::nullopt;
     }
-    const auto words = split_words(*text);
-    const auto first = words.size() == 2 ? parse_number<std::uint16_t>(words[0]) : std::nullopt;
-    const auto last = words.size() == 2 ? parse_number<std::uint16_t>(words[1]) : std::nullopt;
+    const auto bounds = split_words(*text);
+    const auto first = bounds.size() == 2 ? parse_number<std::uint16_t>(bounds[0]) : std::nullopt;
+    const auto last = bounds.size() == 2 ? parse_number<std::uint16_t>(bounds[1]) : std::nullopt;
     return first && last && *first <= *last ? std::optional(PortRange{*first, *last}) : std::nullopt;
 }
 
