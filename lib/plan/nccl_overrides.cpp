@@ -15,23 +15,8 @@ namespace {
 constexpr std::string_view hca_variable = "NCCL_IB_HCA";
 constexpr std::string_view interface_variable = "NCCL_SOCKET_IFNAME";
 
-/// A port and the decision about it.
-struct PortView {
-    const Hca& hca;
-    const Port& port;
-    const PortChoice& choice;
-
-    [[nodiscard]] std::string name() const { return format_text("{} port {}", hca.name, port.number); }
-};
-
-std::vector<PortView> port_views(const Fabric& fabric, const FabricChoice& choice) {
-    std::vector<PortView> views;
-    for (const auto& hca : fabric.hcas) {
-        for (const auto& port : hca.ports) {
-            views.push_back({hca, port, choice.ports.at(views.size())});
-        }
-    }
-    return views;
+std::string title_of(const PortChoice& port) {
+    return format_text("{} port {}", port.hca, port.port);
 }
 
 /// Parses a number as NCCL does (strtoll; src/misc/param.cc): 0 for text without a number, nullopt for empty text.
@@ -66,50 +51,50 @@ std::string as_set(const NodeFacts& facts, std::string_view name) {
                        by_file ? found->second.file : "set before");
 }
 
-std::string entry_text(const Port& port, unsigned index) {
-    const auto* const found = find_by(port.gids, &Gid::index, index);
+std::string entry_text(const Fabric& fabric, const PortChoice& choice, unsigned index) {
+    const Port* const port = fabric.find_port(choice.hca, choice.port);
+    const auto* const found = port == nullptr ? nullptr : find_by(port->gids, &Gid::index, index);
     return found == nullptr ? "an empty entry" : found->value.text();
 }
 
-void judge_gids(const NodeFacts& facts, const std::vector<PortView>& views, MessageGroups& sentences) {
+void judge_gids(const NodeFacts& facts, const FabricChoice& fabric, MessageGroups& sentences) {
     const auto variable = gid_override(facts);
     if (!variable) {
         return;
     }
-    for (const auto& view : views) {
-        const auto& choice = view.choice;
-        if (choice.gid_index && choice.nccl_effective && *choice.nccl_effective != *choice.gid_index) {
-            sentences.add("gid", view.name(),
+    for (const auto& port : fabric.ports) {
+        if (port.gid_index && port.nccl_effective && *port.nccl_effective != *port.gid_index) {
+            sentences.add("gid", title_of(port),
                           format_text("{} stays, and gives {} the GID at index {} ({}) instead of {} ({}): unset it",
-                                      as_set(facts, *variable), view.name(), *choice.nccl_effective,
-                                      entry_text(view.port, *choice.nccl_effective), *choice.gid_index,
-                                      entry_text(view.port, *choice.gid_index)));
+                                      as_set(facts, *variable), title_of(port), *port.nccl_effective,
+                                      entry_text(facts.fabric, port, *port.nccl_effective), *port.gid_index,
+                                      entry_text(facts.fabric, port, *port.gid_index)));
         }
     }
 }
 
-void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, MessageGroups& sentences) {
+void judge_hcas(const NodeFacts& facts, const FabricChoice& fabric, MessageGroups& sentences) {
     const auto text = nccl_override(facts, hca_variable);
-    if (!text || text->empty() || views.empty()) {
+    if (!text || text->empty() || fabric.ports.empty()) {
         return;
     }
     const NcclNameList list(*text);
     bool any = false;
-    for (const auto& view : views) {
-        if (!nccl_opens(view.port) || !list.matches(view.hca.name, view.port.number)) {
+    for (const auto& choice : fabric.ports) {
+        const Port* const port = facts.fabric.find_port(choice.hca, choice.port);
+        if (port == nullptr || !nccl_opens(*port) || !list.matches(choice.hca, choice.port)) {
             continue;
         }
         any = true;
-        if (!view.choice.used()) {
-            sentences.add(rule_name(view.choice.rule), view.name(),
-                          format_text("{} stays, and takes {}, which {}", as_set(facts, hca_variable), view.name(),
-                                      view.choice.reason));
+        if (!choice.used()) {
+            sentences.add(rule_name(choice.rule), title_of(choice),
+                          format_text("{} stays, and takes {}, which {}", as_set(facts, hca_variable), title_of(choice),
+                                      choice.reason));
         }
     }
     if (!any) {
         sentences.add("none", "",
-                      format_text("{} stays, and names no ACTIVE port of this node: NCCL will use sockets; "
-                                  "unset it",
+                      format_text("{} stays, and names no ACTIVE port of this node: NCCL will use sockets; unset it",
                                   as_set(facts, hca_variable)));
     }
 }
@@ -188,9 +173,8 @@ void model_effective(const NodeFacts& facts, const Settings& settings, FabricCho
 
 std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const FabricChoice& choice) {
     MessageGroups sentences;
-    const auto views = port_views(facts.fabric, choice);
-    judge_hcas(facts, views, sentences);
-    judge_gids(facts, views, sentences);
+    judge_hcas(facts, choice, sentences);
+    judge_gids(facts, choice, sentences);
     judge_interface(facts, sentences);
     if (!choice.used().empty()) {
         judge_transport(facts, sentences);
