@@ -28,30 +28,6 @@ Ports unwanted_among(const Ports& ports, Test unwanted) {
 
 // 1. Verbs-capable RoCE or InfiniBand. The link layer is not enough: iWARP and EFA report Ethernet too.
 
-void check_device_file(PortCandidate& candidate) {
-    const auto& hca = *candidate.hca;
-    switch (hca.device_access) {
-    case DeviceAccess::NoVerbsDevice:
-        candidate.exclude(PortRule::NoDeviceFile, "has no verbs device: left out; load the module ib_uverbs");
-        break;
-    case DeviceAccess::Missing:
-        candidate.exclude(PortRule::NoDeviceFile,
-                          format_text("has no {} here, so verbs cannot open it: left out; in a container, mount "
-                                      "/dev/infiniband",
-                                      hca.device_file));
-        break;
-    case DeviceAccess::Denied:
-        candidate.exclude(
-            PortRule::NoDeviceFile,
-            format_text("cannot be opened ({}: permission denied): left out; give users read and write access",
-                        hca.device_file));
-        break;
-    case DeviceAccess::Unknown:
-    case DeviceAccess::Open:
-        break;
-    }
-}
-
 void keep_verbs_capable(const Fabric& /*fabric*/, const Ports& remaining) {
     for (PortCandidate* const candidate : remaining) {
         const auto& hca = *candidate->hca;
@@ -65,8 +41,18 @@ void keep_verbs_capable(const Fabric& /*fabric*/, const Ports& remaining) {
                                format_text("has node type '{}', neither RoCE nor InfiniBand: left out", hca.node_type));
         } else if (candidate->port->link_layer == LinkLayer::Unknown) {
             candidate->exclude(PortRule::LinkLayer, "has neither Ethernet nor InfiniBand as link layer: left out");
-        } else {
-            check_device_file(*candidate);
+        } else if (hca.device_access == DeviceAccess::NoVerbsDevice) {
+            candidate->exclude(PortRule::NoDeviceFile, "has no verbs device: left out; load the module ib_uverbs");
+        } else if (hca.device_access == DeviceAccess::Missing) {
+            candidate->exclude(PortRule::NoDeviceFile,
+                               format_text("has no {} here, so verbs cannot open it: left out; in a container, mount "
+                                           "/dev/infiniband",
+                                           hca.device_file));
+        } else if (hca.device_access == DeviceAccess::Denied) {
+            candidate->exclude(PortRule::NoDeviceFile,
+                               format_text("cannot be opened ({}: permission denied): left out; "
+                                           "give users read and write access",
+                                           hca.device_file));
         }
     }
 }

@@ -33,7 +33,9 @@ bool matches_setting(const HcaChoice& wanted, const PortCandidate& candidate) {
     });
 }
 
+/// Returns all ports; the hca setting has excluded some.
 Selection start_selection(const Fabric& fabric, const Settings& settings) {
+    const auto& wanted = settings.hca;
     Selection selection{fabric, settings, {}};
     for (const auto& hca : fabric.hcas) {
         for (const auto& port : hca.ports) {
@@ -43,21 +45,15 @@ Selection start_selection(const Fabric& fabric, const Settings& settings) {
             if (candidate.is_roce()) {
                 candidate.gid = choose_gid(fabric, port, settings);
             }
+            if (!wanted.is_auto() && matches_setting(wanted, candidate) == wanted.exclude) {
+                candidate.exclude(
+                    wanted.exclude ? PortRule::Excluded : PortRule::NotNamed,
+                    format_text("is {} {}: left out", wanted.exclude ? "excluded by" : "not in", hca_setting(wanted)));
+            }
             selection.candidates.push_back(std::move(candidate));
         }
     }
     return selection;
-}
-
-void apply_hca_setting(Selection& selection) {
-    const auto& wanted = selection.settings.hca;
-    for (auto& candidate : selection.candidates) {
-        if (!wanted.is_auto() && matches_setting(wanted, candidate) == wanted.exclude) {
-            candidate.exclude(
-                wanted.exclude ? PortRule::Excluded : PortRule::NotNamed,
-                format_text("is {} {}: left out", wanted.exclude ? "excluded by" : "not in", hca_setting(wanted)));
-        }
-    }
 }
 
 void exclude_isolated(Selection& selection, std::span<const std::string> isolated) {
@@ -201,12 +197,6 @@ void warn_of_used(const PortCandidate& candidate, const Settings& settings, Mess
     }
 }
 
-void warn_of_mixed_layers(const std::vector<PortCandidate*>& used, std::vector<std::string>& warnings) {
-    if (std::ranges::any_of(used, &PortCandidate::is_roce) && !std::ranges::all_of(used, &PortCandidate::is_roce)) {
-        warnings.emplace_back("hca= names InfiniBand and RoCE ports: NCCL cannot join them; name one kind");
-    }
-}
-
 std::string used_reason(const PortCandidate& candidate, const Settings& settings) {
     const std::string by = names_all(settings.hca) ? "" : " as " + hca_setting(settings.hca);
     const double rate = candidate.port->believable_rate_gbps();
@@ -300,7 +290,6 @@ std::string FabricChoice::reason_for(const std::string& hca) const {
 
 FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> isolated) {
     Selection selection = start_selection(fabric, settings);
-    apply_hca_setting(selection);
     apply_filters(selection);
     if (names_all(settings.hca)) {
         exclude_isolated(selection, isolated);
@@ -322,7 +311,9 @@ FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::
         warn_of_used(*candidate, settings, sentences);
     }
     append(choice.warnings, sentences.texts());
-    warn_of_mixed_layers(used, choice.warnings);
+    if (std::ranges::any_of(used, &PortCandidate::is_roce) && !std::ranges::all_of(used, &PortCandidate::is_roce)) {
+        choice.warnings.emplace_back("hca= names InfiniBand and RoCE ports: NCCL cannot join them; name one kind");
+    }
     decide_gid_index(used, settings, choice);
     return choice;
 }
