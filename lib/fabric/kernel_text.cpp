@@ -134,10 +134,9 @@ std::optional<NetdevAddress> parse_saved_address_line(std::string_view line) {
     const auto [address_text, length] = split_once(rest.value_or(""), '/');
     const auto address = IpAddress::parse(address_text);
     const auto network = IpPrefix::parse(rest.value_or(""));
-    if (!is_netdev_name(netdev) || !address || !network) {
-        return std::nullopt;
-    }
-    return NetdevAddress{std::string(netdev), *address, network->length()};
+    return is_netdev_name(netdev) && address && network
+               ? std::optional(NetdevAddress{std::string(netdev), *address, network->length()})
+               : std::nullopt;
 }
 
 } // namespace
@@ -209,10 +208,7 @@ bool natural_name_less(std::string_view a, std::string_view b) {
             return front_a < front_b;
         }
     }
-    if (a.empty() && b.empty()) {
-        return whole_a < whole_b; // "a01" and "a1": any fixed order will do
-    }
-    return a.empty();
+    return a.empty() && b.empty() ? whole_a < whole_b : a.empty(); // "a01" and "a1": any fixed order will do
 }
 
 std::vector<Route> parse_ipv4_routes(std::string_view text) {

@@ -131,12 +131,10 @@ Result<HcaAnswers> ask_hcas(const SysRoot& root, milliseconds limit) {
 }
 
 Result<UnresponsiveHcas> find_unresponsive_hcas(const SysRoot& root, milliseconds limit) {
-    auto answers = ask_hcas(root, limit);
-    if (!answers) {
-        return tl::unexpected(answers.error());
-    }
-    answers->silent.merge(answers->not_asked);
-    return std::move(answers->silent);
+    return ask_hcas(root, limit).map([](HcaAnswers&& answers) {
+        answers.silent.merge(answers.not_asked);
+        return std::move(answers.silent);
+    });
 }
 
 } // namespace rdma_nccl

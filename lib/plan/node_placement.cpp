@@ -79,16 +79,6 @@ std::size_t isolate(PlacementFacts& facts, std::size_t rank, const GpuNumbers& o
     return part;
 }
 
-std::vector<Place> places_of_other_gpus(const NodeFacts& facts, const Positions& gpus, const Topology& topology) {
-    std::vector<Place> places;
-    for (std::size_t i = 0; i < facts.fabric.gpus.size() && !gpus.empty(); ++i) {
-        if (std::ranges::find(gpus, std::optional(i)) == gpus.end()) {
-            places.push_back(place_of(facts.fabric.gpus[i], topology));
-        }
-    }
-    return places;
-}
-
 /// Device files are certain: uses them if the task can open as many as it sees GPUs.
 Positions seen_gpus(const TaskView& own, std::span<const Gpu> gpus) {
     if (own.openable.size() == own.gpus.ids.size()) {
@@ -122,7 +112,7 @@ std::string hcas_why(const NodePlacement& node, const RankPlacement& rank) {
 }
 
 std::string cpus_why(const RankPlacement& rank) {
-    return format_text("{} core{} ({}){}", rank.cores, rank.cores == 1 ? "" : "s", rank.cpus.list(),
+    return format_text("{} ({}){}", count_text(rank.cores, "core"), rank.cpus.list(),
                        rank.threads() < rank.cores ? ", one left for NCCL's proxy" : "");
 }
 
@@ -182,7 +172,11 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
         wanted.may_reorder = can_bind && may_reorder(facts, plan, node);
     }
     if (facts.step.job_id == 0) { // outside Slurm, nothing separates two jobs of a node
-        wanted.others = places_of_other_gpus(facts, node.gpus, topology);
+        for (std::size_t i = 0; i < facts.fabric.gpus.size() && !node.gpus.empty(); ++i) {
+            if (std::ranges::find(node.gpus, std::optional(i)) == node.gpus.end()) {
+                wanted.others.push_back(place_of(facts.fabric.gpus[i], topology));
+            }
+        }
     }
     node.placement = plan_placement(wanted);
     if (!are_gpus_listed(facts) && !granted_gpus(facts.environment)) {
@@ -251,9 +245,9 @@ std::optional<std::string> judge_cpus(const Environment& environment, std::size_
     if (!step || !job || *job <= *step || ranks < 1 || cpus >= 2 * ranks || asked.value_or(*step + 1) <= *step) {
         return std::nullopt;
     }
-    return format_text("{} rank{} on {} CPU{}: the step has {} of the job's {} CPUs on a node, as srun does not take "
-                       "over --cpus-per-task of the job; give it to srun, or export SRUN_CPUS_PER_TASK before",
-                       ranks, ranks == 1 ? "" : "s", cpus, cpus == 1 ? "" : "s", *step, *job);
+    return format_text("{} on {}: the step has {} of the job's {} CPUs on a node, as srun does not take over "
+                       "--cpus-per-task of the job; give it to srun, or export SRUN_CPUS_PER_TASK before",
+                       count_text(ranks, "rank"), count_text(cpus, "CPU"), *step, *job);
 }
 
 } // namespace rdma_nccl

@@ -52,7 +52,7 @@ std::string cpus_text(const RankPlacement& rank) {
     }
     std::string text = format_text("CPUs {}", rank.cpus.list());
     if (rank.cores > 0) {
-        text += format_text(" ({} core{})", rank.cores, rank.cores == 1 ? "" : "s");
+        text += format_text(" ({})", count_text(rank.cores, "core"));
     }
     if (rank.gpu_to_cpus == Distance::SamePackage || rank.gpu_to_cpus == Distance::Other) {
         text += format_text(", {}", rank.gpu_to_cpus == Distance::Other ? "far from its GPU (another package)"

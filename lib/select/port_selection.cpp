@@ -75,8 +75,8 @@ void warn_of_absent(const Fabric& fabric, const HcaChoice& wanted, std::vector<s
             warnings.push_back(format_text("{}: no HCA {} on this node; there are {}", hca_setting(wanted),
                                            printable(item.name), first_names(fabric.hcas, max_names)));
         } else if (hca != nullptr && item.port && fabric.find_port(item.name, *item.port) == nullptr) {
-            warnings.push_back(format_text("{}: {} has no port {}; it has {} port{}", hca_setting(wanted), item.name,
-                                           *item.port, hca->ports.size(), hca->ports.size() == 1 ? "" : "s"));
+            warnings.push_back(format_text("{}: {} has no port {}; it has {}", hca_setting(wanted), item.name,
+                                           *item.port, count_text(hca->ports.size(), "port")));
         }
     }
 }
