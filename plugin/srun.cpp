@@ -53,7 +53,7 @@ void leave_note(StepNote note, const Settings& settings, const Environment& envi
     note.port = derive_port(note.job_id, note.step_id,
                             settings.port_range ? *settings.port_range : default_port_range(ephemeral));
     note.settings = settings_for_note(environment);
-    if (!set_variable(note_variable, write_note(note))) {
+    if (!set_variable(note_variable, format_note(note))) {
         report_to_user("srun could not pass on what it knows of the step: each node works it out alone");
     }
 }

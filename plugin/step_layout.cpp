@@ -181,9 +181,9 @@ StepLayout load_nodes(std::uint32_t job_id, std::uint32_t step_id, bool heteroge
 
 } // namespace
 
-ChildValue<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
-    const std::function<SlurmsStep()> ask = [=] {
-        SlurmsStep step;
+ChildValue<LayoutSummary> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {
+    const std::function<LayoutSummary()> ask = [=] {
+        LayoutSummary step;
         if (const auto layout = load_step_layout(job_id, step_id, heterogeneous_job)) {
             std::ranges::transform(layout->nodes, std::back_inserter(step.nodes), &ExpectedNode::name);
             const auto note = make_note(job_id, step_id, layout);
@@ -193,7 +193,7 @@ ChildValue<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bo
         return step;
     };
     // If Slurm's log file were closed, a connection to slurmctld would reuse its number, and log lines would go there.
-    return ChildValue<SlurmsStep>::start(ask, {}, Inherit::All);
+    return ChildValue<LayoutSummary>::start(ask, {}, Inherit::All);
 }
 
 std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "lib/exchange/step_nodes.h"
-#include "lib/net/child_value.h"
+#include "lib/net/message.h"
 #include "lib/settings/settings.h"
 #include "lib/slurm/step.h"
 
@@ -30,16 +30,16 @@ struct StepLayout {
 std::optional<StepLayout> load_step_layout(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
 
 /// The part of its step's layout that a node needs.
-struct SlurmsStep {
+struct LayoutSummary {
     std::vector<std::string> nodes; ///< in the order of their ranks
     std::string head_node;
     std::string head_address; ///< numeric; empty: unknown
 };
 
 template<>
-inline constexpr std::string_view message_name<SlurmsStep> = "step";
+inline constexpr std::string_view message_name<LayoutSummary> = "step";
 
-void fields(auto& f, Is<SlurmsStep> auto& m) {
+void fields(auto& f, Is<LayoutSummary> auto& m) {
     constexpr std::size_t most_nodes = 65536;
     f("nodes", m.nodes, most_nodes);
     f("head_node", m.head_node);
@@ -48,7 +48,7 @@ void fields(auto& f, Is<SlurmsStep> auto& m) {
 
 /// Runs load_step_layout() in a child of slurmstepd: slurmctld may be busy, and the name service may hang. finish()
 /// returns no nodes if Slurm does not answer.
-ChildValue<SlurmsStep> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
+ChildValue<LayoutSummary> ask_slurm(std::uint32_t job_id, std::uint32_t step_id, bool heterogeneous_job);
 
 /// Returns a note with the head node of the layout and, if its address resolves to one, a numeric address that other
 /// nodes can use.

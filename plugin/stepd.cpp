@@ -8,7 +8,7 @@
 #include "lib/nccl_log/log_evidence.h"
 #include "lib/net/key.h"
 #include "lib/net/listeners.h"
-#include "lib/plan/nccl_debug.h"
+#include "lib/plan/nccl_variables.h"
 #include "lib/plan/report.h"
 
 #include <algorithm>
@@ -103,7 +103,7 @@ void judge_listeners(NodeState& state) {
         return;
     }
     for (const auto& stranger : strangers(*listeners, state.user.uid)) {
-        state.port_warnings.push_back(stranger_text(stranger));
+        state.port_warnings.push_back(format_stranger(stranger));
         state.strict_fault = state.strict_fault.value_or(state.port_warnings.back());
     }
 }

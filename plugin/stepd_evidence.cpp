@@ -68,7 +68,7 @@ public:
         constexpr std::size_t most_alarms = 8; // a user may open any number of sockets
         for (const auto& stranger : strangers(listeners, user_.uid)) {
             if (reported_.size() < most_alarms && reported_.insert(stranger.inode).second) {
-                (void)srun_.send_alarm(stranger_text(stranger));
+                (void)srun_.send_alarm(format_stranger(stranger));
             }
         }
     }

@@ -2,7 +2,7 @@
 #include "plugin/stepd_exchange.h"
 
 #include "lib/base/format.h"
-#include "lib/sys/node_name.h"
+#include "lib/sys/environment.h"
 #include "plugin/step_layout.h"
 #include "plugin/stepd.h"
 
@@ -44,11 +44,11 @@ void take_turn(const SpankHandle& host, Clock::time_point deadline) {
 }
 
 /// Returns an empty result if Slurm does not say.
-SlurmsStep ask_about(const Step& step, Clock::time_point deadline) {
+LayoutSummary ask_about(const Step& step, Clock::time_point deadline) {
     constexpr seconds longest(15); // slurmctld's own limit, MessageTimeout, is 10
     return ask_slurm(step.job_id, step.step_id, step.heterogeneous)
         .finish(std::min(Clock::now() + longest, deadline))
-        .value_or(SlurmsStep());
+        .value_or(LayoutSummary());
 }
 
 ExchangeResult exchange_with_others(const ExchangeOffer& offer, NodeReport report, bool with_task_zero,
@@ -147,7 +147,7 @@ void add_missing_note(Environment& environment, const Step& step, Clock::time_po
         StepNote note = make_note(step.job_id, step.step_id, std::nullopt);
         note.head_node = known.head_node;
         note.head_address = known.head_address;
-        environment.set(std::string(note_variable), write_note(note));
+        environment.set(std::string(note_variable), format_note(note));
     }
 }
 

@@ -71,10 +71,10 @@ std::optional<std::string> read_etc_hosts() {
     return own && own->size() <= longest_hosts ? std::optional(std::move(*own)) : std::nullopt;
 }
 
-void add_etc_hosts(NodeState& state, const SpankHandle& host, const HostsTable& hosts, ChildValue<SlurmsStep>& asked,
+void add_etc_hosts(NodeState& state, const SpankHandle& host, const HostsTable& hosts, ChildValue<LayoutSummary>& asked,
                    Clock::time_point deadline) {
     const auto own = read_etc_hosts();
-    const auto known = asked.finish(std::min(Clock::now() + slurmctld_timeout, deadline)).value_or(SlurmsStep());
+    const auto known = asked.finish(std::min(Clock::now() + slurmctld_timeout, deadline)).value_or(LayoutSummary());
     auto made = make_etc_hosts(hosts, known.nodes.empty() ? std::nullopt : std::optional(known.nodes), own);
     if (!made.warning.empty()) {
         state.warnings.insert(state.warnings.begin(), std::move(made.warning));
@@ -107,8 +107,8 @@ void add_hosts_files(NodeState& state, const HostsTable& hosts, const std::strin
 
 } // namespace
 
-std::optional<ChildValue<SlurmsStep>> ask_for_nodes(const Settings& settings, const SpankHandle& host,
-                                                    bool heterogeneous) {
+std::optional<ChildValue<LayoutSummary>> ask_for_nodes(const Settings& settings, const SpankHandle& host,
+                                                       bool heterogeneous) {
     if (settings.hosts != HostsChoice::Mount || !settings.hosts_mount_allowed) {
         return std::nullopt;
     }
@@ -116,7 +116,7 @@ std::optional<ChildValue<SlurmsStep>> ask_for_nodes(const Settings& settings, co
 }
 
 void write_hosts(NodeState& state, const SpankHandle& host, HostsTable hosts,
-                 std::optional<ChildValue<SlurmsStep>>& asked, Clock::time_point deadline) {
+                 std::optional<ChildValue<LayoutSummary>>& asked, Clock::time_point deadline) {
     if (state.settings.hosts == HostsChoice::Off) {
         return;
     }

@@ -26,12 +26,12 @@ struct MountedHosts {
 /// hosts=mount: asks Slurm for the step's nodes before these agree, while the step still runs on all of them: slurmctld
 /// forgets a component of a heterogeneous step that has ended. Trusts only the ids from Slurm, not the step's
 /// environment, which the user controls.
-std::optional<ChildValue<SlurmsStep>> ask_for_nodes(const Settings& settings, const SpankHandle& host,
-                                                    bool heterogeneous);
+std::optional<ChildValue<LayoutSummary>> ask_for_nodes(const Settings& settings, const SpankHandle& host,
+                                                       bool heterogeneous);
 
 /// Writes the files of hosts=file, and decides on that of hosts=mount.
 void write_hosts(NodeState& state, const SpankHandle& host, HostsTable hosts,
-                 std::optional<ChildValue<SlurmsStep>>& asked, std::chrono::steady_clock::time_point deadline);
+                 std::optional<ChildValue<LayoutSummary>>& asked, std::chrono::steady_clock::time_point deadline);
 
 /// Gives this process and its children an /etc/hosts with this text, in a mount namespace of its own
 /// (mount_namespaces(7)), which ends with its last process. Before that, makes sure that programs gain no privileges by

@@ -3,9 +3,8 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/plan/placement_report.h"
+#include "lib/plan/report.h"
 #include "lib/sys/affinity.h"
-#include "lib/topology/hwloc_topology.h"
 #include "lib/topology/topology.h"
 #include "plugin/stepd.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/evidence/verdict.h"
 
-#include "lib/base/byte_units.h"
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 
@@ -85,7 +84,7 @@ bool judge_balance(const NodeEvidence& node, NodeVerdict& verdict) {
         if (!port.expected) {
             if (bytes >= static_cast<double>(enough_to_judge)) {
                 verdict.notes.push_back(format_text("{} moved {} though NCCL was not told to use it", port.port,
-                                                    bytes_text(port.bytes.most())));
+                                                    format_bytes(port.bytes.most())));
             }
         } else if (port.source == ByteSource::None || port.bytes.at_least) {
             continue; // it may have moved more; its problem says so
@@ -194,7 +193,8 @@ void judge_shared(NodeVerdict& verdict) {
     if (verdict.verdict != Verdict::Idle && !clear) {
         verdict.verdict = Verdict::Unknown;
         verdict.why.push_back(format_text("{} over RDMA and {} over sockets may include those of {} on the node",
-                                          bytes_text(verdict.rdma.most()), bytes_text(verdict.sockets.most()), others));
+                                          format_bytes(verdict.rdma.most()), format_bytes(verdict.sockets.most()),
+                                          others));
     } else if (clear) {
         verdict.notes.push_back(format_text("the bytes may include those of {}", others));
     }
@@ -239,7 +239,7 @@ void discount_files(NodeVerdict& verdict) {
     }
     verdict.verdict = Verdict::Used;
     verdict.notes.push_back(format_text("{} over sockets went one way, like file I/O, and do not count",
-                                        bytes_text(verdict.sockets.most() - least)));
+                                        format_bytes(verdict.sockets.most() - least)));
     verdict.elsewhere.tx += verdict.sockets.tx - least;
     verdict.elsewhere.rx += verdict.sockets.rx - least;
     verdict.sockets = both_ways;
@@ -293,7 +293,7 @@ NodeVerdict judge_node(NodeEvidence evidence, const Bytes& rdma, const Bytes& so
         verdict.why.push_back(
             format_text("whether its {} over sockets went to nodes of the step cannot be told without "
                         "all of their sums",
-                        bytes_text(verdict.sockets.most())));
+                        format_bytes(verdict.sockets.most())));
     }
     if (verdict.verdict == Verdict::NotUsed || verdict.verdict == Verdict::Mixed) {
         add_causes(node, verdict.verdict, verdict.why);

@@ -5,10 +5,9 @@
 #include "lib/base/lists.h"
 #include "lib/evidence/verdict.h"
 #include "lib/fabric/fabric.h"
-#include "lib/fabric/gpu.h"
+#include "lib/fabric/readers.h"
 #include "lib/nccl_log/log_evidence.h"
 #include "lib/plan/nccl_overrides.h"
-#include "lib/plan/ports_in_use.h"
 #include "lib/traffic/qp_owners.h"
 
 #include <algorithm>

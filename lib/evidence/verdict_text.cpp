@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Describes a verdict in words: the line that srun prints, and the table.
-#include "lib/base/byte_units.h"
 #include "lib/base/format.h"
 #include "lib/base/hostlist.h"
-#include "lib/base/table.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
 #include "lib/evidence/verdict.h"
@@ -87,7 +85,7 @@ void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
         }
         const bool known = port.source != ByteSource::None;
         rows.push_back(
-            {"  " + port.port, known ? bytes_text(port.bytes.tx) : "-", known ? bytes_text(port.bytes.rx) : "-",
+            {"  " + port.port, known ? format_bytes(port.bytes.tx) : "-", known ? format_bytes(port.bytes.rx) : "-",
              format_text("RDMA, {}{}{}", name_of(port.source), port.problem.empty() ? "" : ": ", port.problem)});
     }
     for (const auto& netdev : node.evidence.traffic.netdevs) {
@@ -97,11 +95,11 @@ void add_ports(std::vector<TableRow>& rows, const NodeVerdict& node) {
         const std::string_view what = netdev.role == NetdevRole::IncludesRdma ? "sockets and RDMA"
                                       : netdev.role == NetdevRole::Ipoib      ? "sockets (IP over InfiniBand)"
                                                                               : "sockets";
-        rows.push_back({"  " + netdev.netdev, bytes_text(netdev.bytes.tx), bytes_text(netdev.bytes.rx),
+        rows.push_back({"  " + netdev.netdev, format_bytes(netdev.bytes.tx), format_bytes(netdev.bytes.rx),
                         format_text("{}{}{}", what, netdev.problem.empty() ? "" : ": ", netdev.problem)});
     }
     if (node.elsewhere.most() >= enough_to_judge) {
-        rows.push_back({"  elsewhere", bytes_text(node.elsewhere.tx), bytes_text(node.elsewhere.rx),
+        rows.push_back({"  elsewhere", format_bytes(node.elsewhere.tx), format_bytes(node.elsewhere.rx),
                         "of the sockets' bytes, not between nodes of the step (storage, ...)"});
     }
 }
@@ -111,7 +109,7 @@ std::string verdict_text(const StepVerdict& step) {
     const std::string because = why.empty() ? "" : "; " + why;
     const auto rdma = moved(step.rdma, step);
     const auto sockets = moved(step.sockets, step);
-    const std::string all = bytes_text(rdma + sockets);
+    const std::string all = format_bytes(rdma + sockets);
     const std::string nodes = nodes_text(step);
     const std::string_view about = is_estimate(step) ? "about " : "";
     const double part = rdma + sockets == 0 ? 0 : static_cast<double>(rdma) / static_cast<double>(rdma + sockets);
@@ -127,14 +125,14 @@ std::string verdict_text(const StepVerdict& step) {
                            percent(part), all, nodes, name_of(step.grade), gpu_direct, because);
     case Verdict::NotUsed:
         if (!by.empty()) {
-            return format_text("RDMA NOT USED{}: {} {} went over sockets (evidence {}){}", by, bytes_text(sockets),
+            return format_text("RDMA NOT USED{}: {} {} went over sockets (evidence {}){}", by, format_bytes(sockets),
                                nodes, name_of(step.grade), because);
         }
         return format_text("RDMA NOT USED: {} {} went over sockets, {}{} over RDMA (evidence {}){}",
-                           bytes_text(sockets), nodes, about, bytes_text(rdma), name_of(step.grade), because);
+                           format_bytes(sockets), nodes, about, format_bytes(rdma), name_of(step.grade), because);
     case Verdict::Idle:
         return format_text("RDMA IDLE: too little to judge: {}{} over RDMA, {} over sockets {}{}", about,
-                           bytes_text(rdma), bytes_text(sockets), nodes, because);
+                           format_bytes(rdma), format_bytes(sockets), nodes, because);
     case Verdict::Unknown:
         break;
     }
@@ -167,8 +165,8 @@ std::vector<std::string> verdict_table(const StepVerdict& step) {
             left_out.push_back(node->node);
             continue;
         }
-        rows.push_back({node->node, bytes_text(node->rdma.tx + node->sockets.tx),
-                        bytes_text(node->rdma.rx + node->sockets.rx), node_text(*node)});
+        rows.push_back({node->node, format_bytes(node->rdma.tx + node->sockets.tx),
+                        format_bytes(node->rdma.rx + node->sockets.rx), node_text(*node)});
         add_ports(rows, *node);
         for (const auto& reason : node->why) {
             rows.push_back({"  why", "", "", reason});

@@ -48,10 +48,10 @@ std::string summary(Reports reports, const Agreement& first) {
     for (const auto& report : reports) {
         tasks += report.tasks;
     }
-    std::string text = format_text("{} layout, {} on {}", layout_name(first.layout), count_text(tasks, "task"),
-                                   count_text(reports.size(), "node"));
+    std::string text = format_text("{} layout, {} on {}", layout_name(first.layout), format_count(tasks, "task"),
+                                   format_count(reports.size(), "node"));
     if (first.ranks) {
-        text += format_text(", {}", count_text(first.ranks->total, "rank"));
+        text += format_text(", {}", format_count(first.ranks->total, "rank"));
     }
     const auto head = first.head ? first.head : reports.front().plan_head;
     const std::string port = first.block ? format_text("{}", first.block->first) : "none";

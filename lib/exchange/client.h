@@ -7,8 +7,8 @@
 #include "lib/exchange/endpoint.h"
 #include "lib/exchange/messages.h"
 #include "lib/exchange/reachability.h"
-#include "lib/net/connection.h"
 #include "lib/net/key.h"
+#include "lib/net/session.h"
 
 #include <chrono>
 #include <optional>

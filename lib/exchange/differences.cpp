@@ -18,11 +18,11 @@ namespace {
 using Reports = std::span<const NodeReport>;
 
 std::string ports_in_use(const NodeReport& report) {
-    return count_text(report.ports.size(), "HCA port") + " in use";
+    return format_count(report.ports.size(), "HCA port") + " in use";
 }
 
 std::string gpus_of(const NodeReport& report) {
-    return count_text(report.gpus, "GPU");
+    return format_count(report.gpus, "GPU");
 }
 
 std::string memlock_of(const NodeReport& report) {
@@ -127,8 +127,9 @@ void compare(std::vector<Finding>& findings, Reports reports, const Attribute& a
         }
     }
     const bool one = usual->second.size() == 1;
-    const std::string others = format_text("{} {} {}", one ? usual_node.node : count_text(usual->second.size(), "node"),
-                                           one ? "has" : "have", usual->first);
+    const std::string others =
+        format_text("{} {} {}", one ? usual_node.node : format_count(usual->second.size(), "node"),
+                    one ? "has" : "have", usual->first);
     for (auto& [text, nodes] : nodes_by_text) {
         findings.push_back({std::move(nodes), format_text("{}; {}", text, others), attribute.fault});
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exchange/endpoint.h"
 
-#include "lib/base/bounded_notes.h"
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/fabric/netdev.h"
+#include "lib/fabric/readers.h"
 #include "lib/net/tcp.h"
 #include "lib/settings/settings.h"
 #include "lib/sys/sysroot.h"
@@ -78,7 +77,7 @@ std::vector<IpAddress> published_addresses() {
     const auto root = SysRoot::open("/");
     Notes notes;
     const auto netdevs = root ? read_netdevs(*root, {}, notes) : std::vector<Netdev>();
-    auto addresses = interface_addresses([&](const char* name) { return !is_host_bridge(netdevs, name); });
+    auto addresses = interface_addresses([&](const char* name) { return !is_virtual_bridge(netdevs, name); });
     std::stable_partition(addresses.begin(), addresses.end(), [](const auto& address) { return address.is_ipv4(); });
     addresses.resize(std::min(addresses.size(), most_addresses));
     return addresses;

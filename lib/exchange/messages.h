@@ -7,7 +7,7 @@
 #include "lib/evidence/evidence.h"
 #include "lib/fabric/fabric.h"
 #include "lib/net/ip.h"
-#include "lib/plan/agreement.h"
+#include "lib/plan/plan.h"
 #include "lib/plan/port_block.h"
 #include "lib/settings/settings.h"
 

@@ -2,7 +2,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/exchange/messages.h"
-#include "lib/fabric/netdev.h"
+#include "lib/fabric/readers.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/nccl_overrides.h"
 #include "lib/plan/plan.h"
@@ -64,7 +64,7 @@ NodeReport make_report(const NodeFacts& facts, const Plan& plan, std::string nod
     for (const auto& netdev : facts.fabric.netdevs) {
         for (const auto& own : netdev.addresses) {
             if (netdev.up && !netdev.loopback && own.address.is_routable() &&
-                !is_host_bridge(facts.fabric.netdevs, netdev.name)) {
+                !is_virtual_bridge(facts.fabric.netdevs, netdev.name)) {
                 report.addresses.push_back({netdev.name, own, is_of_fabric(facts.fabric, plan.fabric, netdev.name)});
             }
         }

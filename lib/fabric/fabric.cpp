@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/fabric.h"
 
-#include "lib/base/bounded_notes.h"
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/fabric/gpu.h"
-#include "lib/fabric/hca.h"
-#include "lib/fabric/netdev.h"
+#include "lib/base/text.h"
+#include "lib/fabric/readers.h"
 
 #include <algorithm>
 
@@ -25,23 +23,11 @@ double netdev_speed(const Fabric& fabric, const Hca& hca, const Port& port) {
     }
     for (const auto& name : hca.netdevs) {
         const Netdev* const netdev = fabric.find_netdev(name);
-        const bool is_ports = netdev != nullptr && (hca.ports.size() == 1 || netdev->port == port.number);
-        if (is_ports && netdev->speed_gbps > 0) {
+        if (netdev != nullptr && netdev->speed_gbps > 0 && (hca.ports.size() == 1 || netdev->port == port.number)) {
             return netdev->speed_gbps;
         }
     }
     return 0;
-}
-
-/// Returns the interfaces of unresponsive HCAs. They have the same drivers, so they are not queried either.
-SilentNetdevs netdevs_of_silent(const std::vector<Hca>& hcas) {
-    SilentNetdevs names;
-    for (const auto& hca : hcas) {
-        if (!hca.answers) {
-            names.insert(hca.netdevs.begin(), hca.netdevs.end());
-        }
-    }
-    return names;
 }
 
 } // namespace
@@ -67,16 +53,18 @@ std::string port_name(std::string_view hca, unsigned port) {
     return format_text("{}:{}", hca, port);
 }
 
-Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& silent, GidTables tables) {
+Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& unresponsive, GidTables tables) {
     Fabric fabric;
     Notes notes;
-    fabric.hcas = read_hcas(root, silent, notes);
+    fabric.hcas = read_hcas(root, unresponsive, notes);
+    std::set<std::string, std::less<>> unresponsive_netdevs; // they have the same drivers, so are not queried either
     for (auto& hca : fabric.hcas) {
-        if (!hca.answers) { // its GIDs also tell which interfaces its driver has
-            read_gid_tables(root, hca);
+        if (!hca.answers) {
+            read_gid_tables(root, hca); // its GIDs also tell which interfaces its driver has
+            unresponsive_netdevs.insert(hca.netdevs.begin(), hca.netdevs.end());
         }
     }
-    fabric.netdevs = read_netdevs(root, netdevs_of_silent(fabric.hcas), notes);
+    fabric.netdevs = read_netdevs(root, unresponsive_netdevs, notes);
     const bool has_addresses = add_known_addresses(root, fabric.netdevs, notes);
     for (auto& hca : fabric.hcas) {
         if (hca.answers) {

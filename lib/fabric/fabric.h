@@ -5,11 +5,12 @@
 
 #include "lib/base/cpu_set.h"
 #include "lib/base/result.h"
-#include "lib/fabric/unresponsive_hcas.h"
 #include "lib/net/ip.h"
 #include "lib/sys/sysroot.h"
 
+#include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,7 +52,7 @@ struct Port {
     std::vector<Gid> gids;
     std::vector<std::string> problems; ///< files that could not be read or parsed, as text
 
-    /// Returns the greater of the two rates, 0 when unknown. Rate files can be wrong: see is_default_rate().
+    /// Returns the greater of the two rates, 0 when unknown. Rate files can be wrong: see `rate_is_default`.
     [[nodiscard]] double believable_rate_gbps() const;
 };
 
@@ -139,11 +140,35 @@ struct Fabric {
 /// "mlx5_1:1", as NCCL_IB_HCA names a port.
 std::string port_name(std::string_view hca, unsigned port);
 
+// HCAs that do not respond. Reading a port's state asks the driver, and a driver with a hanging card may take minutes,
+// in a sleep that no signal interrupts. A step must not wait for that.
+
+using UnresponsiveHcas = std::set<std::string, std::less<>>;
+
+/// The result of asking the HCAs.
+struct HcaAnswers {
+    UnresponsiveHcas silent;    ///< did not answer in time
+    UnresponsiveHcas not_asked; ///< unknown: the others used up the time
+};
+
+/// The time limit for a device: a working driver returns a port's state within milliseconds, even on a busy node.
+inline constexpr std::chrono::milliseconds usual_timeout(5000);
+
+/// Reads the state of each port in a child process and returns the HCAs that took longer than `limit`. Does not read
+/// the speed of interfaces: a process that hangs there holds a lock that all of the network needs (RTNL). Uses a child
+/// because a thread in such a sleep would block seteuid(2) of the whole process (nptl(7)), which slurmstepd calls right
+/// after us. The child runs no program, has only our descriptors 0 to 2, and is killed if it does not come back. After
+/// four times `limit` in total, the remaining HCAs are not asked. Fails if no child can be started or it ends early.
+Result<HcaAnswers> ask_hcas(const SysRoot& root, std::chrono::milliseconds limit);
+
+/// Like ask_hcas(), but HCAs that were not asked count as silent.
+Result<UnresponsiveHcas> find_unresponsive_hcas(const SysRoot& root, std::chrono::milliseconds limit);
+
 /// Reads all of the above below `root`. Never fails as a whole: what cannot be read is noted in `problems`. The work is
-/// bounded: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table. Of the unresponsive devices in `silent`,
+/// bounded: at most 256 HCAs, 64 ports each, and 65,536 slots per GID table. Of the `unresponsive` devices,
 /// reads only what their drivers are not needed for. `tables`: Expected stops at a table's expected entries, which are
-/// enough for a plan (lib/fabric/expected_gids.h), if the interfaces' addresses are known.
+/// enough for a plan (lib/fabric/gid_table.cpp), if the interfaces' addresses are known.
 enum class GidTables { Whole, Expected };
-Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& silent = {}, GidTables tables = GidTables::Whole);
+Fabric read_fabric(const SysRoot& root, const UnresponsiveHcas& unresponsive = {}, GidTables tables = GidTables::Whole);
 
 } // namespace rdma_nccl

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/fabric/gpu.h"
-
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/fabric/pci.h"
+#include "lib/fabric/readers.h"
 
-#include <algorithm>
 #include <cerrno>
 
 namespace rdma_nccl {
@@ -14,9 +12,6 @@ namespace {
 
 constexpr std::string_view pci_directory = "/sys/bus/pci/devices";
 constexpr std::size_t short_file = 64;
-
-constexpr std::string_view nvidia = "0x10de";
-constexpr std::string_view amd = "0x1002";
 
 /// class is 0xCCSSPP: class, subclass, programming interface. GPUs are 0300 (VGA) and 0302 (3D controller); AMD's
 /// compute cards also 0380 (other display controller) and 1200 (processing accelerator).
@@ -73,7 +68,7 @@ std::string gpu_vendor(std::string_view pci_class, std::string_view vendor) {
     if (!may_be_gpu(pci_class)) {
         return "";
     }
-    return vendor == nvidia ? "nvidia" : vendor == amd ? "amd" : "";
+    return vendor == "0x10de" ? "nvidia" : vendor == "0x1002" ? "amd" : "";
 }
 
 std::string find_peer_memory(const SysRoot& root) {

@@ -1,40 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/fabric/netdev.h"
-
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/base/names.h"
 #include "lib/base/text.h"
+#include "lib/fabric/kernel_text.h"
 #include "lib/fabric/pci.h"
-#include "lib/fabric/proc_net.h"
-#include "lib/fabric/sysfs_text.h"
+#include "lib/fabric/readers.h"
 #include "lib/net/tcp.h"
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <ifaddrs.h>
 #include <memory>
 #include <set>
+#include <span>
 
 namespace rdma_nccl {
 
 namespace {
 
 constexpr std::string_view class_directory = "/sys/class/net";
-constexpr std::size_t most_netdevs = 4096;
+constexpr std::size_t max_netdevs = 4096;
 constexpr std::size_t short_file = 64;
 
 // <linux/if.h> and <linux/if_arp.h>
 constexpr unsigned long flag_up = 0x1;
 constexpr unsigned long flag_loopback = 0x8;
-
-/// Parses the flags file, "0x1003".
-std::optional<unsigned long> parse_flags(std::string_view text) {
-    return text.starts_with("0x") ? parse_number<unsigned long>(text.substr(2), 16) : std::nullopt;
-}
 
 /// The carrier file gives EINVAL while the interface is down, and operstate is "unknown" for drivers that do not
 /// maintain it (loopback).
@@ -47,8 +39,9 @@ bool has_carrier(const Directory& directory) {
 }
 
 void read_flags(const Directory& directory, Netdev& netdev, Notes& notes) {
-    const auto text = directory.read("flags", short_file);
-    const auto flags = text ? parse_flags(*text) : std::nullopt;
+    const auto text = directory.read("flags", short_file); // "0x1003"
+    const auto flags =
+        text && text->starts_with("0x") ? parse_number<unsigned long>(text->substr(2), 16) : std::nullopt;
     if (!flags) {
         notes.add(text ? format_text("{}: flags '{}' are no number", netdev.name, printable(*text, 40))
                        : format_text("{}: {}", netdev.name, text.error().message));
@@ -101,34 +94,48 @@ Netdev read_netdev(const SysRoot& root, const std::string& name, const Directory
 
 /// `depth` limits the recursion: in a broken tree interfaces may be below each other.
 bool stands_on_hardware(const std::vector<Netdev>& netdevs, const Netdev& netdev, unsigned depth) {
-    return netdev.port || (depth > 0 && std::any_of(netdev.lowers.begin(), netdev.lowers.end(), [&](const auto& lower) {
+    return netdev.port || (depth > 0 && std::ranges::any_of(netdev.lowers, [&](const auto& lower) {
                                const auto* const below = find_by(netdevs, &Netdev::name, lower);
                                return below != nullptr && stands_on_hardware(netdevs, *below, depth - 1);
                            }));
 }
 
 /// More than any compute node has. The default route comes first in /proc/net/route.
-constexpr std::size_t table_limit = std::size_t{256} * 1024;
+constexpr std::size_t max_table = std::size_t{256} * 1024;
 
 /// Returns a table of /proc/net, or "" if there is none. Drops the last, torn line of a table that is too long.
 std::string read_table(const SysRoot& root, std::string_view path, Notes& notes) {
-    auto text = root.read(path, table_limit);
+    auto text = root.read(path, max_table);
     if (!text) {
         if (text.error().os_error != ENOENT) { // ENOENT: no such protocol, or not copied
             notes.add(text.error().message);
         }
         return {};
     }
-    if (text->size() == table_limit) {
-        notes.add(format_text("{}: longer than {} KiB, the rest is not looked at", path, table_limit / 1024));
+    if (text->size() == max_table) {
+        notes.add(format_text("{}: longer than {} KiB, the rest is not looked at", path, max_table / 1024));
         text->resize(text->rfind('\n') + 1);
     }
     return std::move(*text);
 }
 
-void add_address(std::vector<Netdev>& netdevs, std::string_view name, const IpAddress& address, unsigned length) {
-    if (Netdev* const netdev = find_by(netdevs, &Netdev::name, name)) {
-        netdev->addresses.push_back({address, length});
+/// Returns the interface; nullptr if there is none of that name.
+Netdev* add_address(std::vector<Netdev>& netdevs, const NetdevAddress& entry) {
+    Netdev* const netdev = find_by(netdevs, &Netdev::name, entry.netdev);
+    if (netdev != nullptr) {
+        netdev->addresses.push_back({entry.address, entry.prefix_length});
+    }
+    return netdev;
+}
+
+/// Also numbers the interfaces in the order in which the addresses first name them.
+void add_in_order(std::vector<Netdev>& netdevs, const std::vector<NetdevAddress>& entries) {
+    std::set<const Netdev*> seen;
+    for (const auto& entry : entries) {
+        Netdev* const netdev = add_address(netdevs, entry);
+        if (netdev != nullptr && seen.insert(netdev).second) {
+            netdev->order = static_cast<unsigned>(seen.size());
+        }
     }
 }
 
@@ -138,56 +145,33 @@ unsigned length_of_mask(const sockaddr* mask) {
     if (!address) {
         return 0;
     }
-    const bool ipv4 = mask->sa_family == AF_INET;
-    const auto& bytes = address->bytes();
     unsigned length = 0;
-    for (std::size_t i = ipv4 ? 12 : 0; i < bytes.size(); ++i) {
-        length += static_cast<unsigned>(std::popcount(bytes.at(i)));
+    for (const auto byte : std::span(address->bytes()).subspan(mask->sa_family == AF_INET ? 12 : 0)) {
+        length += static_cast<unsigned>(std::popcount(byte));
     }
     return length;
 }
 
-/// Numbers interfaces in the order in which addresses first name them.
-class Order {
-public:
-    void see(std::vector<Netdev>& netdevs, std::string_view name) {
-        Netdev* const netdev = find_by(netdevs, &Netdev::name, name);
-        if (netdev != nullptr && seen_.insert(netdev->name).second) {
-            netdev->order = static_cast<unsigned>(seen_.size());
-        }
-    }
-
-private:
-    std::set<std::string> seen_;
-};
-
-void add_live_addresses(std::vector<Netdev>& netdevs, Notes& notes) {
+std::vector<NetdevAddress> read_live_addresses(Notes& notes) {
     ifaddrs* first = nullptr;
     if (::getifaddrs(&first) != 0) {
         notes.add(format_text("addresses of the interfaces: {}", std::strerror(errno)));
-        return;
+        return {};
     }
     const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
-    Order order;
+    std::vector<NetdevAddress> entries;
     for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
         if (const auto address = address_of(entry->ifa_addr)) {
-            const std::string_view label = entry->ifa_name; // "eth0:1" is a labelled address of eth0
-            const auto name = split_once(label, ':').key;
-            add_address(netdevs, name, *address, length_of_mask(entry->ifa_netmask));
-            order.see(netdevs, name);
+            const auto name = split_once(entry->ifa_name, ':').key; // "eth0:1" is a labelled address of eth0
+            entries.push_back({std::string(name), *address, length_of_mask(entry->ifa_netmask)});
         }
     }
+    return entries;
 }
 
-/// The interface and prefix of an IPv4 address of this machine.
-struct Place {
-    std::string netdev;
-    unsigned prefix_length = 32;
-};
-
-/// Returns the most specific direct routes to the address; several if its subnet is on several interfaces.
-std::vector<Place> places_by_route(const std::vector<Route>& routes, const IpAddress& address) {
-    std::vector<Place> places;
+/// Returns the most specific direct routes to the address, one per interface; several if its subnet is on several.
+std::vector<NetdevAddress> find_direct_routes(const std::vector<Route>& routes, const IpAddress& address) {
+    std::vector<NetdevAddress> found;
     unsigned longest = 1; // a direct default route does not identify an interface
     for (const auto& route : routes) {
         const unsigned length = route.destination.length();
@@ -195,18 +179,18 @@ std::vector<Place> places_by_route(const std::vector<Route>& routes, const IpAdd
             continue;
         }
         if (length > longest) {
-            places.clear();
+            found.clear();
             longest = length;
         }
-        if (std::none_of(places.begin(), places.end(), [&](const Place& p) { return p.netdev == route.netdev; })) {
-            places.push_back({route.netdev, length});
+        if (find_by(found, &NetdevAddress::netdev, route.netdev) == nullptr) {
+            found.push_back({route.netdev, address, length});
         }
     }
-    return places;
+    return found;
 }
 
-/// Returns the interface of the GID with this address.
-std::optional<std::string> netdev_by_gid(const std::vector<Hca>& hcas, const IpAddress& address) {
+/// Returns the interface of the GID with this address; "" if there is none.
+std::string netdev_by_gid(const std::vector<Hca>& hcas, const IpAddress& address) {
     for (const auto& hca : hcas) {
         for (const auto& port : hca.ports) {
             for (const auto& gid : port.gids) {
@@ -216,64 +200,47 @@ std::optional<std::string> netdev_by_gid(const std::vector<Hca>& hcas, const IpA
             }
         }
     }
-    return std::nullopt;
+    return "";
 }
 
-std::optional<Place> place_of(const IpAddress& address, const std::vector<Hca>& hcas, const std::vector<Route>& routes,
-                              const std::vector<Netdev>& netdevs) {
+/// Finds the interface and prefix of an IPv4 address of this machine.
+std::optional<NetdevAddress> locate(const IpAddress& address, const std::vector<Hca>& hcas,
+                                    const std::vector<Route>& routes, const std::vector<Netdev>& netdevs) {
     if (address.is_loopback()) {
-        const auto loopback =
-            std::find_if(netdevs.begin(), netdevs.end(), [](const Netdev& netdev) { return netdev.loopback; });
-        return loopback == netdevs.end() ? std::nullopt : std::optional(Place{loopback->name, 8});
+        const auto* const loopback = find_by(netdevs, &Netdev::loopback, true);
+        return loopback == nullptr ? std::nullopt : std::optional(NetdevAddress{loopback->name, address, 8});
     }
-    const auto places = places_by_route(routes, address);
-    if (const auto netdev = netdev_by_gid(hcas, address)) {
-        const auto same =
-            std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.netdev == *netdev; });
-        return same == places.end() ? Place{*netdev} : *same;
+    const auto direct = find_direct_routes(routes, address);
+    if (const auto netdev = netdev_by_gid(hcas, address); !netdev.empty()) {
+        const auto* const same = find_by(direct, &NetdevAddress::netdev, netdev);
+        return same == nullptr ? NetdevAddress{netdev, address, 32} : *same;
     }
-    return places.size() == 1 ? std::optional(places.front()) : std::nullopt;
+    return direct.size() == 1 ? std::optional(direct.front()) : std::nullopt;
 }
 
-/// Adds the exact addresses that a saved tree contains. Returns false if it contains none.
-bool add_saved_addresses(const SysRoot& root, std::vector<Netdev>& netdevs) {
-    const auto text = root.read(saved_addresses_path, table_limit);
-    if (!text) {
-        return false;
-    }
-    Order order;
-    for (const auto& entry : parse_saved_addresses(*text)) {
-        add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
-        order.see(netdevs, entry.netdev);
-    }
-    return true;
-}
-
-void add_default_routes(const std::vector<Route>& routes, std::vector<std::string>& netdevs) {
-    const auto is_default = [](const Route& route) { return route.destination.length() == 0 && route.netdev != "lo"; };
-    std::uint32_t lowest = UINT32_MAX;
+/// Returns the interfaces of the default routes with the lowest metric, each once.
+std::vector<std::string> default_netdevs(std::vector<Route> routes) {
+    std::erase_if(routes, [](const Route& route) { return route.destination.length() != 0 || route.netdev == "lo"; });
+    const auto lowest = std::ranges::min_element(routes, {}, &Route::metric);
+    std::vector<std::string> netdevs;
     for (const auto& route : routes) {
-        if (is_default(route)) {
-            lowest = std::min(lowest, route.metric);
-        }
-    }
-    for (const auto& route : routes) {
-        if (is_default(route) && route.metric == lowest &&
-            std::find(netdevs.begin(), netdevs.end(), route.netdev) == netdevs.end()) {
+        if (route.metric == lowest->metric && std::ranges::find(netdevs, route.netdev) == netdevs.end()) {
             netdevs.push_back(route.netdev);
         }
     }
+    return netdevs;
 }
 
 } // namespace
 
-bool is_host_bridge(const std::vector<Netdev>& netdevs, std::string_view name) {
-    constexpr unsigned most_levels = 4; // bridge, VLAN, bond, interface
+bool is_virtual_bridge(const std::vector<Netdev>& netdevs, std::string_view name) {
+    constexpr unsigned max_levels = 4; // bridge, VLAN, bond, interface
     const auto* const netdev = find_by(netdevs, &Netdev::name, name);
-    return netdev != nullptr && netdev->bridge && !stands_on_hardware(netdevs, *netdev, most_levels);
+    return netdev != nullptr && netdev->bridge && !stands_on_hardware(netdevs, *netdev, max_levels);
 }
 
-std::vector<Netdev> read_netdevs(const SysRoot& root, const SilentNetdevs& silent, Notes& notes) {
+std::vector<Netdev> read_netdevs(const SysRoot& root, const std::set<std::string, std::less<>>& unresponsive,
+                                 Notes& notes) {
     const auto names = root.list(class_directory);
     if (!names) {
         notes.add(names.error().message);
@@ -281,51 +248,53 @@ std::vector<Netdev> read_netdevs(const SysRoot& root, const SilentNetdevs& silen
     }
     std::vector<Netdev> netdevs;
     for (const auto& name : *names) {
-        if (!is_netdev_name(name) || netdevs.size() >= most_netdevs) {
+        if (!is_netdev_name(name) || netdevs.size() >= max_netdevs) {
             notes.add(format_text("{}/{}: {}", class_directory, printable(name, 40),
                                   is_netdev_name(name) ? "beyond what is looked at" : "no interface name"));
             continue;
         }
         const auto directory = root.directory(format_text("{}/{}", class_directory, name));
         if (directory) {
-            netdevs.push_back(read_netdev(root, name, *directory, !silent.contains(name), notes));
+            netdevs.push_back(read_netdev(root, name, *directory, !unresponsive.contains(name), notes));
         } else if (directory.error().os_error != ENOTDIR) { // ENOTDIR: bonding_masters is a file among the interfaces
             notes.add(directory.error().message);
         }
     }
-    std::sort(netdevs.begin(), netdevs.end(),
-              [](const Netdev& a, const Netdev& b) { return natural_name_less(a.name, b.name); });
+    std::ranges::sort(netdevs, natural_name_less, &Netdev::name);
     return netdevs;
 }
 
 bool add_known_addresses(const SysRoot& root, std::vector<Netdev>& netdevs, Notes& notes) {
     if (root.is_live()) {
-        add_live_addresses(netdevs, notes);
+        add_in_order(netdevs, read_live_addresses(notes));
         return true;
     }
-    return add_saved_addresses(root, netdevs);
+    const auto saved = root.read(saved_addresses_path, max_table);
+    if (saved) {
+        add_in_order(netdevs, parse_saved_addresses(*saved));
+    }
+    return saved.has_value();
 }
 
 void add_copied_addresses(const SysRoot& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs,
                           Notes& notes) {
     const auto routes = parse_ipv4_routes(read_table(root, "/proc/net/route", notes));
     for (const auto& address : parse_fib_trie(read_table(root, "/proc/net/fib_trie", notes))) {
-        if (const auto place = place_of(address, hcas, routes, netdevs)) {
-            add_address(netdevs, place->netdev, address, place->prefix_length);
+        if (const auto entry = locate(address, hcas, routes, netdevs)) {
+            add_address(netdevs, *entry);
         } else {
             notes.add(format_text("{}: no GID or route tells its interface", address.text()));
         }
     }
     for (const auto& entry : parse_if_inet6(read_table(root, "/proc/net/if_inet6", notes))) {
-        add_address(netdevs, entry.netdev, entry.address, entry.prefix_length);
+        add_address(netdevs, entry);
     }
 }
 
 std::vector<std::string> read_default_route_netdevs(const SysRoot& root, Notes& notes) {
-    std::vector<std::string> netdevs;
-    add_default_routes(parse_ipv4_routes(read_table(root, "/proc/net/route", notes)), netdevs);
+    auto netdevs = default_netdevs(parse_ipv4_routes(read_table(root, "/proc/net/route", notes)));
     if (netdevs.empty()) {
-        add_default_routes(parse_ipv6_routes(read_table(root, "/proc/net/ipv6_route", notes)), netdevs);
+        netdevs = default_netdevs(parse_ipv6_routes(read_table(root, "/proc/net/ipv6_route", notes)));
     }
     return netdevs;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/pci.h"
 
-#include "lib/base/format.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
+#include <span>
 
 namespace rdma_nccl {
 
@@ -16,7 +16,7 @@ bool is_hex(std::string_view text, std::size_t shortest, std::size_t longest) {
 }
 
 /// True for "pci0000:50".
-bool is_host_bridge(std::string_view text) {
+bool is_pci_host_bridge(std::string_view text) {
     if (!text.starts_with("pci")) {
         return false;
     }
@@ -28,7 +28,7 @@ bool is_host_bridge(std::string_view text) {
 
 std::vector<std::string_view> pci_ancestors(std::string_view path) {
     auto parts = split(path, '/');
-    parts.erase(parts.begin(), std::find_if(parts.begin(), parts.end(), is_host_bridge));
+    parts.erase(parts.begin(), std::ranges::find_if(parts, is_pci_host_bridge));
     if (!parts.empty()) {
         parts.pop_back();
     }
@@ -86,12 +86,9 @@ std::optional<unsigned> switches_between(std::string_view path_a, std::string_vi
 }
 
 std::string root_port_of(std::string_view path) {
-    std::string joined;
     const auto above = pci_ancestors(path);
-    for (std::size_t i = 0; i < above.size() && i < 2; ++i) {
-        joined += "/" + std::string(above[i]);
-    }
-    return joined;
+    const auto upper = std::span(above).first(std::min<std::size_t>(above.size(), 2));
+    return upper.empty() ? "" : "/" + joined(upper, "/");
 }
 
 bool share_pcie_switch(std::string_view path_a, std::string_view path_b) {

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/fabric/unresponsive_hcas.h"
-
 #include "lib/base/forked_worker.h"
 #include "lib/base/format.h"
 #include "lib/base/unique_fd.h"
+#include "lib/fabric/fabric.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <optional>
 #include <poll.h>
 #include <unistd.h>
-#include <utility>
-#include <vector>
 
 namespace rdma_nccl {
 
@@ -52,20 +48,12 @@ void ask(const SysRoot& root, const std::vector<Question>& all, std::size_t next
 }
 
 /// The child that asks. Destruction ends it.
-class Prober {
-public:
-    static Result<Prober> start(const SysRoot& root, const std::vector<Question>& all, std::size_t next);
-
-    /// Returns how many more answers have arrived, 0 if none arrives before `deadline`, nullopt if the child has ended.
-    [[nodiscard]] std::optional<std::size_t> wait_for_answers(Clock::time_point deadline) const;
-
-private:
-    Prober(Child child, UniqueFd answers) : child_(std::move(child)), answers_(std::move(answers)) {}
-    Child child_;
-    UniqueFd answers_;
+struct Prober {
+    Child child;
+    UniqueFd answers;
 };
 
-Result<Prober> Prober::start(const SysRoot& root, const std::vector<Question>& all, std::size_t next) {
+Result<Prober> start_prober(const SysRoot& root, const std::vector<Question>& all, std::size_t next) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
         return fail(format_text("pipe: {}", std::strerror(errno)), errno);
@@ -76,13 +64,14 @@ Result<Prober> Prober::start(const SysRoot& root, const std::vector<Question>& a
     if (!child) {
         return fail(format_text("fork: {}", std::strerror(errno)), errno);
     }
-    return Prober(std::move(*child), std::move(reader));
+    return Prober{std::move(*child), std::move(reader)};
 }
 
-std::optional<std::size_t> Prober::wait_for_answers(Clock::time_point deadline) const {
+/// Returns how many more answers have arrived, 0 if none arrives before `deadline`, nullopt if the child has ended.
+std::optional<std::size_t> wait_for_answers(const UniqueFd& answers, Clock::time_point deadline) {
     for (;;) {
         const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
-        pollfd waiting{answers_.get(), POLLIN, 0};
+        pollfd waiting{answers.get(), POLLIN, 0};
         const int ready = ::poll(&waiting, 1, static_cast<int>(std::max<long>(left, 0)));
         if (ready < 0 && errno == EINTR) {
             continue;
@@ -90,17 +79,17 @@ std::optional<std::size_t> Prober::wait_for_answers(Clock::time_point deadline) 
         if (ready <= 0) {
             return 0;
         }
-        std::array<char, 256> answers{};
-        const ssize_t count = ::read(answers_.get(), answers.data(), answers.size());
+        std::array<char, 256> bytes{};
+        const ssize_t count = ::read(answers.get(), bytes.data(), bytes.size());
         return count > 0 ? std::optional(static_cast<std::size_t>(count)) : std::nullopt;
     }
 }
 
 /// Waits for the child's answers from question `next` on. Returns the first question without an answer, or `count`.
-Result<std::size_t> first_unanswered(const Prober& asker, std::size_t next, std::size_t count, milliseconds limit,
+Result<std::size_t> first_unanswered(const Prober& prober, std::size_t next, std::size_t count, milliseconds limit,
                                      Clock::time_point last_deadline) {
     while (next < count) {
-        const auto more = asker.wait_for_answers(std::min(Clock::now() + limit, last_deadline));
+        const auto more = wait_for_answers(prober.answers, std::min(Clock::now() + limit, last_deadline));
         if (!more) {
             return fail("the child that asks the devices has ended early");
         }
@@ -120,11 +109,11 @@ Result<HcaAnswers> ask_hcas(const SysRoot& root, milliseconds limit) {
     const auto last_deadline = Clock::now() + 4 * limit;
     std::size_t next = 0;
     while (next < all.size() && Clock::now() < last_deadline) {
-        const auto asker = Prober::start(root, all, next);
-        if (!asker) {
-            return tl::unexpected(asker.error());
+        const auto prober = start_prober(root, all, next);
+        if (!prober) {
+            return tl::unexpected(prober.error());
         }
-        const auto reached = first_unanswered(*asker, next, all.size(), limit, last_deadline);
+        const auto reached = first_unanswered(*prober, next, all.size(), limit, last_deadline);
         if (!reached) {
             return tl::unexpected(reached.error());
         }
@@ -142,12 +131,10 @@ Result<HcaAnswers> ask_hcas(const SysRoot& root, milliseconds limit) {
 }
 
 Result<UnresponsiveHcas> find_unresponsive_hcas(const SysRoot& root, milliseconds limit) {
-    auto answers = ask_hcas(root, limit);
-    if (!answers) {
-        return tl::unexpected(answers.error());
-    }
-    answers->silent.merge(answers->not_asked);
-    return std::move(answers->silent);
+    return ask_hcas(root, limit).map([](HcaAnswers&& answers) {
+        answers.silent.merge(answers.not_asked);
+        return std::move(answers.silent);
+    });
 }
 
 } // namespace rdma_nccl

@@ -173,7 +173,7 @@ private:
         }
         if (shares.empty() && !common.empty()) {
             placement_.notes.push_back(
-                format_text("{} share {} ({})", ranks_text(group), count_text(common.size(), "CPU"), common.list()));
+                format_text("{} share {} ({})", ranks_text(group), format_count(common.size(), "CPU"), common.list()));
         }
     }
 
@@ -227,7 +227,7 @@ private:
             placement_.warnings.push_back(
                 format_text("{} ranks on {}: NCCL before 2.30 refuses two ranks on one GPU; start as many "
                             "tasks on a node as it has GPUs",
-                            ranks, count_text(gpus, "GPU")));
+                            ranks, format_count(gpus, "GPU")));
         } else if (ranks > 1 && ranks < gpus) {
             placement_.notes.push_back(format_text("{} ranks drive the first {} of {} GPUs", ranks, ranks, gpus));
         }

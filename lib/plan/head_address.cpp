@@ -2,10 +2,8 @@
 #include "lib/plan/head_address.h"
 
 #include "lib/base/format.h"
-#include "lib/base/text.h"
 #include "lib/net/tcp.h"
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <netdb.h>
@@ -48,6 +46,11 @@ std::string setting_name(const HeadChoice& head, const HeadNode& node) {
     return head.name_or_address;
 }
 
+/// Returns the head's address in srun's note; "::" without one.
+IpAddress noted_address(const Step& step) {
+    return step.note ? IpAddress::parse(step.note->head_address).value_or(IpAddress()) : IpAddress();
+}
+
 std::string setting_text(const HeadChoice& head) {
     return head.suffix.empty() ? head.name_or_address : "suffix:" + head.suffix;
 }
@@ -85,50 +88,34 @@ std::optional<std::string> name_to_resolve(const Settings& settings, const Step&
     if (auto name = setting_name(settings.head, node); !name.empty()) {
         return name;
     }
-    const bool noted = step.note && IpAddress::parse(step.note->head_address).value_or(IpAddress()).is_routable();
-    if (noted || node.name.empty()) {
-        return std::nullopt;
-    }
-    return node.name;
+    return noted_address(step).is_routable() || node.name.empty() ? std::nullopt : std::optional(node.name);
 }
 
 HeadAddress choose_head(const Settings& settings, const Step& step, const HeadNode& node,
                         const std::optional<Resolution>& resolution, const std::optional<IpAddress>& own_address) {
-    HeadAddress head;
+    std::vector<std::string> warnings;
     if (const auto name = setting_name(settings.head, node); !name.empty() && resolution) {
         if (const auto address = best_address(resolution->addresses, settings.net)) {
             return {address, "setting", format_text("head={}", setting_text(settings.head)), {}};
         }
-        head.warnings.push_back(format_text("head={}: {}: {}; give a name that resolves on every node, or an address",
-                                            setting_text(settings.head), name, why_unusable(*resolution)));
+        warnings.push_back(format_text("head={}: {}: {}; give a name that resolves on every node, or an address",
+                                       setting_text(settings.head), name, why_unusable(*resolution)));
     }
-    if (step.note) {
-        if (const auto address = IpAddress::parse(step.note->head_address); address && address->is_routable()) {
-            head.address = address;
-            head.source = "slurm";
-            head.why = format_text("address of {} in Slurm ({})", node.name, node.why);
-            return head;
-        }
+    const auto noted = noted_address(step);
+    if (noted.is_routable()) {
+        return {noted, "slurm", format_text("address of {} in Slurm ({})", node.name, node.why), std::move(warnings)};
     }
     const bool resolved_node = resolution && resolution->name == node.name;
-    if (resolved_node) {
-        if (const auto address = best_address(resolution->addresses, settings.net)) {
-            head.address = address;
-            head.source = "resolver";
-            head.why = format_text("{} resolved ({})", node.name, node.why);
-            return head;
-        }
+    if (const auto address = resolved_node ? best_address(resolution->addresses, settings.net) : std::nullopt) {
+        return {address, "resolver", format_text("{} resolved ({})", node.name, node.why), std::move(warnings)};
     }
     if (step.node_count == 1 && own_address) {
-        head.address = own_address;
-        head.source = "interface";
-        head.why = "this node's own, the step has one node";
-        return head;
+        return {own_address, "interface", "this node's own, the step has one node", std::move(warnings)};
     }
-    head.warnings.push_back(format_text("no address of rank 0's node {}{}: MASTER_ADDR is not set; give head=ADDRESS",
-                                        node.name.empty() ? "(unknown)" : node.name,
-                                        resolved_node ? format_text(" ({})", why_unusable(*resolution)) : ""));
-    return head;
+    warnings.push_back(format_text("no address of rank 0's node {}{}: MASTER_ADDR is not set; give head=ADDRESS",
+                                   node.name.empty() ? "(unknown)" : node.name,
+                                   resolved_node ? format_text(" ({})", why_unusable(*resolution)) : ""));
+    return {{}, {}, {}, std::move(warnings)};
 }
 
 std::optional<std::string> verify_head(const IpAddress& address, const std::string& node_name,

@@ -2,13 +2,12 @@
 #include "lib/plan/inspect.h"
 
 #include "lib/base/format.h"
-#include "lib/base/text.h"
-#include "lib/net/child_value.h"
+#include "lib/net/message.h"
 #include "lib/placement/visible_gpus.h"
 #include "lib/plan/nccl_overrides.h"
 #include "lib/plan/port_block.h"
 #include "lib/sys/affinity.h"
-#include "lib/sys/node_name.h"
+#include "lib/sys/environment.h"
 
 #include <algorithm>
 #include <array>
@@ -45,15 +44,15 @@ template<>
 inline constexpr std::string_view message_name<ConfFiles> = "conf";
 
 void fields(auto& f, Is<ConfFiles::Entry> auto& m) {
-    constexpr std::size_t longest = 65536;
-    f("name", raw(m.name), longest);
-    f("value", raw(m.value), longest);
-    f("file", raw(m.file), longest);
+    constexpr std::size_t max_text = 65536;
+    f("name", raw(m.name), max_text);
+    f("value", raw(m.value), max_text);
+    f("file", raw(m.file), max_text);
 }
 
 void fields(auto& f, Is<ConfFiles> auto& m) {
-    constexpr std::size_t most = 10'000;
-    f("entries", m.entries, most);
+    constexpr std::size_t max_entries = 10'000;
+    f("entries", m.entries, max_entries);
 }
 
 namespace {
@@ -115,11 +114,11 @@ unsigned count_allowed_cpus() {
 void inspect_files(const SysRoot& root, NodeFacts& facts, std::chrono::milliseconds timeout, GidTables tables) {
     read_conf_files(root, facts, timeout);
     const auto problems = std::exchange(facts.fabric.problems, {});
-    const auto silent = timeout.count() > 0 ? find_unresponsive_hcas(root, timeout) : UnresponsiveHcas();
+    const auto unresponsive = timeout.count() > 0 ? find_unresponsive_hcas(root, timeout) : UnresponsiveHcas();
     facts.fabric =
-        read_fabric(root, silent.value_or(UnresponsiveHcas()), gid_override(facts) ? GidTables::Whole : tables);
-    if (!silent) {
-        facts.fabric.problems.push_back("devices are read without time limit: " + silent.error().message);
+        read_fabric(root, unresponsive.value_or(UnresponsiveHcas()), gid_override(facts) ? GidTables::Whole : tables);
+    if (!unresponsive) {
+        facts.fabric.problems.push_back("devices are read without time limit: " + unresponsive.error().message);
     }
     std::ranges::copy(problems, std::back_inserter(facts.fabric.problems));
     facts.ephemeral_ports = read_ephemeral_range(root);

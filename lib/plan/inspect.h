@@ -38,7 +38,7 @@ struct NodeFacts {
 };
 
 /// Reads the node below `settings.root`. Fails only if that directory cannot be opened. With `timeout` above 0, skips a
-/// device, home directory or name service that does not respond within it (lib/fabric/unresponsive_hcas.h).
+/// device, home directory or name service that does not respond within it (lib/fabric/fabric.h).
 /// `head_is_to_be_agreed`: the nodes of the step will agree on the head, so it is not resolved here unless the setting
 /// names it. `tables`: use Whole to print the GID tables; plans are the same with both.
 Result<NodeFacts> inspect_node(const Settings& settings, const Environment& environment,

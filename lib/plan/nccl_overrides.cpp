@@ -5,36 +5,18 @@
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
 #include "lib/nccl/model.h"
-#include "lib/plan/ports_in_use.h"
 
 #include <algorithm>
-#include <array>
 
 namespace rdma_nccl {
 
 namespace {
 
-constexpr std::string_view gid_index_variable = "NCCL_IB_GID_INDEX";
 constexpr std::string_view hca_variable = "NCCL_IB_HCA";
 constexpr std::string_view interface_variable = "NCCL_SOCKET_IFNAME";
 
-/// A port and the decision about it.
-struct PortView {
-    const Hca& hca;
-    const Port& port;
-    const PortChoice& choice;
-
-    [[nodiscard]] std::string name() const { return format_text("{} port {}", hca.name, port.number); }
-};
-
-std::vector<PortView> port_views(const Fabric& fabric, const FabricChoice& choice) {
-    std::vector<PortView> views;
-    for (const auto& hca : fabric.hcas) {
-        for (const auto& port : hca.ports) {
-            views.push_back({hca, port, choice.ports.at(views.size())});
-        }
-    }
-    return views;
+std::string title_of(const PortChoice& port) {
+    return format_text("{} port {}", port.hca, port.port);
 }
 
 /// Parses a number as NCCL does (strtoll; src/misc/param.cc): 0 for text without a number, nullopt for empty text.
@@ -42,15 +24,9 @@ std::optional<long> nccl_number(const std::optional<std::string>& text) {
     if (!text || text->empty()) {
         return std::nullopt;
     }
-    const auto word = trim(*text);
-    const auto end = word.find_first_not_of("0123456789", word.starts_with('-') ? 1 : 0);
-    return parse_number<long>(word.substr(0, end)).value_or(0);
-}
-
-/// Returns the user's index, or nullopt if it is not set or is negative: both mean automatic.
-std::optional<unsigned> users_gid_index(const NodeFacts& facts) {
-    const auto number = nccl_number(nccl_override(facts, gid_index_variable));
-    return number && *number >= 0 ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
+    const auto number = trim(*text);
+    const auto end = number.find_first_not_of("0123456789", number.starts_with('-') ? 1 : 0);
+    return parse_number<long>(number.substr(0, end)).value_or(0);
 }
 
 NcclGidEnvironment gid_environment(const NodeFacts& facts, const Settings& settings, const FabricChoice& choice) {
@@ -67,60 +43,58 @@ NcclGidEnvironment gid_environment(const NodeFacts& facts, const Settings& setti
     return environment;
 }
 
-std::string place_of(const NodeFacts& facts, std::string_view name) {
-    const auto found = facts.nccl_conf.find(name);
-    return facts.environment.get_users(name) || found == facts.nccl_conf.end() ? "set before" : found->second.file;
-}
-
-/// Returns "NCCL_IB_HCA=mlx5 (set before)".
+/// Returns "NCCL_IB_HCA=mlx5 (set before)", or "... (/etc/nccl.conf)".
 std::string as_set(const NodeFacts& facts, std::string_view name) {
-    return format_text("{}={} ({})", name, printable(nccl_override(facts, name).value_or("")), place_of(facts, name));
+    const auto found = facts.nccl_conf.find(name);
+    const bool by_file = !facts.environment.get_users(name) && found != facts.nccl_conf.end();
+    return format_text("{}={} ({})", name, printable(nccl_override(facts, name).value_or("")),
+                       by_file ? found->second.file : "set before");
 }
 
-std::string entry_text(const Port& port, unsigned index) {
-    const auto* const found = find_by(port.gids, &Gid::index, index);
+std::string entry_text(const Fabric& fabric, const PortChoice& choice, unsigned index) {
+    const Port* const port = fabric.find_port(choice.hca, choice.port);
+    const auto* const found = port == nullptr ? nullptr : find_by(port->gids, &Gid::index, index);
     return found == nullptr ? "an empty entry" : found->value.text();
 }
 
-void judge_gids(const NodeFacts& facts, const std::vector<PortView>& views, MessageGroups& sentences) {
+void judge_gids(const NodeFacts& facts, const FabricChoice& fabric, MessageGroups& sentences) {
     const auto variable = gid_override(facts);
     if (!variable) {
         return;
     }
-    for (const auto& view : views) {
-        const auto& choice = view.choice;
-        if (choice.gid_index && choice.nccl_effective && *choice.nccl_effective != *choice.gid_index) {
-            sentences.add("gid", view.name(),
+    for (const auto& port : fabric.ports) {
+        if (port.gid_index && port.nccl_effective && *port.nccl_effective != *port.gid_index) {
+            sentences.add("gid", title_of(port),
                           format_text("{} stays, and gives {} the GID at index {} ({}) instead of {} ({}): unset it",
-                                      as_set(facts, *variable), view.name(), *choice.nccl_effective,
-                                      entry_text(view.port, *choice.nccl_effective), *choice.gid_index,
-                                      entry_text(view.port, *choice.gid_index)));
+                                      as_set(facts, *variable), title_of(port), *port.nccl_effective,
+                                      entry_text(facts.fabric, port, *port.nccl_effective), *port.gid_index,
+                                      entry_text(facts.fabric, port, *port.gid_index)));
         }
     }
 }
 
-void judge_hcas(const NodeFacts& facts, const std::vector<PortView>& views, MessageGroups& sentences) {
+void judge_hcas(const NodeFacts& facts, const FabricChoice& fabric, MessageGroups& sentences) {
     const auto text = nccl_override(facts, hca_variable);
-    if (!text || text->empty() || views.empty()) {
+    if (!text || text->empty() || fabric.ports.empty()) {
         return;
     }
     const NcclNameList list(*text);
     bool any = false;
-    for (const auto& view : views) {
-        if (!nccl_opens(view.port) || !list.matches(view.hca.name, view.port.number)) {
+    for (const auto& choice : fabric.ports) {
+        const Port* const port = facts.fabric.find_port(choice.hca, choice.port);
+        if (port == nullptr || !nccl_opens(*port) || !list.matches(choice.hca, choice.port)) {
             continue;
         }
         any = true;
-        if (!view.choice.used()) {
-            sentences.add(rule_name(view.choice.rule), view.name(),
-                          format_text("{} stays, and takes {}, which {}", as_set(facts, hca_variable), view.name(),
-                                      view.choice.reason));
+        if (!choice.used()) {
+            sentences.add(rule_name(choice.rule), title_of(choice),
+                          format_text("{} stays, and takes {}, which {}", as_set(facts, hca_variable), title_of(choice),
+                                      choice.reason));
         }
     }
     if (!any) {
         sentences.add("none", "",
-                      format_text("{} stays, and names no ACTIVE port of this node: NCCL will use sockets; "
-                                  "unset it",
+                      format_text("{} stays, and names no ACTIVE port of this node: NCCL will use sockets; unset it",
                                   as_set(facts, hca_variable)));
     }
 }
@@ -132,7 +106,7 @@ void judge_interface(const NodeFacts& facts, MessageGroups& sentences) {
     }
     const NcclNameList list(*text);
     const auto& netdevs = facts.fabric.netdevs;
-    if (std::none_of(netdevs.begin(), netdevs.end(), [&](const Netdev& netdev) {
+    if (std::ranges::none_of(netdevs, [&](const Netdev& netdev) {
             return netdev.up && !netdev.addresses.empty() && list.matches(netdev.name);
         })) {
         sentences.add("interface", "",
@@ -147,7 +121,7 @@ void judge_transport(const NodeFacts& facts, MessageGroups& sentences) {
         sentences.add("disable", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_IB_DISABLE")));
     }
     auto net = nccl_override(facts, "NCCL_NET").value_or("");
-    std::transform(net.begin(), net.end(), net.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+    std::ranges::transform(net, net.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
     if (net == "socket") {
         sentences.add("net", "", format_text("{} stays: NCCL will use sockets", as_set(facts, "NCCL_NET")));
     }
@@ -169,33 +143,38 @@ std::optional<std::string> nccl_override(const NodeFacts& facts, std::string_vie
 }
 
 std::optional<std::string_view> gid_override(const NodeFacts& facts) {
-    constexpr std::array names = {gid_index_variable, std::string_view("NCCL_IB_ROCE_VERSION_NUM"),
-                                  std::string_view("NCCL_IB_ADDR_FAMILY"), std::string_view("NCCL_IB_ADDR_RANGE")};
-    const auto found =
-        std::find_if(names.begin(), names.end(), [&](std::string_view name) { return nccl_override(facts, name); });
-    return found == names.end() ? std::nullopt : std::optional(*found);
+    for (const std::string_view name :
+         {"NCCL_IB_GID_INDEX", "NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE"}) {
+        if (nccl_override(facts, name)) {
+            return name;
+        }
+    }
+    return std::nullopt;
 }
 
 void model_effective(const NodeFacts& facts, const Settings& settings, FabricChoice& choice) {
-    const auto users_index = users_gid_index(facts);
-    const auto users_hcas = nccl_override(facts, hca_variable);
-    // If the user names HCAs, we set no index (lib/plan/nccl_variables.cpp).
-    const auto index = users_index || users_hcas ? users_index : choice.common_gid_index;
+    const auto users_index = nccl_number(nccl_override(facts, "NCCL_IB_GID_INDEX"));
+    std::optional<unsigned> index;
+    if (users_index.value_or(-1) >= 0) { // a negative one means automatic
+        index = static_cast<unsigned>(*users_index);
+    } else if (!nccl_override(facts, hca_variable)) { // if the user names HCAs, we set no index (nccl_variables.cpp)
+        index = choice.common_gid_index;
+    }
     const auto environment = gid_environment(facts, settings, choice);
     std::size_t position = 0;
     for (const auto& hca : facts.fabric.hcas) {
         for (const auto& port : hca.ports) {
-            auto& told = choice.ports.at(position++).nccl_effective;
-            told = told ? index.value_or(nccl_gid_pick(port, environment).index) : told;
+            if (auto& effective = choice.ports.at(position++).nccl_effective) {
+                effective = index ? *index : nccl_gid_pick(port, environment).index;
+            }
         }
     }
 }
 
 std::vector<std::string> judge_nccl_overrides(const NodeFacts& facts, const FabricChoice& choice) {
     MessageGroups sentences;
-    const auto views = port_views(facts.fabric, choice);
-    judge_hcas(facts, views, sentences);
-    judge_gids(facts, views, sentences);
+    judge_hcas(facts, choice, sentences);
+    judge_gids(facts, choice, sentences);
     judge_interface(facts, sentences);
     if (!choice.used().empty()) {
         judge_transport(facts, sentences);
@@ -217,11 +196,42 @@ NcclNameList::NcclNameList(std::string_view text) {
 }
 
 bool NcclNameList::matches(std::string_view name, std::optional<unsigned> port) const {
-    const bool listed = entries_.empty() || std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    const bool listed = entries_.empty() || std::ranges::any_of(entries_, [&](const Entry& entry) {
                             const bool same = exact_ ? name == entry.name : name.starts_with(entry.name);
                             return same && (!port || !entry.port || *port == *entry.port);
                         });
     return listed != exclude_;
+}
+
+bool nccl_opens(const Port& port) {
+    return port.state == "ACTIVE" && port.link_layer != LinkLayer::Unknown;
+}
+
+std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& choice) {
+    const auto value = nccl_override(facts, "NCCL_IB_HCA");
+    const auto list = value ? std::optional(NcclNameList(*value)) : std::nullopt;
+    const auto chosen = choice.used();
+    const auto is_chosen = [&](const Hca& hca, const Port& port) {
+        return std::ranges::any_of(
+            chosen, [&](const PortChoice* one) { return one->hca == hca.name && one->port == port.number; });
+    };
+    std::vector<PortInUse> ports;
+    for (const auto& hca : facts.fabric.hcas) {
+        for (const auto& port : hca.ports) {
+            if (list ? nccl_opens(port) && list->matches(hca.name, port.number) : is_chosen(hca, port)) {
+                ports.push_back({&hca, &port});
+            }
+        }
+    }
+    return ports;
+}
+
+std::vector<std::string> names_of(const std::vector<PortInUse>& ports) {
+    std::vector<std::string> names;
+    for (const auto& port : ports) {
+        names.push_back(port.name());
+    }
+    return names;
 }
 
 } // namespace rdma_nccl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL variables set by the user or in one of NCCL's files. They always stay, and we report their effects.
+// NCCL variables set by the user or in one of NCCL's files: they always stay, and we report their effects. And the
+// ports that NCCL uses with them, one rule for the plan, the evidence and the live view.
 #pragma once
 
 #include "lib/plan/inspect.h"
@@ -46,5 +47,23 @@ private:
     bool exact_ = false;
     std::vector<Entry> entries_;
 };
+
+struct PortInUse {
+    const Hca* hca = nullptr;
+    const Port* port = nullptr;
+
+    /// "mlx5_1:1"
+    [[nodiscard]] std::string name() const { return port_name(hca->name, port->number); }
+};
+
+/// NCCL opens every ACTIVE port of InfiniBand or Ethernet (ncclIbInitDevices, NCCL 2.28 src/transport/net_ib.cc).
+bool nccl_opens(const Port& port);
+
+/// The ports of `choice`; where the user has set NCCL_IB_HCA, the ports that NCCL opens and that value matches. An
+/// empty value matches all of them. Pointers into `facts`, in the order of its HCAs.
+std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& choice);
+
+/// "mlx5_1:1" of each.
+std::vector<std::string> names_of(const std::vector<PortInUse>& ports);
 
 } // namespace rdma_nccl

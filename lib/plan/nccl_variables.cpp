@@ -5,9 +5,10 @@
 #include "lib/base/text.h"
 #include "lib/nccl/model.h"
 #include "lib/plan/nccl_overrides.h"
-#include "lib/plan/ports_in_use.h"
 
 #include <algorithm>
+#include <array>
+#include <strings.h>
 
 namespace rdma_nccl {
 
@@ -21,8 +22,7 @@ bool users_own_hcas(const VariableList& variables) {
 
 void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings& settings) {
     const auto used = fabric.used();
-    if (std::none_of(used.begin(), used.end(),
-                     [](const auto* port) { return port->link_layer == LinkLayer::Ethernet; })) {
+    if (std::ranges::none_of(used, [](const auto* port) { return port->link_layer == LinkLayer::Ethernet; })) {
         return; // InfiniBand has no GID index to choose
     }
     if (variables.keep("NCCL_IB_GID_INDEX")) {
@@ -52,17 +52,12 @@ void add_gid(VariableList& variables, const FabricChoice& fabric, const Settings
     }
 }
 
-bool nccl_opens_any(const NodeFacts& facts) {
-    const auto& hcas = facts.fabric.hcas;
-    return std::any_of(hcas.begin(), hcas.end(),
-                       [](const Hca& hca) { return std::any_of(hca.ports.begin(), hca.ports.end(), nccl_opens); });
-}
-
 void add_fabric(VariableList& variables, const NodeFacts& facts, const FabricChoice& fabric, const Settings& settings) {
     const auto used = fabric.used();
     const std::string_view source = settings.hca.is_auto() ? "fabric" : "setting";
     if (used.empty()) {
-        if (nccl_opens_any(facts)) {
+        if (std::ranges::any_of(facts.fabric.hcas,
+                                [](const Hca& hca) { return std::ranges::any_of(hca.ports, nccl_opens); })) {
             variables.set("NCCL_IB_HCA", "^", source, "none: NCCL would try ports that cannot be used, and fail");
         }
         return;
@@ -94,8 +89,7 @@ void add_strict(VariableList& variables, const Plan& plan, const Settings& setti
 bool leads_somewhere(const Fabric& fabric, const std::string& name) {
     const Netdev* const netdev = fabric.find_netdev(name);
     return netdev != nullptr && !netdev->usb && (!netdev->pci_path.empty() || !netdev->lowers.empty()) &&
-           std::any_of(netdev->addresses.begin(), netdev->addresses.end(),
-                       [](const InterfaceAddress& entry) { return entry.address.is_routable(); });
+           std::ranges::any_of(netdev->addresses, &IpAddress::is_routable, &InterfaceAddress::address);
 }
 
 /// Returns true if NCCL of any version, left alone, meets its peers through this interface and uses no interface for
@@ -106,8 +100,7 @@ bool nccl_does_right_alone(const NodeFacts& facts, const std::string& interface)
     for (const bool before_2_28 : {false, true}) {
         const auto names = nccl_interfaces(
             facts.fabric, {one_family ? std::optional(family == "AF_INET6") : std::nullopt, before_2_28});
-        if (names.empty() || names.front() != interface ||
-            !std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+        if (names.empty() || names.front() != interface || !std::ranges::all_of(names, [&](const std::string& name) {
                 return name == interface || leads_somewhere(facts.fabric, name);
             })) {
             return false;
@@ -131,20 +124,18 @@ void add_sockets(VariableList& variables, const SocketChoice& sockets, const Nod
     variables.set("GLOO_SOCKET_IFNAME", sockets.interface, source, sockets.why);
 }
 
-/// NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank when the ports they find are not mlx5's: they look for a kind of
-/// GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind of NCCL's own that
-/// needs no mlx5.
-void add_gin(VariableList& variables, const std::vector<PortInUse>& ports) {
-    if (!ports.empty() &&
-        std::ranges::none_of(ports, [](const PortInUse& port) { return port.hca->driver == "mlx5_core"; })) {
+void add_workarounds(VariableList& variables, const std::vector<PortInUse>& ports) {
+    // NCCL 2.28.7 to 2.28.9 crash in ncclCommInitRank when the ports they find are not mlx5's: they look for a kind of
+    // GPU-initiated networking that only mlx5 has (NVIDIA/nccl pull request 1881). Type 2 is the kind of NCCL's own
+    // that needs no mlx5.
+    const auto is_mlx5 = [](const PortInUse& port) { return port.hca->driver == "mlx5_core"; };
+    if (!ports.empty() && std::ranges::none_of(ports, is_mlx5)) {
         variables.set("NCCL_GIN_TYPE", "2", "fabric", "NCCL 2.28.7 to 2.28.9 crash without it where no HCA is mlx5");
     }
-}
-
-/// NCCL 2.20 to 2.23 crash in ncclCommInitRank where one of several ports has no PCI function (Soft-RoCE): to merge the
-/// ports of a card they compare PCI paths, and such a port has a null pointer for one (ncclIbFindMatchingDev).
-void add_merging(VariableList& variables, const std::vector<PortInUse>& ports) {
-    if (ports.size() > 1 && std::ranges::any_of(ports, [](const PortInUse& port) { return port.hca->pci.empty(); })) {
+    // NCCL 2.20 to 2.23 crash in ncclCommInitRank where one of several ports has no PCI function (Soft-RoCE): to merge
+    // the ports of a card they compare PCI paths, and such a port has a null pointer for one (ncclIbFindMatchingDev).
+    const auto has_no_function = [](const PortInUse& port) { return port.hca->pci.empty(); };
+    if (ports.size() > 1 && std::ranges::any_of(ports, has_no_function)) {
         variables.set("NCCL_IB_MERGE_NICS", "0", "fabric",
                       "NCCL 2.20 to 2.23 crash without it where an HCA has no PCI function");
     }
@@ -157,11 +148,9 @@ void add_tuning(VariableList& variables, const Settings& settings) {
     const auto& values = settings.tuning_values;
     const auto set = [&](std::string_view name, unsigned value) {
         const auto given = settings.given.find(name);
-        if (given == settings.given.end()) {
-            variables.set(name, format_text("{}", value), "default", "tuning=on");
-        } else {
-            variables.set(name, format_text("{}", value), given->second.place, "the site's value");
-        }
+        const bool by_site = given != settings.given.end();
+        variables.set(name, format_text("{}", value), by_site ? given->second.place : "default",
+                      by_site ? "the site's value" : "tuning=on");
     };
     set("NCCL_IB_TIMEOUT", values.ib_timeout);
     set("NCCL_IB_QPS_PER_CONNECTION", values.qps_per_connection);
@@ -169,16 +158,84 @@ void add_tuning(VariableList& variables, const Settings& settings) {
     set("NCCL_NSOCKS_PERTHREAD", values.nsocks_perthread);
 }
 
+// NCCL's logs.
+
+/// Ignores case, as NCCL does (src/debug.cc).
+bool same_name(std::string_view a, std::string_view b) {
+    return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+/// Returns true for the levels that print at least what INFO prints. ABORT and TRACE print more.
+bool shows_info(std::string_view level) {
+    constexpr std::array<std::string_view, 3> levels = {"INFO", "ABORT", "TRACE"};
+    return std::ranges::any_of(levels, [&](std::string_view shown) { return same_name(shown, level); });
+}
+
+/// Returns true if a user's list of subsystems includes the lines about connections, which belong to INIT and NET.
+bool shows_connections(std::string_view list) {
+    const bool all_but = list.starts_with('^');
+    list.remove_prefix(all_but ? 1 : 0);
+    const auto listed = split(list, ',');
+    const auto has = [&](std::string_view name) {
+        return std::ranges::any_of(
+            listed, [&](std::string_view entry) { return same_name(entry, name) || same_name(entry, "ALL"); });
+    };
+    return all_but ? !has("INIT") || !has("NET") : has("INIT") || has("NET");
+}
+
+/// Returns the value of NCCL_DEBUG_FILE for this directory. Doubles each '%': NCCL also expands the directory's name.
+std::string file_in(std::string_view directory) {
+    std::string path;
+    for (const char c : directory) {
+        path += c == '%' ? std::string("%%") : std::string(1, c);
+    }
+    return path + "/nccl.%h.%p.log";
+}
+
 } // namespace
 
 void add_nccl(VariableList& variables, const Plan& plan, const NodeFacts& facts, const Settings& settings) {
     add_fabric(variables, facts, plan.fabric, settings);
-    const auto ports = ports_in_use(facts, plan.fabric);
-    add_gin(variables, ports);
-    add_merging(variables, ports);
+    add_workarounds(variables, ports_in_use(facts, plan.fabric));
     add_strict(variables, plan, settings);
     add_sockets(variables, plan.sockets, facts, settings);
     add_tuning(variables, settings);
+}
+
+NcclDebug add_nccl_debug(VariableList& variables, const NodeFacts& facts, std::string_view directory) {
+    const auto level = nccl_override(facts, "NCCL_DEBUG");
+    const auto subsystems = nccl_override(facts, "NCCL_DEBUG_SUBSYS");
+    const auto file = nccl_override(facts, "NCCL_DEBUG_FILE");
+    if (level && (!shows_info(*level) || !file)) { // without a file, the user wants to read it in the ranks' output
+        for (const std::string_view name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
+            (void)variables.keep(name);
+        }
+        return {
+            {},
+            {format_text("NCCL_DEBUG={} stays{}", printable(*level),
+                         shows_info(*level) ? " and goes to the ranks' output: save that for rdma-nccl verify --log, "
+                                              "or unset it"
+                                            : ": NCCL writes no logs that can be judged; unset it")}};
+    }
+    NcclDebug debug{file.value_or(file_in(directory)), {}};
+    variables.set("NCCL_DEBUG", "INFO", "setting", "verify=full");
+    variables.set("NCCL_DEBUG_SUBSYS", std::string(nccl_debug_subsystems), "setting", "verify=full");
+    variables.set("NCCL_DEBUG_FILE", file_in(directory), "setting", "verify=full");
+    if (subsystems && !shows_connections(*subsystems)) {
+        debug.notes.push_back(format_text("NCCL_DEBUG_SUBSYS={} stays: NCCL's logs will not tell the connections; add "
+                                          "INIT and NET",
+                                          printable(*subsystems)));
+    }
+    if (file && (file->empty() || file->starts_with("/dev/"))) {
+        debug.files.clear();
+        debug.notes.push_back(format_text("NCCL_DEBUG_FILE={} stays: NCCL's logs are not in files that can be judged; "
+                                          "unset it",
+                                          printable(*file)));
+    } else if (file && file->find("%p") == std::string::npos) {
+        debug.notes.push_back(
+            format_text("NCCL_DEBUG_FILE={} stays: ranks overwrite each other's log; add %h and %p", printable(*file)));
+    }
+    return debug;
 }
 
 } // namespace rdma_nccl

@@ -6,8 +6,6 @@
 #include "lib/placement/visible_gpus.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 
 namespace rdma_nccl {
 
@@ -15,45 +13,20 @@ namespace {
 
 using Positions = std::vector<std::optional<std::size_t>>;
 
-struct UsedPort {
-    std::string name;
-    Place place;
-};
-
-std::vector<UsedPort> used_ports(const NodeFacts& facts, const Plan& plan, const Topology& topology) {
-    std::vector<UsedPort> ports;
-    for (const auto* port : plan.fabric.used()) {
-        const auto* hca = facts.fabric.find_hca(port->hca);
-        ports.push_back({port->name(), hca == nullptr ? Place() : place_of(*hca, topology)});
-    }
-    return ports;
-}
-
-Place place_of_gpu(const NodeFacts& facts, const std::optional<std::size_t>& position, const Topology& topology) {
-    return position ? place_of(facts.fabric.gpus.at(*position), topology) : Place();
-}
-
 bool ascends(const std::vector<std::string>& ids) {
-    std::optional<unsigned> last;
-    for (const auto& id : ids) {
-        const auto number = parse_number<unsigned>(id);
-        if (!number || (last && *number < *last)) {
-            return false;
-        }
-        last = number;
-    }
-    return true;
+    const auto number = [](const std::string& id) { return parse_number<unsigned>(id); };
+    return std::ranges::all_of(ids, [&](const auto& id) { return number(id).has_value(); }) &&
+           std::ranges::is_sorted(ids, {}, number);
 }
 
 /// Returns the variable whose order LOCAL_RANK counts in. The entries of HIP's list are indices into ROCR's.
 std::string order_variable(const NodeFacts& facts, const Positions& gpus) {
-    const bool amd = std::any_of(gpus.begin(), gpus.end(), [&](const auto& position) {
-        return position && facts.fabric.gpus.at(*position).vendor == "amd";
-    });
+    const bool amd = std::ranges::any_of(
+        gpus, [&](const auto& position) { return position && facts.fabric.gpus.at(*position).vendor == "amd"; });
     return amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
 }
 
-bool is_listed(const NodeFacts& facts) {
+bool are_gpus_listed(const NodeFacts& facts) {
     return facts.environment.get("CUDA_VISIBLE_DEVICES") || facts.environment.get("HIP_VISIBLE_DEVICES") ||
            facts.environment.get("ROCR_VISIBLE_DEVICES");
 }
@@ -65,17 +38,17 @@ bool may_reorder(const NodeFacts& facts, const Plan& plan, const NodePlacement& 
     // The ids must be those of the variable that will change: HIP's are indices into ROCR's list.
     const bool listed = facts.visible_gpus_source.starts_with(node.order_variable + "=");
     return plan.layout.layout == Layout::Rank && ascends(node.gpu_ids) &&
-           (listed ? slurms : !is_listed(facts) && node.gpu_ids.size() == facts.fabric.gpus.size());
+           (listed ? slurms : !are_gpus_listed(facts) && node.gpu_ids.size() == facts.fabric.gpus.size());
 }
 
 /// Returns false if only the number of GPUs is known and is less than all: then they may be any of them.
-bool are_told(const NodeFacts& facts) {
-    return is_listed(facts) || granted_gpus(facts.environment) ||
+bool are_gpus_known(const NodeFacts& facts) {
+    return are_gpus_listed(facts) || granted_gpus(facts.environment) ||
            facts.visible_gpu_ids.size() == facts.fabric.gpus.size();
 }
 
 bool knows(const std::vector<CpuSet>& masks) {
-    return !masks.empty() && std::none_of(masks.begin(), masks.end(), [](const CpuSet& mask) { return mask.empty(); });
+    return !masks.empty() && std::ranges::none_of(masks, [](const CpuSet& mask) { return mask.empty(); });
 }
 
 /// Adapts the facts to a task that sees only some GPUs and so knows nothing of its neighbours'. If all tasks have the
@@ -88,9 +61,9 @@ std::size_t isolate(PlacementFacts& facts, std::size_t rank, const GpuNumbers& o
     for (std::size_t i = 0; i < own.size(); ++i) {
         is_a_part = is_a_part && own[i] == part * own.size() + i;
     }
-    const bool in_common =
-        facts.masks.size() > 1 && std::all_of(facts.masks.begin(), facts.masks.end(),
-                                              [&](const CpuSet& mask) { return mask == facts.masks.front(); });
+    const bool in_common = facts.masks.size() > 1 && std::ranges::all_of(facts.masks, [&](const CpuSet& mask) {
+                               return mask == facts.masks.front();
+                           });
     if (!in_common || !is_a_part) {
         facts.may_share = false;
         facts.own_gpus.assign(facts.masks.size(), {});
@@ -106,16 +79,6 @@ std::size_t isolate(PlacementFacts& facts, std::size_t rank, const GpuNumbers& o
     return part;
 }
 
-std::vector<Place> places_of_others(const NodeFacts& facts, const Positions& gpus, const Topology& topology) {
-    std::vector<Place> places;
-    for (std::size_t i = 0; i < facts.fabric.gpus.size() && !gpus.empty(); ++i) {
-        if (std::find(gpus.begin(), gpus.end(), std::optional(i)) == gpus.end()) {
-            places.push_back(place_of(facts.fabric.gpus[i], topology));
-        }
-    }
-    return places;
-}
-
 /// Device files are certain: uses them if the task can open as many as it sees GPUs.
 Positions seen_gpus(const TaskView& own, std::span<const Gpu> gpus) {
     if (own.openable.size() == own.gpus.ids.size()) {
@@ -126,29 +89,19 @@ Positions seen_gpus(const TaskView& own, std::span<const Gpu> gpus) {
 
 /// Returns false if two entries are parts of one GPU (MIG).
 bool are_distinct(const Positions& gpus) {
-    for (auto gpu = gpus.begin(); gpu != gpus.end(); ++gpu) {
-        if (*gpu && std::find(gpu + 1, gpus.end(), *gpu) != gpus.end()) {
-            return false;
-        }
-    }
-    return true;
+    return std::ranges::none_of(gpus, [&](const auto& gpu) { return gpu && std::ranges::count(gpus, gpu) > 1; });
 }
 
 /// Returns the positions of the task's GPUs in the step's list.
 GpuNumbers numbers_of(const Positions& seen, const Positions& all) {
     GpuNumbers numbers;
     for (const auto& position : seen) {
-        const auto found = position ? std::find(all.begin(), all.end(), position) : all.end();
+        const auto found = position ? std::ranges::find(all, position) : all.end();
         if (found != all.end()) {
             numbers.push_back(static_cast<std::size_t>(found - all.begin()));
         }
     }
     return numbers;
-}
-
-bool is_set(const std::vector<Variable>& variables, std::string_view name) {
-    const auto* variable = find_variable(variables, name);
-    return variable != nullptr && variable->action == VariableAction::Set;
 }
 
 std::string hcas_why(const NodePlacement& node, const RankPlacement& rank) {
@@ -159,7 +112,7 @@ std::string hcas_why(const NodePlacement& node, const RankPlacement& rank) {
 }
 
 std::string cpus_why(const RankPlacement& rank) {
-    return format_text("{} core{} ({}){}", rank.cores, rank.cores == 1 ? "" : "s", rank.cpus.list(),
+    return format_text("{} ({}){}", format_count(rank.cores, "core"), rank.cpus.list(),
                        rank.threads() < rank.cores ? ", one left for NCCL's proxy" : "");
 }
 
@@ -180,9 +133,7 @@ std::optional<unsigned> least_count(std::string_view text) {
 
 std::string NodePlacement::ports_of(const RankPlacement& rank) const {
     std::vector<std::string> names;
-    for (const auto hca : rank.hcas) {
-        names.push_back(ports.at(hca));
-    }
+    std::ranges::transform(rank.hcas, std::back_inserter(names), [&](std::size_t hca) { return ports.at(hca); });
     return joined(names, ",");
 }
 
@@ -197,19 +148,20 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
     const VisibleGpus visible{facts.visible_gpu_ids, facts.visible_gpus_source, ""};
     const auto numbering = find_numbering(visible, facts.environment);
     node.gpu_ids = facts.visible_gpu_ids;
-    node.gpus = are_told(facts) ? match_gpus(visible, facts.environment, numbering, facts.fabric.gpus)
-                                : Positions(visible.ids.size());
+    node.gpus = are_gpus_known(facts) ? match_gpus(visible, facts.environment, numbering, facts.fabric.gpus)
+                                      : Positions(visible.ids.size());
     node.order_variable = order_variable(facts, node.gpus);
 
     const bool can_bind = bind != BindChoice::Off && !topology.cores.empty() && knows(masks);
     node.masks = masks;
     PlacementFacts wanted{topology, {}, {}, std::move(masks), {}, false, can_bind};
     for (const auto& position : node.gpus) {
-        wanted.gpus.push_back(place_of_gpu(facts, position, topology));
+        wanted.gpus.push_back(position ? place_of(facts.fabric.gpus.at(*position), topology) : Place());
     }
-    for (auto& port : used_ports(facts, plan, topology)) {
-        node.ports.push_back(std::move(port.name));
-        wanted.hcas.push_back(std::move(port.place));
+    for (const auto* const port : plan.fabric.used()) {
+        const auto* const hca = facts.fabric.find_hca(port->hca);
+        node.ports.push_back(port->name());
+        wanted.hcas.push_back(hca == nullptr ? Place() : place_of(*hca, topology));
     }
     if (own && own->gpus.ids.size() < node.gpu_ids.size()) {
         node.seen_gpus = own->gpus.ids.size();
@@ -220,10 +172,14 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
         wanted.may_reorder = can_bind && may_reorder(facts, plan, node);
     }
     if (facts.step.job_id == 0) { // outside Slurm, nothing separates two jobs of a node
-        wanted.others = places_of_others(facts, node.gpus, topology);
+        for (std::size_t i = 0; i < facts.fabric.gpus.size() && !node.gpus.empty(); ++i) {
+            if (std::ranges::find(node.gpus, std::optional(i)) == node.gpus.end()) {
+                wanted.others.push_back(place_of(facts.fabric.gpus[i], topology));
+            }
+        }
     }
     node.placement = plan_placement(wanted);
-    if (!is_listed(facts) && !granted_gpus(facts.environment)) {
+    if (!are_gpus_listed(facts) && !granted_gpus(facts.environment)) {
         // GPUs that are merely present were not requested: a program that uses none may have any number of ranks.
         auto& placement = node.placement;
         placement.notes.insert(placement.notes.begin(), placement.warnings.begin(), placement.warnings.end());
@@ -236,19 +192,14 @@ NodePlacement place_ranks(const NodeFacts& facts, const Plan& plan, BindChoice b
 
 Binding binding_of(const NodePlacement& node, std::size_t rank_number) {
     const auto& rank = node.placement.ranks.at(rank_number);
-    Binding binding;
-    if (node.binds_cpus && rank.source != CpuSource::Scarce) {
-        binding.cpus = rank.cpus;
-    }
-    if (node.binds_memory) {
-        binding.memory_node = rank.memory_node;
-    }
-    return binding;
+    const bool bind_cpus = node.binds_cpus && rank.source != CpuSource::Scarce;
+    return {bind_cpus ? rank.cpus : CpuSet(), node.binds_memory ? rank.memory_node : std::nullopt};
 }
 
 void add_placement(VariableList& variables, const NodePlacement& node, const TaskFacts& task, const Plan& plan) {
     const auto& rank = node.placement.ranks.at(node.seen_gpus ? node.own : task.local_rank);
-    if (!rank.hcas.empty() && is_set(plan.variables, "UCX_NET_DEVICES")) {
+    const auto* const devices = find_variable(plan.variables, "UCX_NET_DEVICES");
+    if (!rank.hcas.empty() && devices != nullptr && devices->action == VariableAction::Set) {
         const auto ports = node.ports_of(rank);
         const auto why = hcas_why(node, rank);
         variables.set("UCX_NET_DEVICES", ports, "placement", why);
@@ -260,22 +211,17 @@ void add_placement(VariableList& variables, const NodePlacement& node, const Tas
                       limited ? "SLURM_CPUS_PER_TASK" : cpus_why(rank));
     }
     if (!node.placement.gpu_order.empty()) {
-        std::string order;
-        for (const auto gpu : node.placement.gpu_order) {
-            order += (order.empty() ? "" : ",") + node.gpu_ids.at(gpu);
-        }
-        variables.force(node.order_variable, order, "placement",
+        std::vector<std::string> order;
+        std::ranges::transform(node.placement.gpu_order, std::back_inserter(order),
+                               [&](std::size_t gpu) { return node.gpu_ids.at(gpu); });
+        variables.force(node.order_variable, joined(order, ","), "placement",
                         "the same GPUs in the order of the CPUs that Slurm gave the tasks");
     }
     if (plan.layout.layout == Layout::Rank && !node.gpu_ids.empty() && node.seen_gpus != std::size_t{0}) {
-        std::string ids = format_text("{}", task.local_rank % node.gpu_ids.size());
-        if (node.seen_gpus) {
-            ids.clear();
-            for (std::size_t i = 0; i < *node.seen_gpus; ++i) {
-                ids += format_text("{}{}", i == 0 ? "" : ",", i);
-            }
-        }
-        variables.set("JAX_LOCAL_DEVICE_IDS", ids, "placement", node.seen_gpus ? "all that it sees" : "as LOCAL_RANK");
+        variables.set("JAX_LOCAL_DEVICE_IDS",
+                      node.seen_gpus ? first_numbers(*node.seen_gpus)
+                                     : std::to_string(task.local_rank % node.gpu_ids.size()),
+                      "placement", node.seen_gpus ? "all that it sees" : "as LOCAL_RANK");
     }
 }
 
@@ -299,9 +245,9 @@ std::optional<std::string> judge_cpus(const Environment& environment, std::size_
     if (!step || !job || *job <= *step || ranks < 1 || cpus >= 2 * ranks || asked.value_or(*step + 1) <= *step) {
         return std::nullopt;
     }
-    return format_text("{} rank{} on {} CPU{}: the step has {} of the job's {} CPUs on a node, as srun does not take "
-                       "over --cpus-per-task of the job; give it to srun, or export SRUN_CPUS_PER_TASK before",
-                       ranks, ranks == 1 ? "" : "s", cpus, cpus == 1 ? "" : "s", *step, *job);
+    return format_text("{} on {}: the step has {} of the job's {} CPUs on a node, as srun does not take over "
+                       "--cpus-per-task of the job; give it to srun, or export SRUN_CPUS_PER_TASK before",
+                       format_count(ranks, "rank"), format_count(cpus, "CPU"), *step, *job);
 }
 
 } // namespace rdma_nccl

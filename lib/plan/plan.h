@@ -2,12 +2,12 @@
 // Planning: a pure function from facts and settings to decisions, each with its reason.
 #pragma once
 
-#include "lib/plan/agreement.h"
 #include "lib/plan/head_address.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/port_block.h"
 #include "lib/plan/variables.h"
 #include "lib/select/port_selection.h"
+#include "lib/settings/settings.h"
 #include "lib/slurm/layout.h"
 
 #include <optional>
@@ -15,6 +15,27 @@
 #include <vector>
 
 namespace rdma_nccl {
+
+/// The ranks of the step that a node starts itself (node and pod layout).
+struct RankShare {
+    unsigned first = 0;
+    unsigned count = 0;
+    unsigned total = 0;
+
+    friend bool operator==(const RankShare&, const RankShare&) = default;
+};
+
+/// srun's answer. Only `ranks` and `left_out` differ between nodes.
+struct Agreement {
+    std::string head_node;
+    std::optional<IpAddress> head; ///< absent: MASTER_ADDR stays as the user set it
+    std::string head_why;
+    std::optional<PortBlock> block{};
+    Layout layout = Layout::Rank;
+    std::optional<RankShare> ranks{};
+    std::vector<std::string> left_out{};       ///< ports that this node must not use: "mlx5_3:1"
+    std::optional<std::string> strict_fault{}; ///< why strict forbids the step to run
+};
 
 /// The decisions that all tasks of a node share.
 struct Plan {
@@ -52,6 +73,10 @@ Plan make_plan(const NodeFacts& facts, const Settings& settings);
 /// own decisions. Of `facts` only the head may have changed since. The ports are chosen again only if the agreement
 /// leaves some of them out.
 Plan complete_plan(Plan own, const NodeFacts& facts, const Settings& settings, const Coordination& coordination);
+
+/// Returns the variables that all tasks of a node share, as the decisions in `plan` demand, and adds warnings to it:
+/// part of complete_plan(). `unequal_gpus` is that of Coordination.
+std::vector<Variable> plan_variables(Plan& plan, const NodeFacts& facts, const Settings& settings, bool unequal_gpus);
 
 /// The facts that a task has about itself from Slurm when it is about to start.
 struct TaskFacts {

@@ -12,16 +12,9 @@ namespace rdma_nccl {
 
 namespace {
 
-PortRange range_for(const Settings& settings, const std::optional<PortRange>& ephemeral) {
-    return settings.port_range ? *settings.port_range : default_port_range(ephemeral);
-}
-
 PortBlock block(std::uint16_t first, std::string source, std::string why) {
-    PortBlock result{first, std::nullopt, std::move(source), std::move(why), {}};
-    if (first < 65535) {
-        result.second = static_cast<std::uint16_t>(first + 1);
-    }
-    return result;
+    const auto second = first < 65535 ? std::optional(static_cast<std::uint16_t>(first + 1)) : std::nullopt;
+    return {first, second, std::move(source), std::move(why), {}};
 }
 
 void warn_when_ephemeral(PortBlock& chosen, const std::optional<PortRange>& ephemeral) {
@@ -33,21 +26,16 @@ void warn_when_ephemeral(PortBlock& chosen, const std::optional<PortRange>& ephe
     }
 }
 
-/// Holds one port; returns an empty descriptor if it is busy.
-UniqueFd hold_port(std::uint16_t port) {
-    auto socket = bind_port(port, PortSharing::Alone);
-    return socket ? std::move(*socket) : UniqueFd();
-}
-
 /// Holds the ports from `first` on, all or none. Sets `busy` to the first one that is not free.
 std::vector<UniqueFd> hold_block(std::uint16_t first, std::uint16_t& busy) {
     std::vector<UniqueFd> sockets;
     for (unsigned port = first; port < first + port_block_size && port <= 65535; ++port) {
-        sockets.push_back(hold_port(static_cast<std::uint16_t>(port)));
-        if (!sockets.back()) {
+        auto socket = bind_port(static_cast<std::uint16_t>(port), PortSharing::Alone);
+        if (!socket) {
             busy = static_cast<std::uint16_t>(port);
             return {};
         }
+        sockets.push_back(std::move(*socket));
     }
     return sockets;
 }
@@ -59,9 +47,9 @@ HeldPorts hold_reserved(const PortBlock& wanted, std::span<const std::uint16_t> 
         if (ports.size() == port_block_size) {
             break;
         }
-        if (auto socket = hold_port(port)) {
+        if (auto socket = bind_port(port, PortSharing::Alone)) {
             ports.push_back(port);
-            held.sockets.push_back(std::move(socket));
+            held.sockets.push_back(std::move(*socket));
         }
     }
     const bool first_is_free = !ports.empty() && ports.front() == wanted.first;
@@ -70,15 +58,12 @@ HeldPorts hold_reserved(const PortBlock& wanted, std::span<const std::uint16_t> 
             "port {}, which Slurm reserved for this step, is in use on this node: is a process of an earlier step "
             "left? MpiParams' range must lie outside of net.ipv4.ip_local_port_range",
             wanted.first));
-        return held;
-    }
-    if (choice == BlockChoice::Fixed) {
-        return held;
-    }
-    held.block.first = ports.front();
-    held.block.second = ports.size() > 1 ? std::optional(ports[1]) : std::nullopt;
-    if (ports.front() != wanted.first) {
-        held.block.why = format_text("of SLURM_STEP_RESV_PORTS; {} is in use", wanted.first);
+    } else if (choice == BlockChoice::Movable) {
+        held.block.first = ports.front();
+        held.block.second = ports.size() > 1 ? std::optional(ports[1]) : std::nullopt;
+        if (!first_is_free) {
+            held.block.why = format_text("of SLURM_STEP_RESV_PORTS; {} is in use", wanted.first);
+        }
     }
     return held;
 }
@@ -90,13 +75,10 @@ std::optional<PortRange> read_ephemeral_range(const SysRoot& root) {
     if (!text) {
         return std::nullopt;
     }
-    const auto words = split_words(*text);
-    const auto first = words.size() == 2 ? parse_number<std::uint16_t>(words[0]) : std::nullopt;
-    const auto last = words.size() == 2 ? parse_number<std::uint16_t>(words[1]) : std::nullopt;
-    if (!first || !last || *last < *first) {
-        return std::nullopt;
-    }
-    return PortRange{*first, *last};
+    const auto bounds = split_words(*text);
+    const auto first = bounds.size() == 2 ? parse_number<std::uint16_t>(bounds[0]) : std::nullopt;
+    const auto last = bounds.size() == 2 ? parse_number<std::uint16_t>(bounds[1]) : std::nullopt;
+    return first && last && *first <= *last ? std::optional(PortRange{*first, *last}) : std::nullopt;
 }
 
 PortRange default_port_range(const std::optional<PortRange>& ephemeral) {
@@ -136,15 +118,17 @@ PortBlock choose_port(const Settings& settings, const Step& step, const std::opt
     if (settings.port) {
         chosen = block(*settings.port, "setting", "port setting");
     } else if (!step.reserved_ports.empty()) {
-        chosen = PortBlock{step.reserved_ports.front(), std::nullopt, "slurm", "first of SLURM_STEP_RESV_PORTS", {}};
-        if (step.reserved_ports.size() > 1) {
-            chosen.second = step.reserved_ports[1];
-        }
+        const auto& ports = step.reserved_ports;
+        chosen = {ports.front(),
+                  ports.size() > 1 ? std::optional(ports[1]) : std::nullopt,
+                  "slurm",
+                  "first of SLURM_STEP_RESV_PORTS",
+                  {}};
     } else if (step.note && step.note->port != 0) {
         chosen = block(step.note->port, "derived", "from job and step id, by srun");
     } else {
-        chosen = block(derive_port(step.leader_job_id, step.step_id, range_for(settings, ephemeral)), "derived",
-                       "from job and step id");
+        const auto range = settings.port_range.value_or(default_port_range(ephemeral));
+        chosen = block(derive_port(step.leader_job_id, step.step_id, range), "derived", "from job and step id");
     }
     if (chosen.source != "slurm") { // Slurm's own range is the site's decision
         warn_when_ephemeral(chosen, ephemeral);
@@ -169,10 +153,10 @@ HeldPorts hold_ports(const PortBlock& wanted, std::span<const std::uint16_t> res
     }
     const std::uint16_t first_busy = busy;
     // Tries the following blocks, and after the end of the range those at its beginning.
-    constexpr unsigned most_tries = 256;
+    constexpr unsigned max_tries = 256;
     const unsigned blocks = static_cast<unsigned>(range.last - range.first + 1) / port_block_size;
     const unsigned start = wanted.first < range.first ? 0U : (wanted.first - range.first) / port_block_size;
-    for (unsigned i = 1; movable && i < std::min(blocks, most_tries); ++i) {
+    for (unsigned i = 1; movable && i < std::min(blocks, max_tries); ++i) {
         const auto first = static_cast<std::uint16_t>(range.first + ((start + i) % blocks) * port_block_size);
         if (held.sockets = hold_block(first, busy); !held.sockets.empty()) {
             held.block.first = first;
@@ -194,8 +178,7 @@ void open_for_reuse(std::span<const UniqueFd> held) {
 }
 
 int held_socket(std::span<const UniqueFd> held, std::uint16_t port) {
-    const auto found =
-        std::find_if(held.begin(), held.end(), [port](const auto& one) { return local_port(one.get()) == port; });
+    const auto found = std::ranges::find_if(held, [port](const auto& one) { return local_port(one.get()) == port; });
     return found == held.end() ? -1 : found->get();
 }
 

@@ -2,7 +2,6 @@
 // The port block of a step: MASTER_PORT and the three ports after it.
 #pragma once
 
-#include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/settings/settings.h"
 #include "lib/slurm/step.h"

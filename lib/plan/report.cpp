@@ -10,29 +10,6 @@ namespace rdma_nccl {
 
 namespace {
 
-std::string gid_summary(const FabricChoice& fabric) {
-    const auto used = fabric.used();
-    if (used.empty()) {
-        return "";
-    }
-    if (used.front()->link_layer == LinkLayer::InfiniBand) {
-        return ", InfiniBand";
-    }
-    if (fabric.common_gid_index) {
-        return format_text(", GID index {}", *fabric.common_gid_index);
-    }
-    return ", GID index per port";
-}
-
-std::string hca_summary(const FabricChoice& fabric) {
-    const auto names = fabric.used_names();
-    if (names.empty()) {
-        return "no HCA";
-    }
-    return format_text("{} ({})", count_text(names.size(), "HCA port"),
-                       names.size() <= 2 ? joined(names, ",") : names.front() + ".." + names.back());
-}
-
 std::string head_text(const Plan& plan) {
     const auto* port = find_variable(plan.variables, "MASTER_PORT");
     std::string address = plan.master_address();
@@ -56,24 +33,63 @@ std::string variable_line(const Variable& variable) {
     return format_text("  {} removed  [{}]", variable.name, variable.why);
 }
 
+std::string gpus_text(const NodePlacement& node, const Fabric& fabric, const RankPlacement& rank) {
+    if (rank.gpus.empty()) {
+        return node.seen_gpus.value_or(0) > 0 ? "a GPU that cannot be told" : "no GPU";
+    }
+    std::vector<std::string> texts;
+    for (const auto number : rank.gpus) {
+        const auto& position = node.gpus.at(number);
+        texts.push_back(printable(node.gpu_ids.at(number)) +
+                        (position ? format_text(" ({})", fabric.gpus.at(*position).pci) : ""));
+    }
+    return (texts.size() == 1 ? "GPU " : "GPUs ") + joined(texts);
+}
+
+std::string cpus_text(const RankPlacement& rank) {
+    if (rank.cpus.empty()) {
+        return "CPUs not known";
+    }
+    std::string text = format_text("CPUs {}", rank.cpus.list());
+    if (rank.cores > 0) {
+        text += format_text(" ({})", format_count(rank.cores, "core"));
+    }
+    if (rank.gpu_to_cpus == Distance::SamePackage || rank.gpu_to_cpus == Distance::Other) {
+        text += format_text(", {}", rank.gpu_to_cpus == Distance::Other ? "far from its GPU (another package)"
+                                                                        : "another NUMA node than its GPU");
+    }
+    return text;
+}
+
 } // namespace
 
 std::string fabric_summary(const FabricChoice& fabric) {
-    return hca_summary(fabric) + gid_summary(fabric);
+    const auto names = fabric.used_names();
+    if (names.empty()) {
+        return "no HCA";
+    }
+    std::string gids = ", GID index per port";
+    if (fabric.used().front()->link_layer == LinkLayer::InfiniBand) {
+        gids = ", InfiniBand";
+    } else if (fabric.common_gid_index) {
+        gids = format_text(", GID index {}", *fabric.common_gid_index);
+    }
+    return format_text("{} ({}){}", format_count(names.size(), "HCA port"),
+                       names.size() <= 2 ? joined(names, ",") : names.front() + ".." + names.back(), gids);
 }
 
 std::string plan_summary(const Plan& plan, const Step& step) {
     return format_text("{} layout, {} on {}, head {} ({}), {}", layout_name(plan.layout.layout),
-                       count_text(step.task_count, "task"), count_text(step.node_count, "node"), plan.head_node.name,
-                       head_text(plan), fabric_summary(plan.fabric));
+                       format_count(step.task_count, "task"), format_count(step.node_count, "node"),
+                       plan.head_node.name, head_text(plan), fabric_summary(plan.fabric));
 }
 
 std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const std::vector<Variable>& task_variables) {
     std::vector<std::string> lines;
     lines.push_back(format_text("layout {}: {}", layout_name(plan.layout.layout), plan.layout.why));
     lines.push_back(format_text("step {}.{}: {} on {}; {}{}{}", step.job_id, step.step_id,
-                                count_text(step.task_count, "task"), count_text(step.node_count, "node"),
-                                count_text(plan.visible_gpus, "visible GPU"),
+                                format_count(step.task_count, "task"), format_count(step.node_count, "node"),
+                                format_count(plan.visible_gpus, "visible GPU"),
                                 plan.visible_gpus_source.empty() ? "" : " by ", plan.visible_gpus_source));
     lines.push_back(format_text("head {} ({}): {}", plan.head_node.name, head_text(plan),
                                 plan.users_head ? "MASTER_ADDR was set before" : plan.head.why));
@@ -81,11 +97,75 @@ std::vector<std::string> plan_lines(const Plan& plan, const Step& step, const st
         lines.push_back(format_text("{} port {} {}", port.hca, port.port, port.reason));
     }
     const auto add = [&lines](const std::vector<Variable>& variables) {
-        std::transform(variables.begin(), variables.end(), std::back_inserter(lines), variable_line);
+        std::ranges::transform(variables, std::back_inserter(lines), variable_line);
     };
     add(plan.variables);
     add(task_variables);
     return lines;
+}
+
+std::string rank_text(const NodePlacement& node, const Fabric& fabric, const RankPlacement& rank) {
+    std::string text = format_text("{}, {}", gpus_text(node, fabric, rank), cpus_text(rank));
+    if (node.binds_memory && rank.memory_node) {
+        text += format_text(", memory of NUMA node {}", *rank.memory_node);
+    }
+    if (!rank.hcas.empty()) {
+        text += format_text(", {} first", node.ports.at(rank.hcas.front()));
+        if (rank.to_hca != Distance::Unknown) {
+            text += format_text(" ({})", distance_text(rank.to_hca));
+        }
+    }
+    return text;
+}
+
+std::vector<std::string> placement_lines(const NodePlacement& node, const Fabric& fabric) {
+    std::vector<std::string> lines;
+    for (std::size_t rank = 0; rank < node.placement.ranks.size(); ++rank) {
+        lines.push_back(format_text("local rank {}: {}", rank, rank_text(node, fabric, node.placement.ranks[rank])));
+    }
+    return lines;
+}
+
+std::string binding_why(const NodePlacement& node) {
+    if (!node.binds_cpus) {
+        return "nothing is bound";
+    }
+    const auto& ranks = node.placement.ranks;
+    const auto any = [&](CpuSource source) {
+        return std::ranges::any_of(ranks, [source](const RankPlacement& rank) { return rank.source == source; });
+    };
+    if (any(CpuSource::Scarce)) {
+        return "fewer CPUs than ranks: left in common";
+    }
+    if (!any(CpuSource::Shared)) {
+        return "each rank has CPUs of its own: kept";
+    }
+    return any(CpuSource::Slurm) ? "what tasks had in common is shared out, own CPUs are kept"
+                                 : "the tasks shared their CPUs: divided among them, near the GPUs";
+}
+
+std::string write_masks(const std::vector<CpuSet>& masks) {
+    std::string text;
+    const bool same = std::ranges::all_of(masks, [&](const CpuSet& mask) { return mask == masks.front(); });
+    for (std::size_t i = 0; i < masks.size() && (i == 0 || !same); ++i) {
+        text += (i == 0 ? "" : "/") + masks[i].list();
+    }
+    return text;
+}
+
+std::optional<std::vector<CpuSet>> read_masks(std::string_view text, std::size_t ranks) {
+    std::vector<CpuSet> masks;
+    for (const auto part : split(text, '/')) {
+        const auto mask = CpuSet::parse_list(part);
+        if (!mask || mask->empty()) {
+            return std::nullopt;
+        }
+        masks.push_back(*mask);
+    }
+    if (masks.size() == 1) {
+        masks.resize(ranks, CpuSet(masks.front()));
+    }
+    return masks.size() == ranks ? std::optional(std::move(masks)) : std::nullopt;
 }
 
 } // namespace rdma_nccl

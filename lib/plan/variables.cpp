@@ -8,18 +8,6 @@
 
 namespace rdma_nccl {
 
-namespace {
-
-constexpr std::size_t largest_file = std::size_t{1} << 20;
-
-void read_into(NcclConf& conf, const SysRoot& root, const std::string& file) {
-    if (const auto text = root.read(file, largest_file)) {
-        add_nccl_conf(conf, *text, file);
-    }
-}
-
-} // namespace
-
 bool VariableList::keep(std::string_view name) {
     if (auto users = environment_.get_users(name)) {
         list_.push_back({std::string(name), std::move(*users), "user", "set before, kept", VariableAction::Keep});
@@ -44,22 +32,18 @@ void VariableList::force(std::string_view name, std::string value, std::string_v
 }
 
 void VariableList::leave(std::string_view name, std::string_view source, std::string why) {
-    if (keep(name)) {
-        return;
+    if (!keep(name)) {
+        list_.push_back({std::string(name), "", std::string(source), std::move(why),
+                         environment_.ours().contains(name) ? VariableAction::Unset : VariableAction::Leave});
     }
-    const bool ours = environment_.ours().contains(name);
-    list_.push_back({std::string(name), "", std::string(source), std::move(why),
-                     ours ? VariableAction::Unset : VariableAction::Leave});
 }
 
 bool VariableList::forbid(std::string_view name, std::string why) {
-    if (keep(name)) {
-        return true;
-    }
-    if (environment_.ours().contains(name)) {
+    const bool kept = keep(name);
+    if (!kept && environment_.ours().contains(name)) {
         list_.push_back({std::string(name), "", "outer step", std::move(why), VariableAction::Unset});
     }
-    return false;
+    return kept;
 }
 
 const Variable* find_variable(const std::vector<Variable>& list, std::string_view name) {
@@ -74,6 +58,14 @@ void override_variables(std::vector<Variable>& list, std::vector<Variable> more)
             list.push_back(std::move(variable));
         }
     }
+}
+
+std::string first_numbers(std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) {
+        text += (i == 0 ? "" : ",") + std::to_string(i);
+    }
+    return text;
 }
 
 std::string marker_value(std::string_view step, const std::vector<Variable>& list) {
@@ -96,6 +88,7 @@ void add_nccl_conf(NcclConf& conf, std::string_view text, const std::string& fil
 }
 
 NcclConf read_nccl_conf(const SysRoot& root, const Environment& environment, const std::string& home) {
+    constexpr std::size_t max_file = std::size_t{1} << 20;
     NcclConf conf;
     const auto absolute = [](const std::string& directory, const std::string& name) {
         return directory.starts_with('/') ? directory + "/" + name : "";
@@ -104,10 +97,11 @@ NcclConf read_nccl_conf(const SysRoot& root, const Environment& environment, con
     const std::string file = named.empty()            ? absolute(home, ".nccl.conf")
                              : named.starts_with('/') ? named
                                                       : absolute(environment.get("PWD").value_or(""), named);
-    if (!file.empty()) {
-        read_into(conf, root, file);
+    for (const auto& path : {file, std::string("/etc/nccl.conf")}) {
+        if (const auto text = path.empty() ? fail("") : root.read(path, max_file)) {
+            add_nccl_conf(conf, *text, path);
+        }
     }
-    read_into(conf, root, "/etc/nccl.conf");
     return conf;
 }
 

@@ -77,6 +77,9 @@ const Variable* find_variable(const std::vector<Variable>& list, std::string_vie
 /// Adds `more`, which replaces variables of the same name.
 void override_variables(std::vector<Variable>& list, std::vector<Variable> more);
 
+/// Returns "0,1,2" for 3: the numbers of the first GPUs.
+std::string first_numbers(std::size_t count);
+
 /// Returns the value of the marker variable: the step ("JOB.STEP"), names and hashes of the variables that are Set.
 std::string marker_value(std::string_view step, const std::vector<Variable>& list);
 

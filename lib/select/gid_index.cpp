@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
+#include "lib/base/text.h"
 #include "lib/nccl/model.h"
-#include "lib/select/port_filters.h"
+#include "lib/select/candidates.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <map>
 
 namespace rdma_nccl {
@@ -20,16 +22,15 @@ const IpAddress& value_of(const PortCandidate& candidate) {
 
 /// Returns "index 3: mlx5_1 port 1, mlx5_2 port 1; index 5: mlx5_3 port 1".
 std::string indices_text(const Ports& ports) {
-    std::map<unsigned, std::string> names;
+    std::map<unsigned, std::vector<std::string>> names;
     for (const PortCandidate* const port : ports) {
-        auto& text = names[port->gid.gid->index];
-        text += (text.empty() ? "" : ", ") + port->name();
+        names[port->gid.gid->index].push_back(port->name());
     }
-    std::string joined;
-    for (const auto& [index, text] : names) {
-        joined += format_text("{}index {}: {}", joined.empty() ? "" : "; ", index, text);
+    std::vector<std::string> texts;
+    for (const auto& [index, ports_of_index] : names) {
+        texts.push_back(format_text("index {}: {}", index, joined(ports_of_index)));
     }
-    return joined;
+    return joined(texts, "; ");
 }
 
 /// Returns the smallest network that contains all chosen addresses; nullopt when they are of both families.
@@ -57,7 +58,7 @@ std::optional<IpPrefix> covering_network(const Ports& ports) {
 /// Returns the ports for which NCCL's rule would choose another entry than we do.
 Ports disagreeing(const Ports& ports, const NcclGidEnvironment& environment) {
     Ports result;
-    std::copy_if(ports.begin(), ports.end(), std::back_inserter(result), [&](const PortCandidate* port) {
+    std::ranges::copy_if(ports, std::back_inserter(result), [&](const PortCandidate* port) {
         return nccl_gid_pick(*port->port, environment).index != port->gid.gid->index;
     });
     return result;
@@ -91,22 +92,21 @@ void warn_of_differing_indices(const Ports& ports, const NcclGidEnvironment& env
                                        port->name(), nccl_gid_pick(*port->port, environment).index,
                                        port->gid.gid->index, value_of(*port).text(), port->hca->name));
     }
-    Ports unreadable;
-    std::copy_if(ports.begin(), ports.end(), std::back_inserter(unreadable), [&](const PortCandidate* port) {
+    const auto unreadable = std::ranges::find_if(ports, [&](const PortCandidate* port) {
         return nccl_gid_pick(*port->port, environment).meets_unreadable_type;
     });
-    if (!unreadable.empty()) {
+    if (unreadable != ports.end()) {
         warnings.push_back(
             format_text("{} has GIDs whose type cannot be read: NCCL 2.21 to 2.25 stop there; use 2.26 or "
                         "newer, or set gid=",
-                        unreadable.front()->name()));
+                        (*unreadable)->name()));
     }
 }
 
 /// Records which entries NCCL would choose, to explain the decision to users.
 void model_nccl(const Ports& ports, const NcclGidEnvironment& environment, FabricChoice& choice) {
     for (const PortCandidate* const port : ports) {
-        const auto found = std::find_if(choice.ports.begin(), choice.ports.end(), [&](const PortChoice& entry) {
+        const auto found = std::ranges::find_if(choice.ports, [&](const PortChoice& entry) {
             return entry.hca == port->hca->name && entry.port == port->port->number;
         });
         found->nccl_default = nccl_gid_pick(*port->port, {}).index;
@@ -119,22 +119,20 @@ void model_nccl(const Ports& ports, const NcclGidEnvironment& environment, Fabri
 
 void decide_gid_index(const std::vector<PortCandidate*>& used, const Settings& settings, FabricChoice& choice) {
     Ports ports;
-    std::copy_if(used.begin(), used.end(), std::back_inserter(ports),
-                 [](const PortCandidate* candidate) { return candidate->is_roce(); });
+    std::ranges::copy_if(used, std::back_inserter(ports), &PortCandidate::is_roce);
     if (ports.empty()) {
         return;
     }
     const auto is_ipv6 = [](const PortCandidate* port) { return !value_of(*port).is_ipv4(); };
-    choice.gid_family_is_ipv6 = std::all_of(ports.begin(), ports.end(), is_ipv6);
-    if (!choice.gid_family_is_ipv6 && std::any_of(ports.begin(), ports.end(), is_ipv6)) {
+    choice.gid_family_is_ipv6 = std::ranges::all_of(ports, is_ipv6);
+    if (!choice.gid_family_is_ipv6 && std::ranges::any_of(ports, is_ipv6)) {
         choice.warnings.emplace_back(
             "some RoCE ports have an IPv4 address, others IPv6 only: peers can be reached from "
             "ports of their own family only; set family= to take one kind");
     }
     NcclGidEnvironment environment{choice.gid_family_is_ipv6, settings.roce, std::nullopt};
     const unsigned first_index = ports.front()->gid.gid->index;
-    if (std::all_of(ports.begin(), ports.end(),
-                    [&](const PortCandidate* port) { return port->gid.gid->index == first_index; })) {
+    if (std::ranges::all_of(ports, [&](const auto* port) { return port->gid.gid->index == first_index; })) {
         choice.common_gid_index = first_index;
         model_nccl(ports, environment, choice);
         return;

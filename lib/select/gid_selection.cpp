@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/select/gid_selection.h"
-
 #include "lib/base/format.h"
-#include "lib/base/text.h"
+#include "lib/select/candidates.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <array>
 #include <tuple>
 
 namespace rdma_nccl {
 
 namespace {
 
-constexpr unsigned highest_index = 255; // ibv_global_route::sgid_index is a uint8_t
+constexpr unsigned max_index = 255; // ibv_global_route::sgid_index is a uint8_t
 
 /// Why an entry is unusable. The greater the rule's value, the nearer the entry came to being used; the user is told of
 /// the greatest one.
@@ -22,8 +20,9 @@ struct Fault {
     std::string remedy;
 };
 
-bool has_wanted_version(const Gid& gid, const Settings& settings) {
-    return gid.type == (settings.roce == RoceVersion::V2 ? GidType::RoceV2 : GidType::RoceV1);
+/// Returns the version that the user asked for.
+std::string roce_version_text(const Settings& settings) {
+    return settings.roce == RoceVersion::V2 ? "RoCE v2" : "RoCE v1";
 }
 
 std::optional<Fault> netdev_fault(const Fabric& fabric, const Gid& gid) {
@@ -48,30 +47,16 @@ std::optional<Fault> netdev_fault(const Fabric& fabric, const Gid& gid) {
     return std::nullopt;
 }
 
-std::optional<Fault> family_fault(const Gid& gid, const Settings& settings) {
-    if (settings.family == FamilyChoice::Ipv4 && !gid.value.is_ipv4()) {
-        return Fault{GidRule::WrongFamily, "not IPv4, as family=ipv4 asks", "add an IPv4 address, or set family=auto"};
+Fault type_fault(const Gid& gid) {
+    if (gid.type_problem == TypeProblem::Missing) {
+        return {GidRule::TypeUnknown, "its type is not told", "the kernel is older than 4.5: update it, or set gid="};
     }
-    if (settings.family == FamilyChoice::Ipv6 && gid.value.is_ipv4()) {
-        return Fault{GidRule::WrongFamily, "not IPv6, as family=ipv6 asks", "add an IPv6 address, or set family=auto"};
+    if (gid.type_problem == TypeProblem::Strange) {
+        return {GidRule::TypeUnknown, format_text("its type is '{}'", gid.type_text),
+                "only RoCE v1 and v2 are known: update rdma-nccl, or set gid="};
     }
-    return std::nullopt;
-}
-
-std::optional<Fault> type_fault(const Gid& gid) {
-    switch (gid.type_problem) {
-    case TypeProblem::Missing:
-        return Fault{GidRule::TypeUnknown, "its type is not told",
-                     "the kernel is older than 4.5: update it, or set gid="};
-    case TypeProblem::Strange:
-        return Fault{GidRule::TypeUnknown, format_text("its type is '{}'", gid.type_text),
-                     "only RoCE v1 and v2 are known: update rdma-nccl, or set gid="};
-    case TypeProblem::None:
-    case TypeProblem::Unreadable:
-        break;
-    }
-    return Fault{GidRule::TypeUnknown, format_text("its type cannot be read ({})", gid.type_text),
-                 "in a container, run in the network namespace of its interface"};
+    return {GidRule::TypeUnknown, format_text("its type cannot be read ({})", gid.type_text),
+            "in a container, run in the network namespace of its interface"};
 }
 
 /// Returns the first objection to an entry.
@@ -83,17 +68,20 @@ std::optional<Fault> find_fault(const Fabric& fabric, const Gid& gid, const Sett
     if (!gid.type) {
         return type_fault(gid);
     }
-    if (!has_wanted_version(gid, settings)) {
-        return Fault{GidRule::WrongVersion, settings.roce == RoceVersion::V2 ? "RoCE v1" : "RoCE v2",
-                     settings.roce == RoceVersion::V2 ? "enable RoCE v2 on it, or set roce=1" : "set roce=2"};
+    const bool want_v2 = settings.roce == RoceVersion::V2;
+    if (gid.type != (want_v2 ? GidType::RoceV2 : GidType::RoceV1)) {
+        return Fault{GidRule::WrongVersion, want_v2 ? "RoCE v1" : "RoCE v2",
+                     want_v2 ? "enable RoCE v2 on it, or set roce=1" : "set roce=2"};
     }
     if (auto fault = netdev_fault(fabric, gid)) {
         return fault;
     }
-    if (auto fault = family_fault(gid, settings)) {
-        return fault;
+    const bool ipv4 = gid.value.is_ipv4();
+    if (settings.family == (ipv4 ? FamilyChoice::Ipv6 : FamilyChoice::Ipv4)) {
+        return Fault{GidRule::WrongFamily, ipv4 ? "not IPv6, as family=ipv6 asks" : "not IPv4, as family=ipv4 asks",
+                     ipv4 ? "add an IPv6 address, or set family=auto" : "add an IPv4 address, or set family=auto"};
     }
-    if (gid.index > highest_index) {
+    if (gid.index > max_index) {
         return Fault{GidRule::IndexTooHigh, format_text("index {} is above 255, which verbs cannot use", gid.index),
                      "remove unused addresses of its interface, or reload the driver"};
     }
@@ -116,7 +104,7 @@ bool is_stacked(const Fabric& fabric, const std::string& name) {
     if (netdev == nullptr || netdev->lowers.empty()) {
         return false;
     }
-    return std::none_of(netdev->lowers.begin(), netdev->lowers.end(), [&](const std::string& lower) {
+    return std::ranges::none_of(netdev->lowers, [&](const std::string& lower) {
         const Netdev* const below = fabric.find_netdev(lower);
         return below != nullptr && below->upper == name;
     });
@@ -131,17 +119,9 @@ auto rank_of(const Fabric& fabric, const Gid& gid, const Settings& settings) {
 }
 
 std::string class_text(GidClass gid_class, const Settings& settings) {
-    switch (gid_class) {
-    case GidClass::InPrefix:
-        return format_text("inside {}", settings.prefix->text());
-    case GidClass::Ipv4:
-        return "IPv4";
-    case GidClass::GlobalIpv6:
-        return "IPv6";
-    case GidClass::LinkLocal:
-        break;
-    }
-    return "link-local";
+    constexpr std::array names = {"", "IPv4", "IPv6", "link-local"};
+    return gid_class == GidClass::InPrefix ? format_text("inside {}", settings.prefix->text())
+                                           : names.at(static_cast<std::size_t>(gid_class));
 }
 
 /// Returns why `chosen` is preferred to `gid`, which is usable too.
@@ -159,12 +139,8 @@ GidVerdict second_verdict(const Fabric& fabric, const Gid& gid, const Gid& chose
     return {gid.index, GidRule::Later, format_text("as good as index {}, which comes first", chosen.index)};
 }
 
-std::string used_reason(const GidChoice& choice, const Settings& settings) {
-    return format_text("{}, {}", roce_version_text(settings), class_text(choice.gid_class, settings));
-}
-
 /// Returns the reason for leaving out a port without a usable entry.
-LeftOut left_out_without_gid(const Port& port, const std::optional<Fault>& nearest, const Settings& settings) {
+Exclusion exclusion_without_gid(const Port& port, const std::optional<Fault>& nearest, const Settings& settings) {
     if (!nearest && port.gid_table_length == 0) {
         return {PortRule::NoGidTable, "has no GID table that can be read: left out"};
     }
@@ -203,7 +179,7 @@ void describe_link_local(const Fabric& fabric, GidChoice& choice, const std::opt
                                    settings.family == FamilyChoice::Ipv6 ? "a global IPv6" : "an IPv4");
         choice.remedy = remedy;
     }
-    choice.problem = LeftOut{PortRule::LinkLocal, format_text("{}: left out; {}", reason, remedy)};
+    choice.problem = Exclusion{PortRule::LinkLocal, format_text("{}: left out; {}", reason, remedy)};
 }
 
 GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& settings) {
@@ -230,7 +206,7 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
         }
     }
     if (choice.gid == nullptr) {
-        choice.problem = left_out_without_gid(port, nearest, settings);
+        choice.problem = exclusion_without_gid(port, nearest, settings);
         return choice;
     }
     choice.gid_class = class_of(*choice.gid, settings);
@@ -240,7 +216,7 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
     for (std::size_t i = 0; i < port.gids.size(); ++i) {
         auto& verdict = choice.verdicts[i];
         if (&port.gids[i] == choice.gid) {
-            verdict.reason = used_reason(choice, settings);
+            verdict.reason = format_text("{}, {}", roce_version_text(settings), class_text(choice.gid_class, settings));
         } else if (verdict.used()) {
             verdict = second_verdict(fabric, port.gids[i], *choice.gid, settings);
         }
@@ -252,7 +228,7 @@ GidChoice choose_best(const Fabric& fabric, const Port& port, const Settings& se
 GidChoice choose_forced(const Fabric& fabric, const Port& port, const Settings& settings, unsigned index) {
     GidChoice choice;
     for (const auto& gid : port.gids) {
-        const bool forced = gid.index == index && index <= highest_index;
+        const bool forced = gid.index == index && index <= max_index;
         choice.verdicts.push_back({gid.index, forced ? GidRule::Used : GidRule::NotForced,
                                    format_text("{}gid={}", forced ? "forced by " : "not ", index)});
         if (forced) {
@@ -263,9 +239,9 @@ GidChoice choose_forced(const Fabric& fabric, const Port& port, const Settings& 
         }
     }
     if (choice.gid == nullptr) {
-        choice.problem = LeftOut{
+        choice.problem = Exclusion{
             PortRule::NoSuchGid,
-            index > highest_index
+            index > max_index
                 ? format_text("cannot use gid={}: left out; verbs know indices 0 to 255 only", index)
                 : format_text(
                       "has nothing at GID index {} (gid={}): left out; `rdma-nccl gids --all` lists what there is",
@@ -278,10 +254,6 @@ GidChoice choose_forced(const Fabric& fabric, const Port& port, const Settings& 
 
 GidChoice choose_gid(const Fabric& fabric, const Port& port, const Settings& settings) {
     return settings.gid ? choose_forced(fabric, port, settings, *settings.gid) : choose_best(fabric, port, settings);
-}
-
-std::string roce_version_text(const Settings& settings) {
-    return settings.roce == RoceVersion::V2 ? "RoCE v2" : "RoCE v1";
 }
 
 } // namespace rdma_nccl

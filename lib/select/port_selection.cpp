@@ -4,8 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/select/gid_selection.h"
-#include "lib/select/port_filters.h"
+#include "lib/select/candidates.h"
 
 #include <algorithm>
 #include <array>
@@ -28,13 +27,15 @@ bool names_all(const HcaChoice& wanted) {
     return wanted.is_auto() || wanted.exclude;
 }
 
-bool is_listed(const HcaChoice& wanted, const PortCandidate& candidate) {
-    return std::any_of(wanted.items.begin(), wanted.items.end(), [&](const HcaChoice::Item& item) {
+bool matches_setting(const HcaChoice& wanted, const PortCandidate& candidate) {
+    return std::ranges::any_of(wanted.items, [&](const HcaChoice::Item& item) {
         return item.name == candidate.hca->name && item.port.value_or(candidate.port->number) == candidate.port->number;
     });
 }
 
+/// Returns all ports; the hca setting has excluded some.
 Selection start_selection(const Fabric& fabric, const Settings& settings) {
+    const auto& wanted = settings.hca;
     Selection selection{fabric, settings, {}};
     for (const auto& hca : fabric.hcas) {
         for (const auto& port : hca.ports) {
@@ -44,99 +45,72 @@ Selection start_selection(const Fabric& fabric, const Settings& settings) {
             if (candidate.is_roce()) {
                 candidate.gid = choose_gid(fabric, port, settings);
             }
+            if (!wanted.is_auto() && matches_setting(wanted, candidate) == wanted.exclude) {
+                candidate.exclude(
+                    wanted.exclude ? PortRule::Excluded : PortRule::NotNamed,
+                    format_text("is {} {}: left out", wanted.exclude ? "excluded by" : "not in", hca_setting(wanted)));
+            }
             selection.candidates.push_back(std::move(candidate));
         }
     }
     return selection;
 }
 
-void apply_hca_setting(Selection& selection) {
-    const auto& wanted = selection.settings.hca;
-    for (auto& candidate : selection.candidates) {
-        if (!wanted.is_auto() && is_listed(wanted, candidate) == wanted.exclude) {
-            candidate.left_out = LeftOut{
-                wanted.exclude ? PortRule::Excluded : PortRule::NotNamed,
-                format_text("is {} {}: left out", wanted.exclude ? "excluded by" : "not in", hca_setting(wanted))};
-        }
-    }
-}
-
-void apply_filters(Selection& selection) {
-    for (const auto& filter : fabric_filters()) {
-        if (filter.applies_to_named || names_all(selection.settings.hca)) {
-            filter.apply(selection);
-        }
-    }
-}
-
 void exclude_isolated(Selection& selection, std::span<const std::string> isolated) {
     for (auto& candidate : selection.candidates) {
         const std::string name = port_name(candidate.hca->name, candidate.port->number);
-        if (candidate.remains() && std::find(isolated.begin(), isolated.end(), name) != isolated.end()) {
-            candidate.left_out = LeftOut{PortRule::NoNeighbour, "has an address in a network in which no other node of "
-                                                                "the step has a port: left out; hca= can name it"};
+        if (candidate.remains() && std::ranges::find(isolated, name) != isolated.end()) {
+            candidate.exclude(PortRule::NoNeighbour, "has an address in a network in which no other node of the step "
+                                                     "has a port: left out; hca= can name it");
         }
     }
-}
-
-std::string names_of(const std::vector<Hca>& hcas) {
-    constexpr std::size_t most_names = 40;
-    std::string text;
-    for (std::size_t i = 0; i < hcas.size() && i < most_names; ++i) {
-        text += (i == 0 ? "" : ", ") + hcas[i].name;
-    }
-    return hcas.size() > most_names ? text + ", ..." : text;
 }
 
 /// Warns of names and ports in the setting that do not exist on this node.
 void warn_of_absent(const Fabric& fabric, const HcaChoice& wanted, std::vector<std::string>& warnings) {
+    constexpr std::size_t max_names = 40;
     for (const auto& item : wanted.items) {
         const Hca* const hca = fabric.find_hca(item.name);
         if (hca == nullptr && !fabric.hcas.empty()) {
             warnings.push_back(format_text("{}: no HCA {} on this node; there are {}", hca_setting(wanted),
-                                           printable(item.name), names_of(fabric.hcas)));
-        } else if (hca != nullptr && item.port &&
-                   std::none_of(hca->ports.begin(), hca->ports.end(),
-                                [&](const Port& port) { return port.number == *item.port; })) {
-            warnings.push_back(format_text("{}: {} has no port {}; it has {} port{}", hca_setting(wanted), item.name,
-                                           *item.port, hca->ports.size(), hca->ports.size() == 1 ? "" : "s"));
+                                           printable(item.name), first_names(fabric.hcas, max_names)));
+        } else if (hca != nullptr && item.port && fabric.find_port(item.name, *item.port) == nullptr) {
+            warnings.push_back(format_text("{}: {} has no port {}; it has {}", hca_setting(wanted), item.name,
+                                           *item.port, format_count(hca->ports.size(), "port")));
         }
     }
 }
 
 /// Joins at most four sentences, and the number of the rest.
 std::string join_some(const std::vector<std::string>& texts) {
-    constexpr std::size_t most_texts = 4;
-    std::string joined;
-    for (std::size_t i = 0; i < texts.size() && i < most_texts; ++i) {
-        joined += (i == 0 ? "" : "; ") + texts[i];
-    }
-    return texts.size() > most_texts ? format_text("{}; and {} more", joined, texts.size() - most_texts) : joined;
+    constexpr std::size_t max_texts = 4;
+    const std::string some = joined(std::span(texts).first(std::min(texts.size(), max_texts)), "; ");
+    return texts.size() > max_texts ? format_text("{}; and {} more", some, texts.size() - max_texts) : some;
 }
 
-void add_left_out(const PortCandidate& candidate, MessageGroups& sentences) {
-    sentences.add(rule_name(candidate.left_out->rule), candidate.name(),
-                  format_text("{} {}", candidate.name(), candidate.left_out->reason));
+void add_exclusion(const PortCandidate& candidate, MessageGroups& sentences) {
+    sentences.add(rule_name(candidate.exclusion->rule), candidate.name(),
+                  format_text("{} {}", candidate.name(), candidate.exclusion->reason));
 }
 
-void warn_of_nothing(const Selection& selection, std::vector<std::string>& warnings) {
+void warn_no_usable_port(const Selection& selection, std::vector<std::string>& warnings) {
     if (selection.fabric.hcas.empty()) {
         return; // Fabric itself reports that there is nothing to choose from
     }
     MessageGroups reasons;
     for (const auto& candidate : selection.candidates) {
-        add_left_out(candidate, reasons);
+        add_exclusion(candidate, reasons);
     }
-    const auto is_efa = [](const PortCandidate& candidate) { return candidate.left_out->rule == PortRule::Efa; };
-    if (!selection.candidates.empty() &&
-        std::all_of(selection.candidates.begin(), selection.candidates.end(), is_efa)) {
+    const bool any = !selection.candidates.empty();
+    if (any && std::ranges::all_of(selection.candidates, [](const PortCandidate& candidate) {
+            return candidate.exclusion->rule == PortRule::Efa;
+        })) {
         warnings.emplace_back("the node's RDMA devices are EFA: NCCL reaches them through the aws-ofi-nccl plugin, and "
                               "uses sockets without it");
         return;
     }
-    warnings.push_back(
-        format_text("no RDMA port is usable, NCCL will use sockets: {}",
-                    selection.candidates.empty() ? "the devices have no ports" : join_some(reasons.texts())));
+    warnings.push_back(format_text("no RDMA port is usable, NCCL will use sockets: {}",
+                                   any ? join_some(reasons.texts()) : "the devices have no ports"));
 }
 
 /// True for an ACTIVE port that is beside a GPU, or at least as fast as a used one, but has no usable address: someone
@@ -146,10 +120,10 @@ bool lacks_address(const Selection& selection, const PortCandidate& candidate,
     constexpr std::array rules = {PortRule::NoGidTable, PortRule::NoGid, PortRule::NoUsableGid, PortRule::NoSuchGid,
                                   PortRule::LinkLocal};
     const auto rate = [&](const PortCandidate& port) { return link_gbps(selection.fabric, port); };
-    return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
+    return std::ranges::find(rules, candidate.exclusion->rule) != rules.end() &&
            !default_route_above(selection.fabric, candidate) && // a management port is not missed
            (shares_switch_with_gpu(selection.fabric, *candidate.hca) ||
-            std::any_of(used.begin(), used.end(), [&](const PortCandidate* other) {
+            std::ranges::any_of(used, [&](const PortCandidate* other) {
                 return other->is_roce() == candidate.is_roce() &&
                        (same_rate_class(rate(*other), rate(candidate)) || rate(candidate) > rate(*other));
             }));
@@ -165,9 +139,9 @@ std::string_view card_of(const Hca& hca) {
 bool is_broken_rail(const Selection& selection, const PortCandidate& candidate) {
     constexpr std::array rules = {PortRule::NotActive, PortRule::NoSubnetManager, PortRule::StateUnreadable,
                                   PortRule::TooSlowToRead, PortRule::NoDeviceFile};
-    return std::find(rules.begin(), rules.end(), candidate.left_out->rule) != rules.end() &&
+    return std::ranges::find(rules, candidate.exclusion->rule) != rules.end() &&
            shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
-           std::none_of(selection.candidates.begin(), selection.candidates.end(), [&](const PortCandidate& other) {
+           std::ranges::none_of(selection.candidates, [&](const PortCandidate& other) {
                return card_of(*other.hca) == card_of(*candidate.hca) && other.port->state == "ACTIVE" &&
                       other.port != candidate.port;
            });
@@ -177,9 +151,9 @@ bool is_broken_rail(const Selection& selection, const PortCandidate& candidate) 
 /// come up below its full speed.
 bool is_degraded_rail(const Selection& selection, const PortCandidate& candidate,
                       const std::vector<PortCandidate*>& used) {
-    return candidate.left_out->rule == PortRule::Slower && !candidate.hca->board.empty() &&
+    return candidate.exclusion->rule == PortRule::Slower && !candidate.hca->board.empty() &&
            shares_switch_with_gpu(selection.fabric, *candidate.hca) &&
-           std::any_of(used.begin(), used.end(), [&](const PortCandidate* other) {
+           std::ranges::any_of(used, [&](const PortCandidate* other) {
                return other->hca->board == candidate.hca->board &&
                       shares_switch_with_gpu(selection.fabric, *other->hca);
            });
@@ -194,8 +168,8 @@ void warn_of_left_out(Selection& selection, std::vector<std::string>& warnings) 
         if (!candidate.remains() &&
             (lacks_address(selection, candidate, used) || is_broken_rail(selection, candidate) ||
              is_degraded_rail(selection, candidate, used) ||
-             (user_named && is_listed(selection.settings.hca, candidate)))) {
-            add_left_out(candidate, sentences);
+             (user_named && matches_setting(selection.settings.hca, candidate)))) {
+            add_exclusion(candidate, sentences);
         }
     }
     append(warnings, sentences.texts());
@@ -223,15 +197,8 @@ void warn_of_used(const PortCandidate& candidate, const Settings& settings, Mess
     }
 }
 
-void warn_of_mixed_layers(const std::vector<PortCandidate*>& used, std::vector<std::string>& warnings) {
-    const auto is_roce = [](const PortCandidate* candidate) { return candidate->is_roce(); };
-    if (std::any_of(used.begin(), used.end(), is_roce) && !std::all_of(used.begin(), used.end(), is_roce)) {
-        warnings.emplace_back("hca= names InfiniBand and RoCE ports: NCCL cannot join them; name one kind");
-    }
-}
-
 std::string used_reason(const PortCandidate& candidate, const Settings& settings) {
-    const std::string by = settings.hca.is_auto() || settings.hca.exclude ? "" : " as " + hca_setting(settings.hca);
+    const std::string by = names_all(settings.hca) ? "" : " as " + hca_setting(settings.hca);
     const double rate = candidate.port->believable_rate_gbps();
     const std::string speed = rate > 0 ? format_text("{:g} Gb/s", rate) : "rate unknown";
     if (!candidate.is_roce()) {
@@ -266,8 +233,8 @@ PortChoice port_choice(const PortCandidate& candidate, const Settings& settings)
     choice.hca = candidate.hca->name;
     choice.port = candidate.port->number;
     choice.link_layer = candidate.port->link_layer;
-    choice.rule = candidate.remains() ? PortRule::Used : candidate.left_out->rule;
-    choice.reason = candidate.remains() ? used_reason(candidate, settings) : candidate.left_out->reason;
+    choice.rule = candidate.remains() ? PortRule::Used : candidate.exclusion->rule;
+    choice.reason = candidate.remains() ? used_reason(candidate, settings) : candidate.exclusion->reason;
     if (candidate.remains() && candidate.is_roce()) {
         choice.gid_index = candidate.gid.gid->index;
     }
@@ -305,8 +272,7 @@ std::string FabricChoice::nccl_ib_hca() const {
 }
 
 bool FabricChoice::uses(const std::string& hca) const {
-    return std::any_of(ports.begin(), ports.end(),
-                       [&](const PortChoice& port) { return port.hca == hca && port.used(); });
+    return std::ranges::any_of(ports, [&](const PortChoice& port) { return port.hca == hca && port.used(); });
 }
 
 std::string FabricChoice::reason_for(const std::string& hca) const {
@@ -324,7 +290,6 @@ std::string FabricChoice::reason_for(const std::string& hca) const {
 
 FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> isolated) {
     Selection selection = start_selection(fabric, settings);
-    apply_hca_setting(selection);
     apply_filters(selection);
     if (names_all(settings.hca)) {
         exclude_isolated(selection, isolated);
@@ -337,7 +302,7 @@ FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::
     warn_of_absent(fabric, settings.hca, choice.warnings);
     const auto used = selection.remaining();
     if (used.empty()) {
-        warn_of_nothing(selection, choice.warnings);
+        warn_no_usable_port(selection, choice.warnings);
         return choice;
     }
     warn_of_left_out(selection, choice.warnings);
@@ -346,7 +311,9 @@ FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::
         warn_of_used(*candidate, settings, sentences);
     }
     append(choice.warnings, sentences.texts());
-    warn_of_mixed_layers(used, choice.warnings);
+    if (std::ranges::any_of(used, &PortCandidate::is_roce) && !std::ranges::all_of(used, &PortCandidate::is_roce)) {
+        choice.warnings.emplace_back("hca= names InfiniBand and RoCE ports: NCCL cannot join them; name one kind");
+    }
     decide_gid_index(used, settings, choice);
     return choice;
 }

@@ -6,7 +6,6 @@
 #include "lib/select/rules.h"
 #include "lib/settings/settings.h"
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,7 +61,7 @@ struct FabricChoice {
     [[nodiscard]] std::string reason_for(const std::string& hca) const;
 };
 
-/// Chooses the ports and GIDs. `lonely`: ports, as "mlx5_3:1", in whose network no other node of the step has a port;
+/// Chooses the ports and GIDs. `isolated`: ports, as "mlx5_3:1", in whose network no other node of the step has a port;
 /// they are left out unless hca= names them.
 FabricChoice choose_fabric(const Fabric& fabric, const Settings& settings, std::span<const std::string> isolated = {});
 

@@ -3,7 +3,6 @@
 
 #include "lib/base/lists.h"
 
-#include <algorithm>
 #include <array>
 
 namespace rdma_nccl {
@@ -57,12 +56,6 @@ constexpr std::array<RuleName<GidRule>, 15> gid_names = {{
     {GidRule::Later, "later"},
 }};
 
-template<typename Rule>
-std::string_view name_in(std::span<const RuleName<Rule>> names, Rule rule) {
-    const auto* const found = find_by(names, &RuleName<Rule>::rule, rule);
-    return found == nullptr ? std::string_view() : found->name;
-}
-
 } // namespace
 
 std::span<const RuleName<PortRule>> port_rules() {
@@ -74,11 +67,11 @@ std::span<const RuleName<GidRule>> gid_rules() {
 }
 
 std::string_view rule_name(PortRule rule) {
-    return name_in(port_rules(), rule);
+    return find_by(port_names, &RuleName<PortRule>::rule, rule)->name;
 }
 
 std::string_view rule_name(GidRule rule) {
-    return name_in(gid_rules(), rule);
+    return find_by(gid_names, &RuleName<GidRule>::rule, rule)->name;
 }
 
 } // namespace rdma_nccl

@@ -70,7 +70,7 @@ std::string_view rule_name(PortRule rule);
 std::string_view rule_name(GidRule rule);
 
 /// Why a port is left out: `reason` continues "mlx5_3 port 1 ...": "is DOWN (Disabled): left out; bring its link up".
-struct LeftOut {
+struct Exclusion {
     PortRule rule = PortRule::NotNamed;
     std::string reason;
 };

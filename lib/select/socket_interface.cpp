@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/select/port_selection.h"
-
 #include "lib/base/format.h"
+#include "lib/base/lists.h"
 #include "lib/base/text.h"
+#include "lib/select/candidates.h"
 
 #include <algorithm>
 #include <array>
@@ -11,27 +11,17 @@ namespace rdma_nccl {
 
 namespace {
 
-using AddressTest = bool (*)(const IpAddress&);
-
-/// Returns the first address that passes the test, of the wanted family if possible.
-std::optional<IpAddress> find_address(const Netdev& netdev, FamilyChoice family, AddressTest test) {
+/// Returns the first address, routable or at least not zero, of the wanted family if possible.
+std::optional<IpAddress> find_address(const Netdev& netdev, FamilyChoice family, bool routable = true) {
     const bool ipv4_first = family != FamilyChoice::Ipv6;
     for (const bool ipv4 : {ipv4_first, !ipv4_first}) {
-        for (const auto& entry : netdev.addresses) {
-            if (entry.address.is_ipv4() == ipv4 && test(entry.address)) {
-                return entry.address;
+        for (const auto& [address, length] : netdev.addresses) {
+            if (address.is_ipv4() == ipv4 && (routable ? address.is_routable() : !address.is_zero())) {
+                return address;
             }
         }
     }
     return std::nullopt;
-}
-
-bool is_routable(const IpAddress& address) {
-    return address.is_routable();
-}
-
-bool is_any(const IpAddress& address) {
-    return !address.is_zero();
 }
 
 /// Returns the interface with its best routable address; nullopt if it is down or has none.
@@ -41,77 +31,46 @@ std::optional<SocketChoice> routable_choice(const Fabric& fabric, std::string_vi
     if (netdev == nullptr || !netdev->up || netdev->loopback) {
         return std::nullopt;
     }
-    const auto address = find_address(*netdev, family, is_routable);
-    if (!address) {
-        return std::nullopt;
-    }
-    return SocketChoice{netdev->name, address, std::move(why), {}};
-}
-
-std::optional<SocketChoice> by_default_route(const Fabric& fabric, FamilyChoice family) {
-    for (const auto& name : fabric.default_route_netdevs) {
-        if (auto choice = routable_choice(fabric, name, family, "has the default route")) {
-            return choice;
-        }
-    }
-    return std::nullopt;
+    const auto address = find_address(*netdev, family);
+    return address ? std::optional(SocketChoice{netdev->name, address, std::move(why), {}}) : std::nullopt;
 }
 
 /// Returns the interfaces of a used port: for RoCE that of its GID, for InfiniBand those of IPoIB.
-std::vector<std::string> netdevs_of(const Fabric& fabric, const PortChoice& port) {
-    const Hca* const hca = fabric.find_hca(port.hca);
-    if (hca == nullptr || !port.gid_index) {
+std::vector<std::string> socket_netdevs_of(const Fabric& fabric, const PortChoice& choice) {
+    const Hca* const hca = fabric.find_hca(choice.hca);
+    const Port* const port = fabric.find_port(choice.hca, choice.port);
+    if (hca == nullptr || !choice.gid_index) {
         return hca == nullptr ? std::vector<std::string>{} : hca->netdevs;
     }
-    std::vector<std::string> names;
-    for (const auto& fact : hca->ports) {
-        for (const auto& gid : fact.gids) {
-            if (fact.number == port.port && gid.index == *port.gid_index) {
-                names.push_back(gid.netdev);
-            }
-        }
-    }
-    return names;
-}
-
-std::optional<SocketChoice> by_used_port(const Fabric& fabric, const FabricChoice& fabric_choice, FamilyChoice family) {
-    for (const PortChoice* const port : fabric_choice.used()) {
-        for (const auto& name : netdevs_of(fabric, *port)) {
-            if (auto choice = routable_choice(fabric, name, family, format_text("is the interface of {}", port->hca))) {
-                return choice;
-            }
-        }
-    }
-    return std::nullopt;
+    const Gid* const gid = port == nullptr ? nullptr : find_by(port->gids, &Gid::index, *choice.gid_index);
+    return gid == nullptr ? std::vector<std::string>{} : std::vector{gid->netdev};
 }
 
 bool is_local_only(std::string_view name) {
     constexpr std::array<std::string_view, 4> prefixes = {"docker", "virbr", "veth", "br-"};
-    return std::any_of(prefixes.begin(), prefixes.end(),
-                       [&](std::string_view prefix) { return name.starts_with(prefix); });
-}
-
-std::optional<SocketChoice> by_any(const Fabric& fabric, FamilyChoice family) {
-    for (const auto& netdev : fabric.netdevs) {
-        if (is_local_only(netdev.name)) {
-            continue;
-        }
-        if (auto choice = routable_choice(fabric, netdev.name, family, "is the first with a routable address")) {
-            return choice;
-        }
-    }
-    return std::nullopt;
+    return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 SocketChoice choose_automatically(const Fabric& fabric, const FabricChoice& fabric_choice, FamilyChoice family) {
-    if (auto choice = by_default_route(fabric, family)) {
-        return std::move(*choice);
+    for (const auto& name : fabric.default_route_netdevs) {
+        if (auto choice = routable_choice(fabric, name, family, "has the default route")) {
+            return std::move(*choice);
+        }
     }
-    if (auto choice = by_used_port(fabric, fabric_choice, family)) {
-        return std::move(*choice);
+    for (const PortChoice* const port : fabric_choice.used()) {
+        for (const auto& name : socket_netdevs_of(fabric, *port)) {
+            if (auto choice = routable_choice(fabric, name, family, format_text("is the interface of {}", port->hca))) {
+                return std::move(*choice);
+            }
+        }
     }
-    if (auto choice = by_any(fabric, family)) {
-        return std::move(*choice);
+    for (const auto& netdev : fabric.netdevs) {
+        auto choice = is_local_only(netdev.name)
+                          ? std::nullopt
+                          : routable_choice(fabric, netdev.name, family, "is the first with a routable address");
+        if (choice) {
+            return std::move(*choice);
+        }
     }
     return {{},
             std::nullopt,
@@ -119,28 +78,20 @@ SocketChoice choose_automatically(const Fabric& fabric, const FabricChoice& fabr
             {"no interface is up with an address that other nodes could reach; name one with net="}};
 }
 
-std::string netdev_names(const Fabric& fabric) {
-    constexpr std::size_t most_names = 16;
-    std::string text;
-    for (std::size_t i = 0; i < fabric.netdevs.size() && i < most_names; ++i) {
-        text += (i == 0 ? "" : ", ") + fabric.netdevs[i].name;
-    }
-    return fabric.netdevs.size() > most_names ? text + ", ..." : text;
-}
-
 /// Handles net=IFNAME. The user may name any interface with an address, even a link-local one.
 Result<SocketChoice> by_name(const Fabric& fabric, const Settings& settings) {
     const auto& name = settings.net.interface;
     const Netdev* const netdev = fabric.find_netdev(name);
     if (netdev == nullptr) {
-        return fail(
-            format_text("net={}: no such interface on this node; there are {}", printable(name), netdev_names(fabric)));
+        constexpr std::size_t max_names = 16;
+        return fail(format_text("net={}: no such interface on this node; there are {}", printable(name),
+                                first_names(fabric.netdevs, max_names)));
     }
     if (!netdev->up) {
         return fail(format_text("net={}: the interface is down; bring it up", name));
     }
-    auto address = find_address(*netdev, settings.family, is_routable);
-    address = address ? address : find_address(*netdev, settings.family, is_any);
+    auto address = find_address(*netdev, settings.family);
+    address = address ? address : find_address(*netdev, settings.family, false);
     if (!address) {
         return fail(format_text("net={}: the interface has no address; give it one", name));
     }

@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/fabric/gpu.h"
+#include "lib/fabric/readers.h"
 #include "lib/topology/libhwloc.h"
 
 #include <algorithm>

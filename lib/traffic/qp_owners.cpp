@@ -46,7 +46,7 @@ tl::unexpected<Error> fail_with(const NetlinkError& error, std::string_view what
         return fail("the kernel has no RDMA netlink: it is in ib_core, which is not loaded, or older than Linux 4.17");
     case NetlinkFailure::Refused:
         return fail(format_text("the kernel does not list {} ({}): Linux 4.17 or newer does", what, error.text));
-    case NetlinkFailure::Silent:
+    case NetlinkFailure::Unresponsive:
         return fail(
             format_text("the kernel did not list {} in {} s: does a device hang?", what, timeout.count() / 1000));
     case NetlinkFailure::Other:

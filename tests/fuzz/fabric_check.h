@@ -2,10 +2,10 @@
 // What read_fabric() promises of every Fabric, and those who use one rely on.
 #pragma once
 
-#include "lib/base/names.h"
+#include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/kernel_text.h"
 #include "lib/fabric/pci.h"
-#include "lib/fabric/sysfs_text.h"
 #include "tests/fuzz/check.h"
 
 #include <set>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The texts of single sysfs files: whatever is read must be printed back as it was.
-#include "lib/base/names.h"
-#include "lib/fabric/gpu.h"
+#include "lib/base/text.h"
+#include "lib/fabric/kernel_text.h"
 #include "lib/fabric/pci.h"
-#include "lib/fabric/sysfs_text.h"
+#include "lib/fabric/readers.h"
 #include "tests/fuzz/check.h"
 
 #include <cstddef>
@@ -34,8 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (const auto gid = parse_gid(text); gid && parse_gid(gid_text(*gid)) != gid) {
         std::abort();
     }
-    const double rate = parse_rate_gbps(text).value_or(1);
-    if (!(rate > 0 && rate <= 1e6)) { // also for "not a number"
+    const auto rate = parse_rate(text);
+    if (rate && !(rate->gbps > 0 && rate->gbps <= 1e6)) { // also for "not a number"
         std::abort();
     }
     if (is_netdev_name(text) && text.find('/') != std::string_view::npos) {
@@ -56,9 +56,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if (is_pci_address(text) &&
         pci_function_path("/sys/devices/" + std::string(text) + "/net/x") != "/sys/devices/" + std::string(text)) {
-        std::abort();
-    }
-    if (is_default_rate(text) && !parse_rate_gbps(text)) {
         std::abort();
     }
     fuzz::require_plain(parse_enum_name(text));

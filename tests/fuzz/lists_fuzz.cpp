@@ -3,7 +3,7 @@
 // nccl.conf, the marker of what we set. The input's first line says which, as "hosts", the rest is the text.
 #include "lib/base/hostlist.h"
 #include "lib/base/text.h"
-#include "lib/fabric/gpu.h"
+#include "lib/fabric/readers.h"
 #include "lib/net/ip.h"
 #include "lib/placement/visible_gpus.h"
 #include "lib/plan/port_block.h"
@@ -248,7 +248,7 @@ void check_note(std::string_view text) {
         return;
     }
     const StepNote note{7, 3, std::string(fields[0]), std::string(fields[1]), 21000, std::string(fields[2])};
-    const auto again = read_note(write_note(note));
+    const auto again = parse_note(format_note(note));
     require(again && again->job_id == 7 && again->step_id == 3 && again->port == 21000 &&
                 again->head_node == note.head_node && again->head_address == note.head_address &&
                 again->settings == note.settings,

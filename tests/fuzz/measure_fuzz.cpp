@@ -16,34 +16,34 @@ namespace {
 constexpr unsigned places = 8;
 
 void check_start(const Json& json) {
-    if (const auto start = read_start(json, places)) {
+    if (const auto start = bench::read_start_order(json, places)) {
         fuzz::require(start->ranks.size() <= places, "a place for each rank");
         fuzz::require(start->work.iterations > 0 && !start->work.sizes.empty(), "something to do");
-        fuzz::require(read_start(start_json(*start), places) == *start, "the same order again");
+        fuzz::require(bench::read_start_order(start_json(*start), places) == *start, "the same order again");
     }
 }
 
 void check_bench(const Json& json) {
-    if (const auto work = read_work(json)) {
+    if (const auto work = bench::read_work_order(json)) {
         fuzz::require(work_json(*work) == json, "nothing but an order", json.dump());
     }
-    if (const auto row = read_row(json)) {
+    if (const auto row = bench::read_result_row(json)) {
         for (const auto& text : {row->operation, row->type, row->redop}) {
             fuzz::require_plain(text);
         }
-        fuzz::require(read_row(row_json(*row)) == *row, "the same result again");
+        fuzz::require(bench::read_result_row(row_json(*row)) == *row, "the same result again");
     }
-    if (const auto node = read_bench_node(json)) {
+    if (const auto node = bench::read_inspected_node(json)) {
         fuzz::require_plain(node->name);
         fuzz::require_plain(node->problem);
-        fuzz::require(node->places <= most_bench_places, "places of one node");
+        fuzz::require(node->places <= bench::most_places, "places of one node");
         fuzz::require(node->command.empty() && node->library.empty(), "its own program");
-        fuzz::require(bench_node_json(*node) == json, "nothing but a node", json.dump());
+        fuzz::require(bench::inspected_node_json(*node) == json, "nothing but a node", json.dump());
     }
 }
 
 void check_pairs(const Json& json) {
-    if (const auto node = read_pair_node(json)) {
+    if (const auto node = measure::parse_node(json)) {
         for (const auto& rail : node->rails) {
             for (const auto& text : {rail.hca, rail.gid, rail.netdev, rail.address, rail.local_cpus}) {
                 fuzz::require_plain(text);
@@ -54,10 +54,10 @@ void check_pairs(const Json& json) {
     if (const auto address = read_address(json)) {
         fuzz::require(read_address(address_json(*address)) == *address, "the same address again");
     }
-    if (const auto order = read_pairs_order(json)) {
+    if (const auto order = pairs::parse_order(json)) {
         fuzz::require(order->ends <= 2 && order->peers.size() <= 2 && order->measure.queue_pairs <= 256, "limits");
     }
-    if (const auto answer = read_pairs_answer(json)) {
+    if (const auto answer = pairs::parse_answer(json)) {
         fuzz::require_plain(answer->error.value_or(""));
         for (const auto& note : answer->notes) {
             fuzz::require_plain(note);
@@ -68,10 +68,10 @@ void check_pairs(const Json& json) {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    const auto json = read_measure_text({reinterpret_cast<const char*>(data), size});
+    const auto json = measure::parse_message({reinterpret_cast<const char*>(data), size});
     if (json) {
-        fuzz::require(read_measure_text(measure_text(*json)).has_value(), "the same message again",
-                      measure_text(*json));
+        fuzz::require(measure::parse_message(measure::format_message(*json)).has_value(), "the same message again",
+                      measure::format_message(*json));
         check_start(*json);
         check_bench(*json);
         check_pairs(*json);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader of NCCL's logs. The input's first byte says how the rest is cut into pieces: however it is, the facts are
 // the same; and they are few and fit for a terminal.
-#include "lib/evidence/log_verdict.h"
+#include "lib/evidence/verdict.h"
 #include "lib/nccl_log/reader.h"
 #include "tests/fuzz/check.h"
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of /proc/net.
-#include "lib/base/names.h"
-#include "lib/fabric/proc_net.h"
-
-#include "lib/fabric/sysfs_text.h"
+#include "lib/base/text.h"
+#include "lib/fabric/kernel_text.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages of RDMA netlink, and what /proc says of the processes that they name.
-#include "lib/traffic/rdma_netlink.h"
+#include "lib/traffic/qp_owners.h"
 #include "tests/fuzz/check.h"
 
 #include <cstdint>
@@ -35,7 +35,7 @@ void check_owners(std::span<const std::byte> message) {
 }
 
 void check_text(std::string_view text) {
-    for (const auto& step : {step_of_cgroups(text), step_of_title(text)}) {
+    for (const auto& step : {parse_step_cgroups(text), parse_step_title(text)}) {
         if (step) {
             fuzz::require(step->job > 0, "a job with a number");
             fuzz::require_plain(step->step);

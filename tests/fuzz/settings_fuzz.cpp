@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings from all four places, out of one input: parts are separated by a NUL byte.
 
-#include "lib/base/names.h"
 #include "lib/base/text.h"
-#include "lib/fabric/sysfs_text.h"
+#include "lib/fabric/kernel_text.h"
 #include "lib/plan/port_block.h"
 #include "lib/settings/parse.h"
 #include "tests/fuzz/check.h"

@@ -18,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)expand_hostlist(input);
     (void)expand_task_counts(input);
     (void)expand_ports(input);
-    if (const auto note = read_note(input)) {
-        const auto again = read_note(write_note(*note));
+    if (const auto note = parse_note(input)) {
+        const auto again = parse_note(format_note(*note));
         if (!again || again->head_node != note->head_node || again->settings != note->settings) {
             std::abort();
         }

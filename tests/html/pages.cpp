@@ -28,10 +28,10 @@ private:
     std::uint64_t state = 1;
 };
 
-void add_details(PairsReport& report, Noise& noise, bool with_tcp) {
+void add_details(pairs::Report& report, Noise& noise, bool with_tcp) {
     report.seconds = 372.5;
     report.with_tcp = with_tcp;
-    for (PairResult& result : report.results) {
+    for (pairs::PairingResult& result : report.results) {
         result.latency = latency_of(1.9 + 0.1 * noise.next());
         result.both = gbps_of(1.85 * std::min(result.forward->gbps, result.backward->gbps));
         if (with_tcp) {
@@ -42,7 +42,7 @@ void add_details(PairsReport& report, Noise& noise, bool with_tcp) {
 }
 
 /// Node 2 is slow, rail 1 of node 5 receives slowly, the pair 0 and 3 is slow, of node 6 nothing is heard, ...
-PairsReport cluster(unsigned nodes, unsigned rails, bool with_tcp = false) {
+pairs::Report cluster(unsigned nodes, unsigned rails, bool with_tcp = false) {
     Noise noise;
     auto report = measured_cluster(nodes, rails, [&](unsigned from, unsigned from_rail, unsigned to, unsigned) {
         const double usual = 388 * (1 + 0.015 * noise.next());
@@ -56,7 +56,7 @@ PairsReport cluster(unsigned nodes, unsigned rails, bool with_tcp = false) {
                                                    : usual;
     });
     add_details(report, noise, with_tcp);
-    for (PairResult& result : report.results) {
+    for (pairs::PairingResult& result : report.results) {
         const auto& [a, b, rail_a, rail_b] = result.pairing;
         if (a == 0 && b == 3) {
             result.notes = {"retransmits: 120 at n003 mlx5_0:1"};
@@ -71,7 +71,7 @@ PairsReport cluster(unsigned nodes, unsigned rails, bool with_tcp = false) {
     return report;
 }
 
-PairsReport hostile() {
+pairs::Report hostile() {
     auto report = cluster(8, 2);
     report.nodes[0].name = hostile_name;
     report.nodes[1].name = std::string("\x1b[2J\xff\x00 --> <!--", 14);
@@ -83,16 +83,16 @@ PairsReport hostile() {
     return report;
 }
 
-PairsReport early() {
+pairs::Report early() {
     auto report = cluster(8, 2);
     report.results.resize(19);
     report.ended_early = "interrupted";
     return report;
 }
 
-PairsReport software() {
+pairs::Report software() {
     auto report = cluster(2, 2, true);
-    for (PairNode& node : report.nodes) {
+    for (measure::Node& node : report.nodes) {
         for (PairRail& rail : node.rails) {
             rail.software = true;
             rail.hca = "rxe_eth" + std::to_string(&rail - node.rails.data());
@@ -113,8 +113,8 @@ StepVerdict verdict_of(Verdict verdict) {
 }
 
 /// A curve as collectives have it: latency first, then the link.
-BenchRun run_of(const char* name, const char* what, unsigned ranks, double peak, Verdict verdict, bool rdma_meant) {
-    BenchRun run;
+bench::Run run_of(const char* name, const char* what, unsigned ranks, double peak, Verdict verdict, bool rdma_meant) {
+    bench::Run run;
     run.name = name;
     run.what = what;
     run.ranks = ranks;
@@ -127,7 +127,7 @@ BenchRun run_of(const char* name, const char* what, unsigned ranks, double peak,
     run.verdict = verdict_of(verdict);
     for (const char* operation : {"all_reduce", "all_gather"}) {
         for (std::uint64_t size = 8192; size <= std::uint64_t{8} << 30U; size *= 4) {
-            BenchRow row;
+            bench::ResultRow row;
             row.operation = operation;
             row.bytes = size;
             row.count = size / 4;
@@ -148,8 +148,8 @@ BenchRun run_of(const char* name, const char* what, unsigned ranks, double peak,
     return run;
 }
 
-BenchReport bench() {
-    BenchReport report;
+bench::Report bench() {
+    bench::Report report;
     report.started = "2026-03-01T12:00:00+01:00";
     report.seconds = 1234;
     report.nodes = {"n001", "n002"};
@@ -165,8 +165,8 @@ BenchReport bench() {
     return report;
 }
 
-BenchReport hostile_bench() {
-    BenchReport report = bench();
+bench::Report hostile_bench() {
+    bench::Report report = bench();
     report.host = true;
     report.software = true;
     report.ended_early = "time limit";
@@ -188,16 +188,16 @@ bool write(const std::string& path, const std::string& page) {
 }
 
 int write_all(const std::string& directory) {
-    const auto pairs = [&](const char* name, const PairsReport& report) {
-        return write(directory + "/" + name + ".html", pairs_html(report, judge_pairs(report, {})));
+    const auto pairs = [&](const char* name, const pairs::Report& report) {
+        return write(directory + "/" + name + ".html", pairs::format_html(report, pairs::judge(report, {})));
     };
     const bool written = pairs("two", cluster(2, 2, true)) && pairs("eight", cluster(8, 2, true)) &&
                          pairs("sixtyfour", cluster(64, 8)) && pairs("many", cluster(256, 1)) &&
                          pairs("hostile", hostile()) && pairs("early", early()) && pairs("software", software()) &&
                          pairs("empty", idle_cluster(0, 0)) && pairs("nothing", idle_cluster(3, 1)) &&
-                         write(directory + "/bench.html", bench_html(bench())) &&
-                         write(directory + "/bench-hostile.html", bench_html(hostile_bench())) &&
-                         write(directory + "/bench-empty.html", bench_html({}));
+                         write(directory + "/bench.html", bench::write_html(bench())) &&
+                         write(directory + "/bench-hostile.html", bench::write_html(hostile_bench())) &&
+                         write(directory + "/bench-empty.html", bench::write_html({}));
     return written ? 0 : 1;
 }
 

@@ -2,7 +2,7 @@
 #include "tests/spank/fake_slurm.h"
 
 #include "lib/slurm/step.h"
-#include "plugin/slurm_compat.h"
+#include "plugin/spank.h"
 
 #include <array>
 #include <cstdarg>

@@ -444,7 +444,7 @@ TEST_F(PluginTest, ReservedPortsAreTaken) {
 }
 
 TEST_F(PluginTest, ANoteOfAnotherStepIsNotTaken) {
-    slurm.step.environment[std::string(note_variable)] = write_note({12, 9, "evil", "10.9.9.9", 25000, ""});
+    slurm.step.environment[std::string(note_variable)] = format_note({12, 9, "evil", "10.9.9.9", 25000, ""});
     slurm.slurmstepd(bare);
     EXPECT_NE(value(0, "MASTER_ADDR"), "10.9.9.9");
     slurm.clear_messages();
@@ -697,7 +697,7 @@ TEST_F(HostsMountTest, WithoutSlurmctldsAnswerNothingIs) {
 TEST_F(HostsMountTest, NoLongerThanThatIsSlurmctldWaitedFor) {
     slurm.step.nodes = {node};
     slurm.step.environment[std::string(note_variable)] = // else the node asks for the head, too
-        write_note({slurm.step.job_id, slurm.step.step_id, node, "10.1.0.5", 0, "", false});
+        format_note({slurm.step.job_id, slurm.step.step_id, node, "10.1.0.5", 0, "", false});
     slurm.step.layout_hangs = true;
     const auto outcome = step(node, std::chrono::seconds(20));
     ASSERT_TRUE(outcome.ended);
@@ -709,7 +709,7 @@ TEST_F(HostsMountTest, NoLongerThanThatIsSlurmctldWaitedFor) {
 TEST_F(HostsMountTest, SlurmctldIsNotAskedWhereTheSiteDoesNotAllowIt) {
     slurm.plugin_arguments.pop_back();
     slurm.step.environment[std::string(note_variable)] =
-        write_note({slurm.step.job_id, slurm.step.step_id, node, "10.1.0.5", 0, "", false});
+        format_note({slurm.step.job_id, slurm.step.step_id, node, "10.1.0.5", 0, "", false});
     slurm.step.layout_hangs = true;
     const auto outcome = step(node);
     ASSERT_TRUE(outcome.ended);

@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/fabric/sysfs_text.h"
+#include "lib/fabric/kernel_text.h"
 
 #include <bit>
 #include <cstdint>

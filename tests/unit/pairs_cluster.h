@@ -5,7 +5,7 @@
 #include "tools/measure/rails.h"
 #include "tools/pairs/judge.h"
 #include "tools/pairs/schedule.h"
-#include "tools/verbs/latency.h"
+#include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 namespace rdma_nccl::bench {
 
 /// The command line of `rdma-nccl bench`. All workers have the same one.
-struct Options : MeasureOptions {
+struct Options : measure::Options {
     Work work;
     std::vector<unsigned> ranks; ///< numbers of GPUs, or of nodes with `host`, to measure; empty: 2, 4, 8, ... and all
     bool without_gpu_direct = false; ///< also run C (RDMA without GPUDirect)
@@ -32,7 +32,8 @@ void add_command(const Subcommand& app, int& exit_code);
 
 /// Runs on the coordinator: waits for the workers, carries out all runs and returns the results, also after an
 /// interrupt. A report without runs gives the reason in `ended_early`.
-Report coordinate_runs(MeasureHead& head, const MeasureWorld& world, const Options& options, PairsProgress& progress);
+Report coordinate_runs(measure::Coordinator& head, const measure::World& world, const Options& options,
+                       measure::Progress& progress);
 
 // --- A worker provides what ranks need, starts them on the coordinator's order, forwards their messages, and watches
 // its node's counters meanwhile ---
@@ -52,9 +53,9 @@ Report coordinate_runs(MeasureHead& head, const MeasureWorld& world, const Optio
 
 /// Inspects this node. Starts a rank that looks for GPUs, because drivers may hang, and waits for it for 20 s. `plan`:
 /// the plan of this node; may be null.
-InspectedNode inspect_node(const MeasureWorld& world, const Options& options, const NodePlan* plan);
+InspectedNode inspect_node(const measure::World& world, const Options& options, const NodePlan* plan);
 
 /// Serves the coordinator until it sends "end" or is gone. Returns the exit code.
-int serve_ranks(const MeasureWorld& world, const Options& options);
+int serve_ranks(const measure::World& world, const Options& options);
 
 } // namespace rdma_nccl::bench

@@ -5,7 +5,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/output.h"
 #include "tools/bench/ring/ring.h"
-#include "tools/common/exit_codes.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/measure/command.h"
 
@@ -22,7 +22,7 @@ struct LineOptions {
     std::string first = "1M", last = "1G";
     unsigned factor = 4;
     double limit_s = 60;
-    MeasureLimits limits;
+    measure::LimitOptions limits;
     unsigned rings = 0;
     bool no_check = false;
     bool ring_rank = false;
@@ -60,7 +60,7 @@ Result<Options> options_of(const LineOptions& line) {
         options.work.operations.push_back(parse_collective(name).value_or(Collective::AllReduce));
     }
     options.work.check = !line.no_check;
-    options.limit = time_of_seconds(line.limit_s);
+    options.limit = measure::to_milliseconds(line.limit_s);
     line.limits.apply(options);
     if (line.rings > 0) {
         options.rings = line.rings;
@@ -133,21 +133,21 @@ int write_report(const Report& report, const Options& options) {
             return exit_cannot_tell;
         }
     }
-    const MeasureForms forms{.text = [&] { return write_text(report, summary); },
-                             .json = [&] { return write_json(report, summary).dump(2) + "\n"; },
-                             .csv = [&] { return write_csv(report); },
-                             .html = [&] { return write_html(report); }};
-    return tell_in_forms(forms, options) ? summary.exit_code : exit_cannot_tell;
+    const measure::Formats forms{.text = [&] { return write_text(report, summary); },
+                                 .json = [&] { return write_json(report, summary).dump(2) + "\n"; },
+                                 .csv = [&] { return write_csv(report); },
+                                 .html = [&] { return write_html(report); }};
+    return measure::write_formats(forms, options) ? summary.exit_code : exit_cannot_tell;
 }
 
 int run_command(const Options& options) {
-    return run_measure_command(
+    return measure::run_command(
         {.name = "bench",
          .purpose = KeyPurpose::Bench,
          .own_part = "the ranks",
          .suits = {},
          .take_part = [&](const auto& world, const auto& /*settings*/) { return serve_ranks(world, options); },
-         .lead = [&](auto& head, const auto& world, auto& progress) -> MeasureTell {
+         .lead = [&](auto& head, const auto& world, auto& progress) -> measure::ReportPrinter {
              return [&options, report = coordinate_runs(head, world, options, progress)] {
                  return write_report(report, options);
              };
@@ -175,11 +175,11 @@ void add_command(const Subcommand& app, int& exit_code) {
                                                  "bench");
     add_runs(command, *line);
     add_measure(command, *line);
-    command.number("--limit", line->limit_s, "end a run after this long without progress", 1.0, most_measure_seconds,
+    command.number("--limit", line->limit_s, "end a run after this long without progress", 1.0, measure::max_seconds,
                    "SECONDS");
-    add_limit_options(command, line->limits);
-    add_form_options(command, line->options, "write a line for each size of each run as CSV; - prints it",
-                     "write a page with the bandwidths over the sizes");
+    measure::add_limits(command, line->limits);
+    measure::add_formats(command, line->options, "write a line for each size of each run as CSV; - prints it",
+                         "write a page with the bandwidths over the sizes");
     add_settings_options(command, line->options.settings);
     command.on_run([line, &exit_code] { exit_code = run_line(*line); });
 }

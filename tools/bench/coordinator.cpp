@@ -2,7 +2,6 @@
 #include "lib/base/json.h"
 #include "tools/bench/bench.h"
 
-#include "lib/base/byte_units.h"
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "tools/bench/run.h"
@@ -24,7 +23,7 @@ constexpr std::size_t most_names = 8;
 /// The workers of a measurement: what they offer, and what is wrong with them.
 class Workers {
 public:
-    Workers(const MeasureWorld& world, const Options& options) : world_(world), options_(options) {}
+    Workers(const measure::World& world, const Options& options) : world_(world), options_(options) {}
 
     [[nodiscard]] bool all_joined() const { return joined_.size() >= world_.members; }
 
@@ -108,7 +107,7 @@ public:
     }
 
     /// Returns why they cannot measure, or an empty text. Warns of problems.
-    [[nodiscard]] std::string judge(PairsProgress& progress) const {
+    [[nodiscard]] std::string judge(measure::Progress& progress) const {
         unsigned slots = 0;
         for (const auto& [member, peer] : peers) {
             slots += peer.offer.slots;
@@ -151,7 +150,7 @@ private:
                            other->name, other->library_text);
     }
 
-    const MeasureWorld& world_;
+    const measure::World& world_;
     const Options& options_;
     std::set<unsigned> joined_;
     std::vector<std::string> problems_;
@@ -159,7 +158,8 @@ private:
 
 class RunSeries {
 public:
-    RunSeries(MeasureHead& head, const MeasureWorld& world, const Options& options, PairsProgress& progress)
+    RunSeries(measure::Coordinator& head, const measure::World& world, const Options& options,
+              measure::Progress& progress)
         : head_(head), world_(world), options_(options), progress_(progress), time_(options), workers_(world, options) {
         report_.started = wall_time_text(wall_time_us());
         report_.host = options.host;
@@ -188,18 +188,18 @@ private:
 
     /// Waits for the workers. Returns false if the measurement ends before it starts.
     bool gather() {
-        report_.ended_early =
-            await_members(head_, time_, progress_,
-                          {.complete = [this] { return workers_.all_joined(); },
-                           .missing = [this] { return workers_.missing(); },
-                           .join = [this](unsigned member, const Json& hello) { workers_.join(member, hello); },
-                           .lose = [this](unsigned member, const std::string& why) { workers_.lose(member, why); }});
+        report_.ended_early = measure::await_workers(
+            head_, time_, progress_,
+            {.complete = [this] { return workers_.all_joined(); },
+             .missing = [this] { return workers_.missing(); },
+             .join = [this](unsigned member, const Json& hello) { workers_.join(member, hello); },
+             .lose = [this](unsigned member, const std::string& why) { workers_.lose(member, why); }});
         if (!report_.ended_early.empty()) {
             return false;
         }
         if (!workers_.all_joined()) {
             progress_.say(format_text("warning: going on without {}, which did not come within {}", workers_.missing(),
-                                      duration_text(options_.join_time)));
+                                      measure::format_duration(options_.join_time)));
         }
         if (!options_.host) {
             workers_.share();
@@ -241,14 +241,14 @@ private:
         if (done == 0) {
             return "";
         }
-        const auto spent = std::chrono::duration_cast<milliseconds>(MeasureClock::now() - measuring_);
+        const auto spent = std::chrono::duration_cast<milliseconds>(measure::Clock::now() - measuring_);
         const auto left = spent * static_cast<std::int64_t>(all - done) / static_cast<std::int64_t>(done);
-        return format_text(", about {} left", duration_text(left));
+        return format_text(", about {} left", measure::format_duration(left));
     }
 
     void measure() {
         const auto planned = plan();
-        measuring_ = MeasureClock::now();
+        measuring_ = measure::Clock::now();
         for (std::size_t i = 0; i < planned.size() && report_.ended_early.empty(); ++i) {
             const auto what = format_text("run {} of {}", i + 1, planned.size());
             measure(planned[i], static_cast<int>(i), what, time_left(i, planned.size()));
@@ -273,8 +273,8 @@ private:
         const auto end = carry_out({head_, options_, workers_.peers, losses_}, {number, std::move(*places), rings}, run,
                                    time_.deadline, [&](const ResultRow& row) {
                                        progress_.show(format_text("{}: {} of {}: {:.1f} Gb/s", what, row.operation,
-                                                                  bytes_text(row.bytes), row.out_of_place.busbw * 8),
-                                                      MeasureClock::now());
+                                                                  format_bytes(row.bytes), row.out_of_place.busbw * 8),
+                                                      measure::Clock::now());
                                    });
         if (!run.problem.empty()) {
             progress_.say(format_text("warning: {}", run.problem));
@@ -282,12 +282,12 @@ private:
         report_.ended_early = end == RunEnd::Done ? "" : end == RunEnd::Interrupted ? "interrupted" : "time limit";
     }
 
-    MeasureHead& head_;
-    const MeasureWorld& world_;
+    measure::Coordinator& head_;
+    const measure::World& world_;
     const Options& options_;
-    PairsProgress& progress_;
-    MeasureTime time_;
-    MeasureClock::time_point measuring_;
+    measure::Progress& progress_;
+    measure::TimeLimits time_;
+    measure::Clock::time_point measuring_;
     Workers workers_;
     std::vector<std::string> losses_;
     Report report_;
@@ -295,7 +295,8 @@ private:
 
 } // namespace
 
-Report coordinate_runs(MeasureHead& head, const MeasureWorld& world, const Options& options, PairsProgress& progress) {
+Report coordinate_runs(measure::Coordinator& head, const measure::World& world, const Options& options,
+                       measure::Progress& progress) {
     return RunSeries(head, world, options, progress).report();
 }
 

@@ -9,7 +9,6 @@
 #include "tools/bench/rank_processes.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
-#include "tools/measure/world.h"
 #include "tools/node/node_plan.h"
 
 #include <algorithm>
@@ -115,8 +114,8 @@ Result<Json> probe(const std::vector<std::string>& command, const std::string& l
     if (const auto started = ranks.start(0, {command, 0, {}, {{"probe", true}, {"library", library}}}); !started) {
         return tl::unexpected(started.error());
     }
-    const auto deadline = MeasureClock::now() + probe_timeout;
-    while (MeasureClock::now() < deadline) {
+    const auto deadline = measure::Clock::now() + probe_timeout;
+    while (measure::Clock::now() < deadline) {
         std::vector<pollfd> fds;
         ranks.add_to(fds);
         (void)::poll(fds.data(), fds.size(), static_cast<int>(pause.count()));
@@ -162,18 +161,18 @@ void inspect_gpus(InspectedNode& node, const Options& options) {
     node.places = static_cast<unsigned>(node.gpus.size()) * options.ranks_per_gpu;
 }
 
-void inspect_host(InspectedNode& node, const MeasureWorld& world, const NodePlan* plan) {
+void inspect_host(InspectedNode& node, const measure::World& world, const NodePlan* plan) {
     node.command = {own_file(), "bench", "--ring-rank"};
     node.places = world.local == 0 ? 1 : 0;
     if (plan != nullptr) {
-        auto found = pair_node(plan->facts.fabric, plan->plan.fabric, world.node);
+        auto found = measure::inspect_rails(plan->facts.fabric, plan->plan.fabric, world.node);
         node.rails = std::move(found.rails);
     }
 }
 
 } // namespace
 
-InspectedNode inspect_node(const MeasureWorld& world, const Options& options, const NodePlan* plan) {
+InspectedNode inspect_node(const measure::World& world, const Options& options, const NodePlan* plan) {
     InspectedNode node;
     node.name = world.node;
     node.local = world.local;

@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/text.h"
-#include "lib/exchange/codec.h"
+#include "lib/exchange/messages.h"
 #include "tools/bench/run_ranks.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Time = MeasureClock::time_point;
+using Time = measure::Clock::time_point;
 
 /// Wait this long for other failures after the first one, which need not be the cause.
 constexpr milliseconds more_failures(500);
@@ -30,7 +30,7 @@ class RunCoordinator {
 public:
     RunCoordinator(const RunContext& context, RunPlan plan, Run& run, std::function<void(const ResultRow&)> on_row)
         : context_(context), plan_(std::move(plan)), run_(run), on_row_(std::move(on_row)),
-          ranks_(context, plan_.places), last_progress_(MeasureClock::now()) {}
+          ranks_(context, plan_.places), last_progress_(measure::Clock::now()) {}
 
     RunEnd carry_out(std::optional<Time> deadline) {
         auto end = RunEnd::Done;
@@ -38,12 +38,12 @@ public:
         start();
         std::optional<Time> stop_at;
         std::optional<Time> give_up;
-        while (!ranks_.have_ended() && !(give_up && MeasureClock::now() >= *give_up)) {
+        while (!ranks_.have_ended() && !(give_up && measure::Clock::now() >= *give_up)) {
             auto until = give_up ? *give_up : stop_at ? *stop_at : last_progress_ + context_.options.limit;
             until = deadline && !stopped_ ? std::min(until, *deadline) : until;
             const auto event = context_.head.next(until);
-            const auto now = MeasureClock::now();
-            if (event.kind == MeasureEvent::Kind::Interrupted) {
+            const auto now = measure::Clock::now();
+            if (event.kind == measure::Event::Kind::Interrupted) {
                 end = RunEnd::Interrupted;
                 stop_at = now;
             }
@@ -120,11 +120,11 @@ private:
 
     // --- Answers ---
 
-    void take_event(const MeasureEvent& event) {
-        if (event.kind == MeasureEvent::Kind::Lost) {
+    void take_event(const measure::Event& event) {
+        if (event.kind == measure::Event::Kind::Lost) {
             return lose(event.member, event.why);
         }
-        if (event.kind != MeasureEvent::Kind::Message) {
+        if (event.kind != measure::Event::Kind::Message) {
             return;
         }
         try {
@@ -155,7 +155,7 @@ private:
             return; // another worker's rank
         }
         const auto rank = static_cast<unsigned>(number);
-        last_progress_ = MeasureClock::now();
+        last_progress_ = measure::Clock::now();
         if (message.contains("ended")) {
             take_end(rank, message);
         } else {
@@ -166,7 +166,7 @@ private:
     void take_report(unsigned rank, const Json& report) {
         auto& known = ranks_.all[rank];
         if (report.contains("offer")) {
-            if (measure_text(report.at("offer")).size() > most_offer) {
+            if (measure::format_message(report.at("offer")).size() > most_offer) {
                 return ranks_.fail(rank, "says more than neighbours have to know");
             }
             known.offer = report.at("offer");
@@ -259,13 +259,13 @@ private:
         for (const unsigned member : asked) {
             context_.head.send(member, {{"do", "evidence"}, {"run", plan_.number}});
         }
-        const auto until = MeasureClock::now() + evidence_timeout;
+        const auto until = measure::Clock::now() + evidence_timeout;
         const auto is_missing = [this](unsigned member) {
             return context_.peers.contains(member) && !evidence_.contains(member);
         };
-        while (std::ranges::any_of(asked, is_missing) && MeasureClock::now() < until) {
+        while (std::ranges::any_of(asked, is_missing) && measure::Clock::now() < until) {
             const auto event = context_.head.next(until);
-            if (event.kind == MeasureEvent::Kind::Interrupted && std::exchange(interrupted, true)) {
+            if (event.kind == measure::Event::Kind::Interrupted && std::exchange(interrupted, true)) {
                 break; // a second interrupt: stop now
             }
             take_event(event);

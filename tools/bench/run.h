@@ -24,7 +24,7 @@ struct Peer {
 
 /// What all runs share.
 struct RunContext {
-    MeasureHead& head;
+    measure::Coordinator& head;
     const Options& options;
     std::map<unsigned, Peer>& peers;  ///< lost workers are removed
     std::vector<std::string>& losses; ///< "n02 is gone: its process has ended"
@@ -41,7 +41,7 @@ enum class RunEnd { Done, Interrupted, TimeLimit };
 
 /// Carries out a run and fills in its results. Returns when all ranks have ended and their nodes have sent their
 /// counters. Calls `on_row` for each result.
-RunEnd carry_out(const RunContext& context, RunPlan plan, Run& run, std::optional<MeasureClock::time_point> deadline,
+RunEnd carry_out(const RunContext& context, RunPlan plan, Run& run, std::optional<measure::Clock::time_point> deadline,
                  std::function<void(const ResultRow&)> on_row);
 
 } // namespace rdma_nccl::bench

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/byte_units.h"
 #include "lib/base/format.h"
-#include "lib/base/table.h"
 #include "tools/bench/output.h"
 
 #include <algorithm>
@@ -109,7 +107,7 @@ std::string summary_text(const Report& report, const std::vector<SummaryLine>& l
     for (const auto& line : lines) {
         TableRow row = {format_text("{}", line.ranks),
                         format_text("{}", line.nodes),
-                        bytes_text(line.bytes),
+                        format_bytes(line.bytes),
                         figure(line.with_rdma, &Bandwidth::busbw),
                         figure(line.with_rdma, &Bandwidth::algbw),
                         figure(line.without_rdma, &Bandwidth::busbw),

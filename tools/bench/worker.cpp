@@ -4,18 +4,16 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/exchange/codec.h"
+#include "lib/exchange/messages.h"
 #include "lib/net/tcp.h"
 #include "tools/bench/rank_layout.h"
 #include "tools/bench/rank_processes.h"
 #include "tools/bench/start_order.h"
-#include "tools/common/exit_codes.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
-#include "tools/measure/world.h"
 #include "tools/node/node_plan.h"
-#include "tools/node/traffic_watch.h"
 
 #include <algorithm>
 #include <map>
@@ -46,7 +44,7 @@ std::string address_to_head(int socket) {
 
 class RankServer {
 public:
-    RankServer(const MeasureWorld& world, const Options& options, MeasureMember head, InspectedNode node,
+    RankServer(const measure::World& world, const Options& options, measure::Worker head, InspectedNode node,
                std::optional<WatchedNode> watched)
         : world_(world), options_(options), head_(std::move(head)), node_(std::move(node)),
           watched_(std::move(watched)) {}
@@ -63,7 +61,7 @@ private:
     /// Carries out the orders received so far. Returns false after "end" or when the coordinator is gone.
     bool take_orders() {
         for (;;) {
-            const auto order = head_.receive(MeasureClock::now());
+            const auto order = head_.receive(measure::Clock::now());
             if (!order || (*order && (*order)->value("do", "") == "end")) {
                 return false;
             }
@@ -181,7 +179,7 @@ private:
         ranks_.add_to(fds);
         int pause = -1;
         if (watch_ && !ranks_.empty()) {
-            const auto left = std::chrono::ceil<milliseconds>(watch_->next_sample() - MeasureClock::now()).count();
+            const auto left = std::chrono::ceil<milliseconds>(watch_->next_sample() - measure::Clock::now()).count();
             pause = static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
         }
         if (ranks_.some_are_ending()) {
@@ -191,14 +189,14 @@ private:
     }
 
     void sample() {
-        if (watch_ && !ranks_.empty() && MeasureClock::now() >= watch_->next_sample()) {
+        if (watch_ && !ranks_.empty() && measure::Clock::now() >= watch_->next_sample()) {
             watch_->sample();
         }
     }
 
-    const MeasureWorld& world_;
+    const measure::World& world_;
     const Options& options_;
-    MeasureMember head_;
+    measure::Worker head_;
     InspectedNode node_;
     std::optional<WatchedNode> watched_;
     std::optional<StepWatch> watch_; ///< of the current run
@@ -210,14 +208,14 @@ private:
 
 } // namespace
 
-int serve_ranks(const MeasureWorld& world, const Options& options) {
+int serve_ranks(const measure::World& world, const Options& options) {
     auto watched = WatchedNode::inspect(options.settings);
     auto node = inspect_node(world, options, watched ? &watched->node : nullptr);
     if (!watched) {
         node.problem = watched.error().message;
         node.places = 0;
     }
-    auto head = MeasureMember::join(world, inspected_node_json(node), MeasureClock::now() + options.join_time);
+    auto head = measure::Worker::join(world, inspected_node_json(node), measure::Clock::now() + options.join_time);
     if (!head) {
         print_error(head.error().message);
         return exit_cannot_tell;

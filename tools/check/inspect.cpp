@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/fabric/gpu.h"
+#include "lib/fabric/readers.h"
 #include "tools/check/judge.h"
 #include "tools/node/node_plan.h"
 

@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
-#include "lib/net/child_value.h"
+#include "lib/net/message.h"
 #include "tools/check/inspect.h"
 #include "tools/check/judge.h"
 

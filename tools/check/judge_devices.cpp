@@ -16,7 +16,7 @@ constexpr const char* class_directory = "/sys/class/infiniband";
 Finding judge_count(const Facts& facts, const Expectations& expected) {
     const std::size_t found = facts.fabric.hcas.size();
     Finding result{.id = "hca.count", .value = format_text("{}", found), .evidence = class_directory};
-    result.message = found == 0 ? "no RDMA device on this node" : count_text(found, "RDMA device");
+    result.message = found == 0 ? "no RDMA device on this node" : format_count(found, "RDMA device");
     if (expected.hcas) {
         judge_number(result, found, *expected.hcas, "hcas",
                      "see which is missing (rdma-nccl gids, lspci), and dmesg for why its driver gave up; reseat or "

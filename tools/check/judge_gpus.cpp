@@ -20,7 +20,7 @@ Finding judge_count(const Facts& facts, const Expectations& expected) {
         undriven += driven ? "" : (undriven.empty() ? "" : ", ") + gpu.pci;
     }
     Finding result{.id = "gpu.count",
-                   .message = count_text(found, "GPU"),
+                   .message = format_count(found, "GPU"),
                    .value = format_text("{}", found),
                    .evidence = "/sys/bus/pci/devices"};
     if (!undriven.empty()) {

@@ -20,7 +20,7 @@ Finding judge_count(const Facts& facts, const Expectations& expected) {
     });
     const auto found = used + static_cast<std::size_t>(efa);
     Finding result{.id = "port.count",
-                   .message = count_text(found, "port") + " for NCCL",
+                   .message = format_count(found, "port") + " for NCCL",
                    .value = format_text("{}", found),
                    .evidence = "/sys/class/infiniband"};
     result.message += efa > 0 ? ", EFA, through the aws-ofi-nccl plugin" : "";

@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/text.h"
-#include "lib/sys/atomic_file.h"
+#include "lib/sys/sysroot.h"
 #include "tools/common/print.h"
 
 #include <cerrno>

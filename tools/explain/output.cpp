@@ -4,11 +4,10 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/report_fields.h"
-#include "lib/base/table.h"
 #include "lib/base/text.h"
+#include "lib/fabric/kernel_text.h"
 #include "lib/fabric/pci.h"
-#include "lib/fabric/sysfs_text.h"
-#include "lib/plan/placement_report.h"
+#include "lib/plan/report.h"
 #include "tools/gids/gids.h"
 #include "tools/topo/topo.h"
 
@@ -43,8 +42,8 @@ std::string step_text(const NodeFacts& facts) {
         return "  none: not inside a Slurm job\n";
     }
     const std::string nodes = step.nodes.empty() ? "" : format_text(" ({})", printable(joined(step.nodes, ",")));
-    return format_text("  {}: {} on {}{}\n", step.name(), count_text(step.task_count, "task"),
-                       count_text(step.node_count, "node"), nodes);
+    return format_text("  {}: {} on {}{}\n", step.name(), format_count(step.task_count, "task"),
+                       format_count(step.node_count, "node"), nodes);
 }
 
 std::string speed_text(double gbps) {

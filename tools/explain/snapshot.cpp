@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/fabric/netdev.h"
+#include "lib/fabric/readers.h"
 #include "lib/topology/topology.h"
 #include "tools/explain/explain.h"
 

@@ -4,9 +4,8 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
-#include "lib/base/table.h"
 #include "lib/base/text.h"
-#include "lib/fabric/sysfs_text.h"
+#include "lib/fabric/kernel_text.h"
 
 #include <algorithm>
 #include <optional>

@@ -85,7 +85,7 @@ std::string port_fault(const Fabric& fabric, const GidsFilter& filter) {
     }
     return hca->ports.empty() ? format_text("{} has no port", hca->name)
                               : format_text("{} has no port {}; it has {}", hca->name, *filter.port,
-                                            count_text(hca->ports.size(), "port"));
+                                            format_count(hca->ports.size(), "port"));
 }
 
 } // namespace

@@ -7,9 +7,9 @@
 
 #include "lib/base/json.h"
 #include "lib/base/result.h"
-#include "lib/net/connection.h"
 #include "lib/net/ip.h"
 #include "lib/net/key.h"
+#include "lib/net/session.h"
 #include "lib/sys/environment.h"
 
 #include <chrono>

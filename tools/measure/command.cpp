@@ -4,10 +4,9 @@
 #include "lib/base/forked_worker.h"
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/sys/atomic_file.h"
 #include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
-#include "tools/common/exit_codes.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/node/node_plan.h"
 

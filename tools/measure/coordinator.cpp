@@ -193,7 +193,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::listen(const World& world) {
     // The step holds this port without listening, so it is shared (lib/plan/port_block.h).
     auto listener = listen_on(world.port, PortSharing::Reuse);
     if (!listener) {
-        const auto who = listening_text(world.port);
+        const auto who = format_listeners(world.port);
         return fail(format_text("{}: cannot listen on port {}: {}; {}", world.node, world.port,
                                 listener.error().message,
                                 who.empty() ? "is another program of this step using MASTER_PORT?" : who),

@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/lists.h"
-#include "lib/traffic/netdev_counters.h"
+#include "lib/traffic/traffic.h"
 #include "tools/common/json_fields.h"
 #include "tools/verbs/rail.h"
 

@@ -3,7 +3,7 @@
 
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/evidence/node_evidence.h"
+#include "lib/evidence/step_watch.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +24,7 @@ void restore_note(Environment& environment) {
         const auto port = parse_number<std::uint16_t>(environment.get("MASTER_PORT").value_or(""));
         environment.set(
             std::string(note_variable),
-            write_note({step.job_id, step.step_id, "", *environment.get("MASTER_ADDR"), port.value_or(0), ""}));
+            format_note({step.job_id, step.step_id, "", *environment.get("MASTER_ADDR"), port.value_or(0), ""}));
     }
 }
 

@@ -3,7 +3,7 @@
 
 #include "lib/base/format.h"
 #include "lib/base/text.h"
-#include "lib/plan/placement_report.h"
+#include "lib/plan/report.h"
 #include "lib/sys/affinity.h"
 #include "lib/topology/topology.h"
 

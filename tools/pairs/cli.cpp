@@ -3,7 +3,7 @@
 #include "lib/base/text.h"
 #include "lib/slurm/step.h"
 #include "lib/sys/environment.h"
-#include "tools/common/exit_codes.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/pairs/output.h"
 #include "tools/pairs/pairs.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "tools/measure/rails.h"
-#include "tools/verbs/latency.h"
+#include "tools/verbs/figures.h"
 
 #include <chrono>
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include "lib/base/json.h"
 #include "lib/net/message.h"
-#include "tools/verbs/latency.h"
+#include "tools/verbs/figures.h"
 
 namespace rdma_nccl::pairs {
 

@@ -8,7 +8,7 @@
 #include "lib/net/message.h"
 #include "tools/pairs/model.h"
 #include "tools/verbs/address.h"
-#include "tools/verbs/latency.h"
+#include "tools/verbs/figures.h"
 
 #include <cstdint>
 #include <optional>

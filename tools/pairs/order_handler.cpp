@@ -3,12 +3,12 @@
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
-#include "tools/common/exit_codes.h"
+#include "tools/common/command_line.h"
 #include "tools/common/json_fields.h"
 #include "tools/common/print.h"
 #include "tools/measure/rails.h"
 #include "tools/pairs/pair_run.h"
-#include "tools/verbs/latency.h"
+#include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
 
 #include <array>

@@ -7,7 +7,6 @@
 #include "tools/measure/rails.h"
 #include "tools/pairs/order.h"
 #include "tools/verbs/endpoint.h"
-#include "tools/verbs/endpoint_thread.h"
 #include "tools/verbs/port_counters.h"
 #include "tools/verbs/rail.h"
 #include "tools/verbs/tcp_bandwidth.h"

@@ -6,7 +6,7 @@
 #include "tools/measure/rails.h"
 #include "tools/pairs/fault_messages.h"
 #include "tools/pairs/output.h"
-#include "tools/verbs/latency.h"
+#include "tools/verbs/figures.h"
 #include "tools/verbs/rail.h"
 
 #include <cstddef>

@@ -221,10 +221,10 @@ std::string announce(const std::string& schedule, const std::vector<measure::Nod
         without += node.rails.empty() ? 1U : 0U;
     }
     const auto time = expected_time(measure, schedule == "loopback") * static_cast<long>(rounds.size());
-    return format_text("{}{}, {}, {}: {}, {}, about {}", count_text(nodes.size(), "node"),
-                       without > 0 ? format_text(" ({} without RDMA)", without) : "", count_text(rails, "rail"),
-                       schedule == "all" ? "all pairs" : schedule, count_text(rounds.size(), "round"),
-                       count_text(count_pairings(rounds), "pairing"), measure::format_duration(time));
+    return format_text("{}{}, {}, {}: {}, {}, about {}", format_count(nodes.size(), "node"),
+                       without > 0 ? format_text(" ({} without RDMA)", without) : "", format_count(rails, "rail"),
+                       schedule == "all" ? "all pairs" : schedule, format_count(rounds.size(), "round"),
+                       format_count(count_pairings(rounds), "pairing"), measure::format_duration(time));
 }
 
 } // namespace rdma_nccl::pairs

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/text.h"
-#include "lib/base/byte_units.h"
 #include "lib/base/format.h"
-#include "lib/base/table.h"
 #include "tools/measure/command.h"
 #include "tools/pairs/fault_messages.h"
 #include "tools/pairs/output.h"

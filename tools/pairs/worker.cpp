@@ -3,13 +3,13 @@
 #include "tools/pairs/pairs.h"
 
 #include "lib/base/format.h"
-#include "tools/common/exit_codes.h"
+#include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/measure/channel.h"
 #include "tools/measure/rails.h"
 #include "tools/node/node_plan.h"
 #include "tools/pairs/order_handler.h"
-#include "tools/verbs/libibverbs.h"
+#include "tools/verbs/port.h"
 
 #include <unistd.h>
 

@@ -37,7 +37,8 @@ RankFailure failure_of(const Job& job, const RankExit& rank_exit, unsigned attem
 std::string describe_failure(const RankFailure& failure, std::size_t others) {
     return format_text("rank {} (local {}) on {}, pid {}: {}{}", failure.rank, failure.local_rank, failure.host,
                        failure.pid, describe_end(failure),
-                       others == 0 ? std::string() : format_text("; ending the other {}", count_text(others, "rank")));
+                       others == 0 ? std::string()
+                                   : format_text("; ending the other {}", format_count(others, "rank")));
 }
 
 Result<Attempt> Attempt::prepare(const Job& job, unsigned number, EventLog* events) {

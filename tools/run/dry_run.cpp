@@ -4,7 +4,6 @@
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/lists.h"
-#include "lib/base/table.h"
 #include "lib/base/text.h"
 
 #include <algorithm>
@@ -79,10 +78,10 @@ std::string word_or_dash(std::string_view text) {
 std::string world_text(const DryRunFacts& facts) {
     const auto& plan = facts.plan;
     return aligned_table(
-        {{"world", format_text("{} on {} ({})", count_text(plan.world_size(), "rank"),
-                               count_text(plan.nodes.value, "node"), plan.nodes.source)},
+        {{"world", format_text("{} on {} ({})", format_count(plan.world_size(), "rank"),
+                               format_count(plan.nodes.value, "node"), plan.nodes.source)},
          {"here", format_text("{}, node rank {} ({}), {} ({})", printable(facts.host), plan.node_rank.value,
-                              plan.node_rank.source, count_text(plan.ranks_per_node.value, "rank"),
+                              plan.node_rank.source, format_count(plan.ranks_per_node.value, "rank"),
                               plan.ranks_per_node.source)},
          {"meet at", format_text("{} ({}), port {} ({})", printable(plan.master_addr.value), plan.master_addr.source,
                                  plan.master_port.value, plan.master_port.source)}});

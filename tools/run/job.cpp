@@ -108,7 +108,7 @@ private:
     /// Handles an error of the launcher itself with one rank, or with all from `local_rank` on.
     void fail_to_start(unsigned local_rank, const Error& error) {
         say(format_text("rank {} (local {}) on {}: {}; ending the other {}", plan.first_rank() + local_rank, local_rank,
-                        job.node, error.message, count_text(processes.running(), "rank")));
+                        job.node, error.message, format_count(processes.running(), "rank")));
         auto failure = failure_of(job, {local_rank, 0, 1 << 8, {}}, number);
         failure.error = error.message;
         control.report_failure(failure, now());

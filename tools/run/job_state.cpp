@@ -88,7 +88,7 @@ void JobSignals::deliver(int signal_number, bool pass_on, bool got_here) {
     job_.ender.on_signal(signal_number, pass_on, std::chrono::steady_clock::now());
     if (begins && got_here && job_.plan.node_rank.value == 0) { // scancel signals all nodes; one message is enough
         job_.say(format_text("{}: got {}; ending {}, SIGKILL after {:g} s", job_.job.node, signal_text(signal_number),
-                             count_text(job_.processes.running(), "rank"),
+                             format_count(job_.processes.running(), "rank"),
                              std::chrono::duration<double>(job_.job.options.shutdown_timeout).count()));
     }
 }

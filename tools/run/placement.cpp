@@ -3,8 +3,7 @@
 
 #include "lib/base/text.h"
 #include "lib/fabric/fabric.h"
-#include "lib/fabric/gpu.h"
-#include "lib/fabric/hca.h"
+#include "lib/fabric/readers.h"
 #include "lib/select/port_selection.h"
 #include "lib/sys/affinity.h"
 #include "lib/topology/topology.h"

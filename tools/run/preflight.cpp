@@ -3,10 +3,9 @@
 
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/base/names.h"
 #include "lib/base/text.h"
-#include "lib/fabric/sysfs_text.h"
-#include "lib/fabric/unresponsive_hcas.h"
+#include "lib/fabric/fabric.h"
+#include "lib/fabric/kernel_text.h"
 #include "lib/net/ip.h"
 #include "lib/sys/limits.h"
 #include "tools/run/process/device_use.h"
@@ -69,7 +68,7 @@ void check_segments(const PreflightQuestion& question, Warnings& warnings) {
     }
     warnings.push_back(format_text(
         "{} of NCCL's shared memory in /dev/shm, {} MiB, used by no process: left by a job that was killed; rm{}",
-        count_text(count, "file"), (left.bytes + (1U << 20U) - 1) >> 20U, files));
+        format_count(count, "file"), (left.bytes + (1U << 20U) - 1) >> 20U, files));
 }
 
 /// Returns the first of the variables that is set and not empty; "" if there is none.

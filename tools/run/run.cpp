@@ -3,11 +3,11 @@
 
 #include "lib/base/format.h"
 #include "lib/fabric/fabric.h"
-#include "lib/fabric/gpu.h"
+#include "lib/fabric/readers.h"
 #include "lib/plan/head_address.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/port_block.h"
-#include "lib/sys/node_name.h"
+#include "lib/sys/environment.h"
 #include "lib/sys/sysroot.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"

@@ -43,7 +43,7 @@ std::string process_text(const TopProcess& process) {
         : process.name.empty() ? "a process that is not visible"
                                : "kernel: " + printable(process.name, 24);
     return format_text("{} ({}{}{})", who, printable(process.step, 32), process.step.empty() ? "" : ", ",
-                       count_text(process.queue_pairs, "QP"));
+                       format_count(process.queue_pairs, "QP"));
 }
 
 void add_note(std::string& notes, const std::string& note) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
-#include "lib/base/table.h"
 #include "lib/base/text.h"
-#include "lib/plan/placement_report.h"
+#include "lib/plan/report.h"
 #include "tools/html/page.h"
 #include "tools/topo/parts.h"
 #include "tools/topo/topo.h"

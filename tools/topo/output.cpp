@@ -5,9 +5,8 @@
 #include "lib/base/json.h"
 #include "lib/base/lists.h"
 #include "lib/base/report_fields.h"
-#include "lib/base/table.h"
 #include "lib/base/text.h"
-#include "lib/plan/placement_report.h"
+#include "lib/plan/report.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -27,9 +26,9 @@ std::string heading(const NodePlan& node, const std::string& host) {
         return format_text("host {}: {}\n", or_dash(printable(host)), *node.places.problem);
     }
     const auto& topology = node.places.topology;
-    return format_text("host {}: {}, {}, {} ({})\n", or_dash(printable(host)), count_text(topology.packages, "package"),
-                       count_text(topology.cores.size(), "core"), count_text(topology.cpus().size(), "CPU"),
-                       printable(topology.source));
+    return format_text("host {}: {}, {}, {} ({})\n", or_dash(printable(host)),
+                       format_count(topology.packages, "package"), format_count(topology.cores.size(), "core"),
+                       format_count(topology.cpus().size(), "CPU"), printable(topology.source));
 }
 
 std::string numa_table(const Topology& topology) {

@@ -118,7 +118,7 @@ Part numa_part(const NodePlan& node, const NumaNumber& number, const std::vector
                                                               : memory_text(numa->memory_mib) + ", ",
                                       printable(cpus.list(), 24)));
     part.hint =
-        format_text("{}, {}, CPUs {}", part.label, count_text(cores.size(), "core"), printable(cpus.list(), 160));
+        format_text("{}, {}, CPUs {}", part.label, format_count(cores.size(), "core"), printable(cpus.list(), 160));
     part.parts = cache_parts(node, cores);
     add_shares(node.places.placed, cpus, part.parts);
     take_near(trees, cpus, part.parts);
@@ -175,8 +175,8 @@ Part package_part(const NodePlan& node, const std::vector<unsigned>& group, unsi
     Part part = make_part(PartKind::Package,
                           packages.size() == 1  ? format_text("Package {}", first_package)
                           : packages.size() < 5 ? "Packages " + number_list(packages)
-                                                : count_text(packages.size(), "package"),
-                          count_text(number, "core"));
+                                                : format_count(packages.size(), "package"),
+                          format_count(number, "core"));
     for (const auto& [numa, members] : cores) {
         part.parts.push_back(numa_part(node, numa, members, trees));
     }

@@ -4,8 +4,8 @@
 #include "lib/base/format.h"
 #include "lib/base/text.h"
 #include "lib/sys/sysroot.h"
+#include "tools/common/command_line.h"
 #include "tools/common/commands.h"
-#include "tools/common/exit_codes.h"
 #include "tools/common/print.h"
 
 #include <cstring>

@@ -4,7 +4,6 @@
 
 #include "lib/base/format.h"
 #include "lib/base/json.h"
-#include "lib/base/table.h"
 #include "tools/node/node_plan.h"
 
 #include <cstdint>

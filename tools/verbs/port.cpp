@@ -5,7 +5,7 @@
 
 #include "lib/base/format.h"
 #include "lib/fabric/fabric.h"
-#include "lib/sys/node_name.h"
+#include "lib/sys/environment.h"
 
 #include <array>
 #include <cerrno>

@@ -17,7 +17,7 @@
 namespace rdma_nccl {
 
 struct PortReading {
-    TrafficReading::Pair bytes;                    ///< in the port's own unit
+    TrafficSample::Pair bytes;                     ///< in the port's own unit
     std::optional<std::uint64_t> packets;          ///< sent and received; absent: it does not count them
     std::map<std::string, std::uint64_t> explains; ///< by path below the port, "hw_counters/out_of_sequence"
 };

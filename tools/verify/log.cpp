@@ -4,10 +4,9 @@
 #include "lib/base/hostlist.h"
 #include "lib/base/json.h"
 #include "lib/base/result.h"
-#include "lib/base/table.h"
 #include "lib/base/text.h"
 #include "lib/base/unique_fd.h"
-#include "lib/evidence/log_verdict.h"
+#include "lib/evidence/verdict.h"
 #include "lib/nccl_log/reader.h"
 #include "tools/common/print.h"
 #include "tools/verify/verify.h"
@@ -57,7 +56,7 @@ Json process_json(const NcclProcess& process) {
             {"rank", process.rank},
             {"ranks", number_or_null(process.ranks)},
             {"nodes", number_or_null(process.nodes)},
-            {"nccl", null_if_empty(process.version)},
+            {"nccl", text_if_any(process.version)},
             {"networks", process.networks},
             {"connections", connections_json(process.connections)},
             {"hcas", process.hcas},
@@ -77,7 +76,7 @@ Json log_json(const JudgedLog& judged) {
             {"gpu_direct", name_of(judged.verdict.gpu_direct)},
             {"why", judged.verdict.why},
             {"causes", evidence.causes},
-            {"nccl", null_if_empty(evidence.version)},
+            {"nccl", text_if_any(evidence.version)},
             {"nodes", number_or_null(evidence.nodes)},
             {"networks", evidence.networks},
             {"connections", connections_json(judged.log.connections())},
@@ -214,7 +213,7 @@ std::string heading(const NcclLog& log) {
     }
     const auto number = log.processes.size();
     return format_text("NCCL {}, {} process{} on {}\n", log.version.empty() ? "of unknown version" : log.version,
-                       number, number == 1 ? "" : "es", count_text(hosts.size(), "host"));
+                       number, number == 1 ? "" : "es", format_count(hosts.size(), "host"));
 }
 
 /// Returns a line like "RDMA USED: 96 connections over RDMA, GPUDirect on (evidence D: NCCL's logs alone)".
@@ -223,7 +222,7 @@ std::string verdict_text(const JudgedLog& judged) {
     auto text = format_text("RDMA {}", name_of(verdict.verdict));
     if (verdict.verdict == Verdict::Used) {
         text += format_text(": all {} over RDMA, GPUDirect {}",
-                            count_text(judged.evidence.rdma + judged.evidence.rdma_gdr, "connection"),
+                            format_count(judged.evidence.rdma + judged.evidence.rdma_gdr, "connection"),
                             name_of(verdict.gpu_direct));
     }
     return text + " (evidence D: NCCL's logs alone)\n";

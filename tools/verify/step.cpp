@@ -5,12 +5,12 @@
 #include "lib/base/hostlist.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/exchange/codec.h"
+#include "lib/exchange/messages.h"
 #include "lib/sys/signal_fd.h"
 #include "tools/common/command_line.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
-#include "tools/node/traffic_watch.h"
+#include "tools/node/node_plan.h"
 #include "tools/verify/verify.h"
 
 #include <algorithm>

@@ -4,13 +4,13 @@
 #include "tools/verify/verify.h"
 
 #include "lib/base/format.h"
-#include "lib/nccl_log/directory.h"
-#include "lib/plan/nccl_debug.h"
+#include "lib/nccl_log/log_evidence.h"
+#include "lib/plan/nccl_variables.h"
 #include "lib/sys/signal_fd.h"
 #include "tools/common/commands.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
-#include "tools/node/traffic_watch.h"
+#include "tools/node/node_plan.h"
 
 #include <array>
 #include <cerrno>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/nccl_rank/cuda.h"
 
-#include "lib/base/byte_units.h"
 #include "lib/base/format.h"
 
 #include <array>
@@ -87,7 +86,7 @@ Result<CudaMemory> CudaMemory::allocate(const CudaDevice& gpu, std::size_t size)
     CudaMemory memory(gpu, size);
     return gpu.cuda()
         .check(gpu.cuda().allocate(&memory.address_, size),
-               format_text("{} of the GPU's memory cannot be had (smaller sizes: -e)", bytes_text(size)))
+               format_text("{} of the GPU's memory cannot be had (smaller sizes: -e)", format_bytes(size)))
         .map([&] { return std::move(memory); });
 }
 

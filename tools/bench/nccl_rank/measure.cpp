@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/nccl_rank/nccl.h"
 
-#include "lib/base/byte_units.h"
 #include "lib/base/format.h"
 #include "tools/bench/rank/batch.h"
 #include "tools/bench/rank/test_data.h"
@@ -239,7 +238,7 @@ void measure_all(const Communicator& communicator, const Work& work, const RankC
     for (const auto operation : work.operations) {
         for (const auto bytes : work.sizes) {
             const auto item = measurement.item_of(operation, bytes);
-            const auto what = format_text("{} of {}", name_of(operation), bytes_text(item.bytes));
+            const auto what = format_text("{} of {}", name_of(operation), format_bytes(item.bytes));
             const auto row = measurement.measure(item, what);
             if (!row) {
                 end_failed(channel, {format_text("{}: {}", what, row.error().words), row.error().remote});

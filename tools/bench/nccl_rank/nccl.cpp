@@ -4,7 +4,7 @@
 #include "lib/base/format.h"
 #include "lib/base/lists.h"
 #include "lib/base/text.h"
-#include "lib/nccl_log/causes.h"
+#include "lib/nccl_log/messages.h"
 
 #include <array>
 #include <cstring>

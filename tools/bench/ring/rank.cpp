@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/ring/ring.h"
 
-#include "lib/base/byte_units.h"
 #include "lib/base/format.h"
 #include "lib/base/json.h"
 #include "lib/base/text.h"
@@ -78,7 +77,7 @@ struct RingOrder {
 Result<RingOrder> read_order(const Json& json) {
     auto work = read_work_order(json.value("work", Json::object()));
     const auto host = json.value("host", Json::object());
-    auto node = work ? read_pair_node(host.value("node", Json::object())) : tl::unexpected(work.error());
+    auto node = work ? measure::parse_node(host.value("node", Json::object())) : tl::unexpected(work.error());
     if (!node) {
         return tl::unexpected(node.error());
     }
@@ -282,7 +281,7 @@ Result<void> run_rank(RankChannel& channel) {
     }
     RankProgress progress(channel);
     for (std::uint64_t seed = 0; const auto size : order->work.sizes) {
-        const auto what = format_text("all_reduce of {}", bytes_text(size));
+        const auto what = format_text("all_reduce of {}", format_bytes(size));
         progress.begin(what);
         const auto row = measure(*order, rings, progress, size, ++seed);
         if (!row) {

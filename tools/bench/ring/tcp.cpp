@@ -109,8 +109,8 @@ public:
 
 private:
     Result<void> accept_previous() {
-        const auto until = MeasureClock::now() + connect_limit;
-        for (auto now = MeasureClock::now(); now < until; now = MeasureClock::now()) {
+        const auto until = measure::Clock::now() + connect_limit;
+        for (auto now = measure::Clock::now(); now < until; now = measure::Clock::now()) {
             if (!wait(listener_.get(), POLLIN, std::chrono::ceil<milliseconds>(until - now))) {
                 continue;
             }
@@ -129,8 +129,8 @@ private:
     [[nodiscard]] bool says_token(int socket) const {
         std::array<char, token_size> said{};
         std::size_t have = 0;
-        const auto until = MeasureClock::now() + token_limit;
-        for (auto now = MeasureClock::now(); have < said.size() && now < until; now = MeasureClock::now()) {
+        const auto until = measure::Clock::now() + token_limit;
+        for (auto now = measure::Clock::now(); have < said.size() && now < until; now = measure::Clock::now()) {
             if (!wait(socket, POLLIN, std::chrono::ceil<milliseconds>(until - now))) {
                 continue;
             }

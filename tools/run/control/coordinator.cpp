@@ -99,7 +99,7 @@ private:
         }
         auto listener = listen_on(settings_.port, PortSharing::Reuse);
         if (!listener) {
-            const auto who = listening_text(settings_.port);
+            const auto who = format_listeners(settings_.port);
             return fail(format_text("the launchers of the other nodes cannot connect: {}{}{}", listener.error().message,
                                     who.empty() ? "" : ": ", who));
         }

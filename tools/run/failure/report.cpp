@@ -139,7 +139,7 @@ void add_others(Block& block, const RankFailure& first, std::span<const RankFail
                                delay_text(other.time_us - first.time_us)));
     }
     if (others.size() > shown_count) {
-        block.line(format_text("  also: {}", count_text(others.size() - shown_count, "more rank")));
+        block.line(format_text("  also: {}", format_count(others.size() - shown_count, "more rank")));
     }
 }
 

@@ -2,7 +2,7 @@
 // A launcher of two processes that watch each other, so that nothing survives a SIGKILL of either. PR_SET_PDEATHSIG
 // ends the ranks of a dead launcher, but not what they forked: init would adopt a daemon, and it would keep running.
 #include "lib/base/format.h"
-#include "lib/sys/node_name.h"
+#include "lib/sys/environment.h"
 #include "tools/common/print.h"
 #include "tools/common/process.h"
 #include "tools/run/process/process_set.h"

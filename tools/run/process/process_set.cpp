@@ -295,7 +295,7 @@ void RankEnder::on_time(Time now) {
     send(policy_.on_time(now));
     if (was_ending && policy_.phase() == Phase::Killing && processes_.running() > 0) {
         report_(format_text("{}: {} did not end within {:g} s: killing", rules_.node,
-                            count_text(processes_.running(), "rank"),
+                            format_count(processes_.running(), "rank"),
                             std::chrono::duration<double>(rules_.shutdown_timeout).count()));
     }
 }

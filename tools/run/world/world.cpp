@@ -125,7 +125,7 @@ private:
         const auto ranks = plan_.ranks_per_node.value;
         if (!gpus.ids.empty() && ranks > gpus.ids.size()) { // so there are two or more
             plan_.warnings.push_back(format_text("{} ranks, but {} ({}): local ranks from {} on have none of their own",
-                                                 ranks, count_text(gpus.ids.size(), "visible GPU"), gpus.source,
+                                                 ranks, format_count(gpus.ids.size(), "visible GPU"), gpus.source,
                                                  gpus.ids.size()));
         }
     }
@@ -240,7 +240,7 @@ private:
         if (!rank || *rank >= plan_.nodes.value) {
             return fail(format_text("{}: the rank of a node is wanted, 0 to {}, as there {} {} ({})", quoted(*found),
                                     plan_.nodes.value - 1, plan_.nodes.value == 1 ? "is" : "are",
-                                    count_text(plan_.nodes.value, "node"), plan_.nodes.source));
+                                    format_count(plan_.nodes.value, "node"), plan_.nodes.source));
         }
         plan_.node_rank = {*rank, found->name};
         return {};

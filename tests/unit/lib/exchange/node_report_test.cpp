@@ -2,7 +2,7 @@
 // What a node tells the others of itself; its bridges above all.
 #include "lib/exchange/messages.h"
 
-#include "lib/fabric/netdev.h"
+#include "lib/fabric/readers.h"
 #include "lib/plan/inspect.h"
 #include "lib/plan/plan.h"
 #include "tests/unit/exchange_nodes.h"
@@ -46,16 +46,16 @@ TEST(HostBridge, OneOfContainersStandsOnNoHardware) {
         netdev("bond0", false, {"eth1"}),   netdev("bond0.7", false, {"bond0"}), netdev("br7", true, {"bond0.7"}),
         netdev("br-gone", true, {"gone0"}), netdev("veth0", false, {"veth1"})};
     for (const auto* const name : {"docker0", "virbr0", "br-gone"}) {
-        EXPECT_TRUE(is_host_bridge(netdevs, name)) << name;
+        EXPECT_TRUE(is_virtual_bridge(netdevs, name)) << name;
     }
     for (const auto* const name : {"br0", "br7", "eth0", "bond0", "veth0", "veth1", "nobody", ""}) {
-        EXPECT_FALSE(is_host_bridge(netdevs, name)) << name;
+        EXPECT_FALSE(is_virtual_bridge(netdevs, name)) << name;
     }
 }
 
 TEST(HostBridge, ACircleHasAnEnd) {
     const std::vector<Netdev> netdevs = {netdev("br0", true, {"br1", "br0"}), netdev("br1", true, {"br0", "br1"})};
-    EXPECT_TRUE(is_host_bridge(netdevs, "br0"));
+    EXPECT_TRUE(is_virtual_bridge(netdevs, "br0"));
 }
 
 TEST(HostBridge, IsReadFromSysfs) {
@@ -67,8 +67,8 @@ TEST(HostBridge, IsReadFromSysfs) {
     EXPECT_TRUE(fabric.find_netdev("docker0")->bridge);
     EXPECT_TRUE(fabric.find_netdev("br0")->bridge);
     EXPECT_FALSE(fabric.find_netdev("eth0")->bridge);
-    EXPECT_TRUE(is_host_bridge(fabric.netdevs, "docker0"));
-    EXPECT_FALSE(is_host_bridge(fabric.netdevs, "br0"));
+    EXPECT_TRUE(is_virtual_bridge(fabric.netdevs, "docker0"));
+    EXPECT_FALSE(is_virtual_bridge(fabric.netdevs, "br0"));
 }
 
 // Every host has docker0 with the same address; a bridge with hardware below has the host's own.

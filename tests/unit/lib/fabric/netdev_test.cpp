@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses and routes from /proc/net, and nvidia's information file.
-#include "lib/fabric/proc_net.h"
+#include "lib/fabric/kernel_text.h"
 
-#include "lib/fabric/gpu.h"
+#include "lib/fabric/readers.h"
 #include "tests/unit/fabric_machine.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices that do not answer.
-#include "lib/fabric/unresponsive_hcas.h"
+#include "lib/fabric/fabric.h"
 
 #include "lib/base/unique_fd.h"
-#include "lib/fabric/fabric.h"
 #include "lib/select/port_selection.h"
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/fabric_values.h"

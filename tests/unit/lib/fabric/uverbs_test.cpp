@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/fabric/hca.h"
+#include "lib/fabric/readers.h"
 
 #include "lib/select/port_selection.h"
 #include "tests/unit/fabric_machine.h"

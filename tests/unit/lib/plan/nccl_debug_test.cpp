@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/plan/nccl_debug.h"
+#include "lib/plan/nccl_variables.h"
 
 #include <gtest/gtest.h>
 

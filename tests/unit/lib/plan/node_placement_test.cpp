@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/plan/node_placement.h"
 
-#include "lib/plan/placement_report.h"
+#include "lib/plan/report.h"
 
 #include <gtest/gtest.h>
 #include <string>

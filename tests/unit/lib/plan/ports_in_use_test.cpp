@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/plan/ports_in_use.h"
+#include "lib/plan/nccl_overrides.h"
 
 #include "lib/plan/plan.h"
 #include "tests/unit/fabric_values.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/select/gid_selection.h"
+#include "lib/select/candidates.h"
 
 #include "tests/unit/fabric_values.h"
 
@@ -46,7 +46,7 @@ std::string reason(const Port& port, std::size_t position, const Settings& setti
 }
 
 std::string problem(const Port& port, const Settings& settings = {}) {
-    return choose_gid(machine(), port, settings).problem.value_or(LeftOut()).reason;
+    return choose_gid(machine(), port, settings).problem.value_or(Exclusion()).reason;
 }
 
 Port with_fe80() {

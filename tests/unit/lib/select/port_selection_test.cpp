@@ -3,7 +3,6 @@
 #include "lib/select/port_selection.h"
 
 #include "lib/base/format.h"
-#include "lib/select/port_filters.h"
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/fabric_values.h"
 
@@ -47,17 +46,6 @@ Fabric two_rails() {
 bool warned(const FabricChoice& choice, const std::string& part) {
     return std::any_of(choice.warnings.begin(), choice.warnings.end(),
                        [&](const std::string& warning) { return warning.find(part) != std::string::npos; });
-}
-
-TEST(ChooseFabric, TheirOrder) {
-    std::vector<std::string_view> names;
-    for (const auto& filter : fabric_filters()) {
-        names.push_back(filter.name);
-    }
-    EXPECT_EQ(names, (std::vector<std::string_view>{
-                         "RoCE or InfiniBand", "ACTIVE", "usable GID", "PF instead of its VFs",
-                         "bond instead of its slaves", "hardware instead of software", "one link layer",
-                         "routable address", "top rate class", "not the management port", "at most 32 ports"}));
 }
 
 TEST(ChooseFabric, AllGoodPortsWithOneIndex) {

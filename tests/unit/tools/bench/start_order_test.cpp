@@ -97,30 +97,30 @@ TEST(BenchOrder, NumbersOutOfRange) {
 }
 
 TEST(BenchOrder, AMemberSaysWhyItStartsNothing) {
-    MeasureWorld world;
+    measure::World world;
     world.members = 2;
     world.node = "n01";
     world.key = *random_key();
-    auto head = MeasureHead::listen(world);
+    auto head = measure::Coordinator::listen(world);
     ASSERT_TRUE(head) << head.error().message;
     world.port = (*head)->port();
     world.member = 1;
     Options options;
     options.host = true;
     std::thread member([&] { EXPECT_EQ(serve_ranks(world, options), 0); });
-    const auto until = MeasureClock::now() + std::chrono::seconds(60);
-    EXPECT_EQ((*head)->next(until).kind, MeasureEvent::Kind::Joined);
+    const auto until = measure::Clock::now() + std::chrono::seconds(60);
+    EXPECT_EQ((*head)->next(until).kind, measure::Event::Kind::Joined);
     auto order = start_json(example());
     order["ranks"] = Json::array({Json{{"rank", 0}, {"gpu", 0}}});
     order["variables"] = {{"LD_PRELOAD", "/opt/x.so"}};
     (*head)->send(1, order);
     const auto event = (*head)->next(until);
-    EXPECT_EQ(event.kind, MeasureEvent::Kind::Message);
+    EXPECT_EQ(event.kind, measure::Event::Kind::Message);
     EXPECT_EQ(event.message.value("run", -1), 3) << event.message;
     EXPECT_NE(event.message.value("refused", "").find("refuses an order to start ranks"), std::string::npos)
         << event.message;
     (*head)->send(1, {{"do", "end"}});
-    EXPECT_EQ((*head)->next(until).kind, MeasureEvent::Kind::Lost) << "no rank has said a word";
+    EXPECT_EQ((*head)->next(until).kind, measure::Event::Kind::Lost) << "no rank has said a word";
     member.join();
 }
 

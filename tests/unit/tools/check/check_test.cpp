@@ -2,7 +2,7 @@
 // What surrounds the judgements: expectations, kept state, drains, parsers of what the kernel says, output.
 #include "lib/base/format.h"
 #include "lib/base/json.h"
-#include "lib/sys/atomic_file.h"
+#include "lib/sys/sysroot.h"
 #include "tests/unit/check_values.h"
 #include "tests/unit/fabric_machine.h"
 #include "tests/unit/hang.h"

@@ -64,8 +64,8 @@ TEST(PairsHtml, HasAllThatWasMeasured) {
     report.results[2].notes = {"ECN marks"};
     report.results[2].forward->tcp_gbps = 37.5;
     report.results.push_back(failed_result({.a = 0, .b = 9}, "")); // no such node
-    const auto verdict = judge_pairs(report, {});
-    const Json data = data_of(pairs_html(report, verdict));
+    const auto verdict = pairs::judge(report, {});
+    const Json data = data_of(pairs::format_html(report, verdict));
     const Json& results = data["results"];
     ASSERT_EQ(results["a"].size(), 6U);
     for (const auto& [name, column] : results.members()) {
@@ -74,7 +74,7 @@ TEST(PairsHtml, HasAllThatWasMeasured) {
     EXPECT_EQ(results["forward"][0], 381) << "of " << results["a"][0];
     EXPECT_EQ(results["tcp_forward"][2], 37.5);
     EXPECT_TRUE(results["tcp_forward"][0].is_null());
-    EXPECT_EQ(results["state"][1], static_cast<int>(PairState::Failed));
+    EXPECT_EQ(results["state"][1], static_cast<int>(pairs::ResultState::Failed));
     EXPECT_EQ(data["problems"], *Json::parse(R"([[1, "retry exceeded"]])"));
     EXPECT_EQ(data["notes_of"], *Json::parse(R"([[2, ["ECN marks"]]])"));
     EXPECT_EQ(data["nodes"][2]["rails"], *Json::parse(R"(["mlx5_0:1", "mlx5_1:1"])"));
@@ -84,19 +84,20 @@ TEST(PairsHtml, HasAllThatWasMeasured) {
 }
 
 TEST(PairsHtml, OfNothing) {
-    const Json data = data_of(pairs_html({}, {}));
+    const Json data = data_of(pairs::format_html({}, {}));
     EXPECT_EQ(data["results"]["a"], Json::array());
     EXPECT_TRUE(data["floor_gbps"].is_null());
     EXPECT_EQ(data["suspects"], "");
 }
 
-BenchRun run_of(const char* name, bool rdma, double busbw, std::optional<Verdict> verdict, std::uint64_t most = 2048) {
-    BenchRun run;
+bench::Run run_of(const char* name, bool rdma, double busbw, std::optional<Verdict> verdict,
+                  std::uint64_t most = 2048) {
+    bench::Run run;
     run.name = name;
     run.rdma_meant = rdma;
     run.ranks = 2;
     for (std::uint64_t size = 1024; size <= most; size *= 2) {
-        BenchRow row;
+        bench::ResultRow row;
         row.operation = "all_reduce";
         row.bytes = size;
         row.out_of_place = {.time_us = 10, .min_us = 8, .max_us = 20, .algbw = busbw, .busbw = busbw, .wrong = {}};
@@ -109,10 +110,10 @@ BenchRun run_of(const char* name, bool rdma, double busbw, std::optional<Verdict
 }
 
 TEST(BenchHtml, TheTableIsTheTerminals) {
-    BenchReport report;
+    bench::Report report;
     report.runs = {run_of("A", true, 40, Verdict::Used), run_of("B", false, 5, Verdict::NotUsed),
                    run_of("C", true, 20, Verdict::Used), run_of("A'", true, 38, Verdict::Used)};
-    auto table = data_of(bench_html(report))["table"];
+    auto table = data_of(bench::write_html(report))["table"];
     ASSERT_EQ(table.size(), 1U);
     EXPECT_EQ(table[0]["rdma"], 8 * 39) << "the mean of A and A', without C";
     EXPECT_EQ(table[0]["without"], 40);
@@ -120,32 +121,32 @@ TEST(BenchHtml, TheTableIsTheTerminals) {
     EXPECT_EQ(table[0]["ratio"], 7.8);
     EXPECT_EQ(table[0]["grade"], "good");
     report.runs[1].verdict->verdict = Verdict::Used;
-    table = data_of(bench_html(report))["table"];
+    table = data_of(bench::write_html(report))["table"];
     EXPECT_TRUE(table[0]["ratio"].is_null());
     EXPECT_EQ(table[0]["grade"], "warn");
     EXPECT_EQ(table[0]["verdict"].get<std::string>().find("B used RDMA, too"), 0U) << table;
 }
 
 TEST(BenchHtml, InsideOneNodeNothingIsDoubted) {
-    BenchReport report;
+    bench::Report report;
     report.runs = {run_of("A", true, 40, Verdict::Idle)};
     report.runs[0].nodes = 1;
-    auto data = data_of(bench_html(report));
+    auto data = data_of(bench::write_html(report));
     EXPECT_EQ(data["runs"][0]["flag"], "");
     EXPECT_EQ(data["runs"][0]["words"], "inside one node: no network");
     EXPECT_EQ(data["table"][0]["grade"], "good");
     report.runs[0].nodes = 2;
-    EXPECT_NE(data_of(bench_html(report))["runs"][0]["flag"], "");
+    EXPECT_NE(data_of(bench::write_html(report))["runs"][0]["flag"], "");
 }
 
 TEST(BenchHtml, WrongValuesAndWhatWasCutOffAreSaid) {
-    BenchReport report;
+    bench::Report report;
     report.runs = {run_of("A", true, 40, Verdict::Used), run_of("B", false, 5, Verdict::NotUsed)};
     report.runs[0].rows[0].out_of_place.wrong = 3;
     report.runs[0].rows[1].in_place.emplace().wrong = 4;
     report.runs[1].rows.clear();
     report.ended_early = "interrupted";
-    const auto data = data_of(bench_html(report));
+    const auto data = data_of(bench::write_html(report));
     EXPECT_EQ(data["runs"][0]["wrong"], 7);
     EXPECT_EQ(data["table"][0]["grade"], "bad");
     EXPECT_EQ(data["runs"][1]["flag_is_bad"], false);
@@ -153,7 +154,7 @@ TEST(BenchHtml, WrongValuesAndWhatWasCutOffAreSaid) {
 }
 
 TEST(BenchHtml, ARunThatIsNotWhatItClaims) {
-    const auto doubt = [](bool meant, Verdict verdict) { return doubt_of(run_of("A", meant, 1, verdict)); };
+    const auto doubt = [](bool meant, Verdict verdict) { return bench::run_doubt(run_of("A", meant, 1, verdict)); };
     EXPECT_EQ(doubt(true, Verdict::Used).text, "");
     EXPECT_EQ(doubt(false, Verdict::NotUsed).text, "");
     EXPECT_TRUE(doubt(true, Verdict::NotUsed).bad);
@@ -162,15 +163,15 @@ TEST(BenchHtml, ARunThatIsNotWhatItClaims) {
     EXPECT_TRUE(doubt(false, Verdict::Mixed).bad);
     EXPECT_FALSE(doubt(true, Verdict::Idle).bad);
     EXPECT_NE(doubt(true, Verdict::Unknown).text, "");
-    EXPECT_EQ(doubt_of({}).text, "has no results");
+    EXPECT_EQ(bench::run_doubt({}).text, "has no results");
 }
 
 TEST(BenchHtml, HasAllRuns) {
-    BenchReport report;
+    bench::Report report;
     report.nodes = {"n1"};
     report.runs = {run_of("A", true, 40, Verdict::Used), run_of("B", false, 5, Verdict::Used)};
     report.runs[1].variables = {{"NCCL_IB_DISABLE", "1"}};
-    const Json data = data_of(bench_html(report));
+    const Json data = data_of(bench::write_html(report));
     ASSERT_EQ(data["runs"].size(), 2U);
     EXPECT_EQ(data["runs"][1]["flag"], "used RDMA all the same");
     EXPECT_EQ(data["runs"][1]["flag_is_bad"], true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/names.h"
-#include "lib/fabric/sysfs_text.h"
+#include "lib/base/text.h"
+#include "lib/fabric/kernel_text.h"
 
 #include "lib/fabric/pci.h"
 
@@ -31,12 +31,12 @@ TEST(ParseGid, RefusesEverythingElse) {
 }
 
 TEST(ParseRate, TakesNumberAndUnit) {
-    EXPECT_EQ(parse_rate_gbps("200 Gb/sec (4X HDR)"), 200);
-    EXPECT_EQ(parse_rate_gbps("2.5 Gb/sec (1X SDR)"), 2.5);
-    EXPECT_EQ(parse_rate_gbps("10 Gb/sec (4X)"), 10);
+    EXPECT_EQ(parse_rate("200 Gb/sec (4X HDR)").value_or(Rate()).gbps, 200);
+    EXPECT_EQ(parse_rate("2.5 Gb/sec (1X SDR)").value_or(Rate()).gbps, 2.5);
+    EXPECT_EQ(parse_rate("10 Gb/sec (4X)").value_or(Rate()).gbps, 10);
     for (const std::string text : {"", "Gb/sec", "-10 Gb/sec", "inf Gb/sec", "nan Gb/sec", "0 Gb/sec", "1e3 Gb/sec",
                                    "100 Mb/sec", "99999999999 Gb/sec", "100"}) {
-        EXPECT_FALSE(parse_rate_gbps(text)) << text;
+        EXPECT_FALSE(parse_rate(text)) << text;
     }
 }
 
@@ -133,10 +133,10 @@ TEST(Pci, CommonAncestorsBeginAtTheHostBridge) {
 
 TEST(FabricParse, RatesThatStandForUnknown) {
     for (const auto* text : {"10 Gb/sec (4X)", "10 Gb/sec (4X SDR)", "2.5 Gb/sec (1X SDR)"}) {
-        EXPECT_TRUE(is_default_rate(text)) << text;
+        EXPECT_TRUE(parse_rate(text).value_or(Rate()).is_default) << text;
     }
     for (const auto* text : {"100 Gb/sec (4X EDR)", "10 Gb/sec (1X QDR)", "10 Gb/sec (4X SDR", ""}) {
-        EXPECT_FALSE(is_default_rate(text)) << text;
+        EXPECT_FALSE(parse_rate(text).value_or(Rate()).is_default) << text;
     }
 }
 

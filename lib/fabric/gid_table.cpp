@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/format.h"
+#include "lib/base/text.h"
+#include "lib/fabric/kernel_text.h"
+#include "lib/fabric/readers.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <set>
+#include <utility>
+
+namespace rdma_nccl {
+
+namespace {
+
+constexpr unsigned max_slots = 65536;
+constexpr std::size_t short_file = 128; // one word or one GID
+constexpr std::string_view empty_slot = "0000:0000:0000:0000:0000:0000:0000:0000";
+
+/// The entries that a RoCE port's GID table must have. Once all of them are found, reading can stop and skip the empty
+/// slots: usually only the first four of 256 slots are in use. For each RoCE version, the kernel adds one entry per
+/// address of the port's interface and of the VLANs or bonds above it (drivers/infiniband/core/roce_gid_mgmt.c), and
+/// never the same address, version and interface twice (cache.c). Other entries belong to other network namespaces, and
+/// no plan uses them.
+using ExpectedGids = std::vector<std::pair<std::string, IpAddress>>; // interface and address
+
+/// `netdevs` must have all their addresses.
+ExpectedGids expected_gids(const std::vector<Netdev>& netdevs, const Hca& hca, const Port& port) {
+    std::set<std::string, std::less<>> names; // of the port's own interfaces, and those stacked on them
+    for (const auto& netdev : netdevs) {
+        const bool of_hca = std::ranges::find(hca.netdevs, netdev.name) != hca.netdevs.end();
+        if (of_hca && (hca.ports.size() == 1 || netdev.port == port.number)) {
+            names.insert(netdev.name);
+        }
+    }
+    for (bool more = true; more;) {
+        more = false;
+        for (const auto& netdev : netdevs) {
+            const bool stacked =
+                std::ranges::any_of(netdev.lowers, [&](const auto& lower) { return names.contains(lower); });
+            more = (stacked && names.insert(netdev.name).second) || more;
+        }
+    }
+    ExpectedGids expected;
+    for (const auto& netdev : netdevs) {
+        for (const auto& entry : netdev.addresses) {
+            if (names.contains(netdev.name)) {
+                expected.emplace_back(netdev.name, entry.address);
+            }
+        }
+    }
+    return expected;
+}
+
+/// Returns true if the entries of both versions are there for each address. Otherwise the table must be read to its
+/// end. Always false if only link-local addresses are expected, as the other entries tell why, and if the device has
+/// only one version.
+bool are_all_in(const std::vector<Gid>& gids, const ExpectedGids& expected) {
+    const auto has = [&gids](const auto& entry, GidType type) {
+        return std::ranges::any_of(gids, [&](const Gid& gid) {
+            return gid.type == type && gid.value == entry.second && gid.netdev == entry.first;
+        });
+    };
+    return std::ranges::any_of(expected, [](const auto& entry) { return !entry.second.is_link_local(); }) &&
+           gids.size() >= 2 * expected.size() && std::ranges::all_of(expected, [&](const auto& entry) {
+               return has(entry, GidType::RoceV1) && has(entry, GidType::RoceV2);
+           });
+}
+
+/// The three directories of a GID table, opened only once: each slot then needs only a name lookup.
+struct GidTable {
+    Result<Directory> values;
+    Result<Directory> types;
+    Result<Directory> netdevs;
+};
+
+void read_gid_type(const Result<Directory>& types, std::string_view slot, Gid& gid) {
+    const auto text = types ? types->read(slot, short_file) : tl::unexpected(types.error());
+    if (!text) {
+        gid.type_problem = text.error().os_error == ENOENT ? TypeProblem::Missing : TypeProblem::Unreadable;
+        gid.type_text = text.error().message;
+        return;
+    }
+    gid.type = parse_gid_type(*text);
+    if (!gid.type) {
+        gid.type_problem = TypeProblem::Strange;
+        gid.type_text = printable(*text, 40);
+    }
+}
+
+void read_gid_netdev(const Result<Directory>& netdevs, std::string_view slot, Gid& gid, Notes& notes) {
+    // Not noted when unreadable: the kernel returns EINVAL for a GID without a netdev, which all InfiniBand GIDs are.
+    auto text = netdevs ? netdevs->read(slot, short_file) : tl::unexpected(netdevs.error());
+    if (!text) {
+        return;
+    }
+    if (is_netdev_name(*text)) {
+        gid.netdev = std::move(*text);
+    } else {
+        notes.add(format_text("gid_attrs/ndevs/{}: '{}' is no interface name", slot, printable(*text, 40)));
+    }
+}
+
+/// Fails when the slot cannot be read.
+Result<void> read_slot(const GidTable& table, const std::string& slot, unsigned index, Port& port, Notes& notes) {
+    const auto text = table.values->read(slot, short_file);
+    if (!text) {
+        return tl::unexpected(text.error());
+    }
+    if (*text == empty_slot) { // most slots are empty
+        return {};
+    }
+    const auto value = parse_gid(*text);
+    if (!value) {
+        notes.add(format_text("gids/{}: '{}' is no GID", slot, printable(*text, 40)));
+    }
+    if (!value || *value == IpAddress()) {
+        return {};
+    }
+    Gid gid;
+    gid.index = index;
+    gid.value = *value;
+    read_gid_type(table.types, slot, gid);
+    read_gid_netdev(table.netdevs, slot, gid, notes);
+    port.gids.push_back(std::move(gid));
+    return {};
+}
+
+/// Reads slots in order until all expected entries are found. Returns false if some are missing or a slot cannot be
+/// read.
+bool read_until_enough(const GidTable& table, const ExpectedGids& expected, Port& port, Notes& notes) {
+    while (port.gid_table_length < max_slots) {
+        const auto index = static_cast<unsigned>(port.gid_table_length);
+        const auto before = port.gids.size();
+        if (!read_slot(table, std::to_string(index), index, port, notes)) {
+            return false;
+        }
+        port.gid_table_length = index + 1;
+        if (port.gids.size() > before && are_all_in(port.gids, expected)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void read_gids(const SysRoot& root, const std::string& port_path, Port& port,
+               const std::optional<ExpectedGids>& expected, Notes& notes) {
+    const GidTable table{root.directory(port_path + "/gids"), root.directory(port_path + "/gid_attrs/types"),
+                         root.directory(port_path + "/gid_attrs/ndevs")};
+    if (table.values && expected && read_until_enough(table, *expected, port, notes)) {
+        return;
+    }
+    const auto slots = table.values ? table.values->list() : tl::unexpected(table.values.error());
+    if (!slots) {
+        notes.add(format_text("gids: {}", slots.error().message));
+        return;
+    }
+    for (const auto& slot : *slots) { // in numeric order
+        const auto index = parse_index(slot);
+        if (!index || *index >= max_slots) {
+            notes.add(format_text("gids/{}: {}", printable(slot, 40), index ? "beyond what is looked at" : "no slot"));
+        } else if (*index >= port.gid_table_length) {
+            port.gid_table_length = *index + 1;
+            if (const auto read = read_slot(table, slot, *index, port, notes); !read) {
+                notes.add(format_text("gids/{}", read.error().message));
+            }
+        }
+    }
+}
+
+} // namespace
+
+void read_gid_tables(const SysRoot& root, Hca& hca, const std::vector<Netdev>* netdevs) {
+    constexpr std::size_t max_netdevs = 1024;
+    for (auto& port : hca.ports) {
+        const auto path = format_text("/sys/class/infiniband/{}/ports/{}", hca.name, port.number);
+        if (!root.exists(path)) {
+            continue; // it has disappeared since, or read_port() has noted why it cannot be read
+        }
+        Notes notes;
+        read_gids(root, path, port, netdevs ? std::optional(expected_gids(*netdevs, hca, port)) : std::nullopt, notes);
+        std::ranges::move(notes.take(), std::back_inserter(port.problems));
+        for (const auto& gid : port.gids) {
+            if (!gid.netdev.empty() && hca.netdevs.size() < max_netdevs &&
+                std::ranges::find(hca.netdevs, gid.netdev) == hca.netdevs.end()) {
+                hca.netdevs.push_back(gid.netdev);
+            }
+        }
+    }
+}
+
+} // namespace rdma_nccl

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the parts of a Fabric.
+#pragma once
+
+#include "lib/base/text.h"
+#include "lib/fabric/fabric.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdma_nccl {
+
+/// Reads the RDMA devices in /sys/class/infiniband with their ports, in natural order of names. Adds problems that
+/// concern no single device to `notes`. Hca::netdevs gets those of the PCI function only; GID tables and
+/// Port::netdev_gbps are not read.
+std::vector<Hca> read_hcas(const SysRoot& root, const UnresponsiveHcas& unresponsive, Notes& notes);
+
+/// Reads the GID tables, and adds their interfaces to Hca::netdevs. With `netdevs` (complete with addresses), reads
+/// each table only until all entries that it must have are found; otherwise to its end.
+void read_gid_tables(const SysRoot& root, Hca& hca, const std::vector<Netdev>* netdevs = nullptr);
+
+/// Reads only a device's location: PCI path, NUMA node, local CPUs and driver. Never queries a device's driver.
+Hca read_hca_place(const SysRoot& root, const std::string& name);
+
+/// Reads the interfaces of /sys/class/net without their addresses, and the `unresponsive` ones without their speed.
+std::vector<Netdev> read_netdevs(const SysRoot& root, const std::set<std::string, std::less<>>& unresponsive,
+                                 Notes& notes);
+
+/// Returns true for a bridge that has no hardware below it. Such a bridge serves containers (docker0, cni0) or virtual
+/// machines (virbr0) of this host. Other hosts have one with the same address, and it leads to none of them.
+bool is_virtual_bridge(const std::vector<Netdev>& netdevs, std::string_view name);
+
+/// Written by `rdma-nccl explain --save`, because no file of the kernel lists an interface's IPv4 addresses.
+inline constexpr std::string_view saved_addresses_path = "/ip-addresses";
+
+/// Fills Netdev::addresses: on the live root from getifaddrs(3), which is exact; in a saved tree from the file above.
+/// Returns false if that file does not exist.
+bool add_known_addresses(const SysRoot& root, std::vector<Netdev>& netdevs, Notes& notes);
+
+/// Fills Netdev::addresses in other trees: from proc/net/if_inet6 and, for IPv4, proc/net/fib_trie. The latter names no
+/// interface, so uses the interface of the GID with the same address, else of the most specific direct route. Ambiguous
+/// addresses are noted and left out.
+void add_copied_addresses(const SysRoot& root, const std::vector<Hca>& hcas, std::vector<Netdev>& netdevs,
+                          Notes& notes);
+
+/// Returns the interfaces of the IPv4 default routes with the lowest metric, each once. Uses the IPv6 default routes
+/// only if there are none for IPv4: routers that announce themselves on the rails cause unintended default routes
+/// there. Never returns the loopback interface.
+std::vector<std::string> read_default_route_netdevs(const SysRoot& root, Notes& notes);
+
+/// Reads the GPUs of NVIDIA and AMD on the PCI bus, in order of PCI address. NVIDIA's driver provides the minor number
+/// and the UUID.
+std::vector<Gpu> read_gpus(const SysRoot& root, Notes& notes);
+
+/// Returns "nvidia" or "amd" if a device of this PCI class ("0x030200") and vendor ("0x10de") may be their GPU; else
+/// "".
+std::string gpu_vendor(std::string_view pci_class, std::string_view vendor);
+
+/// proc/driver/nvidia/gpus/PCI/information, which has lines of "Name: value".
+struct NvidiaInformation {
+    std::optional<unsigned> minor;
+    std::string uuid;
+};
+NvidiaInformation parse_nvidia_information(std::string_view text);
+
+/// The file that shows that a peer memory client is loaded, through which the HCA's driver reaches GPU memory: the
+/// modules of NVIDIA's driver, or a client that OFED's ib_core lists (as ncclIbGdrSupport looks for them, NCCL 2.28
+/// src/transport/net_ib.cc; amdkfd is AMD's). Empty when there is none; DMA-BUF needs none.
+std::string find_peer_memory(const SysRoot& root);
+
+} // namespace rdma_nccl
