@@ -215,7 +215,7 @@ gtest:
 # One libFuzzer program for each tests/fuzz/*.cpp. The library is compiled again for it, with the fuzzer's probes in, and
 # of the command what reads text of strangers.
 fuzzers := $(if $(FUZZ_CXX),$(patsubst tests/fuzz/%.cpp,build/tests/fuzz/%,$(call sources,tests/fuzz)))
-fuzz_tools := $(call sources,tools/run/options) $(addprefix tools/,bench/rank/collective.cpp bench/rank/order.cpp \
+fuzz_tools := $(call sources,tools/run/options) $(addprefix tools/,bench/rank/order.cpp \
 	bench/start_order.cpp common/command_line.cpp common/print.cpp common/process.cpp common/wall_time.cpp \
 	measure/rails.cpp measure/worker.cpp pairs/order.cpp run/failure/report.cpp run/failure/report_json.cpp \
 	run/output/line_splitter.cpp verbs/address.cpp)

@@ -27,7 +27,7 @@ static int run_subcommand(int argc, char** argv) {
     add_run_command(app);
     for (const auto& add :
          {add_gids_command, add_env_command, add_explain_command, add_topo_command, add_verify_command, add_top_command,
-          add_check_command, pairs::add_command, add_bench_command}) { // in the order of --help
+          add_check_command, pairs::add_command, bench::add_command}) { // in the order of --help
         add(app, exit_code);
     }
     if (const int code = line.run(argc, argv); code != 0) {

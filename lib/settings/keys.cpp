@@ -72,10 +72,7 @@ Problem set_unless_auto(std::optional<T>& target, std::string_view text, const s
     if (text != "auto" && !value) {
         return problem;
     }
-    target.reset();
-    if (text != "auto") {
-        target = static_cast<T>(*value);
-    }
+    target = text == "auto" ? std::nullopt : std::optional<T>(static_cast<T>(*value));
     return std::nullopt;
 }
 
@@ -138,15 +135,18 @@ Problem set_port(Settings& s, std::string_view v) {
 }
 
 Problem set_port_range(Settings& s, std::string_view v) {
+    if (v == "auto") {
+        s.port_range.reset();
+        return std::nullopt;
+    }
     const auto [first_text, last_text] = split_once(v, '-');
     const auto first = number_within(first_text, lowest_port, highest_port);
     const auto last = first ? number_within(last_text.value_or(""), *first + port_block - 1, 65535) : std::nullopt;
-    const auto range =
-        last ? std::optional(PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)})
-             : std::nullopt;
-    return set_unless_auto(
-        s.port_range, v, range,
-        format_text("expected A-B with {} <= A, B <= 65535 and at least {} ports", lowest_port, port_block));
+    if (!last) {
+        return format_text("expected A-B with {} <= A, B <= 65535 and at least {} ports", lowest_port, port_block);
+    }
+    s.port_range = PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
+    return std::nullopt;
 }
 
 Problem set_exchange(Settings& s, std::string_view v) {

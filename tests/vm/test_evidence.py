@@ -212,13 +212,16 @@ class Verdicts(StepsTest):
         return sorted(verdicts, key=lambda verdict: verdict["job"])
 
     def assert_amounts(self, verdict: dict, rdma: int, sockets: int) -> None:
-        """In MiB, of what n02 sent and n01 received; within 10 % of all."""
+        """In MiB, of what n02 sent and n01 received; within 10 % of all. What Soft-RoCE on a busy machine sends again by
+        RDMA is counted again, too."""
         receiver, sender = verdict["nodes"]
         self.assertEqual((receiver["node"], sender["node"]), ("n01", "n02"))
         for node, way in ((sender, "sent"), (receiver, "received")):
             for kind, mib in (("rdma", rdma), ("sockets", sockets)):
                 delta = 0.1 * (rdma + sockets) * MIB + MIB
-                self.assertAlmostEqual(node[kind][way], mib * MIB, delta=delta, msg=f"{node['node']} {kind}")
+                again = 0.4 * rdma * MIB if kind == "rdma" else 0
+                self.assertGreaterEqual(node[kind][way], mib * MIB - delta, f"{node['node']} {kind}")
+                self.assertLessEqual(node[kind][way], mib * MIB + delta + again, f"{node['node']} {kind}")
 
     @on_each_suite
     def test_each_kind(self):

@@ -50,7 +50,7 @@ std::string footer_text(const Run& run, const std::string& operation) {
             wrong += row.wrong();
             checked = checked || row.out_of_place.wrong || (row.in_place && row.in_place->wrong);
             sum = sum + row.out_of_place.busbw + (row.in_place ? row.in_place->busbw : 0);
-            count += row.in_place ? 2 : 1;
+            count += row.in_place ? 2U : 1U;
         }
     }
     return format_text("# Out of bounds values : {}\n# Avg bus bandwidth    : {:g}\n",

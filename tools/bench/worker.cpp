@@ -134,7 +134,7 @@ private:
     [[nodiscard]] Json host_of(const StartOrder& order) const {
         return {{"verbs", order.kind != RunKind::NoRdma},
                 {"rings", order.rings},
-                {"node", node_json({.name = "", .rails = node_.rails, .problem = ""})},
+                {"node", measure::node_json({.name = "", .rails = node_.rails, .problem = ""})},
                 {"address", address_to_head(head_.fd())}};
     }
 

@@ -166,9 +166,10 @@ Findings judge_ethernet(const Facts& facts, const Expectations& expected) {
             results.push_back(judge_traffic_class(port, quality.traffic_class, *expected.traffic_class));
         }
     }
+    const NetdevSysctls none;
     for (const auto& name : sharing_a_network(ports)) {
         const auto* const found = find_in(facts.sysctls, name);
-        const auto sysctls = found != nullptr ? *found : NetdevSysctls();
+        const auto& sysctls = found != nullptr ? *found : none;
         results.push_back(judge_rp_filter(name, sysctls));
         results.push_back(judge_arp(name, sysctls));
     }

@@ -39,12 +39,12 @@ struct TopSample {
     std::string host;
     std::int64_t time_us = 0; ///< end of the interval, since 1970
     double seconds = 0;       ///< length of the interval; 0: no earlier reading
-    std::vector<TopPort> ports;
-    std::vector<TopNetdev> netdevs;
+    std::vector<TopPort> ports{};
+    std::vector<TopNetdev> netdevs{};
     Bytes rdma, sockets;
     bool estimate = false;             ///< `rdma` is an estimate
     bool processes_known = false;      ///< the owners of the queue pairs could be read
-    std::string processes_problem;     ///< reason if not; empty for files of another machine
+    std::string processes_problem{};   ///< reason if not; empty for files of another machine
     std::vector<std::string> problems; ///< of the whole node
 
     /// Returns a rate in Gb/s.
