@@ -51,7 +51,9 @@ bool ExchangeRounds::take_report(int connection, NodeReport report, Clock::time_
     if (nodes_.empty()) {
         expected_.learn_count(report.step_nodes);
     }
-    Node node{.name = report.node, .rank = report.first_task, .report = std::move(report), .connection = connection};
+    Node node{.report = std::move(report), .connection = connection};
+    node.name = node.report.node;
+    node.rank = node.report.first_task;
     if (expected_.are_known()) {
         const auto* const expected = expected_.take(node.report);
         if (expected == nullptr) {

@@ -71,7 +71,7 @@ private:
     enum class Stage { Gathering, Testing, Done };
 
     struct Node {
-        std::string name;
+        std::string name{};
         std::uint32_t rank = 0; ///< its first one
         NodeReport report;
         int connection = -1;

@@ -227,10 +227,8 @@ std::vector<PortInUse> ports_in_use(const NodeFacts& facts, const FabricChoice& 
 }
 
 std::vector<std::string> names_of(const std::vector<PortInUse>& ports) {
-    std::vector<std::string> names;
-    for (const auto& port : ports) {
-        names.push_back(port.name());
-    }
+    std::vector<std::string> names(ports.size());
+    std::ranges::transform(ports, names.begin(), &PortInUse::name);
     return names;
 }
 
