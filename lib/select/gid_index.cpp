@@ -27,6 +27,7 @@ std::string indices_text(const Ports& ports) {
         names[port->gid.gid->index].push_back(port->name());
     }
     std::vector<std::string> texts;
+    texts.reserve(names.size());
     for (const auto& [index, ports_of_index] : names) {
         texts.push_back(format_text("index {}: {}", index, joined(ports_of_index)));
     }

@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <array>
-#include <compare>
 #include <iterator>
 #include <map>
+#include <tuple>
 
 namespace rdma_nccl {
 
@@ -173,7 +173,6 @@ void drop_software(const Fabric& /*fabric*/, const Ports& remaining) {
 struct LayerWeight {
     std::size_t nearness = 0; ///< summed over the GPUs: PCI ancestors shared with the layer's nearest port
     double gbps = 0;
-    friend auto operator<=>(const LayerWeight&, const LayerWeight&) = default;
 };
 
 LayerWeight weigh(const Fabric& fabric, const Ports& remaining, LinkLayer layer) {
@@ -201,7 +200,8 @@ void keep_one_link_layer(const Fabric& fabric, const Ports& remaining) {
     }
     const auto infiniband = weigh(fabric, remaining, LinkLayer::InfiniBand);
     const auto ethernet = weigh(fabric, remaining, LinkLayer::Ethernet);
-    const bool keep_roce = infiniband < ethernet; // on a tie InfiniBand, which is never the management network
+    // On a tie InfiniBand, which is never the management network.
+    const bool keep_roce = std::tie(infiniband.nearness, infiniband.gbps) < std::tie(ethernet.nearness, ethernet.gbps);
     const std::string_view why =
         infiniband.nearness == ethernet.nearness ? "are not slower in total" : "are nearer to the GPUs";
     for (PortCandidate* const candidate : remaining) {
