@@ -25,24 +25,24 @@ class Workers {
 public:
     Workers(const measure::World& world, const Options& options) : world_(world), options_(options) {}
 
-    [[nodiscard]] bool all_joined() const { return joined_.size() >= world_.members; }
+    [[nodiscard]] bool all_joined() const { return joined_.size() >= world_.workers; }
 
-    void join(unsigned member, const Json& hello) {
-        joined_.insert(member);
+    void join(unsigned worker, const Json& hello) {
+        joined_.insert(worker);
         auto node = read_inspected_node(hello);
         if (!node) {
-            problems_.push_back(format_text("member {}: {}", member, node.error().message));
+            problems_.push_back(format_text("member {}: {}", worker, node.error().message));
             return;
         }
         if (!node->problem.empty()) {
             problems_.push_back(format_text("{}: {}", node->name, node->problem));
         }
-        const Offer offer{member, node->name, node->places};
-        peers.try_emplace(member, Peer{offer, std::move(*node)});
+        const Offer offer{worker, node->name, node->places};
+        peers.try_emplace(worker, Peer{offer, std::move(*node)});
     }
 
-    void lose(unsigned member, const std::string& why) {
-        if (const auto peer = peers.find(member); peer != peers.end()) {
+    void lose(unsigned worker, const std::string& why) {
+        if (const auto peer = peers.find(worker); peer != peers.end()) {
             problems_.push_back(format_text("{} is gone: {}", peer->second.offer.node, why));
             peers.erase(peer);
         }
@@ -50,9 +50,9 @@ public:
 
     [[nodiscard]] std::string missing() const {
         std::vector<std::string> names;
-        for (unsigned member = 0; member < world_.members; ++member) {
-            if (!joined_.contains(member)) {
-                names.push_back(std::to_string(member));
+        for (unsigned worker = 0; worker < world_.workers; ++worker) {
+            if (!joined_.contains(worker)) {
+                names.push_back(std::to_string(worker));
             }
         }
         const std::size_t count = names.size();
@@ -64,13 +64,13 @@ public:
     /// Assigns each GPU to one worker.
     void share() {
         std::vector<WorkerGpus> visible;
-        for (const auto& [member, peer] : peers) {
+        for (const auto& [worker, peer] : peers) {
             const auto& node = peer.node;
             visible.push_back({node.name, node.local, node.problem.empty() ? node.pci : std::vector<std::string>()});
         }
         const auto shares = share_gpus(visible);
         std::size_t next = 0;
-        for (auto& [member, peer] : peers) {
+        for (auto& [worker, peer] : peers) {
             const bool sees = !visible[next].gpus.empty();
             peer.gpus = shares[next++];
             peer.offer.slots = static_cast<unsigned>(peer.gpus.size()) * options_.ranks_per_gpu;
@@ -89,7 +89,7 @@ public:
                 list.push_back(name);
             }
         };
-        for (const auto& [member, peer] : peers) {
+        for (const auto& [worker, peer] : peers) {
             add(report.nodes, peer.offer.node);
             for (const auto& gpu : peer.node.gpus) {
                 add(report.gpus, gpu);
@@ -100,7 +100,7 @@ public:
 
     [[nodiscard]] std::vector<Offer> offers() const {
         std::vector<Offer> offers;
-        for (const auto& [member, peer] : peers) {
+        for (const auto& [worker, peer] : peers) {
             offers.push_back(peer.offer);
         }
         return offers;
@@ -109,7 +109,7 @@ public:
     /// Returns why they cannot measure, or an empty text. Warns of problems.
     [[nodiscard]] std::string judge(measure::Progress& progress) const {
         unsigned slots = 0;
-        for (const auto& [member, peer] : peers) {
+        for (const auto& [worker, peer] : peers) {
             slots += peer.offer.slots;
         }
         const auto versions = versions_text();
@@ -137,7 +137,7 @@ private:
     /// them.
     [[nodiscard]] std::string versions_text() const {
         std::map<int, const InspectedNode*> first; // by version
-        for (const auto& [member, peer] : peers) {
+        for (const auto& [worker, peer] : peers) {
             if (peer.node.places > 0 && peer.node.version != 0) {
                 first.try_emplace(peer.node.version, &peer.node);
             }
@@ -172,8 +172,8 @@ public:
                 measure();
             }
         }
-        for (unsigned member = 0; member < world_.members; ++member) {
-            head_.send(member, {{"do", "end"}});
+        for (unsigned worker = 0; worker < world_.workers; ++worker) {
+            head_.send(worker, {{"do", "end"}});
         }
         progress_.clear();
         report_.seconds = time_.seconds();
@@ -192,8 +192,8 @@ private:
             head_, time_, progress_,
             {.complete = [this] { return workers_.all_joined(); },
              .missing = [this] { return workers_.missing(); },
-             .join = [this](unsigned member, const Json& hello) { workers_.join(member, hello); },
-             .lose = [this](unsigned member, const std::string& why) { workers_.lose(member, why); }});
+             .join = [this](unsigned worker, const Json& hello) { workers_.join(worker, hello); },
+             .lose = [this](unsigned worker, const std::string& why) { workers_.lose(worker, why); }});
         if (!report_.ended_early.empty()) {
             return false;
         }
@@ -229,7 +229,7 @@ private:
     [[nodiscard]] unsigned rings_of(const std::vector<RankSlot>& places) const {
         unsigned rings = options_.rings.value_or(UINT_MAX);
         for (const auto& place : places) {
-            if (const auto peer = workers_.peers.find(place.member); peer != workers_.peers.end()) {
+            if (const auto peer = workers_.peers.find(place.worker); peer != workers_.peers.end()) {
                 rings = std::min(rings, static_cast<unsigned>(peer->second.node.rails.size()));
             }
         }

@@ -31,7 +31,7 @@ std::vector<RankSlot> one_on_each_of_two(const std::vector<Offer>& offers) {
     std::set<std::string> nodes;
     for (const auto& offer : offers) {
         if (places.size() < 2 && offer.slots > 0 && nodes.insert(offer.node).second) {
-            places.push_back({offer.member, 0});
+            places.push_back({offer.worker, 0});
         }
     }
     return places;
@@ -49,7 +49,7 @@ std::optional<std::vector<RankSlot>> places_for(const std::vector<Offer>& offers
     std::vector<RankSlot> places;
     for (const auto& offer : sorted) {
         for (unsigned slot = 0; slot < offer.slots && places.size() < ranks; ++slot) {
-            places.push_back({offer.member, slot});
+            places.push_back({offer.worker, slot});
         }
     }
     return places.size() == ranks && ranks > 0 ? std::optional(std::move(places)) : std::nullopt;
@@ -58,7 +58,7 @@ std::optional<std::vector<RankSlot>> places_for(const std::vector<Offer>& offers
 std::size_t nodes_of(const std::vector<Offer>& offers, const std::vector<RankSlot>& places) {
     std::set<std::string_view> nodes;
     for (const auto& place : places) {
-        if (const auto* const offer = find_by(offers, &Offer::member, place.member)) {
+        if (const auto* const offer = find_by(offers, &Offer::worker, place.worker)) {
             nodes.insert(offer->node);
         }
     }

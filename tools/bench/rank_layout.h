@@ -14,7 +14,7 @@ namespace rdma_nccl::bench {
 
 /// What a process of the step can measure with.
 struct Offer {
-    unsigned member = 0;
+    unsigned worker = 0;
     std::string node;
     unsigned slots = 0; ///< for ranks: one for each GPU (times ranks_per_gpu), or with --host one for each node
 
@@ -22,7 +22,7 @@ struct Offer {
 };
 
 struct RankSlot {
-    unsigned member = 0;
+    unsigned worker = 0;
     unsigned slot = 0; ///< index among that worker's slots, from 0
 
     friend bool operator==(const RankSlot&, const RankSlot&) = default;

@@ -81,16 +81,16 @@ private:
     void start() {
         std::map<unsigned, std::vector<RankPlace>> of_members;
         for (unsigned rank = 0; rank < ranks_.all.size(); ++rank) {
-            of_members[ranks_.all[rank].place.member].push_back({rank, ranks_.all[rank].gpu});
+            of_members[ranks_.all[rank].place.worker].push_back({rank, ranks_.all[rank].gpu});
         }
         const auto watching = watchers();
-        for (const unsigned member : watching) {
-            (void)of_members[member]; // even if it starts no rank
+        for (const unsigned worker : watching) {
+            (void)of_members[worker]; // even if it starts no rank
         }
-        for (const auto& [member, places] : of_members) {
-            context_.head.send(member,
+        for (const auto& [worker, places] : of_members) {
+            context_.head.send(worker,
                                start_json({plan_.number, run_.kind, static_cast<unsigned>(ranks_.all.size()), places,
-                                           context_.options.work, plan_.rings, watching.contains(member)}));
+                                           context_.options.work, plan_.rings, watching.contains(worker)}));
         }
     }
 
@@ -103,17 +103,17 @@ private:
             const auto go = !context_.options.host ? offer(0)
                                                    : Json{{"next", offer((rank + 1) % count)},
                                                           {"previous", offer((rank + count - 1) % count)}};
-            context_.head.send(ranks_.all[rank].place.member,
+            context_.head.send(ranks_.all[rank].place.worker,
                                {{"do", "go"}, {"run", plan_.number}, {"rank", rank}, {"go", go}});
         }
     }
 
     void stop() {
         stopped_ = true;
-        std::set<unsigned> members;
+        std::set<unsigned> workers;
         for (const auto& rank : ranks_.all) {
-            if (!rank.ended && members.insert(rank.place.member).second) {
-                context_.head.send(rank.place.member, {{"do", "stop"}, {"run", plan_.number}});
+            if (!rank.ended && workers.insert(rank.place.worker).second) {
+                context_.head.send(rank.place.worker, {{"do", "stop"}, {"run", plan_.number}});
             }
         }
     }
@@ -122,36 +122,36 @@ private:
 
     void take_event(const measure::Event& event) {
         if (event.kind == measure::Event::Kind::Lost) {
-            return lose(event.member, event.why);
+            return lose(event.worker, event.why);
         }
         if (event.kind != measure::Event::Kind::Message) {
             return;
         }
         try {
             if (event.message.value("run", -1) == plan_.number) {
-                take_answer(event.member, event.message);
+                take_answer(event.worker, event.message);
             }
         } catch (const JsonError& fault) {
-            ranks_.fail_as(0, format_text("{} says what cannot be read: {}", ranks_.name_of_member(event.member),
+            ranks_.fail_as(0, format_text("{} says what cannot be read: {}", ranks_.name_of_worker(event.worker),
                                           printable(fault.what())));
         }
     }
 
-    void take_answer(unsigned member, const Json& message) {
+    void take_answer(unsigned worker, const Json& message) {
         if (message.contains("evidence")) {
             if (auto evidence = read_evidence(message.at("evidence").get<std::string>())) {
-                evidence_[member] = std::move(*evidence);
+                evidence_[worker] = std::move(*evidence);
             } else {
-                evidence_[member].problem = evidence.error().message;
+                evidence_[worker].problem = evidence.error().message;
             }
             return;
         }
         if (message.contains("refused")) {
-            return ranks_.end_all_of(member, format_text("{} {}", ranks_.name_of_member(member),
+            return ranks_.end_all_of(worker, format_text("{} {}", ranks_.name_of_worker(worker),
                                                          printable(message.at("refused").get<std::string>())));
         }
         const auto number = message.at("rank").get<std::size_t>();
-        if (number >= ranks_.all.size() || ranks_.all[number].place.member != member) {
+        if (number >= ranks_.all.size() || ranks_.all[number].place.worker != worker) {
             return; // another worker's rank
         }
         const auto rank = static_cast<unsigned>(number);
@@ -184,7 +184,7 @@ private:
             known.done = true;
             if (context_.options.host && std::ranges::all_of(ranks_.all, &RunRank::done)) {
                 for (unsigned each = 0; each < ranks_.all.size(); ++each) {
-                    context_.head.send(ranks_.all[each].place.member,
+                    context_.head.send(ranks_.all[each].place.worker,
                                        {{"do", "leave"}, {"run", plan_.number}, {"rank", each}});
                 }
             }
@@ -218,12 +218,12 @@ private:
         }
     }
 
-    void lose(unsigned member, const std::string& why) {
-        if (const auto peer = context_.peers.find(member); peer != context_.peers.end()) {
+    void lose(unsigned worker, const std::string& why) {
+        if (const auto peer = context_.peers.find(worker); peer != context_.peers.end()) {
             const auto text = format_text("{} is gone: {}", peer->second.offer.node, why);
             context_.losses.push_back(text);
             context_.peers.erase(peer);
-            ranks_.end_all_of(member, text);
+            ranks_.end_all_of(worker, text);
         }
     }
 
@@ -233,35 +233,35 @@ private:
     [[nodiscard]] std::set<unsigned> watchers() const {
         std::set<std::string> nodes;
         for (const auto& rank : ranks_.all) {
-            if (const auto peer = context_.peers.find(rank.place.member); peer != context_.peers.end()) {
+            if (const auto peer = context_.peers.find(rank.place.worker); peer != context_.peers.end()) {
                 nodes.insert(peer->second.offer.node);
             }
         }
         std::map<std::string, std::pair<unsigned, unsigned>> first; // by node: local number, and worker
-        for (const auto& [member, peer] : context_.peers) {
+        for (const auto& [worker, peer] : context_.peers) {
             if (nodes.contains(peer.offer.node)) {
-                const std::pair candidate(peer.node.local, member);
+                const std::pair candidate(peer.node.local, worker);
                 auto& best = first.try_emplace(peer.offer.node, candidate).first->second;
                 best = std::min(best, candidate);
             }
         }
-        std::set<unsigned> members;
+        std::set<unsigned> workers;
         for (const auto& [node, best] : first) {
-            members.insert(best.second);
+            workers.insert(best.second);
         }
-        return members;
+        return workers;
     }
 
     /// `interrupted`: an interrupt came before. Returns false if one came before or while gathering.
     bool gather_evidence(bool interrupted) {
         on_row_ = [](const ResultRow&) {};
         const auto asked = watchers();
-        for (const unsigned member : asked) {
-            context_.head.send(member, {{"do", "evidence"}, {"run", plan_.number}});
+        for (const unsigned worker : asked) {
+            context_.head.send(worker, {{"do", "evidence"}, {"run", plan_.number}});
         }
         const auto until = measure::Clock::now() + evidence_timeout;
-        const auto is_missing = [this](unsigned member) {
-            return context_.peers.contains(member) && !evidence_.contains(member);
+        const auto is_missing = [this](unsigned worker) {
+            return context_.peers.contains(worker) && !evidence_.contains(worker);
         };
         while (std::ranges::any_of(asked, is_missing) && measure::Clock::now() < until) {
             const auto event = context_.head.next(until);
@@ -272,11 +272,11 @@ private:
         }
         std::vector<NodeEvidence> evidence;
         std::vector<std::string> unresponsive;
-        for (const unsigned member : asked) {
-            if (const auto found = evidence_.find(member); found != evidence_.end()) {
+        for (const unsigned worker : asked) {
+            if (const auto found = evidence_.find(worker); found != evidence_.end()) {
                 evidence.push_back(std::move(found->second));
-            } else if (is_missing(member)) {
-                unresponsive.push_back(ranks_.name_of_member(member));
+            } else if (is_missing(worker)) {
+                unresponsive.push_back(ranks_.name_of_worker(worker));
             }
         }
         if (!evidence.empty()) {

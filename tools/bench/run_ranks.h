@@ -30,7 +30,7 @@ class RunRanks {
 public:
     RunRanks(const RunContext& context, const std::vector<RankSlot>& places) : context_(context) {
         for (const auto& place : places) {
-            const auto peer = context.peers.find(place.member);
+            const auto peer = context.peers.find(place.worker);
             const auto index = place.slot / context.options.ranks_per_gpu;
             const bool known = peer != context.peers.end() && index < peer->second.gpus.size();
             all.push_back({place, known ? peer->second.gpus[index] : index});
@@ -49,20 +49,20 @@ public:
     }
     /// A failure that names its place itself.
     void fail_as(unsigned rank, std::string text) { failures_.push_back({rank, std::move(text), false}); }
-    void end_all_of(unsigned member, const std::string& why) {
+    void end_all_of(unsigned worker, const std::string& why) {
         for (unsigned rank = 0; rank < all.size(); ++rank) {
-            if (all[rank].place.member == member && !std::exchange(all[rank].ended, true)) {
+            if (all[rank].place.worker == worker && !std::exchange(all[rank].ended, true)) {
                 fail_as(rank, why);
             }
         }
     }
 
-    [[nodiscard]] std::string name_of_member(unsigned member) const {
-        const auto peer = context_.peers.find(member);
-        return peer == context_.peers.end() ? format_text("member {}", member) : peer->second.offer.node;
+    [[nodiscard]] std::string name_of_worker(unsigned worker) const {
+        const auto peer = context_.peers.find(worker);
+        return peer == context_.peers.end() ? format_text("member {}", worker) : peer->second.offer.node;
     }
     [[nodiscard]] std::string name_of(unsigned rank) const {
-        const auto node = name_of_member(all[rank].place.member);
+        const auto node = name_of_worker(all[rank].place.worker);
         return context_.options.host ? format_text("rank {} ({})", rank, node)
                                      : format_text("rank {} ({}, its GPU {})", rank, node, all[rank].gpu);
     }

@@ -27,8 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 /// The processes of a measurement.
 struct World {
-    unsigned member = 0;                  ///< from 0; the coordinator is 0
-    unsigned members = 1;                 ///< processes: the step's tasks, or one per node if launchers start the ranks
+    unsigned worker = 0;                  ///< from 0; the coordinator is 0
+    unsigned workers = 1;                 ///< processes: the step's tasks, or one per node if launchers start the ranks
     unsigned local = 0;                   ///< index among the workers of this node
     bool ranks = false;                   ///< one process per GPU (rank layout); else this one has all GPUs of its node
     std::string node;                     ///< this host's name
@@ -62,7 +62,7 @@ struct Event {
         Deadline,    ///< none of these happened before the deadline
     };
     Kind kind = Kind::Deadline;
-    unsigned member = 0;
+    unsigned worker = 0;
     Json message; ///< always an object
     std::string why;
 };

@@ -121,7 +121,7 @@ int run_coordinator(const Command& command, const Options& options, World world,
     // the coordinator reports it.
     const auto dismiss = [&] {
         constexpr std::chrono::seconds to_join(15);
-        shutdown_workers(**coordinator, world.members, std::min<milliseconds>(to_join, options.join_time), true);
+        shutdown_workers(**coordinator, world.workers, std::min<milliseconds>(to_join, options.join_time), true);
     };
     if (!can_write_results(options.csv, options.html)) {
         dismiss();
@@ -187,12 +187,12 @@ int run_command(const Command& command, const Options& options) {
         return exit_bad_line;
     }
     if (const auto problem = conflict_of_outputs(options.json, options.csv, options.html); !problem.empty()) {
-        if (world->member == 0) {
+        if (world->worker == 0) {
             print_error(problem);
         }
         return exit_bad_line;
     }
-    return world->member == 0 ? run_coordinator(command, options, *world, *settings)
+    return world->worker == 0 ? run_coordinator(command, options, *world, *settings)
                               : command.take_part(*world, *settings);
 }
 
@@ -232,9 +232,9 @@ std::string await_workers(Coordinator& coordinator, const TimeLimits& time, Prog
             return format_text("interrupted by {}", event.why);
         }
         if (event.kind == Event::Kind::Joined) {
-            callbacks.join(event.member, event.message);
+            callbacks.join(event.worker, event.message);
         } else if (event.kind == Event::Kind::Lost) {
-            callbacks.lose(event.member, event.why);
+            callbacks.lose(event.worker, event.why);
         }
     }
     return "";

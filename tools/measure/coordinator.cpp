@@ -74,7 +74,7 @@ using Connections = rdma_nccl::Coordinator;
 class ListeningCoordinator final : public Coordinator {
 public:
     ListeningCoordinator(World world, Connections connections)
-        : world_(std::move(world)), connections_(std::move(connections)), ids_(world_.members, not_joined) {}
+        : world_(std::move(world)), connections_(std::move(connections)), ids_(world_.workers, not_joined) {}
 
     Event next(Clock::time_point deadline) override {
         for (bool waited = false; events_.empty(); waited = true) {
@@ -173,7 +173,7 @@ private:
                 "{}: warning: with {} connections no more can be accepted: {}; {} members are to connect: raise the "
                 "hard limit of open files (ulimit -Hn, LimitNOFILE of slurmd), or start one task on each node",
                 world_.node, connections_.connections(), std::strerror(error), // NOLINT(concurrency-mt-unsafe)
-                world_.members));
+                world_.workers));
         }
     }
 
@@ -203,7 +203,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::listen(const World& world) {
                                                     .context = {},
                                                     .longest_message = max_message_bytes,
                                                     .most_unsent = most_unsent,
-                                                    .expected_workers = world.members})
+                                                    .expected_workers = world.workers})
         .map([&world](Connections&& connections) -> std::unique_ptr<Coordinator> {
             return std::make_unique<ListeningCoordinator>(world, std::move(connections));
         });
@@ -225,10 +225,10 @@ void shutdown_workers(Coordinator& coordinator, unsigned workers, std::chrono::m
             return;
         }
         if (event.kind == Event::Kind::Lost) {
-            awaited.erase(event.member);
+            awaited.erase(event.worker);
         } else if (event.kind == Event::Kind::Joined) {
-            awaited.insert(event.member);
-            coordinator.send(event.member, end);
+            awaited.insert(event.worker);
+            coordinator.send(event.worker, end);
         }
     }
 }

@@ -62,7 +62,7 @@ Result<Worker> Worker::join(const World& world, const Json& hello, Clock::time_p
                                 world.node, connection.error().message));
     }
     Worker worker(std::move(*connection));
-    if (auto sent = worker.send({{"member", world.member}, {"hello", hello}}); !sent) {
+    if (auto sent = worker.send({{"member", world.worker}, {"hello", hello}}); !sent) {
         return tl::unexpected(sent.error());
     }
     return worker;

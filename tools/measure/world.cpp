@@ -17,17 +17,17 @@ std::optional<unsigned> number(const Environment& environment, std::string_view 
 }
 
 struct Place {
-    unsigned member = 0, members = 1;
+    unsigned worker = 0, workers = 1;
 };
 
 /// Reads a pair of variables. Returns nullopt if one is missing or they are inconsistent.
 std::optional<Place> place_from(const Environment& environment, std::string_view mine, std::string_view all) {
-    const auto member = number(environment, mine);
-    const auto members = number(environment, all);
-    if (!member || !members || *member >= *members) {
+    const auto worker = number(environment, mine);
+    const auto workers = number(environment, all);
+    if (!worker || !workers || *worker >= *workers) {
         return std::nullopt;
     }
-    return Place{*member, *members};
+    return Place{*worker, *workers};
 }
 
 /// Finds this worker's number. If a node whose layout counts nodes has several tasks, Slurm's numbers of the tasks
@@ -38,7 +38,7 @@ std::optional<Place> find_place(const Environment& environment) {
         place = place_from(environment, "NODE_RANK", "NNODES");
     }
     const auto tasks = place_from(environment, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
-    return tasks && place && tasks->members > place->members ? tasks : place;
+    return tasks && place && tasks->workers > place->workers ? tasks : place;
 }
 
 Result<IpAddress> head_address(const std::string& name) {
@@ -77,12 +77,12 @@ Result<World> find_world(const Environment& environment, std::string node, std::
         }
         return world;
     }
-    world.member = place->member;
-    world.members = place->members;
+    world.worker = place->worker;
+    world.workers = place->workers;
     const auto local_rank = number(environment, "LOCAL_RANK");
     world.ranks = local_rank.has_value();
     world.local = local_rank ? *local_rank : number(environment, "SLURM_LOCALID").value_or(0);
-    if (world.members == 1) {
+    if (world.workers == 1) {
         return world;
     }
     const auto key = tasks_key(environment);

@@ -175,13 +175,13 @@ int tell(const Report& report, const Options& options) {
 }
 
 bool suits(const measure::World& world, const Options& options) {
-    if (world.members == 1 && !options.schedule.empty() && options.schedule != "loopback") {
+    if (world.workers == 1 && !options.schedule.empty() && options.schedule != "loopback") {
         print_error(format_text("this process is alone, and {} needs several nodes; start it with: srun --rdma-nccl "
                                 "-N NODES --ntasks-per-node=1 rdma-nccl pairs ...",
                                 options.schedule));
         return false;
     }
-    if (world.members == 1 && options.schedule.empty() && !options.quiet) {
+    if (world.workers == 1 && options.schedule.empty() && !options.quiet) {
         print_error("alone: this node with itself; over nodes: srun --rdma-nccl -N NODES --ntasks-per-node=1 "
                     "rdma-nccl pairs");
     }

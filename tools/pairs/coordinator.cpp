@@ -126,15 +126,15 @@ private:
     }
 
     void take(const measure::Event& event) {
-        const auto found = sides_.find(event.member);
+        const auto found = sides_.find(event.worker);
         auto* const run = found == sides_.end() ? nullptr : &runs_[found->second.run];
         if (event.kind == measure::Event::Kind::Lost) {
-            roster_.lose(event.member, event.why);
+            roster_.lose(event.worker, event.why);
             if (run != nullptr) {
                 send(*run, run->lose(found->second.side, event.why));
             }
         } else if (event.kind == measure::Event::Kind::Message) {
-            roster_.note_answer(event.member);
+            roster_.note_answer(event.worker);
             if (run != nullptr) {
                 send(*run, run->take(found->second.side, event.message, measure::Clock::now()));
             }
@@ -252,7 +252,7 @@ Report coordinate(measure::Coordinator& coordinator, const measure::World& world
     }
     // A worker that does not leave in time must first finish an earlier order, or hangs; its connection is then closed.
     constexpr std::chrono::seconds timeout(2);
-    measure::shutdown_workers(coordinator, world.members, timeout, false);
+    measure::shutdown_workers(coordinator, world.workers, timeout, false);
     progress.clear();
     report.seconds = time.seconds();
     return report;

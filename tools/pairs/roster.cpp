@@ -15,15 +15,15 @@ namespace {
 constexpr unsigned most_timeouts = 2;
 
 /// Returns the node of each task if tasks are numbered node by node; else an empty list.
-std::vector<std::string> nodes_of_tasks(const Step& step, unsigned members) {
+std::vector<std::string> nodes_of_tasks(const Step& step, unsigned workers) {
     std::vector<std::string> names;
     const bool block = step.distribution.empty() || step.distribution.starts_with("block");
     for (std::size_t i = 0; i < step.nodes.size(); ++i) {
         const unsigned tasks = i < step.tasks_per_node.size() ? step.tasks_per_node[i] : 1;
         names.insert(names.end(), tasks, step.nodes[i]);
     }
-    const bool one_each = step.nodes.size() == members;
-    return one_each ? step.nodes : block && names.size() == members ? names : std::vector<std::string>();
+    const bool one_each = step.nodes.size() == workers;
+    return one_each ? step.nodes : block && names.size() == workers ? names : std::vector<std::string>();
 }
 
 /// Adds a number to nodes that report the same name.
@@ -40,8 +40,8 @@ void make_unique(std::vector<measure::Node>& nodes) {
 } // namespace
 
 // There may be 8,000 workers, so work done for each event must not iterate over all of them.
-NodeRoster::NodeRoster(const measure::World& world, const Step& step) : names_(nodes_of_tasks(step, world.members)) {
-    for (unsigned worker = 0; worker < world.members; ++worker) {
+NodeRoster::NodeRoster(const measure::World& world, const Step& step) : names_(nodes_of_tasks(step, world.workers)) {
+    for (unsigned worker = 0; worker < world.workers; ++worker) {
         absent_.insert(absent_.end(), worker);
     }
 }

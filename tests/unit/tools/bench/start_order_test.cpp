@@ -98,16 +98,16 @@ TEST(BenchOrder, NumbersOutOfRange) {
 
 TEST(BenchOrder, AMemberSaysWhyItStartsNothing) {
     measure::World world;
-    world.members = 2;
+    world.workers = 2;
     world.node = "n01";
     world.key = *random_key();
     auto head = measure::Coordinator::listen(world);
     ASSERT_TRUE(head) << head.error().message;
     world.port = (*head)->port();
-    world.member = 1;
+    world.worker = 1;
     Options options;
     options.host = true;
-    std::thread member([&] { EXPECT_EQ(serve_ranks(world, options), 0); });
+    std::thread worker([&] { EXPECT_EQ(serve_ranks(world, options), 0); });
     const auto until = measure::Clock::now() + std::chrono::seconds(60);
     EXPECT_EQ((*head)->next(until).kind, measure::Event::Kind::Joined);
     auto order = start_json(example());
@@ -121,7 +121,7 @@ TEST(BenchOrder, AMemberSaysWhyItStartsNothing) {
         << event.message;
     (*head)->send(1, {{"do", "end"}});
     EXPECT_EQ((*head)->next(until).kind, measure::Event::Kind::Lost) << "no rank has said a word";
-    member.join();
+    worker.join();
 }
 
 } // namespace

@@ -27,9 +27,9 @@ measure::Clock::time_point in(milliseconds time) {
     return measure::Clock::now() + time;
 }
 
-measure::World world_of(unsigned members) {
+measure::World world_of(unsigned workers) {
     measure::World world;
-    world.members = members;
+    world.workers = workers;
     world.node = "n01";
     world.key = *random_key();
     return world;
@@ -37,17 +37,17 @@ measure::World world_of(unsigned members) {
 
 class MeasureControl : public testing::Test {
 protected:
-    void listen(unsigned members) {
-        world_ = world_of(members);
+    void listen(unsigned workers) {
+        world_ = world_of(workers);
         auto head = measure::Coordinator::listen(world_);
         ASSERT_TRUE(head) << head.error().message;
         head_ = std::move(*head);
         world_.port = head_->port();
     }
 
-    [[nodiscard]] measure::World as(unsigned member) const {
+    [[nodiscard]] measure::World as(unsigned worker) const {
         auto world = world_;
-        world.member = member;
+        world.worker = worker;
         return world;
     }
 
@@ -55,14 +55,14 @@ protected:
     std::optional<measure::Worker> join(const measure::World& world) {
         std::optional<measure::Worker> joined;
         std::thread thread([&] {
-            if (auto member = measure::Worker::join(world, {{"node", world.node}}, in(seconds(20)))) {
-                joined.emplace(std::move(*member));
+            if (auto worker = measure::Worker::join(world, {{"node", world.node}}, in(seconds(20)))) {
+                joined.emplace(std::move(*worker));
             }
         });
         const auto event = head_->next(in(seconds(20)));
         thread.join();
         EXPECT_EQ(event.kind, Kind::Joined);
-        EXPECT_EQ(event.member, world.member);
+        EXPECT_EQ(event.worker, world.worker);
         EXPECT_EQ(event.message["node"], world.node);
         return joined;
     }
@@ -108,24 +108,24 @@ TEST_F(MeasureControl, OrdersAndAnswers) {
     ASSERT_TRUE(second->send({{"gbps", 388.5}}));
     const auto event = head_->next(in(seconds(20)));
     EXPECT_EQ(event.kind, Kind::Message);
-    EXPECT_EQ(event.member, 2U);
+    EXPECT_EQ(event.worker, 2U);
     EXPECT_EQ(event.message["gbps"], 388.5);
     EXPECT_EQ(head_->next(in(milliseconds(1))).kind, Kind::Deadline);
 }
 
 TEST_F(MeasureControl, MegabytesAndBytesThatAreNoText) {
     listen(2);
-    auto member = join(as(1));
-    ASSERT_TRUE(member);
+    auto worker = join(as(1));
+    ASSERT_TRUE(worker);
     const std::string large(3 << 20, 'x');
-    std::thread sender([&] { EXPECT_TRUE(member->send({{"large", large}, {"odd", "\xff\xfe"}})); });
+    std::thread sender([&] { EXPECT_TRUE(worker->send({{"large", large}, {"odd", "\xff\xfe"}})); });
     const auto event = head_->next(in(seconds(20)));
     sender.join();
     EXPECT_EQ(event.message["large"].get<std::string>().size(), large.size());
     head_->send(1, event.message);
     std::atomic<bool> received = false;
     std::thread sends([&] { pump(received); });
-    auto back = member->receive(in(seconds(20)));
+    auto back = worker->receive(in(seconds(20)));
     received = true;
     sends.join();
     ASSERT_TRUE(back && *back);
@@ -134,10 +134,10 @@ TEST_F(MeasureControl, MegabytesAndBytesThatAreNoText) {
 
 TEST_F(MeasureControl, WhoIsLostIsSaidOnceAndDoesNotComeBack) {
     listen(2);
-    auto member = join(as(1));
-    ASSERT_TRUE(member && head_->has(1));
-    ASSERT_TRUE(member->send({{"last", "word"}}));
-    member.reset();
+    auto worker = join(as(1));
+    ASSERT_TRUE(worker && head_->has(1));
+    ASSERT_TRUE(worker->send({{"last", "word"}}));
+    worker.reset();
     EXPECT_EQ(head_->next(in(seconds(20))).message["last"], "word");
     const auto event = head_->next(in(seconds(20)));
     EXPECT_EQ(event.kind, Kind::Lost);
@@ -171,11 +171,11 @@ TEST_F(MeasureControl, WithoutDescriptorsItSaysSoOnce) {
 
 TEST_F(MeasureControl, TheHeadsEndIsTheMembers) {
     listen(2);
-    auto member = join(as(1));
-    ASSERT_TRUE(member);
+    auto worker = join(as(1));
+    ASSERT_TRUE(worker);
     head_.reset();
-    EXPECT_TRUE(member->has_input());
-    const auto order = member->receive(in(seconds(20)));
+    EXPECT_TRUE(worker->has_input());
+    const auto order = worker->receive(in(seconds(20)));
     ASSERT_FALSE(order);
     EXPECT_EQ(order.error().message, "the head is gone: it has closed the connection");
 }
@@ -195,8 +195,8 @@ TEST_F(MeasureControl, NumbersThatTheWorldDoesNotHave) {
     for (const unsigned number : {2U, UINT_MAX}) {
         EXPECT_EQ(refusal_of(as(number)), "the head is gone: it has closed the connection");
     }
-    const auto member = join(as(1));
-    EXPECT_TRUE(member);
+    const auto worker = join(as(1));
+    EXPECT_TRUE(worker);
     EXPECT_EQ(refusal_of(as(1)), "the head is gone: it has closed the connection") << "it is there already";
     EXPECT_TRUE(head_->has(1));
 }
@@ -230,9 +230,9 @@ TEST_F(MeasureControl, WordsThatAreNone) {
         pump(done);
         thread.join();
     }
-    auto member = join(as(1));
-    ASSERT_TRUE(member);
-    ASSERT_TRUE(member->send(Json::array()));
+    auto worker = join(as(1));
+    ASSERT_TRUE(worker);
+    ASSERT_TRUE(worker->send(Json::array()));
     const auto event = head_->next(in(seconds(20)));
     EXPECT_EQ(event.kind, Kind::Lost);
     EXPECT_EQ(event.why, "it says what is no answer");

@@ -22,7 +22,7 @@ std::vector<std::string> with_meeting(std::vector<std::string> entries) {
 TEST(FindWorld, AloneWithoutAnything) {
     const auto world = world_from({});
     ASSERT_TRUE(world);
-    EXPECT_EQ(world->members, 1U);
+    EXPECT_EQ(world->workers, 1U);
     EXPECT_FALSE(world->coordinator);
     EXPECT_EQ(world->node, "n02");
     EXPECT_FALSE(world->key == Key());
@@ -51,8 +51,8 @@ TEST(FindWorld, SeveralWithoutAKey) {
 TEST(FindWorld, Ranks) {
     const auto world = world_from(with_meeting({"RANK=9", "WORLD_SIZE=16", "LOCAL_RANK=1", "NODE_RANK=1", "NNODES=2"}));
     ASSERT_TRUE(world);
-    EXPECT_EQ(world->member, 9U);
-    EXPECT_EQ(world->members, 16U);
+    EXPECT_EQ(world->worker, 9U);
+    EXPECT_EQ(world->workers, 16U);
     EXPECT_EQ(world->local, 1U);
     EXPECT_TRUE(world->ranks);
     EXPECT_EQ(world->coordinator->text(), "10.0.0.1");
@@ -63,8 +63,8 @@ TEST(FindWorld, Nodes) {
     const auto world =
         world_from(with_meeting({"NODE_RANK=1", "NNODES=2", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"}));
     ASSERT_TRUE(world);
-    EXPECT_EQ(world->member, 1U);
-    EXPECT_EQ(world->members, 2U);
+    EXPECT_EQ(world->worker, 1U);
+    EXPECT_EQ(world->workers, 2U);
     EXPECT_FALSE(world->ranks);
 }
 
@@ -72,8 +72,8 @@ TEST(FindWorld, SeveralTasksWhereNodesAreCounted) {
     const auto world = world_from(
         with_meeting({"NODE_RANK=1", "NNODES=2", "SLURM_PROCID=3", "SLURM_STEP_NUM_TASKS=4", "SLURM_LOCALID=1"}));
     ASSERT_TRUE(world);
-    EXPECT_EQ(world->member, 3U);
-    EXPECT_EQ(world->members, 4U);
+    EXPECT_EQ(world->worker, 3U);
+    EXPECT_EQ(world->workers, 4U);
     EXPECT_EQ(world->local, 1U);
 }
 
@@ -94,7 +94,7 @@ TEST(FindWorld, ValuesThatCannotBe) {
         world_from({"MASTER_ADDR=no.such.host.invalid", "MASTER_PORT=1", "RANK=0", "WORLD_SIZE=2", meeting.back()});
     ASSERT_FALSE(name);
     EXPECT_NE(name.error().message.find("MASTER_ADDR=no.such.host.invalid has no address here"), std::string::npos);
-    EXPECT_EQ(world_from(with_meeting({"RANK=2", "WORLD_SIZE=2"}))->members, 1U) << "a rank beyond the world is none";
+    EXPECT_EQ(world_from(with_meeting({"RANK=2", "WORLD_SIZE=2"}))->workers, 1U) << "a rank beyond the world is none";
 }
 
 } // namespace

@@ -42,13 +42,13 @@ Json good_answer(const Json& order) {
 /// Members that answer at once, without a network.
 class SimulatedHead final : public measure::Coordinator {
 public:
-    explicit SimulatedHead(unsigned members) {
-        for (unsigned member = 0; member < members; ++member) {
-            join(member, member, 0);
+    explicit SimulatedHead(unsigned workers) {
+        for (unsigned worker = 0; worker < workers; ++worker) {
+            join(worker, worker, 0);
         }
     }
 
-    std::function<std::optional<Json>(unsigned member, const Json& order)> answer = [](unsigned, const Json& order) {
+    std::function<std::optional<Json>(unsigned worker, const Json& order)> answer = [](unsigned, const Json& order) {
         return std::optional(good_answer(order));
     };
     std::deque<measure::Event> events;
@@ -56,17 +56,17 @@ public:
     std::map<std::string, unsigned> orders; ///< how many
     unsigned waited = 0;                    ///< how often nothing happened
 
-    void join(unsigned member, unsigned node, unsigned local) {
-        connected.insert(member);
+    void join(unsigned worker, unsigned node, unsigned local) {
+        connected.insert(worker);
         events.push_back({measure::Event::Kind::Joined,
-                          member,
+                          worker,
                           {{"local", local}, {"node", measure::node_json(test::node_with_rails(node))}},
                           ""});
     }
 
-    void lose(unsigned member) {
-        connected.erase(member);
-        events.push_back({measure::Event::Kind::Lost, member, {}, "its process has ended"});
+    void lose(unsigned worker) {
+        connected.erase(worker);
+        events.push_back({measure::Event::Kind::Lost, worker, {}, "its process has ended"});
     }
 
     measure::Event next(measure::Clock::time_point /*deadline*/) override {
@@ -79,26 +79,26 @@ public:
         return event;
     }
 
-    void send(unsigned member, const Json& order) override {
-        if (!connected.contains(member)) {
+    void send(unsigned worker, const Json& order) override {
+        if (!connected.contains(worker)) {
             return;
         }
         const auto what = order.at("do").get<std::string>();
         ++orders[what];
         if (what == "end") {
-            connected.erase(member);
-        } else if (auto said = answer(member, order)) {
-            events.push_back({measure::Event::Kind::Message, member, std::move(*said), ""});
+            connected.erase(worker);
+        } else if (auto said = answer(worker, order)) {
+            events.push_back({measure::Event::Kind::Message, worker, std::move(*said), ""});
         }
     }
 
-    [[nodiscard]] bool has(unsigned member) const override { return connected.contains(member); }
+    [[nodiscard]] bool has(unsigned worker) const override { return connected.contains(worker); }
     [[nodiscard]] std::uint16_t port() const override { return 1; }
 };
 
-Report lead(SimulatedHead& head, unsigned members, const Options& options = {}, const Step& step = {}) {
+Report lead(SimulatedHead& head, unsigned workers, const Options& options = {}, const Step& step = {}) {
     measure::World world;
-    world.members = members;
+    world.workers = workers;
     measure::Progress progress(-1, true);
     return coordinate(head, world, step, options, progress);
 }
@@ -132,8 +132,8 @@ TEST(PairsHead, ThousandsOfTasksJoinAtOnce) {
     constexpr unsigned tasks = 8;
     SimulatedHead head(0);
     Step step;
-    for (unsigned member = nodes * tasks; member-- > 0;) { // the last ones first: all others are missing
-        head.join(member, member / tasks, member % tasks);
+    for (unsigned worker = nodes * tasks; worker-- > 0;) { // the last ones first: all others are missing
+        head.join(worker, worker / tasks, worker % tasks);
     }
     for (unsigned node = 0; node < nodes; ++node) {
         step.nodes.push_back(test::node_with_rails(node).name);
@@ -151,8 +151,8 @@ TEST(PairsHead, ThousandsOfTasksJoinAtOnce) {
 TEST(PairsHead, ALostMemberCostsItsPairsAlone) {
     SimulatedHead head(8);
     unsigned seen = 0;
-    head.answer = [&](unsigned member, const Json& order) -> std::optional<Json> {
-        if (member == 5 && order.at("do") == "bandwidth" && ++seen == 1) {
+    head.answer = [&](unsigned worker, const Json& order) -> std::optional<Json> {
+        if (worker == 5 && order.at("do") == "bandwidth" && ++seen == 1) {
             head.lose(5);
             return std::nullopt;
         }
@@ -221,9 +221,9 @@ TEST(PairsHead, OneNodeIsMeasuredWithItself) {
 
 TEST(PairsHead, SuspectsAreMeasuredAgain) {
     SimulatedHead head(8);
-    head.answer = [](unsigned member, const Json& order) {
+    head.answer = [](unsigned worker, const Json& order) {
         auto said = good_answer(order);
-        if (member == 3 && said.contains("gbps")) {
+        if (worker == 3 && said.contains("gbps")) {
             said["gbps"] = 100;
         }
         return std::optional(said);

@@ -86,18 +86,18 @@ public:
     }
 };
 
-PairingResult measured(PairingJob job, Members& members) {
+PairingResult measured(PairingJob job, Members& workers) {
     PairingRun run(std::move(job));
-    members.carry_out(run, run.start(start));
+    workers.carry_out(run, run.start(start));
     EXPECT_TRUE(run.done());
     return run.result();
 }
 
 TEST(PairsPairing, MeasuresAllInOrder) {
-    Members members;
+    Members workers;
     auto job = job_of(4, 9);
     job.measure.tcp = true;
-    const auto result = measured(job, members);
+    const auto result = measured(job, workers);
     EXPECT_EQ(result.problem, "");
     EXPECT_EQ(result.pairing, (Pairing{4, 9, 0, 0}));
     EXPECT_EQ(result.round, 3U);
@@ -107,7 +107,7 @@ TEST(PairsPairing, MeasuresAllInOrder) {
     EXPECT_EQ(result.forward, (Bandwidth{380, 1000, 1.01, 30}));
     EXPECT_EQ(result.backward, (Bandwidth{390, 1000, 1.01, 30}));
     EXPECT_EQ(result.both, (Bandwidth{770, 2000, 1.01, {}}));
-    EXPECT_EQ(members.log,
+    EXPECT_EQ(workers.log,
               (std::vector<std::string>{"0 prepare",   "1 prepare",     "0 connect",   "1 connect",   "0 write",
                                         "1 check",     "1 write",       "0 check",     "0 latency",   "1 latency",
                                         "0 bandwidth", "1 bandwidth",   "0 bandwidth", "1 bandwidth", "1 listen",
@@ -116,47 +116,47 @@ TEST(PairsPairing, MeasuresAllInOrder) {
 }
 
 TEST(PairsPairing, LeavesOutWhatIsNotWanted) {
-    Members members;
+    Members workers;
     auto job = job_of(0, 1);
     job.measure.latency = job.measure.both = false;
-    const auto result = measured(job, members);
+    const auto result = measured(job, workers);
     EXPECT_FALSE(result.latency);
     EXPECT_FALSE(result.both);
     EXPECT_TRUE(result.backward);
 }
 
 TEST(PairsPairing, TcpNeedsAddresses) {
-    Members members;
+    Members workers;
     auto job = job_of(0, 1);
     job.measure.tcp = true;
     job.rails[1].address.clear();
-    EXPECT_FALSE(measured(job, members).forward->tcp_gbps);
+    EXPECT_FALSE(measured(job, workers).forward->tcp_gbps);
 }
 
 TEST(PairsPairing, OneMemberHasBothEndsOfALoopback) {
-    Members members;
+    Members workers;
     auto job = job_of(2, 2);
     job.rails[1] = job.rails[0];
-    const auto result = measured(job, members);
+    const auto result = measured(job, workers);
     EXPECT_EQ(result.problem, "");
     EXPECT_EQ(result.forward->gbps, 380);
     EXPECT_FALSE(result.backward);
-    EXPECT_EQ(members.log, (std::vector<std::string>{"0 prepare", "0 connect", "0 write", "0 check", "0 latency",
+    EXPECT_EQ(workers.log, (std::vector<std::string>{"0 prepare", "0 connect", "0 write", "0 check", "0 latency",
                                                      "0 bandwidth", "0 finish"}));
 }
 
 TEST(PairsPairing, TheSmallerMtuIsAgreedAndTold) {
-    Members members;
-    members.mtu = {{0, 4096}, {1, 1024}};
-    const auto result = measured(job_of(0, 1), members);
+    Members workers;
+    workers.mtu = {{0, 4096}, {1, 1024}};
+    const auto result = measured(job_of(0, 1), workers);
     EXPECT_EQ(result.path_mtu, 1024U);
     EXPECT_EQ(result.notes, std::vector<std::string>{"path MTU 1024: n01 mlx5_1:1 has 4096, n02 mlx5_2:1 has 1024"});
 }
 
 TEST(PairsPairing, WrongDataIsNoReasonToStop) {
-    Members members;
-    members.correct = false;
-    const auto result = measured(job_of(0, 1), members);
+    Members workers;
+    workers.correct = false;
+    const auto result = measured(job_of(0, 1), workers);
     EXPECT_EQ(result.problem, "");
     EXPECT_EQ(result.data_correct, false);
     EXPECT_TRUE(result.forward);
@@ -164,62 +164,62 @@ TEST(PairsPairing, WrongDataIsNoReasonToStop) {
 }
 
 TEST(PairsPairing, OneDirectionWithWrongDataIsEnough) {
-    Members members;
-    members.instead["1 check"] = {{"correct", false}};
-    EXPECT_EQ(measured(job_of(0, 1), members).data_correct, false);
-    members.instead = {{"0 check", {{"correct", false}}}};
-    EXPECT_EQ(measured(job_of(0, 1), members).data_correct, false);
+    Members workers;
+    workers.instead["1 check"] = {{"correct", false}};
+    EXPECT_EQ(measured(job_of(0, 1), workers).data_correct, false);
+    workers.instead = {{"0 check", {{"correct", false}}}};
+    EXPECT_EQ(measured(job_of(0, 1), workers).data_correct, false);
 }
 
 TEST(PairsPairing, WhoCannotOpenItsHcaIsAtFault) {
-    Members members;
-    members.instead["1 prepare"] = {{"error", "n02 mlx5_2:1: no memory can be registered"}};
-    const auto result = measured(job_of(4, 9), members);
+    Members workers;
+    workers.instead["1 prepare"] = {{"error", "n02 mlx5_2:1: no memory can be registered"}};
+    const auto result = measured(job_of(4, 9), workers);
     EXPECT_EQ(result.problem, "n02 mlx5_2:1: no memory can be registered");
     EXPECT_EQ(result.fault_of, 9U);
-    EXPECT_EQ(members.log.back(), "1 finish");
-    EXPECT_EQ(members.log[members.log.size() - 2], "0 finish");
+    EXPECT_EQ(workers.log.back(), "1 finish");
+    EXPECT_EQ(workers.log[workers.log.size() - 2], "0 finish");
 }
 
 TEST(PairsPairing, WhoseFaultALostPacketIsIsNotKnown) {
-    Members members;
-    members.instead["0 bandwidth"] = {{"error", "n01 mlx5_1:1: no answer (RETRY_EXC_ERR)"}, {"own", false}};
-    const auto result = measured(job_of(0, 1), members);
+    Members workers;
+    workers.instead["0 bandwidth"] = {{"error", "n01 mlx5_1:1: no answer (RETRY_EXC_ERR)"}, {"own", false}};
+    const auto result = measured(job_of(0, 1), workers);
     EXPECT_EQ(result.problem, "n01 mlx5_1:1: no answer (RETRY_EXC_ERR)");
     EXPECT_FALSE(result.fault_of);
     EXPECT_TRUE(result.latency) << "what was measured before stays";
 }
 
 TEST(PairsPairing, AnErrorThatIsOnesOwnNamesIt) {
-    Members members;
-    members.instead["1 write"] = {{"error", "x"}, {"own", true}};
-    EXPECT_EQ(measured(job_of(4, 9), members).fault_of, 9U);
+    Members workers;
+    workers.instead["1 write"] = {{"error", "x"}, {"own", true}};
+    EXPECT_EQ(measured(job_of(4, 9), workers).fault_of, 9U);
 }
 
 TEST(PairsPairing, TcpThatFailsIsANote) {
-    Members members;
+    Members workers;
     auto job = job_of(0, 1);
     job.measure.tcp = true;
-    members.instead["0 tcp send"] = {{"error", "n01: 10.0.0.1 port 4001: Connection refused"}};
-    const auto result = measured(job, members);
+    workers.instead["0 tcp send"] = {{"error", "n01: 10.0.0.1 port 4001: Connection refused"}};
+    const auto result = measured(job, workers);
     EXPECT_EQ(result.problem, "");
     EXPECT_EQ(result.notes,
               std::vector<std::string>{"TCP was not measured: n01: 10.0.0.1 port 4001: Connection refused"});
-    EXPECT_EQ(members.log.back(), "1 finish");
+    EXPECT_EQ(workers.log.back(), "1 finish");
 }
 
 TEST(PairsPairing, NotesOfBothAreKept) {
-    Members members;
-    members.instead["0 finish"] = {{"notes", Json::array({"retransmits: 120 at n01 mlx5_1:1"})}};
-    members.instead["1 finish"] = {{"notes", Json::array({"ECN marks: 7 at n02 mlx5_2:1"})}};
-    EXPECT_EQ(measured(job_of(0, 1), members).notes.size(), 2U);
+    Members workers;
+    workers.instead["0 finish"] = {{"notes", Json::array({"retransmits: 120 at n01 mlx5_1:1"})}};
+    workers.instead["1 finish"] = {{"notes", Json::array({"ECN marks: 7 at n02 mlx5_2:1"})}};
+    EXPECT_EQ(measured(job_of(0, 1), workers).notes.size(), 2U);
 }
 
 TEST(PairsPairing, TheSilentOneIsNamedAtTheDeadline) {
     for (const auto* silent : {"1 prepare", "1 connect", "1 check", "1 latency", "1 bandwidth"}) {
-        Members members;
+        Members workers;
         PairingRun run(job_of(4, 9));
-        members.carry_out(run, run.start(start), silent);
+        workers.carry_out(run, run.start(start), silent);
         ASSERT_FALSE(run.done()) << silent;
         EXPECT_EQ(run.awaited(), std::vector<unsigned>{1}) << silent;
         EXPECT_GT(run.deadline(), start + seconds(5));
@@ -241,9 +241,9 @@ TEST(PairsPairing, WhenBothAreSilentNoneIsBlamed) {
 }
 
 TEST(PairsPairing, ASilentFinishCostsNothing) {
-    Members members;
+    Members workers;
     PairingRun run(job_of(0, 1));
-    members.carry_out(run, run.start(start), "1 finish");
+    workers.carry_out(run, run.start(start), "1 finish");
     EXPECT_FALSE(run.done());
     (void)run.expire();
     EXPECT_TRUE(run.done());
@@ -251,9 +251,9 @@ TEST(PairsPairing, ASilentFinishCostsNothing) {
 }
 
 TEST(PairsPairing, TheLostOneIsNamedAtOnce) {
-    Members members;
+    Members workers;
     PairingRun run(job_of(4, 9));
-    members.carry_out(run, run.start(start), "1 latency");
+    workers.carry_out(run, run.start(start), "1 latency");
     const auto orders = run.lose(1, "its process has ended");
     EXPECT_TRUE(run.done());
     EXPECT_EQ(run.result().problem, "n02 is gone while measuring latency: its process has ended");
@@ -265,8 +265,8 @@ TEST(PairsPairing, TheLostOneIsNamedAtOnce) {
 TEST(PairsPairing, LateAnswersArePassedOver) {
     PairingRun run(job_of(0, 1));
     const auto orders = run.start(start);
-    Members members;
-    auto late = members.answer(orders[0]);
+    Members workers;
+    auto late = workers.answer(orders[0]);
     late["pairing"] = 6;
     EXPECT_TRUE(run.take(0, late, start).empty());
     EXPECT_EQ(run.awaited().size(), 2U);
@@ -288,18 +288,18 @@ TEST(PairsPairing, AnswersThatAreNoneAreAProblemAndNoMore) {
                                                    {"0 latency", {{"latency", nullptr}}},
                                                    {"0 bandwidth", {{"gbps", "fast"}}},
                                                    {"0 bandwidth", {{"counted", "many"}}}}) {
-        Members members;
-        members.instead[key] = wrong;
-        const auto result = measured(job_of(0, 1), members);
+        Members workers;
+        workers.instead[key] = wrong;
+        const auto result = measured(job_of(0, 1), workers);
         EXPECT_EQ(result.problem.find("an answer that this version does not understand"), 0U) << key << wrong;
     }
 }
 
 TEST(PairsPairing, NotesOfAllStepsStay) {
-    Members members;
-    members.instead["1 prepare"] = {{"notes", Json::array({"n02 mlx5_2:1 was driven from a distant CPU"})}};
-    members.instead["0 finish"] = {{"notes", Json::array({"retransmits: 3"})}};
-    const auto result = measured(job_of(0, 1), members);
+    Members workers;
+    workers.instead["1 prepare"] = {{"notes", Json::array({"n02 mlx5_2:1 was driven from a distant CPU"})}};
+    workers.instead["0 finish"] = {{"notes", Json::array({"retransmits: 3"})}};
+    const auto result = measured(job_of(0, 1), workers);
     EXPECT_EQ(result.notes, (std::vector<std::string>{"n02 mlx5_2:1 was driven from a distant CPU", "retransmits: 3"}));
 }
 
@@ -313,9 +313,9 @@ TEST(PairsPairing, DifferentNetworksAreNotTried) {
 }
 
 TEST(PairsPairing, StoppedItKeepsWhatItHas) {
-    Members members;
+    Members workers;
     PairingRun run(job_of(0, 1));
-    members.carry_out(run, run.start(start), "1 bandwidth"); // of the way back
+    workers.carry_out(run, run.start(start), "1 bandwidth"); // of the way back
     EXPECT_TRUE(run.has_values());
     EXPECT_EQ(run.stop().size(), 2U);
     EXPECT_TRUE(run.done());

@@ -11,9 +11,9 @@
 namespace rdma_nccl::pairs {
 namespace {
 
-measure::World world_of(unsigned members) {
+measure::World world_of(unsigned workers) {
     measure::World world;
-    world.members = members;
+    world.workers = workers;
     return world;
 }
 
@@ -33,9 +33,9 @@ TEST(NodeRoster, TheFirstTaskOfEachNodeWorks) {
     const auto world = world_of(4);
     const Step step;
     NodeRoster roster(world, step);
-    for (unsigned member = 4; member-- > 0;) {
+    for (unsigned worker = 4; worker-- > 0;) {
         EXPECT_FALSE(roster.complete());
-        roster.join(member, hello(member / 2, member % 2));
+        roster.join(worker, hello(worker / 2, worker % 2));
     }
     EXPECT_TRUE(roster.complete());
     roster.close("late");
