@@ -112,7 +112,7 @@ public:
         for (const auto& [worker, peer] : peers) {
             slots += peer.offer.slots;
         }
-        const auto versions = versions_text();
+        auto versions = versions_text();
         const bool possible = (slots >= 2 || (slots == 1 && options_.ranks == std::vector{1U})) && versions.empty();
         const std::size_t reported_at_the_end = slots == 0 ? 1 : 0;
         for (std::size_t i = reported_at_the_end; i < std::min<std::size_t>(problems_.size(), most_names); ++i) {

@@ -62,7 +62,7 @@ std::string write_csv(const Report& report);
 /// What a run's own counters say against it: "did not use RDMA", "used RDMA all the same", ... Empty if the run is what
 /// it claims to be.
 struct Doubt {
-    std::string_view text = "";
+    std::string_view text{};
     bool bad = false; ///< false: only not proven
 };
 Doubt run_doubt(const Run& run);

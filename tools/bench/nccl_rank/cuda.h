@@ -19,6 +19,7 @@ namespace rdma_nccl::bench {
 
 // <cuda.h> renames functions when they change, so look up the name that it uses.
 #define RN_TEXT_OF(function) #function
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared
 #define RN_CUDA(name, function) decltype(&::function) name = library.needed(RN_TEXT_OF(function))
 
 struct CudaLibrary {

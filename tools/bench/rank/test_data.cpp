@@ -44,6 +44,14 @@ struct BFloat16 {
     std::uint16_t bits;
 };
 
+template<typename Work>
+auto with_integer(std::size_t size, const Work& work) {
+    if (size == 1) {
+        return work(std::uint8_t());
+    }
+    return size == 4 ? work(std::uint32_t()) : work(std::uint64_t());
+}
+
 /// Calls `work` with a value of the type. Integers are unsigned here: all values are 0 to 127.
 template<typename Work>
 auto with_type(std::string_view type, const Work& work) {
@@ -52,9 +60,7 @@ auto with_type(std::string_view type, const Work& work) {
            : type == "double"   ? work(double())
            : type == "half"     ? work(Half())
            : type == "bfloat16" ? work(BFloat16())
-           : size == 1          ? work(std::uint8_t())
-           : size == 4          ? work(std::uint32_t())
-                                : work(std::uint64_t());
+                                : with_integer(size, work);
 }
 
 void encode(std::string_view type, std::span<std::byte> place, double value) {

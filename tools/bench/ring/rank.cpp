@@ -107,7 +107,7 @@ public:
 
     Result<void> open() {
         return for_all([this](unsigned ring) -> Result<void> {
-            return (order_.verbs ? open_verbs_ring(order_.rails[ring], size_) : open_tcp(ring)).map([&](auto&& link) {
+            return (order_.verbs ? open_verbs_ring(order_.rails[ring], size_) : open_tcp(ring)).map([&](auto link) {
                 links_[ring] = std::move(link);
             });
         });
