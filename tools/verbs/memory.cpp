@@ -274,7 +274,10 @@ Result<bool> VerbsMemory::is_filled(std::size_t offset, std::size_t size, std::u
     }
     bool good = true;
     const auto done = for_chunks(size, [&](std::size_t at, std::span<std::byte> chunk) -> Result<void> {
-        return gpu_->copy_out(offset + at, chunk).map([&] { good = good && has_pattern(chunk, seed, at); });
+        if (!good) {
+            return {}; // one wrong chunk is the answer
+        }
+        return gpu_->copy_out(offset + at, chunk).map([&] { good = has_pattern(chunk, seed, at); });
     });
     return done.map([&] { return good; });
 }

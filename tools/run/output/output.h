@@ -49,6 +49,11 @@ public:
         int out = 1; ///< descriptor for the rank's stdout
         int err = 2;
     };
+    RankOutput(RankOutput&&) noexcept = default;
+    RankOutput& operator=(RankOutput&&) noexcept = default;
+    RankOutput(const RankOutput&) = delete; // its end joins the thread
+    RankOutput& operator=(const RankOutput&) = delete;
+    ~RankOutput() = default;
 
     /// Starts the thread and creates pipes and files. `ranks`: by local rank, from 0. `directory`: the directory of
     /// this attempt, in which LOCAL_RANK/{stdout,stderr}.log are created; empty if `options` need no files.
