@@ -126,6 +126,7 @@ struct CountRow {
 
 std::vector<CountRow> rows_of_processes(const std::vector<NcclProcess>& processes) {
     std::vector<CountRow> rows;
+    rows.reserve(processes.size());
     for (const auto& process : processes) {
         rows.push_back({{process.host, format_text("{}", process.pid),
                          process.rank ? format_text("{}", *process.rank) : "-", list_of(process.networks)},

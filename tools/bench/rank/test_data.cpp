@@ -44,23 +44,29 @@ struct BFloat16 {
     std::uint16_t bits;
 };
 
-template<typename Work>
-auto with_integer(std::size_t size, const Work& work) {
-    if (size == 1) {
-        return work(std::uint8_t());
-    }
-    return size == 4 ? work(std::uint32_t()) : work(std::uint64_t());
-}
-
 /// Calls `work` with a value of the type. Integers are unsigned here: all values are 0 to 127.
 template<typename Work>
 auto with_type(std::string_view type, const Work& work) {
+    if (type == "float") {
+        return work(float());
+    }
+    if (type == "double") {
+        return work(double());
+    }
+    if (type == "half") {
+        return work(Half());
+    }
+    if (type == "bfloat16") {
+        return work(BFloat16());
+    }
     const auto size = size_of_type(type).value_or(4);
-    return type == "float"      ? work(float())
-           : type == "double"   ? work(double())
-           : type == "half"     ? work(Half())
-           : type == "bfloat16" ? work(BFloat16())
-                                : with_integer(size, work);
+    if (size == 1) {
+        return work(std::uint8_t());
+    }
+    if (size == 4) {
+        return work(std::uint32_t());
+    }
+    return work(std::uint64_t());
 }
 
 void encode(std::string_view type, std::span<std::byte> place, double value) {

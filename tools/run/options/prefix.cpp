@@ -27,6 +27,7 @@ constexpr auto placeholders = std::to_array<Placeholder>({{"host", &PrefixValues
 
 Error unknown_placeholder(std::string_view name, std::string_view text) {
     std::vector<std::string_view> names;
+    names.reserve(placeholders.size());
     for (const auto& each : placeholders) {
         names.push_back(each.name);
     }
