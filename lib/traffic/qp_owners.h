@@ -38,7 +38,7 @@ struct QpOwner {
 Result<std::vector<QpOwner>> read_qp_owners();
 
 // Messages of RDMA netlink (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c). These functions accept
-// any bytes and leave out what they cannot read.
+// any bytes and ignore what they cannot parse.
 
 struct RdmaDevice {
     std::uint32_t index = 0; ///< the kernel's number, used in requests

@@ -19,7 +19,7 @@ Result<std::vector<VerbsAddress>> read_addresses(const Json& json, const char* n
     }
     constexpr std::size_t most = 2; // a loopback has two ends
     if (!found->is_array() || found->size() > most) {
-        return fail(std::string(name) + " that are none");
+        return fail(std::string(name) + ": expected an array of at most 2 addresses");
     }
     for (const auto& one : *found) {
         auto address = read_address(one);

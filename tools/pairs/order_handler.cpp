@@ -269,7 +269,7 @@ Result<Json> OrderHandler::send_tcp_bytes(const Order& order) {
     const auto from = IpAddress::parse(rail().address);
     constexpr std::uint16_t first_unprivileged = 1024; // the kernel chose the receiver's port
     if (!from || order.port < first_unprivileged) {
-        return fail("an address for TCP that is none");
+        return fail("TCP needs an address of this rail and a port from 1024");
     }
     return send_tcp(*from, order.address, order.port, tcp_connections, order.measure.time, stop_)
         .map([](const TcpBandwidth&) { return Json::object(); });
